@@ -16,9 +16,8 @@ import (
 	"coalmine/privacy"
 )
 
-const accountHelp = `Say what a recipe of DP-FedAvg or DP-SGD costs in privacy, without running anything;
-or what the finished cells of runs cost, at their size, at that of a larger population,
-and together.
+const accountHelp = `Compute the privacy cost of a recipe of DP-FedAvg or DP-SGD without running anything, or
+of the finished cells of runs: at their size, at that of a larger population, and together.
 
 The first value, "epsilon proved", is the least that any accountant proves under the
 stated neighbouring relation, and "by" names it: "pld", privacy loss distributions, or
@@ -26,9 +25,9 @@ stated neighbouring relation, and "by" names it: "pld", privacy loss distributio
 twice the clip norm; with Poisson cohorts a user is added or removed. "Rényi" is
 proved by Rényi divergences with --conversion, as in the metrics of a run's rounds. For
 cohorts that replace a user, "papers' convention" takes the noise relative to the clip
-norm, by Rényi divergences. That is no proof, and the last lines say where it
+norm, by Rényi divergences. It is not a bound; the last lines report where it
 underestimates. In JSON they are "epsilon_proved", "epsilon_renyi" and "epsilon".
-A delta of 1/users or more is warned of.
+A delta of 1/users or more gives a warning.
 
 For DP-SGD the population are the records, the cohort is the batch and the rounds
 are the steps (--unit record). Batches cut from shuffled records are no random
@@ -40,8 +39,9 @@ about; --accountant papers solves for the papers' convention in place of what is
 
 --target-epsilon solves for what --solve names, so that the proved epsilon stays
 within it: the least noise multiplier, the most rounds, the smallest cohort, the
-noise growing with it, or the least delta at which the recipe costs no more. --scale-cohort takes the recipe as a small simulation, and
-counts the training that it stands for, at equal noise per user.
+noise growing with it, or the least delta. --scale-cohort takes the recipe as a small
+simulation, and computes the cost of the training that it represents, at equal noise per
+user.
 
 --clip-count-noise is adaptive clipping, training.privacy.adaptive.count_noise of an
 experiment: the noise multiplier is then the total, of which the updates get a
@@ -52,8 +52,8 @@ the tree: one epoch in which no user takes part twice, or, with --participations
 --separation S, up to K rounds of a user, each S or more after the one before, as
 training.participations and training.separation of an experiment.
 
---compose FILE counts what several recipes cost together, which may differ in everything:
-cohorts that grow, noise that falls, users that join, one sampling after another. FILE is a
+--compose FILE composes recipes that may differ in everything: cohorts that grow, noise
+that falls, users that join, other samplings. FILE is a
 list in YAML; --delta, --conversion, --accountant and --unit are those of all:
 
   - {population: 392000, cohort: 5000, rounds: 400, noise_multiplier: 1}
@@ -62,24 +62,23 @@ list in YAML; --delta, --conversion, --accountant and --unit are those of all:
   - {population: 500000, cohort: 500, rounds: 2000, noise_multiplier: 7, sampling: tree,
      participations: 4, separation: 400, name: DP-FTRL}
 
-Where they are proved under different relations, all are counted for replacing one user.
+If the recipes have different neighbouring relations, all are counted for replacing a user.
 
 With RUN or RUN/CELL the recipes are those of finished cells, their populations the
-users that were selected. --scale 100 adds the training that each stands for: 100 times
+users that were selected. --scale 100 adds the training that each represents: 100 times
 the users, the cohort and the noise multiplier, and as many rounds, so that the noise on
-the mean update is the same. --scale-population says how many users there are then before
-any selection, of which each cell keeps its share. Delta is 1/users, at a scale
-1/(scale x users) as in Augenstein et al. 2020, unless --delta says another. The last
-lines are what all cells cost together, for whoever publishes several models of the
-same users.
+the mean update is the same. --scale-population sets the number of users before any
+selection, of which each cell keeps its share. The default delta is 1/users, at a scale
+1/(scale x users) as in Augenstein et al. 2020. The last lines are the cost of all cells
+together, for the publication of several models of the same users.
 
---trade-off FILE writes how often whoever tells two neighbours apart is wrong at least: the
-share of false negatives at each share of false positives, as a picture (.svg) or as numbers
-(.csv); --json has them as "trade_off". rho is zero-concentrated and mu Gaussian privacy, of
-all rounds and without a delta. Sampling lowers neither.
+--trade-off FILE writes the trade-off curve of tests between two neighbours: the least
+false negative rate at each false positive rate, as a picture (.svg) or as numbers (.csv);
+--json has it as "trade_off". rho is zero-concentrated and mu Gaussian privacy, of all
+rounds and without a delta. Sampling lowers neither.
 
---group K adds what is proved for K users who change together: those that one person's data
-were cut into. It is more than for one, and no multiple of it.
+--group K adds the epsilon for K users who change together, such as the parts of one
+person's data. It is larger than that of one user, but not K times as large.
 
 --json prints the report of one number of rounds as an object, those of a sweep in
 {"reports": [...]}, cells in {"trainings": [{"run", "cell", "scales": [...]}],
@@ -115,7 +114,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	var a accountFlags
 	c := &cobra.Command{
 		Use:   "account [RUN[/CELL]...]",
-		Short: "Privacy cost of a recipe, or of finished cells, at any scale",
+		Short: "Compute the privacy cost of a recipe or of finished cells, at any scale",
 		Long:  accountHelp,
 		Example: `  coalmine account --population 392000 --cohort 5000 --rounds 784 --noise-multiplier 1 --delta 1e-7
   coalmine account --population 392000 --cohort 5000 --rounds 100,1000,10000 --noise-multiplier 1 --delta 1e-7 --plot epsilon.svg
@@ -164,7 +163,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
 	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds, cohort (the noise growing with the cohort) or delta")
 	f.StringVar(&a.tradeOff, "trade-off", "", "file for the error rates of tests that tell neighbours apart, after the most rounds: .svg, .pdf, .png or .csv")
-	f.IntVar(&a.group, "group", 0, "epsilon of so many users together, too, such as the balanced users of one person")
+	f.IntVar(&a.group, "group", 0, "also print the epsilon of this number of users together, such as the balanced users of one person")
 	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes, whose cost together is counted")
 	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population); of a RUN: users at each scale before any selection")
 	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort to scale it up to")

@@ -16,10 +16,10 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-const auditHelp = `Say what a finished model has memorized of a list of canaries: a file that
-coalmine export has written, a model behind an HTTP endpoint, or one that a command of
-yours scores texts by; and a text file with one canary a line, its words separated by spaces (empty lines and lines that begin
-with # do not count). For a model of bytes (data.level: byte) a canary is its line as
+const auditHelp = `Audit a finished model for the memorization of canaries. The model is a file of coalmine
+export, behind an HTTP endpoint, or behind a command that scores texts. --canaries is a
+text file with one canary per line, its words separated by spaces; empty lines and lines
+that begin with # do not count. For a model of bytes (data.level: byte) a canary is its line as
 it stands, without spaces around it; --alphabet, --symbols and --format then say what its
 random part may be. For a model of words --symbols and --format do, as in a run; without
 them any word may follow the prefix.
@@ -27,39 +27,37 @@ them any word may follow the prefix.
 Random sampling ranks each canary among random sequences that follow the same
 first words; rank 1 is memorized. Beam search looks for the canary given its
 first words and its length. --skew-normal fits a distribution to the log-perplexities
-of some of these sequences, for exposures that ranks cannot show. All are those of a
-run's audit.
+of some of these sequences, for exposures beyond the ranks. The audits are those of a run.
 
 An endpoint is a URL in the OpenAI completions form that supports echo with logprobs.
-It is asked about prompts of token ids, so that --vocabulary is needed: a model file
-of coalmine export, or a JSON list of the texts of the tokens by their ids, as the
-server gives them, null for special ones. With such a list a canary is a JSON list of
-ids: [5299, 1353, 338]. The key, where one is asked for, is taken from ` + endpointKey + `.
+Prompts are token ids, so --vocabulary is required: a model file of coalmine export, or a
+JSON list of the texts of the tokens by their ids, as the server gives them, null for
+special ones. With such a list a canary is a JSON list of
+ids: [5299, 1353, 338]. ` + endpointKey + ` holds the key of the endpoint, if any.
 Random references are scored one after another, which takes long: --references is
 20000 by default. Beam search is not possible. A server may compute differently in a
 batch; some sequences are scored alone too, and ranks are given as intervals by the
 largest difference.
 
 A command is any program that speaks the contract "score" (docs/contracts/score.md) on
-its standard input and output; "coalmine contract check score" says what it does wrong.
-It is given by --command, in place of MODEL. A canary is then its line as it stands, and
+its standard input and output; "coalmine contract check score" checks it.
+--command replaces MODEL. A canary is then its line as it stands, and
 its random part that of --alphabet, --symbols and --format, as for a model of bytes; or,
 with --vocabulary (a model file of coalmine export, or a JSON list of words), words. As
-for an endpoint references are scored one after another. Besides, the audit says whether
-greedy decoding gives a canary, and how many samples have it with probability 1/2. The
-command gets the usual variables of the environment and those of --command-env. It is
-killed, with all that it has started, when the audit ends or has --command-memory.
+for an endpoint, references are scored one after another. The audit also reports whether
+greedy decoding gives a canary, and the number of samples that contain it with probability
+1/2. The command gets the usual environment variables and those of --command-env. It and
+its child processes are killed when the audit ends or they exceed --command-memory.
 
-With --members and --nonmembers, beside --canaries or in its place, the audit asks whether
-the losses of the model tell the owners of texts that it was trained on from others: the
-membership audit of a run, by the mean loss of each user's texts. A file has an object
+--members and --nonmembers, with or without --canaries, ask for the membership audit of a
+run: whether the mean loss of each user's texts distinguishes users of the training data
+from others. A file has an object
 {"user": "17", "text": "..."} a line, or a text a line, each then an owner of its own. Texts
 are read and cut as in a training, at --sequence words or bytes. RUN CELL in place of MODEL
 is the last model of a cell.
 
-Where not even that is possible, scores suffice: --canaries is then a file of "coalmine
-canaries export", and --scores has the log-probability that the model gives to each of
-its lines. Canaries are ranked among the references or, if these were not scored, those
+If no program can query the model, scores suffice: --canaries is then a file of "coalmine
+canaries export", and --scores has the model's log-probability of each of its lines. Canaries are ranked among the references or, if these were not scored, those
 held back; coins bound epsilon from below, with --initial-scores, those of the untrained
 model, or with --plain-loss, which must have been decided before the training
 (docs/contracts/canaries.md).`
@@ -96,7 +94,7 @@ func newAuditCommand(g *global) *cobra.Command {
 	var flags auditFlags
 	c := &cobra.Command{
 		Use:   "audit MODEL|URL|RUN CELL",
-		Short: "Audit a finished model, or one behind an endpoint or a command, for canaries or members",
+		Short: "Audit a finished model, an endpoint or a command for canaries or members",
 		Long:  auditHelp,
 		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine audit model.safetensors --canaries canaries.txt --references 200000\n" +
 			"  coalmine audit http://localhost:8000/v1/completions --model quickstart --vocabulary model.safetensors --canaries canaries.txt\n" +

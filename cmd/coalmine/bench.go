@@ -27,10 +27,10 @@ func measureSpeed() machineSpeed {
 func newBenchCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:   "bench",
-		Short: "Measure the arithmetic of this machine, as plan does",
+		Short: "Measure the arithmetic speed of this machine",
 		Long: `Print the cores of this machine, the kernel set in use (avx512, avx2 or go;
 COALMINE_KERNELS names another) and the measured peak of a core. "coalmine plan"
-measures the same, and predicts times from it.
+predicts times from the same measurement.
 
 Close other programs first: they lower the peak. The benchmarks of the code are in
 the source tree; "go run ./bench/cmd --help" lists them.`,

@@ -17,15 +17,14 @@ import (
 	"coalmine/workflows/standalone/canaryfiles"
 )
 
-const canariesExportHelp = `Write the canaries and coins of an experiment as files, for people whose data never
-come near this program: insert them yourself, train with your own code, score every
-line, and have "coalmine audit --canaries FILE --scores FILE" say what the model has
-memorized. docs/contracts/canaries.md says what the files hold and what to insert.
+const canariesExportHelp = `Write the canaries and coins of an experiment as files, for data that this program must
+not read: insert them yourself, train with your own code, score every line, and audit the
+scores by "coalmine audit --canaries FILE --scores FILE". docs/contracts/canaries.md
+describes the files and the insertion.
 
-They are those of one cell, exactly as its own training would have them. The data of
-the experiment are read for the vocabulary and the users; canaries of bytes
-(data.level: byte) depend on the seed alone, so that any text with enough users may
-stand in for yours.
+The canaries are those of one cell, as in its own training. The experiment's data supply
+the vocabulary and the users; canaries of bytes (data.level: byte) depend only on the
+seed, so any text with enough users may replace your data.
 
   canaries.jsonl            a first line about the experiment, then a text a line
   texts.jsonl, ` + canaryfiles.HarnessTask + `.yaml
@@ -41,7 +40,7 @@ const (
 func newCanariesCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "canaries",
-		Short:   "Write canaries for trainings that are not Coalmine's",
+		Short:   "Write canaries for trainings outside Coalmine",
 		Example: "  coalmine canaries export experiment.yaml -o canaries",
 		GroupID: groupOther,
 	}
@@ -76,7 +75,7 @@ func newCanariesExportCommand(g *global) *cobra.Command {
 	}
 	flags.add(c.Flags(), false)
 	c.Flags().StringVarP(&folder, "output", "o", "", "the directory to write to, which is made")
-	c.Flags().StringVar(&cell, "cell", "", "the cell whose canaries they are, such as c02; by default the first")
+	c.Flags().StringVar(&cell, "cell", "", "cell of the canaries, such as c02; by default the first")
 	c.Flags().IntVar(&options.References, "references", 1000, "random sequences after the beginning of each canary, to rank it among; 0 leaves them out")
 	c.Flags().IntVar(&options.Prefix, "prefix", 0, "words or bytes of a canary that are given, at least 1; by default those before the first # of its format, else 1")
 	if err := c.MarkFlagRequired("output"); err != nil {

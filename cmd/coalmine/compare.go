@@ -10,22 +10,22 @@ import (
 	"coalmine/workflows/results"
 )
 
-const compareHelp = `Set two runs side by side: the fields in which their experiments differ, and the
-columns of their results, "3/8 -> 5/8" where they differ. Cells are paired by their
-point of the grid; RUN/CELL names one, so that two cells of one run can be compared. Of runs
-with replicates, and of two rows named as RUN/r01, it shows the difference of the second
-less the first, seed by seed: its mean, its 95% interval by Student's t, how many canaries
-only the second and only the first has memorized ("2:9"), and p of the exact sign test. Where
-audits test how two models differ, as of their samples, what they say stands below: "exact"
-is a number of the models themselves, p the probability of such a difference by the
-chance of what was drawn from them. Neither tells how another training would differ.
---json has the whole results of each pair.`
+const compareHelp = `Compare two runs: the fields in which their experiments differ, and their results,
+"3/8 -> 5/8" where these differ. Cells are paired by their point of the grid; RUN/CELL
+selects one, so that two cells of one run can be compared. For runs with replicates, and
+for two rows RUN/r01, it prints the difference of the second less the first over paired
+seeds: mean, 95% interval by Student's t, the numbers of canaries that only the second and
+only the first memorized ("2:9"), and the p-value of the exact sign test. Tests of the
+difference between two models, such as of their samples, follow: "exact" marks a number
+computed from the models, p is the probability of such a difference by chance of the
+samples. Neither covers the variation between trainings.
+--json prints all results of each pair.`
 
 func newCompareCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "compare RUN RUN",
 		Aliases: []string{"diff"},
-		Short:   "Show in what two runs differ, and in what their results",
+		Short:   "Compare two runs: settings and results",
 		Long:    compareHelp,
 		Example: "  coalmine compare quickstart-1a2b quickstart-3c4d\n  coalmine compare latest/c01 latest/c02\n  coalmine compare latest/r01 latest/r03\n  coalmine compare quickstart-1a2b latest --json | jq '.pairs[].fields'",
 		GroupID: groupLook,

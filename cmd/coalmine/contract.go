@@ -21,21 +21,21 @@ import (
 
 // findingsHelp describes the output of the checks of a program.
 const findingsHelp = `(docs/contracts/%s.md), and print a line for each check: pass; fail, with the
-sentence that was broken; doubt, where something looks wrong that may be right, or that
-some models cannot do better; skip, where there is nothing to check.%s
+violated sentence; doubt, for behavior that may be right or unavoidable for some models;
+skip, if there is nothing to check.%s
 
-Exit status: 0 no rule is broken; 1 one is.`
+Exit status: 0 no rule is violated; 1 some rule is.`
 
 func newContractCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "contract",
-		Short:   "Check programs of yours that Coalmine asks",
+		Short:   "Check an external program against its contract",
 		Example: `  coalmine contract check score --command "python3 scorer.py"`,
 		GroupID: groupOther,
 	}
 	check := &cobra.Command{
 		Use:     "check",
-		Short:   "Say what a program does wrong, with the line of its contract that it breaks",
+		Short:   "Check a program; a failed check names the rule of the contract",
 		Example: c.Example,
 	}
 	check.AddCommand(newContractScoreCommand(g), newContractTrainCommand(g), newContractClientCommand(g))

@@ -17,7 +17,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 	var config string
 	var images imageShape
 	c := g.newContractCheck(contractCheck{
-		contract: "client", does: "trains clients", more: " The\nprogram is asked about users and words that are made up.", example: `--command "python3 client.py" --config '{"batch": 16}'`,
+		contract: "client", does: "trains clients", more: "\nThe checks use synthetic users and words.", example: `--command "python3 client.py" --config '{"batch": 16}'`,
 		program: &flags, timeout: time.Minute, allows: answerAllows,
 		run: func(ctx context.Context) (checked, error) {
 			block, err := jsonObject("config", config, `{"batch": 16}`)

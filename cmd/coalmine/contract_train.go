@@ -12,10 +12,10 @@ import (
 	"coalmine/tasks/external"
 )
 
-const contractTrainHelp = ` The
-program trains up to six times on users and sentences that are made up: once to the end,
-once until it is killed in the middle, at a checkpoint, and again from there to the end,
-after which all files that its result names are used; once until it is asked to end.`
+const contractTrainHelp = `
+The program trains up to six times on synthetic users and sentences: once to its end; once
+until it is killed at a checkpoint, and again from there to its end, followed by a check of
+all files in its result; once until it is asked to stop.`
 
 // trainCheck are the flags of contract check train.
 type trainCheck struct {
@@ -50,8 +50,8 @@ func newContractTrainCommand(g *global) *cobra.Command {
 	flags.IntVar(&f.Rounds, "rounds", 1, "the value of training.rounds")
 	flags.IntVar(&f.Shards, "shards", 0, "the files of the training data, training.shards of an experiment file; none is one file")
 	f.images.add(flags, "train on images")
-	flags.BoolVar(&f.Deterministic, "deterministic", false, "look whether a second training leaves the same files")
-	flags.IntVar(&f.canaries, "canary-clients", 0, "ask it for so many canary clients, as audit.one_shot does, and for as many unseen directions; 0 does not")
+	flags.BoolVar(&f.Deterministic, "deterministic", false, "check that a second training writes the same files")
+	flags.IntVar(&f.canaries, "canary-clients", 0, "number of canary clients to ask for, as audit.one_shot does, and of unseen directions; 0 asks for none")
 	flags.IntVar(&f.replays, "replays", 0, "number of steps to replay, as audit.neighbours asks for; 0 asks for none")
 	flags.BoolVar(&f.program.Network, "network", false, "leave it the network")
 	mayWrite(flags, &g.writable)

@@ -26,7 +26,7 @@ same bytes.`
 
 func newConvertCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
-		Use: "convert", Short: "Make a source of images of IDX, TensorFlow Federated, LEAF, Parquet or image files, or of text files",
+		Use: "convert", Short: "Convert images or text files to a source",
 		Long: convertHelp, Args: cobra.NoArgs,
 		Example: "  coalmine data convert texts novels/ --unit paragraph -o novels.jsonl.zst",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },

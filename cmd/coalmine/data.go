@@ -27,7 +27,7 @@ import (
 
 func newDataCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
-		Use: "data", Short: "Inspect, import or convert a source, export the data of a run", GroupID: groupOther, Args: cobra.NoArgs,
+		Use: "data", Short: "Inspect, import or convert a source; export the data of a run", GroupID: groupOther, Args: cobra.NoArgs,
 		Example: "  coalmine data inspect texts.jsonl\n  coalmine data export quickstart c01 -o c01",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -38,10 +38,10 @@ func newDataCommand(g *global) *cobra.Command {
 const sourceHelp = `SOURCE is a
 file of JSON lines, or of texts in CSV, Parquet, XML of Stack Exchange, SQLite of
 TensorFlow Federated or JSON of LEAF (--form), plain, .gz, .zst, .xz or .lzma; a
-directory of such files, which are read in order of their names, or of text
-files (.txt), a folder or a file for each user; or a file or such a directory in
-S3, as s3://bucket/key or s3://bucket/prefix/, with ?endpoint= where it is not
-Amazon's and credentials as for --store; or store:NAME, one that data import
+directory of such files, read in the order of their names, or of text files (.txt)
+with a folder or a file for each user; a file or such a directory in S3, as
+s3://bucket/key or s3://bucket/prefix/, with ?endpoint= for other servers than
+Amazon's and the credentials of --store; or store:NAME, a source that data import
 has named.`
 
 func newInspectCommand(g *global) *cobra.Command {
@@ -49,17 +49,16 @@ func newInspectCommand(g *global) *cobra.Command {
 	var experimentFlags submitFlags
 	c := &cobra.Command{
 		Use:   "inspect SOURCE|FILE.yaml",
-		Short: "Check every line of a source and count what each step of its preparation leaves",
+		Short: "Check a source and count users, examples and words after each step of its preparation",
 		Long: `Check every line of a source and count users, examples and words before and
-after each step of its preparation, exactly as the tasks will find them. ` + sourceHelp + `
+after each step of its preparation, with the same results as in a run. ` + sourceHelp + `
 
-Of an experiment file it prepares the data of every cell in memory, with the
-experiment's own settings (and --set): besides the counts it says how many users
-carry the canaries of each configuration, and how many examples they replace.
+For an experiment file it prepares the data of every cell in memory, with the settings
+of the file and of --set, and also counts the users that carry the canaries of each
+configuration and the examples that canaries replace.
 
-With --level image the source is one of images. It also counts the images of
-each class and user, and --sheet draws some of them, so that a person sees what
-is there.`,
+With --level image the source contains images. The command also counts the images of each
+class and user; --sheet draws some of them.`,
 		Example: "  coalmine data inspect examples/data/state-of-the-union.jsonl.gz --words 400\n" +
 			"  coalmine data inspect examples/quickstart.yaml --set canaries.user_probability=1%\n" +
 			"  coalmine data inspect posts.csv --form csv --column user=author --column text=body\n" +

@@ -25,17 +25,15 @@ func newImportCommand(g *global) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:   "import SOURCE",
-		Short: "Check a source and bring it into the store, ahead of any submission",
-		Long: `Check a source and upload its files to the store, those that it lacks, ahead of
-any submission. ` + sourceHelp + `
+		Short: "Check a source and upload it to the store",
+		Long: `Check a source, upload the files that the store lacks, and print data.sha256 of
+the source. ` + sourceHelp + `
 
-With --name the source is read, too, into the shards that all workers share, and
-experiments call it store:NAME wherever they are submitted from. One that reads it
-with the same data.form, columns, splits, level and limits finds these shards: no
-worker reads the files then. A name belongs to one source, and keeps it from
-collection until data remove. It needs --store, or --home for a directory.
-
-Prints data.sha256 of the source.`,
+With --name the command also parses the source into shards that all workers share, and
+experiments refer to it as store:NAME. An experiment with the same data.form, columns,
+splits, level and limits reuses the shards, so no worker parses the files again. A name
+belongs to one source, and "coalmine gc" keeps it until data remove. --name requires
+--store, or --home for a directory.`,
 		Example: "  coalmine data import texts.jsonl.zst --store s3://coalmine/runs\n" +
 			"  coalmine data import dump/ --name history-meta",
 		Args: cobra.ExactArgs(1),
@@ -156,7 +154,7 @@ func (g *global) printImported(name string, source *sources.Source) error {
 func newDataListCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List the sources that have a name in the store",
+		Short:   "List the named sources of the store",
 		Long:    "List the sources that data import has named: what each holds, and how it was read.",
 		Example: "  coalmine data list --store s3://coalmine/runs",
 		Args:    cobra.NoArgs,
@@ -201,9 +199,9 @@ func readAs(r datasets.Reading) string {
 func newDataRemoveCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove NAME",
-		Short: "Take a source's name from the store",
-		Long: `Take the name of a source from the store. What was imported stays as long as a
-run needs it; else it goes with the next gc.`,
+		Short: "Remove the name of a source from the store",
+		Long: `Remove the name of a source from the store. The imported data stay while a run needs them;
+otherwise the next "coalmine gc" deletes them.`,
 		Example: "  coalmine data remove history-meta && coalmine gc",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

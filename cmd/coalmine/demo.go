@@ -12,11 +12,11 @@ import (
 const demoFile = "examples/demo.yaml"
 
 const demoHelp = `Train three models on State of the Union addresses, with plain SGD, with clipped
-gradients and with DP-SGD, and count the canaries that each has memorized. It takes
-about 30 seconds on two cores, and needs no file and no network. The run is kept under
---home as any other: a second demo finds it there.
+gradients and with DP-SGD, and count the canaries that each memorizes. The demo takes
+about 30 seconds on two cores, and needs no file and no network. Its run stays under
+--home, where a second demo finds it.
 
-The experiment is examples/demo.yaml, which the program contains. --set
+The binary contains the experiment, examples/demo.yaml. --set
 grid.replicates=3 repeats it with three seeds.`
 
 // demoMeaning explains the table, unless --set has changed the experiment; demoNext lists commands to try.

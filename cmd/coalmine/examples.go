@@ -54,7 +54,7 @@ func newDataExampleCommand(g *global) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "example [NAME]",
-		Short: "Make the data of an example that comes without them, or list the examples",
+		Short: "Make the data of an example, or list the examples",
 		Long: `Make the data of an example that comes without them, in the working directory, by a
 program in Python that comes with the example. It needs python3 and no network.
 

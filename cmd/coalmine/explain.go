@@ -16,7 +16,7 @@ func newSchemaCommand(g *global) *cobra.Command {
 		Use:   "schema",
 		Short: "Print the JSON Schema of experiment files",
 		Long: `Print the JSON Schema of experiment files. An editor with a YAML language server
-completes and checks a file by it, if the first line of the file names it:
+uses it to complete and check files whose first line names it:
 
   # yaml-language-server: $schema=experiment.schema.json`,
 		Example: "  coalmine schema > experiment.schema.json",

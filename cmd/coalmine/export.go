@@ -17,14 +17,14 @@ const exportHelp = `Write the model of a cell as a safetensors file. Its metadat
 configuration and its vocabulary, a JSON array with the word of each token.
 docs/model.md says what the tensors are and what the model computes from them.
 
---round says after how much of the training: 0 is the initial model. Of fedavg it
-counts rounds; of sgd steps, and checkpoints are written after every
-training.steps_per_task of them. Kept are the initial model, the audited ones, the
-last, and those of training.checkpoints; the error for another one lists them.
+--round selects a checkpoint: 0 is the initial model. It counts rounds for fedavg, and
+steps for sgd, which writes a checkpoint every training.steps_per_task steps. The store
+keeps the initial, the audited and the last model, and those of training.checkpoints; the
+error for any other round lists them.
 "coalmine data export" writes the data that the model was trained on.
 
---prepared classifier writes the model that prepare.classifier has trained, by which
-users and examples are selected and generated images are judged.`
+--prepared classifier writes the model of prepare.classifier, which selects users and
+examples and judges generated images.`
 
 // exportFlags are those of the command.
 type exportFlags struct {

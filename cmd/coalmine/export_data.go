@@ -24,8 +24,8 @@ import (
 	"coalmine/workflows/results/dataexport"
 )
 
-const dataExportHelp = `Write the data that a cell was computed on as tables, one file each, so that other
-programs can recompute what its results say:
+const dataExportHelp = `Write the data of a cell as tables, one file each, from which other programs can
+recompute its results:
 
   vocabulary   the text of each token
   parts        each example of the source: its user, its part, its tokens
@@ -39,11 +39,10 @@ programs can recompute what its results say:
   memberships  the losses of each user, under the model and each reference model of
                audit.membership; only if --only names it
 
-A cell has no canaries, references, cohorts, devices, updates or memberships where its
-experiment asks for none. Cohorts of a training with randomness: secret are not told. Rows are
-written as they are read or drawn, so that the size of a table does not matter.
-docs/data.md has the columns. export.json lists the tables of the directory, and names their
-format and the build that wrote them. No table that exists is ever overwritten.`
+A table is absent if the experiment does not ask for its contents, as are the cohorts of a
+training with randomness: secret. Tables are streamed, so their size does not matter.
+docs/data.md describes the columns. export.json lists the tables of the directory, their
+format and the build that wrote them. The command never overwrites a table.`
 
 type dataExportFlags struct {
 	dir, format string

@@ -16,32 +16,29 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-const gcHelp = `Delete what no run needs: commits and blobs of removed runs, checkpoints that
-retention has passed by, leftovers of lost attempts, logs, and sources. What is
-needed follows from the existing runs; "coalmine rm" removes runs. A run that this
-build cannot read, and whose plan is not recorded, is named with the reason: while it
-exists, no commit, blob or source is deleted.
+const gcHelp = `Delete objects that no existing run needs: commits and blobs of removed runs, expired
+checkpoints, leftovers of lost attempts, logs, and sources. "coalmine rm" removes runs.
+If this build cannot read a run whose plan is not recorded, gc names the run and the
+reason, and deletes no commit, blob or source while that run exists.
 
-Only what is old goes: by default older than the longest time that a task may take
-and an hour, so that nothing is touched that an attempt or a submission under way
-has just stored. --older 0s is safe where nothing is at work. Elsewhere it can make
-attempts at work lose what they have stored, which costs their work again, and
-nothing else. Sources stay for an hour in any case. "coalmine serve --gc-every 24h"
-does the same by itself, day by day.
+gc deletes only old objects: by default older than the task timeout plus an hour, so that
+a running attempt or submission keeps its recent objects. --older 0s is safe if nothing
+runs. Otherwise running attempts may lose stored objects and repeat their work; results
+are not affected. Sources stay for an hour in any case. "coalmine serve --gc-every 24h"
+collects once a day.
 
-Only the coordinator that leads deletes. Of a home, its owner does; of a cluster,
-the process at --server; where nobody leads, this command takes the lead for so
-long. The queue says who leads: given a --redis that is not the cluster's, this command
-leads beside its coordinator, which finds that within half a minute and lets it lead for
-a minute; no result is lost. Give the cluster's own. A terminal shows how far it is. It may be interrupted at any time, and
---dry-run deletes nothing.`
+Only the leading coordinator deletes: the owner of a home, or the process at --server. If
+none leads, this command leads while it deletes. Redis records the leader, so --redis must
+name the cluster's own; with another Redis this command leads beside the coordinator,
+which notices within half a minute and pauses for a minute, without loss of results. A
+terminal shows the progress. gc may be interrupted at any time.`
 
 func newCollectCommand(g *global) *cobra.Command {
 	var o control.CollectOptions
 	var older age
 	c := &cobra.Command{
 		Use:     "gc",
-		Short:   "Delete what no run needs any more",
+		Short:   "Delete results that no run needs",
 		Long:    gcHelp,
 		Example: "  coalmine gc --dry-run\n  coalmine gc --server https://coalmine.example:8080",
 		GroupID: groupOther,
@@ -70,8 +67,8 @@ func newCollectCommand(g *global) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "only say what would be deleted")
-	c.Flags().Var(&older, "older", "least age of what is deleted, such as 12h or 30d; the timeout of tasks and an hour if not given")
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "report what would be deleted, and delete nothing")
+	c.Flags().Var(&older, "older", "least age of deleted objects, such as 12h or 30d; by default the task timeout plus an hour")
 	return c
 }
 

@@ -18,15 +18,14 @@ const exitUnhealthy = 1
 // healthTimeout is a little less than what a health check may take.
 const healthTimeout = 6 * time.Second
 
-const healthHelp = `Say whether a part of a cluster does its work; for the health checks of
-containers. With --server: a coordinator, which must answer and reach its store.
-Without: a worker of this host, which must have told the queue in the last
-seconds that it lives. Exit status 1 if not.`
+const healthHelp = `Check a process of a cluster, for health probes of containers. With --server, check that
+a coordinator answers and reaches its store. Otherwise check that a worker of this host
+sent a heartbeat to the queue within the last seconds. Exit status 1 reports a failure.`
 
 func newHealthCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "health",
-		Short:   "Check that the coordinator at --server, or a worker of this host, does its work",
+		Short:   "Check a coordinator or a worker, for probes",
 		Long:    healthHelp,
 		Example: "  coalmine health --server http://localhost:8080\n  coalmine health --redis redis://localhost:6379",
 		GroupID: groupOther,

@@ -23,11 +23,10 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-const statusHelp = `Show how all runs stand, the newest first, or one of them in detail: its cells, what
-it waits for, what has failed, and the workers. A run is named by its id, by the
-beginning of it, which means the newest of several runs of one experiment, or as latest;
-commands with [RUN] take the latest if none is named. "coalmine watch" keeps looking, "coalmine show" says what
-was run.`
+const statusHelp = `List runs, the newest first, or show one in detail: its cells, waiting and failed tasks,
+and the workers. RUN is the id of a run; the beginning of ids, of which the newest counts;
+or latest, the default of commands with [RUN]. "coalmine watch" follows a run,
+"coalmine show" prints its experiment.`
 
 func newStatusCommand(g *global) *cobra.Command {
 	return &cobra.Command{
@@ -35,7 +34,7 @@ func newStatusCommand(g *global) *cobra.Command {
 
 		SuggestFor: []string{"ls", "list", "runs", "ps"},
 
-		Short:   "Show how all runs stand, or one of them in detail",
+		Short:   "List runs, or show one in detail",
 		Long:    statusHelp,
 		Example: "  coalmine status\n  coalmine status latest --json | jq '.runs[0].cells[] | {cell, state}'",
 		GroupID: groupLook,
@@ -278,15 +277,15 @@ func newWatchCommand(g *global) *cobra.Command {
 	return c
 }
 
-const logsHelp = `Print the newest 200 events of a run, in order, and the logs of failed attempts: of at most
-a hundred nodes that failed or gave trouble since they were last retried. With NODE, a name
-that "coalmine status RUN" prints or the beginning of a key, print the logs of that node
-alone, also those from before a retry and the last output of a training that succeeded.`
+const logsHelp = `Print the newest 200 events of a run, in order, and the logs of failed attempts of at most
+100 nodes since their last retry. With NODE, a name that "coalmine status RUN" prints or
+the beginning of a key, print only the logs of that node, including those before a retry
+and the last output of a successful training.`
 
 func newLogsCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "logs RUN [NODE]",
-		Short:   "Print what happened to a run, and what failed attempts have logged",
+		Short:   "Print the events of a run and the logs of failed attempts",
 		Long:    logsHelp,
 		Example: "  coalmine logs quickstart\n  coalmine logs quickstart 3fa2c1",
 		GroupID: groupLook,
@@ -354,19 +353,19 @@ func newResultsCommand(g *global) *cobra.Command {
 	var notes bool
 	c := &cobra.Command{
 		Use:   "results [RUN]",
-		Short: "Print the outcome of a run",
-		Long: `Print the outcome of a run, complete or not. The first columns of the table are
-those of Table 1 of Thakkar et al. 2020; others are there where a cell has them. Of a
-cell that still trains stands what was measured last, with its round.
+		Short: "Print the results of a run",
+		Long: `Print the results of a run, complete or not. The first columns of the table are those of
+Table 1 of Thakkar et al. 2020; other columns appear if a cell has them. A cell that still
+trains shows its last measurement with the round.
 
-` + legendsHelp() + `--rows rounds writes, as a table, json, csv or parquet, what every round has said about
-itself: its loss, its clients, the quantiles of their norms before and after clipping,
-the clip norm and what the rounds so far have cost.
+` + legendsHelp() + `--rows rounds writes the metrics of every round as a table, json, csv or parquet: its loss,
+its clients, the quantiles of their norms before and after clipping, the clip norm and the
+privacy cost of the rounds so far.
 
-With grid.replicates, cells that differ in the seed alone are one row of the table:
-mean ± standard deviation and, in brackets, the 95% interval. Below stand the
-differences between rows, seed by seed. --rows means and --rows differences write both,
-one number a line, and of rows with training.stop_at after how many rounds they ended.
+With grid.replicates, cells that differ only in the seed are one row of the table: mean ±
+standard deviation and, in brackets, the 95% interval. Differences between rows over paired
+seeds follow. --rows means and --rows differences write both, one number per line, and for
+rows with training.stop_at the numbers of rounds after which they ended.
 
 A table leaves out columns that are empty in all rows, and prints shares in percent.
 csv and parquet have all columns, and shares from 0 to 1.
@@ -378,11 +377,10 @@ a page for each: \includegraphics[page=2]{figures.pdf}.
 latex is a booktabs table. With replicates it has means ± standard deviations alone;
 --columns chooses columns that fit the page.
 
-On a terminal a table, with any --rows, fits the width (COLUMNS, or the terminal's own):
-columns that have no room stand below the others, columns with one text in all rows in a
-line, and notes that report no failure and explain no mark only with --notes. Written to
-a file or a pipe, a table is as wide as it needs and has all notes. NO_COLOR turns colors
-off.
+On a terminal a table fits the width (COLUMNS, or the terminal's own): columns without room
+move below the others, columns with equal values in all rows become a line, and notes that
+report no failure and explain no mark appear only with --notes. In a file or a pipe a table
+has its full width and all notes. NO_COLOR turns colors off.
 
 Formats:
 ` + formatsHelp(),
@@ -395,7 +393,7 @@ Formats:
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
-	c.Flags().StringVar(&rows, "rows", string(results.Cells), "what has a row of table, csv and parquet (also: --table): cells; canaries with all that the audits say of each; attacks on updates; attacked-users, of attacks that list them; means and differences of replicates; or rounds")
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "rows of table, csv and parquet (also: --table): cells; canaries with the results of all audits; attacks on updates; attacked-users, of attacks that list them; means and differences of replicates; or rounds")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "table" {
 			name = "rows"

@@ -32,14 +32,14 @@ func newPlanCommand(g *global) *cobra.Command {
 	var programs, nodes bool
 	c := &cobra.Command{
 		Use:   "plan FILE",
-		Short: "Show what a run of an experiment would do, and queue nothing",
-		Long: `Show the cells of an experiment, how many tasks run and how many are cached, what a training with clipped updates will cost in privacy, and an estimate of the
-arithmetic, bytes and time on this machine. The population of an iid cell is filled
-only when it runs: its epsilon may differ a little from the one shown.
+		Short: "Print the tasks, time and privacy cost of an experiment without running it",
+		Long: `Print the cells of an experiment, the number of tasks to run and of cached tasks, the
+privacy cost of trainings with clipped updates, and estimates of arithmetic, transferred
+bytes and time on this machine. An iid cell fills its population when it runs, so its
+epsilon may differ slightly.
 
---nodes lists the tasks of each cell that run, by kind, and why. Tasks that cells share
-are counted for each of them, and are run once. --json lists all kinds of tasks of every
-cell.
+--nodes lists the tasks of each cell that run, by kind, with the reason. A task that cells
+share counts for each of them and runs once. --json lists all kinds of tasks of every cell.
 
 The time follows from the coordinator's own scheduling against a simulated clock: a
 training goes step by step, however many cores there are. --cores says what clusters
@@ -63,8 +63,8 @@ unknown.`,
 		},
 	}
 	c.Long = fmt.Sprintf(c.Long, int(forecast.StoreBytes/1e6))
-	c.Flags().IntSliceVar(&cores, "cores", nil, "also say what clusters of so many cores would take, such as 64,256,1000")
-	c.Flags().BoolVar(&programs, "programs", true, "measure the programs of the experiment on made-up data; without, the time that they take is unknown")
+	c.Flags().IntSliceVar(&cores, "cores", nil, "also predict the time on clusters of these numbers of cores, such as 64,256,1000")
+	c.Flags().BoolVar(&programs, "programs", true, "measure the programs of the experiment on synthetic data; without it their time is unknown")
 	c.Flags().BoolVar(&nodes, "nodes", false, "list the tasks of each cell that run")
 	flags.add(c.Flags(), false)
 	return c

@@ -106,26 +106,24 @@ func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submissi
 	return submitted, err
 }
 
-const runHelp = `Submit an experiment, work on it and follow it in this process until it is
-done; then print the table of results.
+const runHelp = `Run an experiment in this process and print its table of results.
 
-Without --redis and --store everything happens here: an embedded queue, and a
-directory of results under --home. The same command goes on with a run that was
-interrupted, and finds everything cached of one that is done. If another process
-owns the home, the run is submitted to that one and followed from here; if that one
-ends first, the run goes on here. After the table the process stays as long as a browser
-looks at its page.
+Without --redis and --store the process contains its queue, and stores results in the
+directory --home. The same command continues an interrupted run, and reprints a finished
+one from the cache. If another process owns the home, the command submits the run to that
+process and follows it; if that process exits first, the run continues here. After the
+table, the process serves its page as long as a browser shows it.
 
-A changed file, changed data or changed code in training.code make another run, with
-everything that the change leaves as it was. If an earlier run has the same name, the
-command names the fields and the files of code in which the two differ. --continue RUN
-works on an unfinished run as it was submitted, and needs no FILE.`
+A change of the file, the data or the code in training.code makes another run, which
+reuses all results that the change does not affect. If an earlier run has the same name,
+the command lists the fields and files of code that differ. --continue RUN continues an
+unfinished run as it was submitted, without FILE.`
 
 func newRunCommand(g *global) *cobra.Command {
 	var flags submitFlags
 	c := &cobra.Command{
 		Use:     "run [FILE]",
-		Short:   "Submit an experiment, work and follow until it is done",
+		Short:   "Run an experiment and print its results",
 		Long:    runHelp,
 		Example: "  coalmine run examples/quickstart.yaml\n  coalmine run experiment.yaml --set training.rounds=2000",
 		GroupID: groupRun,
@@ -400,12 +398,12 @@ func newSubmitCommand(g *global) *cobra.Command {
 	var onServer bool
 	c := &cobra.Command{
 		Use:   "submit FILE",
-		Short: "Submit an experiment to a cluster, or to the owner of a home",
-		Long: `Check an experiment and its data, upload the data, and record the run. Workers
-and a coordinator that share the store do the rest; see: coalmine watch.
+		Short: "Submit an experiment to a cluster, or to the process that owns a home",
+		Long: `Check an experiment and its data, upload the data, and record the run. The coordinator
+and the workers of the store execute it; "coalmine watch" follows it.
 
-With --on-server only the file is sent. The server checks it and reads the data:
-uploaded data that data.sha256 names, or what serve --allow-source allows.`,
+With --on-server the command sends the file alone. The server checks it and reads the
+data: uploaded data that data.sha256 names, or sources that serve --allow-source permits.`,
 		Example: "  coalmine submit experiment.yaml --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'",
 		GroupID: groupRun,
 		Args:    cobra.ExactArgs(1),

@@ -12,21 +12,19 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-const sampleHelp = `Draw samples from the model of a cell and print them, one a line: words with spaces
-between them, or what a model of bytes writes, unprintable bytes by their names. <unk>
-is a word out of vocabulary. Equal flags print equal samples, and with the seed, the
-length, the temperature and the top-k of audit.samples they are those of the audit.
+const sampleHelp = `Draw samples from the model of a cell and print one per line: words separated by spaces,
+or the text of a model of bytes with escaped unprintable bytes. <unk> is a word out of
+vocabulary. Equal flags print equal samples; with the seed, length, temperature and top-k
+of audit.samples, the samples are those of the audit.
 
---json has the natural logarithm of each sample's joint probability under the model,
-whatever the temperature, and whether it was cut before its end. After a prefix, it is
-that of what follows.
+--json adds the natural logarithm of each sample's joint probability under the model, at
+temperature 1 and after the prefix, and whether the sample was cut before its end.
 
-A gan makes images: --sheet writes them side by side to one PNG file, RUN-CELL.png if
-nothing else is asked for, and --output to a directory, each as a PNG file of its own
-size. With the seed of the experiment they are those of audit.generated_images, the
-first --count of them.
+A GAN generates images: --sheet writes them side by side to one PNG file, by default
+RUN-CELL.png, and --output writes one PNG file each to a directory. With the seed of the
+experiment they are the first --count images of audit.generated_images.
 
-Of a training that goes on the newest model is taken that is stored.`
+For an unfinished training the model is the newest stored one.`
 
 // sampleFlags are those of the command.
 type sampleFlags struct {
@@ -83,7 +81,7 @@ func (s *sampleFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&s.round, "round", s.round, "round (of sgd: step) after which the model is taken; 0 is the initial one")
 	f.Lookup("round").DefValue = "the newest that is stored"
 	f.StringVar(&s.sheet, sheetFlag, "", "of a gan: PNG file to draw the images to, side by side")
-	f.IntVar(&s.columns, columnsFlag, 6, "of a gan: columns of the sheet")
+	f.IntVar(&s.columns, columnsFlag, 6, "for a GAN: columns of the sheet")
 	f.StringVarP(&s.output, outputFlag, "o", "", "of a gan: directory to write the images to, each a PNG file")
 }
 

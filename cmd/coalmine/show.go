@@ -13,22 +13,21 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-const showHelp = `Print the experiment of a run as it was resolved: the grid taken apart, --set and
-all defaults filled in, the data named by digest. Each cell is an experiment file of
-its own: of one, what is printed runs again and finds everything cached. Relative
-paths are those of the file that was submitted: keep what is printed in its folder.
+const showHelp = `Print the resolved experiment of a run: the cells of its grid, with --set, all defaults
+and the digest of the data. With CELL the output is an experiment file that runs again from
+the cache. Its relative paths are those of the submitted file, so keep it in the same
+folder.
 
---nodes lists instead which node has made what: its key, kind and version, its
-parameters, the nodes that it reads, whether it is committed, and its outputs with
-sizes and digests. Of a training it has the steps whose records are kept, each with
-its parts; the records of parts go once their step is done. "coalmine logs RUN NODE"
-prints the last output of a program that trained, also of one that succeeded.`
+--nodes lists the nodes instead: key, kind and version, parameters, inputs, whether it is
+committed, and outputs with sizes and digests. For a training it lists the steps with
+stored records, each with its parts; the records of parts are deleted when their step is
+done. "coalmine logs RUN NODE" prints the last output of an external training.`
 
 func newShowCommand(g *global) *cobra.Command {
 	nodes := false
 	c := &cobra.Command{
 		Use:   "show RUN [CELL]",
-		Short: "Print the experiment of a run, or of one cell, with all defaults",
+		Short: "Print the experiment of a run or of one cell, with all defaults",
 		Long:  showHelp,
 		Example: "  coalmine show latest\n  coalmine show quickstart c02 > again.yaml && coalmine run again.yaml\n" +
 			"  coalmine show quickstart c02 --nodes --json | jq '.nodes[] | select(.kind == \"datasets/encode\")'",
@@ -55,7 +54,7 @@ func newShowCommand(g *global) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&nodes, "nodes", false, "list the nodes and what they have made")
+	c.Flags().BoolVar(&nodes, "nodes", false, "list the nodes with their inputs and outputs")
 	return c
 }
 

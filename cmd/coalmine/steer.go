@@ -58,21 +58,21 @@ func (g *global) steerBy(ctx context.Context, api control.API, run string, e run
 	return nil
 }
 
-const retryHelp = `Try the failed nodes of a run again, with all that waits for them. --node selects nodes
-by their names in "coalmine status RUN", or by the beginning of their keys.
+const retryHelp = `Retry the failed nodes of a run and the nodes that depend on them. --node selects nodes
+by their names in "coalmine status RUN" or by the beginning of their keys.
 
-The run keeps what it was submitted with: its fields, its data and the code of
-training.code. The command says so where that code has changed since; coalmine run FILE
-submits the changed code as another run, which finds cached what does not depend on it.
+The run keeps the fields, data and code (training.code) of its submission. If the code
+has changed since, the command reports it; "coalmine run FILE" submits the changed code as
+another run, which reuses the results that do not depend on it.
 
-A done run computes its missing outputs again, for instance after a backup without
-commits/ or blobs/ was restored. It is an error if none is missing.`
+A finished run computes its missing outputs again, for instance after a backup without
+commits/ or blobs/ was restored. If none is missing, the command fails.`
 
 func newRetryCommand(g *global) *cobra.Command {
 	var nodes []string
 	c := &cobra.Command{
 		Use:     "retry [RUN]",
-		Short:   "Try the failed nodes of a run again, or just some of them",
+		Short:   "Retry failed tasks of a run",
 		Long:    retryHelp,
 		Example: "  coalmine retry quickstart\n  coalmine retry quickstart --node 3fa2c1 --node 'random sampling at 400'",
 		GroupID: groupSteer,
@@ -94,7 +94,7 @@ func newRetryCommand(g *global) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringArrayVar(&nodes, "node", nil, "name of a failed node, or the beginning of its key (repeatable); all of them if none is given")
+	c.Flags().StringArrayVar(&nodes, "node", nil, "name of a failed node, or the beginning of its key; repeatable; default all")
 	return c
 }
 
@@ -169,7 +169,7 @@ func listedNodes(failures []status.Failure) string {
 func newPriorityCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "priority RUN NUMBER",
-		Short:   "Change the priority of a run; the higher goes first",
+		Short:   "Set the priority of a run; higher runs first",
 		Example: "  coalmine priority quickstart 10\n  coalmine priority -- quickstart -5",
 		GroupID: groupSteer,
 		Args:    cobra.ExactArgs(2),
@@ -195,14 +195,13 @@ func commandText(e runs.Entry) string {
 	return text
 }
 
-const pinHelp = `A pinned run cannot be removed (rm), and every checkpoint that it makes or still
-has at a multiple of training.checkpoints.every stays, not just the newest
-training.checkpoints.keep of them. Without pins audited rounds and the last stay
-for as long as the run exists, and older checkpoints go. With cells (c01, ...)
-only these keep all their checkpoints; the run cannot be removed either way.
+const pinHelp = `A pinned run cannot be removed (rm). It keeps every checkpoint at a multiple of
+training.checkpoints.every; an unpinned run keeps the newest training.checkpoints.keep of
+them, the audited rounds and the last round. With cells (c01, ...) only those keep all
+their checkpoints, and the run still cannot be removed.
 
-What a pin keeps beyond that grows with the training. unpin, or pin --remove,
-ends it; the next "coalmine gc" deletes what nothing else keeps.`
+The storage of a pinned run grows with its training. "coalmine unpin" or pin --remove
+ends the pin; the next "coalmine gc" deletes the checkpoints.`
 
 func newPinCommand(g *global, use, short string, pins bool) *cobra.Command {
 	var remove bool
@@ -223,7 +222,7 @@ func newPinCommand(g *global, use, short string, pins bool) *cobra.Command {
 func newNoteCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "note RUN [TEXT]",
-		Short:   "Attach a note to a run, in place of the one that it has; none takes it away",
+		Short:   "Set the note of a run; no text removes it",
 		Example: "  coalmine note quickstart 'learning rate too high, see the next one'",
 		GroupID: groupSteer,
 		Args:    cobra.RangeArgs(1, 2),
@@ -236,7 +235,7 @@ func newNoteCommand(g *global) *cobra.Command {
 func newTagCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "tag RUN [TAG...]",
-		Short:   "Give a run tags to find it by, in place of those that it has; none takes them away",
+		Short:   "Set the tags of a run; no tag removes them",
 		Example: "  coalmine tag quickstart paper table-1\n  coalmine status --json | jq -r '.runs[] | select(.tags // [] | index(\"paper\")) | .run'",
 		GroupID: groupSteer,
 		Args:    cobra.MinimumNArgs(1),
@@ -246,11 +245,11 @@ func newTagCommand(g *global) *cobra.Command {
 	}
 }
 
-const removeHelp = `Remove the record of a run: what was submitted, what was done to it, the logs of
-its attempts. A run that has not finished must be cancelled first, a pinned one
-unpinned. The command prints the home, store or server that it acts on. Models and results that no other run needs go with the next
-"coalmine gc"; what that would free is printed. To undo it before then, submit the
-same experiment again: it finds everything cached.`
+const removeHelp = `Remove the record of a run: its submission, its events and the logs of its attempts.
+Cancel an unfinished run first, and unpin a pinned one. The command prints the home, store
+or server that it acts on, and the size of the models and results that the next
+"coalmine gc" deletes because no other run needs them. Until then, submitting the same
+experiment again restores the run from the cache.`
 
 func newRemoveCommand(g *global) *cobra.Command {
 	return &cobra.Command{
@@ -292,14 +291,13 @@ func (g *global) writeRemoved(r *control.Removed) {
 	}
 }
 
-const drainHelp = `Ask workers of a cluster to take no more tasks. Each finishes what it has, however
-long that takes, and then ends with exit status 0; until then status shows it as
-draining. A worker is named by its id or the beginning of it, as in "coalmine status
-RUN"; the name of a host means all workers of it.`
+const drainHelp = `Ask workers of a cluster to take no more tasks. A draining worker finishes its tasks,
+without a time limit, and exits with status 0. WORKER is an id or the beginning of one, as
+in "coalmine status RUN", or the name of a host for all its workers.`
 
 func newDrainCommand(g *global) *cobra.Command {
 	return &cobra.Command{
-		Use: "drain WORKER...", Short: "Have workers finish what they have and end", Long: drainHelp, Example: "  coalmine drain node7",
+		Use: "drain WORKER...", Short: "Make workers finish their tasks and exit", Long: drainHelp, Example: "  coalmine drain node7",
 		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {

@@ -22,19 +22,18 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-const verifyHelp = `Execute a random sample of a run's committed nodes again, on this machine, and
-compare what comes out with what is stored, digest for digest. Inputs come from the
-store; those that were evicted are replayed, a training from the nearest checkpoint
-before: to verify a step can take as long as a good part of its training. Nothing is
-written.
+const verifyHelp = `Run a random sample of a run's committed nodes again on this machine, and compare the
+digests of the outputs with the stored ones. Inputs come from the store; evicted inputs
+are computed again, for a training from the nearest earlier checkpoint, so verifying one
+step can take as long as much of its training. The command writes nothing.
 
-The sample is drawn by --seed from what is committed when the command starts, so the
-same command on a finished run looks at the same nodes. Commits of another processor
-architecture are counted and not compared: only between the kernel sets of one
-architecture are bytes known to be equal.
+--seed draws the sample from the nodes that are committed at the start, so the same
+command on a finished run verifies the same nodes. Commits of another processor
+architecture are counted but not compared, because bytes are equal only between the kernel
+sets of one architecture.
 
-The command reads the store itself, by --home or --store. Exit status 1 if any node
-differs, is damaged or cannot be executed, or if there is nothing to compare.`
+The command reads the store itself (--home or --store). Exit status 1 reports a node that
+differs, is damaged or cannot be executed, or that there is nothing to compare.`
 
 type verifyFlags struct {
 	sample, parallel int
@@ -46,7 +45,7 @@ func newVerifyCommand(g *global) *cobra.Command {
 	var f verifyFlags
 	c := &cobra.Command{
 		Use:     "verify [RUN]",
-		Short:   "Execute a sample of a run's nodes again and compare digests",
+		Short:   "Run a sample of a run's tasks again and compare digests",
 		Long:    verifyHelp,
 		Example: "  coalmine verify quickstart --sample 20\n  coalmine verify quickstart --all --json",
 		GroupID: groupOther,

@@ -31,10 +31,10 @@ func newVersionCommand(g *global) *cobra.Command {
 	var licenses bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, the build and the kernel set, or licenses",
+		Short: "Print the version, build and kernel set, or the licenses",
 		Long: `Print the version, the commit, Go's version, the platform and the kernel set of this
-build; with --json also the kinds of tasks that it knows. --licenses prints the
-licenses of Coalmine and of the software of others that it holds.`,
+build; with --json also its kinds of tasks. --licenses prints the licenses of
+Coalmine and of the third-party software in it.`,
 		Example: "  coalmine version --json | jq .kinds\n  coalmine version --licenses | less",
 		GroupID: groupOther,
 		Args:    cobra.NoArgs,
@@ -53,7 +53,7 @@ licenses of Coalmine and of the software of others that it holds.`,
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&licenses, "licenses", false, "print the licenses of the software of others in this program")
+	c.Flags().BoolVar(&licenses, "licenses", false, "print the licenses of Coalmine and of the third-party software in it")
 	return c
 }
 
