@@ -29,9 +29,9 @@ test:
 	@bash -c 'TIMEFORMAT="make test: the tests took %lR, and %lU + %lS of processor"; time go test $(TAGS) -vet=off -timeout 20m ./...'
 
 # Checks that guard rarely: what is in compose.yaml and deploy, programs in Python that recompute
-# numbers (tests named ...Elsewhere), the epsilons and the tables of the docs beside their commands
-# (KEPT_SECONDS=1000 runs longer examples again, too), the page in a browser, and in whole what make
-# test tries a sample of: seeds of chaos, every wrong value in every example, 10,000 mutated records,
+# numbers and a LaTeX that sets tables (tests named ...Elsewhere), the epsilons and the tables of the
+# docs beside their commands (KEPT_SECONDS=1000 runs longer examples again, too), the page in a
+# browser, and in whole what make test tries a sample of: seeds of chaos, every wrong value in every example, 10,000 mutated records,
 # and every value of records that are sent to a cluster.
 KEPT_SECONDS ?= 20
 check:
@@ -39,7 +39,7 @@ check:
 	scripts/check-compose.sh
 	scripts/check-deploy.sh
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run Elsewhere \
-		./cmd/coalmine ./models/vision ./internal/dataformats ./workflows/plan/compile
+		./cmd/coalmine ./models/vision ./internal/dataformats ./workflows/plan/compile ./workflows/results
 	COALMINE_CHECK=1 go test $(TAGS) -timeout 20m -run 'TestThePage|Chaos' ./internal/endtoend -chaos.seeds 3
 	go test $(TAGS) ./docs/...
 	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)

@@ -193,7 +193,8 @@ func Cell(s string) string {
 }
 
 var latexEscapes = strings.NewReplacer(
-	`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`, `{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`)
+	`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`, `{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`,
+	`>=`, `$\geq$`, `<=`, `$\leq$`, `<`, `$<$`, `>`, `$>$`, `|`, `$|$`, `±`, `$\pm$`)
 
 // LaTeX returns s for the body of a LaTeX document, in one line.
 func LaTeX(s string) string { return latexEscapes.Replace(strings.ReplaceAll(clean(s), "\n", " ")) }

@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"strings"
 
 	"coalmine/tasks/audits"
 )
@@ -77,17 +76,4 @@ func share(x *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f", 100**x)
-}
-
-// latex is a booktabs table.
-func (t *attackTable) latex() string {
-	var b strings.Builder
-	b.WriteString("\\begin{tabular}{lllrrr}\n\\toprule\n")
-	writeLaTeXRow(&b, t.Header)
-	b.WriteString("\\midrule\n")
-	for _, row := range t.Rows {
-		writeLaTeXRow(&b, row)
-	}
-	b.WriteString("\\bottomrule\n\\end{tabular}\n")
-	return b.String()
 }

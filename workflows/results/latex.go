@@ -6,9 +6,37 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"coalmine/internal/readable"
 )
+
+// latexWidth is the width of LaTeX's tables in points: 169 mm, that of the two columns of a page.
+const latexWidth = 480
+
+// latexPaper is the page of a paper, in small type.
+var latexPaper = paper{width: latexWidth, gap: 2 * latexSeparation, narrow: 50, measure: latexPoints}
+
+// latexSeparation is the white space on both sides of a column.
+const latexSeparation = 3
+
+// latexPoints returns a width in points that the text does not exceed in the roman of 8 points.
+func latexPoints(text string) int {
+	tenths := 0
+	for _, r := range text {
+		switch {
+		case strings.ContainsRune(" .,:;!'()[]ijl", r):
+			tenths += 34
+		case r != 'm' && r != 'w' && unicode.In(r, unicode.Ll, unicode.Nd):
+			tenths += 48
+		case r == 'M' || r == 'W':
+			tenths += 88
+		default:
+			tenths += 72
+		}
+	}
+	return (tenths + 9) / 10
+}
 
 // writeLaTeX writes booktabs tables, and the notes of the table below them. Rows of replicates
 // have compact numbers.
@@ -18,25 +46,22 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%% Run %s, experiment %s. Needs \\usepackage{booktabs}.\n", v.Run, readable.Text(v.Experiment))
 	if len(v.rows) > 0 {
-		b.WriteString("% Numbers are means and standard deviations over seeds; differences have 95% intervals.\n% --columns chooses columns for a narrow page.\n")
-		b.WriteString("{\\footnotesize\\setlength{\\tabcolsep}{3pt}%\n")
+		b.WriteString("% Numbers are means and standard deviations over seeds; differences have 95% intervals.\n")
 	}
+	fmt.Fprintf(&b, "%% A table is at most %d points wide; --columns chooses columns.\n", latexWidth)
 	for i, header := range table.Header {
 		if of := table.of[header]; of != "" {
 			table.Header[i] += " (of " + of + ")"
 		}
 	}
-	table.writeTabular(&b)
+	tables := latexTables(table.Header, table.texts(), 1)
 	if d := table.Differences; d != nil {
-		b.WriteString("\n\\medskip\n")
-		d.writeTabular(&b)
-	}
-	if len(v.rows) > 0 {
-		b.WriteString("}\n")
+		tables = append(tables, latexTables(d.Header, d.texts(), 2)...)
 	}
 	if attacks := v.attackTable(); attacks != nil {
-		b.WriteString("\n" + attacks.latex())
+		tables = append(tables, latexTables(attacks.Header, attacks.Rows, 3)...)
 	}
+	fmt.Fprintf(&b, "{\\footnotesize\\setlength{\\tabcolsep}{%dpt}%%\n%s}\n", latexSeparation, strings.Join(tables, "\\par\\medskip\n"))
 	for _, note := range table.NotesOnce {
 		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", readable.LaTeX(note))
 	}
@@ -44,28 +69,45 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	return err
 }
 
-func (t *Table) writeTabular(b *strings.Builder) {
-	fmt.Fprintf(b, "\\begin{tabular}{l%s}\n\\toprule\n", strings.Repeat("r", len(t.Header)-1))
-	writeLaTeXRow(b, t.Header)
-	b.WriteString("\\midrule\n")
-	for _, row := range t.Rows {
-		writeLaTeXRow(b, row.Texts)
+// latexTables returns a table in as many parts as the width needs. The first columns hold texts and stand left, the
+// others numbers.
+func latexTables(header []string, rows [][]string, texts int) (tables []string) {
+	all := func(int) bool { return true }
+	for _, block := range latexPaper.blocks(header, rows, all) {
+		var b strings.Builder
+		b.WriteString("\\begin{tabular}{")
+		for _, c := range block {
+			if c.index < texts {
+				b.WriteByte('l')
+			} else {
+				b.WriteByte('r')
+			}
+		}
+		b.WriteString("}\n\\toprule\n")
+		writeLaTeXRow(&b, block, func(c *column) []string { return c.header })
+		b.WriteString("\\midrule\n")
+		for k := range rows {
+			writeLaTeXRow(&b, block, func(c *column) []string { return c.rows[k] })
+		}
+		b.WriteString("\\bottomrule\n\\end{tabular}\n")
+		tables = append(tables, b.String())
 	}
-	b.WriteString("\\bottomrule\n\\end{tabular}\n")
+	return tables
 }
 
 // signPattern is a sign before a number.
 var signPattern = regexp.MustCompile(`(^|[ (])([+-][\d.]+)`)
 
-func writeLaTeXRow(b *strings.Builder, row []string) {
-	for i, text := range row {
-		if i > 0 {
-			b.WriteString(" & ")
+func writeLaTeXRow(b *strings.Builder, columns []column, of func(*column) []string) {
+	for _, line := range lineByLine(columns, of) {
+		for i, text := range line {
+			if i > 0 {
+				b.WriteString(" & ")
+			}
+			b.WriteString(signPattern.ReplaceAllString(readable.LaTeX(text), "$1$$$2$$"))
 		}
-		text = strings.ReplaceAll(readable.LaTeX(text), "±", `$\pm$`)
-		b.WriteString(signPattern.ReplaceAllString(text, "$1$$$2$$"))
+		b.WriteString(" \\\\\n")
 	}
-	b.WriteString(" \\\\\n")
 }
 
 // Choose leaves the tables of people with some columns, by their headers, beside those that name

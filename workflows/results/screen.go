@@ -72,16 +72,9 @@ func (s *Screen) notes(b *strings.Builder, v *view, all []string) {
 }
 
 func (s *Screen) paragraph(b *strings.Builder, text string) {
-	for _, line := range wrap(text, s.Width) {
+	for _, line := range s.paper().wrap(text, s.Width) {
 		b.WriteString(line + "\n")
 	}
-}
-
-// screenColumn is a column with its texts in lines: that of the header, and those of the rows.
-type screenColumn struct {
-	header []string
-	rows   [][]string
-	width  int
 }
 
 // table writes rows with the columns that fit the width side by side, and the others below them,
@@ -91,25 +84,28 @@ func (s *Screen) table(b *strings.Builder, header []string, rows [][]string) {
 		writeAligned(b, header, rows)
 		return
 	}
-	first := s.column(header, rows, 0, max(16, s.Width/3))
-	block, width, same := []screenColumn{first}, first.width, []string{}
-	for i := 1; i < len(header); i++ {
-		if text, alike := sameInAll(rows, i); alike {
+	var same []string
+	differs := func(i int) bool {
+		text, alike := sameInAll(rows, i)
+		if alike && i > 0 {
 			same = append(same, header[i]+" "+text)
-			continue
 		}
-		c := s.column(header, rows, i, s.Width-first.width-2)
-		if width+2+c.width > s.Width {
-			s.block(b, block)
-			b.WriteByte('\n')
-			block, width = []screenColumn{first}, first.width
-		}
-		block, width = append(block, c), width+2+c.width
+		return !alike || i == 0
 	}
-	s.block(b, block)
+	for i, block := range s.paper().blocks(header, rows, differs) {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		s.block(b, block)
+	}
 	if len(same) > 0 {
 		s.paragraph(b, "in all rows: "+strings.Join(same, "; "))
 	}
+}
+
+// paper returns the screen as the place of a table.
+func (s *Screen) paper() *paper {
+	return &paper{width: s.Width, gap: 2, narrow: 12, measure: runewidth.StringWidth}
 }
 
 // sameInAll returns the text of a column that has one text in two rows or more.
@@ -125,46 +121,20 @@ func sameInAll(rows [][]string, i int) (string, bool) {
 	return rows[0][i], true
 }
 
-// headerWidth is how wide a header may be beside narrower texts.
-const headerWidth = 12
-
-// column folds the texts of a column into lines of at most width columns of the screen.
-func (s *Screen) column(header []string, rows [][]string, i, most int) (c screenColumn) {
-	for _, row := range rows {
-		lines := wrap(row[i], most)
-		c.rows, c.width = append(c.rows, lines), max(c.width, widest(lines))
-	}
-	c.header = wrap(header[i], min(most, max(c.width, headerWidth, widest(strings.Fields(header[i])))))
-	c.width = max(c.width, widest(c.header))
-	return c
-}
-
 // block writes columns side by side, with a rule below the header.
-func (s *Screen) block(b *strings.Builder, columns []screenColumn) {
-	header, rule := make([][]string, len(columns)), make([][]string, len(columns))
-	for i, c := range columns {
-		header[i], rule[i] = c.header, []string{strings.Repeat("-", c.width)}
-	}
-	s.row(b, columns, header, bold)
-	s.row(b, columns, rule, "")
+func (s *Screen) block(b *strings.Builder, columns []column) {
+	s.lines(b, columns, func(c *column) []string { return c.header }, bold)
+	s.lines(b, columns, func(c *column) []string { return []string{strings.Repeat("-", c.width)} }, "")
 	for k := range columns[0].rows {
-		row := make([][]string, len(columns))
-		for i, c := range columns {
-			row[i] = c.rows[k]
-		}
-		s.row(b, columns, row, "")
+		s.lines(b, columns, func(c *column) []string { return c.rows[k] }, "")
 	}
 }
 
-// row writes texts of several lines side by side.
-func (s *Screen) row(b *strings.Builder, columns []screenColumn, texts [][]string, style string) {
-	for line := range slices.MaxFunc(texts, func(a, b []string) int { return len(a) - len(b) }) {
+// lines writes the texts of a row side by side.
+func (s *Screen) lines(b *strings.Builder, columns []column, of func(*column) []string, style string) {
+	for _, line := range lineByLine(columns, of) {
 		var written strings.Builder
-		for i, text := range texts {
-			part := ""
-			if line < len(text) {
-				part = text[line]
-			}
+		for i, part := range line {
 			padding := columns[i].width - runewidth.StringWidth(part) + 2
 			written.WriteString(s.styled(part, style) + strings.Repeat(" ", padding))
 		}
@@ -181,31 +151,4 @@ func (s *Screen) styled(text, style string) string {
 		return text
 	}
 	return style + text + plain
-}
-
-func widest(lines []string) (width int) {
-	for _, line := range lines {
-		width = max(width, runewidth.StringWidth(line))
-	}
-	return width
-}
-
-// wrap folds a text into lines, at spaces where it can. It has one line at least.
-func wrap(text string, width int) []string {
-	lines, left := []string{}, ""
-	for _, word := range strings.Fields(readable.Text(text)) {
-		if left != "" && runewidth.StringWidth(left)+1+runewidth.StringWidth(word) <= width {
-			left += " " + word
-			continue
-		}
-		if left != "" {
-			lines = append(lines, left)
-		}
-		for runewidth.StringWidth(word) > width {
-			head := runewidth.Truncate(word, width, "")
-			lines, word = append(lines, head), word[len(head):]
-		}
-		left = word
-	}
-	return append(lines, left)
 }

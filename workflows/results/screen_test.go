@@ -54,15 +54,25 @@ func TestAnyTableFitsTheScreen(t *testing.T) {
 	})
 }
 
-// Pages of docs hold the tables that the shipped examples print.
-func TestTheTablesOfTheExamplesFit120Columns(t *testing.T) {
-	t.Parallel()
-	paths, err := filepath.Glob("../../docs/papers/*/*.txt")
-	if err != nil {
-		t.Fatal(err)
+// keptTable is a table that a page holds.
+type keptTable struct {
+	header []string
+	rows   [][]string
+}
+
+// keptTables returns the tables of the shipped examples, which pages of docs and examples hold.
+func keptTables(t *testing.T) (tables []keptTable) {
+	t.Helper()
+	paths := []string{"testdata/results.table", "testdata/replicates.table", "testdata/attacks.table", "../../README.md"}
+	for _, pattern := range []string{"../../docs/papers/*/*.txt", "../../docs/*/*.txt", "../../examples/external/*/README.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
-	rule, tables := regexp.MustCompile(`^-+(  -+)+$`), 0
-	for _, path := range append(paths, "testdata/results.table", "testdata/replicates.table", "testdata/attacks.table") {
+	rule := regexp.MustCompile(`^-+(  -+)+$`)
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -72,20 +82,27 @@ func TestTheTablesOfTheExamplesFit120Columns(t *testing.T) {
 			if !rule.MatchString(lines[i]) {
 				continue
 			}
-			tables++
-			var rows [][]string
+			table := keptTable{header: cut(lines[i-1], lines[i])}
 			for _, line := range lines[i+1:] {
 				row := cut(line, lines[i])
 				if row == nil {
 					break
 				}
-				rows = append(rows, row)
+				table.rows = append(table.rows, row)
 			}
-			wantOnScreen(t, 120, cut(lines[i-1], lines[i]), rows)
+			tables = append(tables, table)
 		}
 	}
-	if tables < 15 {
-		t.Errorf("only %d tables were found", tables)
+	if len(tables) < 25 {
+		t.Errorf("only %d tables were found", len(tables))
+	}
+	return tables
+}
+
+func TestTheTablesOfTheExamplesFit120Columns(t *testing.T) {
+	t.Parallel()
+	for _, kept := range keptTables(t) {
+		wantOnScreen(t, 120, kept.header, kept.rows)
 	}
 }
 
