@@ -176,6 +176,7 @@ type document struct {
 	// Rows are those of replicates, Differences those between them.
 	Rows        []*viewRow   `json:"rows,omitempty"`
 	Differences []Difference `json:"differences,omitempty"`
+	Best        *Best        `json:"best,omitempty"`
 	Charts      []Chart      `json:"charts,omitempty"`
 	// NotesOnce are those of the table.
 	NotesOnce []string `json:"notes_once,omitempty"`
@@ -183,7 +184,7 @@ type document struct {
 
 // writeJSON writes the whole outcome, one JSON object.
 func (v *view) writeJSON(w io.Writer) error {
-	return encodeJSON(w, document{v.Results, v.rows, v.differences, v.charts(), v.once(v.allNotes())})
+	return encodeJSON(w, document{v.Results, v.rows, v.differences, v.best, v.charts(), v.once(v.allNotes())})
 }
 
 func encodeJSON(w io.Writer, v any) error {

@@ -62,7 +62,11 @@ func (v *view) writeLaTeX(w io.Writer) error {
 		tables = append(tables, latexTables(attacks.Header, attacks.Rows, 3)...)
 	}
 	fmt.Fprintf(&b, "{\\footnotesize\\setlength{\\tabcolsep}{%dpt}%%\n%s}\n", latexSeparation, strings.Join(tables, "\\par\\medskip\n"))
-	for _, note := range table.NotesOnce {
+	notes := table.NotesOnce
+	if table.Best != "" {
+		notes = append([]string{table.Best}, notes...)
+	}
+	for _, note := range notes {
 		fmt.Fprintf(&b, "\\par{\\footnotesize %s}\n", readable.LaTeX(note))
 	}
 	_, err := io.WriteString(w, b.String())

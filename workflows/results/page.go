@@ -59,6 +59,7 @@ func (v *view) parts(figures *drawings) []g.Node {
 		v.originPart(),
 		tablePart("What was memorized", t),
 		g.Iff(t.Differences != nil, func() g.Node { return tablePart("Differences", t.Differences) }),
+		g.If(t.Best != "", h.P(g.Text(t.Best))),
 		v.attackTable().part(),
 		g.If(len(t.NotesOnce) > 0, h.Ul(g.Map(t.NotesOnce, func(note string) g.Node { return h.Li(g.Text(note)) }))),
 		newPictureGrid(v.cells, v.Results.Pictures).part(),

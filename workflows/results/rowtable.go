@@ -42,6 +42,7 @@ func (v *view) rowTable() *Table {
 	if len(v.differences) > 0 {
 		t.Differences = differenceTable(columns, v.differences)
 	}
+	t.Best = v.best.text()
 	return t
 }
 

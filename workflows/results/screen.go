@@ -50,6 +50,9 @@ func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Screen) error {
 		header[1] = "baseline"
 		s.table(&b, header, d.texts())
 	}
+	if table.Best != "" {
+		s.paragraph(&b, table.Best)
+	}
 	s.notes(&b, v, table.NotesOnce)
 	_, err = io.WriteString(w, b.String())
 	return err

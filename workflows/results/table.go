@@ -30,6 +30,8 @@ type Table struct {
 	NotesOnce []string `json:"notes_once"`
 	// Differences compare rows of replicates; nil without.
 	Differences *Table `json:"differences,omitempty"`
+	// Best names the setting that memorizes least at equal utility; "" without a choice.
+	Best string `json:"best,omitempty"`
 	// of has the number of canaries that all rows of a compact table count among, by header.
 	of map[string]string
 }
@@ -335,6 +337,9 @@ func (v *view) writeTable(w io.Writer) error {
 	if d := table.Differences; d != nil {
 		b.WriteByte('\n')
 		writeAligned(&b, d.Header, d.texts())
+	}
+	if table.Best != "" {
+		b.WriteString(table.Best + "\n")
 	}
 	for _, note := range table.NotesOnce {
 		b.WriteString(note + "\n")

@@ -17,6 +17,7 @@ type view struct {
 	// rows are those of replicates, and differences between them; none without.
 	rows        []*viewRow
 	differences []Difference
+	best        *Best // nil without a choice
 	// compact tables of replicates have short texts, as LaTeX wants them.
 	compact bool
 }
@@ -62,6 +63,7 @@ func (r *Results) view() (*view, error) {
 	}
 	v.rows = newViewRows(v.cells)
 	v.differences = newDifferences(v.rows)
+	v.best = newBest(v.rows)
 	return v, nil
 }
 

@@ -196,10 +196,12 @@ await page.route('**/table', async (r) => {
   const table = await (await r.fetch()).json();
   const { texts } = table.rows[0];
   table.rows = [{ cell: first, status: 'running', so_far: 'so far: round 3 of 9', texts: ['a cell (so far: round 3 of 9)', ...texts.slice(1)] }, { cell: '', row: 'r1', cells: [], status: 'pending', texts: ['replicates', ...texts.slice(1)] }];
+  table.best = 'Best at equal utility: replicates (r1) has the least mean of RS memorized, 1.0 of 9.';
   await r.fulfill({ json: table });
 });
 await page.goto(`${origin}/runs/${run}`);
 await shows('a cell (so far: round 3 of 9)');
+await shows('Best at equal utility: replicates (r1)');
 await shows('so far: round 3 of 9: perplexity 61.5');
 await inspect('run-so-far');
 await page.unroute('**/results');

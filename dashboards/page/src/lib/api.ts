@@ -23,7 +23,7 @@ export interface Run {
 }
 
 export interface TableRow { cell: string; row?: string; cells?: string[]; status: string; so_far?: string; texts: string[] }
-export interface Table { header: string[]; abouts: string[]; rows: TableRow[]; notes_once: string[]; differences?: Table; formats?: { name: string; description: string }[] }
+export interface Table { header: string[]; abouts: string[]; rows: TableRow[]; notes_once: string[]; differences?: Table; best?: string; formats?: { name: string; description: string }[] }
 export interface Figure { number: number; cell?: string; label?: string; title: string; caption: string }
 export interface Picture { cell: string; label: string; round: number; number: number; title: string; caption: string; text: string }
 export interface Event { kind: string; time: string; text: string; key?: string; label?: string; error?: string; attempts?: number; worker?: string; seconds?: number; cells?: string[] }

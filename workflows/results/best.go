@@ -1,0 +1,139 @@
+package results
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/internal/readable"
+	"coalmine/tasks/audits"
+)
+
+// Best is the row of replicates that memorizes least at equal utility: of the rows whose utility matches that
+// of the row with the best utility, it has the least mean of a measure over its seeds. Rows of one seed are
+// no candidates, so that no lucky seed is chosen.
+type Best struct {
+	Row   string `json:"row"`
+	Label string `json:"label"`
+	// Utility and Measure are the measures that decide: that of the utility, and the first count of
+	// memorized canaries of the run, or the AUC of its membership audit.
+	Utility string `json:"utility"`
+	Measure string `json:"measure"`
+	// Among are the names of the rows of equal utility, Row included.
+	Among []string `json:"among"`
+	// Undecided are the names of those in Among whose difference from Row over paired seeds has a 95% interval
+	// that contains 0, or is 0 for every seed.
+	Undecided []string `json:"undecided"`
+
+	column tableColumn
+	rows   map[string]*viewRow // by name
+}
+
+// membershipAUC decides in runs that count no canaries.
+const membershipAUC = "membership_auc"
+
+// newBest chooses among rows; nil if no two rows with several seeds have equal utility.
+func newBest(rows []*viewRow) *Best {
+	utility, top := topUtility(rows)
+	if top == nil {
+		return nil
+	}
+	b := &Best{Utility: utility, Undecided: []string{}, rows: map[string]*viewRow{}}
+	for _, row := range rows {
+		if row == top || repeated(row, utility) && matches(row, top) {
+			b.Among = append(b.Among, row.Name)
+			b.rows[row.Name] = row
+		}
+	}
+	if len(b.Among) < 2 || !b.decide() {
+		return nil
+	}
+	return b
+}
+
+// repeated reports whether a row has a measure for two seeds or more.
+func repeated(row *viewRow, measure string) bool { return row.Measures[measure].N > 1 }
+
+func matches(row, to *viewRow) bool {
+	d := newDifference(row, to)
+	return d != nil && d.Utility != nil && d.Utility.Matched
+}
+
+// topUtility returns the row with the best mean of the first measure of utility that rows have.
+func topUtility(rows []*viewRow) (measure string, top *viewRow) {
+	for _, u := range utilities {
+		for _, row := range rows {
+			if !repeated(row, u.measure) {
+				continue
+			}
+			if top == nil || (row.Measures[u.measure].Mean > top.Measures[u.measure].Mean) != u.share {
+				top = row
+			}
+		}
+		if top != nil {
+			return u.measure, top
+		}
+	}
+	return "", nil
+}
+
+// decide chooses the row by the first measure that all candidates have; false if there is none.
+func (b *Best) decide() bool {
+	for _, m := range measures() {
+		if (m.Among == "" && m.Name != membershipAUC) || !b.all(m.Name) {
+			continue
+		}
+		b.Measure, b.column = m.Name, m
+		var least *viewRow
+		for _, name := range b.Among {
+			if row := b.rows[name]; least == nil || row.Measures[m.Name].Mean < least.Measures[m.Name].Mean {
+				least = row
+			}
+		}
+		b.Row, b.Label = least.Name, least.Label
+		b.compare(least)
+		return true
+	}
+	return false
+}
+
+// all reports whether all candidates have a measure for several seeds.
+func (b *Best) all(measure string) bool {
+	for _, row := range b.rows {
+		if !repeated(row, measure) {
+			return false
+		}
+	}
+	return true
+}
+
+// compare finds the candidates that their paired seeds do not tell from the least.
+func (b *Best) compare(least *viewRow) {
+	for _, name := range b.Among {
+		if name == b.Row {
+			continue
+		}
+		var e *audits.Estimate
+		if d := newDifference(b.rows[name], least); d != nil {
+			e = d.Measures[b.Measure]
+		}
+		if e == nil || e.Mean == 0 || e.Low != nil && *e.Low <= 0 {
+			b.Undecided = append(b.Undecided, name)
+		}
+	}
+}
+
+// text is one sentence for people; "" without a choice.
+func (b *Best) text() string {
+	if b == nil {
+		return ""
+	}
+	text := fmt.Sprintf("Best at equal utility: %s (%s) has the least mean of %s, %s, among %s that match the best in %s.",
+		b.Label, b.Row, b.column.Header, b.rows[b.Row].text(b.column), readable.Count(len(b.Among), "setting"), utilityTexts[b.Utility])
+	if len(b.Undecided) > 0 {
+		text += fmt.Sprintf(" Its seeds do not distinguish it from %s.", strings.Join(b.Undecided, ", "))
+	}
+	return text
+}
+
+// utilityTexts name measures of utility for people.
+var utilityTexts = map[string]string{"recall_at_1": "recall@1 and perplexity", "mean_average_precision": "mean average precision", "mean_absolute_error": "mean absolute error"}
