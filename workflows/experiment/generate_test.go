@@ -471,12 +471,21 @@ func (d *documented) entry() string {
 	return fmt.Sprintf("- `%s`: %s. %s\n", d.name, strings.Join(facts, "; "), d.markdown())
 }
 
-// markdown is the description without the unit.
+// markdown is the description without the unit, its source as a short citation: "(Thakkar §4.1)".
 func (d *documented) markdown() string {
-	unitless := *d
-	unitless.unit = ""
-	return strings.ReplaceAll(unitless.description(), "<", "&lt;")
+	plain := *d
+	plain.unit, plain.source = "", ""
+	text := strings.ReplaceAll(plain.description(), "<", "&lt;")
+	if d.source != "" {
+		text += " (" + citation.Replace(d.source) + ")"
+	}
+	return text
 }
+
+// citation shortens sources as the reference page says.
+var citation = strings.NewReplacer("Thakkar et al. 2020", "Thakkar", "Carlini et al. 2019", "Carlini", "Augenstein et al. 2020", "Augenstein",
+	"Orekondy et al. 2018", "Orekondy", " et al. ", " ", ", sections ", " §", ", section ", " §", ", table ", " table ", ", figure ", " figure ",
+	", appendix ", " appendix ", ", algorithm ", " algorithm ", ", equation ", " equation ")
 
 func TestTheSchemaFollowsTheTypes(t *testing.T) {
 	t.Parallel()
