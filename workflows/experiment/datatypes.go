@@ -16,92 +16,90 @@ import (
 // Data says which text is read, or which images, and how they are divided among users.
 type Data struct {
 	// File of JSON lines with "user" and "text", of images with "user", "label" and "pixels" or
-	// "image", or of another form (data.form), plain, .gz, .zst, .xz or .lzma; a directory of such
-	// files, or of text files with a folder or a file for each user; or either in S3, as
-	// s3://bucket/key or s3://bucket/prefix/. A relative path starts at the working directory, else at
-	// the experiment file's.
+	// "image", or of another data.form, plain, .gz, .zst, .xz or .lzma; a directory of such files,
+	// or of text files with a folder or file per user; or either in S3: s3://bucket/key,
+	// s3://bucket/prefix/. A relative path starts at the working directory, else at the experiment
+	// file's.
 	Source string `json:"source" required:"true" also:"path file dataset name"`
-	// SHA-256 of the source, 64 hex digits; of several files, that of their SHA-256s, one a line. In a
-	// file it guards against a changed source; submitted runs carry it.
+	// SHA-256 of the source, 64 hex digits; of several files, that of their SHA-256s, one a line.
+	// It guards against a changed source; submitted runs carry it.
 	SHA256 string `json:"sha256,omitempty"`
-	// Form of the source's files, if their content does not show it; CSV and TSV need it.
-	// stackexchange makes a text of each sentence of a post or comment; tff reads a split.
+	// Form of the source's files, needed for CSV and TSV, else told by the content. stackexchange
+	// makes a text of each sentence of a post or comment; tff reads a split.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
 	// Part of a text file that is an example: a line (also if absent), a paragraph ended by empty
 	// lines, or the file.
 	Unit forms.Unit `json:"unit,omitempty" when:"form=texts absent"`
 	// Names of columns, or of fields of JSON lines, that differ from user, text, time, score, tags,
-	// group and target or from the form's.
+	// group and target or the form's.
 	Columns *Columns `json:"columns,omitempty" also:"fields"`
 	// Split to train on, of a TensorFlow Federated database or of data with data.columns.split.
-	// Absent: train. Of the others, data.test.split and data.validation.split are read.
+	// Absent: train. data.test.split and data.validation.split name others.
 	Split string `json:"split,omitempty"`
-	// Splits of the source's files, in their order. Absent: told from subdirectories or names such as
+	// Splits of the source's files, in their order. Absent: told by subdirectories or names such as
 	// train-00000-of-00002.parquet; submitted runs that read splits carry them.
 	FileSplits []string `json:"file_splits,omitempty"`
-	// Version of the reading rules of all sources and canary formats. 2 drops variation selectors and
-	// other default-ignorable characters, and turns images as their EXIF orientation says. Absent: 2
-	// if that changes anything; submitted runs then carry it.
+	// Version of the reading rules of sources and canary formats. 2 drops variation selectors and
+	// other default-ignorable characters and applies the EXIF orientation of images. Absent: 2 if
+	// that changes anything; submitted runs then carry it.
 	ReadingRules datasets.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
-	// Treatment of faulty records: stop refuses them before anything runs, with file and place; skip
-	// leaves them out and counts them in the results.
+	// Treatment of faulty records: stop refuses them before anything runs, with file and place;
+	// skip leaves out and counts them.
 	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
-	// Level of reading: word takes lower-cased words and punctuation marks; byte takes the bytes of
-	// UTF-8, and counts bytes where fields say words; image takes images, each counted as a label and
-	// width x height x channels pixels.
+	// Level of reading: lower-cased words and punctuation marks; bytes of UTF-8, counted where
+	// fields say words; or images, each counted as a label and width x height x channels pixels.
 	Level datasets.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
-	// Each line has two texts, "text" and "target", such as a sentence and its translation. The model
-	// is then an encoder-decoder of two stacks with the model block's layers. Both texts share one
-	// vocabulary, and each is cut at data.sequence.
+	// Each line has two texts, "text" and "target", such as a sentence and its translation, of one
+	// vocabulary and each cut at data.sequence. The model is an encoder-decoder of two stacks with
+	// the model block's layers.
 	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
-	// Label that a regressor or tagger predicts: score, a line's "score" from 1 to 5, rounded to
-	// halves; or tags, those of its "tags" (or "labels") that data.tags lists. Images may have tags in
-	// place of a class, for a cnn-tagger. Absent: a language model predicts words, a cnn classes.
+	// Label that a regressor or tagger predicts: a line's "score" from 1 to 5, rounded to halves;
+	// or those of its "tags" (or "labels") that data.tags lists, of images in place of a class
+	// (cnn-tagger). Absent: a language model predicts words, a cnn classes.
 	Label datasets.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 5.1"`
 	// Tags to predict.
 	Tags []string `json:"tags,omitempty" when:"label=tags" also:"classes"`
-	// Order in time of each user's examples: that of the lines (source), or by a field "time" of every
-	// line, an RFC 3339 date or a number, with data.users.words: 0. Absent: that of the lines, which
-	// need not follow time.
+	// Order in time of each user's examples: that of the lines (source), or by their field "time",
+	// an RFC 3339 date or a number, with data.users.words: 0. Absent: that of the lines, which need
+	// not follow time.
 	Order datasets.Order `json:"order,omitempty" also:"sort chronological time"`
 	// Shape of the images; others are refused.
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
 	// Length at which sentences are cut, by default 20 words or 100 bytes.
 	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
-	// Faults planted in all parts as the data are read, such as `{fault: join-words, examples: 10%}`.
-	// Users, parts and vocabulary are those of the data without faults.
+	// Faults planted in all parts as the data are read, such as `{fault: join-words, examples:
+	// 10%}`. Users, parts and vocabulary ignore them.
 	Faults []Fault `json:"faults,omitempty" also:"bugs fault bug" source:"Augenstein et al. 2020, sections 5 and 6"`
 	// The most frequent words of the training part; fixed at the byte level.
 	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
 	// Users balanced to one size, or as in the data.
 	Users Users `json:"users"`
-	// by-user keeps each user's examples; iid shuffles all examples, canaries included, and refills
-	// users of the same sizes.
+	// by-user keeps each user's examples; iid shuffles all, canaries included, and refills users of
+	// the same sizes.
 	Partition datasets.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
-	// Part on which utility is measured: drawn by example before users are balanced, or a split. It
-	// never has a canary.
+	// Part for measuring utility: drawn by example before users are balanced, or a split. It never
+	// has a canary.
 	Test TestPart `json:"test"`
 	// Part for tuning and early stopping, drawn like the test part.
 	Validation ValidationPart `json:"validation"`
-	// Probability with which each training example is used, such as 5% to overtrain on little data.
-	// Parts and vocabulary are those of the whole, and canaries are inserted afterwards.
+	// Probability with which each training example is used, such as 5% to overtrain. Parts and
+	// vocabulary are those of the whole; canaries are inserted afterwards.
 	Share numbers.Probability `json:"share,omitzero" range:"(0,1]" source:"5% in Carlini et al. 2019, section 7.2"`
-	// Removes personal text from the training part after canaries are inserted, and reports the
-	// canaries removed.
+	// Removes personal text from the training part, after canaries are inserted, and reports
+	// removed canaries.
 	Sanitize *Sanitize `json:"sanitize,omitempty" source:"Carlini et al. 2019, section 9.2"`
-	// Removes sentences on which two models, trained on disjoint halves of the data, disagree, and
-	// reports the canaries removed. Canaries are inserted and sanitized before.
+	// Removes sentences on which two models, trained on disjoint halves of the data, disagree,
+	// after canaries are inserted and sanitized, and reports removed canaries.
 	Disagreement *Disagreement `json:"disagreement,omitempty" when:"training.algorithm=sgd" source:"Carlini et al. 2019, section 9.2"`
 	// Selects the training data, as a modeler selects examples to inspect. Give words, examples or
 	// users.
 	Select *Select `json:"select,omitempty" source:"Augenstein et al. 2020, section 2"`
-	// Second source, whose examples data.devices.defence mixes into those of users. Its users play no
-	// part.
+	// Second source, whose examples data.devices.defence mixes into those of users.
 	Background *SecondSource `json:"background,omitempty" source:"Orekondy et al. 2018, section 7.1"`
-	// Gives every user two devices: an anonymous one with private examples, and one of an adversary
-	// who knows other (prior) examples of the user. Both train.
+	// Gives every user two devices that train: an anonymous one with private examples, and one of
+	// an adversary who knows other (prior) examples of the user.
 	Devices *Devices `json:"devices,omitempty" also:"deanonymization shadow" source:"Orekondy et al. 2018, sections 5.2 and 6"`
-	// Balanced users, drawn at random, that never train: for membership tests.
+	// Balanced users, drawn at random, that never train, for membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
 	// Limits of the input; part of a result's identity. Absent: the defaults.
 	Limits *Limits `json:"limits,omitempty"`
@@ -135,7 +133,7 @@ type Fault struct {
 	// Share of users with the fault, each with this probability. Absent: all. Give users, examples or
 	// both.
 	Users numbers.Probability `json:"users,omitzero" range:"(0,1]" source:"50% in Augenstein et al. 2020, section 6"`
-	// Share of the examples of these users that are hit, each with this probability. Absent: all.
+	// Share of these users' examples that are hit, each with this probability. Absent: all.
 	Examples numbers.Probability `json:"examples,omitzero" range:"(0,1]" source:"1%, 10% and 100% in Augenstein et al. 2020, appendix B.3"`
 	// Length of a truncated text.
 	Length int `json:"length,omitzero" default:"40" range:"[1,1000000]" when:"fault=truncate" unit:"characters"`
@@ -148,8 +146,8 @@ type Limits struct {
 	Line int `json:"line" default:"1048576" range:"[1024,67108864]" unit:"bytes"`
 	// Decompressed size of a source.
 	Text int64 `json:"text" default:"274877906944" range:"[1024,1125899906842624]" unit:"bytes"`
-	// Times its size that a compressed file may grow, after the first 16 MiB: more may be a
-	// decompression bomb.
+	// Times its size that a compressed file may grow, after the first 16 MiB, against decompression
+	// bombs.
 	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 
@@ -170,7 +168,7 @@ type Image struct {
 // Vocabulary is made of the most frequent words of the training part. At the
 // byte level it is fixed.
 type Vocabulary struct {
-	// Words, without the special tokens. Every other word is read as <unk>.
+	// Words, without the special tokens; others read as <unk>.
 	Size int `json:"size,omitzero" default:"10000" range:"[2,10000000]" when:"level=word" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
 }
 
@@ -187,8 +185,7 @@ type Sanitize struct {
 // Disagreement removes the sentences on which two models disagree. Each trains on half of
 // the records as the cell does, but for the number of steps.
 type Disagreement struct {
-	// Largest difference between a sentence's mean log-perplexities under the two models; a sentence
-	// above it is removed.
+	// Largest difference of a kept sentence's mean log-perplexities under the two models.
 	Threshold float64 `json:"threshold" required:"true" range:"(0,1000]" unit:"nats a token"`
 	// Steps of each model, by default half the training's, rounded up: as many epochs over its half.
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" unit:"steps"`
@@ -200,55 +197,52 @@ type Select struct {
 	// Words that a primary model does not know, each an example spelled in bytes. Only with
 	// data.level: byte.
 	Words *SelectWords `json:"words,omitempty" source:"Augenstein et al. 2020, section 5; Chen et al. 2019"`
-	// Examples that prepare.classifier gets wrong (misclassified) or right (correct), random examples,
-	// images without or with a label, or texts that are unlikely under prepare.language_model.
+	// Examples that prepare.classifier gets wrong (misclassified) or right (correct), random ones,
+	// images without or with a label, or texts unlikely under prepare.language_model.
 	Examples selection.Criterion `json:"examples,omitzero" source:"Augenstein et al. 2020, table 1 and appendix C.4"`
 	// Selected examples that a user needs to take part, by default 5; of random, unlabelled and
 	// labelled ones 1.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000]" unit:"examples" source:"Augenstein et al. 2020, appendix C.4"`
-	// Users by the share of their examples that prepare.classifier gets right. Percentiles are those
-	// of the data without faults. Give below or above.
+	// Users by the share of their examples that prepare.classifier gets right; percentiles of the
+	// data without faults. Give below or above.
 	Users *SelectUsers `json:"users,omitempty" source:"Augenstein et al. 2020, appendix C.3"`
 	// Probability with which each example is selected. Give share or per_user.
 	Share numbers.Probability `json:"share,omitzero" range:"(0,1)" when:"examples=random"`
 	// Examples selected of each user; all of a user who has fewer.
 	PerUser int `json:"per_user,omitzero" range:"[1,1000000]" when:"examples=random" unit:"examples"`
 	// Least surprise of an unlikely example: its log-perplexity (mean loss of a token) under
-	// prepare.language_model, less that under prepare.second_language_model if there is one. Give
-	// above or percentile.
+	// prepare.language_model, less that under any prepare.second_language_model. Give above or
+	// percentile.
 	Above *float64 `json:"above,omitempty" range:"[-1000,1000]" when:"examples=unlikely" unit:"nats a token"`
-	// Percentile of the surprises of all users' examples from which on examples are unlikely, such as
-	// 90%.
+	// Percentile of all users' surprises from which on examples are unlikely, such as 90%.
 	Percentile numbers.Probability `json:"percentile,omitzero" range:"(0,1)" when:"examples=unlikely"`
 }
 
 // Devices divide each user's examples into private ones and the prior ones that an
 // adversary knows.
 type Devices struct {
-	// Choice of prior examples: at random; the first ones in time (chronological, which needs
-	// data.order); or whole groups such as albums or documents, named by a field "group" of every
-	// line, none on both devices.
+	// Choice of prior examples: at random; the first in time (chronological, with data.order); or
+	// whole groups such as albums or documents, by a field "group" of every line.
 	Prior devices.Prior `json:"prior" default:"random" source:"Orekondy et al. 2018, section 5.2.2"`
-	// Size of the prior: a share of the user's examples, the others being private; or a number, with
-	// half of the examples private in any case and the rest on no device.
+	// Size of the prior: a share of the user's examples, the others being private; or a number,
+	// with half of the examples private and the rest on no device.
 	Size numbers.Share `json:"size" default:"50%" unit:"examples or %" source:"Orekondy et al. 2018, section 5.3"`
-	// Examples that a user needs to take part. Absent: everyone takes part, and must have enough to
-	// divide.
+	// Examples that a user needs to take part. Absent: everyone must have enough to divide.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000000]" unit:"examples" also:"min_examples" source:"100 to 1000 in Orekondy et al. 2018, section 5.1"`
-	// Groups that a user needs to take part. Absent: everyone takes part, and must have two.
+	// Groups that a user needs to take part. Absent: everyone must have two.
 	AtLeastGroups int `json:"at_least_groups,omitzero" range:"[2,1000000000]" when:"prior=groups" unit:"groups" also:"min_groups"`
-	// Share of users without an adversary's device: an open world.
+	// Share of users without an adversary's device (an open world).
 	Unseen numbers.Probability `json:"unseen,omitzero" range:"(0,1)" also:"open_world" source:"Orekondy et al. 2018, section 6.1.2"`
-	// Share of users from whom an attack learns the traits of other users, and whom it is not to name.
+	// Share of users from whom an attack learns the traits of others, and whom it does not name.
 	HeldOut numbers.Probability `json:"held_out,omitzero" range:"(0,1)" source:"1/3 in Orekondy et al. 2018, section 6.1.2"`
-	// Defence of the users: anonymous devices mix examples of data.background into their private ones
-	// before they train. Give replace or augment.
+	// Defence: anonymous devices mix examples of data.background into their private ones. Give
+	// replace or augment.
 	Defence *Defence `json:"defence,omitempty" also:"defense mitigation mix" source:"Orekondy et al. 2018, section 7.1"`
-	// Second source, each user of which is a profile: hand-made examples of the adversary's target. An
-	// adversary's device trains with each profile.
+	// Second source, each user of which is a profile: hand-made examples of the adversary's target,
+	// on an adversary's device.
 	Profiles *SecondSource `json:"profiles,omitempty" source:"Orekondy et al. 2018, section 5.2.2 (iii)"`
-	// Shuffles the examples of all devices, which keep their sizes: a control, in which no user can be
-	// recognized.
+	// Shuffles the examples of all devices, which keep their sizes: a control without recognizable
+	// users.
 	IID bool `json:"iid,omitzero" default:"false" source:"Orekondy et al. 2018, section 6.1.1"`
 }
 
@@ -264,7 +258,7 @@ type SecondSource struct {
 // Format says how a source beside that of the data is read. If neither is given, it is read
 // by data.form and data.columns.
 type Format struct {
-	// Form of the source's files. Absent, with columns also absent: data.form; else told from the
+	// Form of the source's files. Absent, with columns also absent: data.form; else told by the
 	// content.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
 	// Names of the source's columns. Absent, with form also absent: data.columns.
@@ -288,13 +282,12 @@ type SecondColumns struct {
 // Defence mixes a background into private examples. Exactly one of replace and augment is
 // given.
 type Defence struct {
-	// Share of each device's private examples replaced by random ones of the background: bkg-repl.
+	// Share of private examples replaced by random ones of the background: bkg-repl.
 	Replace numbers.Probability `json:"replace,omitzero" range:"(0,1]" source:"0.25 to 1 in Orekondy et al. 2018, section 7.2"`
-	// Random examples of the background added to each device, as a multiple of its private ones:
-	// rand-aug.
+	// Random examples of the background added, as a multiple of the private ones: rand-aug.
 	Augment float64 `json:"augment,omitzero" range:"(0,100]" source:"0.5 to 2 in Orekondy et al. 2018, section 7.2"`
-	// Modes (topics) of the background, found by k-means over pixels or weighted words; each device
-	// gets examples of one random mode: mm-aug. Only with augment. Absent: examples of all topics.
+	// Modes (topics) of the background, by k-means over pixels or weighted words; each device gets
+	// examples of one random mode: mm-aug. Only with augment. Absent: examples of all topics.
 	Modes int `json:"modes,omitzero" range:"[2,65536]" unit:"modes" also:"clusters topics" source:"100 to 500 in Orekondy et al. 2018, section 7.1"`
 }
 
@@ -302,7 +295,7 @@ type Defence struct {
 // right. Percentiles are those of the users' shares in the data without planted faults.
 // Exactly one of the two is given; users at the percentile are selected.
 type SelectUsers struct {
-	// Users at or below this percentile; 25% selects about a quarter of them if no fault is planted.
+	// Users at or below this percentile; 25% selects about a quarter without faults.
 	Below numbers.Probability `json:"below,omitzero" range:"(0,1)"`
 	// Users at or above this percentile, such as 75%.
 	Above numbers.Probability `json:"above,omitzero" range:"(0,1)"`
@@ -311,11 +304,10 @@ type SelectUsers struct {
 // SelectWords chooses words. The sentences that they stand in are read at the word level,
 // and faults are planted there.
 type SelectWords struct {
-	// Size of the primary model's vocabulary: the most frequent words of the training part without
+	// Size of the primary model's vocabulary, the training part's most frequent words without
 	// faults.
 	Outside int `json:"outside" required:"true" range:"[1,10000000]" unit:"words" also:"vocabulary size" source:"10,000 in Augenstein et al. 2020, appendix B.2"`
-	// data.sequence of the primary model, at which sentences are cut; this experiment's own cuts
-	// words.
+	// data.sequence of the primary model, which cuts sentences; this experiment's own cuts words.
 	Sequence int `json:"sequence" default:"20" range:"[1,1000]" unit:"words"`
 }
 
@@ -324,8 +316,8 @@ func (d *Disagreement) StepsOf(rounds int) int { return cmp.Or(d.Steps, (rounds+
 
 // Users are balanced to one size, or stay as they are.
 type Users struct {
-	// Words of a balanced user, counted after sentences are cut: smaller users are dropped, larger
-	// ones split, remainders discarded. 0, the default at the image level: users stay as in the data.
+	// Words of a balanced user, after sentences are cut: smaller users are dropped, larger ones
+	// split, remainders discarded. 0, the default at the image level: users as in the data.
 	Words int `json:"words" default:"2000" range:"[0,1000000000]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1; 0: Augenstein et al. 2020"`
 }
 
@@ -333,8 +325,8 @@ type Users struct {
 type TestPart struct {
 	// Probability with which each example is held out. 0 with a split.
 	Fraction numbers.Probability `json:"fraction" default:"10%" range:"[0,1)"`
-	// Split of the data that is the test part, such as test; its users may be others than those who
-	// train. Absent: a fraction is drawn.
+	// Split of the data that is the test part, such as test, perhaps of other users. Absent: a
+	// fraction is drawn.
 	Split string `json:"split,omitempty" source:"Thakkar et al. 2020, section 4.1"`
 }
 

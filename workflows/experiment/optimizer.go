@@ -6,9 +6,9 @@ import "coalmine/models/optimizers"
 type Optimizer struct {
 	// Update rule.
 	Name optimizers.Kind `json:"optimizer,omitzero" default:"sgd" also:"name kind"`
-	// Learning rate. With sgd, momentum and nesterov by default 0.5 for clients (Augenstein et al.
+	// Learning rate, with sgd, momentum and nesterov by default 0.5 for clients (Augenstein et al.
 	// 2020, appendix B.2), 1 for the server and 0.005 for central training (Thakkar et al. 2020,
-	// section 4.2); other rules need it stated.
+	// section 4.2); required with other rules.
 	LearningRate float64 `json:"learning_rate,omitzero" range:"(0,1e6]" also:"lr rate"`
 	optimizers.Given
 	// Schedule of the learning rate over the rounds (sgd: steps). Absent: constant.
@@ -17,8 +17,8 @@ type Optimizer struct {
 
 // Schedule is how a learning rate changes: a warm-up, then the course of its kind.
 type Schedule struct {
-	// Course after the warm-up: constant, falling by a factor, or falling along half a cosine until
-	// the last round.
+	// Course after the warm-up: constant, falling by a factor, or along half a cosine until the
+	// last round.
 	Kind optimizers.ScheduleKind `json:"kind" default:"constant"`
 	// First rounds, over which the rate rises linearly to its full value.
 	WarmUp int `json:"warm_up,omitzero" default:"0" range:"[0,1000000000]" unit:"rounds (sgd: steps)" also:"warmup"`
@@ -26,8 +26,8 @@ type Schedule struct {
 	Every int `json:"every,omitzero" range:"[1,1000000000]" when:"kind=step" unit:"rounds (sgd: steps)"`
 	// Factor by which the rate falls.
 	Factor float64 `json:"factor,omitzero" range:"(0,1]" when:"kind=step" also:"gamma"`
-	// Share of the full rate in the last round. With a cosine, more rounds make another training, not
-	// a continuation.
+	// Share of the full rate in the last round. More rounds make another training, not a
+	// continuation.
 	Floor float64 `json:"floor,omitzero" default:"0" range:"[0,1]" when:"kind=cosine" source:"Loshchilov and Hutter 2017, equation 5"`
 }
 

@@ -28,14 +28,13 @@ import (
 
 // Experiment is one cell, fully resolved.
 type Experiment struct {
-	// Name of the experiment, part of the run's id: 1 to 48 lower-case letters, digits and hyphens,
-	// beginning with a letter or digit.
+	// Name, part of the run's id: 1 to 48 lower-case letters, digits and hyphens, beginning with a
+	// letter or digit.
 	Name string `json:"name" required:"true"`
-	// Name of the cell in tables, set in grid.include or by an axis; at most 80 characters. It is in
-	// no cache key. Absent: the settings in which cells differ.
+	// Name of the cell in tables, set in grid.include or by an axis; at most 80 characters, in no
+	// cache key. Absent: the settings in which cells differ.
 	Label string `json:"label,omitempty" also:"title"`
-	// Seed of every random stream. Cells that differ in one field share the random numbers of
-	// everything else.
+	// Seed of every random stream. Cells that differ in one field share all other random numbers.
 	Seed uint64 `json:"seed" default:"1" range:"[0,9007199254740991]" also:"random_seed"`
 	// The data and their division among users.
 	Data Data `json:"data" also:"dataset"`
@@ -47,28 +46,28 @@ type Experiment struct {
 	Model Model `json:"model"`
 	// The training of the model.
 	Training Training `json:"training"`
-	// The measurements, and the rounds after which they are made. Absent: nothing is measured.
+	// The measurements and their rounds. Absent: none.
 	Audit *Audit `json:"audit,omitempty"`
 }
 
 // Prepare are trainings that others rest on.
 type Prepare struct {
-	// A cnn whose predictions data.select uses. It trains centrally on the data of the cell, before
-	// faults are planted and examples selected.
+	// A cnn whose predictions data.select uses, trained centrally on the cell's data before faults
+	// and selection.
 	Classifier *Preparation `json:"classifier,omitempty"`
-	// Language model of public data, for data.select.examples: unlikely. Its network is that of the
-	// model block, its vocabulary that of the cell.
+	// Language model of public data, for data.select.examples: unlikely, with the network of the
+	// model block and the cell's vocabulary.
 	LanguageModel *LanguagePreparation `json:"language_model,omitempty" also:"public_model" source:"Augenstein et al. 2020, section 2.1"`
-	// Language model whose log-perplexity is subtracted from that of prepare.language_model:
-	// data.select then uses a likelihood ratio.
+	// Language model whose log-perplexity is subtracted from that of prepare.language_model, for a
+	// likelihood ratio.
 	SecondLanguageModel *LanguagePreparation `json:"second_language_model,omitempty" source:"Augenstein et al. 2020, section 2.1"`
 }
 
 // LanguagePreparation is the central training of the network of the model block. Its
 // vocabulary is that of the cell. Its learning rate is by default that of central training.
 type LanguagePreparation struct {
-	// Source of the training data, as data.source; all of it trains. Absent: the data of the cell,
-	// before faults are planted and examples selected.
+	// Source of the training data, as data.source; all of it trains. Absent: the cell's data before
+	// faults and selection.
 	Source string `json:"source,omitzero" also:"path file dataset"`
 	// As data.sha256.
 	SHA256 string `json:"sha256,omitempty"`
@@ -91,10 +90,9 @@ type Preparation struct {
 // probability and an example probability, or chosen numbers of times.
 type Canaries struct {
 	Form
-	// Several forms of canaries in place of one. Each form has its own canaries, and audits compare a
-	// canary with others of its form.
+	// Several forms, each with its own canaries; audits compare a canary with others of its form.
 	Formats []Form `json:"formats,omitempty" also:"forms templates"`
-	// Different canaries for each pair of probabilities or number of insertions, and for each format.
+	// Canaries for each pair of probabilities or number of insertions, and for each format.
 	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" also:"count number num" source:"Thakkar et al. 2020, section 4.1"`
 	// p_u, the probability that a user becomes a secret sharer of a canary. One value or a list;
 	// required without insertions.
@@ -102,39 +100,39 @@ type Canaries struct {
 	// p_e, the probability that a canary replaces an example of its secret sharer. One value or a
 	// list; required without insertions.
 	ExampleProbability []numbers.Probability `json:"example_probability,omitempty" range:"(0,1]" also:"p_e" source:"Thakkar et al. 2020, section 4.1"`
-	// Exact number of training examples that a canary replaces, in place of the probabilities. One
-	// number or a list.
+	// Training examples that a canary replaces, in place of the probabilities. One number or a
+	// list.
 	Insertions []int `json:"insertions,omitempty" range:"[1,1000000000]" unit:"examples" also:"copies repetitions inserted" source:"Carlini et al. 2019, section 6.1"`
-	// Canaries of each format that are inserted nowhere: controls.
+	// Canaries of each format that are never inserted: controls.
 	HeldBack int `json:"held_back" default:"10" range:"[0,10000]" unit:"canaries"`
 }
 
 // Form is the form of canaries.
 type Form struct {
-	// Words of each canary, at most data.sequence. At the byte level random symbols, by default 10 or
-	// the number that the format has.
+	// Words of each canary, at most data.sequence. At the byte level random symbols, by default 10
+	// or the format's.
 	Words int `json:"words,omitzero" default:"5" range:"[1,1000]" unit:"words (byte level: symbols)" also:"length" source:"Thakkar et al. 2020, section 4.1"`
 	// Alphabet of the random symbols.
 	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" when:"data.level=byte"`
-	// Text in which every # is a random symbol of the alphabet, such as "my number is ###-####". At
-	// the word level every # is a random word, and the other words must be in the vocabulary. Absent:
-	// random symbols or words alone.
+	// Text in which every # is a random symbol of the alphabet, such as "my number is ###-####", at
+	// the word level a random word; other words must be in the vocabulary. Absent: random symbols
+	// or words alone.
 	Format string `json:"format,omitzero" also:"template" source:"Carlini et al. 2019"`
-	// Second text of a canary with data.pairs, such as "meine nummer ist ###-####". If both texts have
-	// random symbols, the target repeats those of the format in order; if the format has none, the
-	// target alone has the secret.
+	// Second text of a canary with data.pairs, such as "meine nummer ist ###-####". Its random
+	// symbols repeat those of the format in order; if the format has none, the target alone has the
+	// secret.
 	Target string `json:"target,omitzero" source:"Carlini et al. 2019, section 6.4"`
-	// Symbols to draw from in place of an alphabet: ASCII characters such as "0123456789abcdef", or
-	// words of one length such as [about, after, again], one for each # of a format (ranked by random
-	// sampling and the skew-normal fit). At the word level words of the vocabulary. Absent there:
-	// every ordinary word.
+	// Symbols in place of an alphabet: ASCII characters such as "0123456789abcdef", or words of one
+	// length such as [about, after, again], one for each # of a format (ranked by random sampling
+	// and the skew-normal fit). At the word level words of the vocabulary, by default all ordinary
+	// ones.
 	Symbols []string `json:"symbols,omitempty"`
 }
 
 // Model is the network that is trained.
 type Model struct {
-	// Network: a language model (cifg-lstm, lstm, gru, conv), an image model (cnn, cnn-tagger, gan), a
-	// regressor or tagger of texts (data.label), or external: trained by training.command or
+	// Network: a language model (cifg-lstm, lstm, gru, conv), an image model (cnn, cnn-tagger,
+	// gan), a regressor or tagger of texts (data.label), or an external one of training.command or
 	// training.client_command.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"name type architecture" source:"Thakkar et al. 2020, section 4.1"`
 	// Embedding dimension.
@@ -143,19 +141,18 @@ type Model struct {
 	Units int `json:"units,omitzero" default:"670" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
 	// Stacked layers.
 	Layers int `json:"layers,omitzero" default:"1" range:"[1,4]" when:"kind=cifg-lstm lstm gru conv regressor tagger" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
-	// Inputs that an output of a convolution depends on, the newest included. The model sees layers x
-	// (kernel - 1) tokens before the newest.
+	// Inputs of a convolution's output, the newest included. The model sees layers x (kernel - 1)
+	// tokens before the newest.
 	Kernel int `json:"kernel,omitzero" default:"7" range:"[2,64]" when:"kind=conv" unit:"tokens" also:"kernel_size filter_size" source:"Zhang et al. 2015, table 1"`
-	// Width to which every layer's output is projected, by default the embedding's. 0: no projection.
+	// Width of every layer's projected output, by default the embedding's. 0: no projection.
 	Projection *int `json:"projection,omitempty" range:"[0,65536]" when:"kind=cifg-lstm lstm gru conv" source:"Sak et al. 2014, section 2.2"`
-	// Gives the output layer its own weights. Otherwise it shares the embedding's, and projection must
-	// equal embedding.
+	// Gives the output layer its own weights in place of the embedding's, with which projection
+	// must equal embedding.
 	Untied bool `json:"untied,omitzero" default:"false" when:"kind=cifg-lstm lstm gru conv" source:"Press and Wolf 2017"`
 	// Normal inputs of the generator.
 	Latent int `json:"latent,omitzero" default:"128" range:"[1,65536]" when:"kind=gan" source:"Augenstein et al. 2020, table 9"`
-	// Normalization of the discriminator's outputs over a batch, over an example (layer), or none; the
-	// generator's is over a batch. Only layer and none keep the gradient penalty about single
-	// examples.
+	// Normalization of the discriminator's outputs over a batch, over an example (layer), or none;
+	// the generator's is over a batch. batch makes the gradient penalty depend on several examples.
 	Normalization models.Normalization `json:"normalization,omitzero" default:"batch" when:"kind=gan" source:"batch: Augenstein et al. 2020; layer: Gulrajani et al. 2017, section 4"`
 	// Loss of discriminator and generator.
 	Loss models.AdversarialLoss `json:"loss,omitzero" default:"wasserstein" when:"kind=gan" source:"Augenstein et al. 2020, appendix C.2"`
@@ -181,45 +178,43 @@ func (Algorithm) Choices() []string {
 
 // Training says how the model is trained.
 type Training struct {
-	// fedavg trains on a cohort of users in each round; sgd trains centrally on minibatches of
-	// records, shuffled (iid) or user after user (by-user); external leaves the training to
-	// training.command, which implies it.
+	// fedavg trains on a cohort of users in each round; sgd centrally on minibatches of records,
+	// shuffled (iid) or user after user (by-user); external, implied by training.command, leaves
+	// the training to it.
 	Algorithm Algorithm `json:"algorithm" default:"fedavg"`
-	// Shell command that trains the model, in a directory with the data and the job:
-	// docs/contracts/train.md.
+	// Shell command that trains the model: docs/contracts/train.md.
 	Command string `json:"command,omitzero" when:"algorithm=external" also:"cmd trainer train_command"`
-	// Shell command that trains one client: it gets the parameters of a round and a user's examples,
-	// and returns parameters (docs/contracts/client.md). Its steps are configured in training.job, not
-	// in training.client.
+	// Shell command that trains one client, configured in training.job, not training.client:
+	// docs/contracts/client.md.
 	ClientCommand string `json:"client_command,omitzero" when:"model.kind=external" also:"client_cmd client_trainer"`
-	// Directory of the command's code; the command starts in a copy of it. Its contents are part of a
-	// result's identity. Absent: the command names its code, such as a container by its digest.
+	// Directory of the command's code; the command starts in a copy of it. Part of a result's
+	// identity. Absent: the command names its code, such as a container by its digest.
 	Code string `json:"code,omitzero" when:"model.kind=external" also:"source directory"`
-	// Digest of the code; in a file it guards against other code. Submitted runs carry it.
+	// Digest of the code, which guards against other code. Submitted runs carry it.
 	CodeSHA256 string `json:"code_sha256,omitzero" when:"model.kind=external"`
-	// Files of the code by role, as paths, folders or patterns such as *.py: a changed file reruns its
-	// roles only. A file that no role names belongs to all.
+	// Files of the code by role, as paths, folders or patterns such as *.py: a changed file reruns
+	// only its roles. Other files belong to all.
 	CodeRoles *CodeRoles `json:"code_roles,omitempty" when:"model.kind=external"`
 	// Digest of the scoring command's code, if code_roles makes it differ from the training's.
 	ScorerSHA256 string `json:"scorer_sha256,omitzero" when:"algorithm=external"`
-	// Settings that the command gets unchanged. Grid axes may name its fields, such as
+	// Settings for the command, unchanged. Grid axes may name its fields, such as
 	// training.job.dropout.
 	Job Free `json:"job,omitempty" when:"model.kind=external" also:"config hyperparameters parameters settings"`
-	// Declares that every execution leaves the same files and metrics. Otherwise the first committed
-	// execution is used, and recorded.
+	// Declares that every execution leaves the same files and metrics. Otherwise the first
+	// committed one counts, and is recorded.
 	Deterministic bool `json:"deterministic,omitzero" default:"false" when:"model.kind=external"`
 	// Files of the training data, in/train-00000-of-00008.jsonl and so on, of about equally many
-	// examples, no user in two. Part of a result's identity. Absent: one file, in/train.jsonl.
+	// examples, no user in two; part of a result's identity. Absent: one file, in/train.jsonl.
 	Shards int `json:"shards,omitzero" range:"[1,1000]" when:"algorithm=external" unit:"files" also:"files num_shards"`
-	// Class of the workers that run the command: gpu workers start with --class gpu. In a cluster they
-	// need --allow-commands.
+	// Class of the command's workers: gpu ones start with --class gpu. In a cluster they need
+	// --allow-commands.
 	Class tasks.Class `json:"class,omitzero" default:"compute" when:"model.kind=external"`
-	// Variables of the worker that the command gets besides the usual ones (docs/operations.md), such
-	// as HF_TOKEN; cluster workers must allow each by --commands-may-read-env. Not part of a result's
-	// identity: put a value that changes results into the command.
+	// Variables of the worker for the command besides the usual ones (docs/operations.md), such as
+	// HF_TOKEN; cluster workers must allow each by --commands-may-read-env. Not part of a result's
+	// identity: put values that change results into the command.
 	Environment []string `json:"environment,omitempty" when:"model.kind=external" also:"env"`
-	// Limits of the command, of a client_command in each slot of a worker. Beyond one the command ends
-	// and the cell fails. Not part of a result's identity.
+	// Limits of the command, of a client_command in each slot. Beyond one the command ends and the
+	// cell fails. Not part of a result's identity.
 	Limits *CommandLimits `json:"limits,omitempty" when:"model.kind=external"`
 	// Rounds of training (sgd: steps). Give rounds or epochs. With external the last round that the
 	// command's metrics report, by default 1.
@@ -227,42 +222,41 @@ type Training struct {
 	// Epochs over the training data: rounds are epochs x users / cohort (sgd: epochs x examples /
 	// cohort), rounded up.
 	Epochs float64 `json:"epochs,omitzero" range:"(0,1000000]" when:"algorithm=fedavg sgd" unit:"epochs" also:"num_epochs n_epochs max_epochs num_train_epochs"`
-	// Users in a round, weighted equally if their updates are clipped, else by their examples; with
-	// sgd, records in a minibatch.
+	// Users in a round, weighted equally if updates are clipped, else by their examples; with sgd,
+	// records in a minibatch.
 	Cohort int `json:"cohort,omitzero" required:"true" range:"[1,100000000]" when:"algorithm=fedavg sgd" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round clients_per_round num_clients cohort_size"`
-	// Tasks of a round's cohort; part of a result's identity, because they fix the order of sums. For
-	// a smaller cohort the default is the cohort.
+	// Tasks of a round's cohort, at most the cohort; part of a result's identity, because they fix
+	// the order of sums.
 	Chunks int `json:"chunks,omitzero" default:"8" range:"[1,10000]" when:"algorithm=fedavg" unit:"tasks"`
 	// Steps of one task; part of a result's identity. Models are audited and kept only between tasks.
 	StepsPerTask int `json:"steps_per_task,omitzero" default:"500" range:"[1,100000000]" when:"algorithm=sgd" unit:"steps"`
-	// Drawing of the cohort. With poisson, cohort is the expected size: clipped sums are divided by
-	// it, and an empty round still gets its noise. separated is for training.privacy.mechanism. With
-	// sgd it draws the records of a step, needs training.privacy, and is by default poisson.
+	// Drawing of the cohort. With poisson, cohort is the expected size, the divisor of clipped
+	// sums; an empty round still gets its noise. separated is for training.privacy.mechanism. With
+	// sgd it draws the records of a step, by default poisson, and needs training.privacy.
 	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" when:"algorithm=fedavg sgd" source:"Thakkar et al. 2020, appendix A; sgd: Abadi et al. 2016"`
-	// Least rounds from one participation of a user to the next: the number of groups of users that
-	// take turns. Absent: users / cohort, rounded down; it is recorded.
+	// Least rounds between participations of a user: the number of groups of users that take turns.
+	// Absent: users / cohort, rounded down; it is recorded.
 	Separation int `json:"separation,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"min_sep minimum_separation" source:"Choquette-Choo et al. 2023"`
-	// Most rounds of a user; a training that needs more is refused. Absent: the number that follows
-	// from rounds, users and separation.
+	// Most rounds of a user; a training that needs more is refused. Absent: that of rounds, users
+	// and separation.
 	Participations int `json:"participations,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"max_participations" source:"Choquette-Choo et al. 2023"`
 	// Optimizer of each client or, with sgd, of the central training.
 	Client Client `json:"client,omitzero" when:"algorithm=fedavg sgd"`
 	// Optimizer that applies a round's mean update.
 	Server *Server `json:"server,omitempty" default:"{}" when:"algorithm=fedavg"`
-	// Training of a gan's generator by the server, after each round. The generator sees data only
-	// through the discriminator, and has its guarantee.
+	// Training of a gan's generator by the server, after each round, only through the
+	// discriminator, whose guarantee it has.
 	Generator *Generator `json:"generator,omitempty" default:"{}" when:"model.kind=gan" source:"Augenstein et al. 2020, algorithm 1"`
 	// Differential privacy: clips each user's update, with sgd each record's gradient, and adds noise.
 	Privacy *Privacy `json:"privacy,omitempty" when:"algorithm=fedavg sgd" also:"dp"`
-	// Bits to which the weights of measured and exported models are rounded, linearly and by tensor.
-	// The training continues with unrounded weights, so that cells that differ only here share it.
+	// Bits to which weights of measured and exported models are rounded, linearly and by tensor.
+	// The training keeps unrounded weights; cells that differ only here share it.
 	QuantizeBits *int `json:"quantize_bits,omitempty" range:"[2,8]" when:"algorithm=fedavg sgd" unit:"bits" also:"quantize quantization" source:"Carlini et al. 2019, section 9.1.3"`
-	// Ends the training when the validation loss no longer falls; the last model is then that of the
+	// Ends the training when the validation loss no longer falls; the last model is that of the
 	// least loss. The given steps are a maximum.
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty" when:"algorithm=sgd" source:"Carlini et al. 2019, section 2.3"`
-	// Ends the training at a utility on the validation part, for comparisons at equal utility of
-	// language models on words. Give recall_at_1 or perplexity. The given rounds (sgd: steps) are a
-	// maximum.
+	// Ends the training at a utility on the validation part, to compare language models on words at
+	// equal utility. Give recall_at_1 or perplexity. The given rounds (sgd: steps) are a maximum.
 	StopAt *StopAt `json:"stop_at,omitempty" when:"algorithm=fedavg sgd" also:"target stop_when"`
 	// Models kept besides the audited ones and the last.
 	Checkpoints Checkpoints `json:"checkpoints,omitzero" when:"algorithm=fedavg sgd"`
@@ -288,15 +282,15 @@ type CommandLimits struct {
 	// Time of one execution. Absent: --task-timeout, after which the command continues from its
 	// checkpoint. Not with client_command.
 	Time int `json:"time,omitzero" range:"[1,100000000]" unit:"seconds" also:"timeout seconds"`
-	// Time for one answer of a client_command or scoring command, including the loading of the model.
+	// Time for one answer of a client_command or scoring command, with loading of the model.
 	// Absent: 600 and 300.
 	Answer int `json:"answer,omitzero" range:"[1,100000000]" unit:"seconds" also:"request_timeout answer_timeout"`
-	// Memory of its processes together, on Linux: enforced if the worker has its own control group,
-	// else checked four times a second.
+	// Memory of all its processes, on Linux: enforced if the worker has its own control group, else
+	// checked four times a second.
 	Memory int `json:"memory,omitzero" range:"[1,100000000]" unit:"MiB"`
 	// Size of the files in its directory. Not with client_command.
 	Files int `json:"files,omitzero" range:"[1,100000000]" unit:"MiB" also:"disk"`
-	// Allows the network. Otherwise it is denied on Linux, if the worker may create namespaces.
+	// Allows the network, otherwise denied on Linux if the worker may create namespaces.
 	Network bool `json:"network,omitzero" default:"false"`
 }
 
@@ -312,20 +306,20 @@ type Client struct {
 	Epochs int `json:"epochs,omitzero" default:"1" range:"[1,10000]" when:"algorithm=fedavg" unit:"epochs" also:"local_epochs num_epochs"`
 	// Most minibatches of a client in a round. Absent: those of its epochs.
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" when:"algorithm=fedavg" unit:"steps" also:"max_steps local_steps" source:"6 in Augenstein et al. 2020, table 9"`
-	// L2 bound on every minibatch's gradient, which keeps high learning rates stable; not in the
-	// papers. With sgd, training.privacy.clip replaces it.
+	// L2 bound on every minibatch's gradient; not in the papers. With sgd, training.privacy.clip
+	// replaces it.
 	GradientClip *float64 `json:"gradient_clip,omitempty" range:"(0,1e9]" also:"max_grad_norm clip"`
-	// Probability that an element of a layer's output is dropped in training, before the next layer or
-	// the output layer.
+	// Probability that an element of a layer's output is dropped in training, before the next
+	// layer.
 	Dropout float64 `json:"dropout,omitzero" default:"0" range:"[0,1)" source:"Zaremba et al. 2014, section 3"`
-	// Decoupled weight decay w: all parameters are multiplied by 1 - learning rate x w before each
+	// Decoupled weight decay w: parameters are multiplied by 1 - learning rate x w before each
 	// step.
 	WeightDecay float64 `json:"weight_decay,omitzero" default:"0" range:"[0,1]" source:"Loshchilov and Hutter 2019, algorithm 2"`
 	// FedProx's mu: mu/2 x the squared L2 distance from the round's model is added to each client's
 	// loss.
 	Proximal float64 `json:"proximal,omitzero" default:"0" range:"[0,1e6]" when:"algorithm=fedavg" also:"mu fedprox" source:"Li et al. 2020, equation 2"`
-	// Standard deviation of Gaussian noise that a client adds to each element of its clipped update.
-	// It does not count in epsilon.
+	// Standard deviation of Gaussian noise on each element of a client's clipped update. It does
+	// not count in epsilon.
 	Noise float64 `json:"noise,omitzero" default:"0" range:"[0,1e6]" when:"algorithm=fedavg" also:"local_noise" source:"Orekondy et al. 2018, section 7"`
 	// Compression of a client's update, after clip and noise. A clipped update without noise stays
 	// within the clip.
@@ -357,14 +351,14 @@ type Privacy struct {
 	// Noise multiplier z: the mean update (gradient) gets Gaussian noise of standard deviation z x
 	// clip / cohort. 0: clipping alone, with infinite epsilon.
 	NoiseMultiplier float64 `json:"noise_multiplier" default:"0" range:"[0,1e6]" also:"noise sigma z" source:"1 in Thakkar et al. 2020, section 4.2.1"`
-	// server, also if absent: the server adds the noise to the mean. devices: every device of the
-	// cohort adds z x clip / sqrt(cohort) to its clipped update; recorded updates have it, and epsilon
-	// holds against observers of the sum alone. devices needs fedavg and sampling: fixed-size.
+	// server, also if absent, adds the noise to the mean. devices: every device of the cohort adds
+	// z x clip / sqrt(cohort) to its clipped update, also as recorded, and epsilon holds against
+	// observers of the sum alone; it needs fedavg and sampling: fixed-size.
 	NoiseBy privacy.NoiseBy `json:"noise_by,omitzero" also:"distributed_noise local_noise"`
 	// The delta of the (epsilon, delta) guarantee; required with noise.
 	Delta float64 `json:"delta,omitzero" range:"(0,1)" source:"1e-7 in Thakkar et al. 2020, section 4.2.1"`
-	// Theorem that converts Rényi divergences to epsilon, in the metrics of rounds and results and in
-	// the budget of accountant rdp. classic, also if absent: Mironov 2017, as in the papers; improved:
+	// Conversion of Rényi divergences to epsilon, in the metrics of rounds and results and in the
+	// budget of accountant rdp. classic, also if absent: Mironov 2017, as in the papers; improved:
 	// Canonne, Kamath and Steinke 2020, never larger.
 	Conversion privacy.Conversion `json:"conversion,omitzero"`
 	// Accountant of epsilon_proved and of the budget. tightest, also if absent: the smaller of privacy
@@ -372,13 +366,13 @@ type Privacy struct {
 	// of rounds.
 	Accountant privacy.Accountant `json:"accountant,omitzero"`
 	// Source of noise and cohorts. seeded, also if absent: the experiment's seed, from which anyone
-	// can compute and subtract the noise. secret: a key kept outside the results (--secret-key);
-	// required for any model that is released.
+	// can compute the noise. secret: a key kept outside the results (--secret-key), required for
+	// any released model.
 	Randomness privacy.Randomness `json:"randomness,omitzero"`
-	// Fingerprint of the secret key, 32 hex digits; in a file it guards against another key. Submitted
+	// Fingerprint of the secret key, 32 hex digits, which guards against another key. Submitted
 	// runs carry it.
 	Key string `json:"key,omitzero"`
-	// Clip norm that follows a quantile of the update norms: clip is that of the first round, and
+	// Clip norm that follows a quantile of the update norms: clip is the first, and
 	// noise_multiplier the total of the noise on updates and on the count behind the quantile. Not
 	// with sgd.
 	Adaptive *Adaptive `json:"adaptive,omitempty"`
@@ -395,7 +389,7 @@ type Privacy struct {
 type EarlyStopping struct {
 	// Steps between measurements, rounded up to the end of a task (training.steps_per_task).
 	Every int `json:"every" required:"true" range:"[1,1000000000]" unit:"steps"`
-	// Measurements in a row that may bring no smaller loss.
+	// Measurements in a row without a smaller loss.
 	Patience int `json:"patience" default:"3" range:"[1,1000000]" unit:"measurements"`
 }
 
@@ -450,7 +444,7 @@ type Budget struct {
 
 // Checkpoints say which models are kept besides the audited ones and the last.
 type Checkpoints struct {
-	// Rounds between checkpoints: a count or a share of the rounds.
+	// Rounds between checkpoints.
 	Every numbers.Share `json:"every" default:"5%" unit:"rounds or %"`
 	// Newest checkpoints to keep.
 	Keep int `json:"keep" default:"3" range:"[0,100000]" unit:"checkpoints"`
@@ -458,11 +452,10 @@ type Checkpoints struct {
 
 // Audit has the measurements of a model, and their rounds.
 type Audit struct {
-	// Rounds between audits: a count or a share of the rounds. The last round is always audited;
-	// absent: it alone.
+	// Rounds between audits. The last round is always audited; absent: it alone.
 	Every numbers.Share `json:"every,omitzero" unit:"rounds or %"`
-	// Further rounds to audit: counts or shares of the rounds. With sgd, audited steps are rounded up
-	// to the end of a task (training.steps_per_task).
+	// Further rounds to audit. With sgd, steps are rounded up to the end of a task
+	// (training.steps_per_task).
 	At []numbers.Share `json:"at,omitempty" unit:"rounds or %"`
 	// Deliberate fault of the training that the accountant ignores: a positive control for privacy
 	// audits. Every printed epsilon is marked as invalid. Federated training with noise only.

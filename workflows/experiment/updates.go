@@ -22,20 +22,19 @@ type Record struct {
 	// Recorded rounds, in place of every. One number or a list; at most 10,000 rounds are recorded.
 	Rounds []int `json:"rounds,omitempty" range:"[1,1000000000]" unit:"rounds" also:"at"`
 	// Recorded layers, in this order: tensors such as cell.input, or units such as cell for all its
-	// tensors. One or a list. Absent: all that are trained.
+	// tensors. One or a list. Absent: all.
 	Layers []string `json:"layers,omitempty" also:"tensors"`
 	// Precision of the stored values.
 	Precision updates.Precision `json:"precision" default:"float32"`
 	// Values to which each longer layer is projected, by a seeded sparse matrix of signs that
-	// preserves inner products in expectation. Absent: no projection.
+	// preserves inner products in expectation.
 	Project int `json:"project,omitzero" range:"[4,1000000]" unit:"values" also:"projection dimensions" source:"Kane and Nelson 2014, figure 1"`
 }
 
 // Compress is the compression of a client's update. At least one field is given; if both are,
 // the elements that are kept are rounded.
 type Compress struct {
-	// Share of the elements kept: those of largest magnitude, over all tensors together. Others become
-	// 0.
+	// Share of the elements kept: the largest magnitudes over all tensors. Others become 0.
 	Keep numbers.Probability `json:"keep,omitzero" range:"(0,1)" also:"top_k topk" source:"Aji and Heafield 2017, section 3"`
 	// Bits of a kept element: every tensor has 2^bits - 1 levels from minus its largest magnitude to
 	// it, and unbiased random rounding takes one of the two nearest.
