@@ -1,0 +1,146 @@
+import itertools
+import json
+import os
+import sys
+import types
+import unittest
+import unittest.mock
+
+root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path.insert(0, root)
+
+try:
+    import numpy
+    import torch
+except ImportError:
+    raise unittest.SkipTest("PyTorch is not installed")
+
+from coalmine import devices
+from coalmine.client import User, Vocabulary
+from coalmine.torch import Trainer
+
+VOCABULARY = Vocabulary(11, 2, 3, 4, "/none")
+RULES = {
+    "sgd": {}, "momentum": {"momentum": .9}, "nesterov": {"momentum": .9}, "adam": {"beta1": .9, "beta2": .999, "epsilon": 1e-3},
+    "fedadam": {"beta1": .9, "beta2": .99, "epsilon": 1e-3, "initial": 1e-3}, "adagrad": {"epsilon": 1e-3, "initial": .1}, "rmsprop": {"beta2": .9, "epsilon": 1e-3},
+    "yogi": {"beta1": .9, "beta2": .99, "epsilon": 1e-3, "initial": 1e-3}, "adadelta": {"beta2": .95, "epsilon": 1e-4},
+}
+
+
+def trainer(kind="cifg-lstm", local=(), **more):
+    model = {"kind": kind, "embedding": 5, "units": 6, **more.pop("model", {})}
+    return Trainer({"model": model, "local": {"learning_rate": .1, "batch": 2, **dict(local)}, "epochs": 2, "device": "cpu", **more}, VOCABULARY, 1)
+
+
+def users(lengths=((3, 5, 2), (4,), (2, 2, 6, 3, 7))):
+    draw = numpy.random.default_rng(1)
+    return [User([[2, *draw.integers(4, 11, n).tolist(), 3] for n in of], seed) for seed, of in enumerate(lengths)]
+
+
+def flat(parameters):
+    return numpy.concatenate([numpy.ravel(array) for array in parameters.values()]).astype(float)
+
+
+class Together(unittest.TestCase):
+    def check(self, t, many):
+        start = t.initial(7)
+        together, results = t.fit_many(dict(start), many, 1)
+        for i, user in enumerate(many):
+            alone, *result = t.fit(dict(start), user.examples, user.seed, 1)
+            update = numpy.linalg.norm(flat(alone) - flat(start))
+            apart = numpy.linalg.norm(flat({name: array[i] for name, array in together.items()}) - flat(alone))
+            self.assertGreater(update, 0)
+            self.assertLessEqual(apart, t.tolerance * update)
+            self.assertEqual((results[i][0], results[i][1]["targets"]), (result[0], result[1]["targets"]))
+            self.assertAlmostEqual(results[i][1]["loss"], result[1]["loss"], places=5)
+
+    def test_users_learn_together_what_each_learns_alone(self):
+        for kind in ("cifg-lstm", "lstm", "gru"):
+            for model in ({}, {"layers": 2, "projection": -1, "untied": True}):
+                with self.subTest(kind=kind, **model):
+                    self.check(trainer(kind, {"gradient_clip": .3, "dropout": .25, "weight_decay": .1, "proximal": .5}, model=model), users())
+
+    def test_every_rule(self):
+        for kind, config in RULES.items():
+            with self.subTest(kind=kind):
+                self.check(trainer(local={"optimizer": {"kind": kind, **config}}), users())
+
+    def test_a_sum_is_that_of_the_clipped_updates(self):
+        t, many = trainer(), users()
+        start = t.initial(7)
+        fitted, results = t.fit_many(dict(start), many, 1)
+        norms = [numpy.linalg.norm(flat({name: array[i] for name, array in fitted.items()}) - flat(start)) for i in range(3)]
+        for clip, weights in ((0, None), (sorted(norms)[1], [1, 2, 3])):
+            total, told = t.sum(dict(start), many, 1, clip, weights)
+            want = 0
+            for i, norm in enumerate(norms):
+                update = flat({name: array[i] for name, array in fitted.items()}) - flat(start)
+                want = want + update * (weights or [3, 1, 5])[i] * (min(1, clip / norm) if clip else 1)
+            self.assertLess(numpy.linalg.norm(flat(total) - want), 1e-6 * numpy.linalg.norm(want))
+            self.assertTrue(numpy.allclose([norm for *_, norm in told], norms, rtol=1e-5))
+            self.assertEqual([result[:2] for result in told], results)
+
+    def test_what_is_out_of_memory_is_halved(self):
+        t, many, sizes = trainer(), users(), []
+        train = t.train
+
+        def short(start, part):
+            sizes.append(len(part))
+            if len(part) > 1:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 9 GiB\nmore")
+            return train(start, part)
+        want, results = t.fit_many(t.initial(7), many, 1)
+        with unittest.mock.patch.object(t, "train", short):
+            got, halved = t.fit_many(t.initial(7), many, 1)
+        self.assertEqual(sizes, [3, 1, 2, 1, 1])
+        self.assertTrue(numpy.allclose(flat(got), flat(want), atol=1e-6))
+        self.assertEqual([r[0] for r in halved], [r[0] for r in results])
+        with self.assertRaisesRegex(Exception, "no memory for one user: CUDA out of memory"):
+            devices.halving(unittest.mock.Mock(side_effect=RuntimeError("CUDA out of memory")), [1, 2])
+
+    def test_batches_and_a_rate_that_are_given_are_used(self):
+        t, (user, *_) = trainer(epochs=1), users()
+        start = t.initial(7)
+        own = t.batches(user)
+        given = User(user.examples, 99, own, .1)
+        self.assertTrue(numpy.array_equal(flat(t.fit_many(dict(start), [given], 1)[0]), flat(t.fit_many(dict(start), [user], 1)[0])))
+        given.learning_rate = 0.0
+        self.assertTrue(numpy.array_equal(flat({k: v[0] for k, v in t.fit_many(dict(start), [given], 1)[0].items()}), flat(start)))
+
+
+class Scores(unittest.TestCase):
+    def test_a_tree_scores_as_pairs_do_and_probabilities_add_up_to_one(self):
+        for kind in ("cifg-lstm", "lstm", "gru"):
+            t = trainer(kind, model={"layers": 2, "projection": -1, "untied": True})
+            parameters = {name: array * 3 for name, array in t.initial(3).items()}
+            paths = [list(p) for n in (1, 2, 3) for p in itertools.product((4, 5, 7), repeat=n)]
+            place = {tuple(p): i for i, p in enumerate(paths)}
+            parents = [place.get(tuple(p[:-1]), -1) for p in paths]
+            tree = t.loglikelihood_tree(parameters, parents, [p[-1] for p in paths])
+            pairs = t.loglikelihood(parameters, [(p[:-1], p[-1:]) for p in paths])
+            self.assertTrue(numpy.allclose([a for a, _ in tree], [a for a, _ in pairs], atol=1e-5))
+            self.assertEqual([bool(g) for _, g in tree], [bool(g) for _, g in pairs])
+            total = sum(numpy.exp(l) for l, _ in t.loglikelihood(parameters, [([4], [x]) for x in range(11)]))
+            self.assertAlmostEqual(total, 1, places=5)
+            sentence = [2, 4, 5, 7, 3]
+            (loss, _), = t.loglikelihood(parameters, [([], sentence[1:])])
+            words = t.evaluate(parameters, [sentence])
+            (end, _), = t.loglikelihood(parameters, [(sentence[1:-1], [3])])
+            self.assertAlmostEqual(words["loss"] * words["targets"], end - loss, places=5)
+
+
+class Devices(unittest.TestCase):
+    def test_one_that_is_not_there_is_told_in_a_sentence(self):
+        if torch.cuda.is_available():
+            self.skipTest("there is a GPU")
+        with self.assertRaisesRegex(ValueError, r"^device 'cuda': PyTorch \S+ cannot use it: [^\n]+; update the driver or PyTorch, or set COALMINE_DEVICE=cpu$"):
+            devices.choose("cuda")
+        with unittest.mock.patch.object(torch.cuda, "init", side_effect=RuntimeError("The NVIDIA driver on your system is too old (found version 9000). Please update\nmore")):
+            with self.assertRaisesRegex(ValueError, r"driver on your system is too old \(found version 9000\); update"):
+                devices.choose("cuda:1")
+        with unittest.mock.patch.dict(os.environ, COALMINE_DEVICE="cpu"):
+            self.assertEqual(devices.choose().type, "cpu")
+
+
+if __name__ == "__main__":
+    unittest.main()
