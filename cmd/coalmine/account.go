@@ -84,7 +84,7 @@ person's data. It is larger than that of one user, but not K times as large.
 {"reports": [...]}, cells in {"trainings": [{"run", "cell", "scales": [...]}],
 "together": [...]}; an infinite epsilon is null.`
 
-// accountFlags are the recipe, and what to do with it.
+// accountFlags hold the recipe and the options of its account.
 type accountFlags struct {
 	recipe                       privacy.Recipe
 	rounds                       []int
@@ -95,14 +95,14 @@ type accountFlags struct {
 	group                        int    // members that change together
 	epsilon                      float64
 	solving                      bool   // a target epsilon is given
-	asked                        string // what it is solved for
+	asked                        string // the unknown to solve for
 	tree                         bool
 	participations               privacy.Participations
 	scalePopulation, scaleCohort int
 	scales                       []int // of the cells of runs
 }
 
-// What a target epsilon can be solved for.
+// Unknowns that a target epsilon can determine.
 const (
 	solveNoise  = "noise"
 	solveRounds = "rounds"
@@ -421,7 +421,7 @@ func (g *global) account(ctx context.Context, a *accountFlags) error {
 	return g.printJSON(map[string]any{"reports": reports})
 }
 
-// addGroup adds what a group costs, if one is asked for.
+// addGroup adds the cost of a group, if one is asked for.
 func (a *accountFlags) addGroup(r *privacy.Report) error {
 	if a.group == 0 {
 		return nil

@@ -18,7 +18,7 @@ import (
 // runFlags are those of account that go with runs; the others are a recipe.
 var runFlags = []string{"scale", "scale-population", "delta", "conversion", "accountant"}
 
-// accountRuns prints what finished cells cost.
+// accountRuns prints the costs of finished cells.
 func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) error {
 	question, err := a.question(c)
 	if err != nil {
@@ -41,7 +41,7 @@ func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) 
 // composeFlags are those of account that go with a file of recipes.
 var composeFlags = []string{"compose", "delta", "conversion", "accountant", "unit", "target-epsilon", "solve", "trade-off"}
 
-// accountFile prints what the recipes of a file cost together.
+// accountFile prints the cost of a file's recipes together.
 func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	f := c.Flags()
 	if err := only(c, composeFlags, "--compose, whose file has the recipes: leave it out, or write it into the file"); err != nil {
@@ -91,7 +91,7 @@ func (a *accountFlags) checkCompose(f *pflag.FlagSet) error {
 	return nil
 }
 
-// composed is what recipes cost together, at the delta that is asked for or solved for.
+// composed is the cost of recipes together, at the delta that is asked for or solved for.
 func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.PrivacyAnswer, err error) {
 	if a.solving {
 		if a.recipe.Delta, err = privacy.CalibrateDelta(forecast.Recipes(recipes), a.epsilon); err != nil {
@@ -101,7 +101,7 @@ func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.Privac
 	return forecast.Account(recipes, forecast.PrivacyQuestion{Delta: a.recipe.Delta})
 }
 
-// printAnswer prints what several trainings cost.
+// printAnswer prints the costs of several trainings.
 func (g *global) printAnswer(answer *forecast.PrivacyAnswer) error {
 	if g.json {
 		return g.printJSON(answer)
@@ -109,7 +109,8 @@ func (g *global) printAnswer(answer *forecast.PrivacyAnswer) error {
 	return answer.WriteTable(g.stdout)
 }
 
-// only refuses flags that are not in the list; with says what they are given with.
+// only refuses flags that are not in the list; with names the flag that they are given
+// with.
 func only(c *cobra.Command, allowed []string, with string) (err error) {
 	c.Flags().Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(allowed, flag.Name) && c.InheritedFlags().Lookup(flag.Name) == nil {
@@ -119,7 +120,7 @@ func only(c *cobra.Command, allowed []string, with string) (err error) {
 	return err
 }
 
-// question is what the flags ask of runs.
+// question is the flags' question about runs.
 func (a *accountFlags) question(c *cobra.Command) (q forecast.PrivacyQuestion, err error) {
 	f := c.Flags()
 	if err := only(c, runFlags, "a RUN, whose cells say what the recipe is: leave it out, or give a whole recipe and no RUN"); err != nil {

@@ -33,8 +33,8 @@ func TestAccountTakesTheRecipesOfARunElsewhereToo(t *testing.T) {
 	t.Run("as the theorems give it elsewhere", func(t *testing.T) { recomputesCosts(t, home) })
 }
 
-// At the file's delta a cell costs what its results say, a scale is what the recipe form
-// says of it, and together they cost more than each.
+// At the file's delta a cell has the cost in its results, a scale the cost of its
+// recipe, and together they cost more than each.
 func accountsForCells(t *testing.T, home string) {
 	var found results.Results
 	decode(t, prints(t, "results", "latest", "--home", home, "--json"), &found)

@@ -18,7 +18,7 @@ import (
 	"coalmine/workflows/forecast"
 )
 
-// account runs the command and returns its exit code and what it printed.
+// account runs the command and returns its exit code and output.
 func account(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -223,7 +223,7 @@ func wellFormed(t *testing.T, path string) {
 	}
 }
 
-// What is solved for stays within the target, and a little more does not.
+// The solution stays within the target, and a slightly larger one does not.
 func TestAccountSolvesForTheProvedEpsilon(t *testing.T) {
 	t.Parallel()
 	recipe := []string{"--population=392000", "--cohort=5000", "--delta=1e-7", "--target-epsilon=8", "--json"}
@@ -248,7 +248,7 @@ func TestAccountSolvesForTheProvedEpsilon(t *testing.T) {
 	}
 }
 
-// Whatever the order of the rounds, the longest training of a sweep stays within.
+// In any order of the rounds, the longest training of a sweep stays within.
 func TestAccountSolvesASweepForItsMostRounds(t *testing.T) {
 	t.Parallel()
 	for _, solve := range [][]string{{"--solve=noise"}, {"--solve=cohort", "--noise-multiplier=1"}} {
@@ -380,8 +380,8 @@ func TestAccountReproducesAdaptiveClipping(t *testing.T) {
 	}
 }
 
-// With Poisson cohorts, and with the tree, epsilon is no convention: it is what is
-// proved, and is labelled so, in the text and in the picture.
+// With Poisson cohorts, and with the tree, epsilon is no convention: it is proved,
+// and is labelled so, in the text and in the picture.
 func TestAccountLabelsWhatIsProvedAsProved(t *testing.T) {
 	t.Parallel()
 	recipe := []string{"--population=10000", "--cohort=10", "--rounds=100,1000", "--noise-multiplier=1", "--delta=1e-5"}

@@ -11,7 +11,7 @@ import (
 // time.ParseDuration reads.
 type age time.Duration
 
-// maxDays keeps an age within what a time.Duration holds.
+// maxDays keeps an age within the range of time.Duration.
 const maxDays = 100 * 365
 
 // Set implements pflag.Value.

@@ -105,7 +105,8 @@ func (a *auditFlags) words() (*modelaudit.Vocabulary, error) {
 	return v, nil
 }
 
-// writeCommanded says what a command was asked, and what exposures it could show.
+// writeCommanded prints the requests to a command, and the largest exposure that they can
+// show.
 func (g *global) writeCommanded(r *modelaudit.Report) {
 	d := r.Command
 	if d == nil {

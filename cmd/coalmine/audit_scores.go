@@ -83,7 +83,7 @@ func readScores(flag, path string) (canaryfiles.Scores, error) {
 	return scores, nil
 }
 
-// writeScored prints a line a canary, and what follows from all.
+// writeScored prints a line for each canary, and the result of all.
 func (g *global) writeScored(r *canaryfiles.Report) error {
 	table := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "canary\trank\texposure\tgreedy\tsamples\ttext")

@@ -114,8 +114,8 @@ func servedModel(t *testing.T, dir string) (*completionstest.Server, string) {
 	return completionstest.Serve(t, model), path
 }
 
-// An audit of an endpoint prints what the audit of the same model's file prints, and how
-// exact the server is.
+// An audit of an endpoint prints the output of the audit of the same model's file, and
+// the precision of the server.
 func TestAuditAsksAnEndpointForWhatItsFileWouldSay(t *testing.T) {
 	dir := t.TempDir()
 	s, model := servedModel(t, dir)

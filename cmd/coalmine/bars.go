@@ -24,17 +24,17 @@ import (
 const (
 	// barWidth is that of a bar without its label and count.
 	barWidth = 16
-	// besideLabel is what a label leaves for the bar and its count.
+	// besideLabel is the width that a label leaves for the bar and its count.
 	besideLabel = barWidth + 14
-	// besideBars are the rows of a terminal that no bar takes: the total, what was
-	// printed last, the prompt.
+	// besideBars are the rows of a terminal that no bar takes: the total, the last
+	// output, the prompt.
 	besideBars = 4
-	// leastNow is the least room in which it helps to say what a cell does.
+	// leastNow is the least width in which a cell's current task is shown.
 	leastNow = 8
 )
 
-// barDisplay keeps a bar for each cell that has yet to end, as many as the terminal
-// has rows for, and a line about them all below. Cells that end leave a line above.
+// barDisplay keeps a bar for each unfinished cell, up to the rows of the terminal,
+// and a line about them all below. Cells that end leave a line above.
 type barDisplay struct {
 	progress *mpb.Progress
 	rows     int // of bars, at most
@@ -43,14 +43,14 @@ type barDisplay struct {
 	total    atomic.Value // the line below the bars
 	totalBar *mpb.Bar
 
-	// measured asks what was measured last of a run's cells that still train, by their names; nil asks
-	// for nothing. looked is when it was asked last, and told what it said.
+	// measured returns the last measurements of a run's cells that still train, by their names; nil
+	// returns none. looked is the time of the last call, and told its result.
 	measured func(run string) map[string]results.Told
 	looked   time.Time
 	told     map[string]results.Told
 }
 
-// cellBar is the bar of a cell, and what the cell does now.
+// cellBar is the bar of a cell, and the cell's current task.
 type cellBar struct {
 	*mpb.Bar
 	now atomic.Value
@@ -75,7 +75,7 @@ func terminalRows(f *os.File) int {
 	return rows
 }
 
-// look asks now and then what was measured.
+// look asks for measurements from time to time.
 func (d *barDisplay) look(s *status.Run) {
 	if d.measured != nil && time.Since(d.looked) >= linesEvery && anyRuns(s) {
 		d.told = d.measured(s.Run)
@@ -138,8 +138,8 @@ func (d *barDisplay) showCell(index int, c status.Cell) {
 	bar.now.Store(readable.Text(besideBar(d.told[c.Cell], c.Now)))
 }
 
-// besideBar is what was measured last of a cell, such as "perplexity 62.2 (round 300 of 800)", and
-// what it does now.
+// besideBar is the last measurement of a cell, such as "perplexity 62.2 (round 300 of 800)", and
+// its current task.
 func besideBar(told results.Told, now string) string {
 	var texts []string
 	if told != (results.Told{}) {

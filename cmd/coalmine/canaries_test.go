@@ -105,9 +105,9 @@ func TestScoresAloneHaveTheVerdictsOfTheRun(t *testing.T) {
 	}
 }
 
-// harnessSamples are the samples that lm-evaluation-harness would log of the task in a directory: it
-// fills the templates of the task with each row, and adds up what the model gives to the pieces of the
-// target, one after the other. Here these are words, scored one by one.
+// harnessSamples are the samples that lm-evaluation-harness would log of the task in a directory:
+// it fills the templates of the task with each row, and adds up the model's scores of the pieces of
+// the target, one after the other. Here these are words, scored one by one.
 func harnessSamples(t *testing.T, dir, model string) string {
 	t.Helper()
 	var task struct {

@@ -87,8 +87,8 @@ training: {rounds: 4, cohort: 4, chunks: 2, client: {learning_rate: 1}}
 audit: {random_sampling: {references: 500}, fail_if: {exposure: 0.1}}
 `
 
-// The pipelines of the page run as they stand, on a smaller example, and do what the page
-// says: exit status 4 when a gate fails, and artifacts in any case.
+// The pipelines of the page run as they stand, on a smaller example, and behave as the
+// page says: exit status 4 when a gate fails, and artifacts in any case.
 func TestThePipelinesOfThePageStopAtAFailedGate(t *testing.T) {
 	t.Parallel()
 	github, gitlab := pipelines(t)
@@ -139,7 +139,7 @@ func checkout(t *testing.T) string {
 }
 
 // inPipeline runs commands one after another until one fails; the test program stands
-// for what go build makes.
+// for the binary of go build.
 func inPipeline(t *testing.T, dir string, script []string) (output string, code int) {
 	t.Helper()
 	for _, command := range script {

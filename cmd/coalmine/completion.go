@@ -17,8 +17,8 @@ import (
 // completionPatience is how long a shell waits for the names of runs.
 const completionPatience = 2 * time.Second
 
-// completeArguments has shells complete what the usage of a command calls RUN, CELL
-// and FILE, and the values of --format.
+// completeArguments makes shells complete the arguments RUN, CELL and FILE of a
+// command's usage, and the values of --format.
 func (g *global) completeArguments(c *cobra.Command) {
 	if words := strings.Fields(c.Use); len(words) > 1 && c.ValidArgsFunction == nil {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -43,7 +43,7 @@ func formatCompletions() (out []cobra.Completion) {
 	return out
 }
 
-// argument is what the usage calls an argument, by its position: "RUN" of "[RUN]";
+// argument is the usage's name of an argument, by its position: "RUN" of "[RUN]";
 // the last repeats if it ends in dots. It is "" beyond.
 func argument(words []string, position int) string {
 	if last := len(words) - 1; position > last && strings.Contains(words[last], "...") {
@@ -65,7 +65,8 @@ func (g *global) complete(ctx context.Context, argument string, args []string) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionPatience)
 	defer cancel()
-	// What cannot be asked for is not completed; the command itself will say why.
+	// Without an answer from the runs, nothing is completed; the command itself will say
+	// why.
 	_ = g.withControl(ctx, func(api control.API) (err error) {
 		switch argument {
 		case "RUN":

@@ -215,7 +215,7 @@ func (g *global) printFindings(findings []contracts.Finding) {
 	}
 }
 
-// scorerSays is what a program that scores texts says of itself.
+// scorerSays is the description of a program that scores texts.
 func scorerSays(d *score.Description) string {
 	if d == nil {
 		return ""

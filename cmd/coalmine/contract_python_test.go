@@ -63,7 +63,7 @@ func TestAModelScoredByContractHasTheOutcomesOfItsRunElsewhere(t *testing.T) {
 	}
 }
 
-// checkVerdicts compares verdicts, and scores within what float32 decides.
+// checkVerdicts compares verdicts, and scores within the precision of float32.
 func checkVerdicts(t *testing.T, got, want *modelaudit.Report) {
 	t.Helper()
 	if *got.RandomSampling.MemorizedLow > want.RandomSampling.Memorized || *got.RandomSampling.MemorizedHigh < want.RandomSampling.Memorized {

@@ -35,7 +35,7 @@ func newConvertCommand(g *global) *cobra.Command {
 	return c
 }
 
-// converting is what all forms have in common.
+// converting holds the options common to all forms.
 type converting struct {
 	conversion.Options
 	to string
@@ -49,12 +49,12 @@ func (o *converting) add(c *cobra.Command) {
 	f.IntVar(&o.Shape.Classes, "classes", 0, "classes: labels are 0 to one less (default those that there are)")
 }
 
-// addCase adds what only EMNIST has.
+// addCase adds the options of EMNIST.
 func (o *converting) addCase(f *pflag.FlagSet) {
 	f.BoolVar(&o.IgnoreCase, "ignore-case", false, "give small letters the labels of capital ones: 36 classes of EMNIST's 62")
 }
 
-// addSize adds what files of images have.
+// addSize adds the options of files of images.
 func (o *converting) addSize(f *pflag.FlagSet) {
 	f.IntVar(&o.Shape.Width, "width", 0, "width of the images, in pixels (default that of the first)")
 	f.IntVar(&o.Shape.Height, "height", 0, "height of the images, in pixels (default that of the first)")
@@ -196,7 +196,7 @@ tags in place of its label.`,
 	return c
 }
 
-// check looks at what can be known before anything is read.
+// check refuses options that are wrong before anything is read.
 func (o *converting) check() error {
 	if err := checkOutput(o.to); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (o *converting) check() error {
 	if (o.Shape.Width == 0) != (o.Shape.Height == 0) {
 		return errors.New("--width and --height: expected both or none")
 	}
-	// What follows from the data may be anything that images have.
+	// Properties that follow from the data may have any value of images.
 	given, usual := o.Shape, datasets.DefaultImage
 	return datasets.Image{
 		Width: cmp.Or(given.Width, usual.Width), Height: cmp.Or(given.Height, usual.Height),
@@ -243,7 +243,7 @@ func (g *global) convert(o *converting, examples conversion.Examples) error {
 	return nil
 }
 
-// printTagged says what a file has for images with tags: of too many tags the most frequent.
+// printTagged describes a file of images with tags: of too many tags, the most frequent.
 func (g *global) printTagged(to string, s *conversion.Summary) {
 	var tags []string
 	for _, t := range s.Tags[:min(len(s.Tags), models.MaxLabels)] {

@@ -59,8 +59,8 @@ grid:
       - {patterns: [ssn], own: ["[aeiou][a-z] "], remove: sentence}
 `
 
-// disagreeingFile has two models decide on what the third trains; one cell has its text
-// sanitized before.
+// disagreeingFile has two models choose the training data of the third; one cell has
+// its text sanitized before.
 const disagreeingFile = `
 name: disagreeing
 data: {source: %s, level: byte, sequence: 40, users: {words: 300}, disagreement: {threshold: 0.05}}

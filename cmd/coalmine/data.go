@@ -86,7 +86,7 @@ class and user; --sheet draws some of them.`,
 	return c
 }
 
-// inspectSource counts what a recipe makes of a source.
+// inspectSource counts the result of a recipe for a source.
 func (g *global) inspectSource(ctx context.Context, name string, look *inspecting) error {
 	source, err := g.finder("").Find(ctx, name, "")
 	if err != nil {
@@ -126,7 +126,7 @@ func onlyOf(c *cobra.Command, path string, names ...string) error {
 	return wrong
 }
 
-// inspection is what data inspect --json prints.
+// inspection is the output of data inspect --json.
 type inspection struct {
 	datasets.Facts
 	// SHA256 is data.sha256 of the source, which consists of the files.
@@ -258,8 +258,8 @@ func trainingUsers(whole bool) string {
 	return "balanced users"
 }
 
-// writeSteps writes the table of what each step leaves, where users are balanced or whole. Its
-// last column is of the caller.
+// writeSteps writes the table of the counts after each step, with balanced or whole users. The
+// caller chooses its last column.
 func writeSteps(w io.Writer, f *inspection, whole bool, last string, text func(datasets.Counts) string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", last)

@@ -13,8 +13,8 @@ import (
 	"coalmine/workflows/data/sources"
 )
 
-// A source that was imported under a name needs its file no more, and its corpus is the node
-// of whatever reads it.
+// A source that was imported under a name no longer needs its file, and its corpus is the
+// node of every reader.
 func TestAnImportedSourceIsUsedByItsName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -80,7 +80,7 @@ func TestAHomeRefusesFlagsThatItCannotHeed(t *testing.T) {
 	}
 }
 
-// A run in a home shares the machine with whatever else is unfinished there.
+// A run in a home shares the machine with the unfinished runs there.
 func TestARunNamesTheUnfinishedOnesBesideIt(t *testing.T) {
 	t.Parallel()
 	store, err := open.Open(t.Context(), t.TempDir())

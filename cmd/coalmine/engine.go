@@ -70,7 +70,8 @@ func classLimits(registry tasks.Registry, limits map[string]int) (map[tasks.Clas
 	return checked, nil
 }
 
-// newWorker has so many slots; 0 is one for each core that this process may use.
+// newWorker has the given number of slots; 0 is one for each core that this process may
+// use.
 func newWorker(archive *storage.Archive, conn *queue.Conn, g *global, slots int) *workers.Worker {
 	slots = cmp.Or(slots, runtime.GOMAXPROCS(0))
 	return &workers.Worker{
@@ -187,7 +188,7 @@ func (e *engine) assemble(holder string) (err error) {
 }
 
 // work runs all parts until ctx is done or one of them fails, and then closes
-// everything. The worker ends first, so that what it finishes is still taken.
+// everything. The worker ends first, so that its last reports are still taken.
 func (e *engine) work(ctx context.Context) error {
 	outlive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

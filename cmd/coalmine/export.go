@@ -32,7 +32,7 @@ type exportFlags struct {
 	prepared, output string
 }
 
-// exportedModel is what the command says under --json.
+// exportedModel is the output of the command with --json.
 type exportedModel struct {
 	Run    string         `json:"run"`
 	Cell   string         `json:"cell"`

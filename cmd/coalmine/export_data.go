@@ -253,7 +253,7 @@ func (f *dataExportFlags) writeTable(ctx context.Context, api control.API, run, 
 	return out, err
 }
 
-// tableWriter counts what it writes.
+// tableWriter counts the rows and bytes that it writes.
 type tableWriter struct {
 	file         *os.File
 	digest       hash.Hash

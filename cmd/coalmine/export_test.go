@@ -63,7 +63,7 @@ func smallFiles(t *testing.T, file, text string) (path, home string) {
 	return path, filepath.Join(dir, "home")
 }
 
-// prints is what a command prints, which must succeed.
+// prints returns the output of a command, which must succeed.
 func prints(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, messages bytes.Buffer

@@ -115,8 +115,8 @@ echo '{"score":"PROGRAM serve-score out/trained"}' > out/result.json
 	}
 }
 
-// checkRanking compares what is said of ranks under a model that is not ours with what they are;
-// of one that is ours nothing is said.
+// checkRanking compares the remarks on ranks under an external model with the ranks; a native
+// model has none.
 func checkRanking(t *testing.T, native, foreign string) {
 	t.Helper()
 	type ranked struct {
@@ -342,7 +342,7 @@ func checkTrain(t *testing.T, args ...string) (string, int) {
 	return out.String() + messages.String(), status
 }
 
-// imagesFile has a native classifier, and what is asked of it.
+// imagesFile has a native classifier, and its audits.
 const imagesFile = `
 name: images
 data: {source: "../../examples/data/handwriting.jsonl.gz", level: image, share: 20%, test: {fraction: 5%}, held_out_users: {fraction: 40%}}
@@ -425,7 +425,7 @@ cp trained out; echo '{"model":"out/trained","score":"`+program+` serve-score ou
 	}
 }
 
-// What a program does with images and several files is checked by made-up ones.
+// A program's work on images and several files is checked with made-up ones.
 func TestProgramsOfImagesAreChecked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,7 +18,7 @@ type figureFlags struct {
 	format, width, figure string
 }
 
-// drawnFigures is what results --format svg --json prints.
+// drawnFigures is the output of results --format svg --json.
 type drawnFigures struct {
 	Folder  string        `json:"folder"`
 	Figures []drawnFigure `json:"figures"`

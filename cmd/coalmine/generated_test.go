@@ -57,7 +57,7 @@ func barsOf(examples int) string {
 	return b.String()
 }
 
-// verdictOf is what the results say of the images of the first cell.
+// verdictOf is the outcome of the first cell's images.
 func verdictOf(t *testing.T, home string) (v generatedimages.Outcome) {
 	t.Helper()
 	var results struct {

@@ -134,7 +134,7 @@ func (f *logFormat) UnmarshalText(text []byte) error {
 	return errors.New("expected text or json")
 }
 
-// closer undoes what opening did.
+// closer closes everything that opening opened.
 type closer func() error
 
 func noClose() error { return nil }
@@ -286,12 +286,13 @@ func (g *global) printJSON(v any) error {
 // printf writes for people.
 func (g *global) printf(format string, args ...any) { fmt.Fprintf(g.stdout, format, args...) }
 
-// note writes what is no result: progress, warnings, advice.
+// note writes output other than results: progress, warnings, advice.
 func (g *global) note(format string, args ...any) {
 	_, _ = g.writeError(fmt.Appendf(nil, format+"\n", args...))
 }
 
-// tellChoice returns what says of each name once which run it was taken for.
+// tellChoice returns a function that tells, once for each name, which run it was taken
+// for.
 func (g *global) tellChoice() func(control.Choice) {
 	var told sync.Map
 	return func(c control.Choice) {

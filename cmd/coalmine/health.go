@@ -12,10 +12,11 @@ import (
 	"coalmine/internal/queue"
 )
 
-// exitUnhealthy is what container engines expect of a failed health check.
+// exitUnhealthy is the exit status that container engines expect of a failed health
+// check.
 const exitUnhealthy = 1
 
-// healthTimeout is a little less than what a health check may take.
+// healthTimeout is a little less than the time of a health check.
 const healthTimeout = 6 * time.Second
 
 const healthHelp = `Check a process of a cluster, for health probes of containers. With --server, check that

@@ -27,11 +27,11 @@ type inspecting struct {
 	// sheet is the file of a contact sheet of rows x columns images, empty for none.
 	sheet         string
 	rows, columns int
-	// called has what fields are called in the source.
+	// called has the names of fields in the source.
 	called map[string]string
 }
 
-// addReading adds the flags that say what stands on the lines.
+// addReading adds the flags that describe the lines.
 func (i *inspecting) addReading(f *pflag.FlagSet) {
 	addLimits(f, &i.limits)
 	f.StringVar((*string)(&i.Level), "level", string(datasets.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
@@ -52,7 +52,7 @@ func (i *inspecting) addTable(f *pflag.FlagSet) {
 	f.StringToStringVar(&i.called, "column", nil, "name of a column in the file, such as user=author or text=body")
 }
 
-// readColumns takes what the columns are called.
+// readColumns takes the names of the columns.
 func (i *inspecting) readColumns() error {
 	fields := map[string]*string{
 		"user": &i.Columns.User, "text": &i.Columns.Text, "target": &i.Columns.Target,
@@ -92,7 +92,8 @@ func (i *inspecting) add(f *pflag.FlagSet) {
 	f.IntVar(&i.columns, "columns", 6, "columns of the sheet")
 }
 
-// complete fills in what follows from the level, and refuses what has no meaning with it.
+// complete fills in the values that follow from the level, and refuses flags without a
+// meaning there.
 func (i *inspecting) complete(given func(flag string) bool) error {
 	if err := i.readColumns(); err != nil {
 		return err
@@ -187,7 +188,7 @@ func (i *inspecting) images(ctx context.Context, source *sources.Source) (*sourc
 	return found, os.WriteFile(i.sheet, file, 0o644)
 }
 
-// writeImages writes what data inspect says of a source of images.
+// writeImages writes the output of data inspect for a source of images.
 func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
 	if err := writeSteps(w, f, r.Words == 0, "of 1 user", func(c datasets.Counts) string {
 		return fmt.Sprintf("%.4g", float64(c.Examples)/float64(max(1, c.Users)))

@@ -15,7 +15,7 @@ import (
 
 const handwriting = "../../examples/data/handwriting.jsonl.gz"
 
-// told runs a command that must succeed, and returns what it prints.
+// told runs a command that must succeed, and returns its output.
 func told(t *testing.T, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -317,7 +317,7 @@ func writeWhole(path string, text []byte) error {
 	return file.Commit()
 }
 
-// tellNext says what was written, and what to do with it.
+// tellNext lists the written files and the next commands.
 func (g *global) tellNext(o *outputs) error {
 	next := []string{"coalmine plan " + o.experiment, "coalmine run " + o.experiment}
 	if g.json {

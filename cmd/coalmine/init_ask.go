@@ -33,7 +33,7 @@ type answers struct {
 	to   io.Writer
 }
 
-// ask returns the answer, or what is usual where there is none.
+// ask returns the answer, or the default if it is empty.
 func (a *answers) ask(question, usual string) string {
 	fmt.Fprintf(a.to, "%s [%s]: ", question, usual)
 	if !a.from.Scan() {

@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/standalone/starter"
 )
 
-// flagsBesideLike are about what an example says itself.
+// flagsBesideLike set values that an example has itself.
 var flagsBesideLike = []string{"data", "form", "column", "algorithm", "private", "time", "trainer"}
 
 // copyExample makes the experiment file of an example.

@@ -123,7 +123,8 @@ var dataOfInit = []struct {
 	{name: "leaf.json", write: leaf},
 }
 
-// Whatever the form, size and seed of the data, the file plans, and its canaries replace less than 1% of what trains.
+// For any form, size and seed of the data, the file plans, and its canaries replace less
+// than 1% of the training data.
 func TestInitProposesWhatFitsTheData(t *testing.T) {
 	t.Parallel()
 	for i, d := range dataOfInit {
@@ -287,7 +288,7 @@ func TestInitCopiesExamplesThatRunFromAnyFolder(t *testing.T) {
 	}
 }
 
-// plannedCells are the cells of a plan, without what a machine takes.
+// plannedCells are the cells of a plan, without the machine's times.
 func plannedCells(plan string) string {
 	_, cells, _ := strings.Cut(plan, `"cells"`)
 	cells, _, _ = strings.Cut(cells, `"this_machine"`)

@@ -22,9 +22,9 @@ import (
 // that some of its cells train on, as data inspect FILE.yaml prints it.
 type preparation struct {
 	Cells []string `json:"cells"`
-	// Label is what the plan calls the last step.
+	// Label is the plan's name of the last step.
 	Label string `json:"label"`
-	// unit is what is counted as words; whole says that users stay as they are.
+	// unit names the counted tokens; whole is set if users stay as they are.
 	unit  string
 	whole bool
 	// Selects says which words of the source are the examples, spelled in bytes; absent
@@ -37,7 +37,7 @@ type preparation struct {
 	Canaries   []insertedConfiguration `json:"canaries,omitempty"`
 }
 
-// insertedConfiguration is what became of the canaries of one configuration.
+// insertedConfiguration counts the insertions of one configuration.
 type insertedConfiguration struct {
 	UserProbability    string `json:"user_probability,omitempty"`
 	ExampleProbability string `json:"example_probability,omitempty"`
@@ -57,7 +57,7 @@ func (c *insertedConfiguration) configuration() canaries.Configuration {
 }
 
 // inspectExperiment prepares the data of an experiment in memory, exactly as its
-// tasks will, and prints what that gives.
+// tasks will, and prints the result.
 func (g *global) inspectExperiment(ctx context.Context, flags *submitFlags, path string) error {
 	sub, err := flags.prepare(ctx, g, path)
 	if err != nil {
@@ -118,7 +118,7 @@ func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
 	return found
 }
 
-// prepare runs what leads to a partition, and reads what the steps have counted.
+// prepare runs the tasks before a partition, and reads their counts.
 func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *plan.Node) (*preparation, error) {
 	if err := x.Reach(ctx, plan.Ref{Key: n.Key}); err != nil {
 		return nil, err

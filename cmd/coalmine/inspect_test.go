@@ -14,8 +14,8 @@ import (
 
 const quickstart = "../../examples/quickstart.yaml"
 
-// What data inspect says of an experiment is what its tasks would find: one
-// preparation for each partition, with every copy of a canary counted once.
+// The output of data inspect for an experiment equals the counts of its tasks:
+// one preparation for each partition, with every copy of a canary counted once.
 func TestInspectOfAnExperimentCountsItsCanaries(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer

@@ -20,7 +20,8 @@ import (
 	"coalmine/workflows/results"
 )
 
-// What every kind of command has to say about: a grid, clipping with noise, canaries, audits.
+// An experiment with subjects for every kind of command: a grid, clipping with noise,
+// canaries, audits.
 const jsonFile = `
 name: json
 data: {source: %q, vocabulary: {size: 30}, users: {words: 100}, test: {fraction: 10%%}}
@@ -127,7 +128,7 @@ var (
 	paths = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 )
 
-// incoherent lists what differs from how all commands speak, below a path.
+// incoherent lists deviations from the conventions of all commands, below a path.
 func incoherent(path string, v any) (problems []string) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -166,7 +167,8 @@ func TestOneFormatIsAskedFor(t *testing.T) {
 	}
 }
 
-// Standard error says once what a name was taken for, and standard output has the facts alone.
+// Standard error tells once which run a name was taken for, and standard output has the
+// facts alone.
 func TestANameThatFitsSeveralRunsIsSaidToMeanTheNewest(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, jsonFile, string(taskstest.Text(1500)))

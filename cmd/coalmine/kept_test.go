@@ -98,7 +98,8 @@ func cut(t *testing.T, data []byte, names string) []byte {
 	return made.Bytes()
 }
 
-// again runs the commands of a kept output in a directory of their own. What run prints is left out.
+// again runs the commands of a kept output in a directory of their own. The output of run
+// is left out.
 func again(t *testing.T, kept string) []byte {
 	t.Helper()
 	home, made := t.TempDir(), bytes.Buffer{}

@@ -22,8 +22,8 @@ import (
 	"coalmine/internal/queue"
 )
 
-// manifest is what the tests need of an object for Kubernetes. Its schema is
-// checked by scripts/check-deploy.sh.
+// manifest holds the fields of a Kubernetes object that the tests need. Its
+// schema is checked by scripts/check-deploy.sh.
 type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
@@ -171,11 +171,11 @@ func mounted(pod podSpec, file string) bool {
 	return false
 }
 
-// stopping is how long a worker may take after its grace: what is stopped then returns, and three
-// seconds are for the goodbye.
+// stopping is the time of a worker after its grace: stopped tasks return, and three seconds are
+// for the farewell.
 const stopping = queue.StopGrace + 3*time.Second
 
-// A command has its time to end, and ten seconds are left to store what it has saved.
+// A command has its time to end, and ten seconds are left to store its saved state.
 func TestAWorkerThatStopsWaitsForItsCommands(t *testing.T) {
 	t.Parallel()
 	if least := childprocess.DefaultGrace + 10*time.Second; queue.StopGrace < least {

@@ -66,7 +66,7 @@ func newStatusCommand(g *global) *cobra.Command {
 	}
 }
 
-// statusList is what status --json prints.
+// statusList is the output of status --json.
 type statusList struct {
 	Runs []*status.Run `json:"runs"`
 }
@@ -117,7 +117,7 @@ func stateText(s *status.Run) string {
 	return string(s.Phase)
 }
 
-// waitsFor is the gravest of what a run waits for, and how many there are besides.
+// waitsFor is the gravest reason that a run waits for, and the number of others.
 func waitsFor(s *status.Run) string {
 	if len(s.Waits) == 0 || s.Health == status.Paused {
 		return "-"
@@ -129,7 +129,7 @@ func waitsFor(s *status.Run) string {
 	return text
 }
 
-// waitText is what a run waits for, since when, and how much of it.
+// waitText is the reason that a run waits for, with its time and extent.
 func waitText(w status.Wait) string {
 	text := readable.Text(w.Detail)
 	if !w.Since.IsZero() {
@@ -228,7 +228,7 @@ func writeStatus(w io.Writer, s *status.Run) {
 	}
 }
 
-// storageAge says how old is what was read from storage.
+// storageAge tells the age of a status that was read from storage.
 func storageAge(s *status.Run) string {
 	if s.LastProgress.IsZero() {
 		return "read from storage, which has nothing of it yet"
@@ -306,13 +306,13 @@ func newLogsCommand(g *global) *cobra.Command {
 	}
 }
 
-// runLogs is what logs --json prints. History is left out where one node is asked for.
+// runLogs is the output of logs --json. History is left out where one node is asked for.
 type runLogs struct {
 	Logs    []control.AttemptLog `json:"logs"`
 	History *control.History     `json:"history,omitempty"`
 }
 
-// lookUpLogs finds what args ask for: a run, and perhaps a node of it.
+// lookUpLogs finds the logs that args ask for: of a run, and perhaps a node of it.
 func lookUpLogs(ctx context.Context, api control.API, args []string) (runLogs, error) {
 	if len(args) == 2 {
 		logs, err := api.Logs(ctx, args[0], args[1])

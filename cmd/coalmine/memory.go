@@ -38,7 +38,7 @@ func (m *memoryFlag) MarshalText() ([]byte, error) {
 	return []byte(humanize.IBytes(uint64(m.bytes))), nil
 }
 
-// leastMemory is below what a worker takes that does nothing.
+// leastMemory is less than an idle worker takes.
 const leastMemory = 64 << 20
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -59,7 +59,7 @@ func (m *memoryFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limit is the number of bytes for so many slots, 0 for none.
+// limit is the number of bytes for the given number of slots, 0 for none.
 func (m *memoryFlag) limit(slots int) int64 {
 	if m.set {
 		return m.bytes

@@ -26,8 +26,8 @@ type metricsRegistry interface {
 	prometheus.Gatherer
 }
 
-// newMetrics is a registry of what this process tells Prometheus, with what the
-// runtime and the operating system know of it.
+// newMetrics is a registry of this process's metrics for Prometheus, including
+// those of the runtime and the operating system.
 func newMetrics() metricsRegistry {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "coalmine_build_info",
@@ -48,7 +48,7 @@ func (g *global) observe(ctx context.Context, service string) (err error) {
 	return err
 }
 
-// checks are what the processes of a cluster cannot work without.
+// checks test the services that the processes of a cluster need.
 func checks(archive *storage.Archive, conn *queue.Conn) (store, redis dashboards.Check) {
 	store = dashboards.Check{Name: "the store", Ask: func(ctx context.Context) error {
 		_, err := archive.HasSource(ctx, storage.Digest{})

@@ -95,8 +95,8 @@ const (
 	notifyTimeout = 10 * time.Second // of one try
 )
 
-// send tells the web hook, if there is one. A failure is noted and changes
-// nothing: the outcome of the run is what the command is about.
+// send tells the web hook, if there is one. A failure is noted and does not
+// change the outcome of the command.
 func (n *notifier) send(ctx context.Context, g *global, r *results.Results, exit int) {
 	if n.address == "" {
 		return

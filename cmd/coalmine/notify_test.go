@@ -41,7 +41,7 @@ func newHook(t *testing.T, statuses ...int) *hook {
 	return h
 }
 
-// concluded ends a run whose gate has failed, and returns what the command did.
+// concluded ends a run whose gate has failed, and returns the command's outcome.
 func concluded(t *testing.T, address string) (code int, stderr string) {
 	t.Helper()
 	var out, messages bytes.Buffer

@@ -11,7 +11,7 @@ import (
 	"coalmine/internal/testserver"
 )
 
-// parallelText has so many pairs: names of digits, and the digits.
+// parallelText has n pairs: names of digits, and the digits.
 func parallelText(n int) string {
 	rng := rand.New(rand.NewPCG(7, 7))
 	names := strings.Fields("zero one two three four five six seven eight nine")
@@ -119,7 +119,7 @@ audit: {random_sampling: {references: 200, exact: true}, beam_search: {}, search
 	}
 }
 
-// Whatever trains on texts trains on pairs.
+// Every training on texts trains on pairs.
 func TestPairsAreTrainedOnInEveryWay(t *testing.T) {
 	t.Parallel()
 	home := smallRunOf(t, `

@@ -59,9 +59,9 @@ func TestAPlanSumsUp(t *testing.T) {
 	}
 }
 
-// Steps of SGD come by 50 a task here, and what is left over by itself.
-// A training goes step by step: a cluster of a hundred cores is no faster with it than one of two,
-// and one core takes as long as all tasks together.
+// Steps of SGD come by 50 a task here, and the rest in one task. A training goes step by step: a
+// cluster of a hundred cores is no faster with it than one of two, and one core takes as long as
+// all tasks together.
 func TestAPlanSaysWhatClustersTake(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,9 +17,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// showProgress follows the statuses of a run until they end: bars on a
-// terminal, lines elsewhere. Why a cell has failed is said in both when it does, and both tell what
-// was measured while a cell trains.
+// showProgress follows the statuses of a run until they end: bars on a terminal, lines elsewhere.
+// Both tell the reason when a cell fails, and the measurements while a cell trains.
 func (g *global) showProgress(ctx context.Context, api control.API, statuses <-chan *status.Run) error {
 	measured := func(run string) map[string]results.Told { return measuredSoFar(ctx, api, run) }
 	var display display = &lineDisplay{note: g.note, measured: measured}
@@ -48,8 +47,8 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 	return nil
 }
 
-// measuredSoFar is what was measured last of the cells of a run that still train, by their names. A
-// run is followed on where that cannot be read.
+// measuredSoFar returns the last measurements of the cells of a run that still train, by their
+// names. A run is followed on where that cannot be read.
 func measuredSoFar(ctx context.Context, api control.API, run string) map[string]results.Told {
 	r, err := api.Results(ctx, run)
 	if err != nil {
@@ -83,8 +82,8 @@ type lineDisplay struct {
 	printed time.Time
 	phases  map[string]runs.Phase
 	reasons string
-	// measured asks what was measured of a run's cells that still train, by their names, and
-	// told is what was said of it.
+	// measured returns the measurements of a run's cells that still train, by their names,
+	// and told is its last result.
 	measured func(run string) map[string]results.Told
 	told     map[string]results.Told
 }
@@ -113,7 +112,7 @@ func (d *lineDisplay) show(s *status.Run) {
 	d.tell(s)
 }
 
-// tell says what was measured of the cells that run since the last time.
+// tell prints the running cells' measurements since the last time.
 func (d *lineDisplay) tell(s *status.Run) {
 	if !anyRuns(s) {
 		return

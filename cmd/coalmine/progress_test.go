@@ -28,7 +28,7 @@ func TestALineOfWhatStorageHasSaysHowOldItIs(t *testing.T) {
 	}
 }
 
-// What was measured is said once, and nothing is asked for while no cell trains.
+// A measurement is printed once, and none is asked for while no cell trains.
 func TestLinesTellWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	var notes []string

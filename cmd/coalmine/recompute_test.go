@@ -337,7 +337,8 @@ training: {rounds: 4, cohort: 6, chunks: 2, record: {every: 2}, checkpoints: {ev
 audit: {deanonymization: {attacks: [cosine]}}
 `
 
-// sharesFile has the noise of a guarantee in what devices send, and a cell of no noise beside it.
+// sharesFile has the noise of a guarantee in the updates of devices, and a cell without
+// noise beside it.
 const sharesFile = `
 name: shares
 seed: 4

@@ -32,7 +32,7 @@ grid:
       - {algorithm: sgd, rounds: 50, cohort: 4, steps_per_task: 20}
 `
 
-// outputOf runs a command about the runs of a folder and returns what it prints.
+// outputOf runs a command about the runs of a folder and returns its output.
 func outputOf(t *testing.T, home string, args ...string) []byte {
 	t.Helper()
 	var out, messages bytes.Buffer

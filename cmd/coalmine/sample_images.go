@@ -19,7 +19,7 @@ import (
 // Augenstein et al. 2020 have 6 x 6.
 const sheetImages = 36
 
-// sampledImages is what sample --json prints of images.
+// sampledImages is the output of sample --json for images.
 type sampledImages struct {
 	Images int    `json:"images"`
 	Seed   uint64 `json:"seed"`

@@ -231,8 +231,8 @@ func publishedRounds(t *testing.T, home string) []map[string]float64 {
 	return r.Cells[0].Rounds
 }
 
-// What is published of a training with a secret key rules out no cohort: it has no exact function of the
-// data of those who took part.
+// The published results of a training with a secret key rule out no cohort: they have no exact
+// function of the participants' data.
 func TestNothingPublishedTellsASecretCohort(t *testing.T) {
 	t.Parallel()
 	const all = 495 // 4 of 12

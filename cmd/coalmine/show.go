@@ -79,7 +79,7 @@ func (g *global) writeSpec(spec *experiment.Spec) error {
 	return nil
 }
 
-// shownNodes is what show --nodes --json prints.
+// shownNodes is the output of show --nodes --json.
 type shownNodes struct {
 	Nodes []control.Node `json:"nodes"`
 }

@@ -33,7 +33,7 @@ func resolvedFile(t *testing.T, name string, text []byte) *experiment.Spec {
 	return spec
 }
 
-// shown is what show prints of a spec.
+// shown is the output of show for a spec.
 func shown(t *testing.T, spec *experiment.Spec) string {
 	t.Helper()
 	var out bytes.Buffer

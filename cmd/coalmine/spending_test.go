@@ -85,7 +85,7 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	}
 }
 
-// plannedPrivacy is what a plan says that each cell will cost.
+// plannedPrivacy is the planned privacy cost of each cell.
 func plannedPrivacy(t *testing.T, file string) []*privacy.Report {
 	t.Helper()
 	var out, messages bytes.Buffer

@@ -105,7 +105,7 @@ func (g *global) retry(ctx context.Context, api control.API, run string, e runs.
 	}
 	spec, err := api.Experiment(ctx, run)
 	if err != nil {
-		return nil //nolint:nilerr // the run is retried: what cannot be read is only a note
+		return nil //nolint:nilerr // the run is retried: an unreadable part is only a note
 	}
 	said := map[string]bool{}
 	for i := range spec.Cells {
@@ -183,7 +183,7 @@ func newPriorityCommand(g *global) *cobra.Command {
 	}
 }
 
-// commandText is what a command has done to a run, for people.
+// commandText describes a command's effect on a run.
 func commandText(e runs.Entry) string {
 	text := string(e.Kind)
 	if e.Kind == runs.PinEntry && !e.Pinned {

@@ -251,8 +251,8 @@ func (s *keptStore) serves() {
 // of then.
 const beforeFormats = "before-formats.tar.gz"
 
-// keepsWhole reports whether a collection does not know what the finished run needs, and then has
-// it delete nothing.
+// keepsWhole reports whether a collection does not know the needs of the finished run, and checks
+// that it then deletes nothing.
 func (s *keptStore) keepsWhole() bool {
 	s.t.Helper()
 	got := decoded[retention.Result](s, "gc", "--dry-run", "--older", "0s")
@@ -286,8 +286,8 @@ func TestStoresOfEarlierBuildsOpen(t *testing.T) {
 	}
 }
 
-// A build that would compute the experiment otherwise serves what was computed, since the plan is
-// recorded with the run. The seed stands for whatever else may give other keys.
+// A build that would compute the experiment differently serves the computed results, since the
+// plan is recorded with the run. The seed stands for any change that gives other keys.
 func TestAFinishedRunIsServedByABuildThatGivesOtherKeys(t *testing.T) {
 	t.Parallel()
 	s := openKept(t, "format-1.tar.gz")
@@ -328,8 +328,8 @@ func TestAFinishedRunWhoseKeysAreNotKnownIsKeptWhole(t *testing.T) {
 	}
 }
 
-// A build that cannot read the experiment any more serves what the record of the plan and the
-// reports tell.
+// A build that cannot read the experiment any more serves the record of the plan and the
+// reports.
 func TestAFinishedRunIsServedByABuildThatCannotReadItsExperiment(t *testing.T) {
 	t.Parallel()
 	s := openKept(t, "format-1.tar.gz")

@@ -24,8 +24,8 @@ import (
 
 const streamsPage = "../../docs/random-streams.md"
 
-// The page gives vectors, so that other programs can be held against them. They are
-// what the code draws, and every one of them stands there.
+// The page gives vectors, so that other programs can be held against them. They
+// equal the draws of the code, and every stream has one.
 func TestTheVectorsOfThePageAreWhatIsDrawn(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(streamsPage)

@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/data/sources"
 )
 
-// novels writes a folder of text files for each of so many users. One line is not UTF-8.
+// novels writes a folder of text files for each of n users. One line is not UTF-8.
 func novels(t *testing.T, users int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,8 +34,8 @@ func novels(t *testing.T, users int) string {
 	return dir
 }
 
-// A directory of text files is inspected, imported and trained on as it is; what is at fault is
-// named by file and line, or counted in the results.
+// A directory of text files is inspected, imported and trained on as it is; faults are named by
+// file and line, or counted in the results.
 func TestADirectoryOfTextFilesIsTrainedOn(t *testing.T) {
 	t.Parallel()
 	dir := novels(t, 6)

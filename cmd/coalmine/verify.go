@@ -62,7 +62,7 @@ func newVerifyCommand(g *global) *cobra.Command {
 	return c
 }
 
-// verified is what verify --json prints.
+// verified is the output of verify --json.
 type verified struct {
 	Run        string                    `json:"run"`
 	Seed       uint64                    `json:"seed"`

@@ -31,8 +31,8 @@ func (d *directoriesFlag) Set(value string) error {
 	return nil
 }
 
-// mayWrite adds the flag of what runs commands of experiments. Whoever runs them says what they may
-// write to, not whoever has written the experiment.
+// mayWrite adds the flag to processes that run commands of experiments. Their operator, not the
+// author of the experiment, chooses the writable directories.
 func mayWrite(f *pflag.FlagSet, directories *directoriesFlag) {
 	f.Var(directories, "commands-may-write", "directory that commands of experiments may write to beside their own, such as ~/.cache/huggingface; / is anywhere; repeatable (Linux: all others are read-only where the system allows it)")
 }

@@ -21,8 +21,8 @@ model: {kind: external}
 training: {command: 'echo x > "CACHE/file" && echo x > out/model && echo "{\"model\":\"out/model\"}" > out/result.json', rounds: 1}
 `
 
-// Whoever runs commands says where they may write beside their own directory; one that was refused says
-// so, and how.
+// The operator chooses where commands may write besides their own directory; the error of a refused
+// one tells how.
 func TestCommandsWriteWhereTheirUserLetsThem(t *testing.T) {
 	t.Parallel()
 	if !childprocess.Enforced().Files {
