@@ -262,7 +262,7 @@ type Point struct {
 }
 
 // Cost is the privacy spent up to a round, by the papers' convention and proved; the
-// Report's Privacy says what they assume. Infinite epsilons are null.
+// Report's Privacy states the assumptions. Infinite epsilons are null.
 type Cost struct {
 	Epsilon       privacy.Epsilon `json:"epsilon"`
 	EpsilonProved privacy.Epsilon `json:"epsilon_proved"`

@@ -11,12 +11,13 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// Methods are what the audits add to the audit block: one for each description of
-// package all, nil where it adds nothing. In the file, in JSON and in the schema their
-// fields stand in the block itself.
+// Methods are the audits' parts of the audit block: one for each description of
+// package all, nil without fields. In the file, in JSON and in the schema their fields
+// stand in the block itself.
 type Methods []audits.Fields
 
-// Gates are what the audits add to audit.fail_if, in the same way; see audits.Description.NewLimits.
+// Gates are the audits' parts of audit.fail_if, in the same way; see
+// audits.Description.NewLimits.
 type Gates []any
 
 var (
@@ -154,7 +155,8 @@ func marshalBlock(block any) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// unmarshalBlock reads what marshalBlock writes, and refuses a member that no field has.
+// unmarshalBlock reads the output of marshalBlock, and refuses a member that no field
+// has.
 func unmarshalBlock(data []byte, block any) error {
 	var members encoding.Object
 	if err := json.Unmarshal(data, &members); err != nil {

@@ -21,7 +21,7 @@ func (c *Canaries) Forms() []Form {
 	return []Form{c.Form}
 }
 
-// Spaces are what canaries and references are drawn from, one for each form.
+// Spaces are the spaces that canaries and references are drawn from, one for each form.
 func (c *Canaries) Spaces(d *Data) []canaries.Space {
 	var spaces []canaries.Space
 	for _, f := range c.Forms() {
@@ -100,8 +100,8 @@ func (e *Experiment) NamedWords() []string {
 	return slices.Compact(named)
 }
 
-// Phrases are what canaries may say, one for each form of Canaries.Forms, empty where the data
-// can't be searched for it; none where none is left.
+// Phrases are the phrases of canaries, one for each form of Canaries.Forms, empty if the data
+// cannot be searched for it; none if all are empty.
 func (e *Experiment) Phrases() []datasets.Phrase {
 	if e.Canaries == nil || e.Data.Outside().Size > 0 {
 		return nil
@@ -122,8 +122,8 @@ func (e *Experiment) Phrases() []datasets.Phrase {
 // alphabet but the digits, 26^9 references may follow a prefix of 1.
 const symbolsAtByteLevel = 10
 
-// completeCanaries fills in what follows from other fields, and leaves out what formats
-// and insertions stand in place of.
+// completeCanaries fills in fields that follow from others, and leaves out those that
+// formats and insertions replace.
 func (d *decoder) completeCanaries(c *Canaries, data *Data) {
 	if data.ReadingRules == 0 && data.Level != datasets.ByteLevel && c.readOtherwise() {
 		data.ReadingRules = datasets.CurrentRules

@@ -13,7 +13,7 @@ import (
 )
 
 // Spec is a whole experiment in its resolved form. Two files with equal specs
-// ask for the same thing. Its JSON is what a run's record keeps.
+// are the same experiment. A run's record keeps its JSON.
 type Spec struct {
 	// Name of the experiment, the same in all cells.
 	Name string `json:"name"`
@@ -40,7 +40,7 @@ type Cell struct {
 	// Experiment is the configuration, complete.
 	Experiment Experiment `json:"experiment"`
 
-	tree      *node        // what it was read from, for messages; nil after ReadSpec
+	tree      *node        // the file it was read from, for messages; nil after ReadSpec
 	shortened int          // the rounds asked for, where the privacy budget allows fewer
 	data      *audits.Data // nil as long as the data were not read
 	phrases   []int        // see Facts
@@ -152,7 +152,7 @@ func plain(value json.RawMessage) string {
 }
 
 // Leaves are the values within JSON that are no objects, by their paths below this one, in
-// their order; of lists the whole list. What is no JSON object is its own leaf.
+// their order; of lists the whole list. A value other than an object is its own leaf.
 func Leaves(path string, value json.RawMessage) Axes {
 	value = bytes.TrimSpace(value)
 	var members, out Axes
@@ -211,7 +211,7 @@ func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonic
 // Canonical is the spec as JSON; ReadSpec reads it.
 func (s *Spec) Canonical() []byte { return mustMarshal(s) }
 
-// Digest identifies what a run computes: two submissions with equal digests
+// Digest identifies the results of a run: two submissions with equal digests
 // continue each other.
 func (s *Spec) Digest() storage.Digest { return storage.DigestOf(s.Canonical()) }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// CodeRole is what gets files of training.code.
+// CodeRole is a receiver of files of training.code.
 type CodeRole int
 
 // Roles of code.
@@ -77,7 +77,7 @@ func (c *checker) codeRoles() {
 	}
 }
 
-// TrainedBy is the role of what trains.
+// TrainedBy is the role of the trainer.
 func (t *Training) TrainedBy() CodeRole {
 	if t.ClientCommand != "" {
 		return ClientCode

@@ -19,7 +19,7 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Facts are what reading the data tells, for one cell.
+// Facts are the facts of the data for one cell.
 type Facts struct {
 	// Files are the digests of the source's files, in the order in which they are read.
 	Files []storage.Digest
@@ -47,8 +47,8 @@ type Facts struct {
 	Second SecondFiles
 	// OfAudits are the digests of the files of Experiment.AuditSources, by their paths.
 	OfAudits map[string][]storage.Digest
-	// Code is the digest of training.code, packed for what trains, and Scorer of it packed for the
-	// command that scores; zero without.
+	// Code is the digest of training.code, packed for the trainer, and Scorer of it packed for the
+	// scorer; zero without.
 	Code, Scorer storage.Digest
 	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
@@ -73,15 +73,14 @@ func (f *Facts) of(c *Cell) *audits.Data {
 	}
 }
 
-// Resolve checks every cell against its data, facts[i] for cell i, and
-// completes the cells with what depends on it: the rounds that a cell's epochs
-// amount to, which stay recorded beside them, the separation and the mechanism of a cell with
-// separated cohorts, and the digest of its source.
-// What does not fit comes back as one *Error, and the spec is unchanged.
+// Resolve checks every cell against its data, facts[i] for cell i, and completes the cells
+// with the values that depend on them: the rounds that a cell's epochs amount to, which stay
+// recorded beside them, the separation and the mechanism of a cell with separated cohorts,
+// and the digest of its source. Mistakes come back as one *Error, and the spec is unchanged.
 //
 // One epoch is users / cohort rounds of fedavg, or examples / cohort steps of
-// sgd; the product with the epochs is rounded up. Of these rounds a cell gets as
-// many as its privacy budget allows.
+// sgd; the product with the epochs is rounded up. A cell gets the rounds of
+// these that its privacy budget allows.
 func (s *Spec) Resolve(facts []Facts) error {
 	var ps problems
 	rounds, settled := make([]int, len(s.Cells)), make([]Training, len(s.Cells))
@@ -202,7 +201,7 @@ func (c *dataChecker) check() {
 	}
 }
 
-// checkDigest compares the digest that a block gives for its source with what was found.
+// checkDigest compares the digest that a block gives for its source with the source's.
 func (c *dataChecker) checkDigest(block, source, given string, files []storage.Digest) {
 	if found := SourceDigest(files).String(); given != "" && given != found {
 		c.fail(block+".sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", given, source, found)
@@ -312,8 +311,8 @@ func (c *dataChecker) affordable(rounds int, t *Training) int {
 	return min(rounds, allowed)
 }
 
-// recipe is what the privacy of a clipped training depends on, with so many users, of
-// central training records.
+// recipe is the recipe of a clipped training's privacy, with the given number of
+// users, of central training records.
 func (e *Experiment) recipe(population int) privacy.Recipe {
 	t := &e.Training
 	return privacy.Recipe{
@@ -326,13 +325,13 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 	}
 }
 
-// Unit is what a guarantee of the training protects.
+// Unit names the unit that a guarantee of the training protects.
 func (e *Experiment) Unit() string {
 	return reports.Unit(e.Training.Central(), e.Data.Devices != nil, e.Data.Partition, e.Data.Users.Words == 0)
 }
 
-// Privacy is what the training of a resolved cell will have cost at its end, nil
-// where none is claimed. The population of an iid cell is filled only when it
+// Privacy is the privacy cost of a resolved cell's training at its end, nil if
+// no privacy is claimed. The population of an iid cell is filled only when it
 // runs, so that its cost is known about.
 func (c *Cell) Privacy() (*privacy.Report, error) {
 	if c.Experiment.Training.Privacy == nil || c.data == nil {
@@ -376,7 +375,7 @@ func (c *Cell) Warnings() []string {
 	return warnings
 }
 
-// schedules checks what depends on the number of rounds.
+// schedules checks the fields that depend on the number of rounds.
 func (c *dataChecker) schedules(rounds int) {
 	t := &c.Experiment.Training
 	c.schedule("training.client.schedule", t.Client.Schedule, rounds)
@@ -432,8 +431,8 @@ func (c *Cell) canaryWarnings() []string {
 	return warnings
 }
 
-// replaced is the probability that at least one canary replaces an example, with so many of each
-// configuration, each of which does so by itself.
+// replaced is the probability that at least one canary replaces an example, with the given
+// number of each configuration, independently.
 func (c *Canaries) replaced(each float64) float64 {
 	kept := 0.0 // the logarithm of the probability that none does
 	for _, user := range c.UserProbability {
@@ -447,8 +446,8 @@ func (c *Canaries) replaced(each float64) float64 {
 // leastInData is how many canaries the data must have by themselves, on average, for a warning.
 const leastInData = 0.01
 
-// phraseWarnings name formats of which the data have so many by themselves that canaries,
-// which are drawn uniformly from all there are, may be among them.
+// phraseWarnings name formats with enough matches in the data that canaries, drawn
+// uniformly from the whole space, may be among them.
 func (c *Cell) phraseWarnings() []string {
 	var warnings []string
 	for i, found := range c.phrases {

@@ -172,8 +172,8 @@ func TestFormatsOfWhichTheDataHaveSomeGiveAWarning(t *testing.T) {
 	}
 }
 
-// What insertions and formats stand in place of is not left in the experiment, so that its
-// record is one that a file gives.
+// The experiment drops fields that insertions and formats replace, so that its record is
+// one that a file gives.
 func TestFormatsAndInsertionsStandInPlaceOfOtherFields(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal, "canaries={user_probability: 1/9, example_probability: 1, words: 4}",

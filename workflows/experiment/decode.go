@@ -117,8 +117,8 @@ func fieldNames(t reflect.Type) string {
 	return strings.Join(names, ", ")
 }
 
-// unknown reports a key that names no field. What it was probably meant to be
-// counts as bad, so as not to be reported missing too.
+// unknown reports a key that names no field. The field probably meant counts as
+// bad, so that it is not reported missing too.
 func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 	meant := suggest(e.key, t, path)
 	if path == "" && readable.Edits(e.key, "grid") <= readable.LikelyEdits(e.key) {
@@ -187,7 +187,7 @@ func (d *decoder) leaf(n *node, v reflect.Value, f *field, path string) {
 	}
 }
 
-// leafHint says what to do about a common slip.
+// leafHint gives the advice for a common slip.
 func leafHint(n *node, f *field) string {
 	t := f.element()
 	switch {

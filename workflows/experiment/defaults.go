@@ -18,10 +18,10 @@ type scope struct {
 	path  string
 }
 
-// complete fills in defaults and leaves out what does not apply: fields that
-// belong to another algorithm or optimizer. Such a field is a mistake where it
-// was given in the same place as the choice it contradicts; in the body of a
-// file whose grid makes the choice it is simply not used.
+// complete fills in defaults and leaves out fields that do not apply: fields
+// that belong to another algorithm or optimizer. Such a field is a mistake
+// where it was given in the same place as the choice it contradicts; in the
+// body of a file whose grid makes the choice it is simply not used.
 func (d *decoder) complete(e *Experiment) {
 	d.refused = d.bad
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
@@ -86,7 +86,7 @@ func (m *Model) clientRate() float64 {
 }
 
 // completeSampling chooses the sampling of sgd: without privacy there is none, and
-// with it the default is what has the smallest epsilon.
+// with it the default has the smallest epsilon.
 func (d *decoder) completeSampling(t *Training) {
 	const path = "training.sampling"
 	switch {
@@ -99,7 +99,7 @@ func (d *decoder) completeSampling(t *Training) {
 	}
 }
 
-// complete fills in what follows from other fields.
+// complete fills in the values that follow from other fields.
 func (p *Privacy) complete(cohort int) {
 	if p == nil {
 		return

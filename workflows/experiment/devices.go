@@ -80,7 +80,7 @@ func (c *checker) defence(d *Defence) {
 }
 
 // Narrowed reports whether some of the data are removed before users are divided into
-// devices, by what only tasks know.
+// devices, by rules that only tasks can apply.
 func (d *Data) Narrowed() bool {
 	return d.Select.predicted() || d.Sanitize != nil || d.Disagreement != nil
 }

@@ -3,9 +3,9 @@
 //
 // Parse takes the text of a file and returns a Spec: one Cell for every point
 // of the file's grid, each with its own fully resolved Experiment. Nothing is
-// left open in a resolved experiment: every default is filled in, and what the
-// chosen algorithm does not use is left out, so that two files which mean the
-// same have equal specs and equal digests.
+// left open in a resolved experiment: every default is filled in, and fields
+// that the chosen algorithm does not use are left out, so that two files with
+// the same meaning have equal specs and equal digests.
 //
 //	spec, err := experiment.Parse("study.yaml", text, experiment.Options{Sets: []string{"seed=2"}})
 //
@@ -26,5 +26,6 @@
 //     (relations.go).
 //
 // Some facts are known only once the data was read: Cell.Resolve turns epochs
-// into rounds, and Cell.CheckData finds what does not fit the data (data.go).
+// into rounds, and Cell.CheckData finds fields that do not fit the data
+// (data.go).
 package experiment

@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// implied is a tree with what it says without words: a training.command without an algorithm is
-// the whole training.
+// implied is a tree with its implied fields: a training.command without an algorithm is the
+// whole training.
 func implied(tree *node) *node {
 	command := tree.find("training.command")
 	if command == nil || command.kind == nullNode || tree.find("training.algorithm") != nil {
@@ -61,7 +61,7 @@ func (c *checker) code() {
 	c.codeRoles()
 }
 
-// unlike reports what is about models that are trained here, or read.
+// unlike reports fields that only models trained here, or read, have.
 func (c *checker) unlike(kind string) {
 	for _, block := range []struct {
 		path  string
@@ -99,7 +99,7 @@ func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// checkCode compares the digests that are given for the code with what was found.
+// checkCode compares the digests that are given for the code with the code's.
 func (c *dataChecker) checkCode() {
 	t := &c.Experiment.Training
 	check := func(path, given string, found storage.Digest) {

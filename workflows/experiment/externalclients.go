@@ -12,7 +12,8 @@ import (
 
 const clientCommand = "training.client_command"
 
-// ClientProgram is what trains the clients in place of this program; nil if nothing does.
+// ClientProgram is the program that trains the clients in place of this one; nil if there
+// is none.
 func (e *Experiment) ClientProgram() *clientprograms.Program {
 	t := &e.Training
 	if t.ClientCommand == "" {
@@ -42,7 +43,7 @@ func (c *checker) externalClients() {
 	}
 }
 
-// ofWholeTrainings refuses what is about training.command alone.
+// ofWholeTrainings refuses fields of training.command alone.
 func (c *checker) ofWholeTrainings() {
 	t := &c.Training
 	for _, f := range []struct {
@@ -59,7 +60,7 @@ func (c *checker) ofWholeTrainings() {
 	}
 }
 
-// unlikeClients reports what is about models that are trained here.
+// unlikeClients reports fields that only models trained here have.
 func (c *checker) unlikeClients() {
 	for _, block := range []struct {
 		path  string

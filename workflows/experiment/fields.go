@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/readable"
 )
 
-// field is what the tags of a struct field say, and where its value is.
+// field holds the tags of a struct field, and the place of its value.
 type field struct {
 	name      string
 	declared  reflect.StructField

@@ -27,8 +27,8 @@ func (d *decoder) free(n *node, v reflect.Value, f *field, path string) {
 	v.Set(reflect.ValueOf(Free(mustMarshal(n.plain()))))
 }
 
-// plain is what a tree means to those who know nothing of fields: text in quotes is text, and a
-// number keeps its digits.
+// plain is the value of a tree without fields: text in quotes is text, and a number keeps its
+// digits.
 func (n *node) plain() any {
 	switch n.kind {
 	case sequenceNode:

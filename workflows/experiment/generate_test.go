@@ -106,7 +106,7 @@ func documentedFields(t *testing.T) []documented {
 // which describes them.
 func isForm(t reflect.Type) bool { return t == reflect.TypeFor[Form]() }
 
-// document reads what describes a field in a block.
+// document reads the description of a field in a block.
 func (c comments) document(t *testing.T, f field, prefix string) documented {
 	t.Helper()
 	d := documented{

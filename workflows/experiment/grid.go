@@ -323,7 +323,7 @@ func (x *exclusion) matchesAll(values []leafValue) bool {
 	return true
 }
 
-// cellName numbers cells from c01, with as many digits as the last one needs.
+// cellName numbers cells from c01, with the digits of the last one.
 func cellName(index, count int) string { return numbered("c", index, count) }
 
 func numbered(letter string, index, count int) string {

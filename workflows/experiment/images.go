@@ -35,7 +35,8 @@ func (d *Data) Shape() datasets.Image {
 	return d.Reading().Image
 }
 
-// kind checks that the model at path reads what the data are. One that is not ours reads either.
+// kind checks that the model at path reads data of this kind. An external one reads
+// either.
 func (c *checker) kind(path string, kind models.Kind) {
 	if kind == models.External {
 		return

@@ -73,7 +73,7 @@ func label(cells []Cell) {
 }
 
 // labelBySettings labels cells by the setting in the papers' terms (partition, algorithm,
-// batch), as far as the cells differ in it, and then by whatever else is needed to tell them
+// batch), as far as the cells differ in it, and then by the other fields that tell them
 // apart.
 func labelBySettings(cells []Cell) {
 	columns := differingColumns(cells)

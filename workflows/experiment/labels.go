@@ -6,7 +6,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// predictor is a kind of models that predict what data.label says.
+// predictor is a kind of models that predict the attribute of data.label.
 type predictor struct {
 	kind   models.Kind
 	label  datasets.Label
@@ -29,7 +29,7 @@ func predictorFor(label datasets.Label, images bool) models.Kind {
 	return ""
 }
 
-// labelOf is what a kind of model predicts, empty of kinds that predict no such label.
+// labelOf is the attribute that a kind of model predicts, empty if it predicts none.
 func labelOf(kind models.Kind) datasets.Label {
 	for _, p := range predictors {
 		if p.kind == kind {
@@ -63,7 +63,8 @@ func (c *checker) labels() {
 	c.wholeExamples()
 }
 
-// wholeExamples reports what is about the words of texts, or the classes of images, alone.
+// wholeExamples reports fields that only the words of texts, or the classes of images,
+// have.
 func (c *checker) wholeExamples() {
 	others, examples := "language models", "whole texts"
 	switch {

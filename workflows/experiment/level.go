@@ -6,7 +6,7 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Reading is how the texts become sentences, or what shape the images have, with nothing
+// Reading tells how the texts become sentences, or the shape of the images, with nothing
 // left to defaults.
 func (d *Data) Reading() datasets.Reading {
 	return datasets.Reading{

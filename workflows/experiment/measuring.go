@@ -51,8 +51,8 @@ func (t *Training) endOfTask(round int) int {
 	return min((round+task-1)/task*task, t.Rounds)
 }
 
-// checkAt compares audit.at with a training of so many rounds, and returns what is wrong
-// with it, or nothing.
+// checkAt compares audit.at with a training of the given number of rounds, and returns
+// its fault, or "".
 func (a *Audit) checkAt(rounds int) string {
 	before := numbers.Share{}
 	for _, share := range a.At {

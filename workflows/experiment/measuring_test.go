@@ -34,7 +34,7 @@ func TestModelsAreMeasuredAtChosenRounds(t *testing.T) {
 	}
 }
 
-// Whatever is asked for, a measurement follows it within a task, and nothing else is
+// For any request, a measurement follows it within a task, and nothing else is
 // measured.
 func TestEveryChosenRoundIsMeasuredAtTheEndOfItsTask(t *testing.T) {
 	t.Parallel()

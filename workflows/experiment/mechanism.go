@@ -84,8 +84,8 @@ func (c *checker) coefficients(m *Mechanism) {
 	}
 }
 
-// settle fills in, for so many rounds, what of a separated training follows from its users: the
-// separation and the numbers of its mechanism.
+// settle fills in, for the given number of rounds, the values of a separated training that
+// follow from its users: the separation and the numbers of its mechanism.
 func (c *dataChecker) settle(rounds int) Training {
 	t := c.Experiment.Training
 	users := c.certain()
@@ -138,7 +138,7 @@ func (c *dataChecker) certain() int {
 	return users
 }
 
-// adopt takes over what was settled.
+// adopt takes over the settled values.
 func (t *Training) adopt(settled *Training) {
 	t.Separation = settled.Separation
 	if t.Privacy != nil && t.Privacy.Mechanism != nil {

@@ -51,7 +51,7 @@ func (m *Model) reader(d *Data) models.Config {
 	return c
 }
 
-// adversarial is what the block says of a gan; nothing of other kinds.
+// adversarial holds the block's fields of a gan; none of other kinds.
 func (m *Model) adversarial() models.Adversarial {
 	if m.Kind != models.GAN {
 		return models.Adversarial{}

@@ -174,7 +174,7 @@ func (n *node) leaves(path string) []string {
 	return paths
 }
 
-// describe names what a node is, for messages.
+// describe names the kind of a node, for messages.
 func (n *node) describe() string {
 	empty := ""
 	if len(n.items)+len(n.entries) == 0 {
@@ -187,7 +187,7 @@ func (n *node) describe() string {
 		return "a" + empty + " list"
 	case mappingNode:
 		return "a" + empty + " block of fields"
-	case scalarNode, brokenNode: // they are what their text says
+	case scalarNode, brokenNode: // their text is their value
 	}
 	switch {
 	case n.quoted:

@@ -6,8 +6,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Predicted is about how many of so many tokens a model predicts: of pairs half, the
-// targets.
+// Predicted is about the number of the given tokens that a model predicts: of pairs
+// half, the targets.
 func (d *Data) Predicted(tokens float64) float64 {
 	if d.Pairs {
 		return tokens / 2
@@ -15,8 +15,7 @@ func (d *Data) Predicted(tokens float64) float64 {
 	return tokens
 }
 
-// pairs checks that a cell does with pairs what can be done with them, and nothing of the
-// kind with other data.
+// pairs refuses features that do not work on pairs, and features of pairs on other data.
 func (c *checker) pairs() {
 	if c.Canaries != nil {
 		c.pairedForms()

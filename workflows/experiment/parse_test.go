@@ -97,7 +97,7 @@ func TestExamplesOfPapersAreValid(t *testing.T) {
 	}
 }
 
-// Whoever looks for a figure of a paper finds its file by the pages.
+// The pages name the file of every figure of a paper.
 func TestEveryExampleOfAPaperStandsOnAPage(t *testing.T) {
 	t.Parallel()
 	var text []byte

@@ -153,7 +153,7 @@ func (c *checker) preparingLanguage(l language) {
 	c.learningRate(l.path, &l.of.Optimizer)
 }
 
-// withoutSource reports what is said of a source that is not there.
+// withoutSource reports fields of a missing source.
 func (c *checker) withoutSource(l language) {
 	for _, field := range []struct {
 		name  string

@@ -17,7 +17,7 @@ type Problem struct {
 	Column int `json:"column,omitzero"`
 	// Path of the field: "training.cohort". Empty for the file as a whole.
 	Path string `json:"path,omitempty"`
-	// Message says what was found, what was expected and what to do.
+	// Message names the value, the expected one and the remedy.
 	Message string `json:"message"`
 	// Cells that have the mistake; empty if it does not depend on the cell.
 	Cells []string `json:"cells,omitempty"`
@@ -77,7 +77,7 @@ type problems struct {
 	index map[string]int // the text of a problem -> its place in found
 }
 
-// finding is a problem, and whether it stands in the file whatever the cell.
+// finding is a problem, and whether it stands in the file for every cell.
 type finding struct {
 	Problem
 	general bool
@@ -128,7 +128,7 @@ func (ps *problems) err(cells int) error {
 	return &Error{Problems: all}
 }
 
-// order puts what stands in no line last.
+// order puts problems without a line last.
 func (p Problem) order() int {
 	if p.Line == 0 {
 		return math.MaxInt

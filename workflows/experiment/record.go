@@ -32,7 +32,7 @@ const (
 )
 
 // ReadSpec reads the JSON of a spec, as a run's record keeps it. It checks the
-// form; what it means was checked when the spec was made by Parse. See Spec.Check.
+// form; Parse checked the meaning when it made the spec. See Spec.Check.
 func ReadSpec(data []byte) (*Spec, error) {
 	s := new(Spec)
 	if err := s.read(json.NewDecoder(bytes.NewReader(data))); err != nil {
@@ -44,7 +44,7 @@ func ReadSpec(data []byte) (*Spec, error) {
 	return s, nil
 }
 
-// brief is a message that is no longer than people read: it may quote what was sent.
+// brief is a message of bounded length: it may quote the request.
 func brief(message any) string {
 	const most = 400
 	if text := fmt.Sprint(message); len(text) > most {
@@ -53,7 +53,7 @@ func brief(message any) string {
 	return fmt.Sprint(message)
 }
 
-// read takes the spec apart, so that what is too large is not made into cells.
+// read takes the spec apart, so that too large a spec is not made into cells.
 func (s *Spec) read(d *json.Decoder) error {
 	d.DisallowUnknownFields()
 	if err := expect(d, '{'); err != nil {
@@ -135,10 +135,10 @@ func (s *Spec) readCell(data []byte) error {
 	return nil
 }
 
-// Check reports what is wrong with a spec that was read from a record and that Parse and
-// Resolve would not have made: values out of range, fields that contradict each other or
-// are missing, names that are not the cells'. A file is held to the same ranges and
-// relations; what depends on the data is not checked. The error names one mistake.
+// Check reports faults of a spec from a record that Parse and Resolve would not have
+// made: values out of range, fields that contradict each other or are missing, names
+// that are not the cells'. A file has the same ranges and relations; relations to the
+// data are not checked. The error names one mistake.
 func (s *Spec) Check() error {
 	for sum, files := range s.Sources {
 		if got := SourceDigest(files).String(); got != sum {
@@ -285,8 +285,8 @@ func (s *Spec) checkCell(i int, paths []string) error {
 	return c.checkLabel(c.Label, paths)
 }
 
-// check reads the experiment as if its JSON were a file. What comes out must be what went
-// in: a default or a derived value was left out otherwise.
+// check reads the experiment as if its JSON were a file. The result must equal the
+// experiment: otherwise a default or a derived value was left out.
 func (e *Experiment) check() error {
 	root, err := nodeOf(e.asFile().Canonical(), e.Name)
 	if err != nil {
@@ -320,7 +320,7 @@ func (e *Experiment) check() error {
 	return e.same(again)
 }
 
-// same reports where the experiment differs from what a file gives.
+// same reports a difference of the experiment from that of a file.
 func (e *Experiment) same(given *Experiment) error {
 	want := given.Canonical()
 	if bytes.Equal(e.Canonical(), want) {
@@ -336,7 +336,7 @@ func (e *Experiment) same(given *Experiment) error {
 	return errors.New("its fields are not those that a file gives")
 }
 
-// checkRounds checks what depends on the rounds that epochs amount to.
+// checkRounds checks the fields that depend on the rounds that epochs amount to.
 func (e *Experiment) checkRounds(ps *problems, root *node) {
 	if f, _ := lookup("training.rounds"); !f.limits.contains(big.NewRat(int64(e.Training.Rounds), 1)) {
 		ps.add(root.at, "training.rounds", "is %d; expected %s", e.Training.Rounds, f.expected())

@@ -103,7 +103,7 @@ func TestASpecOfTooMuchIsNotRead(t *testing.T) {
 	}
 }
 
-// What ReadSpec reads is written again as it was.
+// A spec that ReadSpec reads is written again unchanged.
 func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	for name, data := range examples(t) {

@@ -23,7 +23,7 @@ var (
 // maxSource is the longest name of a source, in bytes; a path has no more on Linux.
 const maxSource = 4096
 
-// checker finds what is wrong between the fields of one cell.
+// checker finds contradictions between the fields of one cell.
 type checker struct {
 	*decoder
 	*Experiment
@@ -253,7 +253,7 @@ func (c *checker) stopAt() {
 	}
 }
 
-// stopAtBeside checks what training.stop_at cannot stand beside.
+// stopAtBeside refuses fields that contradict training.stop_at.
 func (c *checker) stopAtBeside(path string) {
 	if c.Training.EarlyStopping != nil {
 		c.fail([]string{path, "training.early_stopping"}, "given together with training.early_stopping; set one of the two to null for this cell")
@@ -296,7 +296,7 @@ func (c *checker) model() {
 	}
 }
 
-// quantization is of what is measured.
+// quantization concerns the measured models.
 func (c *checker) quantization() {
 	if c.Training.QuantizeBits != nil && c.Audit == nil {
 		c.fail([]string{"training.quantize_bits", "audit"},
@@ -337,7 +337,7 @@ func (c *checker) delta() {
 	}
 }
 
-// privateRecords checks what DP-SGD does not have.
+// privateRecords refuses fields that DP-SGD does not have.
 func (c *checker) privateRecords() {
 	p := c.Training.Privacy
 	if p == nil || !c.Training.Central() {

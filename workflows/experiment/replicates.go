@@ -76,7 +76,7 @@ func (r *gridReader) firstSeed() uint64 {
 	return first
 }
 
-// seedsAlone refuses whatever else sets the seed beside replicates.
+// seedsAlone refuses other ways to set the seed beside replicates.
 func (r *gridReader) seedsAlone() {
 	if len(r.grid.replicates) == 0 {
 		return

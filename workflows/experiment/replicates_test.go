@@ -40,7 +40,7 @@ c06 r03 by-user, b=8, seed 4 | by-user, b=8 | training.cohort=8, seed=4`
 	}
 }
 
-// What a further seed adds stands at the end: the cells before it keep their names.
+// The cells of a further seed stand at the end: the cells before it keep their names.
 func TestAFurtherSeedAddsCells(t *testing.T) {
 	t.Parallel()
 	few, more := parse(t, overSeeds+"2}\n"), parse(t, overSeeds+"3}\n")

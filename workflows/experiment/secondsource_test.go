@@ -23,9 +23,9 @@ training: {rounds: 20, cohort: 4}
 audit: {utility: true}
 `
 
-// What is beside the data is read as they are, unless it says its own form or columns; then
-// nothing of the data's format holds for it. All of a language model's data trains. Faults are
-// skipped nowhere, since results would not say how many.
+// A second source is read as the data are, unless it has its own form or columns; then nothing
+// of the data's format holds for it. All of a language model's data trains. Faults are skipped
+// nowhere, since results would not say how many.
 func TestWhatIsBesideTheDataIsReadInItsForm(t *testing.T) {
 	t.Parallel()
 	for own, want := range map[string]datasets.Origin{

@@ -63,7 +63,7 @@ func (s *Select) complete() {
 	}
 }
 
-// label names what is selected, for people; empty without.
+// label names the selection as text; empty without.
 func (s *Select) label(p *Prepare) string {
 	switch {
 	case s.unlikely() && p != nil && p.SecondLanguageModel != nil:
@@ -116,15 +116,15 @@ func (s *Select) given() int {
 	return given
 }
 
-// predicted reports whether the choice goes by what a classifier predicts.
+// predicted reports whether the choice uses a classifier's predictions.
 func (s *Select) predicted() bool {
 	return s != nil && (s.Examples.Predicted() || s.Users != nil)
 }
 
-// unlikely reports whether the choice goes by what a language model finds unlikely.
+// unlikely reports whether the choice uses a language model's scores.
 func (s *Select) unlikely() bool { return s != nil && s.Examples == selection.OfLowChance }
 
-// selectedExamples checks what a criterion of examples needs.
+// selectedExamples checks the needs of a criterion of examples.
 func (c *checker) selectedExamples(s *Select) {
 	const path = "data.select.examples"
 	switch s.Examples {
@@ -136,7 +136,7 @@ func (c *checker) selectedExamples(s *Select) {
 		}
 	case selection.OfLowChance:
 		c.unlikely(s)
-	case selection.Misclassified, selection.Correct: // need what users need, too
+	case selection.Misclassified, selection.Correct: // also have the needs of users
 	}
 }
 
@@ -171,7 +171,7 @@ func (c *checker) unlabelled() {
 	}
 }
 
-// uncounted checks what a selection leaves open until the run has come to it.
+// uncounted checks the numbers that are unknown until the run has come to the selection.
 func (c *checker) uncounted() {
 	if c.Training.Epochs > 0 {
 		c.fail([]string{"training.epochs", "data.select"}, "cannot be counted: how many are selected shows only in the run; expected training.rounds")

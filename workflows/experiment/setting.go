@@ -89,7 +89,7 @@ func (e *Experiment) joining() int {
 	return 0
 }
 
-// completeAudits fills in what follows from other fields.
+// completeAudits fills in the values that follow from other fields.
 func (d *decoder) completeAudits(e *Experiment) {
 	s := e.Setting()
 	given := func(path string) bool { return d.present[path] != nil }

@@ -13,7 +13,7 @@ import (
 //
 //	sha256sum DIRECTORY/*.jsonl | cut -c-64 | sha256sum
 //
-// So it depends on what the files hold, not on what they are called.
+// So it depends on the content of the files, not on their names.
 func SourceDigest(files []storage.Digest) storage.Digest {
 	if len(files) == 1 {
 		return files[0]

@@ -101,7 +101,8 @@ func eachValue(value any, path string, visit func(path string, set func(any), ol
 	}
 }
 
-// A wrong value is reported where it stands, and what depends on it is not reported too.
+// A wrong value is reported where it stands, and fields that depend on it are not
+// reported too.
 func TestOneWrongValueInAnExampleIsOneMistake(t *testing.T) {
 	t.Parallel()
 	sample := rand.New(rand.NewPCG(1, 2))
@@ -140,7 +141,7 @@ func (x *typo) check(t *testing.T) {
 	}
 }
 
-// refused reports whether the field takes no such value, whatever stands around it.
+// refused reports whether the field takes no such value, in any context.
 func (x *typo) refused() bool {
 	f, known := lookup(x.path)
 	if !known {

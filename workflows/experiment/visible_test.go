@@ -32,7 +32,7 @@ func TestLabelsAreVisible(t *testing.T) {
 	}
 }
 
-// Show prints a file that runs again, whatever its values are.
+// Show prints a file that runs again, with any values.
 func TestInvisibleValuesComeBackFromYAML(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`"\e[31mred\a"`, `"\u202eevil"`, `"a\nname: evil"`, `"\U000E0041tag"`, `"=1"`} {

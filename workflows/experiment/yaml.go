@@ -123,7 +123,7 @@ func (c *converter) scalar(n ast.ScalarNode, path string, at position) *node {
 	return &node{kind: brokenNode, at: at}
 }
 
-// refuse explains what YAML offers and an experiment file does not.
+// refuse explains the features of YAML that an experiment file does not have.
 func (c *converter) refuse(n ast.Node, path string, at position) {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode:

@@ -1,4 +1,4 @@
-// Package experimenttest helps to test what an experiment file may say.
+// Package experimenttest helps to test the fields of experiment files.
 package experimenttest
 
 import (
