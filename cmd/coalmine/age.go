@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// age is a flag for times that are rather days than minutes: 30d, or what
+// age is a flag for times of days rather than minutes: 30d, or the forms that
 // time.ParseDuration reads.
 type age time.Duration
 

@@ -79,7 +79,7 @@ type auditFlags struct {
 	belong membershipFlags
 }
 
-// What flags are for; a file has no use for any of them.
+// Purposes of flags; a file has no use for any of them.
 var (
 	ofEndpoint = []string{"model", "begin"}
 	ofCommand  = []string{"command-memory", "command-env"}
@@ -354,7 +354,7 @@ func rankText(c *modelaudit.Canary) string {
 	return text
 }
 
-// exposureText marks what is only a lower bound, and gives an estimate's error.
+// exposureText marks a lower bound, and gives an estimate's error.
 func exposureText(c *modelaudit.Canary) string {
 	switch {
 	case c.Ranked.Exposure == nil:

@@ -1,5 +1,5 @@
-// Command coalmine measures what federated and central training make a model
-// memorize. See the README for what it is, and `coalmine help` for its commands.
+// Command coalmine measures how much federated and central training make a model
+// memorize. See the README for an introduction, and `coalmine help` for its commands.
 package main
 
 import (
@@ -133,7 +133,7 @@ func interrupted(ctx context.Context, err error) error {
 // failure is the last line on standard error of a command with --json that has failed.
 type failure struct {
 	Error string `json:"error"`
-	// Kind is that of the API, "" for what has none there.
+	// Kind is that of the API, "" for an error without one there.
 	Kind string `json:"kind,omitempty"`
 	Exit int    `json:"exit_status"`
 }
@@ -215,14 +215,14 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// flagValues says what a flag of a type takes.
+// flagValues describes the values of a flag's type.
 var flagValues = map[string]string{
 	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, 0 or more",
 	"intSlice": "whole numbers, separated by commas", "float64": "a number",
 	"duration": "a duration such as 30s or 10m", "bool": "true or false",
 }
 
-// explainFlag has a flag say what it takes, in place of how its value was parsed.
+// explainFlag has a flag's error name its values, in place of the parser's message.
 func explainFlag(_ *cobra.Command, err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -70,7 +70,7 @@ unknown.`,
 	return c
 }
 
-// mostCores bounds what is simulated.
+// mostCores bounds the simulated clusters.
 const mostCores = 100_000
 
 func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int, programs, nodes bool) error {
@@ -124,7 +124,7 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	return nil
 }
 
-// thisMachine is what a plan takes here.
+// thisMachine is the time of a plan here.
 type thisMachine struct {
 	// Seconds is null where UnknownTasks run programs whose speed is unknown.
 	Seconds *float64 `json:"seconds"`
@@ -146,7 +146,7 @@ func newPrediction(sub *submission.Submission, p *plan.Plan, x *forecast.Explana
 	return &prediction{p, x, forecast.LoadsOf(sub, p, speed), measureSpeed()}
 }
 
-// here is what the plan takes on this machine.
+// here is the plan's time on this machine.
 func (f *prediction) here() (thisMachine, error) {
 	m := thisMachine{machineSpeed: f.speed}
 	found, err := f.on([]int{m.Cores})
@@ -160,7 +160,7 @@ func (f *prediction) here() (thisMachine, error) {
 	return m, nil
 }
 
-// simulatedCluster is what a plan takes on some cores.
+// simulatedCluster is the time of a plan on a number of cores.
 type simulatedCluster struct {
 	Cores   int     `json:"cores"`
 	Seconds float64 `json:"seconds"`
@@ -170,7 +170,7 @@ type simulatedCluster struct {
 	UnknownTasks int `json:"unknown_tasks,omitempty"`
 }
 
-// on is what the plan takes on clusters of so many cores.
+// on is the plan's time on clusters of these numbers of cores.
 func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 	var clusters []simulatedCluster
 	for _, n := range cores {
@@ -190,7 +190,7 @@ func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 	return clusters, nil
 }
 
-// writeClusters prints what clusters take, after the number of tasks.
+// writeClusters prints the times on clusters, after the number of tasks.
 func (g *global) writeClusters(x *forecast.Explanation, clusters []simulatedCluster) {
 	for _, c := range clusters {
 		g.printf("about %s on %d such cores, at work %.0f%% of the time (simulated; %s)%s\n",
@@ -220,14 +220,14 @@ func roughly(seconds float64) string {
 	return fmt.Sprintf("%.0f days", seconds/day)
 }
 
-// plannedCell is what a run would do for a cell.
+// plannedCell is the work of a run for a cell.
 type plannedCell struct {
 	*forecast.Cell
-	training []string        // what of it runs, and from where
-	privacy  *privacy.Report // what it costs; nil if nothing is clipped
+	training []string        // the part to run, and its first step
+	privacy  *privacy.Report // the privacy cost; nil if nothing is clipped
 }
 
-// trainingToRun says what of the training of cell i runs: steps of its chain, and the
+// trainingToRun gives the part of cell i's training to run: steps of its chain, and the
 // tail. It is empty if all is cached.
 func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 	lines := apart(x.Cells[i].Apart)
@@ -244,7 +244,7 @@ func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 	return lines
 }
 
-// apart says what of further trainings runs, those alike in one line.
+// apart gives the parts of further trainings to run, those alike in one line.
 func apart(chains []*forecast.Chain) []string {
 	lines, number := []string{}, map[string]int{}
 	for _, t := range chains {
@@ -358,7 +358,7 @@ func (g *global) writeGroups(groups []forecast.Group) {
 	g.printf("      other tasks: %d cached, %d not needed any more\n", cached, unneeded)
 }
 
-// planView is what plan --json prints.
+// planView is the output of plan --json.
 func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost forecast.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
 	type cell struct {
 		Cell     string           `json:"cell"`
