@@ -119,13 +119,13 @@ func AskedFor[F audits.Fields](a *Audit) (F, bool) {
 // MarshalJSON implements json.Marshaler.
 func (a Audit) MarshalJSON() ([]byte, error) { return marshalBlock(&a) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (a *Audit) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, a) }
 
 // MarshalJSON implements json.Marshaler.
 func (f FailIf) MarshalJSON() ([]byte, error) { return marshalBlock(&f) }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (f *FailIf) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, f) }
 
 // GivenLimits are those that a cell has.

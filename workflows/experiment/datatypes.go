@@ -192,7 +192,7 @@ type Disagreement struct {
 }
 
 // Select selects the training data. Exactly one of words, examples and users is given; users,
-// and misclassified or correct examples, go by what prepare.classifier predicts.
+// and misclassified or correct examples, go by the predictions of prepare.classifier.
 type Select struct {
 	// Words that a primary model does not know, each an example spelled in bytes. Only with
 	// data.level: byte.

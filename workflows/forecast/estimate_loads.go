@@ -117,7 +117,7 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 		var of []storage.Key
 		for _, kind := range m.Kinds {
 			of = append(of, slices.DeleteFunc(slices.Clone(nodes[kind.Name]), func(key storage.Key) bool {
-				return slices.Contains(trained[kind.Name], key) // it only plants what the training learns
+				return slices.Contains(trained[kind.Name], key) // it only plants canaries that the training learns
 			})...)
 		}
 		of = measuring(p, of)

@@ -4,9 +4,9 @@
 // Every cell is a run of such a program. It has as parameters the cell's resolved
 // experiment, and as metrics, by rounds (of SGD by steps), three groups:
 //
-//	training/…  what every round has said about itself, the columns of results --rows rounds
-//	audit/…     what was measured along the training, the numbers of the curve in the JSON
-//	final/…     what came out, the columns of numbers of results --rows cells
+//	training/…  numbers of every round, the columns of results --rows rounds
+//	audit/…     measurements along the training, the numbers of the curve in the JSON
+//	final/…     outcomes, the columns of numbers of results --rows cells
 //
 // Equal runs give equal bytes. No time is taken from a clock: all that has one has that at
 // which the run was submitted, or 0 where that is not known.

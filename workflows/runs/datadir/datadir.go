@@ -13,7 +13,7 @@
 // ends, however it ends: there is nothing to clean up after a kill -9. Inside are
 //
 //	lock         held by the owner as long as it lives
-//	gate         held for a moment by whoever looks at the lock
+//	gate         held for a moment by a process that looks at the lock
 //	owner.json   who the owner is and where it answers
 //	store/       the store
 package datadir

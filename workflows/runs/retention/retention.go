@@ -112,7 +112,7 @@ type Deletion struct {
 	Objects []storage.Blob
 }
 
-// Deletions decides what of retirements really goes, each node once.
+// Deletions decides which retirements really go, each node once.
 func (c *Chain) Deletions(all ...Retirement) []Deletion {
 	var out []Deletion
 	at := make(map[storage.Key]int)

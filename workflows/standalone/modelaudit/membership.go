@@ -84,7 +84,7 @@ type Membership struct {
 	Seed uint64
 }
 
-// MembershipReport is what the losses of a model tell of its members, as the membership audit of a run.
+// MembershipReport is the evidence of a model's losses about its members, as the membership audit of a run.
 type MembershipReport struct {
 	// By says whose membership it is: "users" or "texts".
 	By string `json:"by"`
@@ -151,7 +151,7 @@ func (m *Membership) by() string {
 	return "texts"
 }
 
-// textLoss is the loss of a text in nats, over so many targets; scores are those of the targets if the
+// textLoss is the loss of a text in nats, over its targets; scores are those of the targets if the
 // model tells them one by one.
 type textLoss struct {
 	targets int64
@@ -274,7 +274,7 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, te
 	return report, json.Unmarshal(node.Blobs[audits.OutcomeBlob], &report.Outcome)
 }
 
-// Membership measures what the model's losses tell, over all targets of the texts, their ends included.
+// Membership measures by the model's losses, over all targets of the texts, their ends included.
 func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
 	decoded, err := checkpoints.Decode(m.file)
 	if err != nil {
@@ -305,13 +305,13 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 	})
 }
 
-// Membership measures what the losses of the model behind the endpoint tell.
+// Membership measures by the losses of the model behind the endpoint.
 func (e *Endpoint) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
 	given := 1 - len(e.vocabulary.begin) // the first token of a prompt has no probability
 	return of.judge(ctx, e.vocabulary.lexicon(), lossesBy(e, e.vocabulary, given, e.Batch))
 }
 
-// Membership measures what the losses of the command's model tell.
+// Membership measures by the losses of the command's model.
 func (c *Command) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
 	return of.judge(ctx, c.vocabulary.lexicon(), lossesBy(c, c.vocabulary, 0, c.Batch))
 }

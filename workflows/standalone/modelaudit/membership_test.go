@@ -50,7 +50,7 @@ const (
 `
 )
 
-// A command's membership is that of the mean losses of users, by what it answers of whole texts. The share of
+// A command's membership is that of the mean losses of users, by its answers for whole texts. The share of
 // pairs of a member and a non-member of which the member costs less is the AUC.
 func TestMembershipIsToldByMeanLosses(t *testing.T) {
 	t.Parallel()

@@ -132,7 +132,7 @@ type Report struct {
 	SkewNormal *skewnormal.Outcome `json:"skew_normal,omitempty"`
 	// Canaries are in the order of the list.
 	Canaries []Canary `json:"canaries"`
-	// Membership is what the losses of texts tell; absent where not asked for.
+	// Membership is the report on the losses of texts; absent where not asked for.
 	Membership *MembershipReport `json:"membership,omitempty"`
 	// Endpoint is there for a model that was asked over HTTP.
 	Endpoint *Served `json:"endpoint,omitempty"`
