@@ -61,6 +61,8 @@ list in YAML; --delta, --conversion, --accountant and --unit are those of all:
   - {population: 410000, cohort: 6000, rounds: 500, noise_multiplier: 0.8, sampling: poisson}
   - {population: 500000, cohort: 500, rounds: 2000, noise_multiplier: 7, sampling: tree,
      participations: 4, separation: 400, name: DP-FTRL}
+  - {population: 500000, cohort: 500, rounds: 2000, noise_multiplier: 7, sampling: separated,
+     mechanism: {kind: blt, scales: [0.2], decays: [0.9]}}
 
 If the recipes have different neighbouring relations, all are counted for replacing a user.
 

@@ -7,6 +7,7 @@ import (
 
 	"coalmine/internal/encoding"
 	"coalmine/privacy"
+	"coalmine/privacy/correlated"
 )
 
 // maxRecipes bounds the recipes of a file.
@@ -23,6 +24,8 @@ type recipe struct {
 	CountNoise      *float64         `yaml:"count_noise"`
 	Participations  int              `yaml:"participations"`
 	Separation      int              `yaml:"separation"`
+	// Mechanism correlates the noise of separated sampling.
+	Mechanism *correlated.Mechanism `yaml:"mechanism"`
 }
 
 // treeSampling is the sampling of a recipe of tree aggregation.
@@ -62,10 +65,14 @@ func (r recipe) training(source string, number int, like privacy.Recipe) (Traini
 	if r.CountNoise != nil {
 		t.Recipe.ClipQuantile = privacy.CountedClipping(*r.CountNoise)
 	}
-	if r.Sampling != treeSampling {
-		if r.Participations != 0 || r.Separation != 0 {
-			return t, fmt.Errorf("participations and separation with %s sampling: expected them with sampling: %s alone", t.Recipe.Sampling, treeSampling)
-		}
+	t.Recipe.Mechanism = r.Mechanism
+	switch {
+	case r.Sampling == privacy.Separated:
+		t.Recipe.Participations, t.Recipe.Separation = r.Participations, r.Separation
+		return t, t.Recipe.Validate()
+	case r.Sampling != treeSampling && (r.Participations != 0 || r.Separation != 0):
+		return t, fmt.Errorf("participations and separation with %s sampling: expected them with sampling: %s or %s", t.Recipe.Sampling, treeSampling, privacy.Separated)
+	case r.Sampling != treeSampling:
 		return t, t.Recipe.Validate()
 	}
 	if r.CountNoise != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"coalmine/privacy"
+	"coalmine/privacy/correlated"
 )
 
 const fourRecipes = `# years of a fleet
@@ -57,24 +58,41 @@ func TestAFileOfRecipesIsComposed(t *testing.T) {
 	}
 }
 
+// Correlated noise is described as in an experiment, with its numbers.
+func TestCorrelatedNoiseOfAFileIsComposed(t *testing.T) {
+	t.Parallel()
+	trainings := read(t, `- {population: 20, cohort: 1, rounds: 40, noise_multiplier: 3, sampling: separated, separation: 20, participations: 2,
+   mechanism: {kind: blt, scales: [0.2], decays: [0.9]}}`)
+	report, err := privacy.Account(privacy.Recipe{
+		Population: 20, Cohort: 1, Rounds: 40, NoiseMultiplier: 3, Delta: 1e-7, Sampling: privacy.Separated, Separation: 20, Participations: 2,
+		Mechanism: &correlated.Mechanism{Kind: correlated.KindBLT, Scales: []float64{0.2}, Decays: []float64{0.9}},
+	})
+	a := account(t, PrivacyQuestion{Delta: 1e-7}, trainings...)
+	if got := a.Trainings[0].Scales[0].EpsilonProved; err != nil || got != report.EpsilonProved || report.Participations != 2 {
+		t.Errorf("epsilon_proved %v, want %v for 2 participations, not %d, %v", got, report.EpsilonProved, report.Participations, err)
+	}
+}
+
 func TestAFileOfRecipesThatIsNoneSaysWhere(t *testing.T) {
 	t.Parallel()
 	entry := "- {population: 1000, cohort: 10, rounds: 4, noise_multiplier: 1"
 	for text, want := range map[string]string{
-		"":                             "fleet.yaml has 0 recipes: expected a list",
-		"- {popul: 3}":                 "fleet.yaml:1:4: unknown field",
-		"- {population: many}":         "fleet.yaml:1:16: ",
-		"name: none":                   "fleet.yaml:1:",
-		"- {population: [":             "fleet.yaml:1:",
-		entry + ", sampling: lots}":    `fleet.yaml: recipe 1: sampling "lots": expected one of`,
-		entry + ", separation: 3}":     "fleet.yaml: recipe 1: participations and separation with",
-		entry + "}\n- {population: 9}": "fleet.yaml: recipe 2: noise_multiplier is missing",
-		entry + ", sampling: tree, count_noise: 1}":           "recipe 1: count_noise with a tree",
-		"- {population: 10, cohort: 11, noise_multiplier: 1}": "recipe 1: cohort 11 is above the population of 10",
-		strings.Repeat("#", 1<<20+1):                          "expected at most 1048576",
-		"! {0}":                                               "fleet.yaml:1:1: not YAML that can be read",
-		strings.Repeat("[", 20_000):                           "nested more than 32 deep",
-		strings.Repeat(entry+"}\n", maxRecipes+1):             "1001 recipes",
+		"":                          "fleet.yaml has 0 recipes: expected a list",
+		"- {popul: 3}":              "fleet.yaml:1:4: unknown field",
+		"- {population: many}":      "fleet.yaml:1:16: ",
+		"name: none":                "fleet.yaml:1:",
+		"- {population: [":          "fleet.yaml:1:",
+		entry + ", sampling: lots}": `fleet.yaml: recipe 1: sampling "lots": expected one of`,
+		entry + ", separation: 3}":  "fleet.yaml: recipe 1: participations and separation with",
+		entry + ", mechanism: {kind: blt, scales: [0.2], decays: [0.9]}}": "fixed-size sampling with correlated noise",
+		entry + ", sampling: separated, mechanism: {kind: lots}}":         `mechanism "lots": expected`,
+		entry + "}\n- {population: 9}":                                    "fleet.yaml: recipe 2: noise_multiplier is missing",
+		entry + ", sampling: tree, count_noise: 1}":                       "recipe 1: count_noise with a tree",
+		"- {population: 10, cohort: 11, noise_multiplier: 1}":             "recipe 1: cohort 11 is above the population of 10",
+		strings.Repeat("#", 1<<20+1):                                      "expected at most 1048576",
+		"! {0}":                                                           "fleet.yaml:1:1: not YAML that can be read",
+		strings.Repeat("[", 20_000):                                       "nested more than 32 deep",
+		strings.Repeat(entry+"}\n", maxRecipes+1):                         "1001 recipes",
 	} {
 		if _, err := ReadRecipes("fleet.yaml", []byte(text), privacy.Recipe{Delta: 1e-7}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: error %v, want %q", text, err, want)
