@@ -364,7 +364,7 @@ func exposureText(c *modelaudit.Canary) string {
 	case c.Ranked.ExposureSE != nil:
 		return fmt.Sprintf("%.1f +- %.1f", *c.Ranked.Exposure, *c.Ranked.ExposureSE)
 	}
-	return fmt.Sprintf("%.1f", *c.Ranked.Exposure)
+	return fmt.Sprintf("%.1f", max(0, *c.Ranked.Exposure)) // just below 0 at a rank behind all references
 }
 
 // fittedText gives the error of a fitted exposure.
