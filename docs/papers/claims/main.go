@@ -60,7 +60,7 @@ var sections = regexp.MustCompile(`(?s)<!-- (claims|table)((?: [a-z0-9]+)*): mad
 
 // pageOf returns the page with its sections made of the results in the folder.
 func pageOf(folder string, page []byte) (made []byte, err error) {
-	s := &study{folder: folder, tables: map[string]table{}}
+	s := &study{folder: folder, tables: map[string]table{}, printed: map[string]bool{}}
 	made = sections.ReplaceAllFunc(page, func(section []byte) []byte {
 		match := sections.FindSubmatch(section)
 		kind, words, text := string(match[1]), string(match[2]), ""

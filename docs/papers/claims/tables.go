@@ -25,6 +25,7 @@ type table []map[string]string
 type study struct {
 	folder   string
 	tables   map[string]table      // by name, as far as they were read
+	printed  map[string]bool       // rows of means, which a later table does not repeat
 	compared map[string]comparison // by two rows, such as "table-1/r05 table-1/r01"; nil before they are read
 }
 
@@ -170,7 +171,11 @@ func (s *study) means(names []string) (string, error) {
 	}
 	body := head + "\n|" + strings.Repeat("---|", strings.Count(head, "|")-1) + "\n"
 	for i, line := range lines {
-		body += "| " + labels[i] + " |" + line + "\n"
+		row := "| " + labels[i] + " |" + line + "\n"
+		if !s.printed[row] {
+			body += row
+		}
+		s.printed[row] = true
 	}
 	return body, nil
 }
