@@ -31,8 +31,20 @@ type choice struct {
 	rows   [][]string
 }
 
+// markdown is a table or, if only a source follows the meaning, a list.
 func (c choice) markdown() string {
 	var b strings.Builder
+	if sourced := c.header[len(c.header)-1] == "source"; len(c.header) == 2 || len(c.header) == 3 && sourced {
+		fmt.Fprintf(&b, "\n## %s\n\n%s:\n\n", c.fields, strings.ToUpper(c.header[1][:1])+c.header[1][1:])
+		for _, row := range c.rows {
+			fmt.Fprintf(&b, "- `%s`: %s", row[0], row[1])
+			if len(row) == 3 && row[2] != "" {
+				fmt.Fprintf(&b, " (%s)", row[2])
+			}
+			b.WriteString("\n")
+		}
+		return b.String()
+	}
 	fmt.Fprintf(&b, "\n## %s\n\n| %s |\n%s|\n", c.fields, strings.Join(c.header, " | "), strings.Repeat("|---", len(c.header)))
 	for _, row := range c.rows {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", row[0], strings.Join(row[1:], " | "))
@@ -57,7 +69,7 @@ func levelChoice() choice {
 }
 
 func faultChoice() choice {
-	c := choice{"`data.faults`, `fault`", []string{"word", "what goes wrong", "levels"}, nil}
+	c := choice{"`data.faults`, `fault`", []string{"word", "the fault", "levels"}, nil}
 	for _, f := range datasets.Faults() {
 		c.rows = append(c.rows, []string{string(f.Fault), f.Summary, listed(f.Levels)})
 	}
@@ -73,7 +85,7 @@ func patternChoice() choice {
 }
 
 func removalChoice() choice {
-	c := choice{"`data.sanitize.remove`", []string{"word", "what is left"}, nil}
+	c := choice{"`data.sanitize.remove`", []string{"word", "the remaining text"}, nil}
 	for _, r := range datasets.Removals() {
 		c.rows = append(c.rows, []string{string(r.Removal), r.Summary})
 	}
@@ -129,7 +141,7 @@ func conversionChoice() choice {
 }
 
 func mechanismChoice() choice {
-	c := choice{"`training.privacy.mechanism.kind`", []string{"word", "the noise of rounds hangs together by", "source"}, nil}
+	c := choice{"`training.privacy.mechanism.kind`", []string{"word", "the correlation of the noise over rounds", "source"}, nil}
 	for _, s := range correlated.Sorts() {
 		c.rows = append(c.rows, []string{string(s.Kind), s.Summary, s.Source})
 	}

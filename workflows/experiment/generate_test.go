@@ -442,11 +442,15 @@ func link(heading string) string {
 
 // shortValue abbreviates a message's words for a value: whole numbers are ranges, others intervals.
 func shortValue(text string) string {
-	text = strings.NewReplacer("a whole number from 1, or a percentage above 0%", "count or percentage", "a whole number from ", "", "a whole number", "integer", "true or false", "boolean", "one of ", "").Replace(text)
+	text = strings.NewReplacer("a whole number from 1, or a percentage above 0% such as 10%", "count or percentage", "a whole number from ", "", "a whole number", "integer", "true or false", "boolean", "one of ", "").Replace(text)
 	return inWords.ReplaceAllStringFunc(text, func(found string) string {
 		m := inWords.FindStringSubmatch(found)
 		ends := map[string]string{"above": "(", "from": "[", ", below": ")", ", at most": "]", " to": "]"}
-		return fmt.Sprintf("%s in %s%s, %s%s", m[1], ends[m[2]], m[3], m[5], ends[m[4]])
+		interval := fmt.Sprintf("%s%s, %s%s", ends[m[2]], m[3], m[5], ends[m[4]])
+		if m[1] == "number" {
+			return interval
+		}
+		return m[1] + " in " + interval
 	})
 }
 
