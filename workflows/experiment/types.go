@@ -457,13 +457,13 @@ type Audit struct {
 	// Further rounds to audit. With sgd, steps are rounded up to the end of a task
 	// (training.steps_per_task).
 	At []numbers.Share `json:"at,omitempty" unit:"rounds or %"`
-	// Deliberate fault of the training that the accountant ignores: a positive control for privacy
-	// audits. Every printed epsilon is marked as invalid. Federated training with noise only.
+	// Deliberate fault of a federated training with noise, ignored by the accountant: a positive
+	// control for privacy audits. Printed epsilons are marked as invalid.
 	Control privacy.Control `json:"control,omitempty"`
 	// Methods are the fields of the audits that there are.
 	Methods Methods
-	// Gates on the finished model: each field is the last value that passes, and controls do not
-	// count. If a cell is beyond one, the command exits with status 4.
+	// Gates on the finished model: each field is the last value that passes, without controls.
+	// Beyond one the command exits with status 4.
 	FailIf *FailIf `json:"fail_if,omitempty" also:"gates limits"`
 }
 

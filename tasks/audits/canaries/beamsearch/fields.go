@@ -19,8 +19,8 @@ type Fields struct {
 type Block struct {
 	// Sequences that the search keeps.
 	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width"`
-	// Words of the canary that are given; with canaries.format, by default those before its first #.
-	// 0: those of each format, as by default with canaries.formats.
+	// Given words of the canary; with canaries.format, by default those before its first #. 0:
+	// those of each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
 }
 

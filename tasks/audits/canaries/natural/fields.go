@@ -13,8 +13,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Finds natural secrets, those that the training text already has, and ranks each among others of
-	// its form. Byte level only.
+	// Finds natural secrets of the training text, and ranks each among others of its form. Byte
+	// level only.
 	Natural *Block `json:"natural,omitempty"`
 }
 
@@ -27,8 +27,8 @@ type Block struct {
 	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
 	// Secrets to rank, the most frequent ones. All are counted.
 	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
-	// Nodes that a shortest-path search for each ranked secret may expand, through all texts of its
-	// form after its context. Absent: no search.
+	// Nodes of a shortest-path search for each ranked secret, through all texts of its form after
+	// its context. Absent: no search.
 	Search int `json:"search,omitempty" range:"[1,1000000000]" unit:"nodes" source:"Carlini et al. 2019, section 8.4"`
 	// Puts the secrets and their contexts into the results.
 	Show bool `json:"show" default:"false"`

@@ -14,15 +14,15 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Probability that a sample of the model after a canary's prefix is the rest of the canary.
+	// Probability that a sample of the model after a canary's prefix completes the canary.
 	ProbabilisticExtraction *Block `json:"probabilistic_extraction,omitempty" source:"Hayes et al. 2024"`
 }
 
 type Block struct {
-	// Words of the canary that are given; with canaries.format, by default those before its first #.
-	// 0: those of each format, as by default with canaries.formats.
+	// Given words of the canary; with canaries.format, by default those before its first #. 0:
+	// those of each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
-	// Further prefix lengths, for sampling and greedy decoding. One value or a list.
+	// Further prefix lengths, for sampling and greedy decoding. One or a list.
 	Prefixes []int `json:"prefixes,omitempty" range:"[1,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2022"`
 	// Temperature that logits are divided by before the softmax.
 	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]"`
@@ -30,7 +30,7 @@ type Block struct {
 	TopK *int `json:"top_k,omitempty" range:"[1,1000000]" unit:"tokens"`
 	// Samples drawn to extract a canary, n.
 	Queries int `json:"queries" default:"1000" range:"[1,1000000000000]" unit:"samples" also:"n"`
-	// Probability p with which n samples must contain a canary for it to be extractable.
+	// Probability p that n samples contain an extractable canary.
 	Chance numbers.Probability `json:"chance" default:"50%" range:"(0,1)" also:"p"`
 }
 

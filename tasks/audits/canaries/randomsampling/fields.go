@@ -19,14 +19,14 @@ type Fields struct {
 }
 
 type Block struct {
-	// Random sequences that each canary is ranked against. With model.kind: external, which scores one
-	// text after another, by default 1000.
+	// Random sequences that each canary is ranked against, with model.kind: external by default
+	// 1000.
 	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples"`
-	// Words of the canary that are given; with canaries.format, by default those before its first #.
-	// 0: those of each format, as by default with canaries.formats.
+	// Given words of the canary; with canaries.format, by default those before its first #. 0:
+	// those of each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
-	// Computes large ranks exactly, in place of an estimate with its standard error. The outcome
-	// "memorized" is always exact.
+	// Computes large ranks exactly, not as an estimate with its standard error. "Memorized" is
+	// always exact.
 	Exact bool `json:"exact" default:"false"`
 }
 

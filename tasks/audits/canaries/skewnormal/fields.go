@@ -18,11 +18,11 @@ type Fields struct {
 }
 
 type Block struct {
-	// Random sequences: the first half is fitted, the second tests the fit. 10,000 cost about as much
-	// as a second of training.
+	// Random sequences: the first half is fitted, the second tests the fit. 10,000 cost about a
+	// second of training.
 	References int `json:"references" default:"10000" range:"[100,10000000]" unit:"sequences"`
-	// Words of the canary that are given; with canaries.format, by default those before its first #.
-	// 0: those of each format, as by default with canaries.formats.
+	// Given words of the canary; with canaries.format, by default those before its first #. 0:
+	// those of each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
 	// Fits on resampled references, for the standard error of an exposure.
 	Bootstrap int `json:"bootstrap" default:"100" range:"[2,10000]" unit:"fits"`

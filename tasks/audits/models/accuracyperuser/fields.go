@@ -12,8 +12,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Percentiles and a histogram of the last model's accuracy by user: the share of labels or words
-	// predicted correctly; and those of prepare.classifier, before selection.
+	// Percentiles and a histogram of the accuracy by user (labels or words predicted correctly) of
+	// the last model, and of prepare.classifier before selection.
 	AccuracyPerUser *Block `json:"accuracy_per_user,omitempty" source:"Augenstein et al. 2020, figure 5 and table 10"`
 }
 

@@ -11,14 +11,14 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Images of a gan's generator: the share nearer to inverted than to upright images, a classifier's
-	// view of them, and a sheet.
+	// Images of a gan's generator: the share nearer to inverted than upright images, a classifier's
+	// view, and a sheet.
 	GeneratedImages *Block `json:"generated_images,omitempty" source:"Augenstein et al. 2020, section 6"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Images made, and most images of the test part that they are compared with.
+	// Images made, and most images of the test part compared.
 	Count int `json:"count" default:"1000" range:"[2,1000000]" unit:"images"`
 	// Rows of the sheet.
 	Rows int `json:"rows" default:"6" range:"[1,100]" unit:"images" source:"Augenstein et al. 2020, figure 3"`

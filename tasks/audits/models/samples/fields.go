@@ -14,8 +14,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Samples of the model: the share of words out of vocabulary by position; at the byte level the
-	// most probable words, and words with a space.
+	// Samples: the share of words out of vocabulary by position; at the byte level the most
+	// probable words, and words with a space.
 	Samples *Block `json:"samples,omitempty"`
 }
 
@@ -33,8 +33,8 @@ type Block struct {
 	Shown int `json:"shown" default:"20" range:"[0,1000]" unit:"samples" source:"Augenstein et al. 2020, table 8"`
 	// Probability of a false alarm of a test of the samples.
 	Significance numbers.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
-	// Nodes that a search for the most probable sequences may expand, by default 0 (no search), at the
-	// byte level 100000.
+	// Nodes of a search for the most probable sequences, by default 0 (no search), at the byte
+	// level 100000.
 	Expansions int `json:"expansions" range:"[0,10000000]" unit:"nodes"`
 	// Memory of that search.
 	Memory int `json:"memory" default:"256" range:"[1,1000000]" unit:"MiB"`

@@ -12,10 +12,10 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Utility on the test part: recall@1 and perplexity of words or image classes, mean absolute error
-	// of a regressor, mean average precision of a tagger. Not for a gan.
+	// Utility on the test part: recall@1 and perplexity of words or image classes, a regressor's
+	// mean absolute error, a tagger's mean average precision. Not for a gan.
 	Utility bool `json:"utility" default:"true"`
-	// Adds recall@5: the share of words, or of labels of images, among the model's five first guesses.
+	// Adds recall@5: the share of words or image labels among the model's five first guesses.
 	RecallAt5 bool `json:"recall_at_5,omitempty" default:"false" also:"top5 top_5 top5_accuracy" source:"Orekondy et al. 2018, table 2"`
 }
 

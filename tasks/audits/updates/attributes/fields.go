@@ -12,8 +12,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Infers an attribute of users from recorded updates, alone and jointly with their identity, by a
-	// network trained on the updates of shadow devices. It needs data.devices and training.record.
+	// Infers an attribute of users from recorded updates, alone and jointly with their identity, by
+	// a network trained on shadow devices. It needs data.devices and training.record.
 	Attributes *Block `json:"attributes,omitempty" source:"Orekondy et al. 2018, section 6.1.3"`
 }
 

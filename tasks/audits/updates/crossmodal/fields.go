@@ -13,16 +13,16 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Trains a network on pairs of a shadow device's recorded update and a user's vector, from data of
-	// another form, to tell whether anonymous updates and vectors are of one user. It needs
-	// data.devices and training.record.
+	// Trains a network on pairs of a shadow device's recorded update and a user's vector, from data
+	// of another form, to match anonymous updates and vectors. It needs data.devices and
+	// training.record.
 	CrossModal *Block `json:"cross_modal,omitempty" also:"crossmodal cross_modal_matching" source:"Orekondy et al. 2018, sections 4.3 and 6.1.1"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Vectors of users. Absent, for models that read texts: the mean of the trained model's vectors of
-	// the words in a user's prior. With normalize they have length 1, too.
+	// Vectors of users, with normalize of length 1. Absent, for models of texts: the mean of the
+	// trained model's vectors of the words in a user's prior.
 	Embeddings *Embeddings `json:"embeddings,omitempty" also:"vectors"`
 	pairs.Fields
 }

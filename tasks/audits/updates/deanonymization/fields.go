@@ -14,8 +14,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Trains attacks on the recorded updates of shadow devices, which name the users of anonymous
-	// devices by theirs. It needs data.devices and training.record.
+	// Trains attacks on recorded updates of shadow devices to name the users of anonymous ones. It
+	// needs data.devices and training.record.
 	Deanonymization *Block `json:"deanonymization,omitempty" also:"reidentification re-identification" source:"Orekondy et al. 2018, sections 4.3 and 6"`
 }
 
@@ -29,27 +29,27 @@ type AttackFields struct {
 // TrainingFields are those of the training of attacks, and parameters of the task.
 type TrainingFields struct {
 	// Most epochs of mlp, which ends when the loss on a validation tenth of the shadow updates no
-	// longer falls, and of svm, which ends at its minimum.
+	// longer falls, and of svm.
 	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
 	// Updates in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
-	// Rough bound on the updates that an attack has in memory; its model and, for svm, 4 bytes for
-	// each update and user come on top. It affects results: updates that do not fit are read again in
-	// each epoch, and shuffled a block at a time.
+	// Rough bound on an attack's updates in memory, besides its model and, for svm, 4 bytes for
+	// each update and user. It affects results: updates that do not fit are read again in each
+	// epoch, and shuffled a block at a time.
 	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
 }
 
 // Block of the audit's fields.
 type Block struct {
 	AttackFields
-	// Random updates of each user's shadow device that attacks learn from. Absent: all.
+	// Random updates of each shadow device to learn from. Absent: all.
 	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
 	// Recorded rounds to use. Absent: all.
 	Rounds *Between `json:"rounds,omitempty"`
-	// Ranges of rounds, on each of which attacks are also trained and tried. Absent: none.
+	// Ranges of rounds, on each of which attacks are also trained and tried.
 	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10 in Orekondy et al. 2018, figure 10"`
-	// Anonymous updates of a round that are visible only as their sum, as with secure aggregation. A
-	// sum is right for the user of each update.
+	// Anonymous updates of a round visible only as their sum, as with secure aggregation. A sum is
+	// right for the user of each update.
 	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
 	TrainingFields
 	// Confidence of the bootstrap intervals over users.

@@ -101,17 +101,17 @@ func next(list []pairs.Update, similarities *square) Next {
 
 // Fields of the audit block.
 type Fields struct {
-	// Links devices by their recorded updates alone: whether two updates are of one device, and which
-	// clusters updates form. It needs training.record; shadow devices are left out.
+	// Links anonymous devices by their recorded updates alone: by pairs and by clusters. It needs
+	// training.record.
 	Linking *Block `json:"linking,omitempty"`
 }
 
 // Block of the audit's fields.
 type Block struct {
 	observed.ViewFields
-	// Most updates, of devices drawn at random. A task has 4 bytes for each pair in memory.
+	// Most updates, of devices drawn at random, at 4 bytes of memory a pair.
 	Updates int `json:"updates" default:"2000" range:"[10,10000]" unit:"updates"`
-	// Pairs of updates drawn to measure the linking, half of them of one device.
+	// Pairs of updates to measure, half of them of one device.
 	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
 }
 

@@ -25,10 +25,10 @@ type Fields struct {
 	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
 	// Units of each layer: matching has two, cross_modal one in each of its two encoders.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
-	// Epochs; the one is kept that best tells pairs of validation users.
+	// Epochs; the best one for pairs of validation users is kept.
 	Epochs int `json:"epochs" default:"20" range:"[1,10000]" unit:"epochs"`
-	// Networks from different initial weights. Results are those of the first; the others show the
-	// spread of the average precision. Absent: one.
+	// Networks from different initial weights. Results are of the first; the others show the spread
+	// of the average precision. Absent: one.
 	Networks int `json:"networks,omitzero" range:"[1,100]" unit:"networks"`
 	// Pairs in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`

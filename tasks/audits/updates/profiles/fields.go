@@ -13,16 +13,15 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Ranks anonymous devices by how well their recorded updates fit the profiles of
-	// data.devices.profiles, by attacks that learn from the profiles' devices. It needs
-	// training.record.
+	// Ranks anonymous devices by the fit of their recorded updates to data.devices.profiles, by
+	// attacks that learn from the profiles' devices. It needs training.record.
 	Profiles *Block `json:"profiles,omitempty" source:"Orekondy et al. 2018, sections 5.2.2 (iii) and 6.1.1, figure 5"`
 }
 
 // Block of the audit's fields.
 type Block struct {
 	deanonymization.AttackFields
-	// Users who fit a profile, for its average precision. Without them devices are only listed.
+	// Users who fit a profile, for its average precision. Absent: devices are only listed.
 	Fit []Fit `json:"fit,omitempty" also:"truth"`
 	// Users to list, whose devices fit a profile best.
 	Found int `json:"found" default:"10" range:"[1,1000]" unit:"users"`

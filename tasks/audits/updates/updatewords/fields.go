@@ -13,8 +13,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Reads each device's words and canaries off its recorded updates, by the parameters that changed.
-	// It needs training.record.
+	// Reads each device's words and canaries off its recorded updates, by changed parameters. It
+	// needs training.record.
 	UpdateWords *Block `json:"update_words,omitempty"`
 }
 
