@@ -86,6 +86,9 @@ func gaussianEpsilon(sigma, delta, share float64) float64 {
 			return high
 		}
 	}
+	for low == 0 && high > 0 && !above(high/2) { // much noise: epsilon may be as small as delta
+		high /= 2
+	}
 	for range 100 {
 		middle := low + (high-low)/2
 		if middle == low || middle == high {

@@ -22,6 +22,8 @@ func TestGaussianEpsilonIsExact(t *testing.T) {
 		{0.5, 1e-5, 9.99725614643}, {1, 1e-5, 4.37717809568}, {1, 1e-6, 4.88655411746},
 		{2, 1e-5, 1.99309140442}, {4, 1e-6, 1.06070186233}, {10, 1e-9, 0.535148231553},
 		{4.530877117, 1e-6, 0.927392338},
+		// Much noise, computed in privacy/conformance/exact.py.
+		{1e60, 1e-300, 3.300622203817e-59}, {1e100, 1e-110, 6.070461369086e-100}, {1e200, 1e-205, 3.923561400271e-200},
 	} {
 		if got := GaussianEpsilon(c.sigma, c.delta); math.Abs(got/c.want-1) > 1e-9 {
 			t.Errorf("sigma %v, delta %v: epsilon %v, expected %v", c.sigma, c.delta, got, c.want)
