@@ -65,7 +65,7 @@ python_packages() {
 queue_server
 s3_server
 if [ "${1:-}" = check ]; then
-	python_packages numpy pandas scipy sklearn torch
+	python_packages numpy pandas scipy sklearn torch mpmath
 	[ -d .tools/browser/node_modules ] || scripts/browser-tools.sh ||
 		say "Playwright cannot be installed (no npm, or no network): SKIPPING the tests in a browser"
 fi

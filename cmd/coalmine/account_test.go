@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"coalmine/internal/testserver"
 	"coalmine/privacy"
 	"coalmine/workflows/forecast"
 )
@@ -506,5 +508,18 @@ func TestAccountStopsAtTheFirstInterrupt(t *testing.T) {
 	args := []string{"account", "--population=1000000000000", "--cohort=10", "--rounds=1000000", "--noise-multiplier=1", "--target-epsilon=1e9", "--solve=delta"}
 	if code := execute(ctx, args, &out, &stderr); code == exitDone || out.Len() > 0 {
 		t.Errorf("exit status %d, output %q", code, out.String())
+	}
+}
+
+// run.py finds every epsilon of the command in the corpus sound, and none too loose.
+func TestTheCorpusOfEpsilonsPassesElsewhere(t *testing.T) {
+	t.Parallel()
+	python, dir := testserver.Python(t, "json"), "../../privacy/conformance/"
+	run := exec.CommandContext(t.Context(), python, dir+"run.py", python, dir+"coalmine.py")
+	run.Env = append(os.Environ(), asCommand+"=1", "COALMINE="+os.Args[0])
+	out, err := run.CombinedOutput()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if summary := lines[len(lines)-1]; err != nil || strings.Contains(summary, "too loose") || !strings.HasSuffix(summary, "368 sound, of 481") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
