@@ -113,7 +113,7 @@ func notTFF(err error) error {
 type TFFOtherError struct{ Err error }
 
 func (e *TFFOtherError) Error() string {
-	return fmt.Sprintf("%v; expected the tables examples and client_metadata of TensorFlow Federated", e.Err)
+	return fmt.Sprintf("%v; expected the tables examples and client_metadata of TensorFlow Federated; write other tables to a CSV file", e.Err)
 }
 
 func (e *TFFOtherError) Unwrap() error { return e.Err }

@@ -65,7 +65,7 @@ func TestThePageShowsEveryCanaryAndEveryFailure(t *testing.T) {
 	for _, want := range []string{
 		"3 of 4 cells done", "<td>54/90</td>", "iid, FedAvg) failed: step 3: training diverged", "gate: exposure is 20, above the limit of 15",
 		"b: 10 copies at 10 users; exposure at least 20.9 bits, rank 7</title>", "c d: 1000 copies at 1000 users; exposure 3.5 bits, rank 7</title>",
-		">memorized</text>", ">not memorized</text>", ">without a copy</text>", ">exposure (bits)</text>", ">copies in the training data</text>",
+		">memorized</text>", ">not memorized</text>", ">controls</text>", ">exposure (bits)</text>", ">copies in the training data</text>",
 		"<figcaption>Canaries memorized, by round ", ">random sampling</text>", ">beam search</text>",
 	} {
 		if !strings.Contains(got, want) {
@@ -150,7 +150,7 @@ func TestThePageHasACurveForEveryConfigurationAndRound(t *testing.T) {
 	if !strings.Contains(savedNumbers(t, last), "p 0.1,1e+06,,,,100,,,\n") || !strings.Contains(savedNumbers(t, earlier), "p 0.1,1e+06,,,,25,,,\n") {
 		t.Errorf("all lie at a million samples after 30, a quarter after 10:\n%s", got)
 	}
-	if strings.Count(got, "what so many samples give without memory") != 1 {
+	if strings.Count(got, "what n samples give without memorization") != 1 {
 		t.Error("what the figures are is not said, or said again")
 	}
 }

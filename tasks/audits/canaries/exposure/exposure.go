@@ -172,7 +172,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 			"exposure is only a lower bound. At 0 copies, in grey, stand canaries that were held back or never inserted: what is above them is " +
 			"memory. The dashed line is the most that so many references, or the whole space, can show.",
 		X: audits.Axis{Title: "copies in the training data", Logarithmic: true}, Y: audits.Axis{Title: "exposure (bits)", Most: max(v.Most, ValueOf(v.Highest))}, Limit: v.Most,
-		Filled: "memorized", Open: "not memorized", Grey: "without a copy", Means: "mean exposure (bits)",
+		Filled: "memorized", Open: "not memorized", Grey: "controls", Means: "mean exposure (bits)",
 	}
 	for _, role := range []audits.Role{audits.Control, audits.NeverInserted, audits.Inserted} {
 		for _, m := range v.canaries {

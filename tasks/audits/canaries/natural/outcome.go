@@ -11,8 +11,9 @@ import (
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
-	Name:        "natural",
-	Legend:      "Natural secrets: card numbers, mail addresses and the like that the training text has by itself; the highest exposure of one among others of its form, in bits.",
+	Name: "natural",
+	Legend: "Natural secrets: card numbers, mail addresses and the like in the training text; the highest exposure of one among other secrets of its " +
+		"form, in bits.",
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},
 	OutcomeBlob: audits.OutcomeBlob,

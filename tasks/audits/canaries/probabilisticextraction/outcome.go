@@ -14,8 +14,8 @@ import (
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name: "probabilistic_extraction",
-	Legend: "Sampled (n, p): n samples of the model after a canary's beginning have the canary with at least the chance p. " +
-		"Greedy: so does the one sequence that takes the most probable token each time.",
+	Legend: "Sampled (n, p): n samples of the model after a canary's beginning contain the canary with probability p or more. Greedy: greedy decoding " +
+		"gives the canary.",
 	Limits: []audits.Limit{audits.CountLimit("probabilistic_extractable", "Canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
 		func(v *Outcome) (count, of int) { return v.Extractable, v.Of }, byChance)},
 	Kinds:      []tasks.Kind{Kind},
@@ -146,8 +146,8 @@ func (v *Outcome) panels() []*audits.Figure {
 	for _, c := range v.Curves {
 		f := &audits.Figure{
 			Name: "Extractable by n samples", Title: "share of canaries in % that are extractable by n samples, " + c.of(), Of: c.of(),
-			About: "Across is n, how many samples of the model are drawn after a canary's beginning; up is the share, in %, of the canaries of one configuration that " +
-				"they then have with at least the chance p. The curve of canaries that were held back is what so many samples give without memory.",
+			About: "The x axis is n, the number of samples of the model after a canary's beginning; the y axis is the share in % of the canaries of one configuration " +
+				"that they contain with probability p or more. The curve of controls shows what n samples give without memorization.",
 			X: audits.Axis{Title: "samples drawn", Most: math.Pow(10, curvePowers), Logarithmic: true}, Y: audits.Axis{Title: "canaries extractable (%)", Most: 100},
 		}
 		for k, chance := range Chances {

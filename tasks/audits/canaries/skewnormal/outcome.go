@@ -14,8 +14,8 @@ import (
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name: "skew_normal",
-	Legend: "Fitted exposure, of the inserted canary with the highest: bits by a skew-normal distribution fitted to the log-perplexities of random " +
-		"sequences. KS p: by the test of Kolmogorov and Smirnov on others; a small one says that the distribution is not theirs.",
+	Legend: "Fitted exposure: the highest exposure of an inserted canary in bits, by a skew-normal distribution fitted to the log-perplexities of random " +
+		"sequences. KS p: the p-value of the Kolmogorov-Smirnov test on other sequences; a small value means that the distribution does not fit.",
 	Kinds: []tasks.Kind{Kind, Summary},
 	Pairs: audits.EverySecret,
 	Measures: []audits.Measure{

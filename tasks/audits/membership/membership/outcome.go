@@ -12,10 +12,10 @@ import (
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "membership",
-	Legend: "Member AUC: the probability that the model predicts the text of a user that trained better than that of a held-out one, in %; 50 by chance. " +
-		"TPR: the share of the users that trained who are found where 1% of the held-out ones are taken for members. LiRA and RMIA: the AUC of attacks by reference models. " +
-		"Blind AUC: that of a classifier that sees the texts and no model; an attack that is not above it says nothing about the model. " +
-		"Users who carry canaries are left out of all of these.",
+	Legend: "Member AUC: the probability that the model predicts the text of a training user better than that of a held-out user, in %; 50 by chance. " +
+		"TPR: the true positive rate at a false positive rate of 1%. LiRA and RMIA: the AUC of attacks by reference models. Blind AUC: that of a " +
+		"classifier that sees the texts and no model; an attack with no larger AUC shows nothing about the model. All of them exclude users who carry " +
+		"canaries.",
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Losses, ScoredLosses, Texts, Kind},
 	Models:      audits.Anything,

@@ -13,8 +13,8 @@ import (
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "one_shot",
-	Legend: "Estimated epsilon: how well canary clients that took part are told from such that did not, by the final model or by the updates of " +
-		"all rounds; an estimate with its standard error, and no bound.",
+	Legend: "Estimated epsilon: an estimate with its standard error, not a bound, from canary clients that took part and others that did not, by the " +
+		"final model or by the updates of all rounds.",
 	Kinds:         []tasks.Kind{Clients, Estimator, ReportEstimator},
 	Models:        audits.Anything,
 	Pairs:         audits.EverySecret,

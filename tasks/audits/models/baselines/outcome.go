@@ -11,8 +11,8 @@ import (
 // Audit measures the baselines of a model's utility.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "baselines",
-	Legend: "Baselines, without a model: guesses at random, the same answer always, and the 10 nearest neighbours; " +
-		"accuracy and top-5 in %, MAE or mean AP, as the utility has.",
+	Legend: "Baselines without a model: random guesses, a constant answer, and the 10 nearest neighbours; accuracy and top-5 in %, MAE or mean AP, as for " +
+		"the utility.",
 	Models: audits.Anything,
 	Kinds:  []tasks.Kind{Kind},
 	AtEnd:  true,

@@ -15,8 +15,8 @@ import (
 // Audit is that of samples.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "samples",
-	Legend: "First OOV, all OOV: the share of words out of vocabulary among the first words, and all words, of samples of the model; a star says that first words are it more often than the others, significantly. " +
-		"With space: how many of the most probable words that a model of bytes writes hold a space.",
+	Legend: "First OOV, all OOV: the share of words out of vocabulary among the first words, and among all words, of samples of the model; a star marks a " +
+		"significantly larger share among first words. With space: the number of the most probable words of a model of bytes that contain a space.",
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	OutcomeBlob: audits.OutcomeBlob,

@@ -14,8 +14,8 @@ import (
 // Audit is that of attributes of users.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "attributes",
-	Legend: "Attribute: the share of anonymous updates of which a network tells the user's attribute, alone and jointly with the identity; " +
-		"in brackets by always saying the most frequent. Identity: the share whose user is named, likewise.",
+	Legend: "Attribute: the share of anonymous updates for which a network predicts the user's attribute, alone and jointly with the identity; in " +
+		"brackets that of the most frequent attribute. Identity: the share whose user it names, likewise.",
 	Limits:    limits,
 	Kinds:     []tasks.Kind{Kind},
 	Models:    audits.Anything,

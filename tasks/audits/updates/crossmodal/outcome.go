@@ -14,8 +14,8 @@ import (
 // Audit is that of updates and vectors of another form.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "cross_modal",
-	Legend: "Cross-modal AP: how well a network tells which of an anonymous update and a vector of what is known of a user in another form belong together, half of all pairs; 50 by chance. " +
-		"Unseen: of users of whom the adversary has nothing but the vector.",
+	Legend: "Cross-modal AP: the average precision with which a network matches an anonymous update and a vector of other knowledge about its user, half " +
+		"of all pairs; 50 by chance. Unseen: for users of whom the adversary has only the vector.",
 	Limits:     limits,
 	Kinds:      []tasks.Kind{Given, OfWords, Kind},
 	Models:     audits.Anything,

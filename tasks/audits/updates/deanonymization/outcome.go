@@ -17,8 +17,8 @@ import (
 // Audit is that of the attacks on anonymous updates.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "deanonymization",
-	Legend: "Named AP: the mean over users of the average precision with which the best attack finds the updates of a user's anonymous device, in %, " +
-		"and how many times that is what the same scores reach with any other device in its place. Top-1: the share of updates whose user scores highest.",
+	Legend: "Named AP: the mean over users of the average precision with which the best attack finds the updates of a user's anonymous device, in %, and " +
+		"its ratio to the average precision of the same scores for other devices. Top-1: the share of updates whose user scores highest.",
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Reidentify, Summary},
 	Models:      audits.Anything,

@@ -13,8 +13,8 @@ import (
 // Audit is that of devices that are followed.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "linking",
-	Legend: "Linked AP: how well pairs of anonymous updates are told that come from one device, half of all pairs; 50 by chance. " +
-		"Followed: of updates of a device that was seen before, the share whose most similar earlier update is its own.",
+	Legend: "Linked AP: the average precision of finding pairs of anonymous updates of one device, half of all pairs; 50 by chance. Followed: of updates " +
+		"of a device with earlier updates, the share whose most similar earlier update is its own.",
 	Limits:     limits,
 	Kinds:      []tasks.Kind{Kind},
 	Models:     audits.Anything,

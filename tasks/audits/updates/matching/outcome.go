@@ -14,9 +14,9 @@ import (
 // Audit is that of pairs of updates.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "matching",
-	Legend: "Matching AP: how well a network that was trained on the adversary's own updates tells pairs of anonymous updates of one user, half of all pairs; 50 by chance. " +
-		"With shadow: of pairs of an anonymous update and a shadow device's; anonymous updates of one user are of one device and its examples, so that only these tell the user. " +
-		"Unseen AP: anonymous pairs of users whom the adversary does not know.",
+	Legend: "Matching AP: the average precision with which a network, trained on the adversary's own updates, finds pairs of anonymous updates of one " +
+		"user, half of all pairs; 50 by chance. With shadow: pairs of an anonymous update and one of a shadow device. Anonymous updates of one user " +
+		"come from one device and its examples, so only these pairs identify the user. Unseen AP: anonymous pairs of users unknown to the adversary.",
 	Limits:     limits,
 	Kinds:      []tasks.Kind{Kind},
 	Models:     audits.Anything,

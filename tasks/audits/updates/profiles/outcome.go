@@ -13,8 +13,8 @@ import (
 // Audit is that of profiles.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "profiles",
-	Legend: "Profile AP: the mean over profiles of the average precision with which an attack finds the users who fit, by the updates of their anonymous devices, in %; " +
-		"in brackets that of a random order.",
+	Legend: "Profile AP: the mean over profiles of the average precision with which an attack finds the users who fit, by the updates of their anonymous " +
+		"devices, in %; in brackets that of a random order.",
 	Kinds:     []tasks.Kind{Kind}, // the attacks are kinds of audit.deanonymization
 	Models:    audits.Anything,
 	ByProgram: true,

@@ -12,8 +12,8 @@ import (
 // Audit is that of words that are read off updates.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "update_words",
-	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over recorded updates. " +
-		"AP: of all words ranked by what the update says of them.",
+	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over " +
+		"recorded updates. AP: the average precision of all words, ranked by the update.",
 	Limits: limits,
 	Kinds:  []tasks.Kind{Kind},
 	Measures: slices.Concat([]audits.Measure{
