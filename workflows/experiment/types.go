@@ -225,8 +225,8 @@ type Training struct {
 	// Users in a round, weighted equally if updates are clipped, else by their examples; with sgd,
 	// records in a minibatch.
 	Cohort int `json:"cohort,omitzero" required:"true" range:"[1,100000000]" when:"algorithm=fedavg sgd" unit:"users (sgd: records)" also:"batch batch_size minibatch clients users_per_round clients_per_round num_clients cohort_size"`
-	// Tasks of a round's cohort, at most the cohort; part of a result's identity, because they fix
-	// the order of sums.
+	// Tasks of a round's cohort; part of a result's identity, because they fix the order of sums. A
+	// smaller cohort is the default.
 	Chunks int `json:"chunks,omitzero" default:"8" range:"[1,10000]" when:"algorithm=fedavg" unit:"tasks"`
 	// Steps of one task; part of a result's identity. Models are audited and kept only between tasks.
 	StepsPerTask int `json:"steps_per_task,omitzero" default:"500" range:"[1,100000000]" when:"algorithm=sgd" unit:"steps"`
