@@ -13,6 +13,7 @@ import concurrent.futures
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 
@@ -60,8 +61,12 @@ def main():
     args = parser.parse_args()
     if not args.command:
         parser.error("expected a command, such as python3 coalmine.py")
+    if not shutil.which(args.command[0]):
+        parser.error(f"{args.command[0]}: no such command")
     with open(args.recipes) as f:
         recipes = [r for r in json.load(f)["recipes"] if r["id"].startswith(args.only)]
+    if not recipes:
+        parser.error(f"--only {args.only}: no recipe's id begins with it")
     counts = {}
     workers = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
     answers = workers.map(lambda recipe: reported(args.command, recipe, args.seconds), recipes)
