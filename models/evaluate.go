@@ -1,6 +1,9 @@
 package models
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Tally sums the predictions of some targets.
 type Tally struct {
@@ -85,12 +88,26 @@ func (s *Scorer) evaluate(sentences [][]int32, counted func(target int32) bool, 
 // pair over every token after the separator, in nats, its log-perplexity, and the number of
 // these tokens. Each sentence has at least two tokens. A loss that is not finite gives a
 // *DivergedError.
-func (s *Scorer) Losses(sentences [][]int32) ([]Loss, error) {
+func (s *Scorer) Losses(sentences [][]int32) ([]Loss, error) { return s.losses(sentences, nil) }
+
+// LossesAfter is Losses of sentences that follow a text: each begins with states' only state, which has
+// read that text. An encoder-decoder has no such states, and gives an error.
+func (s *Scorer) LossesAfter(states *States, sentences [][]int32) ([]Loss, error) {
+	if s.encoder != nil {
+		return nil, fmt.Errorf("losses after a text by a model of pairs: want a model without an encoder")
+	}
+	if err := s.checkPredicts(states, 1, "state"); err != nil {
+		return nil, err
+	}
+	return s.losses(sentences, states)
+}
+
+func (s *Scorer) losses(sentences [][]int32, after *States) ([]Loss, error) {
 	if err := checkSentences(sentences, s.model.config); err != nil {
 		return nil, err
 	}
 	losses := make([]Loss, 0, len(sentences))
-	var run evaluation
+	run := evaluation{after: after}
 	for from := 0; from < len(sentences); from += evaluationBlock {
 		block := sentences[from:min(from+evaluationBlock, len(sentences))]
 		for i, sentence := range run.score(s, block) {
@@ -123,8 +140,9 @@ func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
 // evaluation is the memory of Evaluate: logProbs and guesses are per row of batch,
 // ranks per sentence.
 type evaluation struct {
-	top      bool // whether guesses.tops are requested
-	whole    bool // whether guesses.wholes are
+	top      bool    // whether guesses.tops are requested
+	whole    bool    // whether guesses.wholes are
+	after    *States // the state that sentences begin with; nil for that of no token
 	batch    packed
 	sources  sourceReader
 	states   States    // of the sentences, the longest first
@@ -160,6 +178,11 @@ func (e *evaluation) advance(s *Scorer, w *workspace, sentences [][]int32) [][]i
 	if s.encoder == nil {
 		e.batch.pack(sentences)
 		e.states.reset(s.model, e.batch.active(0))
+		if e.after != nil {
+			for i := range e.states.Len() {
+				e.states.copyState(i, e.after, 0)
+			}
+		}
 	} else {
 		sentences = e.sources.read(s, w, sentences)
 		e.batch.pack(sentences)

@@ -101,3 +101,31 @@ func momentsOf(logits []float32) (mean, deviation float64) {
 	}
 	return mean, math.Sqrt(deviation)
 }
+
+// Losses after a text are those of the end of both as one text, bit for bit.
+func TestLossesAfterAText(t *testing.T) {
+	t.Parallel()
+	rng := testRand(33)
+	m := mustNew(t, 61, 9, 11)
+	scorer := mustScorer(t, m, wideParams(m, rng))
+	list := sentencesOf(rng, 61, 9, 3, 7, 2, 5)
+	prefix, sentences := list[0], list[1:]
+	states := scorer.Start(1)
+	for _, token := range prefix {
+		check(t, scorer.Step(states, []int32{token}))
+	}
+	got, err := scorer.LossesAfter(states, sentences)
+	check(t, err)
+	for i, sentence := range sentences {
+		whole, want := feed(t, scorer, append(prefix[:len(prefix):len(prefix)], sentence...)), 0.0
+		for _, p := range whole[len(prefix):] {
+			want -= float64(p)
+		}
+		if got[i] != (Loss{Sum: want, Tokens: len(sentence) - 1}) {
+			t.Errorf("sentence %d: %+v, want %v", i, got[i], want)
+		}
+	}
+	if _, err := scorer.LossesAfter(scorer.Start(2), sentences); err == nil {
+		t.Error("two states before a sentence are no error")
+	}
+}

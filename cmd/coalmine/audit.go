@@ -53,7 +53,11 @@ its child processes are killed when the audit ends or they exceed --command-memo
 run: whether the mean loss of each user's texts distinguishes users of the training data
 from others. A file has an object
 {"user": "17", "text": "..."} a line, or a text a line, each then an owner of its own. Texts
-are read and cut as in a training, at --sequence words or bytes. RUN CELL in place of MODEL
+are read and cut as in a training, at --sequence words or bytes. Each text is scored once;
+Min-K% needs the log-probability of each token, which an endpoint tells and a command with
+token_logprobs, and Min-K%++ the whole distribution, which a model file alone has.
+--prefix-users scores each text again after those of the first non-members, whom this
+attack then leaves out, and --neighbour-texts scores copies with other words. RUN CELL in place of MODEL
 is the last model of a cell.
 
 If no program can query the model, scores suffice: --canaries is then a file of "coalmine

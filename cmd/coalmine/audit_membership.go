@@ -21,19 +21,25 @@ import (
 type membershipFlags struct {
 	members, nonMembers string
 	sequence            int
+	// Of attacks that score other texts, too.
+	prefixUsers, neighbourTexts int
 }
 
 func (m *membershipFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&m.members, "members", "", `texts that the model was trained on: {"user": "17", "text": "..."} a line, or a text a line`)
 	f.StringVar(&m.nonMembers, "nonmembers", "", "texts of the same kind that it was not trained on")
 	f.IntVar(&m.sequence, "sequence", 0, "members: words or bytes at which texts are cut, as data.sequence of the training")
+	f.IntVar(&m.prefixUsers, "prefix-users", 0, "members: first non-members whose texts stand before each other text when it is scored again (ReCaLL); 0 leaves the attack out")
+	f.IntVar(&m.neighbourTexts, "neighbour-texts", 0, "members: copies of each text with some words replaced that are scored as well; 0 leaves the attack out")
 	f.Lookup("sequence").DefValue = "20, of bytes 100"
 }
 
-// checkAsked returns an error for --sequence without --members.
+// checkAsked returns an error for flags of --members without it.
 func (a *auditFlags) checkAsked(c *cobra.Command) error {
-	if c.Flags().Changed("sequence") && a.belong.members == "" {
-		return errors.New("--sequence is for --members and --nonmembers; leave it out")
+	for _, flag := range []string{"sequence", "prefix-users", "neighbour-texts"} {
+		if c.Flags().Changed(flag) && a.belong.members == "" {
+			return fmt.Errorf("--%s is for --members and --nonmembers; leave it out", flag)
+		}
 	}
 	return nil
 }
@@ -57,7 +63,7 @@ func (a *auditFlags) asked() (*askedOf, error) {
 	if a.belong.members == "" {
 		return asked, nil
 	}
-	asked.members = &modelaudit.Membership{Sequence: a.belong.sequence, Seed: a.Seed}
+	asked.members = &modelaudit.Membership{Sequence: a.belong.sequence, PrefixUsers: a.belong.prefixUsers, NeighbourTexts: a.belong.neighbourTexts, Seed: a.Seed}
 	if asked.members.Members, err = readOwners("--members", a.belong.members); err != nil {
 		return nil, err
 	}

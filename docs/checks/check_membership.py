@@ -51,9 +51,13 @@ class Audit:
             return sum((blob(store, inputs[f"{prefix}part-{i}"], "losses") for i in range(shares)), [])
 
         users = losses("")
+        self.params = params
+        first_held_out = next(u for u, x in enumerate(users) if not x.get("member", False))
         self.kept = [u for u, x in enumerate(users) if x["targets"]]
         self.member = numpy.array([users[u].get("member", False) for u in self.kept])
         self.sharer = numpy.array([users[u].get("replaced", 0) > 0 for u in self.kept])
+        self.aside = [first_held_out <= u < first_held_out + params.get("prefix_users", 0) for u in self.kept]
+        assert self.aside == [users[u].get("aside", False) for u in self.kept]
         self.target = self.scores(users)
         self.losses = [users[u] for u in self.kept]
         texts = blob(store, inputs["texts"], "texts")
@@ -90,6 +94,10 @@ class Audit:
         if all(u.get("by_token") for u in self.losses):
             yield "min-k", numpy.array([u["min_k"] for u in self.losses])
             yield "min-k-plus-plus", numpy.array([u["min_k_plus_plus"] for u in self.losses])
+        if self.params.get("prefix_users"):
+            yield "recall", numpy.array([numpy.nan if self.aside[i] else u["prefixed"] / u["loss"] for i, u in enumerate(self.losses)])
+        if self.params.get("neighbour_texts"):
+            yield "neighbours", numpy.array([(u["neighbours"] - u["loss"]) / u["targets"] for u in self.losses])
         if not len(self.references):
             return
         inside, outside = numpy.ma.masked_array(self.references, ~self.drawn), numpy.ma.masked_array(self.references, self.drawn)
@@ -194,13 +202,13 @@ def check(audit, verdict):
     check_group(verdict["blind"]["members"], "blind of members", blind, unmarked, ~audit.member, audit.seed, differences)
     found = {o["attack"]: o for o in verdict["attacks"]}
     for attack, scores in audit.attacks():
-        outcome = found.pop(attack)
-        for name, value in zip(("value", "low", "high"), delong(scores, blind, unmarked, ~audit.member)):
+        outcome, held_out = found.pop(attack), ~audit.member & ~numpy.isnan(scores)
+        for name, value in zip(("value", "low", "high"), delong(scores, blind, unmarked, held_out)):
             differences.compare(f"{attack} over blind: {name}", value, outcome["over_blind"][name])
         for name, members in (("members", audit.member & ~audit.sharer), ("sharers", audit.member & audit.sharer)):
             assert members.any() == (name in outcome), (attack, name)
             if members.any():
-                check_group(outcome[name], f"{attack} of {name}", scores, members, ~audit.member, audit.seed, differences)
+                check_group(outcome[name], f"{attack} of {name}", scores, members, held_out, audit.seed, differences)
     assert not found, f"attacks that are not known here: {list(found)}"
     print(f"{differences.compared} numbers of {len(audit.kept)} users and {len(audit.references)} reference models: the largest relative difference is {differences.most:.1e}")
 

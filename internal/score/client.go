@@ -104,6 +104,21 @@ func (c *Client) LogLikelihoods(ctx context.Context, pairs []Pair, batch int) ([
 		})
 }
 
+// TokenLogProbs scores the tokens of continuations, of each of which the model has one at least. It needs a
+// command with this method.
+func (c *Client) TokenLogProbs(ctx context.Context, pairs []Pair, batch int) ([][]float64, error) {
+	return inBatches(ctx, c, TokenLogProbs, pairs, batch, func(some []Pair) payload { return payload{Pairs: some} },
+		func(result json.RawMessage, n int) ([][]float64, error) {
+			tokens, err := decodeTokens(result, n)
+			for i, of := range tokens {
+				if len(of) == 0 {
+					return nil, TokensAddUp.Broken("pair %d has no tokens; expected one at least", i+1)
+				}
+			}
+			return tokens, err
+		})
+}
+
 // inBatches asks a method about a list, batch of it at a time, and returns the answers in the order of the list.
 func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A, batch int, about func([]A) payload, decode func(result json.RawMessage, n int) ([]R, error)) ([]R, error) {
 	if !c.Description.Has(method) {

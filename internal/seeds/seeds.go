@@ -72,6 +72,7 @@ const (
 	VectorPairs       Role = "vector pairs"       // measurement: pairs of an update and a vector that are scored
 	PairBootstrap     Role = "pair bootstrap"     // measurement: weight of each user
 	MemberInterval    Role = "member interval"    // weight of each user
+	MemberNeighbours  Role = "member neighbours"  // user: words of neighbours of its texts
 	RandomExamples    Role = "random examples"    // user: which of the examples are selected
 	NamingWeights     Role = "naming weights"     // initial weights of an attack that names users
 	NamingExamples    Role = "naming examples"    // user: which of the shadow's updates it learns from

@@ -126,6 +126,17 @@ func (c *Command) costs(ctx context.Context, list []sequence, batch int) ([]floa
 	return costsOf(answers), err
 }
 
+func (c *Command) logProbs(ctx context.Context, list []sequence, batch int) ([][]float64, error) {
+	if !c.Client.Description.Has(score.TokenLogProbs) {
+		return nil, nil
+	}
+	pairs, err := c.pairs(list)
+	if err != nil {
+		return nil, err
+	}
+	return c.Client.TokenLogProbs(ctx, pairs, batch)
+}
+
 func (c *Command) answers(ctx context.Context, list []sequence, batch int) ([]score.Answer, error) {
 	pairs, err := c.pairs(list)
 	if err != nil {

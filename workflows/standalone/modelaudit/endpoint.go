@@ -85,7 +85,7 @@ func (e *Endpoint) Served() *Served {
 	return served
 }
 
-func (e *Endpoint) costs(ctx context.Context, list []sequence, batch int) ([]float64, error) {
+func (e *Endpoint) logProbs(ctx context.Context, list []sequence, batch int) ([][]float64, error) {
 	prompts := make([][]int32, len(list))
 	for i, s := range list {
 		prompts[i] = e.vocabulary.prompt(s.prefix, s.suffix)
@@ -94,13 +94,29 @@ func (e *Endpoint) costs(ctx context.Context, list []sequence, batch int) ([]flo
 	if err != nil {
 		return nil, err
 	}
-	costs := make([]float64, len(prompts))
 	for i, tokens := range logProbs {
-		for _, p := range tokens[len(tokens)-len(list[i].suffix):] {
-			costs[i] += max(0, -p)
+		logProbs[i] = tokens[len(tokens)-len(list[i].suffix):]
+		for k, p := range logProbs[i] {
+			logProbs[i][k] = min(0, p)
 		}
 	}
-	return costs, nil
+	return logProbs, nil
+}
+
+func (e *Endpoint) costs(ctx context.Context, list []sequence, batch int) ([]float64, error) {
+	logProbs, err := e.logProbs(ctx, list, batch)
+	return sumsOf(logProbs), err
+}
+
+// sumsOf are the log-perplexities of texts.
+func sumsOf(logProbs [][]float64) []float64 {
+	costs := make([]float64, len(logProbs))
+	for i, tokens := range logProbs {
+		for _, p := range tokens {
+			costs[i] -= p
+		}
+	}
+	return costs
 }
 
 func (e *Endpoint) requests() int64 { return e.Client.Requests() }

@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"coalmine/internal/encoding"
+	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -80,7 +82,10 @@ type Membership struct {
 	Members, NonMembers []Owner
 	// Sequence is how many words or bytes a text is cut at, as data.sequence of an experiment; 0 for its default.
 	Sequence int
-	// Seed is that of intervals.
+	// PrefixUsers are the first non-members, after whose texts those of all others are scored again (ReCaLL),
+	// and NeighbourTexts is the number of neighbours of each text, as of membership.LossParams.
+	PrefixUsers, NeighbourTexts int
+	// Seed is that of intervals, and of neighbours.
 	Seed uint64
 }
 
@@ -94,9 +99,17 @@ type MembershipReport struct {
 	membership.Outcome
 }
 
+const maxNeighbours = 100
+
 func (m *Membership) check() error {
 	if m.Sequence < 0 || m.Sequence > datasets.MaxSequence {
 		return fmt.Errorf("texts cut at %d words or bytes: expected 1 to %d, or 0 for the default", m.Sequence, datasets.MaxSequence)
+	}
+	if m.PrefixUsers < 0 || m.PrefixUsers >= len(m.NonMembers) {
+		return fmt.Errorf("the texts of %d non-members before the others: expected fewer than the %d that there are, who are compared with members", m.PrefixUsers, len(m.NonMembers))
+	}
+	if m.NeighbourTexts < 0 || m.NeighbourTexts > maxNeighbours {
+		return fmt.Errorf("%d neighbours of each text: expected 0 to %d", m.NeighbourTexts, maxNeighbours)
 	}
 	of := map[string]bool{}
 	for _, owner := range m.Members {
@@ -151,50 +164,117 @@ func (m *Membership) by() string {
 	return "texts"
 }
 
-// textLoss is the loss of a text in nats, over its targets; scores are those of the targets if the
-// model tells them one by one.
+// textLoss is the loss of a text in nats, over its targets; scores or logProbs are those of the targets, if the
+// model tells them.
 type textLoss struct {
-	targets int64
-	loss    float64
-	scores  []models.TokenScore
+	targets  int64
+	loss     float64
+	logProbs []float64
+	scores   []models.TokenScore
+}
+
+// lossesOf has a model score texts, after others or after none.
+type lossesOf func(ctx context.Context, before, texts [][]int32) ([]textLoss, error)
+
+// ownedTexts are the texts of owners in tokens, those without any left out.
+type ownedTexts struct {
+	texts  [][]int32
+	owners []int
+}
+
+func (m *Membership) encodeAll(l *lexicon, owners []Owner) (all ownedTexts, err error) {
+	for i, o := range owners {
+		for _, text := range o.Texts {
+			tokens, err := m.encode(l, text)
+			if err != nil {
+				return all, err
+			}
+			if len(tokens) > 0 {
+				all.texts, all.owners = append(all.texts, tokens), append(all.owners, i)
+			}
+		}
+	}
+	return all, nil
 }
 
 // judge attacks the model by the losses of the owners' texts, in tokens of a lexicon.
-func (m *Membership) judge(ctx context.Context, l lexicon, losses func(context.Context, [][]int32) ([]textLoss, error)) (*MembershipReport, error) {
+func (m *Membership) judge(ctx context.Context, l lexicon, losses lossesOf) (*MembershipReport, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	var texts [][]int32
-	var owner []int // of each text
 	owners := slices.Concat(m.Members, m.NonMembers)
-	for i, o := range owners {
-		for _, text := range o.Texts {
-			tokens, err := m.encode(&l, text)
-			if err != nil {
-				return nil, err
-			}
-			if len(tokens) > 0 {
-				texts, owner = append(texts, tokens), append(owner, i)
-			}
-		}
-	}
-	found, err := losses(ctx, texts)
+	all, err := m.encodeAll(&l, owners)
 	if err != nil {
 		return nil, err
 	}
-	users, scores := make([]membership.UserLoss, len(owners)), make([][]models.TokenScore, len(owners))
+	found, err := losses(ctx, nil, all.texts)
+	if err != nil {
+		return nil, err
+	}
+	users := make([]membership.UserLoss, len(owners))
+	scores, logProbs := make([][]models.TokenScore, len(owners)), make([][]float64, len(owners))
 	for i, of := range found {
-		users[owner[i]].Targets += of.targets
-		users[owner[i]].Loss += of.loss
-		scores[owner[i]] = append(scores[owner[i]], of.scores...)
+		owner := all.owners[i]
+		users[owner].Targets += of.targets
+		users[owner].Loss += of.loss
+		scores[owner], logProbs[owner] = append(scores[owner], of.scores...), append(logProbs[owner], of.logProbs...)
 	}
 	for i := range users {
-		if len(scores[i]) > 0 {
+		switch {
+		case len(scores[i]) > 0:
 			users[i] = membership.LossOf(scores[i])
+		case len(logProbs[i]) > 0:
+			users[i].OfTargets(logProbs[i])
 		}
 		users[i].Member = i < len(m.Members)
 	}
+	if err := m.compare(ctx, &all, users, losses); err != nil {
+		return nil, err
+	}
 	return m.attack(ctx, users, textsOf(owners))
+}
+
+// compare adds the losses of texts after others, and of neighbours.
+func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membership.UserLoss, losses lossesOf) error {
+	if m.PrefixUsers > 0 {
+		var prefix [][]int32
+		var rest ownedTexts
+		for i, owner := range all.owners {
+			if users[owner].Aside = owner >= len(m.Members) && owner < len(m.Members)+m.PrefixUsers; users[owner].Aside {
+				prefix = append(prefix, all.texts[i])
+			} else {
+				rest.texts, rest.owners = append(rest.texts, all.texts[i]), append(rest.owners, owner)
+			}
+		}
+		if prefix == nil {
+			return fmt.Errorf("the first %d non-members have no text that can be scored; expected one to stand before the others", m.PrefixUsers)
+		}
+		found, err := losses(ctx, prefix, rest.texts)
+		if err != nil {
+			return fmt.Errorf("texts after those of %d non-members: %w", m.PrefixUsers, err)
+		}
+		for i, of := range found {
+			users[rest.owners[i]].Prefixed += of.loss
+		}
+	}
+	if m.NeighbourTexts == 0 {
+		return nil
+	}
+	pool := slices.DeleteFunc(slices.Concat(all.texts...), func(token int32) bool { return token < datasets.FirstWord })
+	var neighbours [][]int32
+	streams := map[int]*rand.Rand{}
+	for i, text := range all.texts {
+		owner := all.owners[i]
+		if streams[owner] == nil {
+			streams[owner] = seeds.Stream(m.Seed, seeds.MemberNeighbours, uint64(owner))
+		}
+		neighbours = append(neighbours, membership.Neighbours(streams[owner], text, pool, m.NeighbourTexts)...)
+	}
+	found, err := losses(ctx, nil, neighbours)
+	for i, of := range found {
+		users[all.owners[i/m.NeighbourTexts]].Neighbours += of.loss / float64(m.NeighbourTexts)
+	}
+	return err
 }
 
 // textsOf are the words of owners, without case, and their texts.
@@ -261,7 +341,7 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, te
 	if err != nil {
 		return nil, err
 	}
-	spec, err := tasks.NewSpec(membership.Kind, membership.Params{Shares: 1, Texts: true, Seed: m.Seed},
+	spec, err := tasks.NewSpec(membership.Kind, membership.Params{Shares: 1, Texts: true, PrefixUsers: m.PrefixUsers, NeighbourTexts: m.NeighbourTexts, Seed: m.Seed},
 		tasks.Input{Name: tasks.PartInput(0), Key: losses}, tasks.Input{Name: membership.TextsInput, Key: given})
 	if err != nil {
 		return nil, err
@@ -285,21 +365,44 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 		return nil, err
 	}
 	sequence := of.sequence(m.vocabulary.Level())
-	return of.judge(ctx, newLexicon(m.vocabulary), func(ctx context.Context, texts [][]int32) ([]textLoss, error) {
-		var losses []textLoss
-		for _, tokens := range texts {
+	sentences := func(texts [][]int32) [][]int32 {
+		list := make([][]int32, len(texts))
+		for i, tokens := range texts {
+			list[i] = append([]int32{datasets.Begin}, tokens...)
+			if len(tokens) < sequence {
+				list[i] = append(list[i], datasets.End)
+			}
+		}
+		return list
+	}
+	return of.judge(ctx, newLexicon(m.vocabulary), func(ctx context.Context, before, texts [][]int32) (losses []textLoss, err error) {
+		start := scorer.Start(1)
+		for _, token := range slices.Concat(sentences(before)...) {
+			if err := scorer.Step(start, []int32{token}); err != nil {
+				return nil, err
+			}
+		}
+		for some := range slices.Chunk(sentences(texts), 192) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			sentence := append([]int32{datasets.Begin}, tokens...)
-			if len(tokens) < sequence {
-				sentence = append(sentence, datasets.End)
+			if before == nil {
+				scores, err := scorer.TokenScores(some)
+				if err != nil {
+					return nil, err
+				}
+				for _, of := range scores {
+					losses = append(losses, textLoss{loss: membership.LossOf(of).Loss, scores: of})
+				}
+				continue
 			}
-			scores, err := scorer.TokenScores([][]int32{sentence})
+			sums, err := scorer.LossesAfter(start, some)
 			if err != nil {
 				return nil, err
 			}
-			losses = append(losses, textLoss{scores: scores[0]})
+			for _, of := range sums {
+				losses = append(losses, textLoss{loss: of.Sum})
+			}
 		}
 		return losses, nil
 	})
@@ -317,29 +420,54 @@ func (c *Command) Membership(ctx context.Context, of Membership) (*MembershipRep
 }
 
 // lossesBy has a model elsewhere score texts, of which the first tokens are given. Nobody asks for their ends.
-func lossesBy(s scorer, v *Vocabulary, given, batch int) func(context.Context, [][]int32) ([]textLoss, error) {
-	return func(ctx context.Context, texts [][]int32) ([]textLoss, error) {
+func lossesBy(s scorer, v *Vocabulary, given, batch int) lossesOf {
+	checked := false
+	return func(ctx context.Context, before, texts [][]int32) ([]textLoss, error) {
+		prefix := v.joined(before)
 		var list []sequence
 		losses := make([]textLoss, len(texts))
 		var places []int
 		for i, tokens := range texts {
 			if len(tokens) > given {
-				list, places = append(list, sequence{tokens[:given], tokens[given:]}), append(places, i)
+				list, places = append(list, sequence{slices.Concat(prefix, tokens[:given]), tokens[given:]}), append(places, i)
 			}
 		}
-		costs, err := s.costs(ctx, list, batch)
+		logProbs, err := s.logProbs(ctx, list, batch)
+		costs := sumsOf(logProbs)
+		if logProbs == nil && err == nil {
+			costs, err = s.costs(ctx, list, batch)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if len(costs) == 0 {
 			return nil, errors.New("the texts are too short: nothing of them can be scored")
 		}
-		if _, err := checkTotal(ctx, s, v, list[0].prefix, batch); err != nil {
-			return nil, err
+		if !checked {
+			if _, err := checkTotal(ctx, s, v, list[0].prefix, batch); err != nil {
+				return nil, err
+			}
+			checked = true
 		}
 		for k, cost := range costs {
-			losses[places[k]] = textLoss{targets: int64(len(list[k].suffix)), loss: cost}
+			of := &losses[places[k]]
+			of.targets, of.loss = int64(len(list[k].suffix)), cost
+			if logProbs != nil {
+				of.logProbs = logProbs[k]
+			}
 		}
 		return losses, nil
 	}
+}
+
+// joined are texts as one, of bytes a line each.
+func (v *Vocabulary) joined(texts [][]int32) (all []int32) {
+	lineEnd, inBytes := newLexicon(v.tokens).tokens[datasets.ByteSymbols("\n")[0]]
+	for _, text := range texts {
+		all = append(all, text...)
+		if inBytes && v.tokens.Level() == datasets.ByteLevel {
+			all = append(all, lineEnd)
+		}
+	}
+	return all
 }

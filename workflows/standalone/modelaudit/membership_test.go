@@ -2,6 +2,7 @@ package modelaudit_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,7 +98,10 @@ func TestMembershipOfTextsIsThatOfTheModelWhereverItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := known(t, model)
-	of := modelaudit.Membership{Sequence: 2, Members: owned(t, in("w1 w2 w3\nw4 nobody w6\n")), NonMembers: owned(t, in("w9 w8 w7\nw2 w2 w2\nw1 w4 w1\n"))}
+	of := modelaudit.Membership{
+		Sequence: 2, NeighbourTexts: 3, Seed: 1,
+		Members: owned(t, in("w1 w2 w3\nw4 nobody w6\n")), NonMembers: owned(t, in("w9 w8 w7\nw2 w2 w2\nw1 w4 w1\n")),
+	}
 	want, err := opened.Membership(t.Context(), of)
 	if err != nil {
 		t.Fatal(err)
@@ -106,11 +110,35 @@ func TestMembershipOfTextsIsThatOfTheModelWhereverItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Attacks = slices.DeleteFunc(want.Attacks, func(o membership.AttackOutcome) bool { // a command tells no tokens apart
-		return o.Attack == membership.MinK || o.Attack == membership.MinKPlusPlus
+	want.Attacks = slices.DeleteFunc(want.Attacks, func(o membership.AttackOutcome) bool { // a command tells of targets alone
+		return o.Attack == membership.MinKPlusPlus
 	})
 	if g, w := indented(t, got), indented(t, want); g != w || want.By != "texts" {
 		t.Errorf("the command's report is\n%s\nthe file's\n%s", g, w)
+	}
+}
+
+// Texts after a prefix are told of by a file and by a command, whose prefix has no ends of texts.
+func TestMembersAreToldAfterAPrefix(t *testing.T) {
+	t.Parallel()
+	_, _, model := trained(t)
+	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := known(t, model)
+	of := modelaudit.Membership{PrefixUsers: 1, Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile+`{"user":"f","text":"w5 w4 w3"}`))}
+	for _, m := range []interface {
+		Membership(context.Context, modelaudit.Membership) (*modelaudit.MembershipReport, error)
+	}{opened, commanded(t, model, false)} {
+		got, err := m.Membership(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(got.Attacks, func(o membership.AttackOutcome) bool { return o.Attack == membership.ReCaLL })
+		if at < 0 || got.Attacks[at].Members == nil || got.Attacks[at].Members.AUC.Value == got.Attacks[0].Members.AUC.Value && got.Attacks[at].Members.P == got.Attacks[0].Members.P || got.HeldOut != 3 {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
@@ -137,6 +165,8 @@ func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
 		`user "d" is a non-member, and members have all of its texts, such as "w2 w5"; expected texts that`: {Members: owned(t, membersFile), NonMembers: owned(t, `{"user":"d","text":"w2 w5"}`)},
 		`text "w3" is a non-member, and members have all of its texts`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, "w7\nw3")},
 		"texts cut at -1 words or bytes: expected 1 to 1000, or 0 for the d":                                {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), Sequence: -1},
+		"the texts of 1 non-members before the others: expected fewer than the 1":                           {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), PrefixUsers: 1},
+		"101 neighbours of each text: expected 0 to 100":                                                    {Members: owned(t, "w1"), NonMembers: owned(t, "w2"), NeighbourTexts: 101},
 	} {
 		if _, err := opened.Membership(t.Context(), of); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -22,6 +22,9 @@ type scorer interface {
 	// costs are the log-perplexities of the suffixes, in nats, in their order. Requests have
 	// batch sequences each.
 	costs(ctx context.Context, list []sequence, batch int) ([]float64, error)
+	// logProbs are the log-probabilities of the tokens that the model cuts the suffixes into, at most 0; nil
+	// if the model does not tell them one by one.
+	logProbs(ctx context.Context, list []sequence, batch int) ([][]float64, error)
 	// requests is how many were sent so far.
 	requests() int64
 }

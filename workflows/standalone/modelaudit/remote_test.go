@@ -19,6 +19,8 @@ func (u uniform) costs(_ context.Context, list []sequence, _ int) ([]float64, er
 	return costs, nil
 }
 
+func (uniform) logProbs(context.Context, []sequence, int) ([][]float64, error) { return nil, nil }
+
 func (uniform) requests() int64 { return 0 }
 
 // Logarithms to another base than e rank canaries as well, and their sums show them.

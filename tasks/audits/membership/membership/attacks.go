@@ -15,6 +15,8 @@ const (
 	Zlib         Attack = "zlib"            // the loss for each byte of the compressed text (Carlini et al. 2021)
 	MinK         Attack = "min-k"           // mean log-likelihood of the least likely tokens (Shi et al. 2024)
 	MinKPlusPlus Attack = "min-k-plus-plus" // likewise, standardized by the model's distribution (Zhang et al. 2025)
+	ReCaLL       Attack = "recall"          // the loss after texts that never trained, to that alone (Xie et al. 2024)
+	Neighbour    Attack = "neighbours"      // how much more texts with other words cost (Mattern et al. 2023)
 	LiRA         Attack = "lira"            // likelihood ratio, online (Carlini et al. 2022)
 	LiRAOffline  Attack = "lira-offline"    // by reference models without the user
 	RMIA         Attack = "rmia"            // pairwise likelihood ratios (Zarifzadeh et al. 2024)
@@ -23,11 +25,12 @@ const (
 )
 
 // inputs are those of an attack besides losses.
-type inputs struct{ texts, tokens, references bool }
+type inputs struct{ texts, tokens, wholes, prefix, neighbours, references bool }
 
 // cover reports whether the inputs include those of an attack.
 func (i inputs) cover(of inputs) bool {
-	return (i.texts || !of.texts) && (i.tokens || !of.tokens) && (i.references || !of.references)
+	return (i.texts || !of.texts) && (i.tokens || !of.tokens) && (i.wholes || !of.wholes) &&
+		(i.prefix || !of.prefix) && (i.neighbours || !of.neighbours) && (i.references || !of.references)
 }
 
 var attacks = []struct {
@@ -41,8 +44,14 @@ var attacks = []struct {
 	{MinK, "Min-K%", inputs{tokens: true}, func(w *world) []float64 {
 		return w.scores(func(user int) float64 { return w.of[user].MinK })
 	}},
-	{MinKPlusPlus, "Min-K%++", inputs{tokens: true}, func(w *world) []float64 {
+	{MinKPlusPlus, "Min-K%++", inputs{wholes: true}, func(w *world) []float64 {
 		return w.scores(func(user int) float64 { return w.of[user].MinKPlusPlus })
+	}},
+	{ReCaLL, "ReCaLL", inputs{prefix: true}, (*world).recall},
+	{Neighbour, "neighbours", inputs{neighbours: true}, func(w *world) []float64 {
+		return w.scores(func(user int) float64 {
+			return (w.of[user].Neighbours - w.of[user].Loss) / float64(w.of[user].Targets)
+		})
 	}},
 	{LiRA, "LiRA", inputs{references: true}, (*world).lira},
 	{LiRAOffline, "LiRA offline", inputs{references: true}, (*world).liraOffline},
@@ -61,11 +70,32 @@ func (a Attack) Title() string {
 
 // inputs that the world has.
 func (w *world) inputs() inputs {
+	lack := func(known func(l UserLoss) bool) bool {
+		return slices.ContainsFunc(w.of, func(l UserLoss) bool { return !known(l) })
+	}
 	return inputs{
 		texts:      w.texts != nil,
-		tokens:     !slices.ContainsFunc(w.of, func(l UserLoss) bool { return !l.ByToken }),
+		tokens:     !lack(func(l UserLoss) bool { return l.ByToken }),
+		wholes:     !lack(func(l UserLoss) bool { return l.ByToken && !l.LogProbsAlone }),
+		prefix:     w.prefixUsers > 0,
+		neighbours: w.neighbourTexts > 0,
 		references: w.references != nil,
 	}
+}
+
+// recall is the ratio of the losses, NaN of those whose texts are the prefix. Members lose more by a text that they
+// have nothing to do with. A loss of 0 leaves nothing to lose.
+func (w *world) recall() []float64 {
+	return w.scores(func(user int) float64 {
+		switch l := &w.of[user]; {
+		case l.Aside:
+			return math.NaN()
+		case l.Loss == 0:
+			return 1
+		default:
+			return l.Prefixed / l.Loss
+		}
+	})
 }
 
 // Choices of reference models for a user.

@@ -24,6 +24,12 @@ type Block struct {
 	// seeds, each on a random half of all users, held-out ones included. Cells of one training share
 	// them. 0: attacks without any.
 	ReferenceModels int `json:"reference_models" default:"0" range:"[0,256]" unit:"models" also:"references shadow_models" source:"Carlini et al. 2022; Zarifzadeh et al. 2024"`
+	// Held-out users, the first ones, whose texts stand before the text of every other user when it is scored a
+	// second time (ReCaLL). That attack leaves them out. 0: no such attack.
+	PrefixUsers int `json:"prefix_users,omitempty" default:"0" range:"[0,100]" unit:"users" also:"recall recall_prefix" source:"Xie et al. 2024"`
+	// Neighbours of each example, which are scored as well: copies in which words of other users stand for some.
+	// 0: no such attack.
+	NeighbourTexts int `json:"neighbour_texts,omitempty" default:"0" range:"[0,100]" unit:"texts an example" also:"neighbours neighbors neighbour_attack" source:"Mattern et al. 2023"`
 }
 
 const path = "audit.membership"
@@ -37,6 +43,12 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 	if n := f.Membership.ReferenceModels; n%2 == 1 || n > 0 && n < leastReferences {
 		fail([]string{path + ".reference_models"}, "is %d; expected 0, or an even number from %d: each user trains half of them", n, leastReferences)
+	}
+	if f.Membership.PrefixUsers > 0 && (!possible(s).tokens || s.Reading.Pairs) {
+		fail([]string{path + ".prefix_users"}, "has a model of this program read a text after others, and the cell's cannot; expected 0 for images, pairs of texts, external models and programs")
+	}
+	if f.Membership.NeighbourTexts > 0 && (s.Reading.Level == datasets.ImageLevel || s.Reading.Pairs) {
+		fail([]string{path + ".neighbour_texts"}, "replaces words of texts; expected 0 for images and for pairs of texts")
 	}
 	if !s.Own {
 		fail([]string{path, "data.select", "data.sanitize", "data.disagreement", "data.devices"}, "measures users on the text that they have, and they train on some of it; expected no data.select, data.sanitize, data.disagreement or data.devices")
@@ -58,6 +70,9 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
 	if half := (d.Users + d.HeldOutUsers) / 2; f.Membership.ReferenceModels > 0 && !s.Training.Central && s.Training.Cohort > half {
 		fail([]string{"training.cohort"}, "is %d; expected at most %d with %s.reference_models: each trains on half of the users of %s", s.Training.Cohort, half, path, d.Source)
+	}
+	if n := f.Membership.PrefixUsers; d.HeldOutUsers > 0 && n >= d.HeldOutUsers {
+		fail([]string{path + ".prefix_users"}, "is %d; expected fewer than the %s of %s, of whom the others are compared with those that train", n, readable.Count(d.HeldOutUsers, "held-out user"), d.Source)
 	}
 	if d.HeldOutUsers == 0 && !s.HeldOutUsers.IsZero() {
 		fail([]string{"data.held_out_users.fraction"}, "is %s, which holds none of the users of %s out; raise it, or remove %s", s.HeldOutUsers, d.Source, path)
@@ -82,9 +97,15 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string)
 const fewUsers = 30
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	p := Params{References: f.Membership.ReferenceModels, Seed: b.Setting().Seed}
+	m, seed := f.Membership, b.Setting().Seed
+	p := Params{References: m.ReferenceModels, PrefixUsers: m.PrefixUsers, NeighbourTexts: m.NeighbourTexts, Seed: seed}
 	has := possible(b.Setting())
-	inputs := losses(b, b.Model(round), has.tokens, fmt.Sprintf("the model after %d", round), tasks.PartInput)
+	audited := LossParams{PrefixUsers: m.PrefixUsers, NeighbourTexts: m.NeighbourTexts}
+	if m.NeighbourTexts > 0 {
+		audited.Seed = seed
+	}
+	audited.ByToken = has.tokens
+	inputs := losses(b, b.Model(round), audited, fmt.Sprintf("the model after %d", round), tasks.PartInput)
 	p.Shares = len(inputs)
 	if has.texts {
 		p.Texts = true
@@ -92,16 +113,17 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	}
 	for model := range p.References {
 		name := func(share int) string { return ReferenceInput(model, share) }
-		inputs = append(inputs, losses(b, b.Reference(model), false, fmt.Sprintf("reference model %d", model+1), name)...)
+		inputs = append(inputs, losses(b, b.Reference(model), LossParams{}, fmt.Sprintf("reference model %d", model+1), name)...)
 	}
 	return b.Node(Kind, "membership of users", p, inputs...)
 }
 
-func losses(b audits.Builder, model storage.Key, byToken bool, of string, name func(share int) string) []tasks.Input {
+func losses(b audits.Builder, model storage.Key, p LossParams, of string, name func(share int) string) []tasks.Input {
 	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: model}}, population(b)...)
 	return utility.UserShares(b, Losses, ScoredLosses, "losses of users %d of %d under "+of, name, func(share utility.UserShare) any {
-		share.ByToken = byToken
-		return share
+		share.ByToken = p.ByToken
+		p.UserShare = share
+		return p
 	}, inputs)
 }
 
@@ -116,12 +138,20 @@ func population(b audits.Builder) []tasks.Input {
 
 // possible are the inputs of attacks in a setting.
 func possible(s *audits.Setting) inputs {
-	f, ok := audits.FieldsOf[*Fields](s)
 	texts := s.Reading.Level != datasets.ImageLevel
-	return inputs{texts: texts, tokens: texts && s.External == nil && s.Program == nil, references: ok && f.Membership.ReferenceModels > 0}
+	tokens := texts && s.External == nil && s.Program == nil
+	of := inputs{texts: texts, tokens: tokens, wholes: tokens}
+	if f, ok := audits.FieldsOf[*Fields](s); ok {
+		of.prefix, of.neighbours, of.references = f.Membership.PrefixUsers > 0, f.Membership.NeighbourTexts > 0, f.Membership.ReferenceModels > 0
+	}
+	return of
 }
 
 // States implements audits.Scorer: the training part under every model.
 func (f *Fields) States(s *audits.Setting) float64 {
-	return s.TrainTokens() * float64(1+f.Membership.ReferenceModels)
+	scorings := 1 + f.Membership.NeighbourTexts + f.Membership.ReferenceModels
+	if f.Membership.PrefixUsers > 0 {
+		scorings++
+	}
+	return s.TrainTokens() * float64(scorings)
 }

@@ -41,6 +41,14 @@ type UserLoss struct {
 	ByToken      bool    `json:"by_token,omitempty"`
 	MinK         float64 `json:"min_k,omitempty"`
 	MinKPlusPlus float64 `json:"min_k_plus_plus,omitempty"`
+	// LogProbsAlone says that MinKPlusPlus is not known: the model tells the probabilities of targets, and
+	// of no other tokens.
+	LogProbsAlone bool `json:"log_probs_alone,omitempty"`
+	// Prefixed is the loss after the texts of LossParams.PrefixUsers, who are Aside and have none; and
+	// Neighbours the mean loss of neighbours of the text. 0 if not asked for.
+	Prefixed   float64 `json:"prefixed,omitempty"`
+	Neighbours float64 `json:"neighbours,omitempty"`
+	Aside      bool    `json:"aside,omitempty"`
 	// Member says that the user trained. Replaced counts the examples that are canaries.
 	Member   bool `json:"member,omitempty"`
 	Replaced int  `json:"replaced,omitempty"`
@@ -51,17 +59,22 @@ const leastShare = 0.2
 
 // LossOf sums up the scores of all targets of a user.
 func LossOf(scores []models.TokenScore) UserLoss {
-	l := UserLoss{Targets: int64(len(scores)), ByToken: len(scores) > 0}
+	l := UserLoss{Targets: int64(len(scores))}
 	var plain, standard []float64
 	for _, s := range scores {
 		l.Loss -= float64(s.LogProb)
 		plain = append(plain, float64(s.LogProb))
 		standard = append(standard, (float64(s.LogProb)-s.Mean)/max(s.Deviation, leastDeviation))
 	}
-	if l.ByToken {
-		l.MinK, l.MinKPlusPlus = meanOfLeast(plain), meanOfLeast(standard)
+	if len(scores) > 0 {
+		l.ByToken, l.MinK, l.MinKPlusPlus = true, meanOfLeast(plain), meanOfLeast(standard)
 	}
 	return l
+}
+
+// OfTargets adds what log-probabilities of targets tell alone, of one at least.
+func (l *UserLoss) OfTargets(logProbs []float64) {
+	l.ByToken, l.LogProbsAlone, l.MinK = true, true, meanOfLeast(slices.Clone(logProbs))
 }
 
 // leastDeviation keeps a score finite where a model gives all tokens one probability.
@@ -81,17 +94,21 @@ var (
 	ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runLosses)}
 )
 
-func runLosses(ctx context.Context, t *tasks.Task, p *utility.UserShare) error {
+func runLosses(ctx context.Context, t *tasks.Task, p *LossParams) error {
 	all, err := openEveryone(ctx, t)
 	if err != nil {
 		return err
 	}
-	return utility.MeasureUsers(ctx, t, p, LossesBlob, all.users(), func(model *utility.UserModel, user int) (UserLoss, error) {
+	others := comparison{LossParams: *p, all: &all}
+	return utility.MeasureUsers(ctx, t, &p.UserShare, LossesBlob, all.users(), func(model *utility.UserModel, user int) (UserLoss, error) {
 		examples, replaced, err := all.read(ctx, user)
 		if err != nil {
 			return UserLoss{}, err
 		}
 		loss, err := lossOf(model, examples)
+		if err == nil && len(examples) > 0 {
+			err = others.measure(ctx, model, user, examples, &loss)
+		}
 		if err != nil {
 			return loss, fmt.Errorf("user %d: %w", user, err)
 		}
@@ -108,6 +125,10 @@ func lossOf(model *utility.UserModel, examples [][]int32) (UserLoss, error) {
 		scores, err := model.Scorer.TokenScores(examples)
 		return LossOf(slices.Concat(scores...)), tasks.Permanent(err)
 	}
+	return lossAlone(model, examples)
+}
+
+func lossAlone(model *utility.UserModel, examples [][]int32) (UserLoss, error) {
 	found, err := model.Evaluate(examples)
 	tally := found.All
 	if tally.Tokens == 0 { // a program counts ordinary words alone
@@ -130,12 +151,15 @@ func openEveryone(ctx context.Context, t *tasks.Task) (all everyone, err error) 
 func (e *everyone) users() int           { return e.members.Users() + e.heldOut.Users() }
 func (e *everyone) member(user int) bool { return user < e.members.Users() }
 
+// heldOutIndex is below 0 for a member.
+func (e *everyone) heldOutIndex(user int) int { return user - e.members.Users() }
+
 // read returns the examples of a user that no canary replaced, and the number of the others.
 func (e *everyone) read(ctx context.Context, user int) (examples [][]int32, replaced int, err error) {
 	if e.member(user) {
 		return e.members.ReadOwn(ctx, user)
 	}
-	return e.heldOut.ReadOwn(ctx, user-e.members.Users())
+	return e.heldOut.ReadOwn(ctx, e.heldOutIndex(user))
 }
 
 type Params struct {
@@ -143,6 +167,9 @@ type Params struct {
 	Shares int `json:"shares"`
 	// Texts: the users' texts are an input.
 	Texts bool `json:"texts,omitempty"`
+	// PrefixUsers and NeighbourTexts are those of LossParams.
+	PrefixUsers    int `json:"prefix_users,omitempty"`
+	NeighbourTexts int `json:"neighbour_texts,omitempty"`
 	// References is the number of reference models, and Seed that of their users and of intervals.
 	References int    `json:"references,omitempty"`
 	Seed       uint64 `json:"seed,omitempty"`
@@ -166,6 +193,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 		return err
 	}
 	w := newWorld(losses, p.Seed)
+	w.prefixUsers, w.neighbourTexts = p.PrefixUsers, p.NeighbourTexts
 	if p.Texts {
 		texts, err := readTexts(ctx, t, len(losses))
 		if err != nil {

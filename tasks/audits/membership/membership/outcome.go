@@ -38,7 +38,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		audits.Measure{Name: "membership_sharers_auc", Of: auc},
 	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline), audits.Within(func(v *Outcome) *Group { return v.blind().Members },
 		audits.Measure{Name: "membership_blind_auc", Of: auc, Header: "blind AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
-	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus)),
+	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus), area("recall", ReCaLL), area("neighbours", Neighbour)),
 	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
 })
 
@@ -83,9 +83,12 @@ type Outcome struct {
 	HeldOut int `json:"held_out"`
 	LeftOut int `json:"left_out,omitempty"`
 	// Alike says that the model gives the texts of all users the same mean loss.
-	Alike      bool            `json:"alike,omitempty"`
-	References int             `json:"references,omitempty"`
-	Attacks    []AttackOutcome `json:"attacks"`
+	Alike      bool `json:"alike,omitempty"`
+	References int  `json:"references,omitempty"`
+	// PrefixUsers are left out by ReCaLL alone, and NeighbourTexts is the number of neighbours of each example.
+	PrefixUsers    int             `json:"prefix_users,omitempty"`
+	NeighbourTexts int             `json:"neighbour_texts,omitempty"`
+	Attacks        []AttackOutcome `json:"attacks"`
 	// Blind is the outcome of a classifier that sees the texts of users and no model; nil of images.
 	Blind *AttackOutcome `json:"blind,omitempty"`
 }
@@ -165,6 +168,12 @@ func (v *Outcome) Note(*audits.Cell) string {
 	if v.References > 0 {
 		note += fmt.Sprintf("; %d reference models", v.References)
 	}
+	if n := v.PrefixUsers; n > 0 {
+		note += fmt.Sprintf("; ReCaLL scores texts after those of %s, whom it leaves out", readable.Count(n, "held-out user"))
+	}
+	if n := v.NeighbourTexts; n > 0 {
+		note += fmt.Sprintf("; %s of each text", readable.Count(n, "neighbour"))
+	}
 	if v.Alike {
 		note += "; the model gives all users the same loss, so that nothing can tell them apart: it scores everything alike"
 	}
@@ -240,13 +249,31 @@ func (v *Outcome) notEstimable() (text string) {
 	return text
 }
 
+// cost is how often an attack scores each text, if more than once.
+func (v *Outcome) cost(a Attack) string {
+	scorings := 1
+	switch a {
+	case ReCaLL:
+		scorings = 2
+	case Neighbour:
+		scorings = 1 + v.NeighbourTexts
+	case LiRA, LiRAOffline, RMIA, RMIAOffline:
+		scorings = 1 + v.References
+	}
+	if scorings == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", %d scorings", scorings)
+}
+
 // Figure implements audits.Figured: the receiver operating characteristics.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	f := &audits.Figure{
 		Name:  "Membership of users",
 		Title: "true positives in % against false positives in %",
 		About: "How many of the users that trained are found (upwards, %), where so many of the held-out ones are taken for members (to the right, %), by each attack. " +
-			"Scores that know nothing lie on the diagonal.",
+			"Scores that know nothing lie on the diagonal, and an attack says something about the model above the line of the blind baseline alone. " +
+			"Scorings: how often an attack scores each text, if more than once.",
 		X: audits.Axis{Title: "false positives (%)", Most: 100}, Y: audits.Axis{Title: "true positives (%)", Most: 100},
 		Lines: []audits.Line{{Name: "chance", Points: []audits.Point{{}, {X: 100, Y: 100}}}},
 	}
@@ -254,7 +281,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		if o.Curve == nil {
 			continue
 		}
-		line := audits.Line{Name: o.Attack.Title()}
+		line := audits.Line{Name: o.Attack.Title() + v.cost(o.Attack)}
 		for percent, found := range o.Curve {
 			line.Points = append(line.Points, audits.Point{X: float64(percent), Y: 100 * found})
 		}

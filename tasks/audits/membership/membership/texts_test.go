@@ -10,6 +10,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 )
 
@@ -149,6 +150,87 @@ func TestAttacksHaveTheirInputs(t *testing.T) {
 	}
 	if want := []Attack{Loss, LiRA, LiRAOffline, RMIA, RMIAOffline}; !slices.Equal(got, want) || v.Blind != nil {
 		t.Errorf("%v, blind %v; want %v", got, v.Blind, want)
+	}
+}
+
+// Members lose more after a foreign text, and by other words: their scores are higher. ReCaLL leaves out whose text that
+// is, and is compared with the baseline without them too.
+func TestComparedTextsTellMembers(t *testing.T) {
+	t.Parallel()
+	w := written(rand.New(rand.NewPCG(9, 0)), 120, true)
+	w.prefixUsers, w.neighbourTexts = 2, 5
+	for i := range w.of {
+		l := &w.of[i]
+		l.Prefixed, l.Neighbours = l.Loss*1.1, l.Loss+1
+		if l.Member {
+			l.Prefixed, l.Neighbours = l.Loss*1.2, l.Loss+2
+		} else if i < 4 {
+			l.Aside, l.Prefixed = true, 0
+		}
+	}
+	v, err := w.outcome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, attack := range []Attack{ReCaLL, Neighbour} {
+		o := v.of(attack)
+		if o.Members.AUC.Value != 1 || o.OverBlind == nil || o.OverBlind.Low <= 0 {
+			t.Errorf("%s: %+v, over the baseline %+v", attack, o.Members, o.OverBlind)
+		}
+	}
+	if got := v.of(ReCaLL).OverBlind.Value; got == v.of(Neighbour).OverBlind.Value {
+		t.Errorf("ReCaLL is above the baseline by %v of all users", got)
+	}
+	if note := v.Note(nil); !strings.Contains(note, "; ReCaLL scores texts after those of 2 held-out users, whom it leaves out; 5 neighbours of each text") {
+		t.Errorf("note %q", note)
+	}
+}
+
+// A neighbour has one other ordinary word in twenty, and the rest is the text's.
+func TestNeighboursReplaceFewWords(t *testing.T) {
+	t.Parallel()
+	const first = datasets.FirstWord
+	pool := []int32{first, first, first + 1, first + 2}
+	for _, words := range []int{1, 2, 19, 40, 99} {
+		example := []int32{datasets.Begin}
+		for i := range words {
+			example = append(example, first+int32(i%3))
+		}
+		example = append(example, datasets.Unknown, datasets.End)
+		texts := Neighbours(rand.New(rand.NewPCG(10, uint64(words))), example, pool, 50)
+		for _, text := range texts {
+			others := 0
+			for i := range text {
+				if text[i] != example[i] {
+					others++
+					if special(text[i]) || special(example[i]) {
+						t.Errorf("%d in place of %d", text[i], example[i])
+					}
+				}
+			}
+			if want := max(1, words/20); len(text) != len(example) || others != want {
+				t.Errorf("%d of %d words differ, want %d", others, words, want)
+			}
+		}
+	}
+	if empty := Neighbours(nil, []int32{datasets.Begin, datasets.End}, nil, 2); !slices.Equal(empty[1], []int32{datasets.Begin, datasets.End}) {
+		t.Errorf("an empty text has the neighbours %v", empty)
+	}
+}
+
+// The offline attack of reference models ranks as the difference to their mean loss, the reference-calibrated loss of
+// Carlini et al. 2021, does: its deviation is that of all users.
+func TestLiRAOfflineIsTheCalibratedLoss(t *testing.T) {
+	t.Parallel()
+	w := random(rand.New(rand.NewPCG(11, 0)), 60, 4)
+	offline := w.liraOffline()
+	for a := range w.users {
+		for b := range w.users {
+			calibrated := w.target[a] - meanOf(w, a, false) - (w.target[b] - meanOf(w, b, false))
+			if math.Abs(calibrated) > 1e-9 && (offline[a] > offline[b]) != (calibrated > 0) {
+				t.Fatalf("users %d and %d: %v and %v, by the calibrated loss %v apart", a, b, offline[a], offline[b], calibrated)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"coalmine/internal/seeds"
@@ -13,8 +14,10 @@ import (
 type world struct {
 	users []int
 	all   int // users
-	seed  uint64
-	of    []UserLoss
+	// prefixUsers and neighbourTexts are those of Params.
+	prefixUsers, neighbourTexts int
+	seed                        uint64
+	of                          []UserLoss
 	// target is the log-likelihood of each user under the audited model, the mean over targets in
 	// nats, and references the same under the reference models; in says who trained these:
 	// [models][users].
@@ -53,7 +56,7 @@ func (w *world) refer(losses []UserLoss, drawn []bool) error {
 }
 
 func (w *world) outcome() (*Outcome, error) {
-	v := &Outcome{LeftOut: w.all - len(w.users), References: len(w.references), Alike: alike(w.target)}
+	v := &Outcome{LeftOut: w.all - len(w.users), References: len(w.references), Alike: alike(w.target), PrefixUsers: w.prefixUsers, NeighbourTexts: w.neighbourTexts}
 	for i := range w.of {
 		switch {
 		case !w.of[i].Member:
@@ -96,7 +99,7 @@ func alike(likelihoods []float64) bool {
 }
 
 func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome, err error) {
-	members, sharers, heldOut := w.groups(scores)
+	members, sharers, heldOut := w.groups(scores, scores)
 	o.Attack = attack
 	if o.Members, err = Tell(members, heldOut, w.seed); err != nil {
 		return o, err
@@ -108,10 +111,11 @@ func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome,
 	return o, err
 }
 
-// groups divides the scores of users.
-func (w *world) groups(scores []float64) (members, sharers, heldOut []float64) {
+// groups divides some scores of the users whom an attack scores: ReCaLL leaves those out whose texts are its prefix.
+func (w *world) groups(scores, of []float64) (members, sharers, heldOut []float64) {
 	for i, score := range scores {
 		switch {
+		case math.IsNaN(of[i]) && w.of[i].Aside:
 		case !w.of[i].Member:
 			heldOut = append(heldOut, score)
 		case w.of[i].Replaced > 0:
@@ -129,8 +133,8 @@ func (w *world) overBlind(scores, blind []float64) *audits.Bounded {
 	if blind == nil {
 		return nil
 	}
-	members, _, heldOut := w.groups(scores)
-	blindMembers, _, blindHeldOut := w.groups(blind)
+	members, _, heldOut := w.groups(scores, scores)
+	blindMembers, _, blindHeldOut := w.groups(blind, scores)
 	return areaDifference(members, heldOut, blindMembers, blindHeldOut)
 }
 

@@ -1,0 +1,137 @@
+package membership
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/internal/seeds"
+	"coalmine/models"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/models/utility"
+	"coalmine/tasks/datasets"
+)
+
+// LossParams are the parameters of audits/user-losses.
+type LossParams struct {
+	utility.UserShare
+	// PrefixUsers are the first held-out users, after whose texts those of all others are scored again. It
+	// needs UserShare.ByToken.
+	PrefixUsers int `json:"prefix_users,omitempty"`
+	// NeighbourTexts is the number of neighbours of each example; Seed is that of their words.
+	NeighbourTexts int    `json:"neighbour_texts,omitempty"`
+	Seed           uint64 `json:"seed,omitempty"`
+}
+
+// comparison scores texts that those of a user are compared with.
+type comparison struct {
+	LossParams
+	all *everyone
+	// prefix has read the texts of the prefix users; pool holds words. Both are nil until needed.
+	prefix *models.States
+	pool   []int32
+}
+
+// measure adds the losses of other texts to that of a user with some examples.
+func (c *comparison) measure(ctx context.Context, model *utility.UserModel, user int, examples [][]int32, loss *UserLoss) error {
+	loss.Aside = c.all.heldOutIndex(user) >= 0 && c.all.heldOutIndex(user) < c.PrefixUsers
+	if c.PrefixUsers > 0 && !loss.Aside {
+		if err := c.readPrefix(ctx, model.Scorer); err != nil {
+			return err
+		}
+		losses, err := model.Scorer.LossesAfter(c.prefix, examples)
+		if err != nil {
+			return tasks.Permanent(err)
+		}
+		for _, l := range losses {
+			loss.Prefixed += l.Sum
+		}
+	}
+	if c.NeighbourTexts == 0 {
+		return nil
+	}
+	if err := c.readPool(ctx); err != nil {
+		return err
+	}
+	stream := seeds.Stream(c.Seed, seeds.MemberNeighbours, uint64(user))
+	var texts [][]int32
+	for _, example := range examples {
+		texts = append(texts, Neighbours(stream, example, c.pool, c.NeighbourTexts)...)
+	}
+	found, err := lossAlone(model, texts)
+	loss.Neighbours = found.Loss / float64(c.NeighbourTexts)
+	return err
+}
+
+func (c *comparison) readPrefix(ctx context.Context, scorer *models.Scorer) error {
+	if c.prefix != nil {
+		return nil
+	}
+	states := scorer.Start(1)
+	for user := range min(c.PrefixUsers, c.all.heldOut.Users()) {
+		examples, err := c.all.heldOut.ReadUser(ctx, user)
+		if err != nil {
+			return err
+		}
+		for _, token := range slices.Concat(examples...) {
+			if err := scorer.Step(states, []int32{token}); err != nil {
+				return tasks.Permanent(err)
+			}
+		}
+	}
+	c.prefix = states
+	return nil
+}
+
+// poolUsers is the number of users whose words may replace others.
+const poolUsers = 256
+
+// readPool reads the words of evenly spread users.
+func (c *comparison) readPool(ctx context.Context) error {
+	if c.pool != nil {
+		return nil
+	}
+	pool, users := []int32{}, c.all.users()
+	for i := range min(poolUsers, users) {
+		examples, _, err := c.all.read(ctx, i*users/min(poolUsers, users))
+		if err != nil {
+			return err
+		}
+		pool = append(pool, slices.DeleteFunc(slices.Concat(examples...), special)...)
+	}
+	c.pool = pool
+	return nil
+}
+
+func special(token int32) bool { return token < datasets.FirstWord }
+
+// Neighbours are n copies of an example, in each of which other words of a pool stand for one ordinary word in twenty,
+// and for one at least. An example without such words has copies alone.
+func Neighbours(stream *rand.Rand, example, pool []int32, n int) [][]int32 {
+	var places []int
+	for place, token := range example {
+		if !special(token) && len(pool) > 0 {
+			places = append(places, place)
+		}
+	}
+	texts := make([][]int32, n)
+	for i := range texts {
+		texts[i] = slices.Clone(example)
+		order := stream.Perm(len(places))
+		for _, at := range order[:min(len(order), max(1, len(order)/20))] {
+			texts[i][places[at]] = otherWord(stream, example[places[at]], pool)
+		}
+	}
+	return texts
+}
+
+// otherWord draws until the word is another one, at most ten times.
+func otherWord(stream *rand.Rand, word int32, pool []int32) int32 {
+	other := word
+	for range 10 {
+		if other = pool[stream.IntN(len(pool))]; other != word {
+			break
+		}
+	}
+	return other
+}
