@@ -22,6 +22,12 @@ const ModelFile = "model.py"
 // modules are those of the package coalmine that the adapters import.
 var modules = []string{"__init__", "client", "devices", "pytorch", "score", "tensors", "torchclient", "train"}
 
+// Trainer has the package coalmine with the modules of its trainer in PyTorch, which
+// training.engine: pytorch runs.
+//
+//go:embed coalmine/__init__.py coalmine/client.py coalmine/devices.py coalmine/score.py coalmine/tensors.py coalmine/torch.py
+var Trainer embed.FS
+
 // Starter returns the files of a directory that trains: the module, the adapters, and the package coalmine,
 // so that they run on every machine that has PyTorch.
 func Starter() (map[string][]byte, error) {

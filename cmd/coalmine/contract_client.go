@@ -44,5 +44,9 @@ func clientSays(d *clientprograms.Description) string {
 	if d == nil {
 		return ""
 	}
-	return fmt.Sprintf("program %s, %d tensors, reads %s\n", d.Program, len(d.Parameters), d.Input)
+	together := ""
+	if d.Together != nil {
+		together = fmt.Sprintf(", up to %d users at once", d.Together.Users)
+	}
+	return fmt.Sprintf("program %s, %d tensors, reads %s%s\n", d.Program, len(d.Parameters), d.Input, together)
 }

@@ -13,16 +13,29 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/clients/python"
 	"coalmine/examples"
 	"coalmine/internal/childprocess"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/data/conversion"
 	"coalmine/workflows/data/sources"
+	"coalmine/workflows/experiment"
 )
 
 // finder finds the sources of an experiment file in a folder, and those of the examples in any.
 func (g *global) finder(folder string) sources.Here {
-	return sources.Here{Folder: folder, Library: g.library, Shipped: examples.Root, Advice: makeAdvice}
+	return sources.Here{Folder: folder, Library: g.library, Shipped: shipped{}, Advice: makeAdvice}
+}
+
+// shipped are the files that come with the program: the examples, and the trainer in PyTorch.
+type shipped struct{}
+
+// Open implements fs.FS.
+func (shipped) Open(name string) (fs.File, error) {
+	if below, ok := strings.CutPrefix(name, experiment.TrainerCode); ok {
+		return python.Trainer.Open(path.Join(".", below))
+	}
+	return examples.Root.Open(name)
 }
 
 // makeAdvice says how the data of an example are made.

@@ -281,6 +281,11 @@ training:
   rounds: 2
   cohort: 4
   limits: {answer: 100, memory: 300, network: true}
+`, `
+name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}}
+model: {kind: gru, embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4, engine: pytorch, pytorch: {users: 3, class: gpu}}
 `}
 
 // finder finds the text of a file, and packs code from a folder.
@@ -389,9 +394,13 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	}
 	w.write("trainer/train.py", "print()\n")
 	w.write("trainer/score.py", "print()\n")
+	if err := os.Mkdir(filepath.Join(w.dir, experiment.TrainerCode), 0o755); err != nil { // in place of the shipped one
+		t.Fatal(err)
+	}
+	w.write(experiment.TrainerCode+"/torch.py", "print()\n")
 	files := append(slices.Clone(fullFiles), auditFiles(t)...)
 	for i, file := range files {
-		if data := string(source(file)); data != text() || strings.Contains(file, "code:") {
+		if data := string(source(file)); data != text() || strings.Contains(file, "code:") || strings.Contains(file, "engine: pytorch") {
 			name := fmt.Sprintf("other%d", i)
 			w.write(name+".jsonl", data)
 			w.write(name+".yaml", sourceNames.ReplaceAllString(file, name+".jsonl"))

@@ -154,12 +154,17 @@ type ManyWork struct {
 	Users []User
 	// Round counts from 1.
 	Round int
+	// LearningRate is that of the round for a trainer of Coalmine; 0 for the program's own.
+	LearningRate float64
 }
 
 // User is a user's part of ManyWork, with the fields of Work.
 type User struct {
 	Examples [][]int32
 	Seed     uint64
+	// Batches are the places of the examples of each step, for a trainer of Coalmine; nil for the
+	// program's own.
+	Batches [][]int
 }
 
 // Summed is what a user of a sum has learned.

@@ -3,6 +3,7 @@ package training
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -79,6 +80,9 @@ type fitter struct {
 	client clientprograms.Client
 	model  clientprograms.Model
 	seed   uint64
+	// native says that the model is one of this program, whose trainer of Coalmine takes the batches
+	// and the learning rate of Local.
+	native bool
 }
 
 // newFitter is for the round's model. Its client must be given back.
@@ -91,15 +95,26 @@ func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network mod
 	if err != nil {
 		return nil, err
 	}
+	native := network.Config().Kind != models.External
 	described, err := networkOf(client.Description())
-	if err == nil && described.Config() != network.Config() {
+	if native {
+		t.MayDiffer() // on another kind of device
+	}
+	if err == nil && !sameTensors(described, network) {
 		err = tasks.Permanent(fmt.Errorf("the program %q describes other parameters than when the training began: another version of it runs here", p.Program.Command))
 	}
 	if err != nil {
 		client.GiveBack()
 		return nil, err
 	}
-	return &fitter{client: client, model: model, seed: p.Seed}, nil
+	return &fitter{client: client, model: model, seed: p.Seed, native: native}, nil
+}
+
+// sameTensors reports whether two networks have the same tensors in the same order.
+func sameTensors(a, b models.Network) bool {
+	return slices.EqualFunc(a.Tensors(), b.Tensors(), func(x, y models.Tensor) bool {
+		return x.Name == y.Name && slices.Equal(x.Shape, y.Shape)
+	})
 }
 
 // validateProgram returns an error for features that only built-in clients have.

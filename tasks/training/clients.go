@@ -385,7 +385,7 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 	}
 	c.draw(round, user)
 	rate := c.params.Local.Rate(round - 1)
-	rng := seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
+	rng := c.orders(round, user)
 	for range c.params.Epochs {
 		for batch := range c.batches(examples, rng) {
 			if err := ctx.Err(); err != nil {
@@ -405,6 +405,11 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 		}
 	}
 	return steps, nil
+}
+
+// orders draws the orders of a client's examples.
+func (c *chunkSum) orders(round, user int) *rand.Rand {
+	return seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
 }
 
 // step takes a local step, which it clips with privacy.ClipPerBatch.

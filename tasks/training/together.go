@@ -3,6 +3,7 @@ package training
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
@@ -29,7 +30,11 @@ func (f *fitter) together() *clientprograms.Together {
 func (c *chunkSum) wait(ctx context.Context, examples [][]int32, round, user int) error {
 	w := &c.waiting
 	w.users = append(w.users, user)
-	w.work = append(w.work, clientprograms.User{Examples: examples, Seed: c.fitter.seedOf(round, user)})
+	work := clientprograms.User{Examples: examples, Seed: c.fitter.seedOf(round, user)}
+	if c.fitter.native {
+		work.Batches = c.places(len(examples), round, user)
+	}
+	w.work = append(w.work, work)
 	if len(w.users) < c.fitter.together().Users {
 		return nil
 	}
@@ -44,6 +49,9 @@ func (c *chunkSum) trainWaiting(ctx context.Context, round int) error {
 		return nil
 	}
 	work := clientprograms.ManyWork{Model: c.fitter.model, Users: w.work, Round: round}
+	if c.fitter.native {
+		work.LearningRate = c.params.Local.Rate(round - 1)
+	}
 	var err error
 	if c.summable() {
 		err = c.addSum(ctx, work)
@@ -94,6 +102,25 @@ func (c *chunkSum) addMany(ctx context.Context, work clientprograms.ManyWork, us
 		copy(c.learner.params, params)
 		return c.addLearned(c.metrics.count(fitted), 0, work.Round, users[i])
 	})
+}
+
+// places are those of the examples of each of a client's steps, as train takes them.
+func (c *chunkSum) places(examples, round, user int) (steps [][]int) {
+	rng := c.orders(round, user)
+	for range c.params.Epochs {
+		order := make([]int, examples)
+		for i := range order {
+			order[i] = i
+		}
+		rng.Shuffle(examples, func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for batch := range slices.Chunk(order, c.params.Local.Batch) {
+			if c.params.Steps > 0 && len(steps) == c.params.Steps {
+				return steps
+			}
+			steps = append(steps, batch)
+		}
+	}
+	return steps
 }
 
 // seedOf is the seed of a client in a round.

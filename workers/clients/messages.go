@@ -67,12 +67,15 @@ type request struct {
 	// Clip bounds the norms of updates in a sum; 0 does not. Weights are nil for those by examples.
 	Clip    float64   `json:"clip,omitempty"`
 	Weights []float64 `json:"weights,omitempty"`
+	// LearningRate, and Batches of each user, are for trainers of Coalmine.
+	LearningRate float64 `json:"learning_rate,omitempty"`
 }
 
 // userWork is what one of several users trains on.
 type userWork struct {
-	Examples any    `json:"examples"`
-	Seed     uint64 `json:"seed"`
+	Examples any     `json:"examples"`
+	Seed     uint64  `json:"seed"`
+	Batches  [][]int `json:"batches,omitempty"`
 }
 
 // images are examples of images.

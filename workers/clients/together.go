@@ -45,9 +45,9 @@ func (c *program) perFile() int { return max(1, mostStacked/(4*c.network.Paramet
 // many is a request about several users.
 func (c *program) many(path string, w *clientprograms.ManyWork) request {
 	c.together.stamps++
-	about := request{Parameters: path, Round: w.Round, Stamp: strconv.Itoa(c.together.stamps)}
+	about := request{Parameters: path, Round: w.Round, Stamp: strconv.Itoa(c.together.stamps), LearningRate: w.LearningRate}
 	for _, u := range w.Users {
-		about.Users = append(about.Users, userWork{Examples: c.examples(u.Examples), Seed: u.Seed})
+		about.Users = append(about.Users, userWork{Examples: c.examples(u.Examples), Seed: u.Seed, Batches: u.Batches})
 	}
 	return about
 }

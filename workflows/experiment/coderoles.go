@@ -77,6 +77,15 @@ func (c *checker) codeRoles() {
 	}
 }
 
+// CodeOf is the directory of the training's code and its digest, as far as they are known: training.code, or the
+// trainer of PyTorchEngine.
+func (t *Training) CodeOf() (directory string, digest *string) {
+	if t.PyTorch != nil {
+		return TrainerCode, &t.PyTorch.CodeSHA256
+	}
+	return t.Code, &t.CodeSHA256
+}
+
 // TrainedBy is the role of the trainer.
 func (t *Training) TrainedBy() CodeRole {
 	if t.ClientCommand != "" {

@@ -113,8 +113,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		for _, b := range s.Cells[i].Experiment.besides(&facts[i]) {
 			*b.sha256 = s.sourceOf(b.files)
 		}
-		if t := &s.Cells[i].Experiment.Training; t.Code != "" {
-			t.CodeSHA256 = facts[i].Code.String()
+		t := &s.Cells[i].Experiment.Training
+		if directory, digest := t.CodeOf(); directory != "" {
+			*digest = facts[i].Code.String()
 			if t.ScorerApart() {
 				t.ScorerSHA256 = facts[i].Scorer.String()
 			}
@@ -363,6 +364,9 @@ func (c *Cell) Warnings() []string {
 	}
 	if t := &c.Experiment.Training; c.shortened > 0 {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %s (%s)", t.Rounds, readable.Count(c.shortened, "round"), c.Label))
+	}
+	if c.Experiment.Training.Engine == PyTorchEngine {
+		warnings = append(warnings, "training.engine is pytorch: results repeat on the same kind of device only, as far as PyTorch promises, and differ from native ones by rounding; times are those of the native engine")
 	}
 	if t := &c.Experiment.Training; t.Record != nil && t.Privacy.Secret() {
 		warnings = append(warnings, fmt.Sprintf("training.record keeps updates before the server's noise, with the numbers of their users: they reveal the secret cohorts (%s)", c.Label))

@@ -103,9 +103,13 @@ func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 func (c *dataChecker) checkCode() {
 	t := &c.Experiment.Training
 	check := func(path, given string, found storage.Digest) {
-		if t.Code != "" && given != "" && given != found.String() {
-			c.fail(path, "is %s, but %s has %s; the code has changed: restore it, or correct the field", given, t.Code, found)
+		if directory, _ := t.CodeOf(); directory != "" && given != "" && given != found.String() {
+			c.fail(path, "is %s, but %s has %s; the code has changed: restore it, or correct the field", given, directory, found)
 		}
+	}
+	if t.PyTorch != nil {
+		check("training.pytorch.code_sha256", t.PyTorch.CodeSHA256, c.facts.Code)
+		return
 	}
 	check("training.code_sha256", t.CodeSHA256, c.facts.Code)
 	check("training.scorer_sha256", t.ScorerSHA256, c.facts.Scorer)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coalmine/models"
+	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
 )
@@ -20,6 +21,44 @@ func (e *Experiment) ClientProgram() *clientprograms.Program {
 		return nil
 	}
 	return &clientprograms.Program{Command: t.ClientCommand, Code: t.CodeSHA256, Config: json.RawMessage(t.Job), Image: models.ImageShape(e.Data.Shape())}
+}
+
+// TrainerCode is the directory of the trainer of PyTorchEngine among the files that come with the program.
+const TrainerCode = "coalmine.torch"
+
+// Trainer is what trains the clients in place of this program, with a config for the trainer of PyTorchEngine: a
+// ClientProgram, or that trainer; nil if nothing does.
+func (e *Experiment) Trainer(config func() (json.RawMessage, error)) (*clientprograms.Program, error) {
+	if e.Training.Engine != PyTorchEngine {
+		return e.ClientProgram(), nil
+	}
+	text, err := config()
+	return &clientprograms.Program{Command: "python3 -m coalmine.torch", Code: e.Training.PyTorch.CodeSHA256, Config: text}, err
+}
+
+// engine checks a cell whose clients the trainer in PyTorch trains.
+func (c *checker) engine() {
+	const engine = "training.engine"
+	if c.Training.Engine != PyTorchEngine {
+		return
+	}
+	if c.Training.Algorithm != FedAvg {
+		c.fail([]string{engine, "training.algorithm"}, "trains clients of %s, and training.algorithm is %s; remove one of them", FedAvg, c.Training.Algorithm)
+	}
+	if c.Data.Pairs {
+		c.fail([]string{engine, "data.pairs"}, "trains no encoder-decoders, which data.pairs makes of the model; remove one of them")
+	}
+	if p := c.Training.PyTorch; p != nil && p.CodeSHA256 != "" && !sha256Pattern.MatchString(p.CodeSHA256) {
+		c.fail([]string{"training.pytorch.code_sha256"}, "is %s; expected 64 lower-case hex digits", quote(p.CodeSHA256))
+	}
+	if c.Audit.Controlled() == privacy.ClipPerBatch {
+		c.fail([]string{engine, "audit.controls"}, "takes the steps of clients by a program, and the control %s clips these; remove one of them", privacy.ClipPerBatch)
+	}
+	for _, m := range c.Audit.Asked() {
+		if m.Name == "neighbours" {
+			c.fail([]string{engine, "audit.neighbours"}, "trains clients by a program, and audit.neighbours replays native ones; remove one of them")
+		}
+	}
 }
 
 // externalClients checks a cell whose clients code of somebody else trains.

@@ -60,6 +60,7 @@ var relations = []relation{
 	{"training.chunks training.cohort training.algorithm", (*checker).cohort},
 	{"data model", (*checker).model},
 	{"model.kind training.algorithm training.command training.client_command training.code training.code_sha256", (*checker).external},
+	{"data.pairs model.kind training.algorithm training.engine audit", (*checker).engine},
 	{"data model prepare training", (*checker).selecting},
 	{"data model prepare audit", (*checker).preparingClassifier},
 	{"data prepare", (*checker).preparingLanguages},

@@ -187,6 +187,14 @@ type Training struct {
 	// Shell command that trains one client, configured in training.job, not training.client:
 	// docs/contracts/client.md.
 	ClientCommand string `json:"client_command,omitzero" when:"model.kind=external" also:"client_cmd client_trainer"`
+	// Trainer of the clients: native, the default, or pytorch, Coalmine's trainer in PyTorch. Workers
+	// then need python3 with torch and, in a cluster, --allow-commands. It trains many users at once,
+	// on a GPU if there is one. Parameters, batches, seeds, checkpoints and audits are native. Results
+	// differ from native ones by rounding and, with dropout, by the draws. They repeat on the same
+	// kind of device only, as far as PyTorch promises.
+	Engine Engine `json:"engine,omitzero" when:"model.kind=cifg-lstm lstm gru"`
+	// Trainer of engine: pytorch.
+	PyTorch *PyTorch `json:"pytorch,omitempty" default:"{}" when:"engine=pytorch"`
 	// Directory of the command's code; the command starts in a copy of it. Part of a result's
 	// identity. Absent: the command names its code, such as a container by its digest.
 	Code string `json:"code,omitzero" when:"model.kind=external" also:"source directory"`
@@ -262,6 +270,30 @@ type Training struct {
 	Checkpoints Checkpoints `json:"checkpoints,omitzero" when:"algorithm=fedavg sgd"`
 	// Keeps each device's update as it is sent to the server, for audits that read it.
 	Record *Record `json:"record,omitempty" when:"algorithm=fedavg" also:"recording updates" source:"Orekondy et al. 2018"`
+}
+
+// Engine names the program that trains clients.
+type Engine string
+
+// Engines.
+const (
+	NativeEngine  Engine = "native"
+	PyTorchEngine Engine = "pytorch"
+)
+
+// Choices lists the engines as words of an experiment file.
+func (Engine) Choices() []string { return []string{string(NativeEngine), string(PyTorchEngine)} }
+
+// PyTorch configures the trainer in PyTorch.
+type PyTorch struct {
+	// Users whose models are trained together; part of a result's identity, because it fixes the order
+	// of sums. If the device runs out of memory, the trainer halves them.
+	Users int `json:"users,omitzero" default:"64" range:"[1,100000]" unit:"users"`
+	// Class of the workers that train: gpu workers start with --class gpu.
+	Class tasks.Class `json:"class,omitzero" default:"compute"`
+	// Digest of the trainer's code; in a file it guards against another version. Submitted runs carry
+	// it.
+	CodeSHA256 string `json:"code_sha256,omitzero"`
 }
 
 // CodeRoles names files of training.code by the role that gets them: a path below the directory, a

@@ -108,6 +108,31 @@ class Together(unittest.TestCase):
         self.assertTrue(numpy.array_equal(flat({k: v[0] for k, v in t.fit_many(dict(start), [given], 1)[0].items()}), flat(start)))
 
 
+class Native(unittest.TestCase):
+    """What clients of the same parameters, batches and rates learn in Coalmine: tasks/training/torchvectors_test.go."""
+
+    def test_an_update_is_that_of_the_native_engine(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "native.jsonl")) as lines:
+            vectors = [json.loads(line) for line in lines]
+        self.assertGreater(len(vectors), 12)
+        for v in vectors:
+            with self.subTest(kind=v["model"]["kind"], layers=v["model"].get("layers"), rule=v["local"]["optimizer"]["kind"]):
+                t = Trainer({"model": v["model"], "local": v["local"], "epochs": v["epochs"], "device": "cpu"}, VOCABULARY, 1)
+                start, at = {}, 0
+                for name, shape in t.shape.tensors.items():
+                    n = int(numpy.prod(shape))
+                    start[name], at = numpy.array(v["before"][at:at + n], "<f4").reshape(shape), at + n
+                self.assertEqual(at, len(v["before"]))
+                user = User(v["examples"], 1, v["batches"], v["local"]["learning_rate"])
+                other = User(v["examples"][:2], 2, [[1, 0], [0], [1], [0, 1], [1], [1], [0]], user.learning_rate)
+                fitted, results = t.fit_many(dict(start), [other, user], 1)
+                after = numpy.concatenate([array[1].ravel() for array in fitted.values()]).astype(float)
+                update = numpy.linalg.norm(numpy.array(v["after"]) - v["before"])
+                self.assertLess(numpy.linalg.norm(after - v["after"]), 1e-5 * update)
+                self.assertEqual(results[1][1]["targets"], v["targets"])
+                self.assertAlmostEqual(results[1][1]["loss"], v["loss"], delta=1e-5 * v["loss"])
+
+
 class Scores(unittest.TestCase):
     def test_a_tree_scores_as_pairs_do_and_probabilities_add_up_to_one(self):
         for kind in ("cifg-lstm", "lstm", "gru"):

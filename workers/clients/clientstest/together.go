@@ -77,6 +77,9 @@ func (s *server) fitMany(r *request) (any, error) {
 		if s.Config.Fault == Stale && s.manies > 1 {
 			continue
 		}
+		if s.Config.Fault == Device {
+			return map[string]any{"users": results}, os.Symlink("/dev/zero", path)
+		}
 		if err := writeStack(path, part, r.Stamp); err != nil {
 			return nil, err
 		}

@@ -25,11 +25,12 @@ func (s *Submission) packCode(ctx context.Context, finder sources.Finder, facts 
 	for i := range s.Spec.Cells {
 		c := &s.Spec.Cells[i]
 		t := &c.Experiment.Training
-		if t.Code == "" {
+		directory, digest := t.CodeOf()
+		if directory == "" {
 			continue
 		}
 		var err error
-		if facts[i].Code, err = p.pack(ctx, c, t.TrainedBy(), t.CodeSHA256); err != nil {
+		if facts[i].Code, err = p.pack(ctx, c, t.TrainedBy(), *digest); err != nil {
 			return err
 		}
 		if facts[i].Scorer, err = p.pack(ctx, c, experiment.ScorerCode, t.ScorerSHA256); err != nil {
@@ -45,12 +46,13 @@ func (p *packing) pack(ctx context.Context, c *experiment.Cell, role experiment.
 	if role == experiment.ScorerCode && !t.ScorerApart() {
 		return storage.Digest{}, nil // the code of the training
 	}
-	name := strings.Join([]string{t.Code, digest, fmt.Sprintf("%d %+v", role, t.CodeRoles)}, "\n")
+	directory, _ := t.CodeOf()
+	name := strings.Join([]string{directory, digest, fmt.Sprintf("%d %+v", role, t.CodeRoles)}, "\n")
 	if found, packed := p.known[name]; packed {
 		return found, nil
 	}
 	var files []string
-	source, err := sources.Pack(ctx, p.finder, t.Code, digest, func(file string) bool {
+	source, err := sources.Pack(ctx, p.finder, directory, digest, func(file string) bool {
 		files = append(files, file)
 		return t.CodeRoles.Omits(role, file)
 	})

@@ -61,7 +61,11 @@ func runsCommands(kind tasks.Kind, params any) bool {
 
 // commandClass returns the class of the cell's commands.
 func (c *cell) commandClass() tasks.Class {
-	if class := c.experiment.Training.Class; class != tasks.Compute && class != "" {
+	class := c.experiment.Training.Class
+	if p := c.experiment.Training.PyTorch; p != nil {
+		class = p.Class
+	}
+	if class != tasks.Compute && class != "" {
 		return class
 	}
 	return tasks.Commands

@@ -35,6 +35,7 @@ var inNoKey = map[string]string{
 
 	"training.code":           "says where the code stands, likewise",
 	"training.class":          "says which workers run a command",
+	"training.pytorch.class":  "says which workers train",
 	"training.environment":    "names variables that a command gets",
 	"training.limits.time":    "bounds what a command may take",
 	"training.limits.answer":  "likewise",
@@ -55,6 +56,7 @@ var beside = map[string][]string{
 	"training.privacy.mechanism.decays": {"training.privacy.mechanism={kind: blt, buffers: 2, scales: [0.5, 0.25], decays: [0.5, 0.25]}"},
 	"training.privacy.delta":            {"audit.one_run=null", "audit.fail_if=null"},
 	"training.privacy.key":              {"training.privacy.randomness=secret"},
+	"training.engine":                   {"training.pytorch=null"},
 	"training.server.momentum":          {"training.server.optimizer=momentum"},
 	"training.server.schedule.every":    {"training.server.schedule={kind: step, every: 30, factor: 0.5}"},
 	"training.server.schedule.factor":   {"training.server.schedule={kind: step, every: 30, factor: 0.5}"},
@@ -117,8 +119,10 @@ var texts = map[string][]string{
 	"training.client_command": {"python3 other.py"},
 	"training.code":           {"other"},
 	"training.code_sha256":    {storage.DigestOf([]byte("other code")).String()},
-	"training.job":            {"{epochs: 4}"},
-	"training.environment":    {"[NETRC]"},
+
+	"training.pytorch.code_sha256": {storage.DigestOf([]byte("other code")).String()},
+	"training.job":                 {"{epochs: 4}"},
+	"training.environment":         {"[NETRC]"},
 
 	"training.privacy.key": {`"0123456789abcdef0123456789abcdef"`},
 }
@@ -315,7 +319,8 @@ func asked(e *experiment.Experiment) experiment.Facts {
 		}
 	}
 	facts.Code = storage.DigestOf([]byte("code"))
-	if digest, err := storage.ParseDigest(e.Training.CodeSHA256); err == nil {
+	_, code := e.Training.CodeOf()
+	if digest, err := storage.ParseDigest(*code); err == nil {
 		facts.Code = digest
 	}
 	if p := e.Training.Privacy; p.Secret() {

@@ -38,7 +38,8 @@ func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Diges
 		all = append(all, ofAudits[x.Path]...)
 	}
 	err = errors.Join(err, missing)
-	for _, sha256 := range []string{e.Training.CodeSHA256, e.Training.ScorerSHA256} {
+	_, code := e.Training.CodeOf()
+	for _, sha256 := range []string{*code, e.Training.ScorerSHA256} {
 		if code, given := storage.ParseDigest(sha256); given == nil {
 			all = append(all, code)
 		}

@@ -1,10 +1,12 @@
 package compile
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 	"coalmine/tasks"
@@ -111,6 +113,9 @@ func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	clients, server := clientsParams(c.experiment), serverParams(c.experiment)
 	recording, _, err := c.experiment.Recording()
+	if err == nil {
+		clients.Program, err = c.experiment.Trainer(func() (json.RawMessage, error) { return trainerConfig(c.experiment, &clients) })
+	}
 	if err != nil {
 		c.err = err
 		return
@@ -158,7 +163,7 @@ func (c *cell) dataEdges() []edge {
 
 // clientEdges returns the data, and the vocabulary if a program reads them.
 func (c *cell) clientEdges() []edge {
-	if c.experiment.ClientProgram() == nil {
+	if c.experiment.ClientProgram() == nil && c.experiment.Training.Engine != experiment.PyTorchEngine {
 		return c.dataEdges()
 	}
 	return append(c.dataEdges(), c.vocabularyEdge())
@@ -303,6 +308,17 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 		AdaptiveClip: t.Privacy != nil && t.Privacy.Adaptive != nil, Steps: t.Client.Steps,
 		Noise: t.Client.Noise, NoiseMultiplier: t.Privacy.Shared(), Compress: t.Client.Compress.Config(), StopAt: target(t), Control: ofClients(e.Audit.Controlled()), Program: e.ClientProgram(),
 	}
+}
+
+// trainerConfig is the config of the trainer in PyTorch.
+func trainerConfig(e *experiment.Experiment, p *training.ClientsParams) (json.RawMessage, error) {
+	return json.Marshal(struct {
+		Model  models.Config  `json:"model"`
+		Local  training.Local `json:"local"`
+		Epochs int            `json:"epochs"`
+		Steps  int            `json:"steps,omitempty"`
+		Users  int            `json:"users"`
+	}{e.Model.Config(&e.Data), p.Local, p.Epochs, p.Steps, e.Training.PyTorch.Users})
 }
 
 // ofClients returns the control if it is a fault of clients or of their selection, and
