@@ -135,8 +135,8 @@ func TestUsersThatDoNotFitTheMemoryAreRefused(t *testing.T) {
 func TestATreeHasEachBeginningOnce(t *testing.T) {
 	t.Parallel()
 	tr := &tree{nodes: map[edge]int{}}
-	first := tr.follow(nil, -1, []int32{4, 5})
-	if second := tr.follow(nil, first[0], []int32{5, 6}); !slices.Equal(second, []int{1, 2}) || !slices.Equal(tr.Parents, []int{-1, 0, 1}) || !slices.Equal(tr.Tokens, []int32{4, 5, 6}) {
+	first := tr.follow(-1, []int32{4, 5})
+	if second := tr.follow(first[0], []int32{5, 6}); !slices.Equal(second, []int{1, 2}) || !slices.Equal(tr.Parents, []int{-1, 0, 1}) || !slices.Equal(tr.Tokens, []int32{4, 5, 6}) {
 		t.Errorf("%+v, %v", tr, second)
 	}
 }

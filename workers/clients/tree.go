@@ -24,8 +24,8 @@ type edge struct {
 	token  int32
 }
 
-// follow appends the nodes of the tokens after a node to path, and makes those that are missing.
-func (t *tree) follow(path []int, parent int, tokens []int32) []int {
+// follow returns the nodes of the tokens after a node, and makes those that are missing.
+func (t *tree) follow(parent int, tokens []int32) (path []int) {
 	for _, token := range tokens {
 		at, there := t.nodes[edge{parent, token}]
 		if !there {
@@ -49,11 +49,11 @@ func (c *program) scoreTrees(ctx context.Context, parameters string, pairs []cli
 			if len(t.Tokens) >= nodesAsked {
 				break
 			}
-			path, parent := t.follow(nil, -1, p.Context), -1
+			path, parent := t.follow(-1, p.Context), -1
 			if n := len(path); n > 0 {
 				parent = path[n-1]
 			}
-			paths = append(paths, t.follow(nil, parent, p.Continuation))
+			paths = append(paths, t.follow(parent, p.Continuation))
 		}
 		var answers []score.Answer
 		about := request{Parameters: parameters, Tree: t}
