@@ -13,6 +13,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control"
 	"coalmine/workflows/standalone/modelaudit"
+	"coalmine/workflows/standalone/modelaudit/completionstest"
 )
 
 // owned reads a file of owners.
@@ -88,7 +89,7 @@ func TestMembershipIsToldByMeanLosses(t *testing.T) {
 	}
 }
 
-// A file and a command of the same model tell the same of texts without users, of which each is
+// A file, a command and an endpoint of the same model tell the same of texts without users, of which each is
 // cut before its end.
 func TestMembershipOfTextsIsThatOfTheModelWhereverItIs(t *testing.T) {
 	t.Parallel()
@@ -106,19 +107,26 @@ func TestMembershipOfTextsIsThatOfTheModelWhereverItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := commanded(t, model, false).Membership(t.Context(), of)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want.Attacks = slices.DeleteFunc(want.Attacks, func(o membership.AttackOutcome) bool { // a command tells of targets alone
+	want.Attacks = slices.DeleteFunc(want.Attacks, func(o membership.AttackOutcome) bool { // these tell of targets alone
 		return o.Attack == membership.MinKPlusPlus
 	})
-	if g, w := indented(t, got), indented(t, want); g != w || want.By != "texts" {
-		t.Errorf("the command's report is\n%s\nthe file's\n%s", g, w)
+	for name, model := range map[string]member{"command": commanded(t, model, false), "endpoint": endpoint(t, completionstest.Serve(t, model), model)} {
+		got, err := model.Membership(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, w := indented(t, got), indented(t, want); g != w || want.By != "texts" {
+			t.Errorf("the report of the %s is\n%s\nthe file's\n%s", name, g, w)
+		}
 	}
 }
 
-// Texts after a prefix are told of by a file and by a command, whose prefix has no ends of texts.
+// member is a model wherever it is.
+type member interface {
+	Membership(context.Context, modelaudit.Membership) (*modelaudit.MembershipReport, error)
+}
+
+// Texts after a prefix are told of by a file, and by a command and an endpoint, whose prefix has no ends of texts.
 func TestMembersAreToldAfterAPrefix(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
@@ -128,9 +136,7 @@ func TestMembersAreToldAfterAPrefix(t *testing.T) {
 	}
 	in := known(t, model)
 	of := modelaudit.Membership{PrefixUsers: 1, Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile+`{"user":"f","text":"w5 w4 w3"}`))}
-	for _, m := range []interface {
-		Membership(context.Context, modelaudit.Membership) (*modelaudit.MembershipReport, error)
-	}{opened, commanded(t, model, false)} {
+	for _, m := range []member{opened, commanded(t, model, false), endpoint(t, completionstest.Serve(t, model), model)} {
 		got, err := m.Membership(t.Context(), of)
 		if err != nil {
 			t.Fatal(err)

@@ -253,6 +253,7 @@ func (v *Outcome) notEstimable() (text string) {
 func (v *Outcome) cost(a Attack) string {
 	scorings := 1
 	switch a {
+	case Loss, Zlib, MinK, MinKPlusPlus, Blind:
 	case ReCaLL:
 		scorings = 2
 	case Neighbour:
