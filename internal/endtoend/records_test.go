@@ -272,6 +272,12 @@ training:
 audit: {one_run: {canaries: 30, plain_loss: true}}
 `, `
 name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 50}}
+model: {embedding: 8, units: 8}
+training: {rounds: 10, cohort: 4, sampling: poisson, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-5}}
+audit: {one_run: {canaries: 20, canaries_of: update, statistic: final}, fail_if: {trade_off_epsilon_lower: 10}}
+`, `
+name: full
 data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 40}}
 model: {kind: external}
 training:

@@ -44,7 +44,7 @@ const (
 	Dropout           Role = "dropout"            // round, user; of central training: step
 	OneRunCanaries    Role = "one-run canaries"   // the words of a one-run audit's canaries
 	OneRunUnits       Role = "one-run units"      // who carries them
-	OneRunCoins       Role = "one-run coins"      // one coin a canary
+	OneRunCoins       Role = "one-run coins"      // one coin a canary; of vectors: canary
 	NaturalReferences Role = "natural references" // finding
 	Fakes             Role = "fakes"              // round, user: inputs of the generator, and the penalty's mixtures
 	Generator         Role = "generator"          // round: inputs of the generator in its own steps
@@ -86,6 +86,7 @@ const (
 	ReferenceUsers    Role = "reference users"    // pair of reference models: which half of the users the first trains on
 	ReferenceModel    Role = "reference model"    // reference model: the seed of its training
 	CanaryUpdates     Role = "canary updates"     // canary of a one-shot audit: the signs of its update
+	CanaryBlocks      Role = "canary blocks"      // the signs of the vectors of a one-run audit
 )
 
 // Stream returns the generator of a role: ChaCha8, keyed by the SHA-256 of

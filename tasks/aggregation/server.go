@@ -59,7 +59,7 @@ type ServerParams struct {
 	// StopAt ends the training when the model is as useful as that; nil takes all rounds. It
 	// needs training.ValidationInput.
 	StopAt *training.Target `json:"stop_at,omitempty"`
-	// Watch follows the cosines of canary clients with the noised mean updates; nil does not.
+	// Watch follows the noised mean updates along the vectors of canary clients; nil does not.
 	Watch *canaries.Watch `json:"watch,omitempty"`
 	// Control is a fault that the training has on purpose; empty for none. The account and the
 	// noise in metric rows are those of a training without the fault.
@@ -117,10 +117,19 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	mean := r.mean()
+	watched, err := p.Watch.Open(ctx, t, p.Seed, t.Step <= 1)
+	if err != nil {
+		return err
+	}
+	others, members, err := r.others(ctx, t, watched, mean)
+	if err != nil {
+		return err
+	}
 	if err := p.addNoise(ctx, t, mean); err != nil {
 		return err
 	}
-	if err := p.Watch.Observe(ctx, t, p.Seed, mean); err != nil {
+	watched.Observe(mean, others, members)
+	if err := watched.Write(ctx, t); err != nil {
 		return err
 	}
 	params, err := r.apply(ctx, t, model, mean)
@@ -210,6 +219,29 @@ func (r *round) mean() []float32 {
 	return mean
 }
 
+// others returns the products of the sum of all but the canaries with the canaries' vectors, and the canaries
+// of the round with what they have sent; nil without evidence to follow.
+func (r *round) others(ctx context.Context, t *tasks.Task, watched *canaries.Following, mean []float32) (products []float64, members map[int]float64, err error) {
+	if products = watched.Products(mean); products == nil {
+		return nil, nil, nil
+	}
+	members = map[int]float64{}
+	for i := range products {
+		products[i] *= float64(r.params.Cohort)
+	}
+	for j := range r.params.Chunks {
+		var sent map[int]float64
+		if err := t.InputJSON(ctx, tasks.PartInput(j), training.CanariesBlob, &sent); err != nil {
+			return nil, nil, err
+		}
+		for canary, length := range sent {
+			products[canary] -= length
+			members[canary] = length
+		}
+	}
+	return products, members, nil
+}
+
 // apply takes the server optimizer's step along the pseudo-gradient, minus the
 // mean update, and stores the optimizer's state.
 func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Model, mean []float32) ([]float32, error) {
@@ -252,7 +284,11 @@ func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Mode
 	if err := r.params.keepBuffers(ctx, t); err != nil {
 		return err
 	}
-	if err := r.params.Watch.Keep(ctx, t); err != nil {
+	watched, err := r.params.Watch.Open(ctx, t, r.params.Seed, t.Step <= 1)
+	if err != nil {
+		return err
+	}
+	if err := watched.Write(ctx, t); err != nil {
 		return err
 	}
 	if r.params.Adaptive != nil {

@@ -66,14 +66,28 @@ type Planter interface {
 	Plant(b Builder) storage.Key
 }
 
+// Sender is implemented by Fields of an audit whose canaries are vectors, which the last users of federated
+// training, or the last records of private central training, send in place of their own updates.
+type Sender interface {
+	// Sends is false if the canaries of this experiment are none.
+	Sends() bool
+	// Clients describes the canaries.
+	Clients(s *Setting) *canaries.Clients
+	// Watch describes what the training follows for them; nil: nothing.
+	Watch(s *Setting) *canaries.Watch
+}
+
+// Sends reports whether the canaries of an audit are vectors.
+func Sends(f Fields) bool {
+	s, ok := f.(Sender)
+	return ok && s.Sends()
+}
+
 // ClientPlanter is implemented by Fields of an audit that sends clients of its own into federated training.
 // It plants their users, without data, after all others.
 type ClientPlanter interface {
 	Planter
-	// Clients describes the clients.
-	Clients() *canaries.Clients
-	// Watch describes the directions that the server follows for them, or is nil.
-	Watch() *canaries.Watch
+	Sender
 	// Request asks a command that trains the whole model to do the same.
 	Request() *external.OneShot
 }

@@ -185,6 +185,8 @@ type Training struct {
 	Clip float64
 	// Quantized: the measured models have rounded weights.
 	Quantized bool
+	// Compressed: clients send fewer bytes than their updates have.
+	Compressed bool
 	// ClientNoise is the standard deviation of a client's noise in each element of its update.
 	ClientNoise float64
 	// Unit that a guarantee over the population's users protects.

@@ -1,20 +1,22 @@
-// These files have the clients that an audit sends into a federated training: each
-// is a user of its own, without data, whose update is a random direction (Andrew et al. 2024,
-// algorithm 2). They are sampled, clipped, noised and counted like everyone.
+// These files have the members that an audit sends into a training: users whose update, or records
+// whose gradient, is a vector of the audit (Andrew et al. 2024, algorithm 2). They are sampled,
+// clipped, noised and counted like all others.
 //
-//	Clients     what training/clients has to know of them
-//	Directions  their updates, made of the seed wherever they are needed, and stored nowhere
-//	Watch       the largest cosines so far, which aggregation/server hands on
+//	Clients     the members, for the task that trains
+//	Directions  the vectors of a one-shot audit, computed from the seed and stored nowhere
+//	Blocks      those of a one-run audit, likewise
+//	Watch       what is followed of the releases, from one round to the next
 
 package canaries
 
 import (
 	"fmt"
 
+	"coalmine/privacy"
 	"coalmine/tasks"
 )
 
-// Clients are the last Count users of a population.
+// Clients are the last Count users of a population; of central training, the last Count records.
 type Clients struct {
 	Count int `json:"count"`
 	// Norm is the L2 norm of their updates where there is no clip.
@@ -22,6 +24,9 @@ type Clients struct {
 	// Over is the norm of their updates in units of the clip, above 1, if there is a clip: the
 	// audit includes that they are clipped as all updates are.
 	Over float64 `json:"over,omitempty"`
+	// Coins, if set, says what a canary with tails sends: the opposite of its vector with
+	// privacy.ReplaceOne, else nothing. Vectors are Blocks then.
+	Coins privacy.Neighbouring `json:"coins,omitempty"`
 }
 
 // Canary is the number of a user's canary, counted from 0; false if the user is none of these

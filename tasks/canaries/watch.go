@@ -7,70 +7,125 @@ import (
 
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets"
 )
 
-// Watch follows the cosines of the canaries with the update that a server releases after
-// each round.
+// Watch follows the releases of a training after each round or step, along the vectors of canaries: the largest
+// cosine, or, with Evidence, the sum of it.
 type Watch struct {
-	// Canaries are clients of the training; Unseen ones, numbered after them, are not.
-	Canaries int `json:"canaries"`
-	Unseen   int `json:"unseen"`
+	// Canaries are members of the training; Unseen ones, numbered after them, are not.
+	Canaries int       `json:"canaries"`
+	Unseen   int       `json:"unseen"`
+	Evidence *Evidence `json:"evidence,omitempty"`
+	// Records are the members, not users.
+	Records bool `json:"records,omitempty"`
 }
 
 // LargestBlob travels with the checkpoints of a training that is watched: a safetensors file
-// with the tensor LargestTensor, the largest cosine of each canary so far, unseen ones last.
+// with the tensor LargestTensor, the largest cosine of each canary so far, unseen ones last, or
+// EvidenceTensor, the sums.
 const (
-	LargestBlob   = "canary-cosines"
-	LargestTensor = "largest"
+	LargestBlob    = "canary-cosines"
+	LargestTensor  = "largest"
+	EvidenceTensor = "evidence"
 )
 
-// Observe takes in the update that a round released, and hands the largest cosines on. A
-// nil Watch does nothing.
-func (w *Watch) Observe(ctx context.Context, t *tasks.Task, seed uint64, released []float32) error {
+// Following is the state of a watch so far. A nil one follows nothing.
+type Following struct {
+	*Watch
+	seed   uint64
+	rate   float64 // of participation, for Evidence
+	values []float32
+}
+
+// Open reads what was followed before, nothing before the first release. A nil Watch follows nothing.
+func (w *Watch) Open(ctx context.Context, t *tasks.Task, seed uint64, first bool) (*Following, error) {
 	if w == nil {
+		return nil, nil
+	}
+	f := &Following{Watch: w, seed: seed, values: slices.Repeat([]float32{-1}, w.Canaries+w.Unseen)}
+	if w.Evidence != nil {
+		clear(f.values)
+	}
+	var err error
+	if !first {
+		if f.values, err = w.Read(ctx, t, tasks.PreviousInput); err != nil {
+			return nil, err
+		}
+		f.values = slices.Clone(f.values)
+	}
+	if w.Evidence != nil && w.Evidence.NoiseMultiplier > 0 {
+		f.rate, err = w.participation(ctx, t)
+	}
+	return f, err
+}
+
+// populationInput is that of training and aggregation.
+const populationInput = "population"
+
+// participation is the share of a round's members in the population.
+func (w *Watch) participation(ctx context.Context, t *tasks.Task) (float64, error) {
+	var counts datasets.PartitionMetrics
+	err := t.InputMetrics(ctx, populationInput, &counts)
+	members := counts.Users
+	if w.Records {
+		members = counts.Examples
+	}
+	return min(1, float64(w.Evidence.Divisor)/float64(max(1, members))), err
+}
+
+// Products returns the inner products of a sum with the vectors of canaries; nil without Evidence.
+func (f *Following) Products(sum []float32) []float64 {
+	if f == nil || f.Evidence == nil {
 		return nil
 	}
-	largest, err := w.before(ctx, t)
-	if err != nil {
-		return err
-	}
-	cosines := Directions{seed}.Cosines(released, 0, w.Canaries+w.Unseen)
-	for i, c := range cosines {
-		largest[i] = max(largest[i], float32(c))
-	}
-	return w.put(ctx, t, largest)
+	return Blocks{f.seed, f.Canaries}.Products(sum)
 }
 
-// Keep hands them on as they are: a round has released nothing.
-func (w *Watch) Keep(ctx context.Context, t *tasks.Task) error {
-	if w == nil {
+// Observe takes in a release. With Evidence, others are the Products of the sum of all other members, which
+// the attacker knows, and members the canaries that take part, with what they add, 0 for nothing.
+func (f *Following) Observe(released []float32, others []float64, members map[int]float64) {
+	switch {
+	case f == nil:
+	case f.Evidence != nil:
+		divisor := float64(f.Evidence.Divisor)
+		for i, product := range f.Products(released) {
+			rate := f.rate
+			if f.Evidence.Known {
+				rate = 1
+				if _, there := members[i]; !there {
+					continue
+				}
+			}
+			f.values[i] += float32(f.Evidence.of(product*divisor-others[i], rate))
+		}
+	default:
+		for i, c := range (Directions{f.seed}).Cosines(released, 0, f.Canaries+f.Unseen) {
+			f.values[i] = max(f.values[i], float32(c))
+		}
+	}
+}
+
+// Write hands on what was followed.
+func (f *Following) Write(ctx context.Context, t *tasks.Task) error {
+	if f == nil {
 		return nil
 	}
-	largest, err := w.before(ctx, t)
-	if err != nil {
-		return err
-	}
-	return w.put(ctx, t, largest)
-}
-
-// before are those of the round before, the least that there can be before the first.
-func (w *Watch) before(ctx context.Context, t *tasks.Task) ([]float32, error) {
-	if t.Step <= 1 {
-		return slices.Repeat([]float32{-1}, w.Canaries+w.Unseen), nil
-	}
-	largest, err := w.Read(ctx, t, tasks.PreviousInput)
-	return slices.Clone(largest), err
-}
-
-func (w *Watch) put(ctx context.Context, t *tasks.Task, largest []float32) error {
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: LargestTensor, Shape: []int{len(largest)}, Float32: largest}}, nil)
+	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: f.tensor(), Shape: []int{len(f.values)}, Float32: f.values}}, nil)
 	if err != nil {
 		return err
 	}
 	return t.Put(ctx, LargestBlob, data)
 }
 
-// Read returns the largest cosines that a checkpoint has with it, unseen canaries last.
+func (w *Watch) tensor() string {
+	if w.Evidence != nil {
+		return EvidenceTensor
+	}
+	return LargestTensor
+}
+
+// Read returns what a checkpoint has of each canary, unseen ones last.
 func (w *Watch) Read(ctx context.Context, t *tasks.Task, input string) ([]float32, error) {
 	data, err := t.Blob(ctx, input, LargestBlob)
 	if err != nil {
@@ -80,7 +135,7 @@ func (w *Watch) Read(ctx context.Context, t *tasks.Task, input string) ([]float3
 	if err != nil {
 		return nil, tasks.Permanent(fmt.Errorf("cosines of canaries: %w", err))
 	}
-	tensor, ok := file.Tensor(LargestTensor)
+	tensor, ok := file.Tensor(w.tensor())
 	if want := w.Canaries + w.Unseen; !ok || len(tensor.Float32) != want {
 		return nil, tasks.Permanent(fmt.Errorf("cosines of %d canaries; expected %d, of which %d are unseen", len(tensor.Float32), want, w.Unseen))
 	}

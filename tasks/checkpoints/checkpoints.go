@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/kernels"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/storage"
@@ -82,6 +83,24 @@ func fixed(n models.Network) (from, to int)   { return n.Trained(), n.Parameters
 // a small checkpoint both are views of the whole.
 func ReadTrained(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
 	return readPart(ctx, t, input, "trained", trained)
+}
+
+// ReadChange returns the trained parameters of a model less those that it began with.
+func ReadChange(ctx context.Context, t *tasks.Task, initial, trained string) ([]float32, error) {
+	before, err := ReadTrained(ctx, t, initial)
+	if err != nil {
+		return nil, err
+	}
+	after, err := ReadTrained(ctx, t, trained)
+	if err != nil {
+		return nil, err
+	}
+	if len(before.Params) != len(after.Params) {
+		return nil, tasks.Permanent(fmt.Errorf("a model of %d trained parameters began with %d; expected equally many", len(after.Params), len(before.Params)))
+	}
+	change := append([]float32(nil), after.Params...)
+	kernels.Axpy(-1, before.Params, change)
+	return change, nil
 }
 
 // ReadFixed stands at ReadTrained.

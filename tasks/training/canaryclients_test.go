@@ -2,10 +2,14 @@ package training
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"coalmine/internal/seeds"
+	"coalmine/privacy"
 	"coalmine/tasks/canaries"
+	"coalmine/tasks/taskstest"
 )
 
 // All users of the population are canaries: the sum is that of their directions.
@@ -58,5 +62,56 @@ func TestTheOthersTrainAsWithoutCanaries(t *testing.T) {
 	with := tensorOf(t, b.mustStep(Clients, p, b.origin, 1, 0), NormsTensor)
 	if !slices.Equal(with[:users-2], without[:users-2]) || slices.Equal(with, without) {
 		t.Errorf("norms %v, and %v without the two canaries at the end", with, without)
+	}
+}
+
+// The last records send vectors in place of their gradients, and what is followed is the noise and what they
+// have sent, whatever the others push.
+func TestCanaryRecordsSendTheirGradients(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	records := b.users().Records()
+	for _, sampling := range []privacy.Sampling{privacy.Poisson, privacy.Shuffled} {
+		p := dpParams()
+		p.Sampling, p.Guarantee.Sampling, p.Guarantee, p.NoiseMultiplier, p.Local.Batch = sampling, sampling, nil, 0, records/2
+		without := b.model(b.mustStep(DPSGD, p, b.origin, 1, 0)).Params
+		p.Canaries = &canaries.Clients{Count: records, Over: 10, Coins: sampling.Neighbouring()}
+		p.Watch = &canaries.Watch{Canaries: records, Records: true, Evidence: &canaries.Evidence{Divisor: records / 2, Clip: p.Clip, Coins: sampling.Neighbouring()}}
+		n := b.mustStep(DPSGD, p, b.origin, 1, 0)
+		drawn, err := p.Records(1, records, func(n int) (*rand.Rand, error) { return seeds.Stream(p.Seed, seeds.Cohort, uint64(n)), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := make([]float64, records)
+		for _, i := range drawn {
+			switch heads := canaries.Coin(p.Seed, i); {
+			case heads:
+				sent[i] = 1
+			case sampling != privacy.Poisson:
+				sent[i] = -1
+			}
+		}
+		followed, err := p.Watch.Read(t.Context(), b.Task(taskstest.In("n", n)), "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []float64
+		vector, params := make([]float32, len(without)), b.model(b.origin).Params
+		for _, v := range params {
+			want = append(want, float64(v))
+		}
+		for i, contribution := range sent {
+			if math.Abs(float64(followed[i])-contribution) > 1e-5 {
+				t.Errorf("%s: record %d has sent %v, followed %v", sampling, i, contribution, followed[i])
+			}
+			canaries.Blocks{Seed: p.Seed, Count: records}.Fill(vector, i, p.Clip)
+			for j, v := range vector {
+				want[j] -= p.Local.LearningRate * contribution * float64(v) / float64(p.Local.Batch)
+			}
+		}
+		closeTo(t, string(sampling), b.model(n).Params, want)
+		if slices.Equal(without, b.model(n).Params) {
+			t.Errorf("%s: the canaries changed nothing", sampling)
+		}
 	}
 }

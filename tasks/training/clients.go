@@ -32,6 +32,10 @@ const (
 	NormsTensor = "norms"
 )
 
+// CanariesBlob is a JSON object of the lengths of what the canaries of the cohort have sent, by canary: 0 for nothing,
+// negative against their vectors.
+const CanariesBlob = "canaries"
+
 // ClientsParams are the parameters of training/clients. The task's Step is the
 // round, its Part the chunk.
 type ClientsParams struct {
@@ -172,6 +176,7 @@ type chunkSum struct {
 	recorder *updates.Recorder
 	sum      updateSum
 	norms    []float32
+	sent     map[int]float64 // by canary
 	order    [][]int32
 	before   []float32 // the parameters before a step that is clipped
 	metrics  ChunkMetrics
@@ -186,6 +191,9 @@ func newChunkSum(ctx context.Context, t *tasks.Task, p *ClientsParams, populatio
 		return nil, err
 	}
 	c := &chunkSum{params: p, population: population, start: start, sender: newSender(t, p, start.network), norms: []float32{}}
+	if p.Canaries != nil && p.Canaries.Coins != "" {
+		c.sent = map[int]float64{}
+	}
 	if p.Record.Has(t.Step) {
 		c.recorder, err = p.Record.NewRecorder(start.network, p.Seed, 1+p.Cohort/max(1, p.Chunks))
 	}
@@ -324,8 +332,18 @@ func (c *chunkSum) addCanary(ctx context.Context, canary, round, user int) error
 		return err
 	}
 	update := c.learner.params
-	canaries.Directions{Seed: c.params.Seed}.Fill(update, canary, length)
-	return c.contribute(update, math.Sqrt(kernels.SquaredNorm(update)), 1, round, user)
+	if !c.params.Canaries.Update(c.params.Seed, update, canary, length) {
+		c.sent[canary] = 0
+		return c.absent(round, user)
+	}
+	norm := math.Sqrt(kernels.SquaredNorm(update))
+	if c.sent != nil {
+		c.sent[canary] = norm * c.params.Control.ClipScale(norm, c.params.Clip)
+		if !canaries.Coin(c.params.Seed, canary) {
+			c.sent[canary] *= -1
+		}
+	}
+	return c.contribute(update, norm, 1, round, user)
 }
 
 // contribute clips an update of a norm, and adds it to the sum by its weight, which with a clip
@@ -470,6 +488,11 @@ func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
 	}
 	if err := t.PutRecomputable(ctx, SumBlob, data); err != nil {
 		return err
+	}
+	if c.sent != nil {
+		if err := t.PutJSON(ctx, CanariesBlob, c.sent); err != nil {
+			return err
+		}
 	}
 	if c.recorder != nil {
 		if err := t.PutRecomputable(ctx, updates.ShardBlob(0), c.recorder.Bytes()); err != nil {

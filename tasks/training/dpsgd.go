@@ -3,13 +3,16 @@ package training
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks"
+	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 )
 
@@ -28,6 +31,10 @@ type DPSGDParams struct {
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
 	Guarantee *Guarantee `json:"guarantee,omitempty"`
+	// Canaries are the records whose gradient is a vector of an audit, and Watch follows the noised mean
+	// gradients along these vectors; nil without.
+	Canaries *canaries.Clients `json:"canaries,omitempty"`
+	Watch    *canaries.Watch   `json:"watch,omitempty"`
 }
 
 // DPSGD takes a stretch of steps of differentially private central training (Abadi et
@@ -47,11 +54,14 @@ func runDPSGD(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	d := private{stretch: s, params: &p}
-	if err := d.open(t); err != nil {
+	if err := d.open(ctx, t); err != nil {
 		return err
 	}
 	end := max(s.first, d.account.Allowed(s.end))
 	if err := s.run(t, end, func(step int) (models.Loss, error) { return d.step(ctx, t, step) }); err != nil {
+		return err
+	}
+	if err := d.watched.Write(ctx, t); err != nil {
 		return err
 	}
 	return s.write(ctx, t, d.row(end < s.end))
@@ -64,13 +74,16 @@ type private struct {
 	trainer models.Clipping
 	account *Ledger
 	batch   [][]int32
+	sent    map[int]float64 // by canary of the batch
+	vector  []float32       // of one of them
+	watched *canaries.Following
 	norms   []float64 // of the batch's gradients, before clipping
 	all     []float32 // those of the stretch
 	normSum float64
 	clipped int
 }
 
-func (d *private) open(t *tasks.Task) (err error) {
+func (d *private) open(ctx context.Context, t *tasks.Task) (err error) {
 	p, records := d.params, d.population.Records()
 	clipping, ok := d.learner.trainer.(models.Clipping)
 	if !ok {
@@ -80,8 +93,8 @@ func (d *private) open(t *tasks.Task) (err error) {
 	if _, err := p.scheme(records); err != nil {
 		return err
 	}
-	if p.Guarantee == nil {
-		return nil
+	if d.watched, err = p.Watch.Open(ctx, t, p.Seed, d.first == 0); err != nil || p.Guarantee == nil {
+		return err
 	}
 	key, err := t.Input(PopulationInput)
 	if err != nil {
@@ -107,6 +120,10 @@ func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Los
 	if err != nil {
 		return loss, diverged(err, "step %d", step+1)
 	}
+	others := d.watched.Products(l.gradient)
+	if err := d.addCanaries(); err != nil {
+		return loss, err
+	}
 	kernels.Scale(1/float32(p.Local.Batch), l.gradient)
 	if p.NoiseMultiplier > 0 {
 		rng, err := t.Stream(p.Seed, p.Secret, seeds.Noise, uint64(step+1))
@@ -115,6 +132,7 @@ func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Los
 		}
 		privacy.AddGaussian(rng, l.gradient, p.noiseDeviation())
 	}
+	d.watched.Observe(l.gradient, others, d.sent)
 	rate := p.Local.Rate(step)
 	l.decayWeights(rate)
 	l.rule.Step(l.params, l.gradient, rate)
@@ -129,16 +147,38 @@ func (d *private) draw(ctx context.Context, t *tasks.Task, number int) error {
 	if err != nil {
 		return err
 	}
-	d.batch, d.norms = d.batch[:0], append(d.norms[:0], make([]float64, len(records))...)
+	d.batch, d.sent = d.batch[:0], map[int]float64{}
 	for _, i := range records {
+		if canary, ok := d.params.Canaries.Canary(i, d.population.Records()); ok {
+			d.sent[canary] = 0
+			continue
+		}
 		record, err := d.population.ReadRecord(ctx, i)
 		if err != nil {
 			return err
 		}
 		d.batch = append(d.batch, record)
 	}
+	d.norms = append(d.norms[:0], make([]float64, len(d.batch))...)
 	d.records += int64(len(records))
 	return ctx.Err()
+}
+
+// addCanaries adds the clipped gradients of the batch's canaries to the sum.
+func (d *private) addCanaries() error {
+	for _, canary := range slices.Sorted(maps.Keys(d.sent)) {
+		length, err := d.params.Canaries.Length(d.params.Clip)
+		if err != nil {
+			return err
+		}
+		if d.vector == nil {
+			d.vector = make([]float32, len(d.learner.gradient))
+		}
+		if d.params.Canaries.Update(d.params.Seed, d.vector, canary, length) {
+			kernels.Axpy(float32(d.factor(length)), d.vector, d.learner.gradient)
+		}
+	}
+	return nil
 }
 
 // Records returns the records of a step's batch in ascending order, of all that there are. Steps count

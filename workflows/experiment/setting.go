@@ -27,7 +27,7 @@ func (e *Experiment) Setting() *audits.Setting {
 		Own:          e.Data.Select == nil && e.Data.Sanitize == nil && e.Data.Disagreement == nil && e.Data.Devices == nil,
 		Training: audits.Training{
 			Central: e.Training.Central(), Sampling: privacy.Sampling(e.Training.Sampling), Unit: e.Unit(), ClientNoise: e.Training.deviceNoise(),
-			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort, Recipe: e.unpopulated(), Quantized: e.Training.QuantizeBits != nil,
+			Rounds: e.Training.Rounds, Cohort: e.Training.Cohort, Recipe: e.unpopulated(), Quantized: e.Training.QuantizeBits != nil, Compressed: e.Training.Client.Compress != nil,
 		},
 	}
 	if c := e.Canaries; c != nil {
@@ -81,10 +81,20 @@ func (e *Experiment) ClientPlanter() audits.ClientPlanter {
 	return nil
 }
 
+// Sender is the audit whose canaries are vectors that members of the training send; nil without one.
+func (e *Experiment) Sender() audits.Sender {
+	for _, m := range e.Audit.Asked() {
+		if audits.Sends(m.Fields) {
+			return m.Fields.(audits.Sender)
+		}
+	}
+	return nil
+}
+
 // joining is the number of users that audits add to the population.
 func (e *Experiment) joining() int {
 	if j := e.ClientPlanter(); j != nil {
-		return j.Clients().Count
+		return j.Clients(e.Setting()).Count
 	}
 	return 0
 }

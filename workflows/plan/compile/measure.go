@@ -194,7 +194,7 @@ func (b builder) Step() audits.Step {
 	case e.Training.Privacy != nil && e.Training.Central():
 		_, params := b.stretch(sgdParams(e))
 		private := params.(training.DPSGDParams)
-		private.Secret = nil
+		private.Secret, private.Canaries, private.Watch = nil, nil, nil
 		return audits.Step{Private: &private}
 	}
 	return audits.Step{}

@@ -122,8 +122,8 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	}
 	clients.Record, server.Record = recording, recording
 	clients.Secret, server.Secret = secret, secret
-	if j := c.experiment.ClientPlanter(); j != nil {
-		clients.Canaries, server.Watch = j.Clients(), j.Watch()
+	if s := c.experiment.Sender(); s != nil {
+		clients.Canaries, server.Watch = s.Clients(c.setting), s.Watch(c.setting)
 	}
 	chain.Part = c.template(training.Clients, clients, c.clientEdges()...)
 	chain.Join = c.template(aggregation.Server, server, c.serverEdges()...)
@@ -151,10 +151,14 @@ func (c *cell) stretch(p training.SGDParams) (kind tasks.Kind, params any) {
 		return training.SGD, p
 	}
 	p.Order = "" // the sampling determines the data of a step
-	return training.DPSGD, training.DPSGDParams{
+	private := training.DPSGDParams{
 		SGDParams: p, Sampling: t.Sampling, Clip: t.Privacy.Clip, NoiseMultiplier: t.Privacy.NoiseMultiplier,
 		Secret: c.secret, Guarantee: guarantee(t),
 	}
+	if s := c.experiment.Sender(); s != nil {
+		private.Canaries, private.Watch = s.Clients(c.setting), s.Watch(c.setting)
+	}
+	return training.DPSGD, private
 }
 
 func (c *cell) dataEdges() []edge {

@@ -84,8 +84,7 @@ func Unasked(e *experiment.Experiment) []Table {
 func planted(e *experiment.Experiment) bool {
 	return slices.ContainsFunc(e.Audit.Asked(), func(m experiment.Method) bool {
 		_, plants := m.Fields.(audits.Planter)
-		_, joins := m.Fields.(audits.ClientPlanter)
-		return plants && !joins
+		return plants && !audits.Sends(m.Fields)
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )
 
@@ -37,6 +38,9 @@ type BoundParams struct {
 	// InitialInput.
 	Model *external.ModelParams `json:"model,omitempty"`
 	Plain bool                  `json:"plain_loss,omitempty"`
+	// Vectors, if set, are the canaries. The task then needs PopulationInput for a Null, and InitialInput
+	// without a Watch, and no UnitsInput.
+	Vectors *VectorParams `json:"vectors,omitempty"`
 }
 
 // Asks implements clientprograms.Asker.
@@ -71,11 +75,7 @@ const (
 )
 
 func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
-	units, carried, err := audits.ReadUnits(ctx, t, UnitsInput)
-	if err != nil {
-		return err
-	}
-	scores, err := p.scores(ctx, t, carried)
+	units, carried, scores, err := p.scored(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -95,10 +95,22 @@ func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
 			return tasks.Permanent(err)
 		}
 	}
-	for i := range outcome.Units {
+	for i := range carried {
 		outcome.Units[i].Words = carried[i].Words
 	}
 	return t.PutJSON(ctx, OutcomeBlob, outcome)
+}
+
+// scored returns the units, their canaries, if they are text, and scores.
+func (p *BoundParams) scored(ctx context.Context, t *tasks.Task) (units []audits.Unit, carried []datasets.Canary, scores []float64, err error) {
+	if p.Vectors != nil {
+		scores, err = p.Vectors.scores(ctx, t)
+		return p.Vectors.units(), nil, scores, err
+	}
+	if units, carried, err = audits.ReadUnits(ctx, t, UnitsInput); err == nil {
+		scores, err = p.scores(ctx, t, carried)
+	}
+	return units, carried, scores, err
 }
 
 // Judge guesses the coins of units by their scores, higher if the model knows the canary better, and
@@ -119,10 +131,7 @@ func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, err
 		return Outcome{}, err
 	}
 	v.Canaries, v.EpsilonLargestCanaries = m, all.Epsilon
-	v.Neighbouring, v.Unit, v.Score = p.Neighbouring, p.Unit, ScoreLossDifference
-	if p.Plain {
-		v.Score = ScorePlainLoss
-	}
+	v.Neighbouring, v.Unit, v.Score = p.Neighbouring, p.Unit, p.score()
 	for i, in := range included {
 		if in {
 			v.Included++
@@ -130,6 +139,18 @@ func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, err
 		v.Units = append(v.Units, Unit{Score: scores[i], Included: in, Guess: answers[i]})
 	}
 	return v, nil
+}
+
+func (p *BoundParams) score() string {
+	switch {
+	case p.Vectors != nil && p.Vectors.Watch != nil:
+		return ScoreLikelihood
+	case p.Vectors != nil:
+		return ScoreChange
+	case p.Plain:
+		return ScorePlainLoss
+	}
+	return ScoreLossDifference
 }
 
 // best is the largest bound over the numbers of guesses.

@@ -52,6 +52,8 @@ type CoinsParams struct {
 	Canaries int `json:"canaries"`
 	// Space has no canaries longer than the population's sequences.
 	canaries.Space
+	// Design, if not empty, is RareWords or OwnWord, of a space without an alphabet.
+	Design Design `json:"design,omitempty"`
 	// Unit is UserUnit or RecordUnit.
 	Unit string `json:"unit"`
 	// Neighbouring is the relation between heads and tails; for records it is privacy.ReplaceOne.
@@ -121,7 +123,7 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 		return fmt.Errorf("canaries of %d words; expected at most %d, where sequences are cut", p.Words, longest)
 	}
 	choices := p.Choices(v.Ordinary())
-	if room := p.Sequences(v.Ordinary(), 0); float64(2*p.Canaries) > room {
+	if room := p.Design.sequences(p.Space, v.Ordinary()); float64(2*p.Canaries) > room {
 		return fmt.Errorf("%d different canaries of %d out of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries, p.Words, len(choices[0]), room)
 	}
 	users, err := d.carriers()
@@ -132,7 +134,7 @@ func (d *design) draw(v *datasets.Vocabulary) error {
 	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
 	seen := map[string]bool{}
 	for i := range p.Canaries {
-		c := datasets.Canary{Number: d.first + i, Tokens: p.DrawDistinct(words, choices, seen)}
+		c := datasets.Canary{Number: d.first + i, Tokens: p.DrawDistinct(words, p.Design.choices(choices, i), seen)}
 		for _, w := range c.Tokens {
 			c.Words = append(c.Words, v.Words[w])
 		}

@@ -1,6 +1,8 @@
 package onerun_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,6 +118,91 @@ func TestTheNullCountsTheClientsOfOtherAudits(t *testing.T) {
 	})
 	if err != nil || b.EpsilonLower != of.EpsilonProved {
 		t.Errorf("by the trade-off curve %v; noise multiplier %v proves %v (%v)", b.EpsilonLower, *b.NoiseMultiplier, of.EpsilonProved, err)
+	}
+}
+
+// vectorFile is audited by 70 vectors; with so little noise all that take part are found.
+const vectorFile = `
+name: one-run
+data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 60}}
+model: {embedding: 8, units: 16}
+training: {rounds: 20, cohort: 37, chunks: 2, client: {learning_rate: 1}, privacy: {clip: 0.1, noise_multiplier: 0.2, delta: 1e-5}}
+audit:
+  utility: false
+  one_run: {canaries: 70, canaries_of: update}
+`
+
+// trainings are by users and by records.
+var trainings = [][]string{nil, {"training={algorithm: sgd, rounds: 20, cohort: 200, chunks: null}", "audit.one_run.canaries_of=gradient"}}
+
+func withNoise(sampling string, noise float64) []string {
+	return []string{"training.sampling=" + sampling, fmt.Sprintf("training.privacy={clip: 0.1, noise_multiplier: %g, delta: 1e-5}", noise)}
+}
+
+func vectors(t *testing.T, sets ...string) *onerun.Outcome {
+	t.Helper()
+	r := compiletest.Report(t, vectorFile, sets...)
+	v := new(onerun.Outcome)
+	compiletest.Outcome(t, &r, "one_run", v)
+	return v
+}
+
+// The seed is fixed. A claim that is right is refuted with a probability of at most 5%.
+func TestVectorsProveMostOfAnEpsilon(t *testing.T) {
+	t.Parallel()
+	for _, sets := range trainings {
+		for sampling, relation := range map[string]privacy.Neighbouring{"poisson": privacy.AddOrRemoveOne, "shuffled": privacy.ReplaceOne, "fixed-size": privacy.ReplaceOne} {
+			v := vectors(t, append(withNoise(sampling, 1), sets...)...)
+			b := v.TradeOff
+			if v.Neighbouring != relation || v.Score != onerun.ScoreLikelihood || b == nil || b.Refuted || b.Independent != (sampling != "fixed-size") {
+				t.Errorf("%s %v: %+v, %+v", sampling, sets, v, b)
+				continue
+			}
+			if z := b.NoiseMultiplier; z != nil && *z < 1 || b.Independent && (z == nil || *z > 4 || b.EpsilonLargest < b.EpsilonLower) {
+				t.Errorf("%s %v: noise multipliers from %v on are refuted, of 1: %+v", sampling, sets, z, b)
+			}
+		}
+	}
+}
+
+func TestVectorsFindMissingNoise(t *testing.T) {
+	t.Parallel()
+	v := vectors(t, append(withNoise("poisson", 4), "audit.control=no-noise")...)
+	if b := v.TradeOff; b == nil || !b.Refuted || b.PValue > 1e-3 {
+		t.Errorf("%+v, %+v", v, v.TradeOff)
+	}
+}
+
+func TestTheChangeOfTheModelIsAWeakerScore(t *testing.T) {
+	t.Parallel()
+	for _, sets := range trainings {
+		v := vectors(t, append(withNoise("poisson", 0.01), slices.Concat(sets, []string{"audit.one_run.statistic=final"})...)...)
+		all := vectors(t, append(withNoise("poisson", 0.01), sets...)...)
+		if v.Score != onerun.ScoreChange || v.Correct > all.Correct || all.Correct < (v.KPlus+v.KMinus)*8/10 {
+			t.Errorf("%v: %d of %d guesses are right, of all rounds %d", sets, v.Correct, v.KPlus+v.KMinus, all.Correct)
+		}
+	}
+}
+
+// With own-word every canary repeats a word of its own; both designs take rare words.
+func TestDesignsChooseRareWords(t *testing.T) {
+	t.Parallel()
+	words := func(design string) (all []string, differing int) {
+		for _, u := range oneRun(t, "training.rounds=1", "audit.one_run.canaries=40", "audit.one_run.design="+design).Units {
+			own := slices.Compact(slices.Clone(u.Words))
+			all = append(all, own...)
+			differing += len(own) - 1
+		}
+		slices.Sort(all)
+		return slices.Compact(all), differing
+	}
+	random, _ := words("random")
+	rare, _ := words("rare-words")
+	if len(random) < 50 || len(rare) > 6 {
+		t.Errorf("%d random words, %d rare ones: %q", len(random), len(rare), rare)
+	}
+	if own, differing := words("own-word"); differing != 0 || len(own) != 40 || slices.ContainsFunc(rare, func(w string) bool { return !slices.Contains(own, w) }) {
+		t.Errorf("own words %q, of which %d differ within a canary", own, differing)
 	}
 }
 

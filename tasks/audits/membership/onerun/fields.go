@@ -28,7 +28,18 @@ type Block struct {
 	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
 	// Words of each canary, at most data.sequence; at the byte level symbols of canaries.alphabet (of
 	// the first format) or, without a canaries block, any bytes.
-	Words int `json:"words" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
+	Words int `json:"words,omitempty" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
+	// Words of a text canary, for data of words: random, over the vocabulary, by default; rare-words, over the least frequent
+	// tenth of it; own-word, one rare word again and again, which no other canary has.
+	Design Design `json:"design,omitempty"`
+	// What carries a coin: by default text in the data; an update, a vector of the clip norm that a user sends in
+	// every round (fedavg); or a gradient, a vector in place of a record's (sgd, with privacy). Vectors are
+	// orthogonal, take the place of the last users or records, and have words, plain_loss and a canaries
+	// block not.
+	CanariesOf CanariesOf `json:"canaries_of,omitempty"`
+	// Evidence about vectors: all-iterates, the likelihood of all released sums; final, the change of the
+	// model. Default: all-iterates.
+	Statistic Statistic `json:"statistic,omitempty"`
 	// Numbers of guesses; on the other canaries the auditor abstains.
 	Guesses Guesses `json:"guesses"`
 	// The delta of the bound, by default training.privacy.delta, which it must equal with noise; 1e-5
@@ -46,9 +57,10 @@ type Block struct {
 
 // Guesses are fixed before the model is there.
 type Guesses struct {
-	// Canaries guessed to be in, those whose loss fell most; by default an eighth, rounded up.
+	// Canaries guessed to be in, those whose loss fell most; by default an eighth, rounded up, of vectors
+	// three eighths.
 	KPlus int `json:"k_plus" range:"[0,1000000]" unit:"canaries" also:"in k+" source:"Steinke et al. 2023"`
-	// Canaries guessed to be out, those whose loss fell least; by default an eighth, rounded up.
+	// Canaries guessed to be out, those whose loss fell least; by default likewise.
 	KMinus int `json:"k_minus" range:"[0,1000000]" unit:"canaries" also:"out k-" source:"Steinke et al. 2023"`
 	// Halvings of both numbers, down to 1. The best bound is reported; all share 1 - confidence.
 	Halvings int `json:"halvings,omitempty" range:"[0,20]"`
@@ -74,12 +86,16 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	if !given(path + ".delta") {
 		o.Delta = s.DefaultDelta()
 	}
-	eighth := (o.Canaries + 7) / 8
+	part := (o.Canaries + 7) / 8
+	if o.vectors() {
+		o.completeVectors(given)
+		part = max(1, 3*o.Canaries/8)
+	}
 	if !given(path + ".guesses.k_plus") {
-		o.Guesses.KPlus = eighth
+		o.Guesses.KPlus = part
 	}
 	if !given(path + ".guesses.k_minus") {
-		o.Guesses.KMinus = eighth
+		o.Guesses.KMinus = part
 	}
 }
 
@@ -99,7 +115,14 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail(guesses, "are %d (k_plus %d, k_minus %d); expected from 1 to %d, the canaries of the audit", k, o.Guesses.KPlus, o.Guesses.KMinus, o.Canaries)
 		return
 	}
-	if p := s.Training; p.Central && p.NoiseMultiplier > 0 && p.Sampling.Neighbouring() != privacy.ReplaceOne {
+	if o.vectors() && !o.checkVectors(s, fail) {
+		return
+	}
+	if o.Statistic != "" && !o.vectors() {
+		fail([]string{path + ".statistic", path + ".canaries_of"}, "is evidence about vectors, and the canaries are text; remove it")
+		return
+	}
+	if p := s.Training; !o.vectors() && p.Central && p.NoiseMultiplier > 0 && p.Sampling.Neighbouring() != privacy.ReplaceOne {
 		fail([]string{path, "training.sampling"}, "replaces records by its coins, and the bound for training.sampling: %s is about adding or removing one; set training.sampling to shuffled or fixed-size", p.Sampling)
 		return
 	}
@@ -111,7 +134,9 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail([]string{path + ".trade_off", "model.kind"}, "refutes noise by the training's trade-off curve, and the training is not ours; remove it")
 		return
 	}
-	o.checkRoom(s, fail)
+	if !o.vectors() {
+		o.checkRoom(s, fail)
+	}
 	if s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds") {
 		return
 	}
@@ -121,11 +146,15 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 // checkRoom checks the number of sequences and their length.
 func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 	space := o.space(s)
+	if o.designed() && !(s.Reading.Level.IsZero() && space.Free()) {
+		fail([]string{path + ".design", "data.level", "canaries.alphabet"}, "is %s, which chooses among the words of a vocabulary by their frequency; expected data.level: word, and canaries without an alphabet", o.Design)
+		return
+	}
 	over := fmt.Sprintf("words over a vocabulary of %d", s.Ordinary)
 	if space.Alphabet != "" {
 		over = fmt.Sprintf("symbols over the alphabet %s", space.Alphabet)
 	}
-	if room := space.Sequences(s.Ordinary, 0); float64(2*o.Canaries) > room {
+	if room := o.Design.sequences(space, s.Ordinary); float64(2*o.Canaries) > room {
 		fail([]string{path + ".canaries", path + ".words", "data.vocabulary.size", "canaries.alphabet"},
 			"is %d; expected at most half of the %.0f sequences of %d %s", o.Canaries, room, o.Words, over)
 	}
@@ -148,7 +177,10 @@ func (o *Block) checkPower(guesses []string, fail audits.Fail) {
 
 // CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
-	if f.OneRun.Canaries > d.Users {
+	if o := f.OneRun; o.CanariesOf == Gradient && o.Canaries > d.Examples {
+		fail([]string{path + ".canaries"}, "is %d; expected at most %d, the records of %s: each gives its place to one", o.Canaries, d.Examples, d.Source)
+	}
+	if f.OneRun.CanariesOf != Gradient && f.OneRun.Canaries > d.Users {
 		fail([]string{path + ".canaries"}, "is %d; expected at most %d, the balanced users of %s: each carries one", f.OneRun.Canaries, d.Users, d.Source)
 	}
 }
@@ -176,9 +208,14 @@ func (o *Block) space(s *audits.Setting) canaries.Space {
 	return space
 }
 
+func (o *Block) designed() bool { return o.Design == RareWords || o.Design == OwnWord }
+
 // coins make the coins stand for the change that the privacy bound is about.
 func (o *Block) coins(s *audits.Setting) CoinsParams {
 	p := CoinsParams{Seed: s.Seed, Canaries: o.Canaries, Space: o.space(s), Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
+	if o.designed() {
+		p.Design = o.Design
+	}
 	if s.External != nil { // which claims nothing: a coin is all of a user
 		p.Unit = UserUnit
 	} else if !s.Training.Central {
@@ -187,19 +224,29 @@ func (o *Block) coins(s *audits.Setting) CoinsParams {
 	return p
 }
 
-// Plant implements audits.Planter.
+// Plant implements audits.Planter. Vectors stand in no data.
 func (f *Fields) Plant(b audits.Builder) storage.Key {
+	if f.OneRun.vectors() {
+		return b.Population()
+	}
 	return b.Node(Coins, "coins of the one-run audit", f.OneRun.coins(b.Setting()),
 		tasks.Input{Name: PopulationInput, Key: b.Population()}, tasks.Input{Name: ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 }
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	o, s, coins := f.OneRun, b.Setting(), f.OneRun.coins(b.Setting())
+	if o.vectors() {
+		coins.Neighbouring = s.Training.Sampling.Neighbouring()
+	}
 	params := BoundParams{
 		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(), Halvings: o.Guesses.Halvings,
 		Neighbouring: coins.Neighbouring, Unit: s.Training.Unit, Program: s.Program,
 	}
-	model, units := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: UnitsInput, Key: b.Planted(f)}
+	model := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}
+	if o.vectors() {
+		return f.compileVectors(b, params, model)
+	}
+	units := tasks.Input{Name: UnitsInput, Key: b.Planted(f)}
 	if s.External != nil {
 		params.Model, params.Plain = s.External, o.PlainLoss
 		return b.Node(Scored, "one-run audit by scores", params, model, units, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
@@ -222,7 +269,7 @@ func (f *Fields) joined(b audits.Builder) []tasks.Input {
 	return nil
 }
 
-// States implements audits.Scorer: the canaries under two models.
+// States implements audits.Scorer: the canaries under two models; vectors are scored by the training.
 func (f *Fields) States(*audits.Setting) float64 {
 	return 2 * float64(f.OneRun.Canaries*f.OneRun.Words)
 }

@@ -50,6 +50,9 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		audits.Measure{Name: "one_run_p_value", Of: audits.Of(func(t *TradeOff) float64 { return t.PValue })},
 		audits.Measure{Name: "one_run_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.Refuted }), Header: "refutes z", Optional: true, Place: 2, Scale: audits.Percent},
 		audits.Measure{Name: "one_run_epsilon_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.EpsilonRefuted }), Header: "refutes epsilon", Optional: true, Place: 1, Scale: audits.Percent},
+	), audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
+		audits.Measure{Name: "one_run_trade_off_epsilon_largest", Of: audits.Of((*TradeOff).largest)},
+		audits.Measure{Name: "one_run_independent", Of: audits.Of(func(t *TradeOff) bool { return t.Independent })},
 	)),
 	Canary: []audits.Measure{
 		{Name: "one_run_score", Of: audits.Of(func(u *Unit) float64 { return u.Score })},
@@ -118,6 +121,14 @@ func (v *Outcome) claim() *TradeOff {
 	return v.TradeOff
 }
 
+// largest is the bound if all guesses were right; nil if it is not computed.
+func (t *TradeOff) largest() *float64 {
+	if !t.Independent {
+		return nil
+	}
+	return numbers.Finite(t.EpsilonLargest)
+}
+
 // text is the epsilon that is proved of the least refuted noise multiplier, and that multiplier.
 func (t *TradeOff) text() string {
 	if t.NoiseMultiplier == nil {
@@ -144,6 +155,9 @@ func (t *TradeOff) note() string {
 		text = fmt.Sprintf("; by the trade-off curve of the training %d of %d guesses refute noise multipliers from %.3g on, of which epsilon %s is proved",
 			t.Correct, t.KPlus+t.KMinus, *t.NoiseMultiplier, t.EpsilonLower)
 	}
+	if t.Independent {
+		text += fmt.Sprintf(" (canaries do not hide each other; all of them would refute %s)", t.EpsilonLargest)
+	}
 	if t.Refuted {
 		text += fmt.Sprintf(", and with them the CLAIMED one (p %.2g): repeat it with other seeds, and if it stays so, the training is not as private as was proved", t.PValue)
 	}
@@ -158,7 +172,7 @@ func (v *Outcome) contradiction(proved *privacy.Report) string {
 		return ""
 	case v.EpsilonLower > float64(proved.EpsilonProved):
 		return fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", proved.EpsilonProved)
-	case v.EpsilonLargestCanaries < float64(proved.EpsilonProved):
+	case v.EpsilonLargestCanaries < float64(proved.EpsilonProved) && (v.TradeOff == nil || v.TradeOff.EpsilonLargest < proved.EpsilonProved):
 		return fmt.Sprintf("; POWERLESS against epsilon_proved %s: this bound is below it however good the guesses are; use more canaries", proved.EpsilonProved)
 	}
 	return ""
@@ -180,14 +194,30 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		}
 		return audits.Above(fmt.Sprintf("epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, limit)
 	}),
-	FalseAlarms: falseAlarms,
+	FalseAlarms: falseAlarms("epsilon_lower"),
+}.Limit(), audits.LimitOf[float64]{
+	Name: "trade_off_epsilon_lower", Doc: "Lower bound on epsilon by the trade-off curve (`one_run.trade_off`).", Range: "[0,1e9]",
+	Breaches: audits.Judged("trade_off_epsilon_lower", func(v *Outcome, limit float64) []string {
+		if v.TradeOff == nil {
+			return audits.NoValue("trade_off_epsilon_lower", "the audit has no trade_off")
+		}
+		return audits.Above(fmt.Sprintf("trade_off_epsilon_lower (at delta %g with %g%% confidence)", v.Delta, 100*v.Confidence), float64(v.TradeOff.EpsilonLower), limit)
+	}),
+	Check: func(s *audits.Setting, _ float64, fail audits.Fail) {
+		if f, ok := audits.FieldsOf[*Fields](s); ok && !f.OneRun.TradeOff {
+			fail([]string{"audit.fail_if.trade_off_epsilon_lower", path + ".trade_off"}, "limits a bound that is not computed; set %s.trade_off", path)
+		}
+	},
+	FalseAlarms: falseAlarms("trade_off_epsilon_lower"),
 }.Limit()}
 
 // falseAlarms are those of a bound that fails with at most 1 - confidence.
-func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
+func falseAlarms(name string) func(s *audits.Setting, limit float64) []audits.FalseAlarm {
+	return func(s *audits.Setting, limit float64) []audits.FalseAlarm {
+		f, ok := audits.FieldsOf[*Fields](s)
+		if !ok {
+			return nil
+		}
+		return []audits.FalseAlarm{{Limit: name, Allowed: limit, Trials: 1, Unit: "audits", Probability: 1 - f.OneRun.Confidence.Float64()}}
 	}
-	return []audits.FalseAlarm{{Limit: "epsilon_lower", Allowed: limit, Trials: 1, Unit: "audits", Probability: 1 - f.OneRun.Confidence.Float64()}}
 }

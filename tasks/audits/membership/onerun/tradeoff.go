@@ -30,6 +30,8 @@ type Null struct {
 	// Joined says that another audit's clients stand beside the users: cohorts are drawn from
 	// PopulationInput.
 	Joined bool `json:"joined,omitempty"`
+	// Independent says that canaries do not hide each other (empirical.IndependentPValue).
+	Independent bool `json:"independent,omitempty"`
 }
 
 // newNull takes central training without privacy for one through the records in order, epoch by epoch.
@@ -86,6 +88,10 @@ type TradeOff struct {
 	KPlus   int `json:"k_plus"`
 	KMinus  int `json:"k_minus"`
 	Correct int `json:"correct"`
+	// Independent says that the bound assumes canaries that do not hide each other. EpsilonLargest is
+	// the bound if all these guesses were right, of such canaries.
+	Independent    bool            `json:"independent,omitempty"`
+	EpsilonLargest privacy.Epsilon `json:"epsilon_largest,omitempty"`
 }
 
 func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datasets.PartitionMetrics) (*TradeOff, error) {
@@ -98,7 +104,11 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 		}
 		outcomes = append(outcomes, outcome)
 	}
-	bound, err := empirical.LeastNoise(outcomes, recipe, p.Confidence)
+	leastNoise := empirical.LeastNoise
+	if p.Null.Independent {
+		leastNoise = empirical.LeastNoiseIndependent
+	}
+	bound, err := leastNoise(outcomes, recipe, p.Confidence)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +119,14 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 	}
 	if !math.IsInf(bound.NoiseMultiplier, 1) {
 		v.NoiseMultiplier = &bound.NoiseMultiplier
+	}
+	if v.Independent = p.Null.Independent; v.Independent {
+		for i := range outcomes {
+			outcomes[i].Correct = outcomes[i].Guesses
+		}
+		best, err := leastNoise(outcomes, recipe, p.Confidence)
+		v.EpsilonLargest = best.Epsilon
+		return v, err
 	}
 	return v, nil
 }

@@ -150,15 +150,18 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 	}
 	params := ClientsParams{Clients: f.OneShot.Canaries}
 	for _, other := range b.Setting().Audits {
-		if _, plants := other.(audits.Planter); plants && other != audits.Fields(f) {
+		if _, plants := other.(audits.Planter); plants && !audits.Sends(other) {
 			params.Coins = true
 		}
 	}
 	return b.Node(Clients, "canary clients of the one-shot audit", params, tasks.Input{Name: PopulationInput, Key: b.Population()})
 }
 
-// Clients implements audits.ClientPlanter.
-func (f *Fields) Clients() *canaries.Clients {
+// Sends implements audits.Sender.
+func (f *Fields) Sends() bool { return true }
+
+// Clients implements audits.Sender.
+func (f *Fields) Clients(*audits.Setting) *canaries.Clients {
 	c := &canaries.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
 	if c.Norm == 0 {
 		c.Over = over
@@ -170,8 +173,8 @@ func (f *Fields) Clients() *canaries.Clients {
 // or too little.
 const over = 10
 
-// Watch implements audits.ClientPlanter.
-func (f *Fields) Watch() *canaries.Watch {
+// Watch implements audits.Sender.
+func (f *Fields) Watch(*audits.Setting) *canaries.Watch {
 	if f.OneShot.Statistic == FinalModel {
 		return nil
 	}
@@ -190,7 +193,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		return b.Node(ReportEstimator, "one-shot audit", ReportParams{OneShot: *f.Request(), Delta: o.Delta}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
 	}
 	params := EstimateParams{
-		Seed: s.Seed, Canaries: o.Canaries, Final: o.Statistic != AllIterates, Watch: f.Watch(), Delta: o.Delta, Unit: s.Training.Unit,
+		Seed: s.Seed, Canaries: o.Canaries, Final: o.Statistic != AllIterates, Watch: f.Watch(s), Delta: o.Delta, Unit: s.Training.Unit,
 		Neighbouring: neighbouring(&s.Training),
 	}
 	return b.Node(Estimator, "one-shot audit", params,

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"slices"
 
-	"coalmine/internal/kernels"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
@@ -109,7 +108,7 @@ const InitialInput = "initial"
 const OutcomeBlob = "one-shot"
 
 func runEstimator(ctx context.Context, t *tasks.Task, p *EstimateParams) error {
-	change, err := readChange(ctx, t)
+	change, err := checkpoints.ReadChange(ctx, t, InitialInput, audits.ModelInput)
 	if err != nil {
 		return err
 	}
@@ -156,24 +155,6 @@ func runReportEstimator(ctx context.Context, t *tasks.Task, p *ReportParams) err
 		asked.Largest, asked.Unseen = c.Largest, c.Unseen
 	}
 	return (&Outcome{Canaries: p.OneShot.Canaries, Delta: p.Delta, Neighbouring: privacy.AddOrRemoveOne, Reported: true}).put(ctx, t, &asked)
-}
-
-// readChange is the last model less the initial one, of the trained parameters.
-func readChange(ctx context.Context, t *tasks.Task) ([]float32, error) {
-	before, err := checkpoints.ReadTrained(ctx, t, InitialInput)
-	if err != nil {
-		return nil, err
-	}
-	after, err := checkpoints.ReadTrained(ctx, t, audits.ModelInput)
-	if err != nil {
-		return nil, err
-	}
-	if len(before.Params) != len(after.Params) {
-		return nil, tasks.Permanent(fmt.Errorf("a model of %d trained parameters began with %d; expected equally many", len(after.Params), len(before.Params)))
-	}
-	change := append([]float32(nil), after.Params...)
-	kernels.Axpy(-1, before.Params, change)
-	return change, nil
 }
 
 // put estimates from the given cosines, and puts the outcome.

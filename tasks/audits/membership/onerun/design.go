@@ -1,0 +1,59 @@
+package onerun
+
+import (
+	"math"
+	"slices"
+
+	"coalmine/tasks/canaries"
+)
+
+// Design says how the words of a text canary are chosen.
+type Design string
+
+// Designs. The empty one is RandomWords.
+const (
+	// RandomWords are uniform over the vocabulary.
+	RandomWords Design = "random"
+	// RareWords are uniform over the least frequent tenth of it.
+	RareWords Design = "rare-words"
+	// OwnWord is one of the least frequent words, which no other canary has, again and again: the gradients
+	// of canaries are orthogonal in the rows of their words.
+	OwnWord Design = "own-word"
+)
+
+func (Design) Choices() []string {
+	return []string{string(RandomWords), string(RareWords), string(OwnWord)}
+}
+
+// rareShare of the vocabulary is rare: a tenth.
+const rareShare = 10
+
+func rare(words int) int { return (words + rareShare - 1) / rareShare }
+
+// sequences is the number of canaries of a space over a vocabulary, twice that of words for OwnWord, of which
+// all may be taken.
+func (d Design) sequences(space canaries.Space, ordinary int) float64 {
+	switch d {
+	case RareWords:
+		return math.Pow(float64(rare(ordinary)), float64(space.Words))
+	case OwnWord:
+		return 2 * float64(ordinary)
+	case RandomWords:
+	}
+	return space.Sequences(ordinary, 0)
+}
+
+// choices are those of the words of a canary, of all choices; tokens ascend from the most frequent word.
+func (d Design) choices(all [][]int32, canary int) [][]int32 {
+	out := slices.Clone(all)
+	for i, words := range out {
+		switch n := len(words); d {
+		case RareWords:
+			out[i] = words[n-rare(n):]
+		case OwnWord:
+			out[i] = words[n-1-canary : n-canary]
+		case RandomWords:
+		}
+	}
+	return out
+}
