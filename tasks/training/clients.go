@@ -334,7 +334,7 @@ func (c *chunkSum) addCanary(ctx context.Context, canary, round, user int) error
 	update := c.learner.params
 	if !c.params.Canaries.Update(c.params.Seed, update, canary, length) {
 		c.sent[canary] = 0
-		return c.absent(round, user)
+		return c.absent(ctx, round, user)
 	}
 	norm := math.Sqrt(kernels.SquaredNorm(update))
 	if c.sent != nil {
