@@ -39,7 +39,7 @@ grid:
 // run, SOURCE for its data, OUT for a place to write to. They run in this order, and RUN is the
 // newest.
 var jsonCommands = []string{
-	"init OUT.yaml --data SOURCE", "plan FILE --cores 4", "run FILE", "status", "status RUN", "results RUN", "results RUN --table rounds", "compare RUN/c01 RUN/c02",
+	"init OUT.yaml --data SOURCE", "plan FILE --cores 4", "power FILE", "run FILE", "status", "status RUN", "results RUN", "results RUN --table rounds", "compare RUN/c01 RUN/c02",
 	"logs RUN", "show RUN", "show RUN c01", "show RUN c01 --nodes", "sample RUN c02", "export RUN c02 -o OUT", "data inspect FILE",
 	"data export RUN c01 -o OUT/data", "account --population 1000 --cohort 10 --rounds 10 --noise-multiplier 1 --delta 1e-5",
 	"account RUN", "verify RUN --sample 3", "pin RUN", "unpin RUN", "priority RUN 3", "note RUN noisy", "tag RUN paper", "watch RUN",

@@ -202,7 +202,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	for _, add := range []func(*global) *cobra.Command{
 		newDemoCommand, newInitCommand, newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
 		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand, newSampleCommand,
-		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newContractCommand, newCanariesCommand, newAccountCommand, newBenchCommand,
+		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newContractCommand, newCanariesCommand, newPowerCommand, newAccountCommand, newBenchCommand,
 		newSchemaCommand, newExplainCommand, newHealthCommand, newVersionCommand,
 	} {
 		root.AddCommand(add(g))

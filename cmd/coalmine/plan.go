@@ -114,11 +114,12 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	}
 	cost := forecast.CostOf(sub, p, x)
 	if g.json {
-		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), cost, x.TasksToRun(), here, clusters))
+		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), forecast.Planned(sub.Spec), cost, x.TasksToRun(), here, clusters))
 	}
 	for i := range cells {
 		g.writePlannedCell(&cells[i], nodes)
 	}
+	g.writePower(forecast.Planned(sub.Spec))
 	g.writePlan(sub.Spec.FalseAlarms(), cost, tasksText(x), here)
 	g.writeClusters(x, clusters)
 	return nil
@@ -272,6 +273,11 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 		store, err := open.Dir(datadir.StorePath(p.home))
 		return storage.NewArchive(store), noClose, err
 	}
+	return emptyArchive(ctx)
+}
+
+// emptyArchive has nothing cached.
+func emptyArchive(ctx context.Context) (*storage.Archive, closer, error) {
 	dir, err := tempfiles.MakeDirectory("", "plan-")
 	if err != nil {
 		return nil, nil, err
@@ -359,7 +365,7 @@ func (g *global) writeGroups(groups []forecast.Group) {
 }
 
 // planView is the output of plan --json.
-func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost forecast.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
+func planView(cells []plannedCell, alarms []experiment.FalseAlarm, powers []forecast.Power, cost forecast.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
 	type cell struct {
 		Cell     string           `json:"cell"`
 		Label    string           `json:"label"`
@@ -371,6 +377,7 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost forecast
 	view := struct {
 		Cells         []cell                  `json:"cells"`
 		FalseAlarms   []experiment.FalseAlarm `json:"false_alarms,omitempty"`
+		Power         []forecast.Power        `json:"power,omitempty"`
 		TrainingFLOP  float64                 `json:"training_flop"`
 		MeasuringFLOP float64                 `json:"measuring_flop"`
 		Bytes         float64                 `json:"bytes"`
@@ -378,7 +385,7 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, cost forecast
 		Tasks         int                     `json:"tasks"`
 		ThisMachine   thisMachine             `json:"this_machine"`
 		Clusters      []simulatedCluster      `json:"clusters,omitempty"`
-	}{Clusters: clusters, Tasks: tasks, ThisMachine: here, FalseAlarms: alarms, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
+	}{Clusters: clusters, Tasks: tasks, ThisMachine: here, FalseAlarms: alarms, Power: powers, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
 	for _, c := range cells {
 		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
 	}

@@ -73,6 +73,9 @@ type Description struct {
 
 	// References returns the number of further models, by Builder.Reference; nil: none.
 	References func(Fields) int
+	// Power has the statements of the audit whose power is computed, with the numbers of an outcome in place
+	// of the planned ones, if there is one; nil: none.
+	Power func(s *Setting, v Outcome) []Statement
 	// Replay asks a command that trains the whole model to replay steps; nil: not asked.
 	Replay func(Fields) *external.Replay
 	// Sources returns the sources that the fields name; nil: none.

@@ -85,6 +85,18 @@ type GivenLimit struct {
 	Value any
 }
 
+// Number is the limit as a number; nil if it is none.
+func (g *GivenLimit) Number() *float64 {
+	switch v := reflect.ValueOf(g.Value).Elem(); v.Kind() {
+	case reflect.Int:
+		return new(float64(v.Int()))
+	case reflect.Float64:
+		return new(v.Float())
+	default:
+		return nil
+	}
+}
+
 // Given returns the limits of an experiment, in a struct of NewLimits.
 func (d *Description) Given(limits any) (given []GivenLimit) {
 	if limits == nil {
@@ -122,38 +134,6 @@ func NotJudged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []stri
 			return find(v, limit)
 		}
 		return nil
-	}
-}
-
-// CountLimit is a limit on the canaries that an audit counts, which a measure of its outcomes
-// names. counted finds the number and the inserted canaries that it is of, of which there has to be one; byChance
-// bounds the probability that an audit counts more than k of n canaries that no model has memorized.
-func CountLimit[V any](name, doc string, counted func(V) (count, of int), byChance func(s *Setting, k, n int) float64) Limit {
-	return LimitOf[int]{
-		Name: name, Doc: doc, Range: "[0,1000000000]", Unit: "canaries",
-		Breaches: Judged(name, func(v V, limit int) []string {
-			count, of := counted(v)
-			if of == 0 {
-				return NoValue(name, "no canary is in the training data")
-			}
-			return Above(name, count, limit)
-		}),
-		Check: func(s *Setting, limit int, fail Fail) { checkCount(s, name, limit, fail) },
-		FalseAlarms: func(s *Setting, limit int) []FalseAlarm {
-			return CanaryAlarms(s, name, float64(limit), func(n int) float64 { return byChance(s, limit, n) })
-		},
-	}.Limit()
-}
-
-// LikeliestByChance is the byChance of an audit that names the most likely sequence after a prefix: an
-// unmemorized canary is any of those. The format with the fewest bounds the probability.
-func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n int) float64 {
-	return func(s *Setting, k, n int) float64 {
-		f, ok := FieldsOf[F](s)
-		if !ok {
-			return 0
-		}
-		return MoreThan(k, n, 1/s.Canaries.FewestSequences(s.Ordinary, prefix(f)))
 	}
 }
 

@@ -106,6 +106,8 @@ type Canaries struct {
 	Groups []Group
 	// Inserted is the number of those that are not held back.
 	Inserted int
+	// PerConfiguration is the number of each configuration and form, with which Inserted grows in proportion.
+	PerConfiguration int
 }
 
 // Group is a run of canaries, inserted or held back, from one space.
@@ -219,6 +221,17 @@ func (s *Setting) Owners() int {
 	return s.Data.Seen + s.Data.Unseen + s.Data.HeldOut
 }
 
+// Observed is the number of users whose anonymous updates are seen; 0 if not known.
+func (s *Setting) Observed() int {
+	if s.Data == nil {
+		return 0
+	}
+	if owners := s.Owners(); owners > 0 {
+		return owners
+	}
+	return s.Data.Users
+}
+
 // TrainTokens of the training part, estimated from the test part.
 func (s *Setting) TrainTokens() float64 {
 	test := s.TestFraction.Float64()
@@ -253,14 +266,15 @@ func CheckTestData(s *Setting, d *Data, fail Fail, remedy string) {
 	}
 }
 
-const defaultDelta = 1e-5
+// DefaultDelta is the delta of an audit of epsilon without a training that adds noise.
+const DefaultDelta = 1e-5
 
 // DefaultDelta is the delta of an audit of epsilon: that of the training, if it adds noise.
 func (s *Setting) DefaultDelta() float64 {
 	if s.Training.NoiseMultiplier > 0 {
 		return s.Training.Delta
 	}
-	return defaultDelta
+	return DefaultDelta
 }
 
 // CheckDelta reports, and returns, whether an audit of epsilon has another delta than the training, with

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/gonum/mathext"
 
@@ -67,6 +68,15 @@ func ClopperPearson(k, n, tail float64) (low, high float64) {
 		high = mathext.InvRegIncBeta(k+1, n-k, 1-tail)
 	}
 	return low, high
+}
+
+// FewestCertain is the least number among n that is certainly above a share, by the lower end of Clopper and
+// Pearson with the tail; n + 1 if none is.
+func FewestCertain(n int, share, tail float64) int {
+	return sort.Search(n+1, func(k int) bool {
+		low, _ := ClopperPearson(float64(k), float64(n), tail)
+		return low > share
+	})
 }
 
 // AtLeast is the probability that Count or more have the property, each with probability p: the exact test

@@ -98,11 +98,16 @@ func (a *Audit) Asked() []Method {
 	}
 	var asked []Method
 	for i, fields := range a.Methods {
-		if fields != nil && audits.Asked(fields) {
+		if a.asks(i) {
 			asked = append(asked, Method{&all.Audits()[i], fields})
 		}
 	}
 	return asked
+}
+
+// asks reports whether a cell asks for the audit at a place of the list.
+func (a *Audit) asks(place int) bool {
+	return a != nil && place < len(a.Methods) && a.Methods[place] != nil && audits.Asked(a.Methods[place])
 }
 
 // AskedFor finds the fields of one audit, if a cell asks for it.

@@ -358,7 +358,7 @@ func (c *Cell) noteBudget(rounds int) {
 // Warnings names doubtful choices of the cell that are no mistakes, one sentence
 // each.
 func (c *Cell) Warnings() []string {
-	warnings := slices.Concat(c.measuringWarnings(), c.canaryWarnings(), c.phraseWarnings())
+	warnings := slices.Concat(c.measuringWarnings(), c.canaryWarnings(), c.phraseWarnings(), c.powerWarnings())
 	if b := c.Experiment.Batches(c.sizes); b != nil {
 		warnings = append(warnings, b.String())
 	}

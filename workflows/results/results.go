@@ -87,6 +87,8 @@ type Cell struct {
 	SoFar *SoFar `json:"so_far,omitempty"`
 	// Ranking is that of the canaries of a model that is not ours; nil for one that is.
 	Ranking *Ranking `json:"ranking,omitempty"`
+	// Undetected are the statements of audits that have found nothing, with their power.
+	Undetected []Undetected `json:"undetected,omitempty"`
 	// ToldRounds is the last round that a program which trains has told of; nil if that is the last of the
 	// experiment.
 	ToldRounds *ToldRounds `json:"told_rounds,omitempty"`
@@ -244,6 +246,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	}
 	cell.Gate, cell.Breaches, cell.Unjudged = judge(e.Audit, &v.decoded)
 	cell.Ranking = newRanking(e, &v.decoded)
+	cell.Undetected = undetected(spec, v.outcomes)
 	return cell, v.addDerived()
 }
 

@@ -288,6 +288,9 @@ func (v *viewCell) notes() []string {
 	if v.Report != nil && v.StopAt != nil && v.Row == nil {
 		notes = append(notes, ": "+v.StopAt.String())
 	}
+	for _, u := range v.Undetected {
+		notes = append(notes, ": "+u.String())
+	}
 	if v.Ranking != nil {
 		notes = append(notes, ": "+v.Ranking.String())
 	}

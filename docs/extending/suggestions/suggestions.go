@@ -134,14 +134,20 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		{Name: "suggested_of", Of: audits.Of(func(o *Outcome) int { return o.Of })},
 	},
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "suggested", Paired: true}),
-	Limits: []audits.Limit{audits.CountLimit("suggestions", "Canaries whose last word the model suggests.",
-		func(o *Outcome) (count, of int) { return o.Suggested, o.Of }, byChance)},
+	Limits: []audits.Limit{suggested.Limit()},
+	Power:  suggested.Power,
 })
+
+var suggested = audits.CountOf[*Outcome]{
+	Name: "suggestions", Doc: "Canaries whose last word the model suggests.",
+	Counted:  func(o *Outcome) (count, of int) { return o.Suggested, o.Of },
+	ByChance: byChance,
+}
 
 // byChance bounds the probability that more than k of n canaries are suggested that no model has
 // memorized: their last words are drawn independently, each one of the words shown with a
 // probability of at most Shown / choices.
-func byChance(s *audits.Setting, k, n int) float64 {
+func byChance(s *audits.Setting, k, n, _ int) float64 {
 	f, _ := audits.FieldsOf[*Fields](s)
 	p := 0.0
 	for _, g := range s.Canaries.Groups {

@@ -12,10 +12,10 @@ import (
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "beam_search",
 	Legend: "BS, beam search: the model continues with the canary, given its beginning.",
-	Limits: []audits.Limit{audits.CountLimit("beam_search_memorized", "Canaries that beam search finds.",
-		func(v *Outcome) (count, of int) { return v.Memorized, v.Of }, audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }))},
-	Kinds: []tasks.Kind{Kind, Summary},
-	Pairs: audits.TargetSecrets,
+	Limits: []audits.Limit{memorized.Limit()},
+	Power:  memorized.Power,
+	Kinds:  []tasks.Kind{Kind, Summary},
+	Pairs:  audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
 		{
 			Name: "beam_search_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
@@ -30,6 +30,12 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best)},
 	),
 })
+
+var memorized = audits.CountOf[*Outcome]{
+	Name: "beam_search_memorized", Doc: "Canaries that beam search finds.",
+	Counted:  func(v *Outcome) (count, of int) { return v.Memorized, v.Of },
+	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }),
+}
 
 // Outcome counts the canaries that were extracted.
 type Outcome struct {

@@ -14,10 +14,10 @@ import (
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "enumeration",
 	Legend: "All, enumeration: the canary is the most likely of all sequences that could stand in its place.",
-	Limits: []audits.Limit{audits.CountLimit("enumeration_memorized", "Canaries that are the most likely of all sequences.",
-		func(v *Outcome) (count, of int) { return v.Memorized, v.Of }, audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }))},
-	Kinds: []tasks.Kind{Kind, Summary},
-	Pairs: audits.TargetSecrets,
+	Limits: []audits.Limit{memorized.Limit()},
+	Power:  memorized.Power,
+	Kinds:  []tasks.Kind{Kind, Summary},
+	Pairs:  audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
 		{
 			Name: "enumeration_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
@@ -29,6 +29,12 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	}, audits.Lowest("enumeration", audits.Measure{Header: "rarest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
 })
+
+var memorized = audits.CountOf[*Outcome]{
+	Name: "enumeration_memorized", Doc: "Canaries that are the most likely of all sequences.",
+	Counted:  func(v *Outcome) (count, of int) { return v.Memorized, v.Of },
+	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }),
+}
 
 // Outcome counts the canaries of rank 1 in the whole space.
 type Outcome struct {

@@ -76,6 +76,7 @@ const Enough = 100
 var Audit = audits.Description{
 	Name:    "exposure",
 	Limits:  limits,
+	Power:   power,
 	Outcome: func() audits.Outcome { return new(Outcome) },
 	Derive:  derive,
 	InJSON:  true,
@@ -272,14 +273,7 @@ func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 
 func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 	const path = "audit.fail_if.exposure"
-	var best *Range
-	for _, f := range s.Audits {
-		if m, ok := f.(Measurer); ok {
-			if r := m.Exposures(s); best == nil || r.Basis > best.Basis {
-				best = &r
-			}
-		}
-	}
+	best := best(s)
 	if best == nil {
 		fail([]string{path, "audit.random_sampling"}, "limits what audit.random_sampling measures, which is not there; add it, or remove the limit")
 		return

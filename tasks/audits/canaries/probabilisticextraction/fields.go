@@ -87,7 +87,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 }
 
 // byChance bounds the probability that more than k of n unmemorized canaries are extractable.
-func byChance(s *audits.Setting, k, n int) float64 {
+func byChance(s *audits.Setting, k, n, _ int) float64 {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
 		return 0

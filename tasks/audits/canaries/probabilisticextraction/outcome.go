@@ -16,8 +16,8 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Name: "probabilistic_extraction",
 	Legend: "Sampled (n, p): n samples of the model after a canary's beginning contain the canary with probability p or more. Greedy: greedy decoding " +
 		"gives the canary.",
-	Limits: []audits.Limit{audits.CountLimit("probabilistic_extractable", "Canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
-		func(v *Outcome) (count, of int) { return v.Extractable, v.Of }, byChance)},
+	Limits:     []audits.Limit{extractable.Limit()},
+	Power:      extractable.Power,
 	Kinds:      []tasks.Kind{Kind},
 	EveryRound: true,
 	Panels:     audits.From((*Outcome).panels),
@@ -40,6 +40,12 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
 })
+
+var extractable = audits.CountOf[*Outcome]{
+	Name: "probabilistic_extractable", Doc: "Canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
+	Counted:  func(v *Outcome) (count, of int) { return v.Extractable, v.Of },
+	ByChance: byChance,
+}
 
 // Outcome counts the inserted canaries that sampling and greedy decoding extract.
 type Outcome struct {

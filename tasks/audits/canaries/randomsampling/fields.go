@@ -101,14 +101,6 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	})
 }
 
-func byChance(s *audits.Setting, k, n int) float64 {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return 0
-	}
-	return firstByChance(k+1, n, f.RandomSampling.References)
-}
-
 // firstByChance bounds the probability that at least m of n unmemorized canaries have rank 1 among the
 // same r references. Canaries and references are drawn alike, so that m given canaries are the first
 // of themselves and the references with m! r! / (r+m)!; the bound sums that over the sets of m

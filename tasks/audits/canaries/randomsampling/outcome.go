@@ -15,8 +15,8 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Name: "random_sampling",
 	Legend: "RS, random sampling: the canary is more likely than every random sequence that it was compared with. \"Rarest\" is the rarest " +
 		"configuration that was memorized: the share of users that carry a canary, and of their examples that it replaces.",
-	Limits: []audits.Limit{audits.CountLimit("random_sampling_memorized", "Canaries memorized by random sampling.",
-		func(v *Outcome) (count, of int) { return v.Memorized, v.Of }, byChance)},
+	Limits:    []audits.Limit{memorized.Limit()},
+	Power:     memorized.Power,
 	Kinds:     []tasks.Kind{Kind, Summary, Scored},
 	ByScores:  true,
 	ByProgram: true,
@@ -35,6 +35,16 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		audits.Measure{Name: "memorized", Paired: true, Drawn: "canaries memorized by random sampling, %", Scale: audits.Percent},
 	),
 })
+
+var memorized = audits.CountOf[*Outcome]{
+	Name: "random_sampling_memorized", Doc: "Canaries memorized by random sampling.",
+	Counted: func(v *Outcome) (count, of int) { return v.Memorized, v.Of },
+	References: func(s *audits.Setting) audits.Size {
+		f, _ := audits.FieldsOf[*Fields](s)
+		return audits.FieldSize(path+".references", "references", f.RandomSampling.References)
+	},
+	ByChance: func(_ *audits.Setting, k, n, references int) float64 { return firstByChance(k+1, n, references) },
+}
 
 // Outcome counts the canaries of rank 1.
 type Outcome struct {

@@ -13,10 +13,10 @@ import (
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
 	Name:   "search",
 	Legend: "Search: of all sequences that a canary could be after its beginning, the canary is the most likely; a shortest-path search found it.",
-	Limits: []audits.Limit{audits.CountLimit("search_extracted", "Canaries that are the most likely sequence after their prefix.",
-		func(v *Outcome) (count, of int) { return v.Extracted, v.Of }, audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }))},
-	Kinds: []tasks.Kind{Kind, Summary},
-	Pairs: audits.TargetSecrets,
+	Limits: []audits.Limit{extracted.Limit()},
+	Power:  extracted.Power,
+	Kinds:  []tasks.Kind{Kind, Summary},
+	Pairs:  audits.TargetSecrets,
 	Measures: slices.Concat([]audits.Measure{
 		{
 			Name: "search_extracted", Of: audits.Of(func(v *Outcome) int { return v.Extracted }),
@@ -34,6 +34,12 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		audits.Measure{Name: "search_log_perplexity", Of: audits.Of((*CanaryOutcome).logPerplexity)},
 	),
 })
+
+var extracted = audits.CountOf[*Outcome]{
+	Name: "search_extracted", Doc: "Canaries that are the most likely sequence after their prefix.",
+	Counted:  func(v *Outcome) (count, of int) { return v.Extracted, v.Of },
+	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }),
+}
 
 // Outcome counts the canaries that are the most likely sequence after their prefix.
 type Outcome struct {

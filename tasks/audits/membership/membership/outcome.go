@@ -17,6 +17,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		"classifier that sees the texts and no model; an attack with no larger AUC shows nothing about the model. All of them exclude users who carry " +
 		"canaries.",
 	Limits:      limits,
+	Power:       power,
 	Kinds:       []tasks.Kind{Losses, ScoredLosses, Texts, Kind},
 	Models:      audits.Anything,
 	ByScores:    true,

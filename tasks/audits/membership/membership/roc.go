@@ -118,15 +118,22 @@ func (r ranks) rate(falsePositives float64) Rate {
 // users exceeds. That score's place, by the binomial number of held-out users above it, and the number
 // of members above it, by Clopper and Pearson, each have half of the doubt.
 func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
-	const tail = (1 - audits.Confidence) / 4
 	n := len(r.heldOut)
-	fewest := sort.Search(n, func(k int) bool { return 1-audits.MoreThan(k, n, falsePositives) > tail })
-	most := sort.Search(n, func(k int) bool { return audits.MoreThan(k, n, falsePositives) <= tail })
-	if fewest > 0 {
-		low, _ = audits.ClopperPearson(float64(r.found(fewest-1)), float64(len(r.members)), tail)
+	most := sort.Search(n, func(k int) bool { return audits.MoreThan(k, n, falsePositives) <= rateTail })
+	if fewest := firstHeldOut(n, falsePositives); fewest > 0 {
+		low, _ = audits.ClopperPearson(float64(r.found(fewest-1)), float64(len(r.members)), rateTail)
 	}
-	_, high = audits.ClopperPearson(float64(r.found(most)), float64(len(r.members)), tail)
+	_, high = audits.ClopperPearson(float64(r.found(most)), float64(len(r.members)), rateTail)
 	return low, high
+}
+
+// rateTail is a quarter of the doubt.
+const rateTail = (1 - audits.Confidence) / 4
+
+// firstHeldOut is the place, from 1 down, of the held-out score at which the lower end of a rate begins; 0 if
+// there is none.
+func firstHeldOut(n int, falsePositives float64) int {
+	return sort.Search(n, func(k int) bool { return 1-audits.MoreThan(k, n, falsePositives) > rateTail })
 }
 
 // allowed is the number of held-out users above the threshold at a share of false positives.

@@ -18,6 +18,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier. " +
 		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed.",
 	Limits:        limits,
+	Power:         power,
 	Kinds:         []tasks.Kind{Coins, Bound, Scored},
 	ByScores:      true,
 	ByProgram:     true,

@@ -17,6 +17,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Legend: "Cross-modal AP: the average precision with which a network matches an anonymous update and a vector of other knowledge about its user, half " +
 		"of all pairs; 50 by chance. Unseen: for users of whom the adversary has only the vector.",
 	Limits:     limits,
+	Power:      power,
 	Kinds:      []tasks.Kind{Given, OfWords, Kind},
 	Models:     audits.Anything,
 	AttackRows: audits.From((*Outcome).attackRows),
@@ -93,3 +94,13 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 var limits = pairs.Limit("cross_modal", 1, "measurement",
 	"Average precision of pairs of anonymous updates and vectors, by the lower end of its 95% interval over users.",
 	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of updates and vectors", v.Anonymous })
+
+var power = pairs.Power("cross_modal",
+	func(s *audits.Setting) int { f, _ := audits.FieldsOf[*Fields](s); return f.CrossModal.Pairs },
+	(*audits.Setting).Observed,
+	func(v *Outcome) []*pairs.Measurement {
+		if v.Anonymous == nil {
+			return nil
+		}
+		return []*pairs.Measurement{v.Anonymous}
+	})

@@ -16,6 +16,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Legend: "Linked AP: the average precision of finding pairs of anonymous updates of one device, half of all pairs; 50 by chance. Followed: of updates " +
 		"of a device with earlier updates, the share whose most similar earlier update is its own.",
 	Limits:     limits,
+	Power:      power,
 	Kinds:      []tasks.Kind{Kind},
 	Models:     audits.Anything,
 	ByProgram:  true,
@@ -80,3 +81,8 @@ func (v *Outcome) attackRows() []audits.Attack {
 var limits = pairs.Limit("linking", 1, "measurement",
 	"Average precision of pairs of anonymous updates, by the lower end of its 95% interval over devices.",
 	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of linked updates", &v.Pairs })
+
+var power = pairs.Power("linking",
+	func(s *audits.Setting) int { f, _ := audits.FieldsOf[*Fields](s); return f.Linking.Pairs },
+	(*audits.Setting).Observed,
+	func(v *Outcome) []*pairs.Measurement { return []*pairs.Measurement{&v.Pairs} })

@@ -18,6 +18,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 		"user, half of all pairs; 50 by chance. With shadow: pairs of an anonymous update and one of a shadow device. Anonymous updates of one user " +
 		"come from one device and its examples, so only these pairs identify the user. Unseen AP: anonymous pairs of users unknown to the adversary.",
 	Limits:     limits,
+	Power:      power,
 	Kinds:      []tasks.Kind{Kind},
 	Models:     audits.Anything,
 	ByProgram:  true,
@@ -124,4 +125,20 @@ var limits = pairs.Limit("matching", 2, "scores",
 			by, best = "the cosine", other
 		}
 		return "the AP of pairs with a shadow device, told by " + by + ",", best
+	})
+
+// power is that of pairs with a shadow device.
+var power = pairs.Power("matching",
+	func(s *audits.Setting) int { f, _ := audits.FieldsOf[*Fields](s); return f.Matching.Pairs },
+	func(s *audits.Setting) int {
+		if s.Data == nil {
+			return 0
+		}
+		return s.Data.Seen
+	},
+	func(v *Outcome) []*pairs.Measurement {
+		if v.Shadow == nil {
+			return nil
+		}
+		return []*pairs.Measurement{&v.Shadow.Network, &v.Shadow.Cosine}
 	})

@@ -1,0 +1,149 @@
+"""Recomputes the power of audits.
+
+    coalmine power FILE --json --time=false > power.json
+    python3 docs/checks/check_power.py power.json [AUDIT.FIELD=VALUE ...]
+
+It needs SciPy, and is written from docs/method/power.md. What a statement depends on beside its sizes is
+given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters,
+neighbours.false_alarm, deanonymization.confidence, deanonymization.attacks, and exposure.most for exposures
+that no references limit. Guesses of one_run are an eighth each, without halvings. Only statements without a
+gate are computed.
+"""
+import json
+import math
+import sys
+
+import numpy as np
+from scipy import optimize, special, stats
+
+GIVEN = {
+    "one_run.delta": 1e-5, "one_run.confidence": 0.95, "one_shot.delta": 1e-5, "neighbours.parameters": 0, "neighbours.false_alarm": 1e-4,
+    "deanonymization.confidence": 0.95, "deanonymization.attacks": 4, "exposure.most": 64,
+}
+SIMULATED = {"one_run": 400, "one_shot": 100}
+TRIALS = 1000
+rng = np.random.default_rng(1)
+
+
+def delta_of(mu, epsilon):
+    """The hockey-stick divergence of N(mu, 1) from N(0, 1)."""
+    if mu == 0:
+        return 0.0
+    return stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu))
+
+
+def shift(epsilon, delta):
+    return optimize.brentq(lambda mu: delta_of(mu, epsilon) - delta, 1e-9, 1e3, xtol=1e-14)
+
+
+def count(q, n, references=None):
+    def chance(m):  # of random sampling; other audits have far more sequences
+        return math.prod((n - i) / (references + 1 + i) for i in range(m)) if references else 0.0
+    m = next((m for m in range(1, n + 1) if min(1, chance(m)) <= 0.05), n + 1)
+    return stats.binom.sf(m - 1, n, q)
+
+
+def exposure(bits, n, references=None):
+    above = math.log2(n / 0.05)
+    most = math.log2(references) if references else GIVEN["exposure.most"]
+    if above >= most:
+        return 0.0
+    p = min(1, 2 ** (bits - above))
+    return -math.expm1(n * math.log1p(-p)) if p < 1 else 1.0
+
+
+def one_run_p(m, r, v, epsilon, delta):
+    x = stats.binom(r, 1 / (1 + math.exp(-epsilon)))
+    below = np.cumsum(x.pmf(np.arange(v - 1, -1, -1))) / np.arange(1, v + 1) if v else np.zeros(1)
+    return min(1, x.sf(v - 1) + 2 * m * delta * below.max())
+
+
+def one_run(epsilon, m, original):
+    delta, level = GIVEN["one_run.delta"], 1 - GIVEN["one_run.confidence"]
+    k = -(-(-(-original // 8)) * m // original)
+    mu, found, critical = shift(epsilon, delta), 0, None
+    right = list(range(2 * k + 1))
+    critical = next((v for v in right if one_run_p(m, 2 * k, v, 0, delta) <= level), 2 * k + 1)
+    for _ in range(TRIALS):
+        coins = rng.integers(2, size=m)
+        order = np.argsort(rng.standard_normal(m) + mu * coins)
+        found += coins[order[-k:]].sum() + (1 - coins[order[:k]]).sum() >= critical
+    return found / TRIALS
+
+
+def owen(z):
+    return special.owens_t(z, 1 / math.sqrt(3))
+
+
+def auc(a, m, n, limit=0.5):
+    z = stats.norm.ppf(a)
+    v = a - 2 * owen(z) - a * a
+    w = lambda k: (k * v / (k + 1) + k * a * a / (k + 1) ** 2) / (k + 2)
+    shrink = m * n / ((m + 1) * (n + 1))
+    low = shrink * a - stats.norm.ppf(0.975) * math.sqrt(w(m) + w(n))
+    return stats.norm.cdf((low - limit) / (shrink * math.sqrt(v * (1 / m + 1 / n))))
+
+
+def tpr(a, m, n, rate=0.01):
+    tail = 0.0125
+    first = next((k for k in range(n) if stats.binom.cdf(k, n, rate) > tail), 0)
+    fewest = next((k for k in range(1, m + 1) if stats.beta.ppf(tail, k, m - k + 1) > rate), m + 1)
+    if first == 0 or fewest > m:
+        return 0.0
+    u = stats.beta.ppf((np.arange(400) + 0.5) / 400, first, n - first + 1)
+    p = stats.norm.cdf(math.sqrt(2) * stats.norm.ppf(a) + stats.norm.ppf(u))
+    return float(np.mean(stats.binom.sf(fewest - 1, m, p)))
+
+
+def neighbours(f, rounds):
+    columns = min(GIVEN["neighbours.parameters"], max(1, 2 ** 20 // rounds))
+    v = columns * rounds
+    return stats.chi2.cdf(stats.chi2.ppf(GIVEN["neighbours.false_alarm"] / 17, v) / f ** 2, v)
+
+
+def deanonymization(s, users):
+    tail = (1 - GIVEN["deanonymization.confidence"]) / GIVEN["deanonymization.attacks"]
+    k = next((k for k in range(1, users + 1) if stats.beta.ppf(tail, k, users - k + 1) > 1 / users), users + 1)
+    return stats.binom.sf(k - 1, users, s)
+
+
+def one(statement, leak, sizes):
+    name = (statement["audit"] + " " + statement.get("statement", "")).strip()
+    if name in ("random_sampling", "beam_search", "search", "enumeration", "probabilistic_extraction"):
+        return count(leak, *sizes)
+    if name == "one_run":
+        return one_run(leak, sizes[0], statement["by"][0]["n"])
+    known = {"exposure": exposure, "membership auc": auc, "membership tpr": tpr, "deanonymization": deanonymization}
+    if name == "neighbours" and GIVEN["neighbours.parameters"]:
+        return neighbours(leak, *sizes)
+    return known[name](leak, *sizes) if name in known else None
+
+
+def main(path, given):
+    for pair in given:
+        key, value = pair.split("=")
+        GIVEN[key] = type(GIVEN[key])(float(value))
+    with open(path) as file:
+        powers = json.load(file)["powers"]
+    for s in powers:
+        if s.get("gate"):
+            continue
+        numbers, worst, points, deviations = [v["n"] for v in s["by"]], 0.0, 0, 0.0
+        for at, v in enumerate(s["by"]):
+            for point in v["points"]:
+                sizes = numbers[:at] + [point["n"]] + numbers[at + 1:]
+                p = one(s, s["leak"]["value"], sizes[:-1])
+                if p is None:
+                    continue
+                p = -math.expm1(sizes[-1] * math.log1p(-p)) if p < 1 else 1.0
+                points += 1
+                worst = max(worst, abs(p - point["power"]))
+                if s["audit"] in SIMULATED:
+                    error = math.sqrt(max(p * (1 - p), 0.002) * (1 / TRIALS + 1 / SIMULATED[s["audit"]]))
+                    deviations = max(deviations, abs(p - point["power"]) / error)
+        text = f"at most {deviations:.1f} standard errors" if s["audit"] in SIMULATED else f"at most {worst:.1e}"
+        print(f"{s['audit']} {s.get('statement', '')}: {points} probabilities differ by {text}" if points else f"{s['audit']}: not computed")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

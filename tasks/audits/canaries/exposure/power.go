@@ -1,0 +1,74 @@
+package exposure
+
+import (
+	"fmt"
+	"math"
+
+	"coalmine/tasks/audits"
+)
+
+// power is that of the highest exposure if the exposure of each inserted canary is a number of bits higher
+// than by chance: by chance it is above T bits with the probability 2^-T. Without a limit a find is above the
+// bits that chance exceeds, in any of the canaries, with audits.Significance.
+func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
+	r := best(s)
+	if r == nil || s.Canaries == nil || s.Canaries.Inserted == 0 {
+		return nil
+	}
+	n := s.Canaries.Inserted
+	if o, _ := v.(*Outcome); o != nil {
+		n = o.inserted()
+	}
+	sizes := []audits.Size{s.Canaries.Size(n)}
+	if r.Basis == Sampled {
+		sizes = append(sizes, audits.FieldSize(r.Path, "references", int(math.Round(math.Exp2(r.Most)))))
+	}
+	threshold := func(n int) float64 { return math.Log2(float64(n) / audits.Significance) }
+	x := audits.Statement{
+		Finds: fmt.Sprintf("an exposure above %.3g bits", threshold(n)), Limit: "exposure", Sizes: sizes,
+		Leak: audits.Leak{Name: "bits", Means: "the exposure of each inserted canary is raised by bits:", Default: 5, Most: 64},
+		Nothing: func(v audits.Outcome) bool {
+			o := v.(*Outcome)
+			return o.Highest != nil && *o.Highest <= threshold(o.inserted())
+		},
+		Power: func(q audits.Question) float64 {
+			n, most, above := q.Sizes[0], r.Most, threshold(q.Sizes[0])
+			if len(q.Sizes) > 1 {
+				most = math.Log2(float64(q.Sizes[1]))
+			}
+			if q.Limit != nil {
+				above = *q.Limit
+			}
+			if above >= most {
+				return 0
+			}
+			return audits.MoreThan(0, n, min(1, math.Exp2(q.Leak-above)))
+		},
+	}
+	if threshold(n) >= r.Most {
+		x.None = fmt.Sprintf("exposure is at most %s = %.3g bits, and chance alone exceeds %.3g bits in one of %s with %g%%", r.How, r.Most, threshold(n), canaries(n), 100*audits.Significance)
+	}
+	return []audits.Statement{x}
+}
+
+// inserted counts the canaries of the training data.
+func (v *Outcome) inserted() (n int) {
+	for i := range v.canaries {
+		if v.canaries[i].Role == audits.Inserted {
+			n++
+		}
+	}
+	return n
+}
+
+// best is the range of the audit with the highest basis; nil without one.
+func best(s *audits.Setting) (found *Range) {
+	for _, f := range s.Audits {
+		if m, ok := f.(Measurer); ok {
+			if r := m.Exposures(s); found == nil || r.Basis > found.Basis {
+				found = &r
+			}
+		}
+	}
+	return found
+}

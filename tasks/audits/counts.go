@@ -1,0 +1,100 @@
+package audits
+
+import (
+	"fmt"
+	"sort"
+
+	"coalmine/internal/readable"
+)
+
+// CountOf is a number of inserted canaries that an audit finds memorized.
+type CountOf[V any] struct {
+	// Name of its limit, whose text is Doc.
+	Name, Doc string
+	// Counted returns the number and the inserted canaries that it is of.
+	Counted func(V) (count, of int)
+	// References is the number that each canary is compared with, if a field sets it; nil: none does.
+	References func(s *Setting) Size
+	// ByChance bounds the probability that more than k of n canaries are counted, none of which a model has
+	// memorized, with so many references; 0 without References.
+	ByChance func(s *Setting, k, n, references int) float64
+}
+
+// Limit is a limit on the number, of a cell with an inserted canary.
+func (c *CountOf[V]) Limit() Limit {
+	return LimitOf[int]{
+		Name: c.Name, Doc: c.Doc, Range: "[0,1000000000]", Unit: "canaries",
+		Breaches: Judged(c.Name, func(v V, limit int) []string {
+			count, of := c.Counted(v)
+			if of == 0 {
+				return NoValue(c.Name, "no canary is in the training data")
+			}
+			return Above(c.Name, count, limit)
+		}),
+		Check: func(s *Setting, limit int, fail Fail) { checkCount(s, c.Name, limit, fail) },
+		FalseAlarms: func(s *Setting, limit int) []FalseAlarm {
+			return CanaryAlarms(s, c.Name, float64(limit), func(n int) float64 { return c.ByChance(s, limit, n, c.references(s)) })
+		},
+	}.Limit()
+}
+
+func (c *CountOf[V]) references(s *Setting) int {
+	if c.References == nil {
+		return 0
+	}
+	return c.References(s).N
+}
+
+// Power is for Description.Power: each inserted canary is memorized, and so counted, independently with the
+// probability of the leak. A find is the least number that chance reaches with at most Significance.
+func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
+	if s.Canaries == nil || s.Canaries.Inserted == 0 {
+		return nil
+	}
+	n := s.Canaries.Inserted
+	if v != nil {
+		_, n = c.Counted(v.(V))
+	}
+	sizes := []Size{s.Canaries.Size(n)}
+	if c.References != nil {
+		sizes = append(sizes, c.References(s))
+	}
+	fewest := c.fewest(s, n, c.references(s))
+	found := Statement{
+		Finds: fmt.Sprintf("%s or more", readable.Count(fewest, "canary")), Limit: c.Name, Sizes: sizes,
+		Leak:    Leak{Name: "q", Means: "each inserted canary is memorized with the probability", Default: 0.1, Most: 1},
+		Nothing: func(v Outcome) bool { count, of := c.Counted(v.(V)); return count == 0 && of > 0 },
+		Power: func(q Question) float64 {
+			references := 0
+			if len(q.Sizes) > 1 {
+				references = q.Sizes[1]
+			}
+			most := c.fewest(s, q.Sizes[0], references) - 1
+			if q.Limit != nil {
+				most = int(*q.Limit)
+			}
+			return MoreThan(most, q.Sizes[0], q.Leak)
+		},
+	}
+	if fewest > n {
+		found.None = fmt.Sprintf("all of the inserted canaries (%d) are counted by chance with a probability above %g%%", n, 100*Significance)
+	}
+	return []Statement{found}
+}
+
+// fewest is the least number of canaries that chance reaches with at most Significance; n + 1 if none is.
+func (c *CountOf[V]) fewest(s *Setting, n, references int) int {
+	return 1 + sort.Search(n, func(k int) bool { return c.ByChance(s, k, n, references) <= Significance })
+}
+
+// LikeliestByChance is the ByChance of an audit that names the most likely sequence after a prefix: an
+// unmemorized canary is any of those. The format with the fewest bounds the probability.
+func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n, _ int) float64 {
+	return func(s *Setting, k, n, _ int) float64 {
+		f, ok := FieldsOf[F](s)
+		if !ok {
+			return 0
+		}
+		return MoreThan(k, n, 1/s.Canaries.FewestSequences(s.Ordinary, prefix(f)))
+	}
+}

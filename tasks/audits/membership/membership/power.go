@@ -1,0 +1,121 @@
+package membership
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"coalmine/tasks/audits"
+)
+
+// power is that of the first attack if scores are normal with one deviation, so far apart that the AUC is the
+// leak's. Users with canaries are left out.
+func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
+	sizes := usersOf(s, v)
+	if sizes == nil || min(sizes[0].N, sizes[1].N) < leastUsers {
+		return nil
+	}
+	leak := audits.Leak{Name: "AUC", Means: "the AUC of members is", Default: 0.6, Least: 0.5, Most: 0.9999}
+	list = append(list, audits.Statement{
+		Name: "auc", Finds: "the AUC is certainly above 0.5", Limit: "membership_auc", Leak: leak, Sizes: sizes,
+		Nothing: nothing(func(g *Group) bool { return g.AUC.Low > 0.5 }),
+		Power:   func(q audits.Question) float64 { return areaPower(q.Leak, q.Sizes[0], q.Sizes[1], limitOf(q, 0.5)) },
+	})
+	if rate := falsePositives[0]; sizes[1].N >= needed(rate) {
+		list = append(list, audits.Statement{
+			Name: "tpr", Finds: "the true-positive rate at 1% false positives is certainly above 1%", Limit: "membership_tpr", Leak: leak, Sizes: sizes,
+			Nothing: nothing(func(g *Group) bool { r := g.Rates[0].TruePositives; return r == nil || r.Low > rate }),
+			Power: func(q audits.Question) float64 {
+				return ratePower(q.Leak, q.Sizes[0], q.Sizes[1], rate, limitOf(q, rate))
+			},
+		})
+	}
+	return list
+}
+
+func limitOf(q audits.Question, own float64) float64 {
+	if q.Limit != nil {
+		return *q.Limit
+	}
+	return own
+}
+
+// usersOf are the numbers of members and of held-out users; nil if unknown.
+func usersOf(s *audits.Setting, v audits.Outcome) []audits.Size {
+	sizes := func(members, heldOut int) []audits.Size {
+		return []audits.Size{{Unit: "users that train", N: members}, {Unit: "held-out users", N: heldOut}}
+	}
+	if o, _ := v.(*Outcome); o != nil {
+		return sizes(o.Members, o.HeldOut)
+	}
+	if d := s.Data; d != nil {
+		return sizes(d.Users, d.HeldOutUsers)
+	}
+	return nil
+}
+
+// nothing reports whether no attack has a find among members.
+func nothing(find func(*Group) bool) func(audits.Outcome) bool {
+	return func(v audits.Outcome) bool {
+		attacks := v.(*Outcome).Attacks
+		for _, o := range attacks {
+			if o.Members != nil && find(o.Members) {
+				return false
+			}
+		}
+		return len(attacks) > 0
+	}
+}
+
+// areaPower is the probability that the lower end of an area is above a limit, by the normal approximation of
+// the area and of its resamples. The placement of a member, the share of held-out users below it, has the
+// variance Q - a², where Q = a - 2 T(z, 1/√3) is the probability that a member is above both of two held-out
+// users, T Owen's function and z the normal quantile of the area a; so have those of held-out users. The
+// unseen users of the interval have the placement 0.
+func areaPower(area float64, members, heldOut int, limit float64) float64 {
+	z := mathext.NormalQuantile(area)
+	variance := area - 2*owenT(z, 1/math.Sqrt(3)) - area*area
+	m, n := float64(members), float64(heldOut)
+	resampled := func(k float64) float64 { // the variance of a mean of k placements and a 0, by weights of the simplex
+		return (k/(k+1)*variance + k*area*area/((k+1)*(k+1))) / (k + 2)
+	}
+	shrink := m / (m + 1) * n / (n + 1)
+	low := area*shrink - mathext.NormalQuantile((1+audits.Confidence)/2)*math.Sqrt(resampled(m)+resampled(n))
+	return distuv.UnitNormal.CDF((low - limit) / (shrink * math.Sqrt(variance*(1/m+1/n))))
+}
+
+// owenT is Owen's function (1956): the integral of exp(-h²(1+x²)/2) / (2π(1+x²)) from 0 to a, by Simpson's
+// rule.
+func owenT(h, a float64) float64 {
+	const steps = 64
+	sum := 0.0
+	for i := range steps + 1 {
+		x := a * float64(i) / steps
+		weight := float64(2 + 2*(i%2))
+		if i == 0 || i == steps {
+			weight = 1
+		}
+		sum += weight * math.Exp(-h*h*(1+x*x)/2) / (1 + x*x)
+	}
+	return sum * a / steps / 3 / (2 * math.Pi)
+}
+
+// ratePower is the probability that the lower end of a rate of true positives is above a limit. The held-out
+// score that it begins at has a beta-distributed share of all held-out users above it; over the quantiles of
+// that share the number of members above the score is binomial.
+func ratePower(area float64, members, heldOut int, falsePositives, limit float64) float64 {
+	const quantiles = 400
+	fewest := audits.FewestCertain(members, limit, rateTail)
+	first := firstHeldOut(heldOut, falsePositives)
+	if first == 0 || fewest > members {
+		return 0
+	}
+	shift, power := math.Sqrt2*mathext.NormalQuantile(area), 0.0
+	for i := range quantiles {
+		above := mathext.InvRegIncBeta(float64(first), float64(heldOut-first+1), (float64(i)+0.5)/quantiles)
+		found := distuv.UnitNormal.CDF(shift + mathext.NormalQuantile(above))
+		power += audits.MoreThan(fewest-1, members, found) / quantiles
+	}
+	return power
+}

@@ -1,0 +1,108 @@
+package audits
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// Statement is a statement of an audit about the presence of training data in a model, with a model of the
+// leak that it looks for (docs/method/power.md).
+type Statement struct {
+	// Name tells it from others of its audit; empty for the only one.
+	Name string
+	// Finds is the result that counts as a find, unless a limit says another.
+	Finds string
+	// Limit is the field of audit.fail_if that limits the same number; empty: none.
+	Limit string
+	Leak  Leak
+	// Sizes are the numbers that power depends on, at least one.
+	Sizes []Size
+	// None says why there is no find, however large the leak; empty: there may be one.
+	None string
+	// Power is the probability of a find.
+	Power func(Question) float64
+	// Nothing reports whether an outcome has found nothing.
+	Nothing func(Outcome) bool
+}
+
+// Leak is a number of the model of a leak.
+type Leak struct {
+	Name string
+	// Means ends before the number: "the training costs epsilon".
+	Means string
+	// Default is between Least and Most.
+	Default, Least, Most float64
+}
+
+// Size is a number of things that an audit looks at.
+type Size struct {
+	Unit string
+	N    int
+	// Path is the field that sets it, Value the field's value, in proportion to N. An empty Path: the data
+	// decide.
+	Path  string
+	Value int
+}
+
+// FieldSize is the size that a field is.
+func FieldSize(path, unit string, n int) Size { return Size{Unit: unit, N: n, Path: path, Value: n} }
+
+// Size of n inserted canaries.
+func (c *Canaries) Size(n int) Size {
+	return Size{Unit: "canaries", N: n, Path: "canaries.per_configuration", Value: c.PerConfiguration}
+}
+
+// Numbers are those of the sizes.
+func (s *Statement) Numbers() []int {
+	numbers := make([]int, len(s.Sizes))
+	for i := range s.Sizes {
+		numbers[i] = s.Sizes[i].N
+	}
+	return numbers
+}
+
+// Question asks for the probability of a find.
+type Question struct {
+	// Sizes are numbers in the order of the statement's.
+	Sizes []int
+	Leak  float64
+	// Limit makes a number above it the find; nil: the statement's own find.
+	Limit *float64
+}
+
+// Significance is the probability by chance that a find without a limit has at most.
+const Significance = 1 - Confidence
+
+// Trials are those of most simulated powers, whose standard error is so at most 2.5%.
+const Trials = 400
+
+// Simulated is the share of a number of simulated audits that find a leak. draw returns a function that draws
+// the evidence of one; found judges it by the limit, or without one by own.
+func Simulated[E any](trials int, own float64, draw func(sizes []int, leak float64) func(*rand.Rand) E, found func(sizes []int, limit float64) func(E) bool) func(Question) float64 {
+	var drawn []E
+	var sizes []int
+	var leak float64
+	return func(q Question) float64 {
+		if drawn == nil || !slices.Equal(sizes, q.Sizes) || leak != q.Leak {
+			drawn, sizes, leak = make([]E, trials), slices.Clone(q.Sizes), q.Leak
+			one := draw(sizes, leak)
+			for i := range drawn {
+				drawn[i] = one(rand.New(rand.NewPCG(simulation, uint64(i))))
+			}
+		}
+		limit := own
+		if q.Limit != nil {
+			limit = *q.Limit
+		}
+		finds, count := found(sizes, limit), 0
+		for _, e := range drawn {
+			if finds(e) {
+				count++
+			}
+		}
+		return float64(count) / float64(trials)
+	}
+}
+
+// simulation is the seed of all simulated audits.
+const simulation = 36

@@ -1,0 +1,48 @@
+package deanonymization
+
+import (
+	"math"
+
+	"coalmine/tasks/audits"
+)
+
+// power is that of the best attack if it names the device of each user outright with a probability, and of
+// the others nothing: their average precision counts as 0. Chance is one of the users.
+func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return nil
+	}
+	users := 0
+	if o, _ := v.(*Outcome); o != nil && o.Best() != nil {
+		users = o.Best().Users
+	} else if v == nil && s.Data != nil {
+		users = s.Data.Seen
+	}
+	if users == 0 {
+		return nil
+	}
+	tail := (1 - f.Deanonymization.Confidence.Float64()) / float64(len(f.Deanonymization.Attacks))
+	return []audits.Statement{{
+		Finds: "an attack is certainly above chance", Limit: "deanonymization",
+		Leak:    audits.Leak{Name: "share", Means: "the device of each user is named outright with the probability", Default: 0.2, Most: 1},
+		Sizes:   []audits.Size{{Unit: "users", N: users}},
+		Nothing: func(v audits.Outcome) bool { return v.(*Outcome).nothing() },
+		Power: func(q audits.Question) float64 {
+			n, limit := q.Sizes[0], 1.0
+			if q.Limit != nil {
+				limit = *q.Limit
+			}
+			return audits.MoreThan(audits.FewestCertain(n, limit/math.Max(1, float64(n)), tail)-1, n, q.Leak)
+		},
+	}}
+}
+
+func (v *Outcome) nothing() bool {
+	for i := range v.Attacks {
+		if v.Attacks[i].FactorAtLeast > 1 {
+			return false
+		}
+	}
+	return v.Best() != nil
+}

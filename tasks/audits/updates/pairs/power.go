@@ -1,0 +1,74 @@
+package pairs
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mathext"
+
+	"coalmine/tasks/audits"
+)
+
+// Power is that of an average precision of pairs of updates if their scores are independent normal numbers of
+// one deviation, so far apart that the AUC is the leak's. users returns the planned number of users, found the
+// measurements of an outcome.
+func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*audits.Setting) int, found func(V) []*Measurement) func(*audits.Setting, audits.Outcome) []audits.Statement {
+	return func(s *audits.Setting, v audits.Outcome) []audits.Statement {
+		n := users(s)
+		if v != nil {
+			if n = 0; len(found(v.(V))) > 0 {
+				n = found(v.(V))[0].Users
+			}
+		}
+		if n < 2 {
+			return nil
+		}
+		x := audits.Statement{
+			Finds: "the average precision is certainly above chance", Limit: limit,
+			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Least: 0.5, Most: 0.9999},
+			Sizes: []audits.Size{{Unit: "users", N: n}},
+			Nothing: func(v audits.Outcome) bool {
+				for _, m := range found(v.(V)) {
+					if m.AP.Low > Chance {
+						return false
+					}
+				}
+				return len(found(v.(V))) > 0
+			},
+			Power: audits.Simulated(trials, 1, func(sizes []int, leak float64) func(*rand.Rand) Measurement {
+				return func(rng *rand.Rand) Measurement { return simulate(pairs(s), sizes[0], leak, rng) }
+			}, func(sizes []int, factor float64) func(Measurement) bool {
+				return func(m Measurement) bool {
+					return sizes[0] >= audits.FewestAbove(factor*Chance) && m.AP.Low > factor*Chance
+				}
+			}),
+		}
+		if few := audits.FewestAbove(Chance); n < few {
+			x.None = audits.TooFewToTell(n, Chance)[2:]
+		}
+		return []audits.Statement{x}
+	}
+}
+
+const (
+	// trials of a simulated power, whose standard error is so at most 5%: a measurement takes milliseconds.
+	trials = 100
+	// Simulated pairs: at most so many of a user, and in all.
+	pairsOfUser, mostPairs = 10, 400
+)
+
+// simulate measures pairs of users drawn at random, half of them of one user.
+func simulate(pairs, users int, auc float64, rng *rand.Rand) Measurement {
+	list := make([]Pair, min(pairs, pairsOfUser*users, mostPairs))
+	for i := range list {
+		a := rng.IntN(users)
+		list[i] = Pair{A: int32(a), B: int32(a), Score: rng.NormFloat64()}
+		if i%2 == 0 {
+			list[i].B = int32((a + 1 + rng.IntN(users-1)) % users)
+		} else {
+			list[i].Score += math.Sqrt2 * mathext.NormalQuantile(auc)
+		}
+	}
+	m, _ := Measure(list, rng.Uint64(), 0) // no score is NaN
+	return m
+}

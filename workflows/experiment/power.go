@@ -1,0 +1,161 @@
+package experiment
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+
+	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
+)
+
+// Statement is a statement of an audit of a cell, whose power is computed.
+type Statement struct {
+	Audit string
+	// Gate is the field of audit.fail_if that decides what a find is, above Allowed; empty: the audit decides.
+	Gate    string
+	Allowed *float64
+	// Found is the outcome of the audit; nil before it.
+	Found audits.Outcome
+	audits.Statement
+
+	fields audits.Fields // nil of an audit without any
+}
+
+// String names it: "membership tpr".
+func (s *Statement) String() string {
+	if s.Name == "" {
+		return s.Audit
+	}
+	return s.Audit + " " + s.Name
+}
+
+// Find is the result that counts as a find.
+func (s *Statement) Find() string {
+	if s.Allowed == nil {
+		return s.Finds
+	}
+	return fmt.Sprintf("audit.fail_if.%s: %g fails", s.Gate, *s.Allowed)
+}
+
+// Of is the power at some sizes.
+func (s *Statement) Of(sizes []int, leak float64) float64 {
+	return s.Power(audits.Question{Sizes: sizes, Leak: leak, Limit: s.Allowed})
+}
+
+// Statements are those of a cell's audits whose power is computed; found returns the outcome of the audit at
+// a place of the list, whose numbers count in place of the planned ones, and may be nil.
+func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statement) {
+	s := c.Setting()
+	for place := range all.Audits() {
+		d := &all.Audits()[place]
+		if d.Power == nil || d.New != nil && !c.Experiment.Audit.asks(place) {
+			continue
+		}
+		var v audits.Outcome
+		if found != nil {
+			v = found(place)
+		}
+		for _, statement := range d.Power(s, v) {
+			list = append(list, Statement{Audit: d.Name, Found: v, Statement: statement, fields: c.Experiment.Audit.Methods[place]})
+		}
+	}
+	return list
+}
+
+// gated adds the statements that the limits of audit.fail_if judge in their way.
+func (c *Cell) gated(list []Statement) []Statement {
+	if c.Experiment.Audit == nil {
+		return list
+	}
+	for _, l := range c.Experiment.Audit.FailIf.GivenLimits() {
+		for _, s := range list {
+			if s.Allowed == nil && s.Limit == l.Name {
+				s.Gate, s.Allowed = l.Name, l.Number()
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
+// Power is a statement of some cells.
+type Power struct {
+	Statement
+	Cells []string
+}
+
+// Powers lists the statements of all cells, equal ones once. Their last size is the number of seeds: a find
+// of several seeds is that of one of them.
+func (s *Spec) Powers() (powers []Power) {
+	places := map[string]int{}
+	for _, row := range s.rows() {
+		c := row[0]
+		for _, statement := range c.gated(c.Statements(nil)) {
+			statement.addSeeds(len(row))
+			key := statement.identity()
+			at, known := places[key]
+			if !known {
+				at = len(powers)
+				places[key] = at
+				powers = append(powers, Power{Statement: statement})
+			}
+			for _, cell := range row {
+				powers[at].Cells = append(powers[at].Cells, cell.Name)
+			}
+		}
+	}
+	return powers
+}
+
+// rows are the cells of each row of the table of results.
+func (s *Spec) rows() (rows [][]*Cell) {
+	places := map[string]int{}
+	for i := range s.Cells {
+		c := &s.Cells[i]
+		at, known := len(rows), false
+		if c.Row != nil {
+			at, known = places[c.Row.Name]
+		}
+		if known {
+			rows[at] = append(rows[at], c)
+			continue
+		}
+		if c.Row != nil {
+			places[c.Row.Name] = len(rows)
+		}
+		rows = append(rows, []*Cell{c})
+	}
+	return rows
+}
+
+// identity tells statements apart whose power differs.
+func (s *Statement) identity() string {
+	fields, err := json.Marshal(s.fields)
+	if err != nil { // which no fields of an experiment file have
+		return ""
+	}
+	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(fields))
+}
+
+// addSeeds makes the number of seeds a size.
+func (s *Statement) addSeeds(seeds int) {
+	last, one := len(s.Sizes), s.Power
+	s.Sizes = append(slices.Clone(s.Sizes), audits.FieldSize("grid.replicates", "seeds", seeds))
+	s.Power = func(q audits.Question) float64 {
+		n := q.Sizes[last]
+		q.Sizes = q.Sizes[:last]
+		return -math.Expm1(float64(n) * math.Log1p(-one(q)))
+	}
+}
+
+// powerWarnings name audits that cannot find anything.
+func (c *Cell) powerWarnings() (warnings []string) {
+	for _, s := range c.Statements(nil) {
+		if s.None != "" {
+			warnings = append(warnings, fmt.Sprintf("audit.%s has too few for any statement (%s): %s", &s, c.Label, s.None))
+		}
+	}
+	return warnings
+}

@@ -1,0 +1,230 @@
+package forecast
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"coalmine/workflows/experiment"
+)
+
+// Enough is the power at which an audit is large enough.
+const Enough = 0.8
+
+// Power says how probably an audit finds a leak.
+type Power struct {
+	Audit     string `json:"audit"`
+	Statement string `json:"statement,omitempty"`
+	// Cells have the statement.
+	Cells []string `json:"cells"`
+	// Finds is the result that counts as a find.
+	Finds string `json:"finds"`
+	// Gate is the field of audit.fail_if that decides it; empty: the audit does.
+	Gate string `json:"gate,omitempty"`
+	Leak Leak   `json:"leak"`
+	// Power is the probability of a find, in [0, 1].
+	Power float64 `json:"power"`
+	// Reaches is the largest number that the audit is above with the probability Enough; nil if it has none.
+	Reaches *float64 `json:"reaches,omitempty"`
+	// None says why no leak is found, however large.
+	None string   `json:"none,omitempty"`
+	By   []Varied `json:"by,omitempty"`
+}
+
+// Leak is what is there to find.
+type Leak struct {
+	Name  string  `json:"name"`
+	Means string  `json:"means"`
+	Value float64 `json:"value"`
+}
+
+// Varied is the power by one size, the others as they are.
+type Varied struct {
+	Unit string `json:"unit"`
+	// Path is the field that sets it; empty: the data do.
+	Path   string  `json:"path,omitempty"`
+	N      int     `json:"n"`
+	Points []Point `json:"points"`
+	// Enough is the least number found that has the power Enough, Value the field's; nil if there is none up to
+	// Most.
+	Enough *int `json:"enough,omitempty"`
+	Value  *int `json:"value,omitempty"`
+	Most   int  `json:"most"`
+	// Seconds is the time of a run with so many, on this machine, if it is known; Refused says why the
+	// experiment cannot have so many.
+	Seconds *float64 `json:"seconds,omitempty"`
+	Refused string   `json:"refused,omitempty"`
+}
+
+// Point is the power with N.
+type Point struct {
+	N     int     `json:"n"`
+	Power float64 `json:"power"`
+}
+
+// Powers computes the power of an experiment's audits for their leaks, those in leaks by the name of the
+// statement.
+func Powers(s *experiment.Spec, leaks map[string]float64) ([]Power, error) {
+	list := s.Powers()
+	if err := check(list, leaks); err != nil {
+		return nil, err
+	}
+	powers := make([]Power, len(list))
+	for i := range list {
+		powers[i] = powerOf(&list[i], leaks)
+	}
+	return merged(powers), nil
+}
+
+// merged joins the cells of equal statements, which come of audits that differ in other fields.
+func merged(powers []Power) (list []Power) {
+	equal := func(a, b Power) bool {
+		a.Cells, b.Cells = nil, nil
+		return reflect.DeepEqual(a, b)
+	}
+	for _, p := range powers {
+		if at := slices.IndexFunc(list, func(other Power) bool { return equal(p, other) }); at >= 0 {
+			list[at].Cells = append(list[at].Cells, p.Cells...)
+		} else {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// check reports a leak of no statement, or out of its range.
+func check(list []experiment.Power, leaks map[string]float64) error {
+	var names []string
+	known := map[string]experiment.Power{}
+	for _, p := range list {
+		if _, there := known[p.String()]; !there {
+			names = append(names, fmt.Sprintf("%q", p.String()))
+		}
+		known[p.String()] = p
+	}
+	for name, leak := range leaks {
+		p, there := known[name]
+		switch {
+		case len(names) == 0:
+			return fmt.Errorf("leak of %q: no audit of the experiment makes a statement whose power is computed", name)
+		case !there:
+			return fmt.Errorf("leak of %q: expected one of the experiment's statements: %s", name, strings.Join(names, ", "))
+		case !(leak >= p.Leak.Least && leak <= p.Leak.Most):
+			return fmt.Errorf("leak of %q: %s %g; expected %s from %g to %g", name, p.Leak.Means, leak, p.Leak.Name, p.Leak.Least, p.Leak.Most)
+		}
+	}
+	return nil
+}
+
+// Planned has the power of an experiment as it is, for leaks of the default sizes.
+func Planned(s *experiment.Spec) (powers []Power) {
+	list := s.Powers()
+	for i := range list {
+		powers = append(powers, plannedPower(&list[i], list[i].Leak.Default))
+	}
+	return merged(powers)
+}
+
+func plannedPower(s *experiment.Power, leak float64) Power {
+	return Power{
+		Audit: s.Audit, Statement: s.Name, Cells: s.Cells, Finds: s.Find(), Gate: s.Gate, None: s.None,
+		Leak: Leak{s.Leak.Name, s.Leak.Means, leak}, Power: s.Of(s.Numbers(), leak),
+	}
+}
+
+func powerOf(s *experiment.Power, leaks map[string]float64) Power {
+	leak, given := leaks[s.String()]
+	if !given {
+		leak = s.Leak.Default
+	}
+	p := plannedPower(s, leak)
+	for i := range s.Sizes {
+		p.By = append(p.By, varied(s, i, leak))
+	}
+	if s.Limit != "" && s.Allowed == nil {
+		p.Reaches = reaches(s, leak)
+	}
+	return p
+}
+
+// farthest bounds the search for a number with the power Enough, in multiples of the present one.
+const farthest = 1024
+
+// varied computes the power by one size.
+func varied(s *experiment.Power, at int, leak float64) Varied {
+	size := s.Sizes[at]
+	v := Varied{Unit: size.Unit, Path: size.Path, N: size.N, Most: farthest * size.N}
+	power := func(n int) float64 {
+		numbers := s.Numbers()
+		numbers[at] = n
+		return s.Of(numbers, leak)
+	}
+	for _, quarters := range []int{1, 2, 4, 8, 16} {
+		if n := (size.N*quarters + 3) / 4; len(v.Points) == 0 || n > v.Points[len(v.Points)-1].N {
+			v.Points = append(v.Points, Point{n, power(n)})
+		}
+	}
+	if v.Enough = enough(size.N, v.Most, power); v.Enough != nil && size.Value > 0 {
+		v.Value = new(int(math.Ceil(float64(size.Value) * float64(*v.Enough) / float64(size.N))))
+	}
+	return v
+}
+
+// enough looks for the least number with the power Enough by halving or doubling, and then between the last
+// two; nil if there is none up to most.
+func enough(n, most int, power func(int) float64) *int {
+	has := func(n int) bool { return power(n) >= Enough }
+	low, high := 0, n
+	if has(n) {
+		for high > 1 && has(high/2) {
+			high /= 2
+		}
+		low = high / 2
+	} else {
+		for !has(high) {
+			if low, high = high, 2*high; high > most {
+				return nil
+			}
+		}
+	}
+	for high-low > 1 {
+		if middle := (low + high) / 2; has(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return &high
+}
+
+// reaches is the largest limit that is exceeded with the probability Enough, to three digits; nil if 0 is not.
+func reaches(s *experiment.Power, leak float64) *float64 {
+	above := func(limit float64) bool {
+		c := *s
+		c.Allowed = &limit
+		return c.Of(c.Numbers(), leak) >= Enough
+	}
+	if !above(0) {
+		return nil
+	}
+	low, high := 0.0, 1.0
+	for above(high) {
+		low, high = high, 2*high
+		if math.IsInf(high, 1) {
+			return nil
+		}
+	}
+	for high-low > 5e-4*high {
+		if middle := (low + high) / 2; above(middle) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return &high
+}
+
+// Title names the statement: "membership tpr".
+func (p *Power) Title() string { return strings.TrimSpace(p.Audit + " " + p.Statement) }

@@ -1,0 +1,43 @@
+package results
+
+import (
+	"fmt"
+	"strings"
+
+	"coalmine/tasks/audits"
+	"coalmine/workflows/experiment"
+)
+
+// Undetected is a statement of an audit that has found nothing, with the power that it had.
+type Undetected struct {
+	// Statement names it: "membership tpr".
+	Statement string `json:"statement"`
+	// Sizes are the numbers that the audit looked at: "8 canaries".
+	Sizes []string `json:"sizes"`
+	// Leak is what the model of the leak says, Size its size.
+	Leak string  `json:"leak"`
+	Size float64 `json:"size"`
+	// Power is the probability of a find if the leak is there.
+	Power float64 `json:"power"`
+}
+
+func (u Undetected) String() string {
+	return fmt.Sprintf("%s has found nothing; with %s its power is %.2g%% if %s %g", u.Statement, strings.Join(u.Sizes, " and "), 100*u.Power, u.Leak, u.Size)
+}
+
+// undetected lists the statements of a finished cell, with its outcomes by their audits' places, that have
+// found nothing.
+func undetected(c *experiment.Cell, outcomes []audits.Outcome) (list []Undetected) {
+	found := func(place int) audits.Outcome { return outcomes[place] }
+	for _, s := range c.Statements(found) {
+		if s.Found == nil || s.Nothing == nil || !s.Nothing(s.Found) {
+			continue
+		}
+		u := Undetected{Statement: s.String(), Leak: s.Leak.Means, Size: s.Leak.Default, Power: s.Of(s.Numbers(), s.Leak.Default)}
+		for _, size := range s.Sizes {
+			u.Sizes = append(u.Sizes, fmt.Sprintf("%d %s", size.N, size.Unit))
+		}
+		list = append(list, u)
+	}
+	return list
+}
