@@ -12,7 +12,7 @@
 //	                  has the outcome as it is.
 //
 // Compile adds nodes by a Builder. Fields may also implement Scorer, Worker, Completer,
-// DataChecker, Warner, Planter or ClientPlanter, and the Outcome Noter, LowerBounder or Figured.
+// DataChecker, Warner, Planter or Sender, and the Outcome Noter, LowerBounder or Figured.
 // The rest is optional fields of the Description.
 //
 // Package all lists the descriptions. The experiment file, the plan, its estimate, the results,

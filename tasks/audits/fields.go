@@ -66,8 +66,9 @@ type Planter interface {
 	Plant(b Builder) storage.Key
 }
 
-// Sender is implemented by Fields of an audit whose canaries are vectors, which the last users of federated
-// training, or the last records of private central training, send in place of their own updates.
+// Sender is implemented by Fields of an audit whose canaries are vectors. The last users of federated training,
+// or the last records of private central training, send them in place of their own updates. Without coins they
+// are users without data that the audit plants after all others.
 type Sender interface {
 	// Sends is false if the canaries of this experiment are none.
 	Sends() bool
@@ -75,21 +76,14 @@ type Sender interface {
 	Clients(s *Setting) *canaries.Clients
 	// Watch describes what the training follows for them; nil: nothing.
 	Watch(s *Setting) *canaries.Watch
+	// Request asks a command that trains the whole model to do the same; nil: it is not asked.
+	Request() *external.OneShot
 }
 
 // Sends reports whether the canaries of an audit are vectors.
 func Sends(f Fields) bool {
 	s, ok := f.(Sender)
 	return ok && s.Sends()
-}
-
-// ClientPlanter is implemented by Fields of an audit that sends clients of its own into federated training.
-// It plants their users, without data, after all others.
-type ClientPlanter interface {
-	Planter
-	Sender
-	// Request asks a command that trains the whole model to do the same.
-	Request() *external.OneShot
 }
 
 // Source is read beside the data: its files are uploaded, and tasks open them by digest.

@@ -71,16 +71,6 @@ func (e *Experiment) trained() int {
 	return network.Trained()
 }
 
-// ClientPlanter is the audit that sends clients of its own into the training; nil without one.
-func (e *Experiment) ClientPlanter() audits.ClientPlanter {
-	for _, m := range e.Audit.Asked() {
-		if j, ok := m.Fields.(audits.ClientPlanter); ok {
-			return j
-		}
-	}
-	return nil
-}
-
 // Sender is the audit whose canaries are vectors that members of the training send; nil without one.
 func (e *Experiment) Sender() audits.Sender {
 	for _, m := range e.Audit.Asked() {
@@ -93,8 +83,10 @@ func (e *Experiment) Sender() audits.Sender {
 
 // joining is the number of users that audits add to the population.
 func (e *Experiment) joining() int {
-	if j := e.ClientPlanter(); j != nil {
-		return j.Clients(e.Setting()).Count
+	if s := e.Sender(); s != nil {
+		if c := s.Clients(e.Setting()); c.Coins == "" {
+			return c.Count
+		}
 	}
 	return 0
 }

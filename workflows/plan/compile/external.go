@@ -20,8 +20,8 @@ func (c *cell) external() {
 		Seed: c.experiment.Seed, Command: t.Command, Code: c.code(), Job: json.RawMessage(t.Job), Rounds: t.Rounds,
 		Deterministic: t.Deterministic, Validation: c.experiment.Data.Validation.Exists(), Shards: shardsOf(t), Image: c.experiment.Data.Shape(),
 	}
-	if j := c.experiment.ClientPlanter(); j != nil {
-		params.OneShot = j.Request()
+	if s := c.experiment.Sender(); s != nil {
+		params.OneShot = s.Request()
 	}
 	for _, m := range c.experiment.Audit.Asked() {
 		if m.Replay != nil {

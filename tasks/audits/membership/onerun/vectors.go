@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/external"
 )
 
 // CanariesOf says what the canaries of the audit are.
@@ -66,6 +67,9 @@ func (f *Fields) Watch(s *audits.Setting) *canaries.Watch {
 	}}
 }
 
+// Request implements audits.Sender: external trainings are refused.
+func (f *Fields) Request() *external.OneShot { return nil }
+
 // completeVectors fills in the defaults of canaries that are vectors.
 func (o *Block) completeVectors(given func(path string) bool) {
 	if !given(path + ".words") {
@@ -101,7 +105,7 @@ func (o *Block) checkVectors(s *audits.Setting, fail audits.Fail) (ok bool) {
 		{s.Canaries != nil, "canaries", "puts vectors in the place of users or records, which may carry canaries of the canaries block; remove that block"},
 		{s.Devices != nil, "data.devices", "puts vectors in the place of users, and data.devices divides users into devices; remove one of them"},
 		{s.Records, "training.record", "sends updates that are no user's, and training.record keeps the updates of all; remove one of them"},
-		{slices.ContainsFunc(s.Audits, planter), "audit.one_shot", "sends vectors, and audit.one_shot does, too; ask for them in two experiments"},
+		{slices.ContainsFunc(s.Audits, sendsToo), "audit.one_shot", "sends vectors, and audit.one_shot does, too; ask for them in two experiments"},
 		{o.Design != "", path + ".design", "has canaries without words; remove " + path + ".design"},
 		{o.Words > 0, path + ".words", "has canaries without words; remove " + path + ".words"},
 		{o.PlainLoss, path + ".plain_loss", "has canaries without a loss; remove " + path + ".plain_loss"},
@@ -118,9 +122,10 @@ func (o *Block) checkVectors(s *audits.Setting, fail audits.Fail) (ok bool) {
 	return true
 }
 
-func planter(f audits.Fields) bool {
-	_, ok := f.(audits.ClientPlanter)
-	return ok
+// sendsToo reports whether an audit is another one that sends vectors.
+func sendsToo(f audits.Fields) bool {
+	_, own := f.(*Fields)
+	return !own && audits.Sends(f)
 }
 
 // VectorParams are those of canaries that are vectors.

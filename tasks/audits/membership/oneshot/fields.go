@@ -181,7 +181,7 @@ func (f *Fields) Watch(*audits.Setting) *canaries.Watch {
 	return &canaries.Watch{Canaries: f.OneShot.Canaries, Unseen: f.OneShot.Unseen}
 }
 
-// Request implements audits.ClientPlanter.
+// Request implements audits.Sender.
 func (f *Fields) Request() *external.OneShot {
 	o := f.OneShot
 	return &external.OneShot{Canaries: o.Canaries, Unseen: o.Unseen, Final: o.Statistic != AllIterates}
