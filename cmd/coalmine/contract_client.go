@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/readable"
 	"coalmine/models"
 	"coalmine/tasks/clientprograms"
 	"coalmine/workers/clients"
@@ -46,7 +47,7 @@ func clientSays(d *clientprograms.Description) string {
 	}
 	together := ""
 	if d.Together != nil {
-		together = fmt.Sprintf(", up to %d users at once", d.Together.Users)
+		together = fmt.Sprintf(", up to %s at once", readable.Count(int64(d.Together.Users), "user"))
 	}
 	return fmt.Sprintf("program %s, %d tensors, reads %s%s\n", d.Program, len(d.Parameters), d.Input, together)
 }
