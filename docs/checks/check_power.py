@@ -3,6 +3,13 @@
     coalmine power FILE --json --time=false > power.json
     python3 docs/checks/check_power.py power.json [AUDIT.FIELD=VALUE ...]
 
+    coalmine results RUN --format json > results.json
+    python3 docs/checks/check_power.py --real results.json
+
+With --real the first half of the cells, which differ in the seed alone, gives the size of a leak: the share of
+memorized canaries, and the mean AUC of the loss. The power for it stands beside the share of finds in the
+other half.
+
 It needs SciPy, and is written from docs/method/power.md. What a statement depends on beside its sizes is
 given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters,
 neighbours.false_alarm, deanonymization.confidence, deanonymization.attacks, and exposure.most for exposures
@@ -21,7 +28,7 @@ GIVEN = {
     "deanonymization.confidence": 0.95, "deanonymization.attacks": 4, "exposure.most": 64,
 }
 SIMULATED = {"one_run": 400, "one_shot": 100}
-TRIALS = 1000
+TRIALS, FEWER = 1000, 50
 rng = np.random.default_rng(1)
 
 
@@ -71,6 +78,48 @@ def one_run(epsilon, m, original):
     return found / TRIALS
 
 
+def mass(low, high, mean, deviation):
+    a, b = (low - mean) / deviation, (high - mean) / deviation
+    return stats.norm.cdf(b) - stats.norm.cdf(a) if a <= 0 else stats.norm.sf(a) - stats.norm.sf(b)
+
+
+def divergence(p, q, epsilon):
+    """The hockey-stick divergence of the normal distribution p from q."""
+    (m1, s1), (m2, s2) = p, q  # ax^2 + bx + c > 0 where the density of p is more than e^epsilon times that of q
+    a, b = 0.5 / s2 ** 2 - 0.5 / s1 ** 2, m1 / s1 ** 2 - m2 / s2 ** 2
+    c = 0.5 * (m2 / s2) ** 2 - 0.5 * (m1 / s1) ** 2 + math.log(s2 / s1) - epsilon
+    roots = sorted(r.real for r in np.roots([a, b, c]) if abs(r.imag) < 1e-12)
+    if len(roots) < 2:
+        parts = [(-math.inf, math.inf)] if a > 0 else []
+    else:
+        parts = [(-math.inf, roots[0]), (roots[1], math.inf)] if a > 0 else [tuple(roots)]
+    return sum(mass(*part, *p) - math.exp(epsilon) * mass(*part, *q) for part in parts)
+
+
+def epsilon_of(p, q, delta):
+    excess = lambda epsilon: max(divergence(p, q, epsilon), divergence(q, p, epsilon)) - delta
+    if excess(0) <= 0:
+        return 0.0
+    high = 1.0
+    while excess(high) > 0:
+        high *= 2
+    return optimize.brentq(excess, 0, high, xtol=1e-9)
+
+
+def one_shot(epsilon, n):
+    """By the final model, in units in which unseen directions are N(0, 1)."""
+    delta, mu, found = GIVEN["one_shot.delta"], shift(epsilon, GIVEN["one_shot.delta"]), 0
+    nodes, weights = np.polynomial.hermite_e.hermegauss(5)
+    weights /= weights.sum()
+    for _ in range(FEWER):
+        x = mu + rng.standard_normal(n)
+        m, s = x.mean(), x.std()
+        values = np.array([[epsilon_of((m + a * s / math.sqrt(n), s * math.exp(b / math.sqrt(2 * n))), (0, 1), delta) for b in nodes] for a in nodes])
+        mean, squares = weights @ values @ weights, weights @ values ** 2 @ weights
+        found += epsilon_of((m, s), (0, 1), delta) > 1.645 * math.sqrt(max(0, squares - mean ** 2))
+    return found / FEWER
+
+
 def owen(z):
     return special.owens_t(z, 1 / math.sqrt(3))
 
@@ -113,10 +162,29 @@ def one(statement, leak, sizes):
         return count(leak, *sizes)
     if name == "one_run":
         return one_run(leak, sizes[0], statement["by"][0]["n"])
-    known = {"exposure": exposure, "membership auc": auc, "membership tpr": tpr, "deanonymization": deanonymization}
+    known = {"one_shot": one_shot, "exposure": exposure, "membership auc": auc, "membership tpr": tpr, "deanonymization": deanonymization}
     if name == "neighbours" and GIVEN["neighbours.parameters"]:
         return neighbours(leak, *sizes)
     return known[name](leak, *sizes) if name in known else None
+
+
+def beside(name, leak, powers, found):
+    n = len(found)
+    print(f"{name} {leak:.4f}: power {np.mean(powers):.3f}, found {sum(found)} of {n}, {sum(found) / n:.3f}; standard error of the power {math.sqrt(np.mean(powers) * (1 - np.mean(powers)) / n):.3f}")
+
+
+def real(path):
+    with open(path) as file:
+        cells = [c["audit"] for c in json.load(file)["cells"] if c["state"] == "done"]
+    first, last = cells[:len(cells) // 2], cells[len(cells) // 2:]
+    if "random_sampling" in cells[0]:
+        of = lambda c: c["random_sampling"]
+        q = sum(of(c)["memorized"] for c in first) / sum(of(c)["of"] for c in first)
+        beside("random_sampling: q", q, [count(q, of(c)["of"], of(c)["references"]) for c in last], [of(c)["memorized"] >= 1 for c in last])
+    if "membership" in cells[0]:
+        loss = lambda c: next(a for a in c["membership"]["attacks"] if a["attack"] == "loss")["members"]["auc"]
+        a = np.mean([loss(c)["value"] for c in first])
+        beside("membership: AUC", a, [auc(a, c["membership"]["members"], c["membership"]["held_out"]) for c in last], [loss(c)["low"] > 0.5 for c in last])
 
 
 def main(path, given):
@@ -139,11 +207,12 @@ def main(path, given):
                 points += 1
                 worst = max(worst, abs(p - point["power"]))
                 if s["audit"] in SIMULATED:
-                    error = math.sqrt(max(p * (1 - p), 0.002) * (1 / TRIALS + 1 / SIMULATED[s["audit"]]))
+                    trials = FEWER if s["audit"] == "one_shot" else TRIALS
+                    error = math.sqrt(max(p * (1 - p), 0.002) * (1 / trials + 1 / SIMULATED[s["audit"]]))
                     deviations = max(deviations, abs(p - point["power"]) / error)
         text = f"at most {deviations:.1f} standard errors" if s["audit"] in SIMULATED else f"at most {worst:.1e}"
         print(f"{s['audit']} {s.get('statement', '')}: {points} probabilities differ by {text}" if points else f"{s['audit']}: not computed")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    real(sys.argv[2]) if sys.argv[1] == "--real" else main(sys.argv[1], sys.argv[2:])
