@@ -88,7 +88,7 @@ func leaksOf(effects []string) (map[string]float64, error) {
 	return leaks, nil
 }
 
-// powers are what the command prints.
+// powers is the output of the command.
 type powers struct {
 	Powers []forecast.Power `json:"powers"`
 	// Seconds of a run as it is, with nothing cached; null if unknown.

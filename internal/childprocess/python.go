@@ -21,9 +21,9 @@ type modules struct {
 	directory *tempfiles.Directory // nil until a command has started
 }
 
-// OfferPython has every command of this process find the Python modules of files. Modules of the same name
-// beside the command or in PYTHONPATH come first. withdraw removes what was written of them; no command may
-// run any more.
+// OfferPython makes the Python modules of files available to every command of this process. Modules
+// of the same name beside the command or in PYTHONPATH come first. withdraw removes the written
+// files; no command may run any more.
 func OfferPython(files fs.FS) (withdraw func()) {
 	offered.mu.Lock()
 	defer offered.mu.Unlock()

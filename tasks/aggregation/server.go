@@ -219,8 +219,8 @@ func (r *round) mean() []float32 {
 	return mean
 }
 
-// others returns the products of the sum of all but the canaries with the canaries' vectors, and the canaries
-// of the round with what they have sent; nil without evidence to follow.
+// others returns the products of the sum of all but the canaries with the canaries' vectors, and
+// the canaries of the round with their contributions; nil without evidence to follow.
 func (r *round) others(ctx context.Context, t *tasks.Task, watched *canaries.Following, mean []float32) (products []float64, members map[int]float64, err error) {
 	if products = watched.Products(mean); products == nil {
 		return nil, nil, nil

@@ -15,8 +15,8 @@ type CountOf[V any] struct {
 	Counted func(V) (count, of int)
 	// References is the number that each canary is compared with, if a field sets it; nil: none does.
 	References func(s *Setting) Size
-	// ByChance bounds the probability that more than k of n canaries are counted, none of which a model has
-	// memorized, with so many references; 0 without References.
+	// ByChance bounds the probability that more than k of n canaries are counted, none of which a
+	// model has memorized, with the given number of references; 0 without References.
 	ByChance func(s *Setting, k, n, references int) float64
 }
 

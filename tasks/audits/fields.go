@@ -74,7 +74,7 @@ type Sender interface {
 	Sends() bool
 	// Clients describes the canaries.
 	Clients(s *Setting) *canaries.Clients
-	// Watch describes what the training follows for them; nil: nothing.
+	// Watch describes the vectors that the training follows for them, or is nil.
 	Watch(s *Setting) *canaries.Watch
 	// Request asks a command that trains the whole model to do the same; nil: it is not asked.
 	Request() *external.OneShot

@@ -68,7 +68,8 @@ func Coin(seed uint64, canary int) bool {
 	return seeds.Source(seed, seeds.OneRunCoins, uint64(canary)).Uint64()&1 == 1
 }
 
-// Update makes what a canary sends, of a length; false: it sends nothing. Without coins that is its direction.
+// Update makes the contribution of a canary, of the given length; false: it sends
+// nothing. Without coins that is its direction.
 func (c *Clients) Update(seed uint64, update []float32, canary int, length float64) bool {
 	if c.Coins == "" {
 		Directions{seed}.Fill(update, canary, length)

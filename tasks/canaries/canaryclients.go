@@ -24,8 +24,8 @@ type Clients struct {
 	// Over is the norm of their updates in units of the clip, above 1, if there is a clip: the
 	// audit includes that they are clipped as all updates are.
 	Over float64 `json:"over,omitempty"`
-	// Coins, if set, says what a canary with tails sends: the opposite of its vector with
-	// privacy.ReplaceOne, else nothing. Vectors are Blocks then.
+	// Coins, if set, decides the contribution of a canary with tails: the opposite of its
+	// vector with privacy.ReplaceOne, else none. Vectors are Blocks then.
 	Coins privacy.Neighbouring `json:"coins,omitempty"`
 }
 

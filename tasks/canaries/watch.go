@@ -38,7 +38,8 @@ type Following struct {
 	values []float32
 }
 
-// Open reads what was followed before, nothing before the first release. A nil Watch follows nothing.
+// Open reads the previous state, none before the first release. A nil Watch follows
+// nothing.
 func (w *Watch) Open(ctx context.Context, t *tasks.Task, seed uint64, first bool) (*Following, error) {
 	if w == nil {
 		return nil, nil
@@ -82,8 +83,9 @@ func (f *Following) Products(sum []float32) []float64 {
 	return Blocks{f.seed, f.Canaries}.Products(sum)
 }
 
-// Observe takes in a release. With Evidence, others are the Products of the sum of all other members, which
-// the attacker knows, and members the canaries that take part, with what they add, 0 for nothing.
+// Observe takes in a release. With Evidence, others are the Products of the sum of all other
+// members, which the attacker knows, and members the canaries that take part, with their
+// contributions, 0 for none.
 func (f *Following) Observe(released []float32, others []float64, members map[int]float64) {
 	switch {
 	case f == nil:
@@ -106,7 +108,7 @@ func (f *Following) Observe(released []float32, others []float64, members map[in
 	}
 }
 
-// Write hands on what was followed.
+// Write hands the state on.
 func (f *Following) Write(ctx context.Context, t *tasks.Task) error {
 	if f == nil {
 		return nil
@@ -125,7 +127,7 @@ func (w *Watch) tensor() string {
 	return LargestTensor
 }
 
-// Read returns what a checkpoint has of each canary, unseen ones last.
+// Read returns the values of each canary in a checkpoint, unseen ones last.
 func (w *Watch) Read(ctx context.Context, t *tasks.Task, input string) ([]float32, error) {
 	data, err := t.Blob(ctx, input, LargestBlob)
 	if err != nil {

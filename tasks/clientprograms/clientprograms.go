@@ -1,6 +1,6 @@
-// Package clientprograms is what tasks know of programs of others: the code that they run, and programs
-// that train a client in place of this one, by the contract "client" (docs/contracts/client.md). Workers
-// run these, tasks ask them:
+// Package clientprograms describes external programs to tasks: their code, and programs that train
+// a client in place of this one, by the contract "client" (docs/contracts/client.md). Workers run
+// these, tasks ask them:
 //
 //	client, err := t.Client(ctx, clientprograms.Setting{Program: program})
 //	...
@@ -42,12 +42,12 @@ type Asker interface {
 	Asks() *Program
 }
 
-// Setting is what a program is told at its start.
+// Setting is the description that a program gets at its start.
 type Setting struct {
 	Program
 	// Words are the texts of all tokens, the special ones included. They must not be written to.
 	Words []string
-	// Terms are what it may do.
+	// Terms are its limits.
 	Terms childprocess.Terms
 	// Archive has the code; nil where Program.Code is empty.
 	Archive Code `json:"-"`
@@ -56,7 +56,7 @@ type Setting struct {
 // Runner runs programs. It may be used from several goroutines.
 type Runner interface {
 	// Borrow returns a client that nobody else has before it is given back. It may have worked
-	// for other tasks: what it answers does not depend on them.
+	// for other tasks: its answers do not depend on them.
 	Borrow(ctx context.Context, s Setting) (Client, error)
 }
 
@@ -67,7 +67,7 @@ type Client interface {
 	// Initial draws the first parameters: the tensors of the Description in their order, flat,
 	// all finite. The seed is below 2^53.
 	Initial(ctx context.Context, seed uint64) ([]float32, error)
-	// Fit trains from a model's parameters, and sets params to what comes of them, laid out as
+	// Fit trains from a model's parameters, and sets params to the trained ones, laid out as
 	// those of Initial. After an error their content is undefined.
 	Fit(ctx context.Context, w Work, params []float32) (*Fitted, error)
 	// FitMany trains several users from a model's parameters, at most as many as Together.Users, and
@@ -95,7 +95,7 @@ type Description struct {
 	Program string `json:"program"`
 	// Parameters are the tensors of its model.
 	Parameters []models.Shape `json:"parameters"`
-	// Input says what it reads: "tokens", "text" or "images".
+	// Input is the kind of its input: "tokens", "text" or "images".
 	Input Input `json:"input"`
 	// Deterministic says that equal requests have equal answers.
 	Deterministic bool `json:"deterministic"`
@@ -119,7 +119,7 @@ type Together struct {
 	Tolerance float64 `json:"tolerance"`
 }
 
-// Input is what a program reads.
+// Input is the kind of a program's input.
 type Input string
 
 // Inputs.
@@ -137,7 +137,7 @@ type Model struct {
 	Read func(ctx context.Context) ([]byte, error)
 }
 
-// Work is what a client trains or is measured on.
+// Work is the data of a client's training or evaluation.
 type Work struct {
 	Model Model
 	// Examples are sentences of token ids, with those of their begin and end; images as
@@ -148,7 +148,7 @@ type Work struct {
 	Seed  uint64
 }
 
-// ManyWork is what several users train on.
+// ManyWork is the training data of several users.
 type ManyWork struct {
 	Model Model
 	Users []User
@@ -167,14 +167,14 @@ type User struct {
 	Batches [][]int
 }
 
-// Summed is what a user of a sum has learned.
+// Summed is the result of a user in a sum.
 type Summed struct {
 	Fitted
 	// Norm is the L2 norm of the user's update before clipping.
 	Norm float64
 }
 
-// Fitted is what a client has learned.
+// Fitted is the result of a client's training.
 type Fitted struct {
 	// Examples is how many it has learned from, at least 1: its weight in the mean where updates
 	// are not clipped.
@@ -200,7 +200,7 @@ type Evaluation struct {
 // on.
 type Pair struct{ Context, Continuation []int32 }
 
-// Likelihood is what a model says of a pair.
+// Likelihood is a model's score of a pair.
 type Likelihood struct {
 	// LogProb is the natural logarithm of the probability of the continuation, at most 0.
 	LogProb float64

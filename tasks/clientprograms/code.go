@@ -30,8 +30,8 @@ func isCode(name string) bool {
 }
 
 // PackCode puts the files of a directory into an archive, which is the same for the same files:
-// names, contents and whether they can be run. Hidden files and folders, what Python compiles, and
-// what a command makes are left out, and files that omit reports; a nil omit reports none.
+// names, contents and whether they can be run. Hidden files and folders, Python's compiled files,
+// files that a command makes, and those that omit reports are left out; a nil omit reports none.
 func PackCode(directory fs.FS, omit func(name string) bool) ([]byte, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)

@@ -62,7 +62,7 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 	}
 }
 
-// An archive of another program may hold what a command would take for its own.
+// An archive of another program may hold files that a command would take for its own.
 func TestWhatIsNoCodeIsNotUnpacked(t *testing.T) {
 	t.Parallel()
 	var archive bytes.Buffer

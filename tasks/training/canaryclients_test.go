@@ -65,8 +65,8 @@ func TestTheOthersTrainAsWithoutCanaries(t *testing.T) {
 	}
 }
 
-// The last records send vectors in place of their gradients, and what is followed is the noise and what they
-// have sent, whatever the others push.
+// The last records send vectors in place of their gradients, and the watch follows the noise and
+// their contributions, for any gradients of the others.
 func TestCanaryRecordsSendTheirGradients(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -137,7 +137,7 @@ func (f *fitter) fit(ctx context.Context, params []float32, examples [][]int32, 
 	return m.count(fitted), nil
 }
 
-// count counts what a client has learned from, and returns its weight.
+// count counts a client's training data, and returns its weight.
 func (m *ChunkMetrics) count(f *clientprograms.Fitted) (weight float64) {
 	m.Examples += f.Examples
 	m.Tokens += f.Targets

@@ -32,8 +32,8 @@ const (
 	NormsTensor = "norms"
 )
 
-// CanariesBlob is a JSON object of the lengths of what the canaries of the cohort have sent, by canary: 0 for nothing,
-// negative against their vectors.
+// CanariesBlob is a JSON object of the lengths of the contributions of the cohort's canaries, by
+// canary: 0 for none, negative against their vectors.
 const CanariesBlob = "canaries"
 
 // ClientsParams are the parameters of training/clients. The task's Step is the

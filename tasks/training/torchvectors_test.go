@@ -24,7 +24,8 @@ type vector struct {
 	Targets  int64         `json:"targets"`
 }
 
-// The trainer in PyTorch is held to what clients learn here: all recurrent kinds, rules and settings.
+// The trainer in PyTorch is compared with the native one: all recurrent kinds, rules and
+// settings.
 func TestTheTrainerInPyTorchHasTheVectorsOfToday(t *testing.T) {
 	t.Parallel()
 	var lines []byte

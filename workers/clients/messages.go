@@ -71,7 +71,7 @@ type request struct {
 	LearningRate float64 `json:"learning_rate,omitempty"`
 }
 
-// userWork is what one of several users trains on.
+// userWork is the training data of one of several users.
 type userWork struct {
 	Examples any     `json:"examples"`
 	Seed     uint64  `json:"seed"`

@@ -273,7 +273,7 @@ func (c *program) read(path string, params []float32) error {
 	return misshapen(checkpoints.CopyParameters(c.network, params, data), SameTensors)
 }
 
-// unreadable is the error of a file for so many parameters that cannot be read.
+// unreadable is the error of an unreadable file of parameters.
 func unreadable(err error, params int) error {
 	if large, ok := errors.AsType[*childprocess.TooLargeError](err); ok {
 		return SameTensors.Broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Most, params)

@@ -18,8 +18,8 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// together is what the requests for several users share. Their files keep their names, so that a program
-// can write over the pages of the one before; the stamps tell them apart.
+// together holds the state that the requests for several users share. Their files keep their names,
+// so that a program can write over the pages of the one before; the stamps tell them apart.
 type together struct {
 	stamps int
 	stack  checkpoints.Stack
@@ -97,7 +97,7 @@ func (c *program) readMany(about *request, users []clientprograms.Summed, each f
 	return nil, nil
 }
 
-// readStack reads a file of the parameters of so many users, without a first axis for 0.
+// readStack reads a file of the parameters of several users, without a first axis for 0.
 func (c *program) readStack(path string, users int, stamp string, rule contracts.Rule) error {
 	size := max(1, users) * c.network.Parameters()
 	f, length, err := childprocess.OpenFile(path, int64(4*size)+headerRoom)

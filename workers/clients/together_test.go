@@ -23,7 +23,8 @@ func manyBegun(t *testing.T, c clientprograms.Client) clientprograms.ManyWork {
 	return clientprograms.ManyWork{Model: w.Model, Round: 1, Users: []clientprograms.User{{Examples: sentences, Seed: 3}, {Examples: sentences[:1], Seed: 4}}}
 }
 
-// Two users together learn what each learns alone, from files that are written over and in several files.
+// Two users together learn the same as each alone, from files that are written over and
+// in several files.
 func TestUsersAreTrainedTogether(t *testing.T) {
 	t.Parallel()
 	c := borrowed(t, pooled(t, Options{}), "").(*program)

@@ -26,8 +26,8 @@ func (e *Experiment) ClientProgram() *clientprograms.Program {
 // TrainerCode is the directory of the trainer of PyTorchEngine among the files that come with the program.
 const TrainerCode = "coalmine.torch"
 
-// Trainer is what trains the clients in place of this program, with a config for the trainer of PyTorchEngine: a
-// ClientProgram, or that trainer; nil if nothing does.
+// Trainer is the program that trains the clients in place of this one, with a config for the
+// trainer of PyTorchEngine: a ClientProgram, or that trainer; nil if there is none.
 func (e *Experiment) Trainer(config func() (json.RawMessage, error)) (*clientprograms.Program, error) {
 	if e.Training.Engine != PyTorchEngine {
 		return e.ClientProgram(), nil

@@ -13,7 +13,8 @@ import (
 // Statement is a statement of an audit of a cell, whose power is computed.
 type Statement struct {
 	Audit string
-	// Gate is the field of audit.fail_if that decides what a find is, above Allowed; empty: the audit decides.
+	// Gate is the field of audit.fail_if that defines a find, above Allowed; empty: the
+	// audit decides.
 	Gate    string
 	Allowed *float64
 	// Found is the outcome of the audit; nil before it.

@@ -33,7 +33,7 @@ type Power struct {
 	By   []Varied `json:"by,omitempty"`
 }
 
-// Leak is what is there to find.
+// Leak is the leak to find.
 type Leak struct {
 	Name  string  `json:"name"`
 	Means string  `json:"means"`
@@ -52,8 +52,8 @@ type Varied struct {
 	Enough *int `json:"enough,omitempty"`
 	Value  *int `json:"value,omitempty"`
 	Most   int  `json:"most"`
-	// Seconds is the time of a run with so many, on this machine, if it is known; Refused says why the
-	// experiment cannot have so many.
+	// Seconds is the time of a run with that number, on this machine, if it is known; Refused says
+	// why the experiment cannot have it.
 	Seconds *float64 `json:"seconds,omitempty"`
 	Refused string   `json:"refused,omitempty"`
 }

@@ -31,7 +31,8 @@ type Test struct {
 	Of string `json:"of,omitempty"`
 	// Tests is the number of members.
 	Tests int `json:"tests"`
-	// Statistic of the member, and what its law depends on: degrees of freedom, or trials.
+	// Statistic of the member, and the parameters of its law: degrees of freedom, or
+	// trials.
 	Statistic float64 `json:"statistic"`
 	Freedom   int     `json:"freedom,omitempty"`
 	// Rate is the probability of a trial, of a count.
@@ -54,7 +55,7 @@ type Multiplier struct {
 	Parts   int     `json:"parts"`
 }
 
-// Finding is what observations say about a claim.
+// Finding is the result of observations about a claim.
 type Finding struct {
 	// Sensitivity is the farthest move of a member in the cohort, Outside that of one outside of it, in
 	// clip norms; Inside counts the first.
@@ -238,7 +239,7 @@ func (x *examiner) scales() []Test {
 	return ended(all, data, parts, elements, along, directions, shift)
 }
 
-// ended leaves out what could not be tested.
+// ended leaves out quantities that could not be tested.
 func ended(families ...*Test) (list []Test) {
 	for _, t := range families {
 		if t.Tests > 0 {

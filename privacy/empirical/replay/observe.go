@@ -51,8 +51,8 @@ type Release struct {
 	Count float64
 }
 
-// Step replays steps of a training from given states. Equal replays give equal releases. A round draws the
-// same cohort, and all randomness but the noise alike, whatever the data and the noise.
+// Step replays steps of a training from given states. Equal replays give equal releases. A round
+// draws the same cohort, and all randomness but the noise alike, for any data and noise.
 type Step interface {
 	// Parts cover a release.
 	Parts() []Part
@@ -97,7 +97,7 @@ type Columns struct {
 	Lead, Count int
 }
 
-// Observations are what replays have shown.
+// Observations are the results of replays.
 type Observations struct {
 	Parts []Columns
 	// Noise has a row for each round: the kept elements in claimed deviations, part after part.

@@ -8,7 +8,7 @@ import (
 	"coalmine/storage/safetensors"
 )
 
-// learnt is what a user has learned.
+// learnt is the result of a user's training.
 type learnt struct {
 	model  model
 	result map[string]any

@@ -72,7 +72,8 @@ func LossOf(scores []models.TokenScore) UserLoss {
 	return l
 }
 
-// OfTargets adds what log-probabilities of targets tell alone, of one at least.
+// OfTargets adds the scores that follow from log-probabilities of targets alone, at least
+// one.
 func (l *UserLoss) OfTargets(logProbs []float64) {
 	l.ByToken, l.LogProbsAlone, l.MinK = true, true, meanOfLeast(slices.Clone(logProbs))
 }

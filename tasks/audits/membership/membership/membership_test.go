@@ -111,7 +111,7 @@ func (b bench) outcome(t *testing.T, references int) (*taskstest.Node, *Outcome)
 	return node, &v
 }
 
-// Without canaries the users' losses add up to what the utility audit finds on the training
+// Without canaries the users' losses add up to the utility audit's loss on the training
 // part; shares cover all users once.
 func TestTheUsersAddUpToTheWholePart(t *testing.T) {
 	t.Parallel()
@@ -153,8 +153,9 @@ func TestLossesByTokenAreTheSame(t *testing.T) {
 	}
 }
 
-// Losses of other texts do not depend on the share that a user is in, and change no other loss. Neighbours of an
-// untrained model cost about what the texts do; the users whose texts are the prefix have no loss after it.
+// Losses of other texts do not depend on the share that a user is in, and change no other loss.
+// Neighbours cost an untrained model about as much as the texts; the users whose texts are the
+// prefix have no loss after it.
 func TestOtherTextsAreScoredBesideTheUsers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

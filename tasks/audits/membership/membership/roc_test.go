@@ -74,7 +74,7 @@ func kernel(x, y float64) float64 {
 	return 0
 }
 
-// A perfect separation leaves room for what so few users cannot tell: the weights of all but the
+// A perfect separation leaves room for the chance of so few users: the weights of all but the
 // unseen have the distribution functions x^4 and x^3, and their product 4x³ - 3x⁴. Of 1,000
 // resamples the quantile of 2.5% lies between those of 0.6% and 5.5% but for 1 of 10,000; the
 // stream is fixed.

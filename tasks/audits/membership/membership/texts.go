@@ -26,7 +26,7 @@ const (
 	TextsInput = "texts"
 )
 
-// UserText is what the examples of a user show without any model.
+// UserText holds the features of a user's examples that need no model.
 type UserText struct {
 	// Words are numbered; a word is followed by its count. The numbers rise.
 	Words []int64 `json:"words"`

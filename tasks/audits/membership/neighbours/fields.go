@@ -35,7 +35,7 @@ const path = "audit.neighbours"
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	switch {
 	case s.External != nil:
-		return // the command replays its own steps, and says what it claims
+		return // the command replays its own steps, and states its claim
 	case s.Program != nil:
 		fail([]string{path, "training.client_command"}, "replays clients of Coalmine, and training.client_command trains them by a program; remove one of them")
 	case s.Training.NoiseMultiplier == 0:

@@ -3,7 +3,7 @@
 //
 //	audits/neighbours  the models before and after training, and the population -> the tests
 //
-// Package privacy/empirical/replay has the tests, and what is observed for them.
+// Package privacy/empirical/replay has the tests and their observations.
 package neighbours
 
 import (
@@ -46,7 +46,7 @@ const InitialInput = "initial"
 // OutcomeBlob is an Outcome, as JSON.
 const OutcomeBlob = "neighbours"
 
-// Of what is observed at most.
+// Limits of the observations.
 const (
 	mostValues = 1 << 20 // of the noise, in all rounds
 	moves      = 16
@@ -90,7 +90,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	return t.PutJSON(ctx, OutcomeBlob, v)
 }
 
-// replayer is what both kinds of step have in common.
+// replayer holds the parts common to both kinds of step.
 type replayer struct {
 	runner     *tasks.Runner
 	population *datasets.Population
@@ -204,7 +204,7 @@ func (b *replayer) run(ctx context.Context, kind tasks.Kind, step, part int, par
 	return b.runner.Run(ctx, kind, spec)
 }
 
-// previous gives the state that a task begins from, with what the training has beside it.
+// previous gives the state that a task begins from, with the training's other outputs.
 func (b *replayer) previous(state int, beside map[string][]byte) tasks.Input {
 	n := *b.states[state]
 	n.Blobs = map[string][]byte{}
@@ -237,7 +237,7 @@ func cohort(seed uint64) func(int) (*rand.Rand, error) {
 	return func(number int) (*rand.Rand, error) { return seeds.Stream(seed, seeds.Cohort, uint64(number)), nil }
 }
 
-// account adds what is proved of the measured noise.
+// account adds the epsilon proved of the measured noise.
 func (v *Outcome) account(recipe privacy.Recipe) error {
 	recipe.Population, recipe.LossDistribution = v.Population, false
 	total := recipe.NoiseMultiplier / v.Claimed

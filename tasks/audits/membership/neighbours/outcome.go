@@ -41,7 +41,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	},
 })
 
-// limits has one on epsilon, which a refuted training breaks, whatever it is.
+// limits has one on epsilon, which a refuted training breaks at any value.
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name: "neighbours_epsilon", Range: "[0,1e9]",
 	Doc: "neighbours_epsilon limits the epsilon that is proved of the most noise that the replay of neighbours allows; a training that the replay refutes has none.",
@@ -69,7 +69,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	},
 }.Limit()}
 
-// Outcome is what replays say about a training.
+// Outcome is the result of replays of a training.
 type Outcome struct {
 	replay.Finding
 	Repeats int `json:"repeats"`

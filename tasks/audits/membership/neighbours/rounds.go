@@ -19,9 +19,9 @@ import (
 	"coalmine/tasks/training"
 )
 
-// rounds replays rounds of federated training by the kinds training/clients and aggregation/server. In
-// each some members of the cohort and a user outside of it have their data, and all others none, who are in
-// the cohort all the same. The server takes the noised mean as it is: what its optimizer makes of it
+// rounds replays rounds of federated training by the kinds training/clients and aggregation/server.
+// In each some members of the cohort and a user outside of it have their data, and all others none,
+// who are in the cohort all the same. The server takes the noised mean as it is: its optimizer
 // costs no privacy.
 type rounds struct {
 	*replayer

@@ -143,7 +143,7 @@ func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
 	}
 }
 
-// changed is what a unit's coin makes of its user's sentences.
+// changed returns a user's sentences after its unit's coin.
 func changed(sentences [][]int32, u audits.Unit, p CoinsParams, canary []int32) [][]int32 {
 	if !u.Included {
 		if p.Neighbouring == privacy.AddOrRemoveOne {

@@ -14,7 +14,8 @@ func TestAuditsThatCouldSayNothingAreRefused(t *testing.T) {
 	experimenttest.Mistakes(t)
 }
 
-// resolved is the smallest experiment with coins, resolved by data of so many users.
+// resolved is the smallest experiment with coins, resolved by data of the given number of
+// users.
 func resolved(t *testing.T, users int, sets ...string) (*experiment.Spec, error) {
 	t.Helper()
 	const file = "name: x\ndata: {source: a.jsonl}\ntraining: {cohort: 50, rounds: 100}\naudit: {one_run: {canaries: 60}}\n"

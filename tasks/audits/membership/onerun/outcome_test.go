@@ -85,7 +85,7 @@ func TestBoundsThatCrossAreSaidSo(t *testing.T) {
 	}
 }
 
-// 60 canaries cannot certify more than 2.97, whatever the training does.
+// 60 canaries cannot certify more than 2.97, for any training.
 func TestAnAuditThatCouldNotContradictSaysSo(t *testing.T) {
 	t.Parallel()
 	for proved, powerless := range map[privacy.Epsilon]bool{2.9: false, 3: true, privacy.Epsilon(math.Inf(1)): false} {

@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks/external"
 )
 
-// CanariesOf says what the canaries of the audit are.
+// CanariesOf is the kind of the audit's canaries.
 type CanariesOf string
 
 // Kinds of canaries. The empty one is Text.
@@ -33,7 +33,7 @@ type Statistic string
 
 // Statistics.
 const (
-	// AllIterates is the likelihood of what all rounds or steps have released.
+	// AllIterates is the likelihood of the releases of all rounds or steps.
 	AllIterates Statistic = "all-iterates"
 	// FinalModel is the inner product with the change of the model from the first round to the last.
 	FinalModel Statistic = "final"

@@ -53,7 +53,7 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 const (
 	// trials of a simulated power, whose standard error is so at most 5%: a measurement takes milliseconds.
 	trials = 100
-	// Simulated pairs: at most so many of a user, and in all.
+	// Limits of simulated pairs, of a user and in all.
 	pairsOfUser, mostPairs = 10, 400
 )
 
