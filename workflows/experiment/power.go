@@ -21,7 +21,8 @@ type Statement struct {
 	Found audits.Outcome
 	audits.Statement
 
-	fields audits.Fields // nil of an audit without any
+	setting *audits.Setting
+	fields  audits.Fields // nil of an audit without any
 }
 
 // String names it: "membership tpr".
@@ -59,7 +60,7 @@ func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statemen
 			v = found(place)
 		}
 		for _, statement := range d.Power(s, v) {
-			list = append(list, Statement{Audit: d.Name, Found: v, Statement: statement, fields: c.Experiment.Audit.Methods[place]})
+			list = append(list, Statement{Audit: d.Name, Found: v, Statement: statement, setting: s, fields: c.Experiment.Audit.Methods[place]})
 		}
 	}
 	return list
@@ -95,7 +96,7 @@ func (s *Spec) Powers() (powers []Power) {
 		c := row[0]
 		for _, statement := range c.gated(c.Statements(nil)) {
 			statement.addSeeds(len(row))
-			key := statement.identity()
+			key := statement.Identity()
 			at, known := places[key]
 			if !known {
 				at = len(powers)
@@ -131,13 +132,14 @@ func (s *Spec) rows() (rows [][]*Cell) {
 	return rows
 }
 
-// identity tells statements apart whose power differs.
-func (s *Statement) identity() string {
-	fields, err := json.Marshal(s.fields)
+// Identity tells statements apart whose power differs: by their own numbers and fields, and by the vocabulary,
+// parameters and canaries of the cell.
+func (s *Statement) Identity() string {
+	of, err := json.Marshal([]any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.Canaries})
 	if err != nil { // which no fields of an experiment file have
 		return ""
 	}
-	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(fields))
+	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(of))
 }
 
 // addSeeds makes the number of seeds a size.

@@ -30,3 +30,18 @@ func TestTooFewForAStatementIsAWarning(t *testing.T) {
 		t.Errorf("warnings %q", got)
 	}
 }
+
+// The replay of a larger model looks at more elements of the noise, and so has more power; the fields of the audit and
+// its sizes are equal.
+func TestModelsOfSeveralSizesHaveTheirOwnPower(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, minimal, "training.privacy={clip: 0.1, noise_multiplier: 1, delta: 1e-5}", "audit={neighbours: {repeats: 20}}", "data.vocabulary.size=20", "model.embedding=2", "grid={axes: {model.units: [2, 16]}}")
+	powers := spec.Powers()
+	if len(powers) != 2 {
+		t.Fatalf("%d statements, want one for each model", len(powers))
+	}
+	small, large := &powers[0], &powers[1]
+	if a, b := small.Of(small.Numbers(), 0.99), large.Of(large.Numbers(), 0.99); !(a < b) {
+		t.Errorf("power %v with 2 units, %v with 16", a, b)
+	}
+}

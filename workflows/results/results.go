@@ -110,6 +110,8 @@ type Cell struct {
 	// open lists the outputs of a cell that storage lacks but may still get, and the nodes whose
 	// commits would change the cell's results.
 	open []storage.Key
+	// undetected are the statements of Undetected, until their power is computed.
+	undetected []experiment.Statement
 }
 
 // States of a cell.
@@ -160,6 +162,7 @@ func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *
 	for i := range r.Cells {
 		r.open = append(r.open, r.Cells[i].open...)
 	}
+	r.addPowers()
 	return err
 }
 
@@ -246,7 +249,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	}
 	cell.Gate, cell.Breaches, cell.Unjudged = judge(e.Audit, &v.decoded)
 	cell.Ranking = newRanking(e, &v.decoded)
-	cell.Undetected = undetected(spec, v.outcomes)
+	cell.undetected = undetected(spec, v.outcomes)
 	return cell, v.addDerived()
 }
 
