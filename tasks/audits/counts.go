@@ -69,11 +69,8 @@ func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
 			if len(q.Sizes) > 1 {
 				references = q.Sizes[1]
 			}
-			most := c.fewest(s, q.Sizes[0], references) - 1
-			if q.Limit != nil {
-				most = int(*q.Limit)
-			}
-			return MoreThan(most, q.Sizes[0], q.Leak)
+			most := q.LimitOr(float64(c.fewest(s, q.Sizes[0], references) - 1))
+			return MoreThan(int(most), q.Sizes[0], q.Leak)
 		},
 	}
 	if fewest > n {

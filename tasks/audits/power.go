@@ -70,6 +70,14 @@ type Question struct {
 	Limit *float64
 }
 
+// LimitOr is the limit, or without one the statement's own.
+func (q *Question) LimitOr(own float64) float64 {
+	if q.Limit != nil {
+		return *q.Limit
+	}
+	return own
+}
+
 // Significance is the probability by chance that a find without a limit has at most.
 const Significance = 1 - Confidence
 
@@ -90,11 +98,7 @@ func Simulated[E any](trials int, own float64, draw func(sizes []int, leak float
 				drawn[i] = one(rand.New(rand.NewPCG(simulation, uint64(i))))
 			}
 		}
-		limit := own
-		if q.Limit != nil {
-			limit = *q.Limit
-		}
-		finds, count := found(sizes, limit), 0
+		finds, count := found(sizes, q.LimitOr(own)), 0
 		for _, e := range drawn {
 			if finds(e) {
 				count++

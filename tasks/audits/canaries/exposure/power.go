@@ -32,12 +32,9 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 			return o.Highest != nil && *o.Highest <= threshold(o.inserted())
 		},
 		Power: func(q audits.Question) float64 {
-			n, most, above := q.Sizes[0], r.Most, threshold(q.Sizes[0])
+			n, most, above := q.Sizes[0], r.Most, q.LimitOr(threshold(q.Sizes[0]))
 			if len(q.Sizes) > 1 {
 				most = math.Log2(float64(q.Sizes[1]))
-			}
-			if q.Limit != nil {
-				above = *q.Limit
 			}
 			if above >= most {
 				return 0

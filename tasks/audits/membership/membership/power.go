@@ -20,25 +20,18 @@ func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
 	list = append(list, audits.Statement{
 		Name: "auc", Finds: "the AUC is certainly above 0.5", Limit: "membership_auc", Leak: leak, Sizes: sizes,
 		Nothing: nothing(func(g *Group) bool { return g.AUC.Low > 0.5 }),
-		Power:   func(q audits.Question) float64 { return areaPower(q.Leak, q.Sizes[0], q.Sizes[1], limitOf(q, 0.5)) },
+		Power:   func(q audits.Question) float64 { return areaPower(q.Leak, q.Sizes[0], q.Sizes[1], q.LimitOr(0.5)) },
 	})
 	if rate := falsePositives[0]; sizes[1].N >= needed(rate) {
 		list = append(list, audits.Statement{
 			Name: "tpr", Finds: "the true-positive rate at 1% false positives is certainly above 1%", Limit: "membership_tpr", Leak: leak, Sizes: sizes,
 			Nothing: nothing(func(g *Group) bool { r := g.Rates[0].TruePositives; return r == nil || r.Low > rate }),
 			Power: func(q audits.Question) float64 {
-				return ratePower(q.Leak, q.Sizes[0], q.Sizes[1], rate, limitOf(q, rate))
+				return ratePower(q.Leak, q.Sizes[0], q.Sizes[1], rate, q.LimitOr(rate))
 			},
 		})
 	}
 	return list
-}
-
-func limitOf(q audits.Question, own float64) float64 {
-	if q.Limit != nil {
-		return *q.Limit
-	}
-	return own
 }
 
 // usersOf are the numbers of members and of held-out users; nil if unknown.

@@ -29,10 +29,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		Sizes:   []audits.Size{{Unit: "users", N: users}},
 		Nothing: func(v audits.Outcome) bool { return v.(*Outcome).nothing() },
 		Power: func(q audits.Question) float64 {
-			n, limit := q.Sizes[0], 1.0
-			if q.Limit != nil {
-				limit = *q.Limit
-			}
+			n, limit := q.Sizes[0], q.LimitOr(1)
 			return audits.MoreThan(audits.FewestCertain(n, limit/math.Max(1, float64(n)), tail)-1, n, q.Leak)
 		},
 	}}
