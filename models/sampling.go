@@ -73,10 +73,8 @@ func (s *Scorer) Sample(d Draw, streams []*rand.Rand) ([]Sample, error) {
 		return nil, err
 	}
 	r := &sampler{scorer: s, draw: d, streams: streams, samples: make([]Sample, len(streams)), states: s.Start(1), next: new(States)}
-	for _, token := range d.Prefix {
-		if err := s.Step(r.states, []int32{token}); err != nil {
-			return nil, err
-		}
+	if err := s.Feed(r.states, d.Prefix); err != nil {
+		return nil, err
 	}
 	for i := range streams {
 		r.going = append(r.going, going{sample: i})

@@ -118,6 +118,16 @@ func newWorkspace(m *Language) *workspace {
 // Model returns the model whose parameters are scored.
 func (s *Scorer) Model() *Language { return s.model }
 
+// Feed feeds tokens to a single state, one after another, as Step does.
+func (s *Scorer) Feed(state *States, tokens []int32) error {
+	for i := range tokens {
+		if err := s.Step(state, tokens[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Step feeds one token to each state, in place. To a state of an encoder-decoder it
 // feeds the source up to the separator, and then the target.
 func (s *Scorer) Step(states *States, tokens []int32) error {

@@ -28,10 +28,8 @@ func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
 // PrefixState is the state after begin and the words.
 func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
 	state := scorer.Start(1)
-	for _, w := range append([]int32{datasets.Begin}, words...) {
-		if err := scorer.Step(state, []int32{w}); err != nil {
-			return nil, err
-		}
+	if err := scorer.Feed(state, append([]int32{datasets.Begin}, words...)); err != nil {
+		return nil, err
 	}
 	return state, nil
 }

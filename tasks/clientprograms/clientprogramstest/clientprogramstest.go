@@ -106,11 +106,8 @@ func (r *Runner) LogLikelihoods(ctx context.Context, m clientprograms.Model, pai
 // logProb feeds the tokens of a pair one by one.
 func logProb(s *models.Scorer, p clientprograms.Pair) (sum float64, err error) {
 	states, one := s.Start(1), make([]float32, 1)
-	before := append([]int32{datasets.Begin}, p.Context...)
-	for _, token := range before {
-		if err := s.Step(states, []int32{token}); err != nil {
-			return 0, err
-		}
+	if err := s.Feed(states, append([]int32{datasets.Begin}, p.Context...)); err != nil {
+		return 0, err
 	}
 	for _, token := range p.Continuation {
 		if err := s.LogProbs(states, []int32{token}, one); err != nil {

@@ -377,10 +377,8 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 	}
 	return of.judge(ctx, newLexicon(m.vocabulary), func(ctx context.Context, before, texts [][]int32) (losses []textLoss, err error) {
 		start := scorer.Start(1)
-		for _, token := range slices.Concat(sentences(before)...) {
-			if err := scorer.Step(start, []int32{token}); err != nil {
-				return nil, err
-			}
+		if err := scorer.Feed(start, slices.Concat(sentences(before)...)); err != nil {
+			return nil, err
 		}
 		for some := range slices.Chunk(sentences(texts), 192) {
 			if err := ctx.Err(); err != nil {

@@ -73,10 +73,8 @@ func (c *comparison) readPrefix(ctx context.Context, scorer *models.Scorer) erro
 		if err != nil {
 			return err
 		}
-		for _, token := range slices.Concat(examples...) {
-			if err := scorer.Step(states, []int32{token}); err != nil {
-				return tasks.Permanent(err)
-			}
+		if err := scorer.Feed(states, slices.Concat(examples...)); err != nil {
+			return tasks.Permanent(err)
 		}
 	}
 	c.prefix = states
