@@ -99,7 +99,7 @@ func (f *Following) Observe(released []float32, others []float64, members map[in
 					continue
 				}
 			}
-			f.values[i] += float32(f.Evidence.of(product*divisor-others[i], rate))
+			f.values[i] += float32(f.Evidence.of(float64(product*divisor)-others[i], rate))
 		}
 	default:
 		for i, c := range (Directions{f.seed}).Cosines(released, 0, f.Canaries+f.Unseen) {
