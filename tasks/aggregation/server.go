@@ -117,19 +117,7 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	mean := r.mean()
-	watched, err := p.Watch.Open(ctx, t, p.Seed, t.Step <= 1)
-	if err != nil {
-		return err
-	}
-	others, members, err := r.others(ctx, t, watched, mean)
-	if err != nil {
-		return err
-	}
-	if err := p.addNoise(ctx, t, mean); err != nil {
-		return err
-	}
-	watched.Observe(mean, others, members)
-	if err := watched.Write(ctx, t); err != nil {
+	if err := r.addWatchedNoise(ctx, t, mean); err != nil {
 		return err
 	}
 	params, err := r.apply(ctx, t, model, mean)
@@ -217,6 +205,23 @@ func (r *round) mean() []float32 {
 		mean[i] = float32(v / divisor)
 	}
 	return mean
+}
+
+// addWatchedNoise adds the noise to the mean, and follows the released sum along the vectors of canaries.
+func (r *round) addWatchedNoise(ctx context.Context, t *tasks.Task, mean []float32) error {
+	watched, err := r.params.Watch.Open(ctx, t, r.params.Seed, t.Step <= 1)
+	if err != nil {
+		return err
+	}
+	others, members, err := r.others(ctx, t, watched, mean)
+	if err != nil {
+		return err
+	}
+	if err := r.params.addNoise(ctx, t, mean); err != nil {
+		return err
+	}
+	watched.Observe(mean, others, members)
+	return watched.Write(ctx, t)
 }
 
 // others returns the products of the sum of all but the canaries with the canaries' vectors, and

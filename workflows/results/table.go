@@ -261,45 +261,38 @@ func (v *viewCell) notes() []string {
 			notes = append(notes, ": "+f.String())
 		}
 	}
-	if v.Batches != nil {
-		notes = append(notes, ": "+v.Batches.String())
-	}
+	notes = appendNote(notes, v.Batches)
 	if v.Report != nil {
-		notes = append(notes, v.canaryShare()...)
-	}
-	if v.Report != nil && v.Skipped != nil {
-		notes = append(notes, ": "+v.Skipped.String())
-	}
-	if v.Report != nil && v.Selection != nil {
-		notes = append(notes, ": "+v.Selection.String())
-	}
-	if v.Report != nil && v.Devices != nil {
-		notes = append(notes, ": "+v.Devices.String())
-	}
-	if v.Report != nil && v.Sanitized != nil {
-		notes = append(notes, ": "+v.Sanitized.String())
-	}
-	if v.Report != nil && v.Disagreement != nil {
-		notes = append(notes, ": "+v.Disagreement.String())
-	}
-	if v.Report != nil && v.Stopping != nil {
-		notes = append(notes, ": "+v.Stopping.String())
-	}
-	if v.Report != nil && v.StopAt != nil && v.Row == nil {
-		notes = append(notes, ": "+v.StopAt.String())
+		notes = append(notes, v.reportNotes()...)
 	}
 	for _, u := range v.Undetected {
 		notes = append(notes, ": "+u.String())
 	}
-	if v.Ranking != nil {
-		notes = append(notes, ": "+v.Ranking.String())
-	}
-	if v.ToldRounds != nil {
-		notes = append(notes, ": "+v.ToldRounds.String())
-	}
+	notes = appendNote(notes, v.Ranking)
+	notes = appendNote(notes, v.ToldRounds)
 	if v.Unmeasured {
 		notes = append(notes, ": nothing is measured of the model, because the experiment asks for no audit; ask for one in the block audit")
 	}
+	return append(notes, v.endNotes()...)
+}
+
+// reportNotes describe the data and the end of a training that has a report.
+func (v *viewCell) reportNotes() []string {
+	notes := v.canaryShare()
+	notes = appendNote(notes, v.Skipped)
+	notes = appendNote(notes, v.Selection)
+	notes = appendNote(notes, v.Devices)
+	notes = appendNote(notes, v.Sanitized)
+	notes = appendNote(notes, v.Disagreement)
+	notes = appendNote(notes, v.Stopping)
+	if v.Row == nil {
+		notes = appendNote(notes, v.StopAt)
+	}
+	return notes
+}
+
+// endNotes tell about gates, failures and losses.
+func (v *viewCell) endNotes() (notes []string) {
 	for _, b := range v.Breaches {
 		notes = append(notes, " failed its gate: "+b)
 	}
@@ -316,6 +309,17 @@ func (v *viewCell) notes() []string {
 		notes = append(notes, ": data.select would leave with "+selection.Leaves(v.Thresholds))
 	}
 	return notes
+}
+
+// appendNote appends the text of a part of the results, if it is not nil.
+func appendNote[T any, P interface {
+	*T
+	fmt.Stringer
+}](notes []string, part P) []string {
+	if part == nil {
+		return notes
+	}
+	return append(notes, ": "+part.String())
 }
 
 // largeShare is the share of canaries among training examples above which results of the
