@@ -39,11 +39,7 @@ const wholeSequences = 480
 // measureWholeScoring shows the rate of the kernels without savings; beside it,
 // scoring shows the savings of bounds and sharing.
 func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
-	l, err := newLearner(paper.config)
-	if err != nil {
-		return err
-	}
-	scorer, err := l.model.NewScorer(l.params)
+	scorer, err := newScorer(paper.config)
 	if err != nil {
 		return err
 	}
@@ -52,7 +48,7 @@ func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 		words[i] = int32(rng.IntN(paper.config.Vocabulary))
 	}
 	states, logProbs := scorer.Start(wholeSequences), make([]float32, wholeSequences)
-	err = b.rates(ctx, r, job{flops: wholeSequences * l.model.ScoringFLOPs(), tokens: wholeSequences, run: func() error {
+	err = b.rates(ctx, r, job{flops: wholeSequences * scorer.Model().ScoringFLOPs(), tokens: wholeSequences, run: func() error {
 		if err := scorer.Step(states, words); err != nil {
 			return err
 		}
@@ -64,11 +60,7 @@ func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 
 // measureTokenScores compares the scores that all attacks by tokens take with the losses alone.
 func (s step) measureTokenScores(ctx context.Context, b *bench, r *Row) error {
-	l, err := newLearner(s.config)
-	if err != nil {
-		return err
-	}
-	scorer, err := l.model.NewScorer(l.params)
+	scorer, err := newScorer(s.config)
 	if err != nil {
 		return err
 	}
@@ -82,7 +74,7 @@ func (s step) measureTokenScores(ctx context.Context, b *bench, r *Row) error {
 	tokens := 20 * len(user)
 	alone := func() error { _, err := scorer.Losses(user); return err }
 	all := func() error { _, err := scorer.TokenScores(user); return err }
-	err = b.rates(ctx, r, job{flops: float64(tokens) * l.model.ScoringFLOPs(), tokens: tokens, run: alone}, all)
+	err = b.rates(ctx, r, job{flops: float64(tokens) * scorer.Model().ScoringFLOPs(), tokens: tokens, run: alone}, all)
 	r.goal(r.Ratio <= 1.3, "at most 1.3 times the losses")
 	return err
 }

@@ -24,11 +24,7 @@ const (
 // measureSampling draws sentences from the untrained model, which begins few of them alike
 // and hardly ends one: nothing is saved but the first word.
 func measureSampling(ctx context.Context, _ *bench, r *Row) error {
-	l, err := newLearner(paper.config)
-	if err != nil {
-		return err
-	}
-	scorer, err := l.model.NewScorer(l.params)
+	scorer, err := newScorer(paper.config)
 	if err != nil {
 		return err
 	}

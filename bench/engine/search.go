@@ -19,11 +19,7 @@ const (
 // measureSearch compares a search that expands many nodes at once with one that expands one at a
 // time, as Carlini et al. 2019, section 8.1, do on a GPU.
 func measureSearch(ctx context.Context, b *bench, r *Row) error {
-	l, err := newLearner(byteModel.config)
-	if err != nil {
-		return err
-	}
-	scorer, err := l.model.NewScorer(l.params)
+	scorer, err := newScorer(byteModel.config)
 	if err != nil {
 		return err
 	}
@@ -42,6 +38,6 @@ func measureSearch(ctx context.Context, b *bench, r *Row) error {
 			return err
 		}
 	}
-	j := job{searchedNodes * l.model.ScoringFLOPs(), searchedNodes, expand(searchedAtOnce)}
+	j := job{searchedNodes * scorer.Model().ScoringFLOPs(), searchedNodes, expand(searchedAtOnce)}
 	return b.rates(ctx, r, j, expand(1))
 }

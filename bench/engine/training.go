@@ -66,6 +66,15 @@ func newLearner(config models.Config) (*learner, error) {
 	return l, nil
 }
 
+// newScorer returns a scorer of an untrained model.
+func newScorer(config models.Config) (*models.Scorer, error) {
+	l, err := newLearner(config)
+	if err != nil {
+		return nil, err
+	}
+	return l.model.NewScorer(l.params)
+}
+
 // step moves the parameters too little to change the cost of a step.
 func (l *learner) step(batch [][]int32) error {
 	if _, err := l.trainer.Gradient(l.params, batch, l.gradient); err != nil {
