@@ -48,7 +48,7 @@ func newPowerCommand(g *global) *cobra.Command {
 		Use:     "power FILE",
 		Short:   "Show how probably the audits of an experiment find a leak",
 		Long:    powerHelp,
-		Example: "  coalmine power examples/membership.yaml\n  coalmine power experiment.yaml --effect membership=0.55 --effect one_run=4\n  coalmine power experiment.yaml --format csv > power.csv",
+		Example: "  coalmine power examples/membership.yaml\n  coalmine power experiment.yaml --effect \"membership auc=0.55\" --effect one_run=4\n  coalmine power experiment.yaml --format csv > power.csv",
 		GroupID: groupRun,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
