@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/readable"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
@@ -206,17 +207,17 @@ func (g *global) powerTable(p *powers) error {
 		if i > 0 {
 			g.printf("\n")
 		}
-		g.printf("%s: %s if %s %.4g: power %s%s (cells: %d)\n", s.Title(), s.Finds, s.Leak.Means, s.Leak.Value, share(s.Power), reached(s), len(s.Cells))
+		g.printf("%s: %s if %s %.4g: power %s%s (cells: %d)\n", s.Title(), s.Finds, s.Leak.Means, s.Leak.Value, readable.Percent(s.Power), reached(s), len(s.Cells))
 		if s.None != "" {
 			g.printf("  too few for any statement: %s\n", s.None)
 		}
 		t := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintf(t, "  by\tpower\t%s from\ttime\n", share(forecast.Enough))
+		fmt.Fprintf(t, "  by\tpower\t%s from\ttime\n", readable.Percent(forecast.Enough))
 		for j := range s.By {
 			v := &s.By[j]
 			var points []string
 			for _, point := range v.Points {
-				points = append(points, fmt.Sprintf("%d: %s", point.N, share(point.Power)))
+				points = append(points, fmt.Sprintf("%d: %s", point.N, readable.Percent(point.Power)))
 			}
 			enough, time := enoughText(v)
 			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", v.Unit, strings.Join(points, ", "), enough, time)
@@ -231,19 +232,11 @@ func (g *global) powerTable(p *powers) error {
 	return nil
 }
 
-// share is a probability in percent, with a digit more near 0 and 1.
-func share(p float64) string {
-	if p > 0 && p < 0.1 || p > 0.9 && p < 1 {
-		return fmt.Sprintf("%.1f%%", 100*p)
-	}
-	return fmt.Sprintf("%.0f%%", 100*p)
-}
-
 func reached(s *forecast.Power) string {
 	if s.Reaches == nil {
 		return ""
 	}
-	return fmt.Sprintf("; above %.3g with %s", *s.Reaches, share(forecast.Enough))
+	return fmt.Sprintf("; above %.3g with %s", *s.Reaches, readable.Percent(forecast.Enough))
 }
 
 func enoughText(v *forecast.Varied) (enough, time string) {
@@ -299,9 +292,9 @@ func (g *global) writePower(list []forecast.Power) {
 		least[name], most[name] = min(least[name], p.Power), max(most[name], p.Power)
 	}
 	for i, name := range names {
-		text := share(least[name])
+		text := readable.Percent(least[name])
 		if most[name] > least[name] {
-			text += " to " + share(most[name])
+			text += " to " + readable.Percent(most[name])
 		}
 		names[i] += " " + text
 	}

@@ -25,3 +25,11 @@ func Plural(noun string) string {
 	}
 	return noun + "s"
 }
+
+// Percent is a probability in percent, with a digit more near 0 and 1: "34%", "8.7%", "99.8%".
+func Percent(p float64) string {
+	if p > 0 && p < 0.1 || p > 0.9 && p < 1 {
+		return fmt.Sprintf("%.1f%%", 100*p)
+	}
+	return fmt.Sprintf("%.0f%%", 100*p)
+}

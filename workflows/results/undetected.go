@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/workflows/experiment"
 )
@@ -22,7 +23,7 @@ type Undetected struct {
 }
 
 func (u Undetected) String() string {
-	return fmt.Sprintf("%s has found nothing; with %s its power is %.2g%% if %s %g", u.Statement, strings.Join(u.Sizes, " and "), 100*u.Power, u.Leak, u.Size)
+	return fmt.Sprintf("%s has found nothing; with %s its power is %s if %s %g", u.Statement, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
 }
 
 // undetected lists the statements of a finished cell, with its outcomes by their audits' places, that have
