@@ -67,7 +67,7 @@ func newCollectCommand(g *global) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "report what would be deleted, and delete nothing")
+	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "list the objects to delete, without deleting them")
 	c.Flags().Var(&older, "older", "least age of deleted objects, such as 12h or 30d; by default the task timeout plus an hour")
 	return c
 }

@@ -51,7 +51,7 @@ type RemovalScheme struct {
 }
 
 var removals = registry.New("removal", func(s RemovalScheme) Removal { return s.Removal },
-	RemovalScheme{RemoveMatch, "what was found is masked: at the byte level letters, digits and bytes outside of ASCII become #, at the word level every word becomes <unk>"},
+	RemovalScheme{RemoveMatch, "the match is masked: at the byte level letters, digits and bytes outside of ASCII become #, at the word level every word becomes <unk>"},
 	RemovalScheme{RemoveSentence, "the sentence is left out of the training"},
 )
 

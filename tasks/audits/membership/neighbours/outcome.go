@@ -44,7 +44,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 // limits has one on epsilon, which a refuted training breaks at any value.
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name: "neighbours_epsilon", Range: "[0,1e9]",
-	Doc: "neighbours_epsilon limits the epsilon that is proved of the most noise that the replay of neighbours allows; a training that the replay refutes has none.",
+	Doc: "neighbours_epsilon limits the epsilon proved of the largest noise that the replay does not exclude; a refuted training fails at any limit.",
 	Breaches: audits.Judged("neighbours_epsilon", func(v *Outcome, limit float64) []string {
 		switch {
 		case v.Repeats == 0:
