@@ -3,8 +3,10 @@ package training
 import (
 	"context"
 	"errors"
+	"iter"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
@@ -405,7 +407,7 @@ func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user in
 	rate := c.params.Local.Rate(round - 1)
 	rng := c.orders(round, user)
 	for range c.params.Epochs {
-		for batch := range c.batches(examples, rng) {
+		for batch := range batches(examples, &c.order, c.params.Local.Batch, rng) {
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
@@ -457,19 +459,12 @@ func (c *chunkSum) draw(round, user int) {
 	c.learner.trainer.(models.Precomputing).UsePrecomputed(c.start.precomputed[user])
 }
 
-// batches yields the examples in a new order, Local.Batch at a time.
-func (c *chunkSum) batches(examples [][]int32, rng *rand.Rand) func(yield func([][]int32) bool) {
-	c.order = append(c.order[:0], examples...)
-	rng.Shuffle(len(c.order), func(i, j int) { c.order[i], c.order[j] = c.order[j], c.order[i] })
-	return func(yield func([][]int32) bool) {
-		for rest := c.order; len(rest) > 0; {
-			n := min(c.params.Local.Batch, len(rest))
-			if !yield(rest[:n]) {
-				return
-			}
-			rest = rest[n:]
-		}
-	}
+// batches yields items in a new order, size at a time. They are in memory, which is reused.
+func batches[E any](items []E, memory *[]E, size int, rng *rand.Rand) iter.Seq[[]E] {
+	order := append((*memory)[:0], items...)
+	*memory = order
+	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	return slices.Chunk(order, size)
 }
 
 // EncodeSum makes a SumBlob of a sum, a tensor without a name, and the norms of the updates.

@@ -131,7 +131,7 @@ func TestBatchSizesAreThoseOfTheBatches(t *testing.T) {
 			c := chunkSum{params: &p}
 			var want []int
 			for range p.Epochs {
-				for batch := range c.batches(make([][]int32, n), seeds.Stream(1, seeds.Client)) {
+				for batch := range batches(make([][]int32, n), &c.order, p.Local.Batch, seeds.Stream(1, seeds.Client)) {
 					want = append(want, len(batch))
 				}
 			}

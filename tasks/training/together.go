@@ -3,7 +3,6 @@ package training
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
@@ -106,14 +105,13 @@ func (c *chunkSum) addMany(ctx context.Context, work clientprograms.ManyWork, us
 
 // places are those of the examples of each of a client's steps, as train takes them.
 func (c *chunkSum) places(examples, round, user int) (steps [][]int) {
-	rng := c.orders(round, user)
+	all, rng := make([]int, examples), c.orders(round, user)
+	for i := range all {
+		all[i] = i
+	}
 	for range c.params.Epochs {
-		order := make([]int, examples)
-		for i := range order {
-			order[i] = i
-		}
-		rng.Shuffle(examples, func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for batch := range slices.Chunk(order, c.params.Local.Batch) {
+		var order []int
+		for batch := range batches(all, &order, c.params.Local.Batch, rng) {
 			if c.params.Steps > 0 && len(steps) == c.params.Steps {
 				return steps
 			}
