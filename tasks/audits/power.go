@@ -36,6 +36,7 @@ type Leak struct {
 
 // Size is a number of things that an audit looks at.
 type Size struct {
+	// Unit is the noun of one: "canary".
 	Unit string
 	N    int
 	// Path is the field that sets it, Value the field's value, in proportion to N. An empty Path: the data
@@ -49,7 +50,7 @@ func FieldSize(path, unit string, n int) Size { return Size{Unit: unit, N: n, Pa
 
 // Size of n inserted canaries.
 func (c *Canaries) Size(n int) Size {
-	return Size{Unit: "canaries", N: n, Path: "canaries.per_configuration", Value: c.PerConfiguration}
+	return Size{Unit: "canary", N: n, Path: "canaries.per_configuration", Value: c.PerConfiguration}
 }
 
 // Numbers are those of the sizes.

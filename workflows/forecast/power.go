@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/workflows/experiment"
 )
 
@@ -155,7 +156,7 @@ const farthest = 1024
 // varied computes the power by one size.
 func varied(s *experiment.Power, at int, leak float64) Varied {
 	size := s.Sizes[at]
-	v := Varied{Unit: size.Unit, Path: size.Path, N: size.N, Most: farthest * size.N}
+	v := Varied{Unit: readable.Plural(size.Unit), Path: size.Path, N: size.N, Most: farthest * size.N}
 	power := func(n int) float64 {
 		numbers := s.Numbers()
 		numbers[at] = n

@@ -51,7 +51,7 @@ func (r *Results) addPowers() {
 			}
 			u := Undetected{Statement: s.String(), Leak: s.Leak.Means, Size: s.Leak.Default, Power: power}
 			for _, size := range s.Sizes {
-				u.Sizes = append(u.Sizes, fmt.Sprintf("%d %s", size.N, size.Unit))
+				u.Sizes = append(u.Sizes, readable.Count(size.N, size.Unit))
 			}
 			r.Cells[i].Undetected = append(r.Cells[i].Undetected, u)
 		}

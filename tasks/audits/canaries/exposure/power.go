@@ -21,7 +21,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	}
 	sizes := []audits.Size{s.Canaries.Size(n)}
 	if r.Basis == Sampled {
-		sizes = append(sizes, audits.FieldSize(r.Path, "references", int(math.Round(math.Exp2(r.Most)))))
+		sizes = append(sizes, audits.FieldSize(r.Path, "reference", int(math.Round(math.Exp2(r.Most)))))
 	}
 	threshold := func(n int) float64 { return math.Log2(float64(n) / audits.Significance) }
 	x := audits.Statement{

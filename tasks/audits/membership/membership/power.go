@@ -37,7 +37,7 @@ func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
 // usersOf are the numbers of members and of held-out users; nil if unknown.
 func usersOf(s *audits.Setting, v audits.Outcome) []audits.Size {
 	sizes := func(members, heldOut int) []audits.Size {
-		return []audits.Size{{Unit: "users that train", N: members}, {Unit: "held-out users", N: heldOut}}
+		return []audits.Size{{Unit: "member", N: members}, {Unit: "held-out user", N: heldOut}}
 	}
 	if o, _ := v.(*Outcome); o != nil {
 		return sizes(o.Members, o.HeldOut)

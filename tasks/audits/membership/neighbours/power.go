@@ -16,7 +16,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	return []audits.Statement{{
 		Finds:   "the claim is refuted by the noise",
 		Leak:    audits.Leak{Name: "f", Means: "the noise is the claimed noise times", Default: 0.99, Least: 1e-3, Most: 1},
-		Sizes:   []audits.Size{audits.FieldSize(path+".repeats", "rounds", repeats)},
+		Sizes:   []audits.Size{audits.FieldSize(path+".repeats", "round", repeats)},
 		Nothing: func(v audits.Outcome) bool { return !v.(*Outcome).Refuted },
 		Power: func(q audits.Question) float64 {
 			columns := min(s.Trained, max(1, mostValues/q.Sizes[0]))

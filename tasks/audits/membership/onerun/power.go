@@ -24,7 +24,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	return []audits.Statement{{
 		Finds: "the lower bound is above 0", Limit: "epsilon_lower",
 		Leak:    audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
-		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canaries", o.Canaries)},
+		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canary", o.Canaries)},
 		Nothing: func(v audits.Outcome) bool { return v.(*Outcome).EpsilonAtLeast() == 0 },
 		Power: audits.Simulated(audits.Trials, 0, func(sizes []int, leak float64) func(*rand.Rand) []empirical.Outcome {
 			choices, shift := o.scaled(sizes[0]), empirical.GaussianShift(leak, delta)

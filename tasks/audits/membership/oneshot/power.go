@@ -25,7 +25,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	return []audits.Statement{{
 		Finds:   "an estimate is certainly above 0, by 1.645 standard errors",
 		Leak:    audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
-		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canary clients", o.Canaries)},
+		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canary client", o.Canaries)},
 		Nothing: func(v audits.Outcome) bool { return !v.(*Outcome).found() },
 		Power: audits.Simulated(trials, 0, func(sizes []int, leak float64) func(*rand.Rand) bool {
 			shift := empirical.GaussianShift(leak, o.Delta)

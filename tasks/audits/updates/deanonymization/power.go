@@ -26,7 +26,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	return []audits.Statement{{
 		Finds: "an attack is certainly above chance", Limit: "deanonymization",
 		Leak:    audits.Leak{Name: "share", Means: "the device of each user is named outright with the probability", Default: 0.2, Most: 1},
-		Sizes:   []audits.Size{{Unit: "users", N: users}},
+		Sizes:   []audits.Size{{Unit: "user", N: users}},
 		Nothing: func(v audits.Outcome) bool { return v.(*Outcome).nothing() },
 		Power: func(q audits.Question) float64 {
 			n, limit := q.Sizes[0], q.LimitOr(1)

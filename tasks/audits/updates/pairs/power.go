@@ -26,7 +26,7 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 		x := audits.Statement{
 			Finds: "the average precision is certainly above chance", Limit: limit,
 			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Least: 0.5, Most: 0.9999},
-			Sizes: []audits.Size{{Unit: "users", N: n}},
+			Sizes: []audits.Size{{Unit: "user", N: n}},
 			Nothing: func(v audits.Outcome) bool {
 				for _, m := range found(v.(V)) {
 					if m.AP.Low > Chance {
