@@ -42,12 +42,13 @@ var limits = []audits.Limit{
 // numbers is the number of AUCs, or rates, of a cell.
 func numbers(s *audits.Setting) (n int) {
 	for _, attack := range attacks {
-		if possible(s).cover(attack.needs) {
+		if !possible(s).cover(attack.needs) {
+			continue
+		}
+		n++
+		if s.Canaries != nil && attack.name.tellsSharers() {
 			n++
 		}
-	}
-	if s.Canaries != nil {
-		n *= 2 // sharers apart
 	}
 	return n
 }
@@ -102,7 +103,7 @@ func (v *Outcome) missing(number string, members bool) (reasons []string) {
 		if members && o.Members == nil {
 			add("membership", v.Members)
 		}
-		if o.Sharers == nil && v.Sharers > 0 {
+		if o.Sharers == nil && v.Sharers > 0 && o.Attack.tellsSharers() {
 			add("membership of users with canaries", v.Sharers)
 		}
 	}

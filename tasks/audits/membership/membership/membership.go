@@ -183,7 +183,7 @@ func ReferenceInput(model, share int) string {
 
 // Kind attacks a model. Its inputs are audits/user-losses of the model, by tasks.PartInput, and of the
 // reference models, by ReferenceInput, and audits/user-texts by TextsInput. Its blob is audits.OutcomeBlob.
-var Kind = tasks.Kind{Name: "audits/membership", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(run)}
+var Kind = tasks.Kind{Name: "audits/membership", Version: 4, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < leastReferences {

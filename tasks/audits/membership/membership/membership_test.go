@@ -224,6 +224,26 @@ func TestAnUntrainedModelTellsNothing(t *testing.T) {
 	}
 }
 
+// Canaries shorten the texts of their users, and zlib would tell lengths: no gate takes that for a leak, or misses it.
+func TestZlibDoesNotCompareUsersWithCanaries(t *testing.T) {
+	t.Parallel()
+	_, v := newBench(t).outcome(t, 0)
+	for _, o := range v.Attacks {
+		if without := o.Attack == Zlib; (o.Sharers == nil) != without || o.Members == nil {
+			t.Errorf("%s: %+v", o.Attack, o)
+		}
+	}
+	if reasons := v.missing("the AUC", true); reasons != nil {
+		t.Errorf("missing are %q", reasons)
+	}
+	s := &audits.Setting{}
+	without := numbers(s)
+	s.Canaries = &audits.Canaries{}
+	if n := numbers(s); n != 2*without-1 {
+		t.Errorf("%d numbers with canaries, %d without", n, without)
+	}
+}
+
 func TestBadParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

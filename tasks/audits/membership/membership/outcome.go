@@ -96,7 +96,7 @@ type Outcome struct {
 
 type AttackOutcome struct {
 	Attack Attack `json:"attack"`
-	// Members and Sharers are compared with held-out users; nil with fewer than two of either.
+	// Members and Sharers are compared with held-out users; nil with fewer than two of either. Zlib has no Sharers.
 	Members *Group `json:"members,omitempty"`
 	Sharers *Group `json:"sharers,omitempty"`
 	// Curve is the share of Members found, in [0, 1], at 0%, 1%, ..., 100% false positives.

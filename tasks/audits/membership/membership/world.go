@@ -107,6 +107,9 @@ func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome,
 	if o.Members != nil {
 		o.Curve = rocCurve(members, heldOut)
 	}
+	if !attack.tellsSharers() {
+		return o, nil
+	}
 	o.Sharers, err = Tell(sharers, heldOut, w.seed)
 	return o, err
 }
