@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"coalmine/storage"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
 )
@@ -33,10 +34,26 @@ func (l *Local) History(ctx context.Context, name string) (*History, error) {
 		return nil, err
 	}
 	h := &History{Run: run.ID, Events: []Event{}, Dropped: run.State.History.Dropped}
-	for _, e := range run.State.History.Events {
-		h.Events = append(h.Events, Event{e, e.String()})
-	}
+	h.Events = append(h.Events, sentences(run.State.History.Events)...)
 	return h, nil
+}
+
+// sentences are the events with their texts. The text of a node that was given up leaves out the error that the event of
+// its last attempt has told.
+func sentences(entries []runs.Entry) (events []Event) {
+	told := map[storage.Key]string{}
+	for _, e := range entries {
+		text := e.String()
+		switch {
+		case e.Key == nil:
+		case e.Kind == runs.AttemptFailed:
+			told[*e.Key] = e.Error
+		case e.Kind == runs.NodeFailed && e.Error != "" && e.Error == told[*e.Key]:
+			text = strings.TrimSuffix(text, ": "+e.Error)
+		}
+		events = append(events, Event{e, text})
+	}
+	return events
 }
 
 // Bounds of a run's note and tags.

@@ -90,3 +90,34 @@ func TestNotesAndTagsAreBounded(t *testing.T) {
 		t.Errorf("what was refused left %+v, %v", h, err)
 	}
 }
+
+// The last lines of a program stand once: with its attempt, not again with the node that was given up.
+func TestTheErrorOfANodeThatWasGivenUpStandsOnce(t *testing.T) {
+	t.Parallel()
+	archive := storage.NewArchive(storagetest.NewMemory())
+	service := runs.NewService(archive, nil)
+	run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "ada", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, other := storage.Key{Digest: storage.DigestOf([]byte("a"))}, storage.Key{Digest: storage.DigestOf([]byte("b"))}
+	if err := service.Append(t.Context(), run.ID,
+		runs.Entry{Kind: runs.AttemptFailed, Key: &node, Attempts: 1, Label: "training", Error: "boom"},
+		runs.Entry{Kind: runs.NodeFailed, Key: &node, Attempts: 1, Label: "training", Error: "boom", Cells: []string{"c01"}},
+		runs.Entry{Kind: runs.NodeFailed, Key: &other, Attempts: 3, Label: "audit", Error: "boom", Cells: []string{"c02"}},
+	); err != nil {
+		t.Fatal(err)
+	}
+	h, err := control.New(archive, nil, nil).History(t.Context(), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, e := range h.Events[1:] {
+		texts = append(texts, e.Text)
+	}
+	want := []string{"attempt 1 at training failed: boom", "training given up after attempt 1, and with it cells c01", "audit given up after attempt 3, and with it cells c02: boom"}
+	if !slices.Equal(texts, want) {
+		t.Errorf("%q, want %q", texts, want)
+	}
+}
