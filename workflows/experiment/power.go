@@ -145,7 +145,7 @@ func (s *Statement) Identity() string {
 // addSeeds makes the number of seeds a size.
 func (s *Statement) addSeeds(seeds int) {
 	last, one := len(s.Sizes), s.Power
-	s.Sizes = append(slices.Clone(s.Sizes), audits.FieldSize("grid.replicates", "seeds", seeds))
+	s.Sizes = append(slices.Clone(s.Sizes), audits.FieldSize("grid.replicates", "seed", seeds))
 	s.Power = func(q audits.Question) float64 {
 		n := q.Sizes[last]
 		q.Sizes = q.Sizes[:last]

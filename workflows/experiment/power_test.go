@@ -19,6 +19,13 @@ func TestThePowerOfCountedCanaries(t *testing.T) {
 		if got := p.Of(p.Numbers(), p.Leak.Default); p.Audit != "random_sampling" || math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s seeds: %s has the power %v; want %v", replicates, p.Audit, got, want)
 		}
+		for _, p := range powers {
+			for _, size := range p.Sizes {
+				if strings.HasSuffix(size.Unit, "s") {
+					t.Errorf("%s counts %q, the plural of a noun", p.Audit, size.Unit)
+				}
+			}
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ var memorized = audits.CountOf[*Outcome]{
 	Counted: func(v *Outcome) (count, of int) { return v.Memorized, v.Of },
 	References: func(s *audits.Setting) audits.Size {
 		f, _ := audits.FieldsOf[*Fields](s)
-		return audits.FieldSize(path+".references", "references", f.RandomSampling.References)
+		return audits.FieldSize(path+".references", "reference", f.RandomSampling.References)
 	},
 	ByChance: func(_ *audits.Setting, k, n, references int) float64 { return firstByChance(k+1, n, references) },
 }
