@@ -393,6 +393,14 @@ func TestTheHeadlineIsProved(t *testing.T) {
 	if got := r.Headline(0).String(); got != "20.9 (5.62 underestimates)" || !strings.Contains(r.Summary(), "the papers' convention underestimates: for replace-one some data have 20.0 at least") {
 		t.Errorf("%q, %s", got, r.Summary())
 	}
+	var table strings.Builder
+	if err := privacy.WriteTable(&table, []privacy.Report{r}); err != nil || !strings.Contains(table.String(), "the papers' convention, 5.62 after ") {
+		t.Errorf("the table (%v) has\n%s", err, table.String())
+	}
+	r.Sampling = privacy.NoSampling
+	if got := r.Summary(); !strings.Contains(got, ", no sampling, ") {
+		t.Errorf("without sampling: %s", got)
+	}
 	poisson := tenEpochs()
 	poisson.Sampling = privacy.Poisson
 	if h := account(t, poisson).Headline(9); h.Convention != nil || strings.Contains(h.String(), "(") {

@@ -317,7 +317,7 @@ func (r Report) Summary() string {
 	if r.Delta > 0 { // without noise there need not be one
 		line += fmt.Sprintf(", at delta %g", r.Delta)
 	}
-	line += fmt.Sprintf(" after %d %s; unit %s, %s sampling, %s conversion", r.Rounds, rounds, r.Unit, r.Sampling, r.Conversion)
+	line += fmt.Sprintf(" after %d %s; unit %s, %s, %s conversion", r.Rounds, rounds, r.Unit, r.Sampling.Noun(), r.Conversion)
 	if r.HoldsAgainst != "" {
 		line += "; holds against " + r.HoldsAgainst
 	}

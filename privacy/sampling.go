@@ -23,6 +23,14 @@ const (
 	NoSampling Sampling = "none"
 )
 
+// Noun is "fixed-size sampling", or "no sampling".
+func (s Sampling) Noun() string {
+	if s == NoSampling {
+		return "no sampling"
+	}
+	return string(s) + " sampling"
+}
+
 // schemes holds all samplings.
 var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, shuffled, separated, noSampling)
 

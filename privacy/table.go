@@ -77,7 +77,7 @@ func writeRefuted(w io.Writer, reports []Report) error {
 		if !r.Headline(0).Underestimates {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%-17s the papers' convention, by %s after %d %s: for %s some data have %s at least\n",
+		if _, err := fmt.Fprintf(w, "%-17s the papers' convention, %s after %d %s: for %s some data have %s at least\n",
 			"underestimates", r.Epsilon, r.Rounds, inTermsOf(r.Unit, []string{"{round}s"})[0], r.Neighbouring, r.LossDistribution.Lower); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func (a *PrivacyAnswer) facts() []string {
 	}
 	for i := range a.Trainings {
 		r := &a.Trainings[i].Scales[0].Report
-		add(fmt.Sprintf("protected: a %s (%s), %s sampling, %s conversion", r.Unit, r.Neighbouring, r.Sampling, r.Conversion))
+		add(fmt.Sprintf("protected: a %s (%s), %s, %s conversion", r.Unit, r.Neighbouring, r.Sampling.Noun(), r.Conversion))
 		if r.HoldsAgainst != "" {
 			add("as trained, holds against " + r.HoldsAgainst)
 		}
