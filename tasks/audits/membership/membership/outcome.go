@@ -179,7 +179,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 		note += "; the model gives all users the same loss, so that nothing can tell them apart: it scores everything alike"
 	}
 	if g := v.blind().Members; g != nil {
-		note += fmt.Sprintf("; the texts alone, without a model, tell members with AUC %s", percents(g.AUC))
+		note += fmt.Sprintf("; the texts alone, without a model, tell members with AUC %s%s", percents(g.AUC), audits.TooFewToTell(min(g.Users, v.HeldOut), chance))
 	}
 	for _, o := range v.Attacks {
 		if text := o.text(v.HeldOut); text != "" {

@@ -64,6 +64,11 @@ func TestTheNoteSaysWhatCannotBeEstimated(t *testing.T) {
 	if got := found().Note(nil); !strings.HasPrefix(got, want) {
 		t.Errorf("%s\nwant %s…", got, want)
 	}
+	few := found()
+	few.Members, few.Blind = 2, &AttackOutcome{Attack: Blind, Members: &Group{Users: 2}}
+	if got := few.Note(nil); !strings.Contains(got, "tell members with AUC 0.00% (0.00 to 0.00), too few users to tell it from chance: 2 of at least 6;") {
+		t.Errorf("of two users: %s", got)
+	}
 	if got := auditstest.Texts(&Audit, found()); !slices.Equal(got, []string{"90.0", "60.0", "", "", ""}) {
 		t.Errorf("texts %q", got)
 	}
