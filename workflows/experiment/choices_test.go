@@ -78,7 +78,7 @@ func faultChoice() choice {
 
 func patternChoice() choice {
 	c := choice{"`data.sanitize.patterns`", []string{"word", "finds"}, nil}
-	for _, f := range patterns.Forms() {
+	for _, f := range patterns.Definitions() {
 		c.rows = append(c.rows, []string{string(f.Pattern), f.Summary})
 	}
 	return c

@@ -1,14 +1,14 @@
-// Package patterns finds personal text by its form, as a blacklist does (Carlini
+// Package patterns finds personal text by its pattern, as a blacklist does (Carlini
 // et al. 2019, section 9.2): card numbers, social security numbers, phone numbers,
 // mail addresses, and text that matches the user's own expressions.
 //
 //	set, err := patterns.New([]patterns.Pattern{patterns.Card, patterns.Email}, []string{`\bemp-\d{5}\b`})
 //	for _, span := range set.Find(text) {
-//		secret := text[span.Start:span.End] // of the form span.Pattern
+//		secret := text[span.Start:span.End] // of the pattern span.Pattern
 //	}
 //
-// A form is all that it knows: a secret that is written otherwise is missed, and a
-// number that happens to have the form is found.
+// A pattern is all that it knows: a secret that is written otherwise is missed, and a
+// number that happens to match is found.
 package patterns
 
 import (
@@ -20,7 +20,7 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Pattern names a form of personal text: one of the constants, or the expression
+// Pattern is a sort of personal text: one of the constants, or the expression
 // of one's own that describes it.
 type Pattern string
 
@@ -32,8 +32,8 @@ const (
 	Email Pattern = "email"
 )
 
-// Form describes a named pattern.
-type Form struct {
+// Definition describes a named pattern.
+type Definition struct {
 	Pattern Pattern
 	// Summary describes the pattern in one line.
 	Summary string
@@ -45,41 +45,41 @@ type Form struct {
 	valid func(digits string) bool
 }
 
-// gap stands in the expression of a form for a space that may be there at the word
+// gap stands in the expression of a pattern for a space that may be there at the word
 // level and is not at the byte level.
 const gap = "~"
 
-var forms = registry.New("pattern", func(f Form) Pattern { return f.Pattern },
-	Form{
+var definitions = registry.New("pattern", func(f Definition) Pattern { return f.Pattern },
+	Definition{
 		Pattern:    Card,
 		Summary:    "13 to 19 digits in one piece, or 16 in fours or 15 as 4-6-5 with spaces or hyphens between, whose Luhn sum is right (ISO/IEC 7812-1, annex B); one in ten other such numbers has that too",
 		expression: `\d{13,19}|\d{4}(?: \d{4}){3}|\d{4}(?:~-~\d{4}){3}|\d{4} \d{6} \d{5}|\d{4}~-~\d{6}~-~\d{5}`,
 		valid:      luhn,
 	},
-	Form{
+	Definition{
 		Pattern:    SSN,
 		Summary:    "a social security number of the United States: 3-2-4 digits with hyphens or spaces between; no area 000, 666 or 900 to 999, group 00 or serial 0000, which are never given out",
 		expression: `\d{3}~-~\d{2}~-~\d{4}|\d{3} \d{2} \d{4}`,
 		valid:      givenOut,
 	},
-	Form{
+	Definition{
 		Pattern: Phone,
 		Summary: "a phone number: 3-3-4 digits with hyphens, points or spaces between, the first three perhaps in brackets and +1 or 1 before them; or + and 8 to 15 digits, perhaps in groups",
 		expression: `(?:\+?~1(?:~[-.]~| ))?(?:\(~\d{3}~\)(?:~-~| ?)|\d{3}(?:~[-.]~| ))\d{3}(?:~[-.]~| )\d{4}` +
 			`|\+~\d(?:(?:~[-.]~| )?\d){7,14}`,
 	},
-	Form{
+	Definition{
 		Pattern:    Email,
 		Summary:    "a mail address: letters, digits and ._%+- before the @, a domain of letters, digits, points and hyphens after it",
 		expression: `[A-Za-z0-9]+(?:~[._%+-]~[A-Za-z0-9]+)*~@~[A-Za-z0-9]+(?:~[.-]~[A-Za-z0-9]+)*~\.~[A-Za-z]{2,}`,
 	},
 )
 
-// Forms lists the named patterns.
-func Forms() []Form { return forms.Entries() }
+// Definitions lists the named patterns.
+func Definitions() []Definition { return definitions.Entries() }
 
 // Choices lists the named patterns as words of an experiment file.
-func (Pattern) Choices() []string { return forms.Words() }
+func (Pattern) Choices() []string { return definitions.Words() }
 
 // maxExpression bounds the length of an expression of one's own, in bytes.
 const maxExpression = 1000
@@ -102,7 +102,7 @@ type finder struct {
 func New(named []Pattern, own []string) (*Set, error) {
 	s := new(Set)
 	for _, p := range named {
-		f, err := forms.Find(p)
+		f, err := definitions.Find(p)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func New(named []Pattern, own []string) (*Set, error) {
 	return s, nil
 }
 
-func (f Form) finder() finder {
+func (f Definition) finder() finder {
 	compile := func(space string) *regexp.Regexp {
 		return regexp.MustCompile(strings.ReplaceAll(f.expression, gap, space))
 	}

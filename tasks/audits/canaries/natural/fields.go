@@ -38,8 +38,8 @@ const path = "audit.natural"
 
 func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
 	if b := f.Natural; len(b.Patterns) == 0 && len(b.Own) == 0 {
-		for _, form := range patterns.Forms() {
-			b.Patterns = append(b.Patterns, form.Pattern)
+		for _, pattern := range patterns.Definitions() {
+			b.Patterns = append(b.Patterns, pattern.Pattern)
 		}
 	}
 }
