@@ -13,26 +13,26 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Forms are the formats, or the one form there is.
-func (c *Canaries) Forms() []Form {
+// AllFormats are Formats, or without them the one format.
+func (c *Canaries) AllFormats() []CanaryFormat {
 	if len(c.Formats) > 0 {
 		return c.Formats
 	}
-	return []Form{c.Form}
+	return []CanaryFormat{c.CanaryFormat}
 }
 
-// Spaces are the spaces that canaries and references are drawn from, one for each form.
+// Spaces are the spaces that canaries and references are drawn from, one for each format.
 func (c *Canaries) Spaces(d *Data) []canaries.Space {
 	var spaces []canaries.Space
-	for _, f := range c.Forms() {
+	for _, f := range c.AllFormats() {
 		spaces = append(spaces, f.space(d))
 	}
 	return spaces
 }
 
-// space is that of a form. At the word level its words are those that the tokenizer makes
+// space is that of a format. At the word level its words are those that the tokenizer makes
 // of the format.
-func (f *Form) space(d *Data) canaries.Space {
+func (f *CanaryFormat) space(d *Data) canaries.Space {
 	if d.Level == datasets.ByteLevel {
 		s := canaries.Space{Alphabet: f.Alphabet, Format: f.Format, Symbols: strings.Join(f.Symbols, ""), SymbolBytes: f.symbolBytes()}
 		bytes := func(text string) int { return len(text) + strings.Count(text, "#")*(max(1, s.SymbolBytes)-1) }
@@ -50,7 +50,7 @@ func (f *Form) space(d *Data) canaries.Space {
 
 // symbolBytes is the length of the listed symbols at the byte level, where they are whole words: a
 // list of several. A text alone lists its characters.
-func (f *Form) symbolBytes() int {
+func (f *CanaryFormat) symbolBytes() int {
 	if len(f.Symbols) < 2 || len(f.Symbols[0]) < 2 {
 		return 0
 	}
@@ -71,14 +71,14 @@ func (c *Canaries) Configurations() []canaries.Configuration {
 	return all
 }
 
-// insertedOfAForm is the number of canaries of each form without those held back.
-func (c *Canaries) insertedOfAForm() int {
+// insertedOfAFormat is the number of canaries of each format without those held back.
+func (c *Canaries) insertedOfAFormat() int {
 	return (len(c.UserProbability)*len(c.ExampleProbability) + len(c.Insertions)) * c.PerConfiguration
 }
 
-// groups number the canaries of each form one after another.
+// groups number the canaries of each format one after another.
 func (c *Canaries) groups(d *Data) []audits.Group {
-	each := c.insertedOfAForm() + c.HeldBack
+	each := c.insertedOfAFormat() + c.HeldBack
 	var groups []audits.Group
 	for i, s := range c.Spaces(d) {
 		groups = append(groups, audits.Group{Space: s, Span: audits.Span{First: i * each, Count: each}})
@@ -100,7 +100,7 @@ func (e *Experiment) NamedWords() []string {
 	return slices.Compact(named)
 }
 
-// Phrases are the phrases of canaries, one for each form of Canaries.Forms, empty if the data
+// Phrases are the phrases of canaries, one for each format of Canaries.AllFormats, empty if the data
 // cannot be searched for it; none if all are empty.
 func (e *Experiment) Phrases() []datasets.Phrase {
 	if e.Canaries == nil || e.Data.Outside().Size > 0 {
@@ -133,20 +133,20 @@ func (d *decoder) completeCanaries(c *Canaries, data *Data) {
 		c.UserProbability, c.ExampleProbability = nil, nil
 	}
 	if len(c.Formats) == 0 {
-		d.completeForm(&c.Form, "canaries", data)
+		d.completeFormat(&c.CanaryFormat, "canaries", data)
 		return
 	}
 	d.replace("canaries.formats", "canaries.words", "canaries.alphabet", "canaries.format", "canaries.symbols")
-	c.Form = Form{}
+	c.CanaryFormat = CanaryFormat{}
 	for i := range c.Formats {
-		d.completeForm(&c.Formats[i], itemPath("canaries.formats", i), data)
+		d.completeFormat(&c.Formats[i], itemPath("canaries.formats", i), data)
 	}
 }
 
 // readOtherwise reports whether the current rules of reading read the texts of forms otherwise
 // than the first rules.
 func (c *Canaries) readOtherwise() bool {
-	return slices.ContainsFunc(c.Forms(), func(f Form) bool {
+	return slices.ContainsFunc(c.AllFormats(), func(f CanaryFormat) bool {
 		return slices.ContainsFunc(append([]string{f.Format, f.Target}, f.Symbols...), func(text string) bool {
 			return !slices.Equal(datasets.FirstRules.Tokenize(text), datasets.CurrentRules.Tokenize(text))
 		})
@@ -162,8 +162,8 @@ func (d *decoder) replace(by string, paths ...string) {
 	}
 }
 
-// completeForm fills in the number of random symbols, and the alphabet of listed ones.
-func (d *decoder) completeForm(f *Form, path string, data *Data) {
+// completeFormat fills in the number of random symbols, and the alphabet of listed ones.
+func (d *decoder) completeFormat(f *CanaryFormat, path string, data *Data) {
 	if data.Level == datasets.ByteLevel && len(f.Symbols) > 0 && d.present[join(path, "alphabet")] == nil {
 		f.Alphabet = canaries.Listed
 	}
@@ -182,14 +182,14 @@ func (c *checker) canaries() {
 	if c.Canaries == nil {
 		return
 	}
-	for i, f := range c.Canaries.Forms() {
+	for i, f := range c.Canaries.AllFormats() {
 		path := "canaries"
 		if len(c.Canaries.Formats) > 0 {
 			path = itemPath("canaries.formats", i)
 		}
-		c.form(&f, path)
+		c.canaryFormat(&f, path)
 	}
-	c.distinctForms()
+	c.distinctFormats()
 }
 
 // configurations checks how often canaries are inserted.
@@ -224,15 +224,15 @@ func repeated[T comparable](c *checker, path string, values []T) {
 	}
 }
 
-// form checks a form by itself, and that there are enough sequences to draw canaries from.
-func (c *checker) form(f *Form, path string) {
+// canaryFormat checks a format by itself, and that there are enough sequences to draw canaries from.
+func (c *checker) canaryFormat(f *CanaryFormat, path string) {
 	if c.sequence(f, path) && c.symbols(f, path) {
 		c.room(f, path)
 	}
 }
 
 // sequence checks that canaries fit into a sentence, and their format them.
-func (c *checker) sequence(f *Form, path string) bool {
+func (c *checker) sequence(f *CanaryFormat, path string) bool {
 	longest, words, format := c.Data.Reading().Sequence, join(path, "words"), join(path, "format")
 	if f.Format == "" {
 		if f.Words > longest {
@@ -263,7 +263,7 @@ func (c *checker) sequence(f *Form, path string) bool {
 }
 
 // symbols checks the listed symbols.
-func (c *checker) symbols(f *Form, path string) bool {
+func (c *checker) symbols(f *CanaryFormat, path string) bool {
 	if c.Data.Level != datasets.ByteLevel {
 		for _, word := range f.Symbols {
 			if read := c.Data.ReadingRules.Tokenize(word); len(read) != 1 || read[0] != word {
@@ -286,7 +286,7 @@ func (c *checker) symbols(f *Form, path string) bool {
 }
 
 // room checks that there are enough sequences to draw canaries from.
-func (c *checker) room(f *Form, path string) {
+func (c *checker) room(f *CanaryFormat, path string) {
 	space, drawn := f.space(&c.Data), c.Canaries.groups(&c.Data)[0].Count
 	if space.Free() {
 		if size := c.Data.Vocabulary.Size; drawn > size {
@@ -305,8 +305,8 @@ func (c *checker) room(f *Form, path string) {
 	}
 }
 
-// distinctForms reports a form that is there twice.
-func (c *checker) distinctForms() {
+// distinctFormats reports a format that is there twice.
+func (c *checker) distinctFormats() {
 	spaces := c.Canaries.Spaces(&c.Data)
 	for i, s := range spaces {
 		if slices.Contains(spaces[:i], s) {
@@ -339,5 +339,5 @@ func (c *Canaries) copies() int {
 	for _, times := range c.Insertions {
 		sum += times
 	}
-	return sum * c.PerConfiguration * len(c.Forms())
+	return sum * c.PerConfiguration * len(c.AllFormats())
 }

@@ -418,7 +418,7 @@ func (c *Cell) canaryWarnings() []string {
 	if canaries == nil {
 		return nil
 	}
-	each := float64(canaries.PerConfiguration * len(canaries.Forms()))
+	each := float64(canaries.PerConfiguration * len(canaries.AllFormats()))
 	perUser := each * float64(len(canaries.ExampleProbability)) * total(canaries.UserProbability)
 	replaced := canaries.replaced(each)
 	lower := "the probabilities"

@@ -89,7 +89,7 @@ func documentedFields(t *testing.T) []documented {
 	walk = func(structure reflect.Type, prefix string) (out []documented) {
 		for _, f := range fieldsOf(structure) {
 			d := text.document(t, f, prefix)
-			if inner, ok := f.blocks(); ok && !isForm(inner) {
+			if inner, ok := f.blocks(); ok && !isFormat(inner) {
 				d.items = walk(inner, d.path)
 			}
 			out = append(out, d)
@@ -102,9 +102,9 @@ func documentedFields(t *testing.T) []documented {
 	return walk(experimentType, "")
 }
 
-// isForm reports whether a block of a list has the fields of the block that has the list,
+// isFormat reports whether a block of a list has the fields of the block that has the list,
 // which describes them.
-func isForm(t reflect.Type) bool { return t == reflect.TypeFor[Form]() }
+func isFormat(t reflect.Type) bool { return t == reflect.TypeFor[CanaryFormat]() }
 
 // document reads the description of a field in a block.
 func (c comments) document(t *testing.T, f field, prefix string) documented {

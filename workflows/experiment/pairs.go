@@ -18,7 +18,7 @@ func (d *Data) Predicted(tokens float64) float64 {
 // pairs refuses features that do not work on pairs, and features of pairs on other data.
 func (c *checker) pairs() {
 	if c.Canaries != nil {
-		c.pairedForms()
+		c.pairedFormats()
 	}
 	if !c.Data.Pairs {
 		return
@@ -39,9 +39,9 @@ func (c *checker) pairs() {
 	}
 }
 
-// pairedForms checks that canaries are pairs where the data are.
-func (c *checker) pairedForms() {
-	for i, f := range c.Canaries.Forms() {
+// pairedFormats checks that canaries are pairs where the data are.
+func (c *checker) pairedFormats() {
+	for i, f := range c.Canaries.AllFormats() {
 		path := "canaries"
 		if len(c.Canaries.Formats) > 0 {
 			path = itemPath("canaries.formats", i)

@@ -31,7 +31,7 @@ func (e *Experiment) Setting() *audits.Setting {
 		},
 	}
 	if c := e.Canaries; c != nil {
-		s.Canaries = &audits.Canaries{Groups: c.groups(&e.Data), Inserted: len(c.Forms()) * c.insertedOfAForm(), PerConfiguration: c.PerConfiguration}
+		s.Canaries = &audits.Canaries{Groups: c.groups(&e.Data), Inserted: len(c.AllFormats()) * c.insertedOfAFormat(), PerConfiguration: c.PerConfiguration}
 	}
 	if p := e.Training.Privacy; p != nil {
 		s.Training.Clip, s.Training.NoiseMultiplier, s.Training.Delta = p.Clip, p.NoiseMultiplier, p.Delta

@@ -89,9 +89,9 @@ type Preparation struct {
 // symbols of an alphabet. They are inserted on purpose: by every pair of a user
 // probability and an example probability, or chosen numbers of times.
 type Canaries struct {
-	Form
+	CanaryFormat
 	// Several forms, each with its own canaries; audits compare a canary with others of its form.
-	Formats []Form `json:"formats,omitempty" also:"forms templates"`
+	Formats []CanaryFormat `json:"formats,omitempty" also:"forms templates"`
 	// Canaries for each pair of probabilities or number of insertions, and for each format.
 	PerConfiguration int `json:"per_configuration" default:"10" range:"[1,10000]" unit:"canaries" also:"count number num" source:"Thakkar et al. 2020, section 4.1"`
 	// p_u, the probability that a user becomes a secret sharer of a canary. One value or a list;
@@ -107,8 +107,8 @@ type Canaries struct {
 	HeldBack int `json:"held_back" default:"10" range:"[0,10000]" unit:"canaries"`
 }
 
-// Form is the form of canaries.
-type Form struct {
+// CanaryFormat is the format of canaries.
+type CanaryFormat struct {
 	// Words of each canary, at most data.sequence. At the byte level random symbols, by default 10
 	// or the format's.
 	Words int `json:"words,omitzero" default:"5" range:"[1,1000]" unit:"words (byte level: symbols)" also:"length" source:"Thakkar et al. 2020, section 4.1"`

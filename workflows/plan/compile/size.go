@@ -99,7 +99,7 @@ func drawn(e *experiment.Experiment) float64 {
 		return 0
 	}
 	configurations := float64(len(c.UserProbability))*float64(len(c.ExampleProbability)) + float64(len(c.Insertions))
-	return float64(len(c.Forms())) * (float64(c.PerConfiguration)*configurations + float64(c.HeldBack))
+	return float64(len(c.AllFormats())) * (float64(c.PerConfiguration)*configurations + float64(c.HeldBack))
 }
 
 // references returns the number of trainings that an audit adds to a cell.
