@@ -81,7 +81,7 @@ func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
 			g.nodes.add(n)
 			added = append(added, n)
 		} else if spec := &part.Nodes[key].Spec; !n.asks(spec.Class, spec.Terms) && g.isNewest(r, func(other *Run) bool { return slices.Contains(other.Nodes, n) }) {
-			g.restate(&n.Task, newForm(n.Label(), spec))
+			g.restate(&n.Task, newTraits(n.Label(), spec))
 		}
 		if _, held := r.held[n]; !held {
 			r.held[n] = struct{}{}
@@ -101,13 +101,13 @@ func (g *Graph) isNewest(r *Run, holds func(*Run) bool) bool {
 
 // asks reports whether a task has such a class and such terms, which are no part of its key.
 func (x *Task) asks(class tasks.Class, terms json.RawMessage) bool {
-	f := x.form.Value()
+	f := x.traits.Value()
 	return f.class == class && f.terms == string(terms)
 }
 
 // restate gives a task the class and the terms of a newer plan.
-func (g *Graph) restate(x *Task, form unique.Handle[form]) {
-	x.form = form
+func (g *Graph) restate(x *Task, traits unique.Handle[traits]) {
+	x.traits = traits
 	g.Unpark(x)
 }
 
@@ -131,7 +131,7 @@ func (g *Graph) Begin(r *Run) {
 
 func newNode(p *plan.Node) *Node {
 	n := &Node{params: p.Params}
-	n.Task = Task{Key: p.Key, Node: n, form: newForm(p.Label, &p.Spec), Rank: math.MaxInt32}
+	n.Task = Task{Key: p.Key, Node: n, traits: newTraits(p.Label, &p.Spec), Rank: math.MaxInt32}
 	return n
 }
 
@@ -161,9 +161,9 @@ func (g *Graph) restateStep(ch *Chain) {
 		return
 	}
 	for _, x := range ch.Current.Parts {
-		g.restate(x, formOf(x.Label(), &ch.Shape.Part))
+		g.restate(x, traitsOf(x.Label(), &ch.Shape.Part))
 	}
-	g.restate(ch.Current.Join, formOf(ch.Current.Join.Label(), &ch.Shape.Join))
+	g.restate(ch.Current.Join, traitsOf(ch.Current.Join.Label(), &ch.Shape.Join))
 }
 
 // linkNode connects a new node with its needs.

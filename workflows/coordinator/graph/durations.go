@@ -59,7 +59,7 @@ func (g *Graph) Durations(x *Task) *Samples {
 // in seconds. Nodes with commands of experiments have no siblings: the duration of one does not
 // predict another, and a second attempt would run the command twice at once.
 func (g *Graph) Straggles(a *Attempt) (median float64, is bool) {
-	if a.Task.Chain() == nil && a.Task.form.Value().terms != "" {
+	if a.Task.Chain() == nil && a.Task.traits.Value().terms != "" {
 		return 0, false
 	}
 	median, siblings := g.Durations(a.Task).Median()

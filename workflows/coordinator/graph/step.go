@@ -17,14 +17,14 @@ func newStep(ch *Chain, number int, now time.Time) *Step {
 	label := stepLabel(ch.Shape, number)
 	for j := range width {
 		part := fmt.Sprintf("%s, part %d of %d", label, j+1, width)
-		s.Parts = append(s.Parts, &Task{Key: ch.Shape.PartKey(number, j), Step: s, form: formOf(part, &ch.Shape.Part)})
+		s.Parts = append(s.Parts, &Task{Key: ch.Shape.PartKey(number, j), Step: s, traits: traitsOf(part, &ch.Shape.Part)})
 	}
-	s.Join = &Task{Key: ch.Shape.Key(number), Step: s, form: formOf(label, &ch.Shape.Join)}
+	s.Join = &Task{Key: ch.Shape.Key(number), Step: s, traits: traitsOf(label, &ch.Shape.Join)}
 	return s
 }
 
-func formOf(label string, t *plan.Template) unique.Handle[form] {
-	return newForm(label, &tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, SecretKey: t.SecretKey, Class: t.Class, Terms: t.Terms})
+func traitsOf(label string, t *plan.Template) unique.Handle[traits] {
+	return newTraits(label, &tasks.Spec{Kind: t.Kind.Name, Version: t.Kind.Version, SecretKey: t.SecretKey, Class: t.Class, Terms: t.Terms})
 }
 
 // stepLabel describes a step of a chain in the words of the experiment file: a

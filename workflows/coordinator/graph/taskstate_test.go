@@ -102,7 +102,7 @@ func TestAMoveThatIsNotDrawnIsABug(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	g := New(slog.New(slog.NewTextHandler(&log, nil)))
-	x := &Task{form: newForm("round 7", &tasks.Spec{})}
+	x := &Task{traits: newTraits("round 7", &tasks.Spec{})}
 	const what = `task "round 7" is idle: it cannot land`
 	defer func() {
 		if r := recover(); build.Invariants && r != what || !build.Invariants && r != nil {

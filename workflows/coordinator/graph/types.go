@@ -176,7 +176,7 @@ const (
 type Node struct {
 	Task
 	dependents
-	// Needs are its inputs, in the order of their names in form.
+	// Needs are its inputs, in the order of their names in traits.
 	Needs    []Dependency
 	Presence Presence
 
@@ -276,13 +276,13 @@ type Task struct {
 	// Number is that of the last attempt.
 	Number int
 
-	form    unique.Handle[form]
+	traits  unique.Handle[traits]
 	trouble *Trouble // nil if nothing has gone wrong
 }
 
-// form holds the fields common to many tasks, so that a large grid holds them
+// traits holds the fields common to many tasks, so that a large grid holds them
 // once.
-type form struct {
+type traits struct {
 	label     string
 	kind      string
 	version   int
@@ -294,29 +294,29 @@ type form struct {
 
 const endOfName = "\n"
 
-func newForm(label string, s *tasks.Spec) unique.Handle[form] {
+func newTraits(label string, s *tasks.Spec) unique.Handle[traits] {
 	var names strings.Builder
 	for _, in := range s.Inputs {
 		names.WriteString(in.Name + endOfName)
 	}
-	return unique.Make(form{label, s.Kind, s.Version, s.SecretKey, s.Class, string(s.Terms), names.String()})
+	return unique.Make(traits{label, s.Kind, s.Version, s.SecretKey, s.Class, string(s.Terms), names.String()})
 }
 
 // Label is for people: "random sampling 3 of 9 at round 400".
-func (x *Task) Label() string { return x.form.Value().label }
+func (x *Task) Label() string { return x.traits.Value().label }
 
 // Kind is the name of the task's kind.
-func (x *Task) Kind() string { return x.form.Value().kind }
+func (x *Task) Kind() string { return x.traits.Value().kind }
 
 // Version is that of the task's kind.
-func (x *Task) Version() int { return x.form.Value().version }
+func (x *Task) Version() int { return x.traits.Value().version }
 
 // SecretKey is the fingerprint of the secret key that a worker must hold to run the
 // task, "" if it needs none.
-func (x *Task) SecretKey() string { return x.form.Value().secretKey }
+func (x *Task) SecretKey() string { return x.traits.Value().secretKey }
 
 // Class is the queue that the task asks for, "" for that of its kind.
-func (x *Task) Class() tasks.Class { return x.form.Value().class }
+func (x *Task) Class() tasks.Class { return x.traits.Value().class }
 
 // Spec returns the task for a worker. It is assembled anew each time: a graph may
 // hold a million tasks, of which few are running.
@@ -328,7 +328,7 @@ func (x *Task) Spec() tasks.Spec {
 }
 
 func (n *Node) spec() tasks.Spec {
-	f := n.form.Value()
+	f := n.traits.Value()
 	s := tasks.Spec{Key: n.Key, Kind: f.kind, Version: f.version, Params: n.params, SecretKey: f.secretKey, Class: f.class}
 	if f.terms != "" {
 		s.Terms = json.RawMessage(f.terms)
