@@ -130,7 +130,7 @@ type Role string
 const (
 	Inserted      Role = "inserted"
 	NeverInserted Role = "never_inserted" // drawn into no user's data
-	Control       Role = "control"        // held back on purpose
+	HeldBack      Role = "control"        // drawn and held back, as a control of the audits
 )
 
 // OutcomeOf finds the outcome of a type.

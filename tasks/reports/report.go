@@ -118,7 +118,7 @@ func (a *Audit) Canaries() []Canary {
 var roles = []struct {
 	name string
 	role audits.Role
-}{{"canaries", audits.Inserted}, {"never_inserted", audits.NeverInserted}, {"controls", audits.Control}}
+}{{"canaries", audits.Inserted}, {"never_inserted", audits.NeverInserted}, {"controls", audits.HeldBack}}
 
 func newAudit() *Audit { return &Audit{Outcomes: encoding.Object{}} }
 
@@ -209,7 +209,7 @@ func NewCanary(p datasets.Placement) (Canary, error) {
 	}}
 	switch {
 	case p.HeldBack:
-		c.Role = audits.Control
+		c.Role = audits.HeldBack
 		return c, nil
 	case p.Insertions == 0:
 		c.Role = audits.NeverInserted

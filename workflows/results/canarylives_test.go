@@ -70,7 +70,7 @@ func TestCanariesLiveWhileTheCellGoesOn(t *testing.T) {
 	first := lives.Canaries[0]
 	exposure, _ := first.Canary.Outcomes.Get("exposure")
 	found, _ := first.Canary.Outcomes.Get("beam_found")
-	if fmt.Sprintf("%s %s %s %d", first.Role, exposure, found, first.Canary.Insertions) != "inserted 6 true 7" || lives.Canaries[1].Role != audits.Control {
+	if fmt.Sprintf("%s %s %s %d", first.Role, exposure, found, first.Canary.Insertions) != "inserted 6 true 7" || lives.Canaries[1].Role != audits.HeldBack {
 		t.Errorf("the canaries are %+v", lives.Canaries)
 	}
 }

@@ -43,7 +43,7 @@ func newRanking(e *experiment.Experiment, c *audits.Cell) *Ranking {
 }
 
 func (r *Ranking) count(c *audits.Canary) {
-	if c.Role == audits.Control {
+	if c.Role == audits.HeldBack {
 		r.HeldBack++
 	}
 	for _, canaryOutcome := range c.Outcomes {

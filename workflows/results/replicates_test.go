@@ -392,7 +392,7 @@ func TestOnlyCanariesOfBothArePaired(t *testing.T) {
 		{cell(audits.Inserted, "two one", "", false), nil},
 		{cell(audits.Inserted, "one two", "# #", false), nil},
 		{cell(audits.NeverInserted, "one two", "", false), nil},
-		{cell(audits.Control, "one two", "", false), nil},
+		{cell(audits.HeldBack, "one two", "", false), nil},
 	} {
 		if got := pairs(&a, &c.other, "memorized"); !slices.Equal(got, c.want) {
 			t.Errorf("case %d: %v, want %v", i, got, c.want)

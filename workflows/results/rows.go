@@ -389,7 +389,7 @@ func (v *view) newCanaryRow(c *viewCell, of string, words []string) canaryRow {
 func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {
 	row := v.newCanaryRow(c, "canaries", canary.Words)
 	row.Role = new(string(canary.Role))
-	if canary.Role != audits.Control {
+	if canary.Role != audits.HeldBack {
 		row.UserProbability, row.ExampleProbability, row.InsertedTimes = canary.Configuration().Columns()
 	}
 	if canary.Format != "" {

@@ -84,7 +84,7 @@ func TestAGridRunsToItsReports(t *testing.T) {
 		for _, canary := range report.Audit.Canaries() {
 			roles[canary.Role]++
 		}
-		if roles[audits.Inserted]+roles[audits.NeverInserted] != 4 || roles[audits.Control] != 2 {
+		if roles[audits.Inserted]+roles[audits.NeverInserted] != 4 || roles[audits.HeldBack] != 2 {
 			t.Errorf("%s: %v, want 4 canaries and 2 controls", c.Label, roles)
 		}
 		if strings.Contains(c.Label, "DP") == (report.Privacy == nil) {

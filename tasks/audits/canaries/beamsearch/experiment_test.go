@@ -25,7 +25,7 @@ audit: {utility: false, beam_search: {width: 2}}
 func TestResultsHaveWhatWasFoundInPlaceOfACanary(t *testing.T) {
 	t.Parallel()
 	report := compiletest.Report(t, searchedFile)
-	found := map[audits.Role]bool{audits.Inserted: true, audits.Control: false}
+	found := map[audits.Role]bool{audits.Inserted: true, audits.HeldBack: false}
 	for _, c := range report.Audit.Canaries() {
 		var o beamsearch.CanaryOutcome
 		if err := c.Decode(&o); err != nil {

@@ -52,7 +52,7 @@ func TestATrainedModelHasItsCanaryAtRank1(t *testing.T) {
 		if (*exact.Rank == 1) != (c.Role == audits.Inserted) {
 			t.Errorf("%s canary %q has rank %d", c.Role, c.Words, *exact.Rank)
 		}
-		if off := math.Abs(*sampled.Exposure - *exact.Exposure); c.Role == audits.Control && off > 5*sampled.Exposed().Error {
+		if off := math.Abs(*sampled.Exposure - *exact.Exposure); c.Role == audits.HeldBack && off > 5*sampled.Exposed().Error {
 			t.Errorf("control %q: exposure %v sampled with error %v, exact %v", c.Words, *sampled.Exposure, sampled.Exposed().Error, *exact.Exposure)
 		}
 	}

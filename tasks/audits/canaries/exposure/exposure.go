@@ -175,7 +175,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		X: audits.Axis{Title: "copies in the training data", Logarithmic: true}, Y: audits.Axis{Title: "exposure (bits)", Most: max(v.Most, ValueOf(v.Highest))}, Limit: v.Most,
 		Filled: "memorized", Open: "not memorized", Grey: "controls", Means: "mean exposure (bits)",
 	}
-	for _, role := range []audits.Role{audits.Control, audits.NeverInserted, audits.Inserted} {
+	for _, role := range []audits.Role{audits.HeldBack, audits.NeverInserted, audits.Inserted} {
 		for _, m := range v.canaries {
 			if m.Role != role {
 				continue

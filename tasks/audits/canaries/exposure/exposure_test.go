@@ -26,7 +26,7 @@ func cell(byCopies map[int][]float64) *audits.Cell {
 	for copies, all := range byCopies {
 		role := audits.Inserted
 		if copies == 0 {
-			role = audits.Control
+			role = audits.HeldBack
 		}
 		for _, bits := range all {
 			c.Canaries = append(c.Canaries, audits.Canary{Role: role, Insertions: copies, Outcomes: []audits.CanaryOutcome{outcome{Sampled, bits}}})

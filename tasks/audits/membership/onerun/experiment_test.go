@@ -249,7 +249,7 @@ func TestOneRunStandsBesideTheSecretSharer(t *testing.T) {
 		for _, c := range r.Audit.Canaries() {
 			roles[c.Role]++
 		}
-		if roles[audits.Inserted]+roles[audits.NeverInserted] != 2 || roles[audits.Control] != 1 || v.Canaries != 40 || len(v.Units) != 40 {
+		if roles[audits.Inserted]+roles[audits.NeverInserted] != 2 || roles[audits.HeldBack] != 1 || v.Canaries != 40 || len(v.Units) != 40 {
 			t.Errorf("%s: %v beside %+v", partition, roles, v)
 		}
 	}
