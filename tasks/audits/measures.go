@@ -95,6 +95,15 @@ func Of[V, T any](find func(*V) T) Value {
 	return Value{kind, t.Kind() != reflect.String, func(v any) any { return plain(reflect.ValueOf(find(v.(*V)))) }}
 }
 
+// NonZero points to the value; nil for 0.
+func NonZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
 func indirect(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		return t.Elem()

@@ -174,14 +174,19 @@ func SumsUp[P any](sum func(context.Context, *tasks.Task, *P, []datasets.Placeme
 		if err != nil {
 			return err
 		}
-		if err := t.PutJSON(ctx, OutcomeBlob, s.Outcome); err != nil {
+		if err := PutOutcome(ctx, t, s.Outcome, s.Metrics); err != nil {
 			return err
 		}
-		if err := t.PutJSON(ctx, CanaryOutcomesBlob, s.Canaries); err != nil {
-			return err
-		}
-		return t.SetMetrics(s.Metrics)
+		return t.PutJSON(ctx, CanaryOutcomesBlob, s.Canaries)
 	})
+}
+
+// PutOutcome puts an outcome into OutcomeBlob, and sets the metrics of a curve.
+func PutOutcome(ctx context.Context, t *tasks.Task, outcome Outcome, metrics any) error {
+	if err := t.PutJSON(ctx, OutcomeBlob, outcome); err != nil {
+		return err
+	}
+	return t.SetMetrics(metrics)
 }
 
 // Pairs says which models of pairs an audit measures.
