@@ -94,22 +94,18 @@ const (
 
 // Summary sums users up. Its inputs are the parts in their order, and with a prepared classifier
 // PredictedInput and CleanInput. Its metrics are an Outcome.
-var Summary = tasks.Kind{Name: "audits/accuracy-per-user-summary", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
+var Summary = tasks.Kind{Name: "audits/accuracy-per-user-summary", Version: 1, Class: tasks.Compute, Run: audits.Measuring(sumUp)}
 
-func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) (err error) {
-	v := Outcome{Part: p.Part}
-	if v.Model, err = read(ctx, t, UsersBlob, audits.PartInputs(p.Shares)...); err != nil {
-		return err
+func sumUp(ctx context.Context, t *tasks.Task, p *SummaryParams) (v Outcome, err error) {
+	v.Part = p.Part
+	if v.Model, err = read(ctx, t, UsersBlob, audits.PartInputs(p.Shares)...); err != nil || !p.Prepared {
+		return v, err
 	}
-	if p.Prepared {
-		if v.Prepared, err = read(ctx, t, selection.UsersBlob, PredictedInput); err != nil {
-			return err
-		}
-		if v.Clean, err = read(ctx, t, selection.UsersBlob, CleanInput); err != nil {
-			return err
-		}
+	if v.Prepared, err = read(ctx, t, selection.UsersBlob, PredictedInput); err != nil {
+		return v, err
 	}
-	return t.SetMetrics(v)
+	v.Clean, err = read(ctx, t, selection.UsersBlob, CleanInput)
+	return v, err
 }
 
 // read sums up the users of some inputs; nil without any.

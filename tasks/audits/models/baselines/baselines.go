@@ -28,35 +28,25 @@ type Params struct {
 }
 
 // Kind measures the baselines. Its input is utility.DataInput, its metrics are an Outcome.
-var Kind = tasks.Kind{Name: "audits/baselines", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
+var Kind = tasks.Kind{Name: "audits/baselines", Version: 1, Class: tasks.Compute, Run: audits.Measuring(predictWithoutModel)}
 
-func run(ctx context.Context, t *tasks.Task, p *Params) error {
+func predictWithoutModel(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	if p.Choices < 1 {
-		return tasks.Permanent(fmt.Errorf("%d choices; expected at least one", p.Choices))
+		return nil, tasks.Permanent(fmt.Errorf("%d choices; expected at least one", p.Choices))
 	}
 	train, test, err := utility.OpenParts(ctx, t)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return nil, err
+	case p.OfWords():
+		return p.words(ctx, train, test)
 	}
-	var v *Outcome
-	if p.OfWords() {
-		v, err = p.words(ctx, train, test)
-	} else {
-		v, err = p.labels(ctx, t, train, test)
-	}
-	if err != nil {
-		return err
-	}
-	return t.SetMetrics(v)
+	return p.labels(ctx, t, train, test)
 }
 
 // words measures guesses of the words that the utility counts.
 func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*Outcome, error) {
-	frequent, err := p.Count(ctx, train)
-	if err != nil {
-		return nil, err
-	}
-	asked, err := p.Count(ctx, test)
+	frequent, asked, err := p.CountBoth(ctx, train, test)
 	if err != nil {
 		return nil, err
 	}

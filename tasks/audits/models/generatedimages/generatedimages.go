@@ -133,10 +133,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 			return err
 		}
 	}
-	if err := t.PutJSON(ctx, audits.OutcomeBlob, &v); err != nil {
-		return err
-	}
-	return t.SetMetrics(v.metrics())
+	return audits.PutOutcome(ctx, t, &v, v.metrics())
 }
 
 // summary has the images, each as its values.

@@ -125,21 +125,17 @@ func meanImage(images [][]byte) []float64 {
 	return mean
 }
 
-func meanIntensity(image []float64) float64 {
+func meanIntensity[T byte | float64](image []T) float64 {
 	sum := 0.0
 	for _, value := range image {
-		sum += value
+		sum += float64(value)
 	}
 	return sum / float64(len(image))
 }
 
 // nearerInIntensity reports whether the mean of an image is nearer to 255 - upright than to upright.
 func nearerInIntensity(image []byte, upright float64) bool {
-	sum := 0.0
-	for _, value := range image {
-		sum += float64(value)
-	}
-	mean := sum / float64(len(image))
+	mean := meanIntensity(image)
 	return (mean > white/2) == (upright < white/2) && mean != white/2
 }
 

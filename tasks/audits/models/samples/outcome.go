@@ -24,7 +24,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "samples", Of: audits.Of(func(v *Outcome) int { return v.Samples })},
 		{Name: "samples_temperature", Of: audits.Of(func(v *Outcome) float64 { return v.Temperature })},
-		{Name: "samples_top_k", Of: audits.Of((*Outcome).topK)},
+		{Name: "samples_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
 	}, audits.Within(func(v *Outcome) *Unknown { return v.Unknown },
 		audits.Measure{
 			Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return new(u.first()).Bounded() }),
@@ -111,14 +111,6 @@ func (u *Unknown) firstText() string {
 		text += "*"
 	}
 	return text
-}
-
-// topK is nil if samples are drawn from all tokens.
-func (v *Outcome) topK() *int {
-	if v.TopK == 0 {
-		return nil
-	}
-	return &v.TopK
 }
 
 func (v *Outcome) Note(*audits.Cell) string {

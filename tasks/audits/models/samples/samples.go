@@ -196,10 +196,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	if err := p.judge(ctx, t, vocabulary.Level(), v, samples); err != nil {
 		return err
 	}
-	if err := t.PutJSON(ctx, audits.OutcomeBlob, v); err != nil {
-		return err
-	}
-	return t.SetMetrics(v.metrics())
+	return audits.PutOutcome(ctx, t, v, v.metrics())
 }
 
 func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Outcome, error) {

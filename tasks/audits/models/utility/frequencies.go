@@ -36,25 +36,21 @@ func (r Reading) OfWords() bool { return r.Label == "" && !r.Level.Scheme().Imag
 // training part. Its guess is the most frequent one, of equals the lowest; the probability of target w is
 // (n(w)+1)/(N+V), where n(w) counts w and N all ordinary targets of the training part, and V the different
 // ones of both parts. Of scores it guesses the median. Its input is DataInput, its metrics an Outcome.
-var Frequencies = tasks.Kind{Name: "evaluation/frequencies", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runFrequencies)}
+var Frequencies = tasks.Kind{Name: "evaluation/frequencies", Version: 1, Class: tasks.Compute, Run: audits.Measuring(frequencies)}
 
-func runFrequencies(ctx context.Context, t *tasks.Task, r *Reading) error {
+func frequencies(ctx context.Context, t *tasks.Task, r *Reading) (v Outcome, err error) {
 	train, test, err := OpenParts(ctx, t)
 	if err != nil {
-		return err
+		return v, err
 	}
-	known, err := r.Count(ctx, train)
-	if err != nil {
-		return err
+	known, asked, err := r.CountBoth(ctx, train, test)
+	switch {
+	case err != nil:
+		return v, err
+	case r.Label == datasets.ScoreLabel:
+		return known.scores(asked), nil
 	}
-	asked, err := r.Count(ctx, test)
-	if err != nil {
-		return err
-	}
-	if r.Label == datasets.ScoreLabel {
-		return t.SetMetrics(known.scores(asked))
-	}
-	return t.SetMetrics(known.predict(asked))
+	return known.predict(asked), nil
 }
 
 func OpenParts(ctx context.Context, t *tasks.Task) (train, test *datasets.Population, err error) {
@@ -109,6 +105,14 @@ func (r Reading) Count(ctx context.Context, part *datasets.Population) (counts C
 		return nil
 	})
 	return counts, err
+}
+
+// CountBoth counts the ordinary targets of the training and the test part.
+func (r Reading) CountBoth(ctx context.Context, train, test *datasets.Population) (known, asked Counts, err error) {
+	if known, err = r.Count(ctx, train); err == nil {
+		asked, err = r.Count(ctx, test)
+	}
+	return known, asked, err
 }
 
 // targets are the predicted tokens: words but for the first, of a pair those after the separator, and else

@@ -310,10 +310,11 @@ func classifiedBy(ctx context.Context, model *external.Model, image datasets.Ima
 		for _, c := range found {
 			tally.Tokens++
 			tally.Loss -= c.LogProbs[c.Label]
-			if before := likelier(c.LogProbs, c.Label); before == 0 {
+			before := likelier(c.LogProbs, c.Label)
+			if before == 0 {
 				tally.Hits++
-				tally.TopHits++
-			} else if before < models.TopGuesses {
+			}
+			if before < models.TopGuesses {
 				tally.TopHits++
 			}
 		}
