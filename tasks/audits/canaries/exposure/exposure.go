@@ -232,19 +232,12 @@ func (v *Outcome) compare(a, b Basis) string {
 	}
 	var parts []string
 	if len(supported) > 0 {
-		parts = append(parts, fmt.Sprintf("%s (at most %.1f standard errors%s) for %s with %d references or more at or below", span(supported), errors, ofFit, canaries(len(supported)), Enough))
+		parts = append(parts, fmt.Sprintf("%s (at most %.1f standard errors%s) for %s with %d references or more at or below", span(supported), errors, ofFit, readable.Count(len(supported), "canary"), Enough))
 	}
 	if len(others) > 0 {
-		parts = append(parts, fmt.Sprintf("%s for %s with fewer%s", span(others), canaries(len(others)), beyond))
+		parts = append(parts, fmt.Sprintf("%s for %s with fewer%s", span(others), readable.Count(len(others), "canary"), beyond))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func canaries(n int) string {
-	if n == 1 {
-		return "1 canary"
-	}
-	return fmt.Sprintf("%d canaries", n)
 }
 
 func span(bits []float64) string {

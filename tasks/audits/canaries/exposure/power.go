@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
 
@@ -43,7 +44,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		},
 	}
 	if threshold(n) >= r.Most {
-		x.None = fmt.Sprintf("exposure is at most %s = %.3g bits, and chance alone exceeds %.3g bits in one of %s with %g%%", r.How, r.Most, threshold(n), canaries(n), 100*audits.Significance)
+		x.None = fmt.Sprintf("exposure is at most %s = %.3g bits, and chance alone exceeds %.3g bits in one of %s with %g%%", r.How, r.Most, threshold(n), readable.Count(n, "canary"), 100*audits.Significance)
 	}
 	return []audits.Statement{x}
 }

@@ -60,7 +60,7 @@ const shares = 4
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, n := b.Setting(), f.Natural
 	findings := b.Node(Scan, "natural secrets of the training text", ScanParams{Patterns: n.Patterns, Own: n.Own, Most: n.Most},
-		tasks.Input{Name: PopulationInput, Key: b.Population()}, tasks.Input{Name: ShardsInput, Key: b.Shards()})
+		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
 	inputs := []tasks.Input{{Name: FindingsInput, Key: findings}}
 	for share := range shares {
 		part := b.Node(Kind, fmt.Sprintf("natural secrets, share %d of %d after %d", share+1, shares, round),

@@ -142,17 +142,13 @@ type SummaryParams struct {
 }
 
 // Summary joins the shares, its inputs besides FindingsInput, into audits.OutcomeBlob.
-var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 2, Class: tasks.Compute, Run: runSummary}
+var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
 type Metrics struct {
 	Highest *float64 `json:"natural_highest_exposure,omitempty"`
 }
 
-func runSummary(ctx context.Context, t *tasks.Task) error {
-	var p SummaryParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	list, err := readFindings(ctx, t, FindingsInput)
 	if err != nil {
 		return err
@@ -178,10 +174,7 @@ func runSummary(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	v.countExtracted()
-	if err := t.PutJSON(ctx, audits.OutcomeBlob, v); err != nil {
-		return err
-	}
-	return t.SetMetrics(Metrics{v.Highest})
+	return audits.PutOutcome(ctx, t, v, Metrics{v.Highest})
 }
 
 func newSecret(f *Finding, r Rank, show bool) Secret {

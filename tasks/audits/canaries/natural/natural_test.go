@@ -42,7 +42,7 @@ func letters(t *testing.T, g *taskstest.Graph) *taskstest.Node {
 	inserted := g.Run(canaries.Insert, canaries.InsertParams{Seed: 4}, taskstest.In(datasets.BalancedInput, balanced), taskstest.In(canaries.CanariesInput, drawn))
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.InsertionsInput, inserted))
-	return g.Run(Scan, everything, taskstest.In(PopulationInput, population), taskstest.In(ShardsInput, parts))
+	return g.Run(Scan, everything, taskstest.In(datasets.PopulationInput, population), taskstest.In(datasets.ShardsInput, parts))
 }
 
 var everything = ScanParams{Patterns: []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}, Own: []string{"ref-[0-9]{4}"}, Most: 100}

@@ -21,14 +21,9 @@ type ScanParams struct {
 }
 
 // Scan finds secrets in the sentences of the training population, at the byte level, inserted canaries
-// left out. Inputs: PopulationInput and ShardsInput. Blob FindingsBlob, metrics ScanMetrics.
-var Scan = tasks.Kind{Name: "audits/natural-scan", Version: 1, Class: tasks.Compute, Run: runScan}
-
-// Inputs of Scan.
-const (
-	PopulationInput = "population"
-	ShardsInput     = "shards"
-)
+// left out. Inputs: datasets.PopulationInput and datasets.ShardsInput. Blob FindingsBlob, metrics
+// ScanMetrics.
+var Scan = tasks.Kind{Name: "audits/natural-scan", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runScan)}
 
 // FindingsBlob is a JSON array of Finding: by falling users, then occurrences, then place in the
 // population.
@@ -56,11 +51,7 @@ type ScanMetrics struct {
 	CanariesInData []int `json:"canaries_in_data,omitempty"`
 }
 
-func runScan(ctx context.Context, t *tasks.Task) error {
-	var p ScanParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runScan(ctx context.Context, t *tasks.Task, p *ScanParams) error {
 	set, err := patterns.New(p.Patterns, p.Own)
 	if err != nil {
 		return tasks.Permanent(err)
@@ -87,11 +78,11 @@ type scanner struct {
 }
 
 func (s *scanner) population(ctx context.Context, t *tasks.Task) error {
-	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	population, err := datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput)
 	if err != nil {
 		return err
 	}
-	canaries, err := datasets.ReadPlacements(ctx, t, PopulationInput)
+	canaries, err := datasets.ReadPlacements(ctx, t, datasets.PopulationInput)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		{Name: "probabilistic_queries", Of: audits.Of(func(v *Outcome) int { return v.Queries })},
 		{Name: "probabilistic_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Chance })},
 		{Name: "probabilistic_temperature", Of: audits.Of(func(v *Outcome) float64 { return v.Temperature })},
-		{Name: "probabilistic_top_k", Of: audits.Of((*Outcome).topK)},
+		{Name: "probabilistic_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
 	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
 })
@@ -177,13 +177,6 @@ func (c *Curve) of() string {
 
 func (v *Outcome) sampled() string {
 	return fmt.Sprintf("%d/%d (%d, %v)", v.Extractable, v.Of, v.Queries, v.Chance)
-}
-
-func (v *Outcome) topK() *int64 {
-	if v.TopK == 0 {
-		return nil
-	}
-	return new(int64(v.TopK))
 }
 
 // CanaryOutcome is the outcome for a canary; all fields are null without the audit.

@@ -26,7 +26,7 @@ var Audit = audits.Description{
 	},
 	Measures: []audits.Measure{
 		{Name: "noise_multiplier", Of: audits.Of(func(v *Outcome) float64 { return v.NoiseMultiplier })},
-		{Name: "delta", Of: audits.Of(deltaOf)},
+		{Name: "delta", Of: audits.Of(func(v *Outcome) *float64 { return audits.NonZero(v.Delta) })},
 		{Name: "epsilon", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Outcome).text)},
 		{Name: "epsilon_proved", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.EpsilonProved) })},
 		{Name: "epsilon_renyi", Of: audits.Of((*Outcome).renyi)},
@@ -92,14 +92,6 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	},
 	Breaches: breaches,
 }.Limit()}
-
-// deltaOf is nil in a training without noise, which need not have a delta.
-func deltaOf(v *Outcome) *float64 {
-	if v.Delta == 0 {
-		return nil
-	}
-	return &v.Delta
-}
 
 // breaches also fails a training without clipping, which has no proved epsilon.
 func breaches(c *audits.Cell, limit float64) []string {
