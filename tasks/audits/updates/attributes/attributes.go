@@ -40,18 +40,18 @@ func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 		return nil, err
 	}
 	v := &Outcome{Users: w.usersByValue(), Majority: w.majority()}
-	if v.Attribute, _, err = w.network(ctx, 0, attribute); err != nil {
+	if _, err := w.network(ctx, 0, &v.Attribute, attribute); err != nil {
 		return nil, err
 	}
-	var identities [][]int
-	if v.Identity, identities, err = w.network(ctx, 1, identity); err != nil {
+	named, err := w.network(ctx, 1, &v.Identity, identity)
+	if err != nil {
 		return nil, err
 	}
-	if v.Joint, _, err = w.network(ctx, 2, attribute, identity); err != nil {
-		return nil, err
-	}
-	v.ByIdentity = w.byIdentity(identities[0])
-	return v, nil
+	v.ByIdentity = w.accuracy(devices.Seen, func(row int) bool {
+		return w.values[w.named[named[0][row]]] == w.anonymous.labels[attribute][row]
+	}, false)
+	_, err = w.network(ctx, 2, &v.Joint, attribute, identity)
+	return v, err
 }
 
 // Tasks of the networks.
@@ -150,8 +150,9 @@ func (w *world) check() error {
 	return nil
 }
 
-// network trains network i on some tasks, and returns its guesses of each for the anonymous updates.
-func (w *world) network(ctx context.Context, i int, on ...int) (o *AttackOutcome, guesses [][]int, err error) {
+// network trains network i on some tasks, sets its outcome, and returns its guesses of each for the anonymous
+// updates.
+func (w *world) network(ctx context.Context, i int, o *AttackOutcome, on ...int) (guesses [][]int, err error) {
 	var classes []int
 	for _, task := range on {
 		classes = append(classes, w.classes[task])
@@ -159,19 +160,19 @@ func (w *world) network(ctx context.Context, i int, on ...int) (o *AttackOutcome
 	l := learning{world: w, on: on, number: attributeNetwork + uint64(i)}
 	l.network, err = networks.NewClassifier(networks.Config{Inputs: w.shadow.Values, Hidden: []int{w.Units}, Classes: classes}, min(w.Batch, len(w.learned)))
 	if err != nil {
-		return nil, nil, tasks.Permanent(err)
+		return nil, tasks.Permanent(err)
 	}
 	if err := l.learn(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if guesses, err = l.guess(&w.anonymous); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	o = &AttackOutcome{Epochs: l.epochs, Best: l.bestEpoch}
+	o.Epochs, o.Best = l.epochs, l.bestEpoch
 	for j, task := range on {
 		w.score(o, task, guesses[j])
 	}
-	return o, guesses, nil
+	return guesses, nil
 }
 
 type learning struct {

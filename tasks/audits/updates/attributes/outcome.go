@@ -3,6 +3,8 @@ package attributes
 import (
 	"fmt"
 
+	"gonum.org/v1/gonum/floats"
+
 	"coalmine/internal/seeds"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
@@ -21,20 +23,17 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Models:    audits.Anything,
 	ByProgram: true,
 	Measures: []audits.Measure{
-		shown("attribute %", audits.Measure{Name: "attributes_accuracy", Of: share(alone), Text: audits.Of((*Outcome).besideMajority)}),
-		shown("attribute, joint %", audits.Measure{Name: "attributes_joint_accuracy", Of: share(joint)}),
+		shown("attribute %", audits.Measure{Name: "attributes_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Attribute.Attribute }), Text: audits.Of((*Outcome).besideMajority)}),
+		shown("attribute, joint %", audits.Measure{Name: "attributes_joint_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.Attribute })}),
 		{Name: "attributes_by_identity", Of: share(func(v *Outcome) *Accuracy { return v.ByIdentity })},
 		{Name: "attributes_majority", Of: share(func(v *Outcome) *Accuracy { return v.Majority.Seen })},
-		{Name: "attributes_unseen_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Attribute.orNone().Unseen })},
-		{Name: "attributes_unseen_joint_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.orNone().Unseen })},
+		{Name: "attributes_unseen_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Attribute.Unseen })},
+		{Name: "attributes_unseen_joint_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.Unseen })},
 		{Name: "attributes_unseen_majority", Of: share(func(v *Outcome) *Accuracy { return v.Majority.Unseen })},
-		shown("identity %", audits.Measure{Name: "attributes_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Identity.orNone().Identity })}),
-		shown("identity, joint %", audits.Measure{Name: "attributes_joint_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.orNone().Identity })}),
+		shown("identity %", audits.Measure{Name: "attributes_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Identity.Identity })}),
+		shown("identity, joint %", audits.Measure{Name: "attributes_joint_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.Identity })}),
 	},
 })
-
-func alone(v *Outcome) *Accuracy { return v.Attribute.orNone().Attribute }
-func joint(v *Outcome) *Accuracy { return v.Joint.orNone().Attribute }
 
 func share(of func(*Outcome) *Accuracy) audits.Value {
 	return audits.Of(func(v *Outcome) *float64 {
@@ -59,9 +58,9 @@ type Outcome struct {
 	Majority Majority `json:"majority"`
 	// Attribute is a network for the attribute alone, Identity for the users, Joint with a hidden layer for
 	// both.
-	Attribute *AttackOutcome `json:"attribute"`
-	Identity  *AttackOutcome `json:"identity"`
-	Joint     *AttackOutcome `json:"joint"`
+	Attribute AttackOutcome `json:"attribute"`
+	Identity  AttackOutcome `json:"identity"`
+	Joint     AttackOutcome `json:"joint"`
 	// ByIdentity is the accuracy of the attribute of the named user.
 	ByIdentity *Accuracy `json:"by_identity"`
 }
@@ -80,7 +79,7 @@ type Majority struct {
 	Unseen *Accuracy `json:"unseen,omitempty"`
 }
 
-// AttackOutcome is the outcome of a network; nil for other tasks.
+// AttackOutcome is the outcome of a network, with nil for the tasks of others.
 type AttackOutcome struct {
 	// Epochs of training. The network is that after epoch Best.
 	Epochs int `json:"epochs"`
@@ -112,26 +111,19 @@ func (a *Accuracy) percent() string {
 }
 
 func (v *Outcome) besideMajority() string {
-	return fmt.Sprintf("%s (%s)", alone(v).percent(), v.Majority.Seen.percent())
-}
-
-func (o *AttackOutcome) orNone() *AttackOutcome {
-	if o == nil {
-		return new(AttackOutcome)
-	}
-	return o
+	return fmt.Sprintf("%s (%s)", v.Attribute.Attribute.percent(), v.Majority.Seen.percent())
 }
 
 func (v *Outcome) Note(*audits.Cell) string {
-	attribute, identity, joint := v.Attribute.orNone(), v.Identity.orNone(), v.Joint.orNone()
+	alone, joint := &v.Attribute, &v.Joint
 	note := fmt.Sprintf("attributes: attribute %s%% alone, %s%% jointly, %s%% by the user who was named, %s%% by always saying %q; identity %s%% alone, %s%% jointly",
-		attribute.Attribute.percent(), joint.Attribute.percent(), v.ByIdentity.percent(), v.Majority.Seen.percent(), v.Majority.Value,
-		identity.Identity.percent(), joint.Identity.percent())
-	if attribute.Unseen != nil {
+		alone.Attribute.percent(), joint.Attribute.percent(), v.ByIdentity.percent(), v.Majority.Seen.percent(), v.Majority.Value,
+		v.Identity.Identity.percent(), joint.Identity.percent())
+	if alone.Unseen != nil {
 		note += fmt.Sprintf("; of users never seen: %s%% alone (%.1f to %.1f), %s%% jointly, %s%% by always saying the same",
-			attribute.Unseen.percent(), 100*attribute.Unseen.Low, 100*attribute.Unseen.High, joint.Unseen.percent(), v.Majority.Unseen.percent())
+			alone.Unseen.percent(), 100*alone.Unseen.Low, 100*alone.Unseen.High, joint.Unseen.percent(), v.Majority.Unseen.percent())
 	}
-	for _, o := range []*AttackOutcome{attribute, identity, joint} {
+	for _, o := range []*AttackOutcome{alone, &v.Identity, joint} {
 		if o.Epochs > 0 && o.Epochs-o.Best < patience {
 			return note + audits.LastEpoch(o.Epochs)
 		}
@@ -149,16 +141,15 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 }.Limit()}
 
 func judge(v *Outcome, limit float64) *audits.Gate {
-	alone, joint := v.Attribute.orNone(), v.Joint.orNone()
 	g := audits.Gate{Name: "attributes", Limit: limit}
 	for _, x := range []struct {
 		what             string
 		found, mostOften *Accuracy
 	}{
-		{"the accuracy of the attribute", alone.Attribute, v.Majority.Seen},
-		{"the accuracy of the attribute, jointly,", joint.Attribute, v.Majority.Seen},
-		{"the accuracy of the attribute of unseen users", alone.Unseen, v.Majority.Unseen},
-		{"the accuracy of the attribute of unseen users, jointly,", joint.Unseen, v.Majority.Unseen},
+		{"the accuracy of the attribute", v.Attribute.Attribute, v.Majority.Seen},
+		{"the accuracy of the attribute, jointly,", v.Joint.Attribute, v.Majority.Seen},
+		{"the accuracy of the attribute of unseen users", v.Attribute.Unseen, v.Majority.Unseen},
+		{"the accuracy of the attribute of unseen users, jointly,", v.Joint.Unseen, v.Majority.Unseen},
 	} {
 		if x.found != nil && x.found.FactorLow != nil {
 			chance := x.mostOften.Accuracy
@@ -184,17 +175,10 @@ func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 func (w *world) score(o *AttackOutcome, task int, guesses []int) {
 	right := func(row int) bool { return guesses[row] == w.anonymous.labels[task][row] }
 	if task == identity {
-		o.Identity = w.tally(devices.Seen, right).accuracy()
+		o.Identity = w.accuracy(devices.Seen, right, false)
 		return
 	}
-	o.Attribute, o.Unseen = w.tally(devices.Seen, right).against(), w.tally(devices.Unseen, right).against()
-}
-
-// byIdentity guesses the value of the user that was named.
-func (w *world) byIdentity(identities []int) *Accuracy {
-	return w.tally(devices.Seen, func(row int) bool {
-		return w.values[w.named[identities[row]]] == w.anonymous.labels[attribute][row]
-	}).accuracy()
+	o.Attribute, o.Unseen = w.accuracy(devices.Seen, right, true), w.accuracy(devices.Unseen, right, true)
 }
 
 func (w *world) isMostFrequent(row int) bool {
@@ -204,7 +188,7 @@ func (w *world) isMostFrequent(row int) bool {
 func (w *world) majority() Majority {
 	return Majority{
 		Value: w.Values[w.mostFrequent].Value,
-		Seen:  w.tally(devices.Seen, w.isMostFrequent).accuracy(), Unseen: w.tally(devices.Unseen, w.isMostFrequent).accuracy(),
+		Seen:  w.accuracy(devices.Seen, w.isMostFrequent, false), Unseen: w.accuracy(devices.Unseen, w.isMostFrequent, false),
 	}
 }
 
@@ -222,50 +206,36 @@ func (w *world) usersByValue() []Users {
 	return all
 }
 
-// tally counts updates by user; most are those of the most frequent value.
-type tally struct {
-	seed              uint64
-	right, most, sent []float64
-}
-
-// tally counts the anonymous updates of a set by user, in the order of their first.
-func (w *world) tally(set devices.Set, right func(row int) bool) *tally {
-	t, number := &tally{seed: w.Seed}, map[int]int{}
+// accuracy is the share of the anonymous updates of a set that are right, and, if compared, its comparison with
+// always saying the most frequent value; nil without an update. Users count in the order of their first update.
+func (w *world) accuracy(set devices.Set, right func(row int) bool, compared bool) *Accuracy {
+	var hits, most, sent []float64 // updates by user
+	number := map[int]int{}
 	for row, o := range w.anonymous.Of {
 		if o.Set != set {
 			continue
 		}
 		i, known := number[o.User]
 		if !known {
-			i = len(t.sent)
+			i = len(sent)
 			number[o.User] = i
-			t.right, t.most, t.sent = append(t.right, 0), append(t.most, 0), append(t.sent, 0)
+			hits, most, sent = append(hits, 0), append(most, 0), append(sent, 0)
 		}
-		t.sent[i]++
+		sent[i]++
 		if right(row) {
-			t.right[i]++
+			hits[i]++
 		}
 		if w.isMostFrequent(row) {
-			t.most[i]++
+			most[i]++
 		}
 	}
-	return t
-}
-
-// accuracy is the share of right updates; nil of none.
-func (t *tally) accuracy() *Accuracy {
-	if len(t.sent) == 0 {
+	if len(sent) == 0 {
 		return nil
 	}
-	bounds := Interval(t.seed, t.right, t.sent, t.sent)
-	return &Accuracy{Users: len(t.sent), Updates: int(sum(t.sent)), Accuracy: sum(t.right) / sum(t.sent), Low: bounds.Low, High: bounds.High}
-}
-
-// against adds the comparison with always saying the most frequent value.
-func (t *tally) against() *Accuracy {
-	a := t.accuracy()
-	if a != nil && sum(t.most) > 0 {
-		a.FactorLow = new(Interval(t.seed, t.right, t.most, t.sent).Low)
+	bounds, all := Interval(w.Seed, hits, sent, sent), floats.Sum(sent)
+	a := &Accuracy{Users: len(sent), Updates: int(all), Accuracy: floats.Sum(hits) / all, Low: bounds.Low, High: bounds.High}
+	if compared && floats.Sum(most) > 0 {
+		a.FactorLow = new(Interval(w.Seed, hits, most, sent).Low)
 	}
 	return a
 }
@@ -278,11 +248,4 @@ func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
 	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
 	mean := ranking.Mean(sent)
 	return r.Interval(audits.Confidence, ranking.OfRatio(hits, below, 0, mean, mean))
-}
-
-func sum(counts []float64) (total float64) {
-	for _, n := range counts {
-		total += n
-	}
-	return total
 }
