@@ -3,7 +3,6 @@ package deanonymization
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -56,13 +55,8 @@ func (s *source) validate(ctx context.Context) error {
 func (s *source) append(b *attacks.Block, values []float32, x example) {
 	b.Rows = append(b.Rows, values...)
 	b.Labels, b.At = append(b.Labels, x.class), append(b.At, x.at)
-	s.normalize(b.Rows[len(b.Rows)-len(values):])
-}
-
-// normalize gives a vector the length 1, unless it is raw or 0.
-func (s *source) normalize(x []float32) {
-	if norm := math.Sqrt(kernels.SquaredNorm(x)); norm > 0 && !s.params.View.Raw {
-		kernels.Scale(float32(1/norm), x)
+	if !s.params.View.Raw {
+		observed.Normalize(b.Rows[len(b.Rows)-len(values):])
 	}
 }
 
@@ -194,7 +188,9 @@ func (t *trial) add(ctx context.Context, group place, o *observed.Observation) e
 		return nil
 	}
 	delete(t.open, group)
-	t.normalize(s.values)
+	if !t.params.View.Raw {
+		observed.Normalize(s.values)
+	}
 	t.rows = append(t.rows, s.values...)
 	t.census.Items = append(t.census.Items, s.Item)
 	if len(t.rows) < t.capacity()/2*t.reader.Values() {

@@ -77,28 +77,16 @@ func (c *collection) similarities(ctx context.Context, t *tasks.Task) (*square, 
 
 // read fills rows with some values of the updates, less the mean of the anonymous updates of their round.
 func (c *collection) read(ctx context.Context, from, to int, rows []float32) error {
-	mean, round, begin, end := observed.NewMean(to-from), 0, 0, 0
-	endRound := func() {
-		mean.Subtract(rows[begin:end])
-		mean.Reset()
-		begin = end
-	}
-	err := c.reader.Each(ctx, func(o *observed.Observation) error {
-		if o.Shadow {
-			return nil
-		}
-		if o.Round != round {
-			endRound()
-			round = o.Round
-		}
-		mean.Add(o.Values[from:to])
-		if c.chosen[o.Number] {
+	begin, end := 0, 0
+	return c.reader.EachRound(ctx, from, to, func(o *observed.Observation) bool {
+		if !o.Shadow && c.chosen[o.Number] {
 			end += copy(rows[end:], o.Values[from:to])
 		}
-		return nil
+		return !o.Shadow
+	}, func(_ int, m *observed.Mean) {
+		m.Subtract(rows[begin:end])
+		begin = end
 	})
-	endRound()
-	return err
 }
 
 // square is a symmetric matrix.

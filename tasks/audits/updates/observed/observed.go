@@ -185,10 +185,19 @@ func (r *Reader) take(u updates.Update) error {
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return tasks.Permanent(fmt.Errorf("the update of device %d in round %d is not finite: the training has diverged; lower its learning rates", u.Device, u.Round))
 	}
-	if !r.view.Raw && norm > 0 {
-		kernels.Scale(float32(1/norm), r.values)
+	if !r.view.Raw {
+		scale(r.values, norm)
 	}
 	return nil
+}
+
+// Normalize gives a vector the length 1, unless it is 0.
+func Normalize(x []float32) { scale(x, math.Sqrt(kernels.SquaredNorm(x))) }
+
+func scale(x []float32, norm float64) {
+	if norm > 0 {
+		kernels.Scale(float32(1/norm), x)
+	}
 }
 
 // Devices are in the order of their numbers; nil if nobody was divided.

@@ -77,42 +77,42 @@ func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fi
 // Centre subtracts from every row of samples the mean of all updates of its round: their common part at
 // that stage.
 func (r *Reader) Centre(ctx context.Context, samples ...*Sample) error {
-	m, round := NewMean(r.Values()), 0
 	next := make([]int, len(samples)) // the first row of each whose round is not over
-	end := func() {
+	return r.EachRound(ctx, 0, r.Values(), func(*Observation) bool { return true }, func(round int, m *Mean) {
 		for i, s := range samples {
 			for ; next[i] < len(s.Of) && s.Of[next[i]].Round <= round; next[i]++ {
 				m.Subtract(s.Row(next[i]))
 			}
 		}
-		m.Reset()
-	}
-	err := r.Each(ctx, func(o *Observation) error {
-		if o.Round != round {
-			end()
-			round = o.Round
-		}
-		m.Add(o.Values)
-		return nil
 	})
-	end()
-	return err
 }
 
-// Mean of a round's updates.
+// Mean of the counted updates of a round.
 type Mean struct {
 	sum   []float64
 	count int
 }
 
-func NewMean(values int) *Mean { return &Mean{sum: make([]float64, values)} }
-
-// Add counts an update.
-func (m *Mean) Add(values []float32) {
-	for i, v := range values {
-		m.sum[i] += float64(v)
-	}
-	m.count++
+// EachRound calls do as Each, and end after each round, with the mean of the values [from, to) of the updates for
+// which do returned true.
+func (r *Reader) EachRound(ctx context.Context, from, to int, do func(*Observation) (counts bool), end func(round int, m *Mean)) error {
+	m, round := &Mean{sum: make([]float64, to-from)}, 0
+	err := r.Each(ctx, func(o *Observation) error {
+		if o.Round != round {
+			end(round, m)
+			clear(m.sum)
+			m.count, round = 0, o.Round
+		}
+		if do(o) {
+			for i, v := range o.Values[from:to] {
+				m.sum[i] += float64(v)
+			}
+			m.count++
+		}
+		return nil
+	})
+	end(round, m)
+	return err
 }
 
 // Subtract subtracts the mean from consecutive rows.
@@ -122,9 +122,4 @@ func (m *Mean) Subtract(rows []float32) {
 			row[i] = float32(float64(v) - m.sum[i]/float64(m.count))
 		}
 	}
-}
-
-func (m *Mean) Reset() {
-	clear(m.sum)
-	m.count = 0
 }
