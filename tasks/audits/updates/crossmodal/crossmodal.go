@@ -11,11 +11,9 @@ package crossmodal
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
-	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
 	"coalmine/tasks"
@@ -46,7 +44,8 @@ type Scored struct {
 var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 3, Class: tasks.Compute, Run: audits.Measuring(run)}
 
 func run(ctx context.Context, t *tasks.Task, p *pairs.Params) (o *Outcome, err error) {
-	m := matching{Training: pairs.Training{Params: *p, Task: t, Number: pairs.CrossModal}}
+	m := matching{Training: pairs.Training{Params: *p, Task: t, Number: pairs.CrossModal, Validation: validationPairs, First: trainingPairs}}
+	m.Draw = m.draw
 	if m.vectors, err = readVectors(ctx, t); err != nil {
 		return nil, err
 	}
@@ -58,7 +57,8 @@ func run(ctx context.Context, t *tasks.Task, p *pairs.Params) (o *Outcome, err e
 	if err != nil {
 		return nil, err
 	}
-	if err := m.learn(ctx, shadow); err != nil {
+	update, vector := &networks.Tower{Inputs: shadow.Values, Units: []int{m.Units}}, &networks.Tower{Inputs: m.vectors.Values, Units: []int{m.Units}}
+	if err := m.Learn(ctx, shadow, update, vector); err != nil {
 		return nil, err
 	}
 	return m.measure(ctx, anonymous)
@@ -91,8 +91,8 @@ func (v *Vectors) prepare(centre, raw bool) {
 				row[j] = float32(float64(row[j]) - mean[j])
 			}
 		}
-		if norm := math.Sqrt(kernels.SquaredNorm(row)); norm > 0 && !raw {
-			kernels.Scale(float32(1/norm), row)
+		if !raw {
+			observed.Normalize(row)
 		}
 	}
 }
@@ -103,18 +103,6 @@ func (v *Vectors) side() *pairs.Side {
 		s.Of = append(s.Of, pairs.Update{User: int32(user)})
 	}
 	return s
-}
-
-// learn trains the network, which encodes updates and vectors by one layer each.
-func (m *matching) learn(ctx context.Context, shadow *observed.Sample) (err error) {
-	learned, validated := m.Divide(shadow)
-	m.Draw = func(epoch int) (*pairs.Comparison, error) { return m.draw(learned, trainingPairs+epoch) }
-	m.Validate = func() (*pairs.Comparison, error) { return m.draw(validated, validationPairs) }
-	update, vector := &networks.Tower{Inputs: shadow.Values, Units: []int{m.Units}}, &networks.Tower{Inputs: m.vectors.Values, Units: []int{m.Units}}
-	if m.Network, err = networks.NewPairs(update, vector, min(m.Batch, m.Pairs)); err != nil {
-		return tasks.Permanent(err)
-	}
-	return m.Run(ctx)
 }
 
 // Numbers of the draws of pairs, and of their bootstraps.

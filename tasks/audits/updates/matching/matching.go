@@ -47,12 +47,16 @@ func (f *Fields) Work(s *audits.Setting) float64 { return f.Matching.Work(s) }
 var Kind = tasks.Kind{Name: "audits/matching", Version: 3, Class: tasks.Compute, Run: audits.Measuring(measure)}
 
 func measure(ctx context.Context, t *tasks.Task, p *pairs.Params) (*Outcome, error) {
-	m := matching{Training: pairs.Training{Params: *p, Task: t, Number: pairs.Matching}}
+	m := matching{Training: pairs.Training{Params: *p, Task: t, Number: pairs.Matching, Validation: validationPairs, First: trainingPairs}}
+	m.Draw = func(updates *pairs.Side, number int) (*pairs.Comparison, error) {
+		return m.draw(updates, updates, number, "updates of shadow devices")
+	}
 	r, shadow, anonymous, err := m.Read(ctx, t, 0, func(o *observed.Observation) bool { return o.Set != devices.Profile })
 	if err != nil {
 		return nil, err
 	}
-	if err := m.learn(ctx, shadow); err != nil {
+	tower := &networks.Tower{Inputs: shadow.Values, Units: []int{m.Units, m.Units}}
+	if err := m.Learn(ctx, shadow, tower, tower); err != nil {
 		return nil, err
 	}
 	if err := m.measure(ctx, shadow, anonymous); err != nil {
@@ -97,19 +101,6 @@ func (m *matching) draw(a, b *pairs.Side, number int, updates string) (*pairs.Co
 		return nil, tasks.Permanent(fmt.Errorf("%s for audit.matching: %w", updates, err))
 	}
 	return c, nil
-}
-
-// learn trains the network on the updates of shadow devices.
-func (m *matching) learn(ctx context.Context, shadow *observed.Sample) (err error) {
-	const of = "updates of shadow devices"
-	learned, validated := m.Divide(shadow)
-	m.Draw = func(epoch int) (*pairs.Comparison, error) { return m.draw(learned, learned, trainingPairs+epoch, of) }
-	m.Validate = func() (*pairs.Comparison, error) { return m.draw(validated, validated, validationPairs, of) }
-	tower := &networks.Tower{Inputs: shadow.Values, Units: []int{m.Units, m.Units}}
-	if m.Network, err = networks.NewPairs(tower, tower, min(m.Batch, m.Pairs)); err != nil {
-		return tasks.Permanent(err)
-	}
-	return m.Run(ctx)
 }
 
 // measure measures the network.

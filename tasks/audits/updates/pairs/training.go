@@ -89,17 +89,30 @@ const (
 // Training of a network by RMSProp.
 type Training struct {
 	Params
-	Task    *tasks.Task
-	Network *networks.Pairs
-	Number  uint64 // Matching or CrossModal
-	// Draw draws the pairs of an epoch, from 0; Validate those of other users.
-	Draw     func(epoch int) (*Comparison, error)
-	Validate func() (*Comparison, error)
-	Learned  Learned
+	Task   *tasks.Task
+	Number uint64 // Matching or CrossModal
+	// Draw draws pairs of updates of shadow devices, by the number of the draw: Validation, or First for
+	// the first epoch, and so on.
+	Draw              func(updates *Side, number int) (*Comparison, error)
+	Validation, First int
+	Learned           Learned
+
+	network            *networks.Pairs
+	learned, validated *Side
 }
 
-// Divide divides updates by user. A fifth of the users, at least two, validate.
-func (t *Training) Divide(s *observed.Sample) (learned, validated *Side) {
+// Learn trains a network of two towers for all epochs. It is that after the epoch of the best validation, the
+// first of equals.
+func (t *Training) Learn(ctx context.Context, shadow *observed.Sample, first, second *networks.Tower) (err error) {
+	t.learned, t.validated = t.divide(shadow)
+	if t.network, err = networks.NewPairs(first, second, min(t.Batch, t.Pairs)); err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.run(ctx, &t.Learned, seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number))
+}
+
+// divide divides updates by user. A fifth of the users, at least two, validate.
+func (t *Training) divide(s *observed.Sample) (learned, validated *Side) {
 	const share = 0.2
 	users, apart := s.Users(), map[int]bool{}
 	for _, i := range seeds.Stream(t.Seed, seeds.NetworkValidation, t.Number).Perm(len(users))[:min(len(users), max(2, int(share*float64(len(users)))))] {
@@ -127,7 +140,7 @@ func (t *Training) Measure(ctx context.Context, trials []Trial, take func(trial 
 		if err != nil {
 			continue
 		}
-		list, err := t.Score(c)
+		list, err := t.score(c)
 		if err != nil {
 			return err
 		}
@@ -146,23 +159,23 @@ func (t *Training) Measure(ctx context.Context, trials []Trial, take func(trial 
 	return nil
 }
 
-// Score scores pairs by the network's logits.
-func (t *Training) Score(c *Comparison) ([]Pair, error) {
-	first, err := t.Network.First(len(c.First.Of), c.First.Row)
+// score scores pairs by the network's logits.
+func (t *Training) score(c *Comparison) ([]Pair, error) {
+	first, err := t.network.First(len(c.First.Of), c.First.Row)
 	if err != nil {
 		return nil, err
 	}
 	second := first
 	if c.Second != c.First {
-		if second, err = t.Network.Second(len(c.Second.Of), c.Second.Row); err != nil {
+		if second, err = t.network.Second(len(c.Second.Of), c.Second.Row); err != nil {
 			return nil, err
 		}
 	}
-	return c.Pairs(func(a, b int) float64 { return t.Network.Logit(first.Row(a), second.Row(b)) }), nil
+	return c.Pairs(func(a, b int) float64 { return t.network.Logit(first.Row(a), second.Row(b)) }), nil
 }
 
 func (t *Training) averagePrecision(c *Comparison) (float64, error) {
-	scored, err := t.Score(c)
+	scored, err := t.score(c)
 	if err != nil {
 		return 0, err
 	}
@@ -211,7 +224,7 @@ func (t *Training) repeat(ctx context.Context, c *Comparison, first float64) err
 	if t.Again == 0 {
 		return nil
 	}
-	params := t.Network.Graph().Params
+	params := t.network.Graph().Params
 	kept := slices.Clone(params)
 	defer copy(params, kept)
 	all := []float64{first}
@@ -229,18 +242,12 @@ func (t *Training) repeat(ctx context.Context, c *Comparison, first float64) err
 	return nil
 }
 
-// Run trains for all epochs, and sets Learned. The network is that after the epoch of the best validation,
-// the first of equals.
-func (t *Training) Run(ctx context.Context) error {
-	return t.run(ctx, &t.Learned, seeds.Stream(t.Seed, seeds.NetworkWeights, t.Number))
-}
-
 func (t *Training) run(ctx context.Context, learned *Learned, weights *rand.Rand) error {
 	config, err := optimizers.Defaults(optimizers.RMSProp)
 	if err != nil {
 		return err
 	}
-	graph, best := t.Network.Graph(), []float32(nil)
+	graph, best := t.network.Graph(), []float32(nil)
 	graph.Init(weights)
 	optimizer, err := optimizers.New(config, len(graph.Params))
 	if err != nil {
@@ -251,7 +258,7 @@ func (t *Training) run(ctx context.Context, learned *Learned, weights *rand.Rand
 		if err != nil {
 			return err
 		}
-		validation, err := t.Validate()
+		validation, err := t.Draw(t.validated, t.Validation)
 		if err != nil {
 			return err
 		}
@@ -272,7 +279,7 @@ func (t *Training) run(ctx context.Context, learned *Learned, weights *rand.Rand
 
 // epoch trains on newly drawn pairs, and returns the mean loss.
 func (t *Training) epoch(ctx context.Context, number int, optimizer optimizers.Optimizer) (loss float64, err error) {
-	drawn, err := t.Draw(number)
+	drawn, err := t.Draw(t.learned, t.First+number)
 	if err != nil {
 		return 0, err
 	}
@@ -284,7 +291,7 @@ func (t *Training) epoch(ctx context.Context, number int, optimizer optimizers.O
 		if err != nil {
 			return 0, err
 		}
-		optimizer.Step(t.Network.Graph().Params, gradient, t.LearningRate)
+		optimizer.Step(t.network.Graph().Params, gradient, t.LearningRate)
 		optimizers.FlushSubnormals(optimizer)
 		loss += float64(batchLoss * float64(len(batch)) / float64(len(drawn.Drawn)))
 	}
@@ -296,7 +303,7 @@ func (t *Training) learn(c *Comparison, batch []Drawn) (loss float64, gradient [
 	for i, d := range batch {
 		same[i] = d.Same
 	}
-	return t.Network.Learn(same,
+	return t.network.Learn(same,
 		func(i int) []float32 { return c.First.Row(batch[i].A) },
 		func(i int) []float32 { return c.Second.Row(batch[i].B) })
 }
