@@ -52,7 +52,7 @@ func (r *sentenceRows) of(turn int) []int { return r.rows[r.first[turn]:r.first[
 
 // setFactor sets the clip factor of a sentence.
 func (r *sentenceRows) setFactor(turn int, factor float64) {
-	fill(r.factors[r.first[turn]:r.first[turn+1]], float32(factor))
+	Fill(r.factors[r.first[turn]:r.first[turn+1]], float32(factor))
 }
 
 // ClippedSum sets sum to the sum over sentences of their gradients, each multiplied

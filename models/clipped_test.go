@@ -253,7 +253,7 @@ func TestAClippedSumOfDivergedParametersIsAnError(t *testing.T) {
 	m := mustNew(t, 40, 4, 4)
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), 3e38} {
 		params := wideParams(m, rng)
-		params[m.layout.decoder.layers[0].projection.from+1] = bad
+		params[m.layout.decoder.layers[0].projection.From+1] = bad
 		_, err := m.NewTrainer().ClippedSum(params, [][]int32{{1, 2, 3}}, clipTo(1), make([]float32, len(params)), make([]float64, 1))
 		if _, ok := errors.AsType[*DivergedError](err); !ok {
 			t.Errorf("projection with %v: error %v, want a DivergedError", bad, err)

@@ -31,7 +31,7 @@ func (m *Language) Init(rng *rand.Rand) []float32 {
 	w := m.layout.views(params)
 	initializeStack(rng, &w.stackWeights, m.cells)
 	if m.config.Untied {
-		fillUniform(rng, w.output, math.Sqrt(3/float64(m.config.outputWidth())))
+		FillUniform(rng, w.output, math.Sqrt(3/float64(m.config.outputWidth())))
 	}
 	if m.config.Separator != 0 {
 		initializeStack(rng, &w.encoder, m.cells)
@@ -40,7 +40,7 @@ func (m *Language) Init(rng *rand.Rand) []float32 {
 }
 
 func initializeStack(rng *rand.Rand, w *stackWeights, cells []cell) {
-	fillUniform(rng, w.embedding, math.Sqrt(3/float64(cells[0].in)))
+	FillUniform(rng, w.embedding, math.Sqrt(3/float64(cells[0].in)))
 	for i, c := range cells {
 		c.initialize(rng, &w.layers[i])
 	}
@@ -52,21 +52,23 @@ func (c cell) initialize(rng *rand.Rand, w *layerWeights) {
 		input = math.Sqrt(6 / float64(c.joined()))
 		recurrent = input
 	}
-	fillUniform(rng, w.input, input)
-	fillUniform(rng, w.recurrent, recurrent)
-	fillUniform(rng, w.projection, glorot(c.units, c.out))
+	FillUniform(rng, w.input, input)
+	FillUniform(rng, w.recurrent, recurrent)
+	FillUniform(rng, w.projection, glorot(c.units, c.out))
 	c.kind.initialize(w.bias, c.units)
 }
 
 func glorot(in, out int) float64 { return math.Sqrt(6 / float64(in+out)) }
 
-func fillUniform(rng *rand.Rand, x []float32, bound float64) {
+// FillUniform draws each element, uniform in ±bound.
+func FillUniform(rng *rand.Rand, x []float32, bound float64) {
 	for i := range x {
 		x[i] = float32(bound * (2*rng.Float64() - 1))
 	}
 }
 
-func fill(x []float32, value float32) {
+// Fill sets each element.
+func Fill(x []float32, value float32) {
 	for i := range x {
 		x[i] = value
 	}

@@ -75,7 +75,7 @@ var cifgLSTM = CellKind{
 	Summary:      "an LSTM whose forget gate is one minus its input gate",
 	Source:       "Greff et al. 2017, variant CIFG",
 	gatesPerUnit: 3,
-	initialize:   func(bias []float32, units int) { fill(bias[:units], initialInputGate) },
+	initialize:   func(bias []float32, units int) { Fill(bias[:units], initialInputGate) },
 	forward: func(gates, _, previous, memory, squash, emitted []float32) {
 		kernels.CIFGForward(gates, previous, memory, squash, emitted)
 	},
@@ -93,7 +93,7 @@ var lstm = CellKind{
 	Summary:      "input, forget and output gates, no peepholes",
 	Source:       "Gers et al. 2000",
 	gatesPerUnit: 4,
-	initialize:   func(bias []float32, units int) { fill(bias[units:2*units], initialForgetGate) },
+	initialize:   func(bias []float32, units int) { Fill(bias[units:2*units], initialForgetGate) },
 	forward: func(gates, _, previous, memory, squash, emitted []float32) {
 		kernels.LSTMForward(gates, previous, memory, squash, emitted)
 	},

@@ -69,11 +69,11 @@ func New(config Config) (*Language, error) {
 func (m *Language) Config() Config { return m.config }
 
 // Parameters is the length of the flat vector.
-func (m *Language) Parameters() int { return m.layout.size }
+func (m *Language) Parameters() int { return m.layout.Size }
 
 // Tensors lists the named tensors in the order of the flat vector, which they
 // fill without gaps.
-func (m *Language) Tensors() []Tensor { return m.layout.clone() }
+func (m *Language) Tensors() []Tensor { return m.layout.Clone() }
 
 // ScoringFLOPs returns the number of floating-point operations in the matrix products that
 // score one token, a multiply-add counting as two. Everything else is a few percent of it.
@@ -121,37 +121,45 @@ func (t Tensor) View(flat []float32) []float32 {
 // String names the tensor and its shape, for messages.
 func (t Tensor) String() string { return fmt.Sprintf("%s %v", t.Name, t.Shape) }
 
-// layout places the tensors of a configuration one after the other.
+// layout places the tensors of a configuration.
 type layout struct {
-	tensors            []Tensor
+	Layout
 	decoder, encoder   stackLayout // of a plain model the first alone
-	output, outputBias span
-	size               int
+	output, outputBias Span
+}
+
+// Layout names the tensors of a flat vector, one after the other.
+type Layout struct {
+	// Tensors are in the order of the vector, which has Size elements.
+	Tensors []Tensor
+	Size    int
 }
 
 // stackLayout is an embedding and the layers above it.
 type stackLayout struct {
-	embedding span
+	embedding Span
 	layers    [maxLayers]layerLayout
 }
 
-type layerLayout struct{ input, recurrent, bias, candidateBias, projection span }
+type layerLayout struct{ input, recurrent, bias, candidateBias, projection Span }
 
-// span is a part of the flat vector; a tensor that a model lacks has an empty one.
-type span struct{ from, to int }
+// Span is a part of the flat vector, [From, To); a tensor that a model lacks has an empty one.
+type Span struct{ From, To int }
 
-func (s span) of(flat []float32) []float32 { return flat[s.from:s.to] }
+// Of returns the part of a vector; it shares its memory.
+func (s Span) Of(flat []float32) []float32 { return flat[s.From:s.To:s.To] }
 
-func (l *layout) add(name string, shape ...int) span {
-	t := Tensor{Name: name, Shape: shape, Offset: l.size}
-	l.tensors = append(l.tensors, t)
-	l.size += t.Size()
-	return span{t.Offset, l.size}
+// Add adds a tensor.
+func (l *Layout) Add(name string, shape ...int) Span {
+	t := Tensor{Name: name, Shape: shape, Offset: l.Size}
+	l.Tensors = append(l.Tensors, t)
+	l.Size += t.Size()
+	return Span{t.Offset, l.Size}
 }
 
-// clone copies the tensors for a caller, who may change them.
-func (l *layout) clone() []Tensor {
-	tensors := slices.Clone(l.tensors)
+// Clone copies the tensors for a caller, who may change them.
+func (l *Layout) Clone() []Tensor {
+	tensors := slices.Clone(l.Tensors)
 	for i := range tensors {
 		tensors[i].Shape = slices.Clone(tensors[i].Shape)
 	}
@@ -163,9 +171,9 @@ func newLayout(c Config) layout {
 	l.decoder = l.addStack("", c)
 	l.output = l.decoder.embedding
 	if c.Untied {
-		l.output = l.add(OutputTensor, c.Vocabulary, c.outputWidth())
+		l.output = l.Add(OutputTensor, c.Vocabulary, c.outputWidth())
 	}
-	l.outputBias = l.add(OutputBiasTensor, c.Vocabulary)
+	l.outputBias = l.Add(OutputBiasTensor, c.Vocabulary)
 	if c.Separator != 0 {
 		l.encoder = l.addStack(EncoderPrefix, c)
 	}
@@ -173,7 +181,7 @@ func newLayout(c Config) layout {
 }
 
 func (l *layout) addStack(prefix string, c Config) stackLayout {
-	s := stackLayout{embedding: l.add(prefix+EmbeddingTensor, c.Vocabulary, c.Embedding)}
+	s := stackLayout{embedding: l.Add(prefix+EmbeddingTensor, c.Vocabulary, c.Embedding)}
 	for i, cell := range cellsOf(c) {
 		name := func(tensor string) string { return prefix + layerTensor(tensor, i) }
 		s.layers[i] = l.addLayer(cell, name)
@@ -184,19 +192,19 @@ func (l *layout) addStack(prefix string, c Config) stackLayout {
 // addLayer adds the tensors of a layer, under the names that it gives them.
 func (l *layout) addLayer(c cell, name func(tensor string) string) (at layerLayout) {
 	if c.kind.convolves {
-		kernel := l.add(name(KernelTensor), c.kernel, c.in, c.units)
-		newest := kernel.from + c.in*c.units
-		at.input, at.recurrent = span{kernel.from, newest}, span{newest, kernel.to}
+		kernel := l.Add(name(KernelTensor), c.kernel, c.in, c.units)
+		newest := kernel.From + c.in*c.units
+		at.input, at.recurrent = Span{kernel.From, newest}, Span{newest, kernel.To}
 	} else {
-		at.input = l.add(name(InputTensor), c.in, c.gates())
-		at.recurrent = l.add(name(RecurrentTensor), c.out, c.gates())
+		at.input = l.Add(name(InputTensor), c.in, c.gates())
+		at.recurrent = l.Add(name(RecurrentTensor), c.out, c.gates())
 	}
-	at.bias = l.add(name(BiasTensor), c.gates())
+	at.bias = l.Add(name(BiasTensor), c.gates())
 	if c.kind.resets {
-		at.candidateBias = l.add(name(CandidateBiasTensor), c.units)
+		at.candidateBias = l.Add(name(CandidateBiasTensor), c.units)
 	}
 	if c.projected {
-		at.projection = l.add(name(ProjectionTensor), c.units, c.out)
+		at.projection = l.Add(name(ProjectionTensor), c.units, c.out)
 	}
 	return at
 }
@@ -237,18 +245,18 @@ type layerWeights struct {
 func (l *layout) views(flat []float32) weights {
 	return weights{
 		stackWeights: l.decoder.views(flat), encoder: l.encoder.views(flat),
-		output: l.output.of(flat), outputBias: l.outputBias.of(flat),
+		output: l.output.Of(flat), outputBias: l.outputBias.Of(flat),
 	}
 }
 
 func (s *stackLayout) views(flat []float32) stackWeights {
-	w := stackWeights{embedding: s.embedding.of(flat)}
+	w := stackWeights{embedding: s.embedding.Of(flat)}
 	for i := range s.layers {
 		at := &s.layers[i]
 		w.layers[i] = layerWeights{
-			input: at.input.of(flat), recurrent: at.recurrent.of(flat), bias: at.bias.of(flat),
-			candidateBias: at.candidateBias.of(flat), projection: at.projection.of(flat),
-			inputAndRecurrent: span{at.input.from, at.recurrent.to}.of(flat),
+			input: at.input.Of(flat), recurrent: at.recurrent.Of(flat), bias: at.bias.Of(flat),
+			candidateBias: at.candidateBias.Of(flat), projection: at.projection.Of(flat),
+			inputAndRecurrent: Span{at.input.From, at.recurrent.To}.Of(flat),
 		}
 	}
 	return w

@@ -159,8 +159,8 @@ func (c Config) stack() Config {
 func readerLayout(c Config, kind *ReaderKind) (l layout) {
 	l.decoder = l.addStack("", c.stack())
 	outputs := kind.outputs(c.Labels)
-	l.output = l.add(OutputTensor, outputs, c.Units)
-	l.outputBias = l.add(OutputBiasTensor, outputs)
+	l.output = l.Add(OutputTensor, outputs, c.Units)
+	l.outputBias = l.Add(OutputBiasTensor, outputs)
 	return l
 }
 
@@ -186,22 +186,22 @@ func (c Config) validateReader() error {
 func (r *Reader) Config() Config { return r.config }
 
 // Parameters implements Network.
-func (r *Reader) Parameters() int { return r.layout.size }
+func (r *Reader) Parameters() int { return r.layout.Size }
 
 // Trained implements Network: all parameters are.
-func (r *Reader) Trained() int { return r.layout.size }
+func (r *Reader) Trained() int { return r.layout.Size }
 
 // Tensors implements Network.
-func (r *Reader) Tensors() []Tensor { return r.layout.clone() }
+func (r *Reader) Tensors() []Tensor { return r.layout.Clone() }
 
 // Init draws initial parameters as for a language model; output weights are uniform in
 // ±sqrt(6/(units+outputs)). A regressor's output bias is the middle of the scale.
 func (r *Reader) Init(rng *rand.Rand) []float32 {
-	params := make([]float32, r.layout.size)
+	params := make([]float32, r.layout.Size)
 	w := r.layout.views(params)
 	initializeStack(rng, &w.stackWeights, r.cells)
-	fillUniform(rng, w.output, glorot(r.config.Units, r.outputs()))
-	fill(w.outputBias, r.kind.bias)
+	FillUniform(rng, w.output, glorot(r.config.Units, r.outputs()))
+	Fill(w.outputBias, r.kind.bias)
 	return params
 }
 

@@ -215,7 +215,7 @@ func TestASubgradientAtTheTruthIsZero(t *testing.T) {
 	t.Parallel()
 	r := readers(t)[0]
 	params := r.Init(testRand(3))
-	for i := range params[:r.layout.outputBias.from] {
+	for i := range params[:r.layout.outputBias.From] {
 		params[i] = 0
 	}
 	gradient := make([]float32, len(params))

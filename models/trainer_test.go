@@ -236,7 +236,7 @@ func TestDivergedParametersAreReported(t *testing.T) {
 	m := mustNew(t, 40, 4, 4)
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
 		params := wideParams(m, rng)
-		params[m.layout.decoder.layers[0].projection.from+1] = bad
+		params[m.layout.decoder.layers[0].projection.From+1] = bad
 		_, err := m.NewTrainer().Gradient(params, [][]int32{{1, 2, 3}}, make([]float32, len(params)))
 		var diverged *DivergedError
 		if !errors.As(err, &diverged) {

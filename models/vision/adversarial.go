@@ -45,9 +45,9 @@ const decayChunk = 4 << 10
 
 // decay adds the gradient of weightDecay/2 times the squares of the spans' weights to a
 // gradient, and returns that product.
-func decay(params, gradient []float32, spans []span) (loss float64) {
+func decay(params, gradient []float32, spans []models.Span) (loss float64) {
 	for _, s := range spans {
-		w, g := s.of(params), s.of(gradient)
+		w, g := s.Of(params), s.Of(gradient)
 		for at := 0; at < len(w); at += decayChunk {
 			to := min(len(w), at+decayChunk)
 			loss += kernels.SquaredNorm(w[at:to])

@@ -36,11 +36,11 @@ type Classifier struct{ convolutional }
 // convolutional is the layout of the layers, common to Classifier and Tagger.
 type convolutional struct {
 	config models.Config
-	layout layout
+	layout models.Layout
 	conv   [3]convolution
 	dense  [2]dense
-	kernel [5]span
-	bias   [5]span
+	kernel [5]models.Span
+	bias   [5]models.Span
 }
 
 func newConvolutional(config models.Config, sizes classifierSizes) convolutional {
@@ -66,26 +66,26 @@ func (c *convolutional) name() {
 }
 
 func (c *convolutional) addLayer(i int, name string, shape []int) {
-	c.kernel[i] = c.layout.add(name+kernelName, shape...)
-	c.bias[i] = c.layout.add(name+biasName, shape[len(shape)-1])
+	c.kernel[i] = c.layout.Add(name+kernelName, shape...)
+	c.bias[i] = c.layout.Add(name+biasName, shape[len(shape)-1])
 }
 
 // Config implements models.Network.
 func (c *convolutional) Config() models.Config { return c.config }
 
 // Parameters implements models.Network.
-func (c *convolutional) Parameters() int { return c.layout.size }
+func (c *convolutional) Parameters() int { return c.layout.Size }
 
 // Trained implements models.Network: all parameters are.
-func (c *convolutional) Trained() int { return c.layout.size }
+func (c *convolutional) Trained() int { return c.layout.Size }
 
 // Tensors implements models.Network.
-func (c *convolutional) Tensors() []models.Tensor { return c.layout.clone() }
+func (c *convolutional) Tensors() []models.Tensor { return c.layout.Clone() }
 
 // Init draws each kernel, tensor after tensor, one number from rng an element: uniform in
 // ±sqrt(6/(in+out)), in and out times the 9 places of a filter in a convolution. Biases
 // are zero.
-func (c *convolutional) Init(rng *rand.Rand) []float32 { return c.layout.initialize(rng) }
+func (c *convolutional) Init(rng *rand.Rand) []float32 { return initialize(&c.layout, rng) }
 
 // ScoringFLOPs is the number of floating-point operations in the matrix products of one
 // image, a multiply-add counting as two.
@@ -111,7 +111,7 @@ type classifierWeights struct{ kernel, bias [5][]float32 }
 
 func (c *convolutional) views(flat []float32) (w classifierWeights) {
 	for i := range c.kernel {
-		w.kernel[i], w.bias[i] = c.kernel[i].of(flat), c.bias[i].of(flat)
+		w.kernel[i], w.bias[i] = c.kernel[i].Of(flat), c.bias[i].Of(flat)
 	}
 	return w
 }

@@ -23,11 +23,11 @@ type discriminator struct {
 	kind               models.Normalization
 	conv               [2]convolution
 	hidden             dense
-	kernel, bias       [2]span // of the convolutions
-	hiddenKernel, beta span
-	mean, variance     span // with batch normalization
-	outKernel, outBias span
-	decayed            []span
+	kernel, bias       [2]models.Span // of the convolutions
+	hiddenKernel, beta models.Span
+	mean, variance     models.Span // with batch normalization
+	outKernel, outBias models.Span
+	decayed            []models.Span
 }
 
 func newDiscriminator(shape models.ImageShape, kind models.Normalization, sizes ganSizes) *discriminator {
@@ -42,21 +42,21 @@ func newDiscriminator(shape models.ImageShape, kind models.Normalization, sizes 
 }
 
 // name lays out the tensors.
-func (d *discriminator) name(l *layout) {
+func (d *discriminator) name(l *models.Layout) {
 	for i, name := range []string{"discriminator.conv1", "discriminator.conv2"} {
-		d.kernel[i] = l.add(name+kernelName, d.conv[i].shape()...)
-		d.bias[i] = l.add(name+biasName, d.conv[i].out.channels)
+		d.kernel[i] = l.Add(name+kernelName, d.conv[i].shape()...)
+		d.bias[i] = l.Add(name+biasName, d.conv[i].out.channels)
 	}
 	units := d.hidden.out
-	d.hiddenKernel = l.add("discriminator.dense1"+kernelName, d.hidden.in, units)
-	d.beta = l.add("discriminator.norm"+betaName, units)
+	d.hiddenKernel = l.Add("discriminator.dense1"+kernelName, d.hidden.in, units)
+	d.beta = l.Add("discriminator.norm"+betaName, units)
 	if d.kind == models.BatchNorm {
-		d.mean = l.add("discriminator.norm"+meanName, units)
-		d.variance = l.add("discriminator.norm"+varianceName, units)
+		d.mean = l.Add("discriminator.norm"+meanName, units)
+		d.variance = l.Add("discriminator.norm"+varianceName, units)
 	}
-	d.outKernel = l.add("discriminator.dense2"+kernelName, units, 1)
-	d.outBias = l.add("discriminator.dense2"+biasName, 1)
-	d.decayed = []span{d.kernel[0], d.bias[0], d.kernel[1], d.bias[1], d.hiddenKernel, d.outKernel, d.outBias}
+	d.outKernel = l.Add("discriminator.dense2"+kernelName, units, 1)
+	d.outBias = l.Add("discriminator.dense2"+biasName, 1)
+	d.decayed = []models.Span{d.kernel[0], d.bias[0], d.kernel[1], d.bias[1], d.hiddenKernel, d.outKernel, d.outBias}
 }
 
 // products is the number of multiplications for an image.
@@ -73,12 +73,12 @@ type discriminatorWeights struct {
 
 func (d *discriminator) views(flat []float32) discriminatorWeights {
 	return discriminatorWeights{
-		kernel:    [2][]float32{d.kernel[0].of(flat), d.kernel[1].of(flat)},
-		bias:      [2][]float32{d.bias[0].of(flat), d.bias[1].of(flat)},
-		hidden:    d.hiddenKernel.of(flat),
-		beta:      d.beta.of(flat),
-		outKernel: d.outKernel.of(flat),
-		outBias:   d.outBias.of(flat),
+		kernel:    [2][]float32{d.kernel[0].Of(flat), d.kernel[1].Of(flat)},
+		bias:      [2][]float32{d.bias[0].Of(flat), d.bias[1].Of(flat)},
+		hidden:    d.hiddenKernel.Of(flat),
+		beta:      d.beta.Of(flat),
+		outKernel: d.outKernel.Of(flat),
+		outBias:   d.outBias.Of(flat),
 	}
 }
 

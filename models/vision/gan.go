@@ -47,7 +47,7 @@ const weightDecay = 2.5e-5
 // values (generator.norm.initial_share), which the authors' code leaves in.
 type GAN struct {
 	config        models.Config
-	layout        layout
+	layout        models.Layout
 	options       models.Adversarial // complete
 	trained       int
 	discriminator *discriminator
@@ -60,10 +60,12 @@ func newGAN(config models.Config, sizes ganSizes) *GAN {
 	g.discriminator = newDiscriminator(shape, g.options.Normalization, sizes)
 	g.generator = newGenerator(shape, g.options.Latent, sizes)
 	g.discriminator.name(&g.layout)
-	g.trained = g.layout.size
-	var behind layout
+	g.trained = g.layout.Size
+	var behind models.Layout
 	g.generator.name(&behind)
-	g.layout.append(behind)
+	for _, t := range behind.Tensors {
+		g.layout.Add(t.Name, t.Shape...)
+	}
 	return g
 }
 
@@ -71,18 +73,18 @@ func newGAN(config models.Config, sizes ganSizes) *GAN {
 func (g *GAN) Config() models.Config { return g.config }
 
 // Parameters implements models.Network.
-func (g *GAN) Parameters() int { return g.layout.size }
+func (g *GAN) Parameters() int { return g.layout.Size }
 
 // Trained implements models.Network: the parameters of the discriminator.
 func (g *GAN) Trained() int { return g.trained }
 
 // Tensors implements models.Network.
-func (g *GAN) Tensors() []models.Tensor { return g.layout.clone() }
+func (g *GAN) Tensors() []models.Tensor { return g.layout.Clone() }
 
 // Init draws each kernel, tensor after tensor, one number from rng an element: uniform in
 // ±sqrt(6/(in+out)), in and out times the 16 places of a filter in a convolution. Variances
 // are one, biases, betas and means zero.
-func (g *GAN) Init(rng *rand.Rand) []float32 { return g.layout.initialize(rng) }
+func (g *GAN) Init(rng *rand.Rand) []float32 { return initialize(&g.layout, rng) }
 
 // ScoringFLOPs implements models.Network: of the discriminator, for one image.
 func (g *GAN) ScoringFLOPs() float64 { return 2 * float64(g.discriminator.products()) }

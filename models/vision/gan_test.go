@@ -345,7 +345,7 @@ func TestADivergedGANIsAnError(t *testing.T) {
 	t.Parallel()
 	g := ganOf(t, ganImages, models.Adversarial{Latent: 5}, smallGAN)
 	params, gradient := g.Init(testRand(1)), make([]float32, g.Parameters())
-	fill(g.discriminator.outKernel.of(params), 3e38)
+	models.Fill(g.discriminator.outKernel.Of(params), 3e38)
 	_, err := learnerOf(g, params, 1).Gradient(params[:g.Trained()], drawExamples(testRand(2), ganImages, 2), gradient[:g.Trained()])
 	if _, ok := errors.AsType[*models.DivergedError](err); !ok {
 		t.Errorf("a discriminator that has diverged: error %v", err)

@@ -143,7 +143,7 @@ func (l *DiscriminatorLearner) check(params []float32, examples [][]int32, gradi
 }
 
 func (l *DiscriminatorLearner) checkGenerator() error {
-	if want := l.network.layout.size - l.network.trained; len(l.fixed) != want {
+	if want := l.network.layout.Size - l.network.trained; len(l.fixed) != want {
 		return fmt.Errorf("the generator has %d parameters, want %d", len(l.fixed), want)
 	}
 	return nil
@@ -183,7 +183,7 @@ func (l *DiscriminatorLearner) adversarial(w *discriminatorWeights, first, last 
 	loss = adversarialLoss(kind, 1, t.group(t.outputs, generated, 1), t.group(t.dOutputs, generated, 1))
 	loss += adversarialLoss(kind, -1, t.group(t.outputs, given, 1), t.group(t.dOutputs, given, 1))
 	if last == tangent {
-		fill(t.group(t.dOutputs, tangent, 1), 1)
+		models.Fill(t.group(t.dOutputs, tangent, 1), 1)
 	}
 	t.backward(w, generated, last+1)
 	return loss
@@ -191,8 +191,8 @@ func (l *DiscriminatorLearner) adversarial(w *discriminatorWeights, first, last 
 
 // clearStatistics clears the gradient of the statistics.
 func (l *DiscriminatorLearner) clearStatistics(gradient []float32) {
-	clear(l.network.discriminator.mean.of(gradient))
-	clear(l.network.discriminator.variance.of(gradient))
+	clear(l.network.discriminator.mean.Of(gradient))
+	clear(l.network.discriminator.variance.Of(gradient))
 }
 
 // Track implements models.Tracking, in the order of the authors' code:
@@ -210,7 +210,7 @@ func (l *DiscriminatorLearner) Track(params []float32) {
 // track moves the discriminator's statistics by those of a group.
 func (t *discriminatorTrace) track(params []float32, group int) {
 	if t.d.kind == models.BatchNorm {
-		t.norms[group].track(t.d.mean.of(params), t.d.variance.of(params))
+		t.norms[group].track(t.d.mean.Of(params), t.d.variance.Of(params))
 	}
 }
 
@@ -265,7 +265,7 @@ func (g *Generator) check(batch int, gradient []float32) error {
 	if batch < 1 {
 		return fmt.Errorf("a generator's batch of %d images: want at least 1", batch)
 	}
-	if want := g.network.layout.size - g.network.trained; len(gradient) != want {
+	if want := g.network.layout.Size - g.network.trained; len(gradient) != want {
 		return fmt.Errorf("the generator's gradient has %d elements, want %d", len(gradient), want)
 	}
 	return nil

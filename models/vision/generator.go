@@ -56,12 +56,12 @@ type generator struct {
 	features       [hiddenLayers]int // each is normalized
 	outputs        [hiddenLayers]int // values an image
 	last           convolution
-	kernel, beta   [hiddenLayers]span
-	mean, variance [hiddenLayers]span
-	initialShare   span // share of the initial values in the statistics
-	lastKernel     span
-	lastBias       span
-	decayed        []span
+	kernel, beta   [hiddenLayers]models.Span
+	mean, variance [hiddenLayers]models.Span
+	initialShare   models.Span // share of the initial values in the statistics
+	lastKernel     models.Span
+	lastBias       models.Span
+	decayed        []models.Span
 }
 
 func newGenerator(shape models.ImageShape, latent int, sizes ganSizes) *generator {
@@ -79,18 +79,18 @@ func newGenerator(shape models.ImageShape, latent int, sizes ganSizes) *generato
 }
 
 // name lays out the tensors.
-func (g *generator) name(l *layout) {
+func (g *generator) name(l *models.Layout) {
 	for i, name := range []string{"dense1", "dense2", "conv1", "conv2"} {
-		g.kernel[i] = l.add("generator."+name+kernelName, g.layers[i].shape()...)
+		g.kernel[i] = l.Add("generator."+name+kernelName, g.layers[i].shape()...)
 		norm := fmt.Sprintf("generator.norm%d", i+1)
-		g.beta[i] = l.add(norm+betaName, g.features[i])
-		g.mean[i] = l.add(norm+meanName, g.features[i])
-		g.variance[i] = l.add(norm+varianceName, g.features[i])
+		g.beta[i] = l.Add(norm+betaName, g.features[i])
+		g.mean[i] = l.Add(norm+meanName, g.features[i])
+		g.variance[i] = l.Add(norm+varianceName, g.features[i])
 		g.decayed = append(g.decayed, g.kernel[i])
 	}
-	g.initialShare = l.add("generator.norm"+shareName, 1)
-	g.lastKernel = l.add("generator.conv3"+kernelName, g.last.shape()...)
-	g.lastBias = l.add("generator.conv3"+biasName, g.last.out.channels)
+	g.initialShare = l.Add("generator.norm"+shareName, 1)
+	g.lastKernel = l.Add("generator.conv3"+kernelName, g.last.shape()...)
+	g.lastBias = l.Add("generator.conv3"+biasName, g.last.out.channels)
 }
 
 // products is the number of multiplications for an image.
@@ -169,18 +169,18 @@ func (t *generatorTrace) train(params []float32) {
 // generate makes images with the moving statistics, so that images do not depend on
 // each other.
 func (t *generatorTrace) generate(params []float32) {
-	share := t.g.initialShare.of(params)[0]
+	share := t.g.initialShare.Of(params)[0]
 	t.run(params, func(i int, z []float32) {
-		normalizeBy(t.g.mean[i].of(params), t.g.variance[i].of(params), share, z)
+		normalizeBy(t.g.mean[i].Of(params), t.g.variance[i].Of(params), share, z)
 	})
 }
 
 // track moves the moving statistics.
 func (t *generatorTrace) track(params []float32) {
 	for i := range t.norms {
-		t.norms[i].track(t.g.mean[i].of(params), t.g.variance[i].of(params))
+		t.norms[i].track(t.g.mean[i].Of(params), t.g.variance[i].Of(params))
 	}
-	share := t.g.initialShare.of(params)
+	share := t.g.initialShare.Of(params)
 	share[0] = approach(share[0], 0)
 }
 
@@ -188,17 +188,17 @@ func (t *generatorTrace) run(params []float32, normalize func(i int, z []float32
 	x := t.inputs
 	for i, l := range t.g.layers {
 		z, y := t.normalized[i], t.outputs[i]
-		l.forward(&t.scratch, x, t.g.kernel[i].of(params), z, t.n)
+		l.forward(&t.scratch, x, t.g.kernel[i].Of(params), z, t.n)
 		normalize(i, z)
 		copy(y, z)
-		addRows(y, t.g.beta[i].of(params))
+		addRows(y, t.g.beta[i].Of(params))
 		relu.apply(y)
 		x = y
 	}
-	t.turn(t.turned, t.g.lastKernel.of(params))
+	t.turn(t.turned, t.g.lastKernel.Of(params))
 	c := t.g.last.reversed()
 	c.backward(&t.scratch, x, t.turned, t.images, t.n)
-	addRows(t.images, t.g.lastBias.of(params))
+	addRows(t.images, t.g.lastBias.Of(params))
 	kernels.Tanh(t.images, t.images)
 }
 
@@ -220,18 +220,18 @@ func (t *generatorTrace) backward(params, gradient []float32) {
 	for i := hiddenLayers - 1; i >= 0; i-- {
 		d, features := t.dOutputs[i], g.features[i]
 		relu.pass(d, t.outputs[i])
-		sumRows(g.beta[i].of(gradient), d, len(d)/features)
+		sumRows(g.beta[i].Of(gradient), d, len(d)/features)
 		t.norms[i].jacobian(&t.norms[i].backward, d, d, t.normalized[i])
 		x := t.inputs
 		if i > 0 {
 			x = t.outputs[i-1]
-			g.layers[i].backward(&t.scratch, d, g.kernel[i].of(params), t.dOutputs[i-1], t.n)
+			g.layers[i].backward(&t.scratch, d, g.kernel[i].Of(params), t.dOutputs[i-1], t.n)
 		}
-		g.layers[i].kernelGradient(&t.scratch, x, d, g.kernel[i].of(gradient), t.n)
-		clear(g.mean[i].of(gradient))
-		clear(g.variance[i].of(gradient))
+		g.layers[i].kernelGradient(&t.scratch, x, d, g.kernel[i].Of(gradient), t.n)
+		clear(g.mean[i].Of(gradient))
+		clear(g.variance[i].Of(gradient))
 	}
-	clear(g.initialShare.of(gradient))
+	clear(g.initialShare.Of(gradient))
 }
 
 // lastBackward sets the gradients of the last convolution and of its inputs.
@@ -239,10 +239,10 @@ func (t *generatorTrace) lastBackward(params, gradient []float32) {
 	g := t.g
 	c := g.last.reversed()
 	top := hiddenLayers - 1
-	sumRows(g.lastBias.of(gradient), t.dImages, t.n*g.last.out.pixels())
+	sumRows(g.lastBias.Of(gradient), t.dImages, t.n*g.last.out.pixels())
 	c.kernelGradient(&t.scratch, t.dImages, t.outputs[top], t.turned, t.n)
-	t.turnBack(g.lastKernel.of(gradient), t.turned)
-	t.turn(t.turned, g.lastKernel.of(params))
+	t.turnBack(g.lastKernel.Of(gradient), t.turned)
+	t.turn(t.turned, g.lastKernel.Of(params))
 	c.forward(&t.scratch, t.dImages, t.turned, nil, t.dOutputs[top], t.n)
 }
 

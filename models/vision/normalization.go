@@ -39,7 +39,7 @@ type norm struct {
 type laneMeans struct{ plain, product []float64 }
 
 func (m *laneMeans) resize(lanes int) {
-	m.plain, m.product = growWide(m.plain, lanes), growWide(m.product, lanes)
+	m.plain, m.product = grow(m.plain, lanes), grow(m.product, lanes)
 }
 
 // reset prepares for a number of rows.
@@ -47,7 +47,7 @@ func (b *norm) reset(kind models.Normalization, rows, features int) {
 	b.kind, b.rows, b.features = kind, rows, features
 	lanes := b.lanes()
 	b.inverse = grow(b.inverse, lanes)
-	b.mean, b.variance, b.cross = growWide(b.mean, lanes), growWide(b.variance, lanes), growWide(b.cross, lanes)
+	b.mean, b.variance, b.cross = grow(b.mean, lanes), grow(b.variance, lanes), grow(b.cross, lanes)
 	b.backward.resize(lanes)
 	b.forward.resize(lanes)
 }
@@ -213,12 +213,4 @@ func normalizeBy(mean, variance []float32, initialShare float32, z []float32) {
 			z[at+j] = (z[at+j] - mean[j]/seen) / float32(math.Sqrt(float64(spread)+normEpsilon))
 		}
 	}
-}
-
-// growWide returns n numbers with undefined content, in buffer if it has room.
-func growWide(buffer []float64, n int) []float64 {
-	if cap(buffer) < n {
-		return make([]float64, n)
-	}
-	return buffer[:n]
 }
