@@ -61,7 +61,7 @@ func (c *convolutional) name() {
 		c.addLayer(i, fmt.Sprintf("conv%d", i+1), c.conv[i].shape())
 	}
 	for i, d := range c.dense {
-		c.addLayer(len(c.conv)+i, fmt.Sprintf("dense%d", i+1), []int{d.in, d.out})
+		c.addLayer(len(c.conv)+i, fmt.Sprintf("dense%d", i+1), d.shape())
 	}
 }
 
@@ -156,9 +156,9 @@ func (t *classifierTrace) forward(w *classifierWeights) {
 		c.conv[i].forward(&t.scratch, x, w.kernel[i], w.bias[i], t.conv[i], t.n)
 		x = t.activate(i)
 	}
-	c.dense[0].forward(x, w.kernel[3], w.bias[3], t.features, t.n)
+	c.dense[0].forward(&t.scratch, x, w.kernel[3], w.bias[3], t.features, t.n)
 	relu.apply(t.features)
-	c.dense[1].forward(t.features, w.kernel[4], w.bias[4], t.logits, t.n)
+	c.dense[1].forward(&t.scratch, t.features, w.kernel[4], w.bias[4], t.logits, t.n)
 }
 
 // activate turns a convolution's outputs into the next layer's inputs. Pooling precedes

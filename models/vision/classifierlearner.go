@@ -126,7 +126,7 @@ func (l *layersLearner) backward(w, g *classifierWeights) {
 func (l *layersLearner) denseBackward(i int, x, dy []float32, w, g *classifierWeights, dx []float32) {
 	t := &l.trace
 	d, at := t.network.dense[i], len(t.network.conv)+i
-	d.kernelGradient(x, dy, g.kernel[at], t.n)
+	d.kernelGradient(&t.scratch, x, dy, g.kernel[at], t.n)
 	sumRows(g.bias[at], dy, t.n)
 	d.backward(&t.scratch, dy, w.kernel[at], dx, t.n)
 }

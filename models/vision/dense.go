@@ -6,10 +6,12 @@ import "coalmine/internal/kernels"
 // [in, out].
 type dense struct{ in, out int }
 
+func (d dense) shape() []int { return []int{d.in, d.out} }
+
 func (d dense) products() int { return d.in * d.out }
 
 // forward computes the outputs y of n rows x. bias has an element an output, or is nil.
-func (d dense) forward(x, kernel, bias, y []float32, n int) {
+func (d dense) forward(_ *scratch, x, kernel, bias, y []float32, n int) {
 	if bias == nil {
 		kernels.Gemm(false, false, n, d.out, d.in, 1, x, d.in, kernel, d.out, 0, y, d.out)
 		return
@@ -26,7 +28,7 @@ func (d dense) backward(s *scratch, dy, kernel, dx []float32, n int) {
 }
 
 // kernelGradient sets dk to the gradient of the kernel over n rows.
-func (d dense) kernelGradient(x, dy, dk []float32, n int) {
+func (d dense) kernelGradient(_ *scratch, x, dy, dk []float32, n int) {
 	kernels.Gemm(true, false, d.in, d.out, n, 1, x, d.in, dy, d.out, 0, dk, d.out)
 }
 

@@ -48,7 +48,7 @@ func (d *discriminator) name(l *models.Layout) {
 		d.bias[i] = l.Add(name+biasName, d.conv[i].out.channels)
 	}
 	units := d.hidden.out
-	d.hiddenKernel = l.Add("discriminator.dense1"+kernelName, d.hidden.in, units)
+	d.hiddenKernel = l.Add("discriminator.dense1"+kernelName, d.hidden.shape()...)
 	d.beta = l.Add("discriminator.norm"+betaName, units)
 	if d.kind == models.BatchNorm {
 		d.mean = l.Add("discriminator.norm"+meanName, units)
@@ -165,7 +165,7 @@ func (t *discriminatorTrace) forward(w *discriminatorWeights, from, to int) {
 	d := t.d
 	x := t.convolve(w, from, to)
 	n, units := (to-from)*t.batch, d.hidden.out
-	d.hidden.forward(x, w.hidden, nil, t.rows(t.normalized, from, to, units), n)
+	d.hidden.forward(&t.scratch, x, w.hidden, nil, t.rows(t.normalized, from, to, units), n)
 	for g := from; g < to; g++ {
 		t.norms[g].normalize(t.group(t.normalized, g, units))
 	}
@@ -254,7 +254,7 @@ func (t *discriminatorTrace) weightGradients(g *discriminatorWeights, from, to i
 		sumRows(g.bias[i], t.rows(t.dConv[i], from, min(to, tangent), values), (min(to, tangent)-from)*t.batch*c.out.pixels())
 		x = t.rows(t.conv[i], from, to, values)
 	}
-	d.hidden.kernelGradient(x, t.rows(t.dHidden, from, to, d.hidden.out), g.hidden, n)
+	d.hidden.kernelGradient(&t.scratch, x, t.rows(t.dHidden, from, to, d.hidden.out), g.hidden, n)
 	t.outputGradients(g, to)
 }
 

@@ -11,33 +11,20 @@ import (
 // hiddenLayers is the number of a generator's layers that are normalized.
 const hiddenLayers = 4
 
-// linear is a layer that is a matrix product, without bias. n is the number of images, and
+// linear is a layer that is a matrix product. n is the number of images, bias may be nil, and
 // dk is set.
 type linear interface {
 	shape() []int
 	products() int
-	forward(s *scratch, x, kernel, y []float32, n int)
+	forward(s *scratch, x, kernel, bias, y []float32, n int)
 	backward(s *scratch, dy, kernel, dx []float32, n int)
 	kernelGradient(s *scratch, x, dy, dk []float32, n int)
 }
 
-// plain is a dense layer without bias.
-type plain struct{ dense }
-
-func (p plain) shape() []int { return []int{p.in, p.out} }
-
-func (p plain) forward(_ *scratch, x, kernel, y []float32, n int) {
-	p.dense.forward(x, kernel, nil, y, n)
-}
-
-func (p plain) kernelGradient(_ *scratch, x, dy, dk []float32, n int) {
-	p.dense.kernelGradient(x, dy, dk, n)
-}
-
-// transposed is the transpose of a convolution, which maps its outputs to its inputs.
+// transposed is the transpose of a convolution, which maps its outputs to its inputs, without bias.
 type transposed struct{ *convolution }
 
-func (t transposed) forward(s *scratch, x, kernel, y []float32, n int) {
+func (t transposed) forward(s *scratch, x, kernel, _, y []float32, n int) {
 	t.convolution.backward(s, x, kernel, y, n)
 }
 
@@ -71,7 +58,7 @@ func newGenerator(shape models.ImageShape, latent int, sizes ganSizes) *generato
 	quarter := same(half.out, ganSide, ganStride, f[0])
 	g := &generator{latent: latent, last: same(whole, ganSide, 1, shape.Channels)}
 	g.layers = [hiddenLayers]linear{
-		plain{dense{latent, sizes.units}}, plain{dense{sizes.units, quarter.out.values()}}, transposed{&quarter}, transposed{&half},
+		dense{latent, sizes.units}, dense{sizes.units, quarter.out.values()}, transposed{&quarter}, transposed{&half},
 	}
 	g.features = [hiddenLayers]int{sizes.units, quarter.out.values(), f[1], f[2]}
 	g.outputs = [hiddenLayers]int{sizes.units, quarter.out.values(), half.out.values(), whole.values()}
@@ -188,7 +175,7 @@ func (t *generatorTrace) run(params []float32, normalize func(i int, z []float32
 	x := t.inputs
 	for i, l := range t.g.layers {
 		z, y := t.normalized[i], t.outputs[i]
-		l.forward(&t.scratch, x, t.g.kernel[i].Of(params), z, t.n)
+		l.forward(&t.scratch, x, t.g.kernel[i].Of(params), nil, z, t.n)
 		normalize(i, z)
 		copy(y, z)
 		addRows(y, t.g.beta[i].Of(params))

@@ -69,7 +69,7 @@ func (t *discriminatorTrace) direct(gradient []float32, coefficient float64) (pe
 func (t *discriminatorTrace) moveForward(w *discriminatorWeights) {
 	units := t.d.hidden.out
 	moved, hidden := t.group(t.normalized, tangent, units), t.group(t.hidden, tangent, units)
-	t.d.hidden.forward(t.moveConvolutions(w), w.hidden, nil, moved, t.batch)
+	t.d.hidden.forward(&t.scratch, t.moveConvolutions(w), w.hidden, nil, moved, t.batch)
 	n := &t.norms[interpolated]
 	n.jacobian(&n.forward, moved, moved, t.group(t.normalized, interpolated, units))
 	copy(hidden, moved)
