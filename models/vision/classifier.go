@@ -1,7 +1,6 @@
 package vision
 
 import (
-	"fmt"
 	"math/rand/v2"
 
 	"coalmine/models"
@@ -37,8 +36,9 @@ type Classifier struct{ convolutional }
 type convolutional struct {
 	config models.Config
 	layout models.Layout
-	conv   [3]convolution
+	conv   [3]*convolution
 	dense  [2]dense
+	layers [5]linear // of conv and dense
 	kernel [5]models.Span
 	bias   [5]models.Span
 }
@@ -49,25 +49,14 @@ func newConvolutional(config models.Config, sizes classifierSizes) convolutional
 	c.conv[0] = valid(area{shape.Height, shape.Width, shape.Channels}, 3, sizes.filters[0])
 	c.conv[1] = valid(pooled(c.conv[0].out), 3, sizes.filters[1])
 	c.conv[2] = valid(pooled(c.conv[1].out), 3, sizes.filters[2])
-	c.dense[0] = dense{c.conv[2].out.values(), sizes.units}
-	c.dense[1] = dense{sizes.units, shape.Classes}
-	c.name()
+	c.dense = [2]dense{{c.conv[2].out.values(), sizes.units}, {sizes.units, shape.Classes}}
+	c.layers = [5]linear{c.conv[0], c.conv[1], c.conv[2], c.dense[0], c.dense[1]}
+	for i, name := range []string{"conv1", "conv2", "conv3", "dense1", "dense2"} {
+		shape := c.layers[i].shape()
+		c.kernel[i] = c.layout.Add(name+kernelName, shape...)
+		c.bias[i] = c.layout.Add(name+biasName, shape[len(shape)-1])
+	}
 	return c
-}
-
-// name lays out the tensors.
-func (c *convolutional) name() {
-	for i := range c.conv {
-		c.addLayer(i, fmt.Sprintf("conv%d", i+1), c.conv[i].shape())
-	}
-	for i, d := range c.dense {
-		c.addLayer(len(c.conv)+i, fmt.Sprintf("dense%d", i+1), d.shape())
-	}
-}
-
-func (c *convolutional) addLayer(i int, name string, shape []int) {
-	c.kernel[i] = c.layout.Add(name+kernelName, shape...)
-	c.bias[i] = c.layout.Add(name+biasName, shape[len(shape)-1])
 }
 
 // Config implements models.Network.
@@ -91,11 +80,8 @@ func (c *convolutional) Init(rng *rand.Rand) []float32 { return initialize(&c.la
 // image, a multiply-add counting as two.
 func (c *convolutional) ScoringFLOPs() float64 {
 	products := 0
-	for i := range c.conv {
-		products += c.conv[i].products()
-	}
-	for _, d := range c.dense {
-		products += d.products()
+	for _, l := range c.layers {
+		products += l.products()
 	}
 	return 2 * float64(products)
 }

@@ -102,31 +102,26 @@ func (l *ClassifierLearner) crossEntropy(examples [][]int32) (sum float64) {
 func (l *layersLearner) backward(w, g *classifierWeights) {
 	t := &l.trace
 	c := t.network
-	l.denseBackward(1, t.features, l.logits, w, g, l.units)
+	l.layerBackward(4, t.features, l.logits, w, g, l.units)
 	relu.pass(l.units, t.features)
-	l.denseBackward(0, t.conv[2], l.units, w, g, l.conv[2])
+	l.layerBackward(3, t.conv[2], l.units, w, g, l.conv[2])
 	relu.pass(l.conv[2], t.conv[2])
-	for i := 2; i >= 0; i-- {
-		x := t.images
-		if i > 0 {
-			x = t.pooled[i-1]
-		}
-		c.conv[i].kernelGradient(&t.scratch, x, l.conv[i], g.kernel[i], t.n)
-		sumRows(g.bias[i], l.conv[i], t.n*c.conv[i].out.pixels())
-		if i > 0 {
-			c.conv[i].backward(&t.scratch, l.conv[i], w.kernel[i], l.pooled[i-1], t.n)
-			relu.pass(l.pooled[i-1], t.pooled[i-1])
-			maxPoolBackward(c.conv[i-1].out, l.pooled[i-1], t.chosen[i-1], l.conv[i-1], t.n)
-		}
+	for i := 2; i > 0; i-- {
+		l.layerBackward(i, t.pooled[i-1], l.conv[i], w, g, l.pooled[i-1])
+		relu.pass(l.pooled[i-1], t.pooled[i-1])
+		maxPoolBackward(c.conv[i-1].out, l.pooled[i-1], t.chosen[i-1], l.conv[i-1], t.n)
 	}
+	l.layerBackward(0, t.images, l.conv[0], w, g, nil)
 }
 
-// denseBackward sets the gradients of dense layer i, and dx to the gradient of its inputs
-// x, from dy, the gradient of its outputs.
-func (l *layersLearner) denseBackward(i int, x, dy []float32, w, g *classifierWeights, dx []float32) {
+// layerBackward sets the gradients of layer i, and dx, unless it is nil, to the gradient of its
+// inputs x, from dy, the gradient of its outputs.
+func (l *layersLearner) layerBackward(i int, x, dy []float32, w, g *classifierWeights, dx []float32) {
 	t := &l.trace
-	d, at := t.network.dense[i], len(t.network.conv)+i
-	d.kernelGradient(&t.scratch, x, dy, g.kernel[at], t.n)
-	sumRows(g.bias[at], dy, t.n)
-	d.backward(&t.scratch, dy, w.kernel[at], dx, t.n)
+	layer := t.network.layers[i]
+	layer.kernelGradient(&t.scratch, x, dy, g.kernel[i], t.n)
+	sumRows(g.bias[i], dy, len(dy)/len(g.bias[i]))
+	if dx != nil {
+		layer.backward(&t.scratch, dy, w.kernel[i], dx, t.n)
+	}
 }

@@ -21,8 +21,8 @@ type convolution struct {
 
 // valid returns a convolution at the positions with the whole filter on the
 // image.
-func valid(in area, side, filters int) convolution {
-	return convolution{in: in, out: area{in.height - side + 1, in.width - side + 1, filters}, side: side, stride: 1}
+func valid(in area, side, filters int) *convolution {
+	return &convolution{in: in, out: area{in.height - side + 1, in.width - side + 1, filters}, side: side, stride: 1}
 }
 
 // same returns a convolution at every stride-th pixel, with TensorFlow's padding "same":

@@ -25,7 +25,7 @@ func drawConvolution(rng *rand.Rand) convolution {
 	in := area{side + rng.IntN(9), side + rng.IntN(9), []int{1, 2, 3, 17}[rng.IntN(4)]}
 	filters := 1 + rng.IntN(6)
 	if rng.IntN(2) == 0 {
-		return valid(in, side, filters)
+		return *valid(in, side, filters)
 	}
 	return same(in, side, 1+rng.IntN(3), filters)
 }

@@ -2,6 +2,16 @@ package vision
 
 import "coalmine/internal/kernels"
 
+// linear is a layer that is a matrix product. n is the number of images, bias may be nil, and
+// dk is set.
+type linear interface {
+	shape() []int
+	products() int
+	forward(s *scratch, x, kernel, bias, y []float32, n int)
+	backward(s *scratch, dy, kernel, dx []float32, n int)
+	kernelGradient(s *scratch, x, dy, dk []float32, n int)
+}
+
 // dense is a layer in which every output depends on every input. Its kernel is a tensor
 // [in, out].
 type dense struct{ in, out int }

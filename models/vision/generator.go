@@ -11,16 +11,6 @@ import (
 // hiddenLayers is the number of a generator's layers that are normalized.
 const hiddenLayers = 4
 
-// linear is a layer that is a matrix product. n is the number of images, bias may be nil, and
-// dk is set.
-type linear interface {
-	shape() []int
-	products() int
-	forward(s *scratch, x, kernel, bias, y []float32, n int)
-	backward(s *scratch, dy, kernel, dx []float32, n int)
-	kernelGradient(s *scratch, x, dy, dk []float32, n int)
-}
-
 // transposed is the transpose of a convolution, which maps its outputs to its inputs, without bias.
 type transposed struct{ *convolution }
 
