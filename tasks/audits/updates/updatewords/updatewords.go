@@ -68,8 +68,10 @@ func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 type measuring struct {
 	reader     *observed.Reader
 	population *datasets.Population
-	holdings   holdings
 	naming     naming
+	// placed are the canaries of the experiment, by their ordinary words; held are those of each device.
+	placed [][]int32
+	held   map[int][]int
 
 	rounds   []Round
 	frequent frequencies
@@ -93,8 +95,7 @@ func open(ctx context.Context, t *tasks.Task, p *Params) (w *measuring, err erro
 		return nil, tasks.Permanent(err)
 	}
 	w.frequent = frequencies{devices: make([]int, vocabulary.Size()), updates: map[int]int{}}
-	w.holdings, err = readHoldings(ctx, t, w.population)
-	return w, err
+	return w, w.readCanaries(ctx, t)
 }
 
 type naming struct {
@@ -263,7 +264,7 @@ func (w *measuring) outcome(ctx context.Context) (*Outcome, error) {
 	}
 	v := summarize(w.rounds)
 	v.Devices, v.BaselineAP = len(w.frequent.updates), baseline
-	if len(w.holdings.canaries) > 0 {
+	if len(w.placed) > 0 {
 		w.canaries.Found, v.Canaries = len(w.found), &w.canaries
 	}
 	return v, nil
@@ -308,42 +309,35 @@ func (r Round) mean() Round {
 	return r
 }
 
-// holdings are the canaries of an experiment, by their ordinary words, and those of each device.
-type holdings struct {
-	canaries [][]int32
-	of       map[int][]int
-}
-
-func readHoldings(ctx context.Context, t *tasks.Task, p *datasets.Population) (h holdings, err error) {
-	replacements := p.Replacements()
+func (w *measuring) readCanaries(ctx context.Context, t *tasks.Task) error {
+	replacements := w.population.Replacements()
 	if len(replacements) == 0 {
-		return h, nil
+		return nil
 	}
 	placements, err := datasets.ReadPlacements(ctx, t, datasets.PopulationInput)
 	if err != nil {
-		return h, err
+		return err
 	}
-	h.of = map[int][]int{}
 	for _, placed := range placements {
-		h.canaries = append(h.canaries, slices.DeleteFunc(slices.Clone(placed.Tokens), func(token int32) bool { return token < datasets.FirstWord }))
+		w.placed = append(w.placed, slices.DeleteFunc(slices.Clone(placed.Tokens), func(token int32) bool { return token < datasets.FirstWord }))
 	}
+	w.held = map[int][]int{}
 	for _, r := range replacements {
-		if !slices.Contains(h.of[r.User], r.Canary) {
-			h.of[r.User] = append(h.of[r.User], r.Canary)
+		if !slices.Contains(w.held[r.User], r.Canary) {
+			w.held[r.User] = append(w.held[r.User], r.Canary)
 		}
 	}
-	return h, nil
+	return nil
 }
 
 // addCanaries looks for every canary in a scored update.
 func (w *measuring) addCanaries(device int) {
-	held := w.holdings.of[device]
-	for canary, words := range w.holdings.canaries {
+	for canary, words := range w.placed {
 		if len(words) == 0 {
 			continue
 		}
 		named := !slices.ContainsFunc(words, func(word int32) bool { return !w.naming.names(word) })
-		if slices.Contains(held, canary) {
+		if slices.Contains(w.held[device], canary) {
 			w.canaries.Held.add(named)
 			if named {
 				w.found[canary] = true
