@@ -30,7 +30,8 @@ var (
 
 // cells are those of a row.
 func cells(row string) []string {
-	all := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), "|")
+	row = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(row), "|"), "|")
+	all := strings.Split(row, "|")
 	for i := range all {
 		all[i] = strings.TrimSpace(all[i])
 	}

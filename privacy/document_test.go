@@ -49,7 +49,7 @@ func documentedRows(t *testing.T) (rows [][]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range regexp.MustCompile(`(?m)^\| [0-9].*$`).FindAllString(string(text), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^\|[0-9].*$`).FindAllString(string(text), -1) {
 		cells := strings.Split(strings.Trim(line, "| "), "|")
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])

@@ -206,7 +206,7 @@ func TestEpsilonsInTheDocsAreThoseOfTheirCommands(t *testing.T) {
 }
 
 // recipeTable is a table whose first columns are a recipe, and whose others, from the seventh on, are its epsilons.
-var recipeTable = regexp.MustCompile(`(?m)^\| population \| cohort \| rounds \| z \| delta \|.*\n\|[-|: ]*\n((?:\|.*\n)+)`)
+var recipeTable = regexp.MustCompile(`(?m)^\|population\|cohort\|rounds\|z\|delta\|.*\n\|[-|: ]*\n((?:\|.*\n)+)`)
 
 // Cohorts of fixed size with either conversion, and Poisson cohorts, have the epsilons of the table of the papers' recipes.
 func TestEpsilonsInTheDocsOfThePapersRecipes(t *testing.T) {

@@ -138,20 +138,20 @@ func (s *study) claims(others []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	head := "| claim of the paper (section) | our result | verdict |"
+	head := "|claim of the paper (section)|our result|verdict|"
 	for _, text := range others {
-		head += " " + texts[text] + "result | verdict |"
+		head += texts[text] + "result|verdict|"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n|%s\n", head, strings.Repeat("---|", strings.Count(head, "|")-1))
 	for _, row := range rows {
-		fmt.Fprintf(&b, "| %s (%s) |", row["claim"], row["section"])
+		fmt.Fprintf(&b, "|%s (%s)|", row["claim"], row["section"])
 		for _, text := range append([]string{""}, others...) {
 			result, verdict, err := s.resultOn(text, row)
 			if err != nil {
 				return "", fmt.Errorf("claim %q: %w", row["claim"], err)
 			}
-			fmt.Fprintf(&b, " %s | %s |", result, verdict)
+			fmt.Fprintf(&b, "%s|%s|", result, verdict)
 		}
 		b.WriteString("\n")
 	}

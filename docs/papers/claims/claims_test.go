@@ -107,17 +107,17 @@ const (
 func TestClaimsAreDecidedByTheRowsOfSeeds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ claim, cells, want string }{
-		{"a,1,x,r01 insertions=4,r01 insertions=1,exposure,more,,,,,", cells, "exposure +8.00 (+6.76, +9.24) | reproduced |"},
-		{"a,1,x,r01 insertions=4,29.9,exposure,more,,,,,", cells, "| contradicted |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", cells, "; recall@1 +0.00, perplexity +1.0 | reproduced |"},
-		{"a,1,x,r01 insertions=1,r01 insertions=1,exposure,no,,,,,", cells, "| cannot tell |"}, // no spread
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, ",51", ",53"), "| cannot tell: unequal utility |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, "0.2,", "0,"), "| cannot tell: unequal utility |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,any,,,", strings.ReplaceAll(cells, ",51", ",53"), "| reproduced |"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,9,,,,", cells, "| cannot tell: too little is memorized |"},
+		{"a,1,x,r01 insertions=4,r01 insertions=1,exposure,more,,,,,", cells, "exposure +8.00 (+6.76, +9.24)|reproduced|"},
+		{"a,1,x,r01 insertions=4,29.9,exposure,more,,,,,", cells, "|contradicted|"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", cells, "; recall@1 +0.00, perplexity +1.0|reproduced|"},
+		{"a,1,x,r01 insertions=1,r01 insertions=1,exposure,no,,,,,", cells, "|cannot tell|"}, // no spread
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, ",51", ",53"), "|cannot tell: unequal utility|"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, "0.2,", "0,"), "|cannot tell: unequal utility|"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,any,,,", strings.ReplaceAll(cells, ",51", ",53"), "|reproduced|"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,9,,,,", cells, "|cannot tell: too little is memorized|"},
 		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.Replace(cells, "r02,dropout,1,0.2,51", "r02,dropout,1,0.2,1e19", 1), "2 seeds: "},
-		{"a,1,,,,,,,,other,2,7", cells, "| other, 2 seeds of the 3 that a verdict needs, 7 minutes of processor time each | cannot tell: too few seeds |"},
-		{"a,1,,,,,,,,other,,", cells, "| other would measure it | not measured |"},
+		{"a,1,,,,,,,,other,2,7", cells, "|other, 2 seeds of the 3 that a verdict needs, 7 minutes of processor time each|cannot tell: too few seeds|"},
+		{"a,1,,,,,,,,other,,", cells, "|other would measure it|not measured|"},
 	} {
 		got := made(t, map[string]string{"claims.csv": claimsHead + c.claim + "\n", "x-cells.csv": c.cells, "x-canaries.csv": canaries})
 		if !strings.Contains(got, c.want) {

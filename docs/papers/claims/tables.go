@@ -150,9 +150,9 @@ func (s *study) means(names []string) (string, error) {
 		return "", err
 	}
 	paper = paper.where("table=" + names[0])
-	head, labels, lines := "| row | paper: RS /90 | BS /90 | acc. % | perp. |", make([]string, len(paper)), make([]string, len(paper))
+	head, labels, lines := "|row|paper: RS of 90|BS of 90|recall@1 %|perplexity|", make([]string, len(paper)), make([]string, len(paper))
 	for i, p := range paper {
-		lines[i] = fmt.Sprintf(" %s | %s | %s | %s |", p["rs"], p["bs"], p["accuracy"], p["perplexity"])
+		lines[i] = fmt.Sprintf("%s|%s|%s|%s|", p["rs"], p["bs"], p["accuracy"], p["perplexity"])
 	}
 	for _, text := range append([]string{""}, names[1:]...) {
 		rows, err := s.meansOn(names[0], text)
@@ -162,16 +162,16 @@ func (s *study) means(names []string) (string, error) {
 		if len(rows) != len(paper) {
 			return "", fmt.Errorf("table %s has %d rows on %q, and %d in paper.csv", names[0], len(rows), text, len(paper))
 		}
-		head += " " + texts[text] + "RS memorized | BS memorized | recall@1 % | perplexity |"
+		head += texts[text] + "RS|BS|recall@1 %|perplexity|"
 		for i, row := range rows {
 			labels[i] = joined(labels[i], row[0]["label"])
-			lines[i] += fmt.Sprintf(" %s | %s | %s | %s |", count(row, "random_sampling_memorized"), count(row, "beam_search_memorized"),
+			lines[i] += fmt.Sprintf("%s|%s|%s|%s|", count(row, "random_sampling_memorized"), count(row, "beam_search_memorized"),
 				spread(row, "recall_at_1", 100, 2), spread(row, "perplexity", 1, 1))
 		}
 	}
 	body := head + "\n|" + strings.Repeat("---|", strings.Count(head, "|")-1) + "\n"
 	for i, line := range lines {
-		row := "| " + labels[i] + " |" + line + "\n"
+		row := "|" + labels[i] + "|" + line + "\n"
 		if !s.printed[row] {
 			body += row
 		}
@@ -208,13 +208,10 @@ func spread(rows table, measure string, unit float64, digits int) string {
 	return numbers.Decimal(unit*mean, digits) + " ± " + numbers.Decimal(unit*sd, digits)
 }
 
-// count is "1.8 ± 1.3; 9/185", or "0/185".
+// count is "9/185", over all seeds.
 func count(rows table, measure string) string {
 	m := rows.where("measure=" + measure)[0]
-	if m["pooled_count"] == "0" {
-		return "0/" + m["pooled_of"]
-	}
-	return fmt.Sprintf("%s; %s/%s", spread(rows, measure, 1, 1), m["pooled_count"], m["pooled_of"])
+	return m["pooled_count"] + "/" + m["pooled_of"]
 }
 
 // comparedRow is a line of compared.jsonl, which coalmine compare --json prints under rows.
