@@ -5,17 +5,17 @@ import "testing"
 // uncompared are the tables whose numbers no test compares, and why: the processor time of their commands, by coalmine
 // plan or as measured. Each has its command beside it.
 var uncompared = map[string]string{
-	`examples/external/gru-federated/README.md: | canary | in users | copies | rank: PyTorch, native | exposure | log-perplexity |`:                                                                                   "4 minutes, and PyTorch",
-	`examples/external/transformer/README.md: | epochs, dropout | 9 canaries | the 2 with 4 copies | 5 held back |`:                                                                                                   "5 minutes, and PyTorch",
-	`docs/papers/augenstein-2020.md: |fault, users|selected|at accuracy|inverted, by mean intensity (95%)|by the mean image|mean intensity|classifier score|Fréchet distance|epsilon proved (papers' convention)|`:    "24 minutes",
-	`docs/papers/augenstein-2020.md: |fault, images|users with five|images|inverted, by mean intensity (95%)|by the mean image|mean intensity|classifier score|Fréchet distance|epsilon proved (papers' convention)|`: "24 minutes",
-	`docs/papers/carlini-2019.md: |copies|rank of 100,000|sampled|fitted|search|samples for an even chance|greedy|`:                                                                                                   "26 minutes",
-	"docs/method/privacy-audits.md: |control|z|`epsilon_proved`|Steinke et al.|trade-off curve|estimate, final|estimate, all rounds|":                                                                                 "14 minutes",
-	`docs/method/membership.md: |||1352 users without canaries: AUC %|points above blind|TPR % at 1% FPR|8 sharers: AUC %|`:                                                                                           "6 minutes",
-	`docs/papers/orekondy-2018.md: ||seed|MLP|kNN|cosine|control: MLP, kNN, cosine|`:                                                                                                                                  "12 minutes",
-	`docs/papers/thakkar-2020.md: ||rate: loss in nats, all targets (recall@1 %, ordinary words)|taken|perplexity there, ordinary words|`:                                                                             "6 minutes",
-	`docs/papers/thakkar-2020.md: ||exposure, inserted (without a copy)|perplexity more than clipping alone|`:                                                                                                         "23 minutes",
-	`docs/operations.md: | embedding, units, vocabulary | parameters | a slot in training | in an audit with 2,000,000 references | one-slot worker by default |`:                                                     "the memory of processes on one machine",
+	`examples/external/gru-federated/README.md: | canary | in users | copies | rank: PyTorch, native | exposure | log-perplexity |`:                                               "4 minutes, and PyTorch",
+	`examples/external/transformer/README.md: | epochs, dropout | 9 canaries | the 2 with 4 copies | 5 held back |`:                                                               "5 minutes, and PyTorch",
+	`docs/papers/augenstein-2020.md: |fault, users|selected|at accuracy|inverted, by mean intensity (95%)|by the mean image|mean intensity|classifier score|Fréchet distance|`:    "24 minutes",
+	`docs/papers/augenstein-2020.md: |fault, images|users with five|images|inverted, by mean intensity (95%)|by the mean image|mean intensity|classifier score|Fréchet distance|`: "24 minutes",
+	`docs/papers/carlini-2019.md: |copies|rank of 100,000|sampled|fitted|search|samples for an even chance|greedy|`:                                                               "26 minutes",
+	"docs/method/privacy-audits.md: |control|z|`epsilon_proved`|Steinke et al.|trade-off curve|estimate, final|estimate, all rounds|":                                             "14 minutes",
+	`docs/method/membership.md: |||1352 users without canaries: AUC %|points above blind|TPR % at 1% FPR|8 sharers: AUC %|`:                                                       "6 minutes",
+	`docs/papers/orekondy-2018.md: ||seed|MLP|kNN|cosine|control: MLP, kNN, cosine|`:                                                                                              "12 minutes",
+	`docs/papers/thakkar-2020.md: ||rate: loss in nats, all targets (recall@1 %, ordinary words)|taken|perplexity there, ordinary words|`:                                         "6 minutes",
+	`docs/papers/thakkar-2020.md: ||exposure, inserted (without a copy)|perplexity more than clipping alone|`:                                                                     "23 minutes",
+	`docs/operations.md: | embedding, units, vocabulary | parameters | a slot in training | in an audit with 2,000,000 references | one-slot worker by default |`:                 "the memory of processes on one machine",
 }
 
 // mostUncompared only falls.

@@ -63,10 +63,10 @@ var notOfRecipes = map[string]string{
 	"refute epsilon":    "a bound from below, by coins",
 	"the epsilons 0.5, 1 and 5 of Gaussian mechanisms": "given, of published values",
 	"epsilon 0 and 23 deltas":                          "where a curve begins",
-	"| gradient | 8.00 |":                              "of the run that the table is compared with",
-	"| update | 8.00 |":                                "of the run that the table is compared with",
-	"| 0.86 | 7.96 |":                                  "the mean over populations of 20 seeds",
-	"| 1.98 | 1.99 |":                                  "the mean over populations of 20 seeds",
+	"|gradient|8.00|":                                  "of the run that the table is compared with",
+	"|update|8.00|":                                    "of the run that the table is compared with",
+	"|0.86|7.96|":                                      "the mean over populations of 20 seeds",
+	"|1.98|1.99|":                                      "the mean over populations of 20 seeds",
 }
 
 func exempt(line string) bool {
