@@ -211,7 +211,7 @@ class Study:
 
 def printed(cell):
     """The numbers of a result: those with a sign, before what the models' utility differs by."""
-    cell = cell.split(" seeds: ", 1)[-1].split("; recall@1 ")[0]
+    cell = cell.split(": ")[-1].split("; recall@1 ")[0]
     return [(float(x), len(x.partition(".")[2])) for x in re.findall(r"(?<![0-9^])[+-][0-9]+(?:\.[0-9]+)?", cell)]
 
 
@@ -225,7 +225,7 @@ def check(name):
         raise SystemExit(f"{name}: {len(lines)} lines of {len(claims)} claims")
     for column, text in enumerate([""] + others.split()):
         for c, line in zip(claims, lines):
-            result, said = [x.strip() for x in line.split("|")][2 + 2 * column:4 + 2 * column]
+            result, said = [x.strip() for x in line.split("|")][3 + 2 * column:5 + 2 * column]
             c = dict(c, results=c["results"] + ("-" + text if text else ""))
             if text and not any(c["results"] + f"-{part}.csv" in files for part in ("cells", "means")):
                 if result or said:

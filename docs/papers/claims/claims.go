@@ -132,35 +132,51 @@ type comparison struct {
 	measures       map[string]estimate
 }
 
+// outcome is the result of a claim: the rows compared, over how many seeds, the differences, and the verdict.
+type outcome struct {
+	rows, text, verdict string
+	seeds               int
+}
+
 // claims returns the table of the claims, and beside it the results on these other texts.
 func (s *study) claims(others []string) (string, error) {
 	rows, err := s.table("claims")
 	if err != nil {
 		return "", err
 	}
-	head := "|claim of the paper (section)|our result|verdict|"
+	head := "|claim of the paper (section)|seeds|our result|verdict|"
 	for _, text := range others {
 		head += texts[text] + "result|verdict|"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n|%s\n", head, strings.Repeat("---|", strings.Count(head, "|")-1))
 	for _, row := range rows {
-		fmt.Fprintf(&b, "|%s (%s)|", row["claim"], row["section"])
-		for _, text := range append([]string{""}, others...) {
-			result, verdict, err := s.resultOn(text, row)
+		own, err := s.resultOn("", row)
+		if err != nil {
+			return "", fmt.Errorf("claim %q: %w", row["claim"], err)
+		}
+		seeds := ""
+		if own.seeds > 0 {
+			seeds = fmt.Sprint(own.seeds)
+		}
+		fmt.Fprintf(&b, "|%s (%s)|%s|%s%s|%s|", row["claim"], row["section"], seeds, own.rows, own.text, own.verdict)
+		for _, text := range others {
+			there, err := s.resultOn(text, row)
+			if err == nil && there.seeds > 0 && there.seeds != own.seeds {
+				err = fmt.Errorf("%d seeds on %q, and %d on the first text", there.seeds, text, own.seeds)
+			}
 			if err != nil {
 				return "", fmt.Errorf("claim %q: %w", row["claim"], err)
 			}
-			fmt.Fprintf(&b, "%s|%s|", result, verdict)
+			fmt.Fprintf(&b, "%s|%s|", there.text, there.verdict)
 		}
 		b.WriteString("\n")
 	}
 	return b.String(), nil
 }
 
-// resultOn is the result of a line of claims.csv on another text: without the names of its rows, which stand beside it, and
-// empty if it was not measured there.
-func (s *study) resultOn(text string, row map[string]string) (result, verdict string, err error) {
+// resultOn is the result of a line of claims.csv on another text, empty if it was not measured there.
+func (s *study) resultOn(text string, row map[string]string) (outcome, error) {
 	margin, _ := number(row["margin"])
 	seeds, _ := number(row["seeds"])
 	minutes, _ := number(row["minutes"])
@@ -171,25 +187,23 @@ func (s *study) resultOn(text string, row map[string]string) (result, verdict st
 	c.Results += "-" + text
 	measured, err := s.measured(c.Results)
 	if err != nil || !measured {
-		return "", "", err
+		return outcome{}, err
 	}
-	result, verdict, err = s.result(&c)
-	_, result, _ = strings.Cut(result, " seeds: ")
-	return result, verdict, err
+	return s.result(&c)
 }
 
 // result is the runs' result for a claim.
-func (s *study) result(c *claim) (text, verdict string, err error) {
+func (s *study) result(c *claim) (outcome, error) {
 	switch {
 	case c.Results != "":
 	case c.Seeds > 0:
-		return fmt.Sprintf("%s, %s of the %d that a verdict needs, %d minutes of processor time each", c.Experiment, readable.Count(c.Seeds, "seed"), leastSeeds, c.Minutes), combined(nil, c.Seeds, true), nil
+		return outcome{text: fmt.Sprintf("%s, %s of processor time a seed", c.Experiment, readable.Count(c.Minutes, "minute")), verdict: combined(nil, c.Seeds, true), seeds: c.Seeds}, nil
 	default:
-		return c.Experiment + " would measure it", notMeasured, nil
+		return outcome{text: c.Experiment + " would measure it", verdict: notMeasured}, nil
 	}
 	compared, err := s.compare(c)
 	if err != nil {
-		return "", "", err
+		return outcome{}, err
 	}
 	least := math.MaxInt
 	var texts, found []string
@@ -205,11 +219,10 @@ func (s *study) result(c *claim) (text, verdict string, err error) {
 	if c.Row != c.To {
 		rows = minus(compared.label, compared.toLabel)
 	}
-	text = fmt.Sprintf("%s, %d seeds: %s%s", rows, least, strings.Join(texts, "; "), utility)
 	if c.Expected == "no" && slices.ContainsFunc(found, undecided) {
 		found = slices.DeleteFunc(found, func(f string) bool { return f == reproduced })
 	}
-	return text, combined(found, least, matched), nil
+	return outcome{rows + ": ", strings.Join(texts, "; ") + utility, combined(found, least, matched), least}, nil
 }
 
 // minus is "SGD, b=32: by-user minus iid": the parts that two labels of as many parts share, and the others.

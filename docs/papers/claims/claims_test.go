@@ -115,8 +115,8 @@ func TestClaimsAreDecidedByTheRowsOfSeeds(t *testing.T) {
 		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.ReplaceAll(cells, "0.2,", "0,"), "|cannot tell: unequal utility|"},
 		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,any,,,", strings.ReplaceAll(cells, ",51", ",53"), "|reproduced|"},
 		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,9,,,,", cells, "|cannot tell: too little is memorized|"},
-		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.Replace(cells, "r02,dropout,1,0.2,51", "r02,dropout,1,0.2,1e19", 1), "2 seeds: "},
-		{"a,1,,,,,,,,other,2,7", cells, "|other, 2 seeds of the 3 that a verdict needs, 7 minutes of processor time each|cannot tell: too few seeds|"},
+		{"a,1,x,r02 insertions=4,r01 insertions=4,exposure,no,,,,,", strings.Replace(cells, "r02,dropout,1,0.2,51", "r02,dropout,1,0.2,1e19", 1), "|2|"},
+		{"a,1,,,,,,,,other,2,7", cells, "|2|other, 7 minutes of processor time a seed|cannot tell: too few seeds|"},
 		{"a,1,,,,,,,,other,,", cells, "|other would measure it|not measured|"},
 	} {
 		got := made(t, map[string]string{"claims.csv": claimsHead + c.claim + "\n", "x-cells.csv": c.cells, "x-canaries.csv": canaries})
