@@ -15,89 +15,80 @@ import (
 
 // Data says which text is read, or which images, and how they are divided among users.
 type Data struct {
-	// File of JSON lines with "user" and "text", of images with "user", "label" and "pixels" or
-	// "image", or of another data.form, plain, .gz, .zst, .xz or .lzma; a directory of such files,
-	// or of text files with a folder or file per user; or either in S3: s3://bucket/key,
-	// s3://bucket/prefix/. A relative path starts at the working directory, else at the experiment
-	// file's.
+	// JSON lines with "user" and "text" (images: "user", "label" and "pixels" or "image") or another
+	// data.form, plain, .gz, .zst, .xz or .lzma; a directory of such files, or of texts by user; either
+	// also in S3: s3://bucket/key, s3://bucket/prefix/. A relative path starts at the working directory,
+	// else at the experiment file's.
 	Source string `json:"source" required:"true" also:"path file dataset name"`
-	// SHA-256 of the source, 64 hex digits; of several files, that of their SHA-256s, one a line.
-	// It guards against a changed source; submitted runs carry it.
+	// SHA-256 of the source, 64 hex digits; of several files, that of their SHA-256s, one a line. Guards
+	// against a changed source; submitted runs carry it.
 	SHA256 string `json:"sha256,omitempty"`
-	// Form of the source's files, needed for CSV and TSV, else told by the content. stackexchange
-	// makes a text of each sentence of a post or comment; tff reads a split.
+	// Form of the files, needed for CSV and TSV, else told by the content. stackexchange reads the
+	// sentences of posts or comments, tff a split.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
-	// Part of a text file that is an example: a line (also if absent), a paragraph ended by empty
-	// lines, or the file.
+	// Example of a text file: a line (the default), a paragraph ended by empty lines, or the file.
 	Unit forms.Unit `json:"unit,omitempty" when:"form=texts absent"`
-	// Names of columns, or of fields of JSON lines, that differ from user, text, time, score, tags,
-	// group and target or the form's.
+	// Names of columns, or fields of JSON lines, that differ from user, text, time, score, tags, group and
+	// target or the form's.
 	Columns *Columns `json:"columns,omitempty" also:"fields"`
-	// Split to train on, of a TensorFlow Federated database or of data with data.columns.split.
-	// Absent: train. data.test.split and data.validation.split name others.
+	// Split to train on, of tff or data with data.columns.split. Absent: train.
 	Split string `json:"split,omitempty"`
-	// Splits of the source's files, in their order. Absent: told by subdirectories or names such as
+	// Splits of the files, in their order. Absent: told by subdirectories or names such as
 	// train-00000-of-00002.parquet; submitted runs that read splits carry them.
 	FileSplits []string `json:"file_splits,omitempty"`
-	// Version of the reading rules of sources and canary formats. 2 drops variation selectors and
-	// other default-ignorable characters and applies the EXIF orientation of images. Absent: 2 if
-	// that changes anything; submitted runs then carry it.
+	// Version of the rules of reading (docs/data.md). Absent: 2 if that changes anything; submitted runs
+	// then carry it.
 	ReadingRules datasets.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
-	// Treatment of faulty records: stop refuses them before anything runs, with file and place;
-	// skip leaves out and counts them.
+	// Faulty records: stop refuses them before anything runs, with file and place; skip leaves out and
+	// counts them.
 	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
-	// Level of reading: lower-cased words and punctuation marks; bytes of UTF-8, counted where
-	// fields say words; or images, each counted as a label and width x height x channels pixels.
+	// Level of reading: lower-cased words and punctuation marks; bytes of UTF-8, counted where fields say
+	// words; or images, counted as a label and width x height x channels pixels.
 	Level datasets.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
-	// Each line has two texts, "text" and "target", such as a sentence and its translation, of one
-	// vocabulary and each cut at data.sequence. The model is an encoder-decoder of two stacks with
-	// the model block's layers.
+	// Each line has two texts of one vocabulary, "text" and "target", each cut at data.sequence. The model
+	// is an encoder-decoder of two stacks with the model block's layers.
 	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
-	// Label that a regressor or tagger predicts: a line's "score" from 1 to 5, rounded to halves;
-	// or those of its "tags" (or "labels") that data.tags lists, of images in place of a class
-	// (cnn-tagger). Absent: a language model predicts words, a cnn classes.
+	// Predicted label: a line's "score" from 1 to 5, rounded to halves; or those of its "tags" (or
+	// "labels") that data.tags lists, of images in place of a class. Absent: words or classes.
 	Label datasets.Label `json:"label,omitempty" also:"predict" source:"Orekondy et al. 2018, section 5.1"`
 	// Tags to predict.
 	Tags []string `json:"tags,omitempty" when:"label=tags" also:"classes"`
-	// Order in time of each user's examples: that of the lines (source), or by their field "time",
-	// an RFC 3339 date or a number, with data.users.words: 0. Absent: that of the lines, which need
-	// not follow time.
+	// Order in time of each user's examples: that of the lines (source), or by their field "time", an RFC
+	// 3339 date or a number, with data.users.words: 0. Absent: none; lines need not follow time.
 	Order datasets.Order `json:"order,omitempty" also:"sort chronological time"`
 	// Shape of the images; others are refused.
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
-	// Length at which sentences are cut, by default 20 words or 100 bytes.
+	// Length at which examples are cut, by default 20 words or 100 bytes.
 	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
-	// Faults planted in all parts as the data are read, such as `{fault: join-words, examples:
-	// 10%}`. Users, parts and vocabulary ignore them.
+	// Faults planted in all parts as the data are read. Users, parts and vocabulary ignore them.
 	Faults []Fault `json:"faults,omitempty" also:"bugs fault bug" source:"Augenstein et al. 2020, sections 5 and 6"`
 	// The most frequent words of the training part; fixed at the byte level.
 	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
 	// Users balanced to one size, or as in the data.
 	Users Users `json:"users"`
-	// by-user keeps each user's examples; iid shuffles all, canaries included, and refills users of
-	// the same sizes.
+	// by-user keeps users' examples; iid shuffles all, canaries included, and refills users of the same
+	// sizes.
 	Partition datasets.Partitioning `json:"partition" default:"by-user" source:"Thakkar et al. 2020, section 4.1"`
-	// Part for measuring utility: drawn by example before users are balanced, or a split. It never
-	// has a canary.
+	// Part that measures utility, without canaries: drawn by example before users are balanced, or a
+	// split.
 	Test TestPart `json:"test"`
 	// Part for tuning and early stopping, drawn like the test part.
 	Validation ValidationPart `json:"validation"`
-	// Probability with which each training example is used, such as 5% to overtrain. Parts and
-	// vocabulary are those of the whole; canaries are inserted afterwards.
+	// Probability that a training example is used. Parts and vocabulary are those of the whole; canaries
+	// are inserted afterwards.
 	Share numbers.Probability `json:"share,omitzero" range:"(0,1]" source:"5% in Carlini et al. 2019, section 7.2"`
 	// Removes personal text from the training part, after canaries are inserted, and reports
 	// removed canaries.
 	Sanitize *Sanitize `json:"sanitize,omitempty" source:"Carlini et al. 2019, section 9.2"`
-	// Removes sentences on which two models, trained on disjoint halves of the data, disagree,
-	// after canaries are inserted and sanitized, and reports removed canaries.
+	// Removes sentences on which two models of disjoint halves of the data disagree, after canaries are
+	// inserted and sanitized, and reports removed canaries.
 	Disagreement *Disagreement `json:"disagreement,omitempty" when:"training.algorithm=sgd" source:"Carlini et al. 2019, section 9.2"`
-	// Selects the training data, as a modeler selects examples to inspect. Give words, examples or
-	// users.
+	// Selects the training data. Give words, examples or users.
 	Select *Select `json:"select,omitempty" source:"Augenstein et al. 2020, section 2"`
-	// Second source, whose examples data.devices.defence mixes into those of users.
+	// Second source, which data.devices.defence mixes into users' examples.
 	Background *SecondSource `json:"background,omitempty" source:"Orekondy et al. 2018, section 7.1"`
-	// Gives every user two devices that train: an anonymous one with private examples, and one of
-	// an adversary who knows other (prior) examples of the user.
+	// Gives every user two devices that train: an anonymous one with private examples, and an adversary's
+	// with other (prior) examples of the user.
 	Devices *Devices `json:"devices,omitempty" also:"deanonymization shadow" source:"Orekondy et al. 2018, sections 5.2 and 6"`
 	// Balanced users, drawn at random, that never train, for membership tests.
 	HeldOutUsers Part `json:"held_out_users"`
@@ -107,7 +98,7 @@ type Data struct {
 
 // Columns are names of columns, or of fields of JSON lines.
 type Columns struct {
-	// User of the example. Numbers are taken as text.
+	// User of the example, a text or number.
 	User string `json:"user,omitempty" also:"author client"`
 	// Text of the example.
 	Text string `json:"text,omitempty" also:"body content"`
@@ -117,11 +108,11 @@ type Columns struct {
 	Time string `json:"time,omitempty" also:"date created"`
 	// Score of the example, with data.label: score.
 	Score string `json:"score,omitempty" also:"stars rating"`
-	// Tags of the example, with data.label: tags: a list, or a text such as "<a><b>", "a|b" or "a,b".
+	// Tags of the example, with data.label: tags: a list or a text, "<a><b>", "a|b" or "a,b".
 	Tags string `json:"tags,omitempty" also:"labels"`
 	// Group of the example, with data.devices.prior: groups.
 	Group string `json:"group,omitempty" also:"album document thread"`
-	// Split of the example, such as train or test. Absent: none, or the form's own.
+	// Split of the example. Absent: none, or the form's own.
 	Split string `json:"split,omitempty" also:"split_name subset"`
 }
 
@@ -130,10 +121,9 @@ type Columns struct {
 type Fault struct {
 	// Kind of fault.
 	Fault datasets.Fault `json:"fault" required:"true" also:"kind bug"`
-	// Share of users with the fault, each with this probability. Absent: all. Give users, examples or
-	// both.
+	// Probability that a user has the fault. Absent: all. Give users, examples or both.
 	Users numbers.Probability `json:"users,omitzero" range:"(0,1]" source:"50% in Augenstein et al. 2020, section 6"`
-	// Share of these users' examples that are hit, each with this probability. Absent: all.
+	// Probability that an example of these users is hit. Absent: all.
 	Examples numbers.Probability `json:"examples,omitzero" range:"(0,1]" source:"1%, 10% and 100% in Augenstein et al. 2020, appendix B.3"`
 	// Length of a truncated text.
 	Length int `json:"length,omitzero" default:"40" range:"[1,1000000]" when:"fault=truncate" unit:"characters"`
@@ -146,8 +136,7 @@ type Limits struct {
 	Line int `json:"line" default:"1048576" range:"[1024,67108864]" unit:"bytes"`
 	// Decompressed size of a source.
 	Text int64 `json:"text" default:"274877906944" range:"[1024,1125899906842624]" unit:"bytes"`
-	// Times its size that a compressed file may grow, after the first 16 MiB, against decompression
-	// bombs.
+	// Times its size that a compressed file may grow, after the first 16 MiB.
 	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 
@@ -155,9 +144,9 @@ type Limits struct {
 type Image struct {
 	// Width of an image.
 	Width int `json:"width" default:"28" range:"[1,12288]" unit:"pixels" source:"LeCun et al. 1998 (MNIST)"`
-	// Height of an image. width x height x channels is at most 12288, as of 64 x 64 in colour.
+	// Height of an image. width x height x channels is at most 12288.
 	Height int `json:"height" default:"28" range:"[1,12288]" unit:"pixels" source:"LeCun et al. 1998 (MNIST)"`
-	// Channels of a pixel: 1 (grey) or 3 (red, green, blue).
+	// Channels: 1 (grey) or 3 (red, green, blue).
 	Channels int `json:"channels" default:"1" range:"[1,3]" unit:"channels" also:"colors colours"`
 	// Classes; labels are whole numbers from 0 to classes - 1.
 	Classes int `json:"classes" default:"10" range:"[1,256]" unit:"classes" also:"labels num_classes"`
@@ -168,7 +157,7 @@ type Image struct {
 // Vocabulary is made of the most frequent words of the training part. At the
 // byte level it is fixed.
 type Vocabulary struct {
-	// Words, without the special tokens; others read as <unk>.
+	// Words besides the special tokens; others read as <unk>.
 	Size int `json:"size,omitzero" default:"10000" range:"[2,10000000]" when:"level=word" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
 }
 
@@ -178,7 +167,7 @@ type Sanitize struct {
 	Patterns []patterns.Pattern `json:"patterns,omitempty"`
 	// Regular expressions (RE2) to remove. One or a list.
 	Own []string `json:"own,omitempty"`
-	// match leaves a mask in place of a match; sentence removes its sentence.
+	// match masks a match; sentence removes its sentence.
 	Remove datasets.Removal `json:"remove" default:"match"`
 }
 
@@ -187,62 +176,59 @@ type Sanitize struct {
 type Disagreement struct {
 	// Largest difference of a kept sentence's mean log-perplexities under the two models.
 	Threshold float64 `json:"threshold" required:"true" range:"(0,1000]" unit:"nats a token"`
-	// Steps of each model, by default half the training's, rounded up: as many epochs over its half.
+	// Steps of each model, by default half the training's, rounded up: as many epochs.
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" unit:"steps"`
 }
 
 // Select selects the training data. Exactly one of words, examples and users is given; users,
 // and misclassified or correct examples, go by the predictions of prepare.classifier.
 type Select struct {
-	// Words that a primary model does not know, each an example spelled in bytes. Only with
-	// data.level: byte.
+	// Words unknown to a primary model, each an example spelled in bytes. Only with data.level: byte.
 	Words *SelectWords `json:"words,omitempty" source:"Augenstein et al. 2020, section 5; Chen et al. 2019"`
-	// Examples that prepare.classifier gets wrong (misclassified) or right (correct), random ones,
-	// images without or with a label, or texts unlikely under prepare.language_model.
+	// Examples that prepare.classifier gets wrong or right (correct), random ones, images without or with
+	// a label, or texts unlikely under prepare.language_model.
 	Examples selection.Criterion `json:"examples,omitzero" source:"Augenstein et al. 2020, table 1 and appendix C.4"`
-	// Selected examples that a user needs to take part, by default 5; of random, unlabelled and
-	// labelled ones 1.
+	// Selected examples that a user needs to take part, by default 5; of random, unlabelled and labelled
+	// 1.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000]" unit:"examples" source:"Augenstein et al. 2020, appendix C.4"`
-	// Users by the share of their examples that prepare.classifier gets right; percentiles of the
-	// data without faults. Give below or above.
+	// Users by the share of their examples that prepare.classifier gets right, in percentiles of the data
+	// without faults. Give below or above.
 	Users *SelectUsers `json:"users,omitempty" source:"Augenstein et al. 2020, appendix C.3"`
-	// Probability with which each example is selected. Give share or per_user.
+	// Probability that an example is selected. Give share or per_user.
 	Share numbers.Probability `json:"share,omitzero" range:"(0,1)" when:"examples=random"`
-	// Examples selected of each user; all of a user who has fewer.
+	// Examples selected of each user, or all.
 	PerUser int `json:"per_user,omitzero" range:"[1,1000000]" when:"examples=random" unit:"examples"`
-	// Least surprise of an unlikely example: its log-perplexity (mean loss of a token) under
-	// prepare.language_model, less that under any prepare.second_language_model. Give above or
-	// percentile.
+	// Least surprise of an unlikely example: its mean loss under prepare.language_model, less that under
+	// any prepare.second_language_model. Give above or percentile.
 	Above *float64 `json:"above,omitempty" range:"[-1000,1000]" when:"examples=unlikely" unit:"nats a token"`
-	// Percentile of all users' surprises from which on examples are unlikely, such as 90%.
+	// Percentile of all users' surprises from which on examples are unlikely.
 	Percentile numbers.Probability `json:"percentile,omitzero" range:"(0,1)" when:"examples=unlikely"`
 }
 
 // Devices divide each user's examples into private ones and the prior ones that an
 // adversary knows.
 type Devices struct {
-	// Choice of prior examples: at random; the first in time (chronological, with data.order); or
-	// whole groups such as albums or documents, by a field "group" of every line.
+	// Prior examples: random; the first in time (chronological, with data.order); or whole groups, such as
+	// albums, by a field "group" of every line.
 	Prior devices.Prior `json:"prior" default:"random" source:"Orekondy et al. 2018, section 5.2.2"`
-	// Size of the prior: a share of the user's examples, the others being private; or a number,
-	// with half of the examples private and the rest on no device.
+	// Size of the prior: a share of the examples, the others being private; or a number, with half of the
+	// examples private and the rest unused.
 	Size numbers.Share `json:"size" default:"50%" unit:"examples or %" source:"Orekondy et al. 2018, section 5.3"`
-	// Examples that a user needs to take part. Absent: everyone must have enough to divide.
+	// Examples that a user needs to take part. Absent: all must have enough to divide.
 	AtLeast int `json:"at_least,omitzero" range:"[1,1000000000]" unit:"examples" also:"min_examples" source:"100 to 1000 in Orekondy et al. 2018, section 5.1"`
-	// Groups that a user needs to take part. Absent: everyone must have two.
+	// Groups that a user needs to take part. Absent: all must have two.
 	AtLeastGroups int `json:"at_least_groups,omitzero" range:"[2,1000000000]" when:"prior=groups" unit:"groups" also:"min_groups"`
 	// Share of users without an adversary's device (an open world).
 	Unseen numbers.Probability `json:"unseen,omitzero" range:"(0,1)" also:"open_world" source:"Orekondy et al. 2018, section 6.1.2"`
-	// Share of users from whom an attack learns the traits of others, and whom it does not name.
+	// Share of users from whom an attack learns, without naming them.
 	HeldOut numbers.Probability `json:"held_out,omitzero" range:"(0,1)" source:"1/3 in Orekondy et al. 2018, section 6.1.2"`
 	// Defence: anonymous devices mix examples of data.background into their private ones. Give
 	// replace or augment.
 	Defence *Defence `json:"defence,omitempty" also:"defense mitigation mix" source:"Orekondy et al. 2018, section 7.1"`
-	// Second source, each user of which is a profile: hand-made examples of the adversary's target,
-	// on an adversary's device.
+	// Second source, of which each user is a profile: hand-made examples of the adversary's target, on an
+	// adversary's device.
 	Profiles *SecondSource `json:"profiles,omitempty" source:"Orekondy et al. 2018, section 5.2.2 (iii)"`
-	// Shuffles the examples of all devices, which keep their sizes: a control without recognizable
-	// users.
+	// Shuffles the examples of all devices, which keep their sizes: a control.
 	IID bool `json:"iid,omitzero" default:"false" source:"Orekondy et al. 2018, section 6.1.1"`
 }
 
@@ -258,8 +244,7 @@ type SecondSource struct {
 // Format says how a source beside that of the data is read. If neither is given, it is read
 // by data.form and data.columns.
 type Format struct {
-	// Form of the source's files. Absent, with columns also absent: data.form; else told by the
-	// content.
+	// Form of the files. Absent, with columns also absent: data.form; else told by the content.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
 	// Names of the source's columns. Absent, with form also absent: data.columns.
 	Columns *SecondColumns `json:"columns,omitempty" also:"fields"`
@@ -267,7 +252,7 @@ type Format struct {
 
 // SecondColumns are names of columns, or of fields of JSON lines, of a source beside that of the data.
 type SecondColumns struct {
-	// User of the example. Numbers are taken as text.
+	// User of the example, a text or number.
 	User string `json:"user,omitempty" also:"author client"`
 	// Text of the example.
 	Text string `json:"text,omitempty" also:"body content"`
@@ -282,12 +267,12 @@ type SecondColumns struct {
 // Defence mixes a background into private examples. Exactly one of replace and augment is
 // given.
 type Defence struct {
-	// Share of private examples replaced by random ones of the background: bkg-repl.
+	// Share of private examples that random ones of the background replace: bkg-repl.
 	Replace numbers.Probability `json:"replace,omitzero" range:"(0,1]" source:"0.25 to 1 in Orekondy et al. 2018, section 7.2"`
-	// Random examples of the background added, as a multiple of the private ones: rand-aug.
+	// Random examples of the background to add, as a multiple of the private ones: rand-aug.
 	Augment float64 `json:"augment,omitzero" range:"(0,100]" source:"0.5 to 2 in Orekondy et al. 2018, section 7.2"`
-	// Modes (topics) of the background, by k-means over pixels or weighted words; each device gets
-	// examples of one random mode: mm-aug. Only with augment. Absent: examples of all topics.
+	// Modes of the background, by k-means over pixels or weighted words; each device gets examples of one
+	// random mode: mm-aug. Only with augment. Absent: of all modes.
 	Modes int `json:"modes,omitzero" range:"[2,65536]" unit:"modes" also:"clusters topics" source:"100 to 500 in Orekondy et al. 2018, section 7.1"`
 }
 
@@ -295,19 +280,18 @@ type Defence struct {
 // right. Percentiles are those of the users' shares in the data without planted faults.
 // Exactly one of the two is given; users at the percentile are selected.
 type SelectUsers struct {
-	// Users at or below this percentile; 25% selects about a quarter without faults.
+	// Users at or below this percentile.
 	Below numbers.Probability `json:"below,omitzero" range:"(0,1)"`
-	// Users at or above this percentile, such as 75%.
+	// Users at or above this percentile.
 	Above numbers.Probability `json:"above,omitzero" range:"(0,1)"`
 }
 
 // SelectWords chooses words. The sentences that they stand in are read at the word level,
 // and faults are planted there.
 type SelectWords struct {
-	// Size of the primary model's vocabulary, the training part's most frequent words without
-	// faults.
+	// Vocabulary of the primary model: the training part's most frequent words without faults.
 	Outside int `json:"outside" required:"true" range:"[1,10000000]" unit:"words" also:"vocabulary size" source:"10,000 in Augenstein et al. 2020, appendix B.2"`
-	// data.sequence of the primary model, which cuts sentences; this experiment's own cuts words.
+	// data.sequence of the primary model; this experiment's own cuts words.
 	Sequence int `json:"sequence" default:"20" range:"[1,1000]" unit:"words"`
 }
 
@@ -316,25 +300,24 @@ func (d *Disagreement) StepsOf(rounds int) int { return cmp.Or(d.Steps, (rounds+
 
 // Users are balanced to one size, or stay as they are.
 type Users struct {
-	// Words of a balanced user, after sentences are cut: smaller users are dropped, larger ones
-	// split, remainders discarded. 0, the default at the image level: users as in the data.
+	// Words of a balanced user, after the cut: smaller users are dropped, larger ones split, remainders
+	// discarded. 0, the default of images: users as in the data.
 	Words int `json:"words" default:"2000" range:"[0,1000000000]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1; 0: Augenstein et al. 2020"`
 }
 
 // TestPart is the share of the examples that utility is measured on.
 type TestPart struct {
-	// Probability with which each example is held out. 0 with a split.
+	// Probability that an example is held out. 0 with a split.
 	Fraction numbers.Probability `json:"fraction" default:"10%" range:"[0,1)"`
-	// Split of the data that is the test part, such as test, perhaps of other users. Absent: a
-	// fraction is drawn.
+	// Split that is the test part, perhaps of other users. Absent: a fraction is drawn.
 	Split string `json:"split,omitempty" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 // ValidationPart is the share of the examples that trainings are tuned and stopped by.
 type ValidationPart struct {
-	// Probability with which each example is held out.
+	// Probability that an example is held out.
 	Fraction numbers.Probability `json:"fraction" default:"0" range:"[0,1)"`
-	// Split of the data that is the validation part, such as heldout. Absent: a fraction is drawn.
+	// Split that is the validation part. Absent: a fraction is drawn.
 	Split string `json:"split,omitempty"`
 }
 
@@ -343,6 +326,6 @@ func (p *ValidationPart) Exists() bool { return p.Split != "" || !p.Fraction.IsZ
 
 // Part is a share of the data that is kept from training.
 type Part struct {
-	// Probability with which each user is held out.
+	// Probability that a user is held out.
 	Fraction numbers.Probability `json:"fraction" default:"0" range:"[0,1)"`
 }

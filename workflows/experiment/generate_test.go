@@ -443,6 +443,7 @@ func link(heading string) string {
 // shortValue abbreviates a message's words for a value: whole numbers are ranges, others intervals.
 func shortValue(text string) string {
 	text = strings.NewReplacer("a whole number from 1, or a percentage above 0% such as 10%", "count or percentage", "a whole number from ", "", "a whole number", "integer", "true or false", "boolean", "one of ", "").Replace(text)
+	text = fromTo.ReplaceAllString(text, "$1–$2")
 	return inWords.ReplaceAllStringFunc(text, func(found string) string {
 		m := inWords.FindStringSubmatch(found)
 		ends := map[string]string{"above": "(", "from": "[", ", below": ")", ", at most": "]", " to": "]"}
@@ -450,11 +451,16 @@ func shortValue(text string) string {
 		if m[1] == "number" {
 			return interval
 		}
-		return m[1] + " in " + interval
+		return m[1] + " " + interval
 	})
 }
 
+var fromTo = regexp.MustCompile(`^([0-9]+) to ([0-9]+)`)
+
 var inWords = regexp.MustCompile(`a (number|probability) (above|from) ([^ ,]+)(, below|, at most| to) ([^ ,;]+)`)
+
+// otherLevel is what a unit is elsewhere, which the page says once.
+var otherLevel = regexp.MustCompile(` \((?:byte level: bytes|sgd: steps|sgd: records)\)$`)
 
 // entry is a field's entry in the list of a block: its values, their unit, the default and the meaning.
 func (d *documented) entry() string {
@@ -463,8 +469,8 @@ func (d *documented) entry() string {
 		value = "list of blocks"
 	}
 	facts := []string{shortValue(value)}
-	if d.unit != "" && !strings.HasPrefix(strings.ToLower(d.comment), d.unit) {
-		facts = append(facts, d.unit)
+	if unit := otherLevel.ReplaceAllString(d.unit, ""); unit != "" && !strings.HasPrefix(strings.ToLower(d.comment), unit) {
+		facts = append(facts, unit)
 	}
 	switch {
 	case d.required:

@@ -11,23 +11,21 @@ type Optimizer struct {
 	// section 4.2); required with other rules.
 	LearningRate float64 `json:"learning_rate,omitzero" range:"(0,1e6]" also:"lr rate"`
 	optimizers.Given
-	// Schedule of the learning rate over the rounds (sgd: steps). Absent: constant.
+	// Schedule of the learning rate. Absent: constant.
 	Schedule *Schedule `json:"schedule,omitempty" also:"learning_rate_schedule decay warmup"`
 }
 
 // Schedule is how a learning rate changes: a warm-up, then the course of its kind.
 type Schedule struct {
-	// Course after the warm-up: constant, falling by a factor, or along half a cosine until the
-	// last round.
+	// After the warm-up: constant, falling by a factor, or along half a cosine until the last round.
 	Kind optimizers.ScheduleKind `json:"kind" default:"constant"`
-	// First rounds, over which the rate rises linearly to its full value.
+	// First rounds, in which the rate rises linearly.
 	WarmUp int `json:"warm_up,omitzero" default:"0" range:"[0,1000000000]" unit:"rounds (sgd: steps)" also:"warmup"`
 	// Rounds between two falls.
 	Every int `json:"every,omitzero" range:"[1,1000000000]" when:"kind=step" unit:"rounds (sgd: steps)"`
 	// Factor by which the rate falls.
 	Factor float64 `json:"factor,omitzero" range:"(0,1]" when:"kind=step" also:"gamma"`
-	// Share of the full rate in the last round. More rounds make another training, not a
-	// continuation.
+	// Share of the full rate in the last round. More rounds are another training, not a continuation.
 	Floor float64 `json:"floor,omitzero" default:"0" range:"[0,1]" when:"kind=cosine" source:"Loshchilov and Hutter 2017, equation 5"`
 }
 

@@ -17,17 +17,17 @@ import (
 // each recorded round, after clip, noise and compression, for audits that read it. A device
 // is a user of the cohort.
 type Record struct {
-	// Rounds from one recorded round to the next, by default 1.
+	// Rounds between recorded rounds, by default 1.
 	Every int `json:"every,omitzero" range:"[1,1000000000]" unit:"rounds"`
-	// Recorded rounds, in place of every. One number or a list; at most 10,000 rounds are recorded.
+	// Recorded rounds, in place of every: one number or a list of at most 10,000.
 	Rounds []int `json:"rounds,omitempty" range:"[1,1000000000]" unit:"rounds" also:"at"`
-	// Recorded layers, in this order: tensors such as cell.input, or units such as cell for all its
-	// tensors. One or a list. Absent: all.
+	// Recorded layers, in this order: tensors such as cell.input, or units such as cell. One or a list.
+	// Absent: all.
 	Layers []string `json:"layers,omitempty" also:"tensors"`
 	// Precision of the stored values.
 	Precision updates.Precision `json:"precision" default:"float32"`
-	// Values to which each longer layer is projected, by a seeded sparse matrix of signs that
-	// preserves inner products in expectation.
+	// Values to which longer layers are projected, by a seeded sparse matrix of signs that preserves inner
+	// products in expectation.
 	Project int `json:"project,omitzero" range:"[4,1000000]" unit:"values" also:"projection dimensions" source:"Kane and Nelson 2014, figure 1"`
 }
 
@@ -36,8 +36,8 @@ type Record struct {
 type Compress struct {
 	// Share of the elements kept: the largest magnitudes over all tensors. Others become 0.
 	Keep numbers.Probability `json:"keep,omitzero" range:"(0,1)" also:"top_k topk" source:"Aji and Heafield 2017, section 3"`
-	// Bits of a kept element: every tensor has 2^bits - 1 levels from minus its largest magnitude to
-	// it, and unbiased random rounding takes one of the two nearest.
+	// Bits of a kept element: every tensor has 2^bits - 1 levels between plus and minus its largest
+	// magnitude, and unbiased random rounding takes one of the two nearest.
 	Bits int `json:"bits,omitzero" range:"[2,16]" unit:"bits" also:"quantize" source:"Alistarh et al. 2017, section 3.1"`
 }
 

@@ -17,10 +17,10 @@ type Fields struct {
 }
 
 type Block struct {
-	// Sequences that the search keeps.
+	// Sequences kept.
 	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width"`
-	// Given words of the canary; with canaries.format, by default those before its first #. 0:
-	// those of each format, the default with canaries.formats.
+	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
+	// each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
 }
 

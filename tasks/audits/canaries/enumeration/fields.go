@@ -18,8 +18,8 @@ type Fields struct {
 }
 
 type Block struct {
-	// Given words of the canary; with canaries.format, by default those before its first #. 0:
-	// those of each format, the default with canaries.formats.
+	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
+	// each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
 	// Most sequences that may follow the prefix; a larger space is refused.
 	Limit int `json:"limit" default:"10000000" range:"[1,1000000000000]" unit:"sequences"`

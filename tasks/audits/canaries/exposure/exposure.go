@@ -246,7 +246,7 @@ func span(bits []float64) string {
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "exposure",
-	Doc:   "Highest exposure of a canary: the exact one of audit.enumeration, else the sampled one, else the fitted one.",
+	Doc:   "Highest exposure of a canary: by audit.enumeration, else sampled, else fitted.",
 	Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
 	Breaches: audits.Judged("exposure", func(v *Outcome, limit float64) []string {
 		if v.Highest == nil {

@@ -25,12 +25,12 @@ type Block struct {
 	Own []string `json:"own,omitempty"`
 	// Sequences of its form that a secret is ranked among.
 	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
-	// Secrets to rank, the most frequent ones. All are counted.
+	// Secrets to rank, the most frequent. All are counted.
 	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
-	// Nodes of a shortest-path search for each ranked secret, through all texts of its form after
-	// its context. Absent: no search.
+	// Nodes of a shortest-path search for each ranked secret, over all texts of its form after its
+	// context. Absent: no search.
 	Search int `json:"search,omitempty" range:"[1,1000000000]" unit:"nodes" source:"Carlini et al. 2019, section 8.4"`
-	// Puts the secrets and their contexts into the results.
+	// Results have the secrets and their contexts.
 	Show bool `json:"show" default:"false"`
 }
 

@@ -19,10 +19,10 @@ type Fields struct {
 }
 
 type Block struct {
-	// Given words of the canary; with canaries.format, by default those before its first #. 0:
-	// those of each format, the default with canaries.formats.
+	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
+	// each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
-	// Further prefix lengths, for sampling and greedy decoding. One or a list.
+	// Further prefix lengths, for sampling and greedy decoding: one or a list.
 	Prefixes []int `json:"prefixes,omitempty" range:"[1,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2022"`
 	// Temperature that logits are divided by before the softmax.
 	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]"`

@@ -42,7 +42,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 })
 
 var extractable = audits.CountOf[*Outcome]{
-	Name: "probabilistic_extractable", Doc: "Canaries that audit.probabilistic_extraction finds extractable by its queries with its chance.",
+	Name: "probabilistic_extractable", Doc: "Canaries extractable by the queries of audit.probabilistic_extraction with its chance.",
 	Counted:  func(v *Outcome) (count, of int) { return v.Extractable, v.Of },
 	ByChance: byChance,
 }

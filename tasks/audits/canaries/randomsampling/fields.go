@@ -19,14 +19,13 @@ type Fields struct {
 }
 
 type Block struct {
-	// Random sequences that each canary is ranked against, with model.kind: external by default
-	// 1000.
+	// Random sequences to rank a canary against, of an external model by default 1000.
 	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples"`
-	// Given words of the canary; with canaries.format, by default those before its first #. 0:
-	// those of each format, the default with canaries.formats.
+	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
+	// each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
-	// Computes large ranks exactly, not as an estimate with its standard error. "Memorized" is
-	// always exact.
+	// Computes large ranks exactly, not by an estimate with its standard error. "Memorized" is always
+	// exact.
 	Exact bool `json:"exact" default:"false"`
 }
 

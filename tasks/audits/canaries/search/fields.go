@@ -17,20 +17,19 @@ type Fields struct {
 }
 
 type Block struct {
-	// Given words of the canary; with canaries.format, by default those before its first #. 0:
-	// those of each format, the default with canaries.formats.
+	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
+	// each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
-	// Nodes expanded at once. 1 expands the fewest; more take less time a node.
+	// Nodes expanded at once: 1 expands the fewest, more take less time a node.
 	Batch int `json:"batch" default:"64" range:"[1,100000]" unit:"nodes"`
 	// Most likely sequences to return.
 	Results int `json:"results" default:"10" range:"[1,1000]" unit:"sequences" source:"Carlini et al. 2019, table 1"`
-	// Sequences that must be certain before the search ends. 0: as in the paper, after twice the
-	// iterations of the first sequence.
+	// Sequences that must be certain. 0: ends as in the paper, after twice the iterations of the first
+	// sequence.
 	Prove int `json:"prove" default:"1" range:"[0,1000]" unit:"sequences"`
-	// Nodes that a search may expand before it is cut and reported.
+	// Nodes after which a search is cut and reported.
 	Expansions int `json:"expansions" default:"100000" range:"[1,1000000000]" unit:"nodes"`
-	// Memory of a search. When it is full, the costliest nodes are dropped, and a search that needs
-	// one is cut.
+	// Memory of a search. A full one drops the costliest nodes; a search that needs one is cut.
 	Memory int `json:"memory" default:"256" range:"[1,1000000]" unit:"MiB"`
 }
 

@@ -36,7 +36,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 })
 
 var extracted = audits.CountOf[*Outcome]{
-	Name: "search_extracted", Doc: "Canaries that are the most likely sequence after their prefix.",
+	Name: "search_extracted", Doc: "Canaries that are the most likely sequence after their prefix (audit.search).",
 	Counted:  func(v *Outcome) (count, of int) { return v.Extracted, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }),
 }

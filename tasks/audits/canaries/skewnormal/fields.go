@@ -18,16 +18,15 @@ type Fields struct {
 }
 
 type Block struct {
-	// Random sequences: the first half is fitted, the second tests the fit. 10,000 cost about a
-	// second of training.
+	// Random sequences: the first half is fitted, the second tests the fit.
 	References int `json:"references" default:"10000" range:"[100,10000000]" unit:"sequences"`
-	// Given words of the canary; with canaries.format, by default those before its first #. 0:
-	// those of each format, the default with canaries.formats.
+	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
+	// each format, the default with canaries.formats.
 	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
 	// Fits on resampled references, for the standard error of an exposure.
 	Bootstrap int `json:"bootstrap" default:"100" range:"[2,10000]" unit:"fits"`
-	// Fits and tests on simulated references, for a p-value of the test that accounts for the error of
-	// the fit. Absent: none.
+	// Fits and tests on simulated references, for a p-value that accounts for the error of the fit.
+	// Absent: none.
 	Calibration *int `json:"calibration,omitempty" range:"[19,100000]" unit:"fits" source:"Stute, Manteiga and Quindimil 1993"`
 }
 

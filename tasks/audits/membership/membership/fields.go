@@ -14,21 +14,19 @@ import (
 // Fields of the audit block.
 type Fields struct {
 	// Membership inference of users from the last model: users that train against data.held_out_users,
-	// by the model's predictions of their own text, users with canaries apart, beside a classifier of
-	// texts that sees no model.
+	// users with canaries apart, beside a classifier of texts that sees no model.
 	Membership *Block `json:"membership,omitempty" also:"membership_inference mia" source:"Thakkar et al. 2020, section 5 (future work); Yeom et al. 2018"`
 }
 
 type Block struct {
-	// Reference models, an even number, trained as the cell's model without canaries and with other
-	// seeds, each on a random half of all users, held-out ones included. Cells of one training share
-	// them. 0: attacks without any.
+	// An even number of models trained as the cell's, without canaries and with other seeds, each on a
+	// random half of all users, held-out ones included. Cells of one training share them.
 	ReferenceModels int `json:"reference_models" default:"0" range:"[0,256]" unit:"models" also:"references shadow_models" source:"Carlini et al. 2022; Zarifzadeh et al. 2024"`
-	// Held-out users, the first ones, whose texts stand before the text of every other user when it is scored a
-	// second time (ReCaLL). That attack leaves them out. 0: no such attack.
+	// First held-out users, whose texts stand before that of every other user when it is scored a second
+	// time (ReCaLL), which leaves them out. 0: no such attack.
 	PrefixUsers int `json:"prefix_users,omitempty" default:"0" range:"[0,100]" unit:"users" also:"recall recall_prefix" source:"Xie et al. 2024"`
-	// Neighbours of each example, which are scored as well: copies in which words of other users stand for some.
-	// 0: no such attack.
+	// Scored neighbours of each example: copies in which words of other users stand for some. 0: no such
+	// attack.
 	NeighbourTexts int `json:"neighbour_texts,omitempty" default:"0" range:"[0,100]" unit:"texts an example" also:"neighbours neighbors neighbour_attack" source:"Mattern et al. 2023"`
 }
 

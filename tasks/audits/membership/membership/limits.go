@@ -10,7 +10,7 @@ import (
 var limits = []audits.Limit{
 	audits.LimitOf[float64]{
 		Name:     "membership_auc",
-		Doc:      "Area under the ROC curve (0.5 by chance) of every attack on the membership of users, those with canaries apart, by the lower end of its 95% interval. Fails with fewer than two users of a kind.",
+		Doc:      "Area under the ROC curve of every attack on the membership of users, those with canaries apart, by its lower 95% bound. Fails with fewer than two users of a kind.",
 		Range:    "[0.5,1)",
 		Breaches: audits.Judged("membership_auc", func(v *Outcome, limit float64) []string { return areas(v, limit).Breaches() }),
 		Unjudged: audits.NotJudged(unjudgedAreas),

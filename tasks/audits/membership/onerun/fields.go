@@ -17,41 +17,39 @@ import (
 type Fields struct {
 	// Lower bound on epsilon after the last round: fair coins put each of its own canaries into the
 	// training data or not, and an auditor guesses the coins from the trained model. No user has two
-	// canaries, those of the canaries block included. A coin changes the data by the relation of the
-	// proved epsilon (docs/privacy.md): it replaces a user's data or a record (sgd), or with poisson
-	// decides whether the user exists.
+	// canaries, those of the canaries block included. A coin replaces a user's data or a record (sgd), or
+	// with poisson decides whether the user exists.
 	OneRun *Block `json:"one_run,omitempty"`
 }
 
 type Block struct {
 	// Canaries, m in the paper, each in its own user. Required.
 	Canaries int `json:"canaries" range:"[1,1000000]" unit:"users (sgd: records)" source:"Steinke et al. 2023"`
-	// Words of each canary, at most data.sequence; at the byte level symbols of canaries.alphabet (of
-	// the first format) or, without a canaries block, any bytes.
+	// Words of each canary, at most data.sequence; at the byte level symbols of canaries.alphabet (of the
+	// first format) or, without canaries, any bytes.
 	Words int `json:"words,omitempty" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
-	// Words of a text canary, for data of words: random, over the vocabulary, by default; rare-words, over the least frequent
-	// tenth of it; own-word, one rare word again and again, which no other canary has.
+	// Words of a text canary: random over the vocabulary, by default; rare-words, over its least frequent
+	// tenth; own-word, one rare word repeated, which no other canary has.
 	Design Design `json:"design,omitempty"`
-	// What carries a coin: by default text in the data; an update, a vector of the clip norm that a user sends in
-	// every round (fedavg); or a gradient, a vector in place of a record's (sgd, with privacy). Vectors are
-	// orthogonal, take the place of the last users or records, and have words, plain_loss and a canaries
-	// block not.
+	// Carrier of a coin: by default text in the data; an update, a vector of the clip norm that a user
+	// sends in every round (fedavg); or a gradient, a vector in place of a record's (sgd, with privacy).
+	// Vectors are orthogonal, replace the last users or records, and exclude words, plain_loss and a
+	// canaries block.
 	CanariesOf CanariesOf `json:"canaries_of,omitempty"`
-	// Evidence about vectors: all-iterates, the likelihood of all released sums; final, the change of the
-	// model. Default: all-iterates.
+	// Evidence about vectors: all-iterates, the default, the likelihood of all released sums; final, the
+	// change of the model.
 	Statistic Statistic `json:"statistic,omitempty"`
-	// Numbers of guesses; on the other canaries the auditor abstains.
+	// Numbers of guesses; the auditor abstains on other canaries.
 	Guesses Guesses `json:"guesses"`
 	// The delta of the bound, by default training.privacy.delta, which it must equal with noise; 1e-5
 	// without.
 	Delta float64 `json:"delta" range:"[0,1)"`
 	// Probability with which the bound holds.
 	Confidence numbers.Probability `json:"confidence" default:"95%" range:"(0,1)" source:"Steinke et al. 2023"`
-	// Adds a test by the training's trade-off curve, which tells more than an epsilon: the noise that
-	// the guesses refute.
+	// Adds a test by the training's trade-off curve: the noise that the guesses refute.
 	TradeOff bool `json:"trade_off,omitempty" source:"Mahloujifar et al. 2024"`
-	// Guesses by the trained model alone, for an external model without an untrained one to compare
-	// with. Decide before training: chosen afterwards, it voids the confidence.
+	// Guesses by the trained model alone, for an external model without an untrained one. Chosen after
+	// training, it voids the confidence.
 	PlainLoss bool `json:"plain_loss,omitempty" when:"model.kind=external"`
 }
 

@@ -15,10 +15,9 @@ import (
 // Fields of the audit block.
 type Fields struct {
 	// Estimate of epsilon (never a bound) after the last round of federated training, or of a
-	// training.command that sends the clients itself. Canary clients send a clipped random direction
-	// whenever they are sampled; cosines of these directions with the released models or updates show
-	// how well participants are told from others. The clients belong to the population that epsilon is
-	// accounted for.
+	// training.command that sends the clients itself. Canary clients, part of the population of epsilon,
+	// send a clipped random direction whenever sampled; cosines of the directions with the released models
+	// or updates tell participants from others.
 	OneShot *Block `json:"one_shot,omitempty"`
 }
 
@@ -42,13 +41,13 @@ func (Statistic) Choices() []string {
 type Block struct {
 	// Canary clients. Required.
 	Canaries int `json:"canaries" range:"[20,100000]" unit:"users" source:"Andrew et al. 2024"`
-	// Releases observed: final, the models before and after the training; all-iterates, every round's
-	// noised mean update; both, each by itself.
+	// Releases: final, the models before and after the training; all-iterates, every round's noised mean
+	// update; both, each by itself.
 	Statistic Statistic `json:"statistic" default:"both"`
-	// Directions that no client sends, for the largest cosine by chance. Absent: as many as canaries;
+	// Directions that no client sends, for the largest cosine by chance. Absent: the number of canaries;
 	// none with statistic: final.
 	Unseen int `json:"unseen,omitempty" range:"[20,100000]" unit:"directions" source:"Andrew et al. 2024"`
-	// L2 norm of a canary's update without a clip. With one it is ten clip norms, clipped to one; a
+	// L2 norm of a canary's update without a clip; with one it is ten clip norms, clipped to one. A
 	// training.command decides by itself.
 	Norm float64 `json:"norm,omitempty" range:"(0,1e9]"`
 	// The delta of the estimate, by default training.privacy.delta, which it must equal with noise;

@@ -94,8 +94,8 @@ func (p *Params) layout() devices.FeatureLayout {
 
 // Fields of the audit block.
 type Fields struct {
-	// Utility without a model: by chance, the best constant answer and, of images and labels of
-	// texts, the 10 nearest neighbours in the training part.
+	// Utility without a model: by chance, the best constant answer and, of images and labels of texts, 10
+	// nearest neighbours in the training part.
 	Baselines bool `json:"baselines,omitempty" default:"false" also:"baseline chance knn" source:"Orekondy et al. 2018, table 2"`
 }
 

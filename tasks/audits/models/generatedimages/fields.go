@@ -11,14 +11,13 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Images of a gan's generator: the share nearer to inverted than upright images, a classifier's
-	// view, and a sheet.
+	// Images of a gan's generator: the share nearer to inverted images, a classifier's view, and a sheet.
 	GeneratedImages *Block `json:"generated_images,omitempty" source:"Augenstein et al. 2020, section 6"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Images made, and most images of the test part compared.
+	// Images made, and most test images compared.
 	Count int `json:"count" default:"1000" range:"[2,1000000]" unit:"images"`
 	// Rows of the sheet.
 	Rows int `json:"rows" default:"6" range:"[1,100]" unit:"images" source:"Augenstein et al. 2020, figure 3"`
@@ -76,7 +75,7 @@ func (f *Fields) States(*audits.Setting) float64 { return 3 * float64(f.Generate
 
 var limits = []audits.Limit{audits.LimitOf[numbers.Probability]{
 	Name: "generated_inverted", Range: "(0,1)",
-	Doc: "Share of generated images that are nearer in mean intensity to inverted real images than to real ones, by an exact binomial test at audit.generated_images.significance.",
+	Doc: "Share of generated images nearer in mean intensity to inverted real images than to real ones, by an exact binomial test at audit.generated_images.significance.",
 	Breaches: audits.Judged("generated_inverted", func(v *Outcome, limit numbers.Probability) []string {
 		return audits.AboveSignificantly("generated_inverted", "", v.Inverted, limit, v.Significance)
 	}),

@@ -14,8 +14,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Samples: the share of words out of vocabulary by position; at the byte level the most
-	// probable words, and words with a space.
+	// Samples: words out of vocabulary by position; at the byte level the most probable words, and words
+	// with a space.
 	Samples *Block `json:"samples,omitempty"`
 }
 
@@ -23,18 +23,17 @@ type Fields struct {
 type Block struct {
 	// Samples to draw.
 	Count int `json:"count" default:"10000" range:"[1,1000000]" unit:"samples" source:"Augenstein et al. 2020, figure 4"`
-	// Length at which a sample is cut, its end included; by default 10, at the byte level 32.
+	// Length at which a sample is cut, its end included, by default 10, at the byte level 32.
 	Length int `json:"length" range:"[2,1001]" unit:"words (byte level: bytes)" source:"Augenstein et al. 2020, table 7"`
 	// Temperature that logits are divided by before the softmax.
 	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]" source:"Augenstein et al. 2020, equation 1"`
 	// Most probable tokens that are drawn from. Absent: all.
 	TopK *int `json:"top_k,omitempty" range:"[1,1000000]" unit:"tokens"`
-	// Samples, and most probable sequences, that the results list.
+	// Samples and most probable sequences in the results.
 	Shown int `json:"shown" default:"20" range:"[0,1000]" unit:"samples" source:"Augenstein et al. 2020, table 8"`
 	// Probability of a false alarm of a test of the samples.
 	Significance numbers.Probability `json:"significance" default:"0.1%" range:"(0,1)"`
-	// Nodes of a search for the most probable sequences, by default 0 (no search), at the byte
-	// level 100000.
+	// Nodes of a search for the most probable sequences, by default 0 (none), at the byte level 100000.
 	Expansions int `json:"expansions" range:"[0,10000000]" unit:"nodes"`
 	// Memory of that search.
 	Memory int `json:"memory" default:"256" range:"[1,1000000]" unit:"MiB"`
@@ -119,7 +118,7 @@ func (f *Fields) States(*audits.Setting) float64 {
 var limits = []audits.Limit{
 	audits.LimitOf[numbers.Probability]{
 		Name: "samples_out_of_vocabulary", Range: "(0,1)",
-		Doc: "Share of words out of vocabulary at each position of the samples, by an exact binomial test at audit.samples.significance over all positions.",
+		Doc: "Share of words out of vocabulary at each position, by an exact binomial test at audit.samples.significance over all positions.",
 		Breaches: audits.Judged("samples_out_of_vocabulary", func(v *Outcome, limit numbers.Probability) (breaches []string) {
 			if v.Unknown == nil || v.Unknown.first().Of == 0 {
 				return audits.NoValue("samples_out_of_vocabulary", "no sample has words")

@@ -12,10 +12,10 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Utility on the test part: recall@1 and perplexity of words or image classes, a regressor's
-	// mean absolute error, a tagger's mean average precision. Not for a gan.
+	// Utility on the test part: recall@1 and perplexity, a regressor's mean absolute error, a tagger's
+	// mean average precision. Not for a gan.
 	Utility bool `json:"utility" default:"true"`
-	// Adds recall@5: the share of words or image labels among the model's five first guesses.
+	// Adds recall@5, by the model's five first guesses.
 	RecallAt5 bool `json:"recall_at_5,omitempty" default:"false" also:"top5 top_5 top5_accuracy" source:"Orekondy et al. 2018, table 2"`
 }
 
@@ -71,7 +71,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 var limits = []audits.Limit{
 	audits.LimitOf[numbers.Probability]{
 		Name: "accuracy_below", Range: "(0,1]",
-		Doc:   "Least recall@1 on the test part, of a classifier the share of correct labels, such as 10%.",
+		Doc:   "Least recall@1 on the test part, of a classifier the share of correct labels.",
 		Check: checkLabel[numbers.Probability]("accuracy", "accuracy_below"),
 		Breaches: audits.Judged("accuracy", func(v *Outcome, limit numbers.Probability) []string {
 			switch {

@@ -12,8 +12,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Infers an attribute of users from recorded updates, alone and jointly with their identity, by
-	// a network trained on shadow devices. It needs data.devices and training.record.
+	// Infers an attribute of users from recorded updates, alone and jointly with their identity, by a
+	// network trained on shadow devices. Needs data.devices and training.record.
 	Attributes *Block `json:"attributes,omitempty" source:"Orekondy et al. 2018, section 6.1.3"`
 }
 
@@ -29,14 +29,13 @@ type Block struct {
 type Network struct {
 	// Units of the hidden layer.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
-	// Most epochs: training ends when the loss on a validation tenth of the shadow updates has not
-	// fallen for ten.
+	// Most epochs: training ends when the loss on a tenth of the shadow updates has not fallen for ten.
 	Epochs int `json:"epochs" default:"300" range:"[1,10000]" unit:"epochs"`
 	// Updates in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates"`
 	// Learning rate of SGD with momentum 0.9.
 	LearningRate float64 `json:"learning_rate" default:"0.01" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
-	// Most updates of shadow and of anonymous devices, drawn at random. A task has all in memory.
+	// Most updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 
@@ -65,8 +64,7 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 type Value struct {
 	// Name of the value.
 	Value string `json:"value" required:"true"`
-	// Names as in the source, or patterns with * for any text, ? for any character and [0-9] for one
-	// of a range. One or a list.
+	// Names as in the source, or patterns with * (any text), ? (any character) and [0-9]. One or a list.
 	Users []string `json:"users" required:"true"`
 }
 

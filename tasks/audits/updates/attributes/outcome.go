@@ -133,7 +133,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "attributes",
-	Doc:   "Share of anonymous updates whose attribute is told right, of known and unseen users, alone and jointly with the identity, by the lower ends of 95% intervals over users.",
+	Doc:   "Share of anonymous updates whose attribute is told right, of known and unseen users, alone and jointly with the identity, by lower 95% bounds over users.",
 	Range: "[1,1e9]", Unit: "times that of the most frequent value",
 	Breaches:    audits.Judged("attributes", func(v *Outcome, limit float64) []string { return judge(v, limit).Breaches() }),
 	Unjudged:    audits.NotJudged(func(v *Outcome, limit float64) []string { return judge(v, limit).Unjudged() }),

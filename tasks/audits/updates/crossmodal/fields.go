@@ -13,24 +13,23 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Trains a network on pairs of a shadow device's recorded update and a user's vector, from data
-	// of another form, to match anonymous updates and vectors. It needs data.devices and
-	// training.record.
+	// Trains a network on pairs of a shadow device's recorded update and a user's vector, from other data,
+	// to match anonymous updates and vectors. Needs data.devices and training.record.
 	CrossModal *Block `json:"cross_modal,omitempty" also:"crossmodal cross_modal_matching" source:"Orekondy et al. 2018, sections 4.3 and 6.1.1"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Vectors of users, with normalize of length 1. Absent, for models of texts: the mean of the
-	// trained model's vectors of the words in a user's prior.
+	// Vectors of users, with normalize of length 1. Absent, for models of texts: the mean of the trained
+	// model's word vectors over a user's prior.
 	Embeddings *Embeddings `json:"embeddings,omitempty" also:"vectors"`
 	pairs.Fields
 }
 
 // Embeddings are a source of vectors.
 type Embeddings struct {
-	// Lines {"user": "...", "embedding": [0.5, -1, ...]} of equally many numbers: a file, directory or
-	// s3:// URL, as data.source. Several lines of a user are averaged; users without one are left out.
+	// Lines {"user": "...", "embedding": [0.5, -1, ...]} of equally many numbers, as data.source. Lines of
+	// a user are averaged; users without one are left out.
 	Source string `json:"source" required:"true" also:"path file"`
 	// As data.sha256.
 	SHA256 string `json:"sha256,omitempty"`

@@ -92,7 +92,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 }
 
 var limits = pairs.Limit("cross_modal", 1, "measurement",
-	"Average precision of pairs of anonymous updates and vectors, by the lower end of its 95% interval over users.",
+	"Average precision of pairs of anonymous updates and vectors, by its lower 95% bound over users.",
 	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of updates and vectors", v.Anonymous })
 
 var power = pairs.Power("cross_modal",

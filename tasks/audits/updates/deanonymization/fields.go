@@ -14,8 +14,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Trains attacks on recorded updates of shadow devices to name the users of anonymous ones. It
-	// needs data.devices and training.record.
+	// Trains attacks on recorded updates of shadow devices to name the users of anonymous ones. Needs
+	// data.devices and training.record.
 	Deanonymization *Block `json:"deanonymization,omitempty" also:"reidentification re-identification" source:"Orekondy et al. 2018, sections 4.3 and 6"`
 }
 
@@ -28,14 +28,14 @@ type AttackFields struct {
 
 // TrainingFields are those of the training of attacks, and parameters of the task.
 type TrainingFields struct {
-	// Most epochs of mlp, which ends when the loss on a validation tenth of the shadow updates no
-	// longer falls, and of svm.
+	// Most epochs of mlp, which ends when the loss on a tenth of the shadow updates no longer falls, and
+	// of svm.
 	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
 	// Updates in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates" also:"batch_size"`
-	// Rough bound on an attack's updates in memory, besides its model and, for svm, 4 bytes for
-	// each update and user. It affects results: updates that do not fit are read again in each
-	// epoch, and shuffled a block at a time.
+	// Rough bound on an attack's updates in memory, besides its model and, for svm, 4 bytes for each
+	// update and user. It affects results: updates that do not fit are read again in each epoch, shuffled
+	// by blocks.
 	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
 }
 
@@ -46,15 +46,15 @@ type Block struct {
 	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
 	// Recorded rounds to use. Absent: all.
 	Rounds *Between `json:"rounds,omitempty"`
-	// Ranges of rounds, on each of which attacks are also trained and tried.
+	// Ranges of rounds, on each of which attacks are also tried.
 	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10 in Orekondy et al. 2018, figure 10"`
-	// Anonymous updates of a round visible only as their sum, as with secure aggregation. A sum is
-	// right for the user of each update.
+	// Anonymous updates of a round visible only as their sum, as with secure aggregation, which is right
+	// for each of its users.
 	Sums int `json:"sums" default:"1" range:"[1,1000000]" unit:"updates" also:"secure_aggregation"`
 	TrainingFields
 	// Confidence of the bootstrap intervals over users.
 	Confidence numbers.Probability `json:"confidence" default:"95%" range:"(0,1)"`
-	// Puts every user's average precision into the results.
+	// Results have every user's average precision.
 	Users bool `json:"users,omitzero" default:"false" also:"per_user"`
 }
 

@@ -101,7 +101,7 @@ func next(list []pairs.Update, similarities *square) Next {
 
 // Fields of the audit block.
 type Fields struct {
-	// Links anonymous devices by their recorded updates alone: by pairs and by clusters. It needs
+	// Links anonymous devices by their recorded updates alone: by pairs and by clusters. Needs
 	// training.record.
 	Linking *Block `json:"linking,omitempty"`
 }
@@ -109,7 +109,7 @@ type Fields struct {
 // Block of the audit's fields.
 type Block struct {
 	observed.ViewFields
-	// Most updates, of devices drawn at random, at 4 bytes of memory a pair.
+	// Most updates, of random devices, at 4 bytes of memory a pair.
 	Updates int `json:"updates" default:"2000" range:"[10,10000]" unit:"updates"`
 	// Pairs of updates to measure, half of them of one device.
 	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`

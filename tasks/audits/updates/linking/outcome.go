@@ -79,7 +79,7 @@ func (v *Outcome) attackRows() []audits.Attack {
 }
 
 var limits = pairs.Limit("linking", 1, "measurement",
-	"Average precision of pairs of anonymous updates, by the lower end of its 95% interval over devices.",
+	"Average precision of pairs of anonymous updates, by its lower 95% bound over devices.",
 	func(v *Outcome) (string, *pairs.Measurement) { return "the AP of linked updates", &v.Pairs })
 
 var power = pairs.Power("linking",

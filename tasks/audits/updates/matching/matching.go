@@ -24,8 +24,8 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Trains a Siamese network on pairs of shadow devices' recorded updates, to tell pairs of
-	// anonymous updates of one user. It needs data.devices and training.record.
+	// Trains a Siamese network on pairs of shadow devices' recorded updates, to tell pairs of anonymous
+	// updates of one user. Needs data.devices and training.record.
 	Matching *pairs.Fields `json:"matching,omitempty" also:"siamese" source:"Orekondy et al. 2018, sections 4.3 and 6.1.2"`
 }
 

@@ -115,7 +115,7 @@ func (m *Measurements) baseline() string {
 }
 
 var limits = pairs.Limit("matching", 2, "scores",
-	"Average precision of pairs of a shadow and an anonymous update, the better of network and cosine, by the lower end of its 95% interval over users.",
+	"Average precision of pairs of a shadow and an anonymous update, the better of network and cosine, by its lower 95% bound over users.",
 	func(v *Outcome) (what string, m *pairs.Measurement) {
 		if v.Shadow == nil {
 			return "", nil

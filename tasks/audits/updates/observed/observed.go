@@ -65,9 +65,9 @@ type View struct {
 
 // ViewFields choose a View in an audit's block.
 type ViewFields struct {
-	// Layers of training.record to use, such as [dense.kernel], by tensor or unit. Absent: all.
+	// Layers of training.record, by tensor or unit. Absent: all.
 	Layers []string `json:"layers,omitempty"`
-	// Scales every update to length 1, over these layers.
+	// Scales updates to length 1, over these layers.
 	Normalize bool `json:"normalize" default:"true" source:"Orekondy et al. 2018, section 6"`
 }
 

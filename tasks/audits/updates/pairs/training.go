@@ -18,23 +18,22 @@ import (
 // Fields are those of the block of an audit that trains a network on pairs.
 type Fields struct {
 	observed.ViewFields
-	// Subtracts the round's mean update from each update and, in cross_modal, the mean vector from
-	// each vector. Not in the paper.
+	// Subtracts the round's mean update and, in cross_modal, the mean vector. Not in the paper.
 	Centre bool `json:"centre" default:"false" also:"center"`
-	// Pairs to measure, and to train on in each epoch; half of them of one user.
+	// Pairs to measure, and to train on in an epoch; half of them of one user.
 	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
-	// Units of each layer: matching has two, cross_modal one in each of its two encoders.
+	// Units of each layer: two of matching, one in each encoder of cross_modal.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
-	// Epochs; the best one for pairs of validation users is kept.
+	// Of these the best for pairs of validation users is kept.
 	Epochs int `json:"epochs" default:"20" range:"[1,10000]" unit:"epochs"`
-	// Networks from different initial weights. Results are of the first; the others show the spread
-	// of the average precision. Absent: one.
+	// Networks from different initial weights. Results are of the first; the others show the spread.
+	// Absent: one.
 	Networks int `json:"networks,omitzero" range:"[1,100]" unit:"networks"`
 	// Pairs in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`
 	// Learning rate of RMSProp.
 	LearningRate float64 `json:"learning_rate" default:"0.001" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
-	// Most updates of shadow and of anonymous devices, drawn at random. A task has all in memory.
+	// Most updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 

@@ -13,27 +13,26 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Ranks anonymous devices by the fit of their recorded updates to data.devices.profiles, by
-	// attacks that learn from the profiles' devices. It needs training.record.
+	// Ranks anonymous devices by the fit of their recorded updates to data.devices.profiles, by attacks
+	// that learn from the profiles' devices. Needs training.record.
 	Profiles *Block `json:"profiles,omitempty" source:"Orekondy et al. 2018, sections 5.2.2 (iii) and 6.1.1, figure 5"`
 }
 
 // Block of the audit's fields.
 type Block struct {
 	deanonymization.AttackFields
-	// Users who fit a profile, for its average precision. Absent: devices are only listed.
+	// Users who fit a profile, for its average precision. Absent: devices are listed.
 	Fit []Fit `json:"fit,omitempty" also:"truth"`
-	// Users to list, whose devices fit a profile best.
+	// Best users to list.
 	Found int `json:"found" default:"10" range:"[1,1000]" unit:"users"`
 	deanonymization.TrainingFields
 }
 
 // Fit says who fits a profile.
 type Fit struct {
-	// Name of the profile: a user of data.devices.profiles.
+	// A user of data.devices.profiles.
 	Profile string `json:"profile" required:"true"`
-	// Names as in the source, or patterns with * for any text, ? for any character and [0-9] for one
-	// of a range. One or a list.
+	// Names as in the source, or patterns with * (any text), ? (any character) and [0-9]. One or a list.
 	Users []string `json:"users" required:"true"`
 }
 

@@ -13,15 +13,14 @@ import (
 
 // Fields of the audit block.
 type Fields struct {
-	// Reads each device's words and canaries off its recorded updates, by changed parameters. It
-	// needs training.record.
+	// Reads each device's words and canaries off its recorded updates. Needs training.record.
 	UpdateWords *Block `json:"update_words,omitempty"`
 }
 
 // Block of the audit's fields.
 type Block struct {
-	// Layer to read: embedding, whose rows change for used words, or output.bias, which grows for
-	// target words; by default embedding with model.untied, else output.bias.
+	// embedding, whose rows change for used words, or output.bias, which grows for target words; by
+	// default embedding with model.untied, else output.bias.
 	Layer Layer `json:"layer" source:"Melis et al. 2019, section 4.1; Wainakh et al. 2022"`
 }
 

@@ -103,7 +103,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "update_words",
-	Doc:   "Average precision with which updates name the words of their devices.",
+	Doc:   "Average precision of the words read off updates.",
 	Range: "[1,1e9]", Unit: "times that of the words' frequency",
 	Breaches: audits.Judged("update_words", func(v *Outcome, limit float64) []string {
 		if v.BaselineAP <= 0 {
