@@ -200,24 +200,6 @@ func skip(err error) error {
 	return filepath.SkipDir
 }
 
-// The blocks of the section are the whole code, in its order.
-func TestTheTutorialHasItsCode(t *testing.T) {
-	t.Parallel()
-	_, section, _ := strings.Cut(pages(t)["docs/extending.md"], "\n## A new audit, step by step\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var blocks []string
-	for _, match := range regexp.MustCompile("(?s)```go\n(.*?)\n```").FindAllStringSubmatch(section, -1) {
-		blocks = append(blocks, match[1])
-	}
-	code, err := os.ReadFile(filepath.Join(root(t), "docs/extending/suggestions/suggestions.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(blocks, "\n\n") + "\n"; got != string(code) {
-		t.Errorf("the blocks of docs/extending.md are not suggestions.go; change both. The page has:\n%s", got)
-	}
-}
-
 // The tables of README.md are those of kept outputs, which TestKeptOutputsAreThoseOfTheirCommands compares with their
 // commands.
 func TestTheTablesOfTheReadmeAreKeptOutputs(t *testing.T) {
