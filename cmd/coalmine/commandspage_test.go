@@ -33,7 +33,7 @@ func commandsOfPage(t *testing.T) (found []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\|(`.*?) \\|").FindAllStringSubmatch(string(page), -1) {
 		for _, span := range regexp.MustCompile("`([a-z]+(?: [a-z]+)*)").FindAllStringSubmatch(row[1], -1) {
 			found = append(found, span[1])
 		}

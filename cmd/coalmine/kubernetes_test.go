@@ -349,7 +349,7 @@ func TestPrometheusLooksForWhatThereIs(t *testing.T) {
 	documented := read(t, "../../docs/operations.md")
 	asked := regexp.MustCompile(`coalmine_\w+`).FindAllString(read(t, "../../deploy/prometheus/alerts.yaml")+read(t, "../../deploy/kubernetes/autoscaler.yaml"), -1)
 	for _, name := range asked {
-		if name != "coalmine_work" && !strings.Contains(documented, "| `"+name) {
+		if name != "coalmine_work" && !strings.Contains(documented, "|`"+name) {
 			t.Errorf("%s is not a metric of docs/operations.md", name)
 		}
 	}

@@ -224,7 +224,7 @@ func (o *observed) metricsAreTold(t *testing.T) {
 
 var (
 	helpLine     = regexp.MustCompile(`(?m)^# HELP (coalmine_\w+) `)
-	documentLine = regexp.MustCompile("(?m)^\\| `(coalmine_\\w+)")
+	documentLine = regexp.MustCompile("(?m)^\\|`(coalmine_\\w+)")
 )
 
 // documentedMetrics are those of the tables in docs/operations.md.

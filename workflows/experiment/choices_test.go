@@ -45,9 +45,9 @@ func (c choice) markdown() string {
 		}
 		return b.String()
 	}
-	fmt.Fprintf(&b, "\n## %s\n\n| %s |\n%s|\n", c.fields, strings.Join(c.header, " | "), strings.Repeat("|---", len(c.header)))
+	fmt.Fprintf(&b, "\n## %s\n\n|%s|\n%s|\n", c.fields, strings.Join(c.header, " |"), strings.Repeat("|---", len(c.header)))
 	for _, row := range c.rows {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", row[0], strings.Join(row[1:], " | "))
+		fmt.Fprintf(&b, "|`%s` |%s|\n", row[0], strings.Join(row[1:], " |"))
 	}
 	return b.String()
 }
