@@ -15,7 +15,7 @@ var uncompared = map[string]string{
 	`docs/papers/orekondy-2018.md: ||seed|MLP|kNN|cosine|control: MLP, kNN, cosine|`:                                                                                              "12 minutes",
 	`docs/papers/thakkar-2020.md: ||rate: loss in nats, all targets (recall@1 %, ordinary words)|taken|perplexity there, ordinary words|`:                                         "6 minutes",
 	`docs/papers/thakkar-2020.md: ||exposure, inserted (without a copy)|perplexity more than clipping alone|`:                                                                     "23 minutes",
-	`docs/operations.md: | embedding, units, vocabulary | parameters | a slot in training | in an audit with 2,000,000 references | one-slot worker by default |`:                 "the memory of processes on one machine",
+	`docs/operations.md: |embedding, units, vocabulary |parameters |a slot in training |in an audit with 2,000,000 references |one-slot worker by default|`:                       "the memory of processes on one machine",
 }
 
 // mostUncompared only falls.
