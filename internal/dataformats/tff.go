@@ -6,6 +6,7 @@ package dataformats
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -64,7 +65,7 @@ func tffEach(ctx context.Context, path string, splits []string, yield func(TFFRo
 	query := "SELECT rowid, split_name, client_id, serialized_example_proto FROM examples WHERE +split_name IN (?" + strings.Repeat(", ?", len(splits)-1) + ") ORDER BY rowid"
 	rows, err := database.QueryContext(ctx, query, anys(splits)...)
 	if err != nil {
-		return notTFF(err)
+		return notTFF(ctx, database, err)
 	}
 	defer func() { _ = rows.Close() }() // Err reports the failure
 	for rows.Next() {
@@ -102,18 +103,56 @@ func open(path string) (*sql.DB, error) {
 
 // notTFF distinguishes a database without the tables, or their columns, from a
 // damaged one.
-func notTFF(err error) error {
-	if wrong, ok := errors.AsType[*sqlite.Error](err); ok && wrong.Code()&0xff == sqlite3.SQLITE_ERROR {
-		return &TFFOtherError{err}
+func notTFF(ctx context.Context, database *sql.DB, err error) error {
+	wrong, ok := errors.AsType[*sqlite.Error](err)
+	if !ok || wrong.Code()&0xff != sqlite3.SQLITE_ERROR {
+		return err
 	}
-	return err
+	tables, unread := tablesOf(ctx, database)
+	if unread != nil {
+		return unread
+	}
+	return &TFFOtherError{Err: err, Tables: tables}
+}
+
+// shownTables is the number of tables that an error lists.
+const shownTables = 10
+
+// tablesOf describes the first tables: "posts" ("author", "body").
+func tablesOf(ctx context.Context, database *sql.DB) (tables []string, err error) {
+	rows, err := database.QueryContext(ctx, "SELECT m.name, p.name, p.cid FROM sqlite_master m, pragma_table_info(m.name) p WHERE m.type = 'table' ORDER BY m.rowid, p.cid")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // Err reports the failure
+	for rows.Next() {
+		var table, column string
+		var position int
+		if err := rows.Scan(&table, &column, &position); err != nil {
+			return nil, err
+		}
+		switch last := len(tables) - 1; {
+		case position > 0:
+			tables[last] = fmt.Sprintf("%s, %q)", strings.TrimSuffix(tables[last], ")"), column)
+		case len(tables) == shownTables:
+			return append(tables, "..."), nil
+		default:
+			tables = append(tables, fmt.Sprintf("%q (%q)", table, column))
+		}
+	}
+	return tables, rows.Err()
 }
 
 // TFFOtherError reports that a database is not one of TensorFlow Federated.
-type TFFOtherError struct{ Err error }
+type TFFOtherError struct {
+	Err    error    // of SQLite
+	Tables []string // of the database, with their columns
+}
 
 func (e *TFFOtherError) Error() string {
-	return fmt.Sprintf("%v; expected the tables examples and client_metadata of TensorFlow Federated; write other tables to a CSV file", e.Err)
+	return fmt.Sprintf("%v; expected the tables examples and client_metadata of TensorFlow Federated, and the database has %s; "+
+		`write a table of texts to a CSV file: sqlite3 -header -csv DATABASE "SELECT author AS user, body AS text FROM posts" > posts.csv, by its own names`,
+		e.Err, cmp.Or(strings.Join(e.Tables, ", "), "no table"))
 }
 
 func (e *TFFOtherError) Unwrap() error { return e.Err }
@@ -122,7 +161,7 @@ func (e *TFFOtherError) Unwrap() error { return e.Err }
 func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
 	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata WHERE split_name IS NOT NULL ORDER BY split_name")
 	if err != nil {
-		return notTFF(err)
+		return notTFF(ctx, database, err)
 	}
 	defer func() { _ = rows.Close() }() // Err reports the failure
 	var splits []string
@@ -134,7 +173,7 @@ func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
 		splits = append(splits, name)
 	}
 	if err := rows.Err(); err != nil {
-		return notTFF(err)
+		return notTFF(ctx, database, err)
 	}
 	for _, split := range wanted {
 		if !slices.Contains(splits, split) {
