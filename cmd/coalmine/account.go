@@ -16,45 +16,42 @@ import (
 	"coalmine/privacy"
 )
 
-const accountHelp = `Compute the privacy cost of a recipe of DP-FedAvg or DP-SGD without running anything, or
-of the finished cells of runs: at their size, at that of a larger population, and together.
+const accountHelp = `Compute the privacy cost of a recipe of DP-FedAvg or DP-SGD, without running it; or that
+of finished cells: at their size, for a larger population, and together.
 
-The first value, "epsilon proved", is the least that any accountant proves under the
-stated neighbouring relation, and "by" names it: "pld", privacy loss distributions, or
-"rdp", Rényi divergences. Where one user replaces another, a clipped sum moves by up to
-twice the clip norm; with Poisson cohorts a user is added or removed. "Rényi" is
-proved by Rényi divergences with --conversion, as in the metrics of a run's rounds. For
-cohorts that replace a user, "papers' convention" takes the noise relative to the clip
-norm, by Rényi divergences. It is not a bound; the last lines report where it
-underestimates. In JSON they are "epsilon_proved", "epsilon_renyi" and "epsilon".
-A delta of 1/users or more gives a warning.
+"epsilon proved" is the smallest value that any accountant proves under the stated
+neighbouring relation; "by" names the accountant: "pld" (privacy loss distributions) or
+"rdp" (Rényi divergences). If one user replaces another, a clipped sum moves by up to
+twice the clip norm; Poisson cohorts add or remove a user. "Rényi" is the value of Rényi
+divergences with --conversion, as in the metrics of rounds. "papers' convention" takes the
+noise relative to the clip norm, for cohorts in which a user replaces another; it is not a
+bound, and the last lines say where it underestimates. JSON names them "epsilon_proved",
+"epsilon_renyi" and "epsilon". A delta of 1/users or more gives a warning.
 
-For DP-SGD the population are the records, the cohort is the batch and the rounds
-are the steps (--unit record). Batches cut from shuffled records are no random
-samples: --sampling shuffled counts each epoch as one Gaussian mechanism.
+DP-SGD: the population is the number of records, the cohort the batch, the rounds the steps
+(--unit record). Batches cut from shuffled records are not random samples: --sampling
+shuffled counts each epoch as one Gaussian mechanism.
 
---accountant rdp counts by Rényi divergences alone, for cohorts of fixed size by the theorem
-that the papers use, --accountant rdp-pair by those of the pair of outputs that "pld" is
-about; --accountant papers solves for the papers' convention in place of what is proved.
+--accountant rdp uses Rényi divergences alone, for fixed-size cohorts by the theorem of the
+papers; rdp-pair uses those of the pair of outputs that "pld" bounds; papers solves for the
+papers' convention instead of the proved epsilon.
 
---target-epsilon solves for what --solve names, so that the proved epsilon stays
-within it: the least noise multiplier, the most rounds, the smallest cohort, the
-noise growing with it, or the least delta. --scale-cohort takes the recipe as a small
-simulation, and computes the cost of the training that it represents, at equal noise per
-user.
+--target-epsilon solves for one unknown, --solve: the smallest noise multiplier, the most
+rounds, the smallest cohort (with noise in proportion) or the smallest delta whose proved
+epsilon is within the target. --scale-cohort treats the recipe as a small simulation and
+computes the cost of the training that it represents, with the same noise per user.
 
---clip-count-noise is adaptive clipping, training.privacy.adaptive.count_noise of an
-experiment: the noise multiplier is then the total, of which the updates get a
-little more and the count of clipped updates the rest. Epsilon is that of the total.
+--clip-count-noise is training.privacy.adaptive.count_noise of adaptive clipping. The noise
+multiplier is then the total of the noise on updates and on the count of unclipped
+clients; epsilon is that of the total.
 
---tree counts DP-FTRL in their place, to compare with, the noise being that on one node of
-the tree: one epoch in which no user takes part twice, or, with --participations K
---separation S, up to K rounds of a user, each S or more after the one before, as
-training.participations and training.separation of an experiment.
+--tree counts DP-FTRL by tree aggregation; the noise multiplier is that of a node of the
+tree. A user takes part once, or with --participations K --separation S in up to K rounds,
+each S or more after the one before (training.participations and training.separation).
 
---compose FILE composes recipes that may differ in everything: cohorts that grow, noise
-that falls, users that join, other samplings. FILE is a
-list in YAML; --delta, --conversion, --accountant and --unit are those of all:
+--compose FILE computes the cost of several recipes together: cohorts that grow, noise that
+falls, users that join, other samplings. FILE is a YAML list; --delta, --conversion,
+--accountant and --unit apply to all:
 
   - {population: 392000, cohort: 5000, rounds: 400, noise_multiplier: 1}
   - {population: 410000, cohort: 8000, rounds: 300, noise_multiplier: 1.2, count_noise: 400}
@@ -64,27 +61,27 @@ list in YAML; --delta, --conversion, --accountant and --unit are those of all:
   - {population: 500000, cohort: 500, rounds: 2000, noise_multiplier: 7, sampling: separated,
      mechanism: {kind: blt, scales: [0.2], decays: [0.9]}}
 
-If the recipes have different neighbouring relations, all are counted for replacing a user.
+Recipes of different neighbouring relations are all counted for replacing a user.
 
-With RUN or RUN/CELL the recipes are those of finished cells, their populations the
-users that were selected. --scale 100 adds the training that each represents: 100 times
-the users, the cohort and the noise multiplier, and as many rounds, so that the noise on
-the mean update is the same. --scale-population sets the number of users before any
-selection, of which each cell keeps its share. The default delta is 1/users, at a scale
-1/(scale x users) as in Augenstein et al. 2020. The last lines are the cost of all cells
-together, for the publication of several models of the same users.
+RUN or RUN/CELL takes the recipes of finished cells, with the selected users as population.
+--scale 100 adds the training that each cell represents: 100 times the users, the cohort
+and the noise multiplier, and the same rounds, so that the noise on the mean update is the
+same. --scale-population is the number of users before any selection, of which each cell
+keeps its share. The default delta is 1/users, at a scale 1/(scale x users) as in Augenstein
+et al. 2020. The last lines are the cost of all cells together, if several models of the
+same users are published.
 
---trade-off FILE writes the trade-off curve of tests between two neighbours: the least
-false negative rate at each false positive rate, as a picture (.svg) or as numbers (.csv);
---json has it as "trade_off". rho is zero-concentrated and mu Gaussian privacy, of all
-rounds and without a delta. Sampling lowers neither.
+--trade-off FILE writes the trade-off curve of tests between two neighbours, the smallest
+false negative rate at each false positive rate: a figure (.svg) or numbers (.csv); --json
+has it as "trade_off". rho (zero-concentrated) and mu (Gaussian privacy) are of all rounds
+and need no delta; sampling does not lower them.
 
---group K adds the epsilon for K users who change together, such as the parts of one
-person's data. It is larger than that of one user, but not K times as large.
+--group K adds the epsilon of K users who change together, such as the parts of one
+person's data. It exceeds the epsilon of one user, but not K times.
 
---json prints the report of one number of rounds as an object, those of a sweep in
-{"reports": [...]}, cells in {"trainings": [{"run", "cell", "scales": [...]}],
-"together": [...]}; an infinite epsilon is null.`
+--json prints one report as an object, a sweep as {"reports": [...]}, cells as
+{"trainings": [{"run", "cell", "scales": [...]}], "together": [...]}; an infinite epsilon
+is null.`
 
 // accountFlags hold the recipe and the options of its account.
 type accountFlags struct {
@@ -154,21 +151,21 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.Float64Var(&a.recipe.Delta, "delta", 0, "delta of the guarantee")
 	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), strings.Join(samplings(), ", "))
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
-	f.StringVar(&a.recipe.Unit, "unit", "", "what is protected, for the report: user (the default), or record for DP-SGD")
+	f.StringVar(&a.recipe.Unit, "unit", "", "protected unit, for the report: user (the default), or record for DP-SGD")
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
-	f.StringVar((*string)(&a.recipe.Accountant), "accountant", string(privacy.Tightest), "what is solved for, and epsilon_proved: tightest, rdp or rdp-pair (by --conversion), or papers (solves for the papers' epsilon)")
-	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "bounds of the privacy loss distribution from both sides, too; with --accountant rdp they are left out otherwise")
+	f.StringVar((*string)(&a.recipe.Accountant), "accountant", string(privacy.Tightest), "accountant of the proved epsilon and of --target-epsilon: tightest, rdp or rdp-pair (by --conversion), or papers (solves for the papers' epsilon)")
+	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "also print both bounds of the privacy loss distribution")
 	f.BoolVar(&a.tree, "tree", false, "DP-FTRL by tree aggregation without restarts (Kairouz et al. 2021); one epoch, or see --participations")
-	f.IntVar(&a.participations.Times, "participations", 1, "with --tree: rounds that a user takes part in at most")
-	f.IntVar(&a.participations.Separation, "separation", 1, "with --tree: rounds from one participation of a user to the next, at least, as training.separation of an experiment")
+	f.IntVar(&a.participations.Times, "participations", 1, "with --tree: most rounds of a user")
+	f.IntVar(&a.participations.Separation, "separation", 1, "with --tree: least rounds between participations of a user")
 	f.StringVar(&a.plot, "plot", "", "file for a figure of epsilon against rounds: .svg, .pdf or .png")
 	f.Float64Var(&a.epsilon, "target-epsilon", 0, "solve for --solve so that the proved epsilon stays within this (with --accountant papers the papers' one)")
-	f.StringVar(&a.asked, "solve", solveNoise, "what to solve for: noise, rounds, cohort (the noise growing with the cohort) or delta")
+	f.StringVar(&a.asked, "solve", solveNoise, "unknown of --target-epsilon: noise, rounds, cohort (with noise in proportion) or delta")
 	f.StringVar(&a.tradeOff, "trade-off", "", "file for the error rates of tests that tell neighbours apart, after the most rounds: .svg, .pdf, .png or .csv")
-	f.IntVar(&a.group, "group", 0, "also print the epsilon of this number of users together, such as the balanced users of one person")
-	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes, whose cost together is counted")
-	f.IntVar(&a.scalePopulation, "scale-population", 0, "population to scale a simulation up to, at equal noise per user (default --population); of a RUN: users at each scale before any selection")
-	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort to scale it up to")
+	f.IntVar(&a.group, "group", 0, "also print the epsilon of this number of users who change together")
+	f.StringVar(&a.compose, "compose", "", "YAML file with a list of recipes to count together")
+	f.IntVar(&a.scalePopulation, "scale-population", 0, "population of the training that the recipe simulates (default --population); of a RUN: users at each scale before any selection")
+	f.IntVar(&a.scaleCohort, "scale-cohort", 0, "cohort of the training that the recipe simulates, with the same noise per user")
 	f.IntSliceVar(&a.scales, "scale", nil, "of a RUN: how many times as large users, cohort and noise multiplier are; several, separated by commas")
 	return c
 }

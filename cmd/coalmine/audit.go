@@ -16,54 +16,49 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-const auditHelp = `Audit a finished model for the memorization of canaries. The model is a file of coalmine
-export, behind an HTTP endpoint, or behind a command that scores texts. --canaries is a
-text file with one canary per line, its words separated by spaces; empty lines and lines
-that begin with # do not count. For a model of bytes (data.level: byte) a canary is its line as
-it stands, without spaces around it; --alphabet, --symbols and --format then say what its
-random part may be. For a model of words --symbols and --format do, as in a run; without
-them any word may follow the prefix.
+const auditHelp = `Audit a finished model for memorized canaries or members. The model is a file of coalmine
+export, an HTTP endpoint, or a command that scores texts. --canaries is a text file with one
+canary per line, its words separated by spaces; empty lines and lines that begin with # are
+ignored. For a model of bytes (data.level: byte) a canary is the line without outer spaces,
+and --alphabet, --symbols and --format describe its random part. For a model of words
+--symbols and --format do, as in a run; without them any word may follow the prefix.
 
-Random sampling ranks each canary among random sequences that follow the same
-first words; rank 1 is memorized. Beam search looks for the canary given its
-first words and its length. --skew-normal fits a distribution to the log-perplexities
-of some of these sequences, for exposures beyond the ranks. The audits are those of a run.
+Random sampling ranks each canary among random sequences with the same first words; rank 1
+is memorized. Beam search looks for the canary after its first words. --skew-normal fits a
+distribution to the log-perplexities of random sequences, for exposures beyond the ranks.
+These are the audits of a run.
 
-An endpoint is a URL in the OpenAI completions form that supports echo with logprobs.
-Prompts are token ids, so --vocabulary is required: a model file of coalmine export, or a
-JSON list of the texts of the tokens by their ids, as the server gives them, null for
-special ones. With such a list a canary is a JSON list of
-ids: [5299, 1353, 338]. ` + endpointKey + ` holds the key of the endpoint, if any.
-Random references are scored one after another, which takes long: --references is
-20000 by default. Beam search is not possible. A server may compute differently in a
-batch; some sequences are scored alone too, and ranks are given as intervals by the
-largest difference.
+Endpoint: a URL of the OpenAI completions API with echo and logprobs. Prompts are token ids,
+so --vocabulary is required: a model file of coalmine export, or a JSON list of the texts of
+all tokens in the order of their ids, null for special ones; with a list, a canary is a JSON
+list of ids: [5299, 1353, 338]. COALMINE_ENDPOINT_KEY holds the endpoint's key. References
+are scored one by one, so --references is 20000 by default; there is no beam search. A
+server may compute differently in a batch: the audit scores some sequences alone too, and
+gives ranks as intervals by the largest difference.
 
-A command is any program that speaks the contract "score" (docs/contracts/score.md) on
-its standard input and output; "coalmine contract check score" checks it.
---command replaces MODEL. A canary is then its line as it stands, and
-its random part that of --alphabet, --symbols and --format, as for a model of bytes; or,
-with --vocabulary (a model file of coalmine export, or a JSON list of words), words. As
-for an endpoint, references are scored one after another. The audit also reports whether
-greedy decoding gives a canary, and the number of samples that contain it with probability
-1/2. The command gets the usual environment variables and those of --command-env. It and
-its child processes are killed when the audit ends or they exceed --command-memory.
+Command (--command, instead of MODEL): a program that speaks the contract "score"
+(docs/contracts/score.md) on standard input and output; "coalmine contract check score"
+checks it. A canary is its line, with --alphabet, --symbols and --format as for a model of
+bytes; or words, with --vocabulary (a model file of coalmine export, or a JSON list of
+words). References are scored as for an endpoint. The audit also reports greedy extraction,
+and the number of samples that contain the canary with probability 1/2. The command gets the
+usual environment variables and those of --command-env; it and its child processes are
+killed when the audit ends or they exceed --command-memory.
 
---members and --nonmembers, with or without --canaries, ask for the membership audit of a
-run: whether the mean loss of each user's texts distinguishes users of the training data
-from others. A file has an object
-{"user": "17", "text": "..."} a line, or a text a line, each then an owner of its own. Texts
-are read and cut as in a training, at --sequence words or bytes. Each text is scored once;
-Min-K% needs the log-probability of each token, which an endpoint tells and a command with
-token_logprobs, and Min-K%++ the whole distribution, which a model file alone has.
---prefix-users scores each text again after those of the first non-members, whom this
-attack then leaves out, and --neighbour-texts scores copies with other words. RUN CELL in place of MODEL
-is the last model of a cell.
+--members and --nonmembers, with or without --canaries, run the membership audit: does the
+mean loss of users' texts distinguish users of the training data from others? A file has one
+object {"user": "17", "text": "..."} or one text per line; a text without a user is an owner
+of its own. Texts are read and cut as in a training, at --sequence words or bytes. Min-K%
+needs the log-probability of each token (an endpoint, a command with token_logprobs, or a
+model file), Min-K%++ the whole distribution (a model file). --prefix-users scores each text
+again after those of the first non-members, which this attack leaves out; --neighbour-texts
+scores copies with other words. RUN CELL instead of MODEL is the last model of a cell.
 
-If no program can query the model, scores suffice: --canaries is then a file of "coalmine
-canaries export", and --scores has the model's log-probability of each of its lines. Canaries are ranked among the references or, if these were not scored, those
-held back; coins bound epsilon from below, with --initial-scores, those of the untrained
-model, or with --plain-loss, which must have been decided before the training
+Scores suffice if no program can query the model: --canaries is then a file of "coalmine
+canaries export", and --scores has the model's log-probability of each of its lines. Canaries
+are ranked among the references or, if these have no scores, among the held-back canaries.
+Coins give a lower bound on epsilon, with --initial-scores, the scores of the untrained
+model, or with --plain-loss, which must be chosen before the training
 (docs/contracts/canaries.md).`
 
 // endpointKey is the environment variable with the key of an endpoint.
@@ -138,18 +133,18 @@ func newAuditCommand(g *global) *cobra.Command {
 
 func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line; with --scores a file of coalmine canaries export")
-	f.IntVar(&a.References, "references", 2_000_000, "random sequences that each canary is ranked among, of an endpoint by default 20000; 0 leaves random sampling out")
-	f.IntVar(&a.Prefix, "prefix", 0, "words of a canary that are given, at least 1; by default, as in a run, those before the first # of --format, else 1")
-	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0 leaves it out, as it is for an endpoint or a command")
-	f.IntVar(&a.SkewNormal, "skew-normal", 0, "random sequences that a skew-normal distribution is fitted to, for exposures beyond the references: 10000, say; 0 leaves it out")
-	f.Uint64Var(&a.Seed, "seed", 1, "of the random sequences")
-	f.BoolVar(&a.Exact, "exact", false, "count large ranks too, which are else estimated")
-	f.StringVar((*string)(&a.Alphabet), "alphabet", "", "of the random sequences, for a model of bytes: digits, lower (the default), letters or printable")
-	f.StringVar(&a.Symbols, "symbols", "", `what random sequences consist of, in place of --alphabet: characters such as "0123456789abcdef", or for a model of words some of them: "red green blue"`)
-	f.StringVar(&a.Format, "format", "", `of the canaries, "my number is ####" or for a model of words "my dish is # with #": each # a symbol, or a word`)
-	f.StringVar(&a.model, "model", "", "endpoint: the name that its server knows the model by")
+	f.IntVar(&a.References, "references", 2_000_000, "random sequences to rank a canary among (endpoint: 20000 by default); 0: no random sampling")
+	f.IntVar(&a.Prefix, "prefix", 0, "given words of a canary, at least 1 (default: those before the first # of --format, else 1)")
+	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0: no beam search, as for an endpoint or a command")
+	f.IntVar(&a.SkewNormal, "skew-normal", 0, "random sequences to fit a skew-normal distribution to, such as 10000, for exposures beyond the references; 0: no fit")
+	f.Uint64Var(&a.Seed, "seed", 1, "seed of the random sequences")
+	f.BoolVar(&a.Exact, "exact", false, "compute large ranks exactly instead of estimating them")
+	f.StringVar((*string)(&a.Alphabet), "alphabet", "", "model of bytes: alphabet of the random sequences: digits, lower (the default), letters or printable")
+	f.StringVar(&a.Symbols, "symbols", "", `symbols of the random sequences instead of --alphabet: characters such as "0123456789abcdef"; model of words: words such as "red green blue"`)
+	f.StringVar(&a.Format, "format", "", `format of the canaries, in which each # is a random symbol or word: "my number is ####"; model of words: "my dish is # with #"`)
+	f.StringVar(&a.model, "model", "", "endpoint: name of the model")
 	f.StringVar(&a.vocabulary, "vocabulary", "", "endpoint: a model file of coalmine export, or a JSON list of the texts of all tokens; command: such a file, or a JSON list of words")
-	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence; by default that of an export, and none with a list")
+	f.IntVar(&a.begin, "begin", -1, "endpoint: id of the token before every sequence (default: of the export; none with a list)")
 	f.IntVar(&a.batch, "batch", 32, "endpoint, command: sequences in a request")
 	f.IntVar(&a.concurrency, "concurrency", 4, "endpoint, command: requests at a time")
 	f.DurationVar(&a.scorer.timeout, "timeout", modelaudit.CompletionsTimeout, "endpoint, command: how long a request may take, or a command to describe itself")

@@ -17,12 +17,10 @@ import (
 	"coalmine/workflows/data/conversion"
 )
 
-const convertHelp = `Make a source of another form of data: a file of JSON lines. Of images each has a
-user, a label and pixels, which an experiment reads with data.level: image; the
-pixels are those of the data, unless --invert makes black white and white black.
-Of text files each has a user and a text.
-What is written ends in .jsonl, .jsonl.gz or .jsonl.zst; the same input gives the
-same bytes.`
+const convertHelp = `Convert images or text files to a source: a file of JSON lines. A line of an image has a user,
+a label and pixels, for data.level: image; --invert exchanges black and white. A line of a
+text has a user and a text. The output ends in .jsonl, .jsonl.gz or .jsonl.zst; equal input
+gives equal bytes.`
 
 func newConvertCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
@@ -44,20 +42,20 @@ type converting struct {
 func (o *converting) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(&o.to, "output", "o", "", "file to write (required)")
-	f.BoolVar(&o.Invert, "invert", false, "make black white and white black")
-	f.BoolVar(&o.SkipCorrupt, "skip-corrupt", false, "leave out images that cannot be read, and count them")
-	f.IntVar(&o.Shape.Classes, "classes", 0, "classes: labels are 0 to one less (default those that there are)")
+	f.BoolVar(&o.Invert, "invert", false, "exchange black and white")
+	f.BoolVar(&o.SkipCorrupt, "skip-corrupt", false, "skip and count unreadable images")
+	f.IntVar(&o.Shape.Classes, "classes", 0, "number of classes; labels are 0 to classes - 1 (default: from the data)")
 }
 
 // addCase adds the options of EMNIST.
 func (o *converting) addCase(f *pflag.FlagSet) {
-	f.BoolVar(&o.IgnoreCase, "ignore-case", false, "give small letters the labels of capital ones: 36 classes of EMNIST's 62")
+	f.BoolVar(&o.IgnoreCase, "ignore-case", false, "map small letters to capital ones: 36 classes instead of EMNIST's 62")
 }
 
 // addSize adds the options of files of images.
 func (o *converting) addSize(f *pflag.FlagSet) {
-	f.IntVar(&o.Shape.Width, "width", 0, "width of the images, in pixels (default that of the first)")
-	f.IntVar(&o.Shape.Height, "height", 0, "height of the images, in pixels (default that of the first)")
+	f.IntVar(&o.Shape.Width, "width", 0, "width of the images in pixels (default: of the first)")
+	f.IntVar(&o.Shape.Height, "height", 0, "height of the images in pixels (default: of the first)")
 	f.IntVar(&o.Shape.Channels, "channels", 1, "channels to write: 1 (grey) or 3 (red, green and blue)")
 }
 
@@ -74,10 +72,10 @@ func newConvertIDX(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "idx [DIRECTORY]",
 		Short: "MNIST's IDX files, with QMNIST's table of writers",
-		Long: `Make a source of IDX files, gzip or plain: images and labels as MNIST has them, and
-the table of QMNIST whose row i is about image i and has the writer in column 2.
-In a directory they are known by their names: *images*idx3*, *labels*idx1*, *idx2*.
-Without labels, column 0 of the table stands for them; else both must agree.`,
+		Long: `Convert IDX files, gzip or plain: MNIST's images and labels, and QMNIST's table, whose row i
+has the writer of image i in column 2. In a directory they are found by their names:
+*images*idx3*, *labels*idx1*, *idx2*. Without a file of labels, column 0 of the table has
+them; with one, both must agree.`,
 		Example: "  coalmine data convert idx mnist/ -o handwriting.jsonl.gz",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -111,9 +109,9 @@ func newConvertTFF(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tff DATABASE.sqlite",
 		Short: "TensorFlow Federated's EMNIST, an SQLite database",
-		Long: `Make a source of one split of TensorFlow Federated's EMNIST, which comes as
-emnist_all.sqlite.lzma: unpack it by xz --decompress --format=lzma. Its background
-is white, 255, where MNIST's is black; --invert makes it so.`,
+		Long: `Convert one split of TensorFlow Federated's EMNIST, emnist_all.sqlite.lzma; unpack it first:
+xz --decompress --format=lzma emnist_all.sqlite.lzma. Its background is white (255), MNIST's
+is black; --invert converts.`,
 		Example: "  coalmine data convert tff emnist_all.sqlite --ignore-case -o emnist.jsonl.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -131,10 +129,9 @@ func newConvertLEAF(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "leaf FILE.json...",
 		Short: "LEAF's FEMNIST, JSON",
-		Long: `Make a source of the JSON files of LEAF's FEMNIST, one after another: users,
-num_samples and user_data with x, pixels from 0 to 1, and y, labels. A user may
-stand in several files and is one user. The background is white there, 255, where
-MNIST's is black; --invert makes it so.`,
+		Long: `Convert the JSON files of LEAF's FEMNIST, in order: users, num_samples and user_data with x
+(pixels from 0 to 1) and y (labels). A user in several files is one user. The background is
+white (255), MNIST's is black; --invert converts.`,
 		Example: "  coalmine data convert leaf data/train/*.json --ignore-case -o femnist.jsonl.zst",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -152,9 +149,8 @@ func newConvertParquet(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "parquet FILE.parquet...",
 		Short: "Parquet with a column of PNG or JPEG files",
-		Long: `Make a source of Parquet files, one after another. The column of images holds the
-bytes of PNG or JPEG files, or a group that has them as "bytes", as the datasets
-of Hugging Face do. Users are text or whole numbers.`,
+		Long: `Convert Parquet files, in order. The column of images holds PNG or JPEG files, or a group with
+a member "bytes", as in Hugging Face's datasets. Users are texts or whole numbers.`,
 		Example: "  coalmine data convert parquet femnist-*.parquet --user-column writer_id --label-column character -o femnist.jsonl.zst",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -174,10 +170,9 @@ func newConvertFolder(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "folder TABLE.csv",
 		Short: "PNG or JPEG files, and a table of their paths, users and labels",
-		Long: `Make a source of PNG or JPEG files. The table is a CSV file whose first row names
-its columns, among them path, user and label; a path starts at the table's folder.
-Images are in the order of the table. With --tags-column an image has any number of
-tags in place of its label.`,
+		Long: `Convert PNG or JPEG files, in the order of a table. The table is a CSV file whose first row
+names its columns: path (relative to the table's folder), user and label. With --tags-column
+an image has any number of tags instead of a label.`,
 		Example: "  coalmine data convert folder photos/table.csv --channels 3 -o photos.jsonl.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -190,9 +185,9 @@ tags in place of its label.`,
 	o.add(c)
 	o.addSize(c.Flags())
 	addColumns(c.Flags(), &columns, "path")
-	c.Flags().BoolVar(&o.Unlabelled, "unlabelled", false, "take images whose label is empty, as those without one")
-	c.Flags().StringVar(&columns.Tags, "tags-column", "", "column of the tags, of which an image may have several, in place of a label")
-	c.Flags().StringVar(&columns.Separator, "separator", ";", "what stands between two tags")
+	c.Flags().BoolVar(&o.Unlabelled, "unlabelled", false, "accept images with an empty label")
+	c.Flags().StringVar(&columns.Tags, "tags-column", "", "column of the tags, instead of a label")
+	c.Flags().StringVar(&columns.Separator, "separator", ";", "separator of tags")
 	return c
 }
 

@@ -16,13 +16,12 @@ func newConvertTexts(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "texts FOLDER",
 		Short: "Text files: a folder, or a file, for each user",
-		Long: `Make a source of texts of a folder that has a folder for each user, with text files
-at any depth; or, if it has no folders, a file for each user. Users are called as the
-folders, or as the files without their ending. An example is a line, a paragraph,
-which empty lines end, or a whole file. Files are read in byte order of their paths,
-hidden ones are left out, and the same folder gives the same bytes.
+		Long: `Convert a folder of texts: a folder for each user, with text files at any depth, or a file
+for each user. Users are named by folder, or by file without its ending. An example is a
+line, a paragraph (ended by empty lines) or a file. Files are read in byte order of their
+paths; hidden ones are skipped.
 
-A folder of files that end in .txt is a source as it is, without being converted.`,
+A folder of .txt files needs no conversion: it is a source.`,
 		Example: "  coalmine data convert texts novels/ --unit paragraph -o novels.jsonl.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -35,9 +34,9 @@ A folder of files that end in .txt is a source as it is, without being converted
 	}
 	f := c.Flags()
 	f.StringVarP(&to, "output", "o", "", "file to write (required)")
-	f.StringVar(&files.Ending, "ending", ".txt", "ending of the files that are read")
-	f.StringVar(&unit, "unit", string(forms.Lines), "what is an example: line, paragraph or file")
-	f.BoolVar(&files.SkipCorrupt, "skip-corrupt", false, "leave out examples that are not UTF-8, and count them")
+	f.StringVar(&files.Ending, "ending", ".txt", "ending of the files to read")
+	f.StringVar(&unit, "unit", string(forms.Lines), "example: line, paragraph or file")
+	f.BoolVar(&files.SkipCorrupt, "skip-corrupt", false, "skip and count examples that are not UTF-8")
 	return c
 }
 

@@ -35,14 +35,15 @@ func newDataCommand(g *global) *cobra.Command {
 	return c
 }
 
-const sourceHelp = `SOURCE is a
-file of JSON lines, or of texts in CSV, Parquet, XML of Stack Exchange, SQLite of
-TensorFlow Federated or JSON of LEAF (--form), plain, .gz, .zst, .xz or .lzma; a
-directory of such files, read in the order of their names, or of text files (.txt)
-with a folder or a file for each user; a file or such a directory in S3, as
-s3://bucket/key or s3://bucket/prefix/, with ?endpoint= for other servers than
-Amazon's and the credentials of --store; or store:NAME, a source that data import
-has named.`
+const sourceHelp = `SOURCE is one of:
+
+  - a file of JSON lines, or of texts in another --form (CSV, TSV, Parquet, XML of Stack
+    Exchange, SQLite of TensorFlow Federated, JSON of LEAF), plain, .gz, .zst, .xz or .lzma
+  - a directory of such files, read in the order of their names
+  - a directory of text files (.txt), with a folder or a file for each user
+  - a file or directory in S3: s3://bucket/key or s3://bucket/prefix/, with ?endpoint= for
+    servers other than Amazon's, and the credentials of --store
+  - store:NAME, a source named by data import`
 
 func newInspectCommand(g *global) *cobra.Command {
 	var look inspecting
@@ -51,7 +52,9 @@ func newInspectCommand(g *global) *cobra.Command {
 		Use:   "inspect SOURCE|FILE.yaml",
 		Short: "Check a source and count users, examples and words after each step of its preparation",
 		Long: `Check every line of a source and count users, examples and words before and
-after each step of its preparation, with the same results as in a run. ` + sourceHelp + `
+after each step of its preparation, with the same results as in a run.
+
+` + sourceHelp + `
 
 For an experiment file it prepares the data of every cell in memory, with the settings
 of the file and of --set, and also counts the users that carry the canaries of each

@@ -27,7 +27,9 @@ func newImportCommand(g *global) *cobra.Command {
 		Use:   "import SOURCE",
 		Short: "Check a source and upload it to the store",
 		Long: `Check a source, upload the files that the store lacks, and print data.sha256 of
-the source. ` + sourceHelp + `
+the source.
+
+` + sourceHelp + `
 
 With --name the command also parses the source into shards that all workers share, and
 experiments refer to it as store:NAME. An experiment with the same data.form, columns,

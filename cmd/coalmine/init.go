@@ -24,15 +24,14 @@ import (
 	"coalmine/workflows/standalone/starter"
 )
 
-const initHelp = `Write an experiment file that runs, with comments that give the reason for each number.
+const initHelp = `Write an experiment file that runs, with a comment that explains each number.
 
-For the source --data, init finds the columns of texts and users, counts users and words,
-and chooses the sizes, the canaries (expected to be less than 1%% of the training data) and
-as many epochs as fit into --time by the forecast of plan. No choice depends on
-memorization. %s
+With --data SOURCE, init finds the columns of texts and users, counts users and words, and
+chooses sizes, canaries (expected in less than 1%% of the training data) and as many epochs
+as fit into --time by the forecast of plan. No choice depends on memorization. %s
 
 Without --data the experiment uses texts that the binary contains. On a terminal, init
-without flags asks. Beside FILE it writes %s, with which editors
+without flags asks. Beside FILE it writes %s, by which editors
 complete and check the file.`
 
 // initFlags are those of the command.
@@ -52,7 +51,7 @@ func newInitCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write a first experiment file, for your data or for the included example",
-		Long:  fmt.Sprintf(initHelp, strings.Replace(sourceHelp, "SOURCE", "Its value", 1), starter.SchemaFile),
+		Long:  fmt.Sprintf(initHelp, sourceHelp, starter.SchemaFile),
 		Example: "  coalmine init\n  coalmine init --data posts.csv\n  coalmine init --data posts.csv --column user=author --column text=body --time 10m\n" +
 			"  coalmine init --trainer torch --data posts.csv\n  coalmine init --like thakkar-2020/table1-small\n  coalmine init federated.yaml --data posts.jsonl --algorithm fedavg --private",
 		GroupID: groupRun,
@@ -72,15 +71,15 @@ func newInitCommand(g *global) *cobra.Command {
 func (f *initFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.data, "data", "", "source of the texts")
 	f.look.addTable(s)
-	s.StringVar(&f.like, "like", "", "copy the example of this name, such as quickstart or thakkar-2020/table1-small, in place of looking at data")
-	s.StringVar(&f.algorithm, "algorithm", "sgd", "training: sgd, central, or fedavg, federated averaging over users")
-	s.StringVar(&f.trainer, "trainer", "", "torch: train a module of PyTorch, trainer/model.py, by programs that are written around it")
+	s.StringVar(&f.like, "like", "", "copy an example instead: quickstart, thakkar-2020/table1-small, ...")
+	s.StringVar(&f.algorithm, "algorithm", "sgd", "training: sgd (central) or fedavg (federated averaging over users)")
+	s.StringVar(&f.trainer, "trainer", "", "torch: also write programs that train and score a PyTorch module, trainer/model.py")
 	s.BoolVar(&f.private, "private", false, "compare the training with a differentially private one")
 	s.DurationVar(&f.time, "time", 2*time.Minute, "time of a run on this machine")
 	s.StringVar(&f.name, "name", "", "name of the experiment (default that of FILE or of the data)")
 	s.Uint64Var(&f.seed, "seed", 1, "seed of the experiment")
-	s.BoolVar(&f.force, "force", false, "replace files that are there")
-	s.BoolVar(&f.onlyShow, "dry-run", false, "print the experiment file and write none, as FILE - does")
+	s.BoolVar(&f.force, "force", false, "replace existing files")
+	s.BoolVar(&f.onlyShow, "dry-run", false, "print the experiment file and write nothing, as FILE - does")
 	f.set = s
 }
 
