@@ -151,7 +151,7 @@ type TFFOtherError struct {
 
 func (e *TFFOtherError) Error() string {
 	return fmt.Sprintf("%v; expected the tables examples and client_metadata of TensorFlow Federated, and the database has %s; "+
-		`write a table of texts to a CSV file: sqlite3 -header -csv DATABASE "SELECT author AS user, body AS text FROM posts" > posts.csv, by its own names`,
+		`write a table of texts to a CSV file, its names in place of posts, author and body: sqlite3 -header -csv DATABASE "SELECT author AS user, body AS text FROM posts" > posts.csv`,
 		e.Err, cmp.Or(strings.Join(e.Tables, ", "), "no table"))
 }
 

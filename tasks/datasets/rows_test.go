@@ -434,7 +434,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"TFF: no user":               {as(""), database("train", "a", good, "train", nil, good, "train", "c", good), `posts, row 2: "client_id" is missing`, 2},
 		"TFF: no split":              {as(""), database(nil, "a", good, "train", "b", []byte{}, "train", "c", good), `posts, row 2: the example has no features; expected the feature "tokens"`, 1},
 		"TFF: a null example":        {as(""), database("train", "a", good, "train", "b", nil, "train", "c", good), `posts, row 2: the example has no features; expected the feature "tokens"`, 2},
-		"TFF: other tables":          {as(""), string(otherDatabase(t, dir)), "posts: SQL logic error: no such table: client_metadata (1); expected the tables examples and client_metadata of TensorFlow Federated, and the database has \"posts\" (\"author\", \"body\"); write a table of texts to a CSV file: sqlite3 ", 0},
+		"TFF: other tables":          {as(""), string(otherDatabase(t, dir)), "posts: SQL logic error: no such table: client_metadata (1); expected the tables examples and client_metadata of TensorFlow Federated, and the database has \"posts\" (\"author\", \"body\"); write a table of texts to a CSV file, ", 0},
 		"TFF: no such split":         {Reading{Origin: Origin{Split: "valid"}}, database("train", "a", good, "heldout", "b", good), `posts: there is no split "valid"; expected one of "heldout", "train"`, 0},
 		"TFF: a damaged page":        {as(""), string(page), "posts: database disk image is malformed", 0},
 		"TFF: a damaged page behind": {as(""), string(later), "posts: after row 168: database disk image is malformed", 168},

@@ -462,7 +462,7 @@ var inWords = regexp.MustCompile(`a (number|probability) (above|from) ([^ ,]+)(,
 // otherLevel is what a unit is elsewhere, which the page says once.
 var otherLevel = regexp.MustCompile(` \((?:byte level: bytes|sgd: steps|sgd: records)\)$`)
 
-// entry is a field's entry in the list of a block: its values, their unit, the default and the meaning.
+// entry is a field's entry in the list of a block: its values, their unit, the default, the condition and the meaning.
 func (d *documented) entry() string {
 	value, _, _ := strings.Cut(d.expected(), ", such as")
 	if _, ok := d.blocks(); ok {
@@ -478,7 +478,12 @@ func (d *documented) entry() string {
 	case d.hasDef:
 		facts = append(facts, "default `"+d.fallback+"`")
 	}
-	return fmt.Sprintf("- `%s`: %s. %s\n", d.name, strings.Join(facts, "; "), d.markdown())
+	plain := *d
+	if d.when.field != "" {
+		facts = append(facts, fmt.Sprintf("with %s: %s", d.when.field, strings.Join(d.when.values, ", ")))
+		plain.when.field = ""
+	}
+	return fmt.Sprintf("- `%s`: %s. %s\n", d.name, strings.Join(facts, "; "), plain.markdown())
 }
 
 // markdown is the description without the unit, its source as a short citation: "(Thakkar §4.1)".
