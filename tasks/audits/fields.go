@@ -145,11 +145,12 @@ type Builder interface {
 	Recorded() []storage.Key
 }
 
-// Step holds the parameters of a round of federated training, or of a private step of central training;
-// both nil for others.
+// Step holds the parameters of a round of federated training, of a private step of central training, or of a
+// training by a command; all nil for others.
 type Step struct {
-	Round   *Round                `json:"round,omitempty"`
-	Private *training.DPSGDParams `json:"private,omitempty"`
+	Round    *Round                `json:"round,omitempty"`
+	Private  *training.DPSGDParams `json:"private,omitempty"`
+	External *external.TrainParams `json:"external,omitempty"`
 }
 
 // Round holds the parameters of the tasks of a round.

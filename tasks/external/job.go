@@ -108,4 +108,7 @@ type Result struct {
 	// the untrained: both by the contract "score", in a directory with the code and out.
 	Score   string `json:"score,omitempty"`
 	Initial string `json:"initial_score,omitempty"`
+	// Step is a command line that runs single steps of the training, in a directory with all that the training
+	// found and left; empty for none.
+	Step string `json:"step,omitempty"`
 }

@@ -72,7 +72,7 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 	m.client, err = startScorer(ctx, line, w, &terms, t.Writable(), t.Variables())
 	if err != nil {
 		m.workspace.Remove()
-		return nil, asked(ctx, err)
+		return nil, Asked(ctx, err)
 	}
 	if !m.client.Description.Deterministic {
 		t.MayDiffer()
@@ -115,6 +115,11 @@ func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code s
 	if err := m.workspace.Folder(outFolder); err != nil {
 		return err
 	}
+	return putLeft(ctx, t, m.workspace, input)
+}
+
+// putLeft writes the files that a training has left below out.
+func putLeft(ctx context.Context, t *tasks.Task, w *childprocess.Workspace, input string) error {
 	names, err := t.BlobNames(ctx, input)
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code s
 		if err != nil {
 			return err
 		}
-		if err := m.workspace.Put(name, data); err != nil {
+		if err := w.Put(name, data); err != nil {
 			return err
 		}
 	}
@@ -138,7 +143,7 @@ func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code s
 func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer, error) {
 	answers, err := m.client.LogLikelihoods(ctx, pairs, batch)
 	if err != nil {
-		return nil, asked(ctx, err)
+		return nil, Asked(ctx, err)
 	}
 	if m.which != Trained { // it may score all texts alike
 		return answers, nil
@@ -154,7 +159,7 @@ func (m *Model) CheckTotal(ctx context.Context, v *datasets.Vocabulary, prefix [
 	pairs := Following(v, prefix)
 	answers, err := m.client.LogLikelihoods(ctx, pairs, batch) // words may be alike where texts are not
 	if err != nil {
-		return asked(ctx, err)
+		return Asked(ctx, err)
 	}
 	if err := score.CheckTotal(pairs, answers); err != nil {
 		return tasks.Permanent(fmt.Errorf("command %q: %w", m.client.Name(), err))
@@ -213,7 +218,7 @@ func (m *Model) Classify(ctx context.Context, image datasets.Image, sentences []
 	}
 	found, err := m.client.Classify(ctx, ShapeOf(image), images, image.Classes, batch)
 	if err != nil {
-		return nil, asked(ctx, err)
+		return nil, Asked(ctx, err)
 	}
 	for i := range list {
 		list[i].LogProbs = found[i]
@@ -238,8 +243,8 @@ func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int3
 	return costs, nil
 }
 
-// asked makes an error permanent unless another try may mend it.
-func asked(ctx context.Context, err error) error {
+// Asked makes an error of a command permanent unless another try may mend it.
+func Asked(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
 		return err
 	}

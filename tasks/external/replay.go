@@ -27,15 +27,9 @@ type Replay struct {
 // Replayed is a command's description of its replayed steps: out/replay.json, and the
 // tensors beside it.
 type Replayed struct {
-	Unit            string           `json:"unit"`
-	NoiseMultiplier float64          `json:"noise_multiplier"`
-	Sampling        privacy.Sampling `json:"sampling"`
-	Population      int              `json:"population"`
-	Cohort          int              `json:"cohort"`
-	Rounds          int              `json:"rounds"`
-	Delta           float64          `json:"delta"`
-	Parts           []ReplayedPart   `json:"parts"`
-	Cohorts         [][]int          `json:"cohorts"`
+	ReplayClaim
+	Parts   []ReplayedPart `json:"parts"`
+	Cohorts [][]int        `json:"cohorts"`
 
 	// Of each repeat, one after another, in clip norms: without noise, without a member of the cohort,
 	// without one outside of it, and with noise.
@@ -43,6 +37,27 @@ type Replayed struct {
 	Inside  []float32 `json:"-"`
 	Outside []float32 `json:"-"`
 	Noisy   []float32 `json:"-"`
+}
+
+// ReplayClaim is the mechanism that a training claims to be.
+type ReplayClaim struct {
+	// Unit that a member is: a record or a user.
+	Unit string `json:"unit"`
+	// NoiseMultiplier is the deviation of the noise in clip norms.
+	NoiseMultiplier float64          `json:"noise_multiplier"`
+	Sampling        privacy.Sampling `json:"sampling"`
+	// Population that cohorts are drawn from, and the size of one, with Poisson sampling the expected one.
+	Population int     `json:"population"`
+	Cohort     int     `json:"cohort"`
+	Rounds     int     `json:"rounds"`
+	Delta      float64 `json:"delta"`
+}
+
+// Recipe is that of the claim's epsilon.
+func (c *ReplayClaim) Recipe() privacy.Recipe {
+	return privacy.Recipe{
+		Population: c.Population, Cohort: c.Cohort, Rounds: c.Rounds, NoiseMultiplier: c.NoiseMultiplier, Delta: c.Delta, Sampling: c.Sampling, Unit: c.Unit,
+	}
 }
 
 // ReplayedPart is a tensor of the model.
@@ -73,9 +88,9 @@ func (r *Replay) Replayed(ctx context.Context, t *tasks.Task, input string) (*Re
 	return v, tasks.Permanent(err)
 }
 
-// checkReplay reads the command's replayed steps, if it was asked for them.
-func (x *training) checkReplay() error {
-	if x.params.Replay == nil {
+// checkReplay reads the command's replayed steps, if it was asked for them and names no step.
+func (x *training) checkReplay(r *Result) error {
+	if x.params.Replay == nil || r.Step != "" {
 		return nil
 	}
 	var contents [2][]byte
@@ -83,7 +98,7 @@ func (x *training) checkReplay() error {
 		data, err := x.workspace.Read(name, maxFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return TellsOfReplays.Broken("it ended with exit status 0 and has left no %s, and its job has replay, for audit.neighbours: it lacks a step that it can replay", name)
+			return TellsOfReplays.Broken("its job has replay, for audit.neighbours, and its %s names no step, and it has left no %s: it lacks a step that can be replayed", resultFile, name)
 		case err != nil:
 			return TellsOfReplays.Broken("its %s cannot be read: %v", name, err)
 		}
@@ -117,25 +132,42 @@ func (r *Replay) parse(said, file []byte) (*Replayed, error) {
 }
 
 // check reports claims that nothing can be.
-func (v *Replayed) check(repeats int) error {
-	recipe := privacy.Recipe{Population: v.Population, Cohort: v.Cohort, Rounds: v.Rounds, NoiseMultiplier: v.NoiseMultiplier, Delta: v.Delta, Sampling: v.Sampling}
+func (c *ReplayClaim) check() error {
+	recipe := c.Recipe()
 	switch {
 	case recipe.Validate() != nil:
 		return recipe.Validate()
-	case !slices.Contains([]privacy.Sampling{privacy.Poisson, privacy.FixedSize, privacy.Shuffled}, v.Sampling):
-		return fmt.Errorf("sampling is %q; expected %s, %s or %s", v.Sampling, privacy.Poisson, privacy.FixedSize, privacy.Shuffled)
-	case v.NoiseMultiplier == 0:
+	case !slices.Contains([]privacy.Sampling{privacy.Poisson, privacy.FixedSize, privacy.Shuffled}, c.Sampling):
+		return fmt.Errorf("sampling is %q; expected %s, %s or %s", c.Sampling, privacy.Poisson, privacy.FixedSize, privacy.Shuffled)
+	case c.NoiseMultiplier == 0:
 		return errors.New("noise_multiplier is 0; expected the one that epsilon is computed for")
+	}
+	return nil
+}
+
+func (v *Replayed) check(repeats int) error {
+	if err := v.ReplayClaim.check(); err != nil {
+		return err
+	}
+	switch {
 	case len(v.Cohorts) != repeats:
 		return fmt.Errorf("%d cohorts; expected %d, one of each replayed step", len(v.Cohorts), repeats)
 	case v.Size() == 0 || slices.ContainsFunc(v.Parts, func(p ReplayedPart) bool { return p.Size < 1 }):
 		return errors.New("parts are none, or have a size below 1; expected the tensors of the model with their numbers of elements")
 	}
 	for i, cohort := range v.Cohorts {
-		for j, member := range cohort {
-			if member < 0 || member >= v.Population || j > 0 && member <= cohort[j-1] {
-				return fmt.Errorf("cohort %d has %d as member %d; expected ascending numbers from 0 to below the population of %d", i+1, member, j+1, v.Population)
-			}
+		if err := checkMembers(cohort, v.Population); err != nil {
+			return fmt.Errorf("cohort %d %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// checkMembers reports numbers that are no members of a population in ascending order.
+func checkMembers(members []int, population int) error {
+	for j, member := range members {
+		if member < 0 || member >= population || j > 0 && member <= members[j-1] {
+			return fmt.Errorf("has %d as member %d; expected ascending numbers from 0 to below the population of %d", member, j+1, population)
 		}
 	}
 	return nil

@@ -25,7 +25,10 @@ var (
 	LeavesNoProcess = contract.Rule("When the command ends, so have all processes that it has started.")
 	FollowsTheSeed  = contract.Rule("Everything random follows from the `seed` of the job. A training that the experiment calls deterministic leaves the same files and the same metrics every time.")
 	TellsOfCanaries = contract.Rule("A job with `one_shot` has as many `canaries` as it says take part as clients that send a random direction each, and `out/one_shot.json` has their cosines with what was released.")
-	TellsOfReplays  = contract.Rule("A job with `replay` has replayed as many steps as its `repeats` say by the code that trains, `out/replay.json` has what is claimed of them, and `out/replay.safetensors` what they have released.")
+	TellsOfReplays  = contract.Rule("A job with `replay` ends with a `step` in `out/result.json`, or has replayed as many steps as its `repeats` say by the code that trains: `out/replay.json` has what is claimed of them, and `out/replay.safetensors` what they have released.")
+	AnswersSteps    = contract.Rule("The command that `step` names answers each request once by its `id`, one JSON object a line on standard output, leaves finite tensors in the file `into`, and ends with its input.")
+	StatesItsClaim  = contract.Rule("Its `describe` names the contract, its version, its methods and the claim, whose population are all records or users of the training data.")
+	StepsByRequest  = contract.Rule("Equal requests of `sample` and `step` have equal answers. The noise of a step follows from its seed and its round, another seed gives other noise, and a step without `noise` has none.")
 )
 
 // ruleOf is the rule that an error of a command's directory or processes is about; the

@@ -88,6 +88,7 @@ func (x *trial) writeSample() error {
 	}
 	job := x.newJob()
 	job.Users, job.Examples = s.Users, s.Users*s.Examples
+	x.members = map[string]int{"user": job.Users, "record": job.Examples}
 	text, err := json.Marshal(job)
 	if err == nil && !x.params.ofImages() {
 		err = x.putWords(append(datasets.Specials(), s.Words...))

@@ -125,6 +125,8 @@ type training struct {
 	workspace *childprocess.Workspace
 
 	rows metricRows
+	// members of the training data, by unit.
+	members map[string]int
 	// kept is the state for the next execution; stored has its files by path, as a listing showed
 	// them.
 	kept        tasks.Kept
@@ -219,6 +221,7 @@ func (x *training) writeData(ctx context.Context, job *Job) error {
 		return err
 	}
 	job.Users, job.Examples = n.users, n.examples
+	x.members = map[string]int{"user": n.users, "record": n.examples}
 	x.rows.clients = int64(job.Users)
 	if x.params.OneShot != nil {
 		x.rows.clients += int64(x.params.OneShot.Canaries)
@@ -308,7 +311,7 @@ func (x *training) result() (*Result, []childprocess.File, error) {
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, nil, WholeResult.Broken("its %s is no JSON object of texts: %v", resultFile, err)
 	}
-	for field, text := range map[string]string{"model": r.Model, "score": r.Score, "initial_score": r.Initial} {
+	for field, text := range map[string]string{"model": r.Model, "score": r.Score, "initial_score": r.Initial, "step": r.Step} {
 		if len(text) > maxText {
 			return nil, nil, WholeResult.Broken("its %s has a %s of %d bytes; expected at most %d", resultFile, field, len(text), maxText)
 		}
@@ -324,5 +327,5 @@ func (x *training) result() (*Result, []childprocess.File, error) {
 	if err := errors.Join(r.checkNamed(files), x.checkTensors(files)); err != nil {
 		return nil, nil, err
 	}
-	return r, files, errors.Join(x.checkOneShot(), x.checkReplay())
+	return r, files, errors.Join(x.checkOneShot(), x.checkReplay(r))
 }

@@ -18,6 +18,7 @@ Then, in an experiment file: training: {command: "python3 mine.py", code: DIRECT
 import json
 import math
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -31,6 +32,8 @@ class Again(Exception):
 
 
 class Trainer:
+    """A training. One with the methods steps, sample and step also runs single steps: see coalmine.steps."""
+
     def train(self, job):
         """Trains, and returns what result.json says: score and model, initial_score."""
         raise NotImplementedError(f"{type(self).__name__} has no train(job)")
@@ -120,15 +123,21 @@ def run(make, *arguments):
     """Does the job of the directory by the trainer that make(*arguments) makes, and ends the process."""
     with open("in/job.json", encoding="utf-8") as file:
         job = Job(json.load(file))
+    if sys.argv[1:] == ["step"]:
+        from .steps import serve
+        return serve(make(*arguments), job)
 
     def stop(*_):
         job.stopping = True
 
     signal.signal(signal.SIGTERM, stop)
+    trainer = make(*arguments)
     try:
-        result = make(*arguments).train(job)
+        result = trainer.train(job)
     except Again:
         sys.exit(AGAIN)
+    if hasattr(trainer, "step") and isinstance(result, dict):
+        result.setdefault("step", f"python3 {shlex.quote(os.path.relpath(sys.argv[0]))} step")
     write_result(job, result)
 
 

@@ -16,6 +16,12 @@ import (
 // external compiles a training by an external program: one node.
 func (c *cell) external() {
 	t := &c.experiment.Training
+	c.model = c.node(external.Train, "training by "+t.Command, c.trainParams(), edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
+	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}
+}
+
+func (c *cell) trainParams() external.TrainParams {
+	t := &c.experiment.Training
 	params := external.TrainParams{
 		Seed: c.experiment.Seed, Command: t.Command, Code: c.code(), Job: json.RawMessage(t.Job), Rounds: t.Rounds,
 		Deterministic: t.Deterministic, Validation: c.experiment.Data.Validation.Exists(), Shards: shardsOf(t), Image: c.experiment.Data.Shape(),
@@ -28,8 +34,7 @@ func (c *cell) external() {
 			params.Replay = m.Replay(m.Fields)
 		}
 	}
-	c.model = c.node(external.Train, "training by "+t.Command, params, edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
-	c.rest = plan.Tail{Rounds: t.Rounds, Node: c.model}
+	return params
 }
 
 // shardsOf are the files of training data, 0 for one.

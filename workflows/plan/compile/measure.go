@@ -196,6 +196,9 @@ func (b builder) Step() audits.Step {
 		private := params.(training.DPSGDParams)
 		private.Secret, private.Canaries, private.Watch = nil, nil, nil
 		return audits.Step{Private: &private}
+	case e.Training.Command != "":
+		params := b.trainParams()
+		return audits.Step{External: &params}
 	}
 	return audits.Step{}
 }

@@ -5,6 +5,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 	"coalmine/tasks/training"
 )
@@ -15,7 +16,7 @@ type Fields struct {
 	// from the last model, on data that differ in one user (record), with noise and without. It tests
 	// whether the clipped sum moves by more than is claimed, and whether noise and cohorts are those that
 	// epsilon is computed for. It can show that a training is not as private as claimed, never that it is.
-	// A training.command replays its own steps, by the contract train.
+	// A training.command states its claim and runs single steps, or replays them itself: the contract train.
 	Neighbours *Block `json:"neighbours,omitempty"`
 }
 
@@ -35,7 +36,7 @@ const path = "audit.neighbours"
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	switch {
 	case s.External != nil:
-		return // the command replays its own steps, and states its claim
+		return // the command states its claim
 	case s.Program != nil:
 		fail([]string{path, "training.client_command"}, "replays clients of Coalmine, and training.client_command trains them by a program; remove one of them")
 	case s.Training.NoiseMultiplier == 0:
@@ -65,8 +66,9 @@ func (f *Fields) replay() *external.Replay { return &external.Replay{Repeats: f.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	n, s := f.Neighbours, b.Setting()
 	if s.External != nil {
-		params := ReportParams{Replay: *f.replay(), FalseAlarm: n.FalseAlarm.Float64()}
-		return b.Node(ReportAuditor, "replay of neighbours", params, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)})
+		params := ReportParams{Replay: *f.replay(), FalseAlarm: n.FalseAlarm.Float64(), Train: *b.Step().External}
+		return b.Node(ReportAuditor, "replay of neighbours", params, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)},
+			tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
 	}
 	return b.Node(Auditor, "replay of neighbours", Params{
 		Repeats: n.Repeats, Members: n.Members, FalseAlarm: n.FalseAlarm.Float64(), Step: b.Step(), Recipe: s.Training.Recipe,

@@ -3,8 +3,8 @@ package neighbours
 import (
 	"cmp"
 	"context"
+	"errors"
 
-	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -14,29 +14,51 @@ import (
 type ReportParams struct {
 	Replay     external.Replay `json:"replay"`
 	FalseAlarm float64         `json:"false_alarm"`
+	// Train is the training, whose step is asked for if it names one.
+	Train external.TrainParams `json:"train"`
 }
 
-// ReportAuditor tests the steps that an external training has replayed. Its input is "model":
-// external/train. Its blob OutcomeBlob is an Outcome.
-var ReportAuditor = tasks.Kind{Name: "audits/neighbours-told", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runReport)}
+// ReportAuditor tests the steps of an external training: those that Coalmine has its step command take, or
+// without one those that the training itself has replayed. Its inputs are "model": external/train, and those
+// of that. Its blob OutcomeBlob is an Outcome.
+var ReportAuditor = tasks.Kind{Name: "audits/neighbours-told", Version: 2, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runReport)}
 
 func runReport(ctx context.Context, t *tasks.Task, p *ReportParams) error {
+	stepper, err := p.Train.OpenStepper(ctx, t, audits.ModelInput)
+	switch {
+	case errors.Is(err, external.ErrNoStep):
+		return runReplayed(ctx, t, p)
+	case err != nil:
+		return err
+	}
+	return external.Asked(ctx, errors.Join(runStepped(ctx, t, p, stepper), stepper.Close()))
+}
+
+func runReplayed(ctx context.Context, t *tasks.Task, p *ReportParams) error {
 	r, err := p.Replay.Replayed(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
 	}
-	claim := replay.Claim{NoiseMultiplier: r.NoiseMultiplier, Sensitivity: 1, Sampling: r.Sampling, Population: r.Population, Cohort: r.Cohort}
-	seen, err := replay.Observe(ctx, &reported{Replayed: r}, replay.Plan{
-		Repeats: p.Replay.Repeats, States: 1, WholeOnly: true, NoiseMultiplier: r.NoiseMultiplier, Columns: max(1, mostValues/p.Replay.Repeats),
-	})
+	return p.test(ctx, t, &r.ReplayClaim, &reported{Replayed: r}, replay.Plan{States: 1, WholeOnly: true})
+}
+
+// test observes steps and tests them against the training's claim.
+func (p *ReportParams) test(ctx context.Context, t *tasks.Task, c *external.ReplayClaim, step replay.Step, plan replay.Plan) error {
+	repeats := p.Replay.Repeats
+	claim := replay.Claim{NoiseMultiplier: c.NoiseMultiplier, Sensitivity: 1, Sampling: c.Sampling, Population: c.Population, Cohort: c.Cohort}
+	plan.Repeats, plan.NoiseMultiplier, plan.Columns = repeats, c.NoiseMultiplier, max(1, mostValues/repeats)
+	plan.Progress = func(done int) { t.Progress(tasks.Progress{Done: int64(done), Total: int64(repeats)}) }
+	seen, err := replay.Observe(ctx, step, plan)
 	if err != nil {
 		return err
 	}
+	recipe := c.Recipe()
+	recipe.Unit = cmp.Or(recipe.Unit, "record")
 	v := &Outcome{
-		Finding: replay.Examine(claim, seen, p.FalseAlarm), Repeats: p.Replay.Repeats, Claimed: r.NoiseMultiplier, ClaimedSensitivity: claim.Sensitivity,
-		Delta: r.Delta, Unit: cmp.Or(r.Unit, "record"), Neighbouring: r.Sampling.Neighbouring(), Population: r.Population, Reported: true,
+		Finding: replay.Examine(claim, seen, p.FalseAlarm), Repeats: repeats, Claimed: c.NoiseMultiplier, ClaimedSensitivity: claim.Sensitivity,
+		Delta: c.Delta, Unit: recipe.Unit, Neighbouring: c.Sampling.Neighbouring(), Population: c.Population, Reported: plan.WholeOnly,
 	}
-	if err := v.account(privacy.Recipe{Cohort: r.Cohort, Rounds: r.Rounds, NoiseMultiplier: r.NoiseMultiplier, Delta: r.Delta, Sampling: r.Sampling, Unit: v.Unit}); err != nil {
+	if err := v.account(recipe); err != nil {
 		return tasks.Permanent(err)
 	}
 	return t.PutJSON(ctx, OutcomeBlob, v)

@@ -18,8 +18,8 @@ import (
 func reportedSteps(t *testing.T, g *taskstest.Graph, repeats int, deviation float64) *taskstest.Node {
 	t.Helper()
 	claim := external.Replayed{
-		NoiseMultiplier: 1.5, Sampling: privacy.FixedSize, Population: 40, Cohort: 2, Rounds: 10, Delta: 1e-4,
-		Parts: []external.ReplayedPart{{Name: "a", Size: 5}, {Name: "b", Size: 3}},
+		ReplayClaim: external.ReplayClaim{NoiseMultiplier: 1.5, Sampling: privacy.FixedSize, Population: 40, Cohort: 2, Rounds: 10, Delta: 1e-4},
+		Parts:       []external.ReplayedPart{{Name: "a", Size: 5}, {Name: "b", Size: 3}},
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := map[string][]float32{}
@@ -48,7 +48,7 @@ func reportedSteps(t *testing.T, g *taskstest.Graph, repeats int, deviation floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	return g.Put("trained", map[string][]byte{external.FileBlob("replay.json"): said, external.FileBlob("replay.safetensors"): file})
+	return g.Put("trained", map[string][]byte{external.ResultBlob: []byte(`{"model":"out/model"}`), external.FileBlob("replay.json"): said, external.FileBlob("replay.safetensors"): file})
 }
 
 // A right training is refuted with a probability of 1e-4; the seed is fixed.

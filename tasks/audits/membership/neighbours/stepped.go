@@ -1,0 +1,90 @@
+package neighbours
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	"coalmine/internal/seeds"
+	"coalmine/privacy/empirical/replay"
+	"coalmine/tasks"
+	"coalmine/tasks/external"
+)
+
+// runStepped has a command step on data that this audit chooses.
+func runStepped(ctx context.Context, t *tasks.Task, p *ReportParams, stepper *external.Stepper) error {
+	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: seeds.Stream(p.Train.Seed, seeds.Neighbours).Uint64() >> 11}
+	return p.test(ctx, t, &stepper.Claim.ReplayClaim, s, replay.Plan{States: len(stepper.States), Moves: moves, Search: search})
+}
+
+// stepped is a command that steps as a training does. Coalmine chooses the members that data sets lack.
+type stepped struct {
+	*external.Stepper
+	experiment uint64
+	seed       uint64 // of the command's steps, below 2^53
+	batch      []int
+	inside     int
+	outside    int
+}
+
+// Parts implements replay.Step.
+func (s *stepped) Parts() (list []replay.Part) {
+	offset := 0
+	for _, p := range s.Claim.Parameters {
+		size := external.Volume(p.Shape)
+		list = append(list, replay.Part{Name: p.Name, Offset: offset, Size: size})
+		offset += size
+	}
+	return list
+}
+
+// Counts implements replay.Step.
+func (s *stepped) Counts() bool { return false }
+
+// Begin implements replay.Step.
+func (s *stepped) Begin(ctx context.Context, round int) (replay.Round, error) {
+	var err error
+	if s.batch, err = s.Sample(ctx, round, s.seed); err != nil {
+		return replay.Round{}, err
+	}
+	rng := seeds.Stream(s.experiment, seeds.Neighbours, uint64(round))
+	if len(s.batch) > 0 {
+		s.inside = s.batch[rng.IntN(len(s.batch))]
+	}
+	s.outside = outsider(rng, s.batch, s.Claim.Population)
+	return replay.Round{Members: s.batch, Inside: len(s.batch) > 0, Outside: s.outside >= 0}, nil
+}
+
+// outsider draws a member of a population who is not among some; -1 for none.
+func outsider(rng *rand.Rand, members []int, population int) int {
+	for range attempts {
+		member := rng.IntN(population)
+		if _, in := slices.BinarySearch(members, member); !in {
+			return member
+		}
+	}
+	return -1
+}
+
+// Release implements replay.Step.
+func (s *stepped) Release(ctx context.Context, r replay.Replay) (replay.Release, error) {
+	request := external.StepRequest{
+		Round: r.Round, Seed: s.seed, Parameters: s.States[r.State], Batch: s.batch, Without: []int{}, Clip: s.Claim.Clip, Noise: r.Noise,
+	}
+	if r.Shrunk {
+		request.Clip *= shrink
+	}
+	switch r.Data {
+	case replay.Inside:
+		request.Without = []int{s.inside}
+		request.Batch = slices.DeleteFunc(slices.Clone(s.batch), func(m int) bool { return m == s.inside })
+	case replay.Outside:
+		request.Without = []int{s.outside}
+	case replay.Whole:
+	}
+	sum, err := s.Step(ctx, request)
+	for i := range sum {
+		sum[i] = float32(float64(sum[i]) * s.Claim.Divisor / request.Clip)
+	}
+	return replay.Release{Sum: sum}, err
+}

@@ -1,0 +1,386 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"coalmine/internal/childprocess"
+	"coalmine/internal/contracts"
+	"coalmine/internal/readable"
+	"coalmine/models"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks"
+)
+
+// Methods of a command that steps as a training does.
+const (
+	describeMethod = "describe"
+	initialMethod  = "initial"
+	sampleMethod   = "sample"
+	stepMethod     = "step"
+)
+
+// Files that Coalmine and a stepping command exchange.
+const (
+	stepFolder    = "step"
+	initialFile   = stepFolder + "/initial.safetensors"
+	trainedFile   = stepFolder + "/trained.safetensors"
+	releaseFile   = stepFolder + "/release.safetensors"
+	tensorsSuffix = ".safetensors"
+	stepPatience  = 5 * time.Minute
+)
+
+// StepClaim is a stepping command's answer to describe: the mechanism that it claims to be.
+type StepClaim struct {
+	contracts.Identity
+	Methods []string `json:"methods"`
+	ReplayClaim
+	// Clip is the clip norm, and Divisor the number that the noised sum of clipped gradients is divided by,
+	// both above 0.
+	Clip    float64 `json:"clip"`
+	Divisor float64 `json:"divisor"`
+	// Parameters are the trained tensors of the model.
+	Parameters []models.Shape `json:"parameters"`
+}
+
+// Size is the number of trained parameters.
+func (c *StepClaim) Size() (size int) {
+	for _, p := range c.Parameters {
+		size += Volume(p.Shape)
+	}
+	return size
+}
+
+// Volume is the number of elements of a shape.
+func Volume(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+func (c *StepClaim) check() error {
+	_, err := models.OutlineOf(c.Parameters)
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(c.Methods, stepMethod):
+		return fmt.Errorf("its methods are %q; expected %q among them", c.Methods, stepMethod)
+	case !(c.Clip > 0) || !(c.Divisor > 0):
+		return fmt.Errorf("clip is %g and divisor %g; expected the clip norm, and the number that the noised sum is divided by, both above 0", c.Clip, c.Divisor)
+	case c.Unit != "record" && c.Unit != "user":
+		return fmt.Errorf("unit is %q; expected \"record\" or \"user\"", c.Unit)
+	}
+	return c.ReplayClaim.check()
+}
+
+// Stepper is a command that runs single steps of a training. It must be closed.
+type Stepper struct {
+	Claim StepClaim
+	// States are files of parameters to step from: the untrained model, and the trained one if the training
+	// has left its parameters as a safetensors file.
+	States []string
+
+	talk      *contracts.Talk
+	workspace *childprocess.Workspace
+	unwatch   func() bool
+	owned     bool // the workspace
+}
+
+// StepRequest asks for one step.
+type StepRequest struct {
+	// Round counts from 1, and Seed is below 2^53: the noise follows from both.
+	Round int    `json:"round"`
+	Seed  uint64 `json:"seed"`
+	// Parameters is one of States.
+	Parameters string `json:"parameters"`
+	// Batch are the members that take part, and Without those that are not in the data set, by their places
+	// in the training data, ascending.
+	Batch   []int   `json:"batch"`
+	Without []int   `json:"without"`
+	Clip    float64 `json:"clip"`
+	Noise   bool    `json:"noise"`
+	Into    string  `json:"into"`
+}
+
+// OpenStepper starts the step command that the training at the input has named, in a directory with all that
+// the training found and left. Its error is ErrNoStep if there is no such command.
+func (p *TrainParams) OpenStepper(ctx context.Context, t *tasks.Task, input string) (*Stepper, error) {
+	result, err := ReadResult(ctx, t, input)
+	if err != nil {
+		return nil, err
+	}
+	if result.Step == "" {
+		return nil, ErrNoStep
+	}
+	terms, err := childprocess.DecodeTerms(t.Terms)
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	w, err := childprocess.NewWorkspace()
+	if err != nil {
+		return nil, err
+	}
+	x := &training{task: t, params: p, terms: terms, workspace: w}
+	if err = errors.Join(x.furnish(ctx), putLeft(ctx, t, w, input)); err == nil {
+		var s *Stepper
+		if s, err = startStepper(ctx, x, result); err == nil {
+			s.owned = true
+			return s, nil
+		}
+	}
+	w.Remove()
+	return nil, Asked(ctx, err)
+}
+
+// ErrNoStep says that a training names no command that steps as it does.
+var ErrNoStep = errors.New("the training names no step in its " + resultFile)
+
+// startStepper starts the step command of a training's result, and has it describe itself and write the
+// untrained parameters.
+func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error) {
+	if err := x.workspace.Folder(stepFolder); err != nil {
+		return nil, err
+	}
+	talk, err := contracts.Start(&childprocess.Command{
+		Args: childprocess.Shell(r.Step), Dir: x.workspace.Path(), Terms: x.terms, Set: x.task.Variables(),
+		Write: append([]string{x.workspace.Path()}, x.task.Writable()...),
+	}, contracts.Speech{
+		Who: "command", Name: r.Step, Patience: stepPatience,
+		OneObjectALine: AnswersSteps, OneAnswerEach: AnswersSteps, FiniteNumbers: AnswersSteps, EndsWithItsInput: AnswersSteps,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Stepper{talk: talk, workspace: x.workspace, unwatch: context.AfterFunc(ctx, func() { talk.Kill(context.Cause(ctx)) })}
+	err = s.introduce(ctx, x.members)
+	if err == nil {
+		err = s.initial(ctx, x.params.Seed)
+	}
+	if err == nil {
+		err = s.trained(r)
+	}
+	if err != nil {
+		_ = s.Close() // the error says why
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Stepper) introduce(ctx context.Context, members map[string]int) error {
+	about := map[string][]int{"versions": contract.Versions()}
+	return s.talk.Ask(ctx, describeMethod, describeMethod, about, func(result json.RawMessage) error {
+		if err := contract.Describes(StatesItsClaim, result, &s.Claim, &s.Claim.Identity); err != nil {
+			return err
+		}
+		if err := s.Claim.check(); err != nil {
+			return StatesItsClaim.Broken("its describe: %v", err)
+		}
+		if n := members[s.Claim.Unit]; s.Claim.Population != n {
+			return StatesItsClaim.Broken("its describe has a population of %d; expected all %s of the training data: one that it learns nothing from has a gradient of zero", s.Claim.Population, readable.Count(n, s.Claim.Unit))
+		}
+		return nil
+	})
+}
+
+// initial has it write the untrained parameters.
+func (s *Stepper) initial(ctx context.Context, seed uint64) error {
+	s.States = []string{initialFile}
+	return s.talk.Ask(ctx, initialMethod, initialMethod, map[string]any{"seed": seed, "into": initialFile}, func(json.RawMessage) error {
+		_, err := s.read(initialFile)
+		return err
+	})
+}
+
+// trained adds the trained parameters, if they are there.
+func (s *Stepper) trained(r *Result) error {
+	if !strings.HasSuffix(r.Model, tensorsSuffix) {
+		return nil
+	}
+	if _, err := s.read(r.Model); err != nil {
+		return nil //nolint:nilerror // a file of another form is a model all the same
+	}
+	data, err := s.workspace.Read(r.Model, maxFile)
+	if err != nil {
+		return err
+	}
+	s.States = append(s.States, trainedFile)
+	return s.workspace.Put(trainedFile, data)
+}
+
+// read reads a file of the claimed tensors, flat, in the order of the claim.
+func (s *Stepper) read(name string) ([]float32, error) {
+	data, err := s.workspace.Read(name, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, AnswersSteps.Broken("it has left no %s", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := safetensors.Unmarshal(data)
+	if err != nil {
+		return nil, AnswersSteps.Broken("its %s: %v", name, err)
+	}
+	out := make([]float32, 0, s.Claim.Size())
+	for _, p := range s.Claim.Parameters {
+		tensor, ok := file.Tensor(p.Name)
+		if !ok || !slices.Equal(tensor.Shape, p.Shape) || len(tensor.Float32) != Volume(p.Shape) {
+			return nil, AnswersSteps.Broken("its %s has no tensor %q of float32 and the shape %v, as its describe has it", name, p.Name, p.Shape)
+		}
+		out = append(out, tensor.Float32...)
+	}
+	if i := slices.IndexFunc(out, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }); i >= 0 {
+		return nil, AnswersSteps.Broken("its %s has %g as value %d; expected finite numbers", name, out[i], i)
+	}
+	return out, nil
+}
+
+// Sample asks for the members of a round's batch, in ascending order.
+func (s *Stepper) Sample(ctx context.Context, round int, seed uint64) (members []int, err error) {
+	err = s.talk.Ask(ctx, sampleMethod, fmt.Sprintf("%s of round %d", sampleMethod, round), map[string]any{"round": round, "seed": seed}, func(result json.RawMessage) error {
+		var said struct {
+			Members []int `json:"members"`
+		}
+		if err := json.Unmarshal(result, &said); err != nil || said.Members == nil {
+			return AnswersSteps.Broken("it answers sample by %s; expected an object with the list members", contracts.Quote(result))
+		}
+		members = said.Members
+		if err := checkMembers(members, s.Claim.Population); err != nil {
+			return AnswersSteps.Broken("its sample of round %d %v", round, err)
+		}
+		return nil
+	})
+	return members, err
+}
+
+// Step asks for one step, and returns its release: flat, in the order of the claim.
+func (s *Stepper) Step(ctx context.Context, r StepRequest) (release []float32, err error) {
+	r.Into = releaseFile
+	err = s.talk.Ask(ctx, stepMethod, fmt.Sprintf("%s of round %d", stepMethod, r.Round), r, func(json.RawMessage) (err error) {
+		release, err = s.read(releaseFile)
+		return err
+	})
+	return release, err
+}
+
+// Close ends the command. The error says how it ended, if that was not as the contract asks.
+func (s *Stepper) Close() error {
+	killed := !s.unwatch()
+	err := s.talk.Close()
+	if s.owned {
+		s.workspace.Remove()
+	}
+	if killed {
+		return nil
+	}
+	return err
+}
+
+// mostSampled rounds are sampled for a batch that has a member.
+const mostSampled = 50
+
+// steps looks at the step that the training names.
+func (x *trial) steps(ctx context.Context, r *Result) error {
+	if r.Step == "" {
+		return contracts.Skip("its %s names no step: audit.neighbours then takes the steps that the training itself replays", resultFile)
+	}
+	s, err := startStepper(ctx, x.training, r)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.conforms(ctx, x.params.Seed), s.Close())
+}
+
+// conforms asks for the same twice, with and without noise, and by another seed.
+func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
+	r, err := s.anyBatch(ctx, seed)
+	if err != nil {
+		return err
+	}
+	other := seed + 1
+	answers := map[string][]float32{}
+	for _, asked := range []struct {
+		name  string
+		seed  uint64
+		noise bool
+	}{{"clean", seed, false}, {"clean again", seed, false}, {"clean by another seed", other, false}, {"noisy", seed, true}, {"noisy again", seed, true}, {"noisy by another seed", other, true}} {
+		r.Seed, r.Noise = asked.seed, asked.noise
+		if answers[asked.name], err = s.Step(ctx, r); err != nil {
+			return err
+		}
+	}
+	equal := func(a, b string) bool { return slices.Equal(answers[a], answers[b]) }
+	switch {
+	case !equal("clean", "clean again") || !equal("noisy", "noisy again"):
+		return StepsByRequest.Broken("it answers a step of round %d and the same again by other numbers", r.Round)
+	case !equal("clean", "clean by another seed"):
+		return StepsByRequest.Broken("its step of round %d without noise is another one by another seed: expected no random numbers but the noise, such as no dropout", r.Round)
+	case equal("noisy", "clean"):
+		return StepsByRequest.Broken("its step of round %d with noise is that without", r.Round)
+	case equal("noisy", "noisy by another seed"):
+		return StepsByRequest.Broken("its step of round %d has the same noise by another seed", r.Round)
+	}
+	return s.withoutOne(ctx, r, subtract(answers["noisy by another seed"], answers["clean"]))
+}
+
+// withoutOne leaves a member of the batch out, which must not change the noise.
+func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64) error {
+	r.Without, r.Batch = r.Batch[:1], r.Batch[1:]
+	noisy, err := s.Step(ctx, r)
+	if err != nil {
+		return err
+	}
+	r.Noise = false
+	clean, err := s.Step(ctx, r)
+	if err != nil {
+		return err
+	}
+	length, moved := 0.0, 0.0
+	for i, v := range subtract(noisy, clean) {
+		length, moved = length+float64(noise[i]*noise[i]), moved+float64((v-noise[i])*(v-noise[i]))
+	}
+	if moved > sameNoise*sameNoise*length {
+		return StepsByRequest.Broken("its noise of round %d changes by %.3g of its length if a record or user is left out", r.Round, math.Sqrt(moved/length))
+	}
+	return nil
+}
+
+// sameNoise is the share of its length by which rounding may change noise.
+const sameNoise = 1e-3
+
+func subtract(a, b []float32) []float64 {
+	d := make([]float64, len(a))
+	for i := range a {
+		d[i] = float64(a[i]) - float64(b[i])
+	}
+	return d
+}
+
+// anyBatch is a step of the first round that has a batch with a member.
+func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error) {
+	for round := 1; round <= mostSampled; round++ {
+		members, err := s.Sample(ctx, round, seed)
+		if err != nil {
+			return StepRequest{}, err
+		}
+		again, err := s.Sample(ctx, round, seed)
+		if err != nil {
+			return StepRequest{}, err
+		}
+		if !slices.Equal(members, again) {
+			return StepRequest{}, StepsByRequest.Broken("it answers sample of round %d and the same again by other members", round)
+		}
+		if len(members) > 0 {
+			return StepRequest{Round: round, Parameters: initialFile, Batch: members, Without: []int{}, Clip: s.Claim.Clip}, nil
+		}
+	}
+	return StepRequest{}, AnswersSteps.Broken("its samples of rounds 1 to %d have no member", mostSampled)
+}
