@@ -27,55 +27,18 @@ func examine(t testing.TB, p *replaytest.Program, repeats int) (*replay.Observat
 	return o, replay.Examine(p.Claim(), o, falseAlarm)
 }
 
-// found is the test that finds each bug.
-var found = map[replaytest.Bug]string{
-	replaytest.NoiseMissing:        replay.NoiseTest,
-	replaytest.NoiseDivided:        replay.NoiseTest,
-	replaytest.NoiseBeforeClip:     replay.NoiseTest,
-	replaytest.ClipPerTensor:       replay.SensitivityTest,
-	replaytest.ClipAfterMean:       replay.SensitivityTest,
-	replaytest.MeanLoss:            replay.SensitivityTest,
-	replaytest.ShuffledForPoisson:  replay.EqualTest,
-	replaytest.LastBatchSmaller:    replay.SensitivityTest,
-	replaytest.DataDependentMean:   replay.OutsideTest,
-	replaytest.SameSeed:            replay.RepeatedTest,
-	replaytest.SharedNoise:         replay.SharedTest,
-	replaytest.AccumulationOnce:    replay.SensitivityTest,
-	replaytest.BatchNorm:           replay.SensitivityTest,
-	replaytest.MomentumBefore:      replay.OutsideTest,
-	replaytest.EmbeddingUnclipped:  replay.SensitivityTest,
-	replaytest.TwoChunks:           replay.SensitivityTest,
-	replaytest.EvaluationLeaks:     replay.OutsideTest,
-	replaytest.NoiseOfRank:         replay.NeighboursTest,
-	replaytest.EmbeddingWithout:    replay.ElementsTest,
-	replaytest.SeedOfEpoch:         replay.RepeatedTest,
-	replaytest.DataDependentNoise:  replay.WholeTest,
-	replaytest.DivisorOfCohort:     replay.SensitivityTest,
-	replaytest.SameCohort:          replay.OverlapTest,
-	replaytest.FixedSizeForPoisson: replay.EqualTest,
-}
-
-// sampling is the claim beside which a bug stands.
-func sampling(b replaytest.Bug) privacy.Sampling {
-	switch b {
-	case replaytest.LastBatchSmaller:
-		return privacy.Shuffled
-	case replaytest.ShuffledForPoisson, replaytest.DivisorOfCohort, replaytest.FixedSizeForPoisson, replaytest.DataDependentMean:
-		return privacy.Poisson
-	}
-	return privacy.FixedSize
-}
-
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	t.Parallel()
 	for _, bug := range replaytest.Bugs() {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
-			p := replaytest.New(replaytest.Program{Bug: bug, Seed: 1, Population: 60, Cohort: 8, Sampling: sampling(bug), Clip: 0.3, NoiseMultiplier: 1})
+			p := replaytest.Planted(bug)
 			_, f := examine(t, p, 200)
-			refutes := func(x replay.Test) bool { return x.Name == found[bug] && x.P*float64(len(f.Tests)) <= falseAlarm }
+			refutes := func(x replay.Test) bool {
+				return x.Name == replaytest.Found(bug) && x.P*float64(len(f.Tests)) <= falseAlarm
+			}
 			if !f.Refuted || !slices.ContainsFunc(f.Tests, refutes) {
-				t.Errorf("not found by %q: %+v", found[bug], f)
+				t.Errorf("not found by %q: %+v", replaytest.Found(bug), f)
 			}
 			t.Logf("p %.2g by %s; sensitivity %.3g, outside %.3g, noise multiplier %.3g [%.3g, %.3g] of %s", f.P, f.By, f.Sensitivity, f.Outside, f.Noise.Measured, f.Noise.Low, f.Noise.High, f.Noise.Part)
 		})
@@ -112,7 +75,7 @@ func TestExport(t *testing.T) {
 		t.Skip("REPLAY_EXPORT is not set")
 	}
 	for i, bug := range append(replaytest.Bugs(), replaytest.None) {
-		p := replaytest.New(replaytest.Program{Bug: bug, Seed: 1, Population: 60, Cohort: 8, Sampling: sampling(bug), Clip: 0.3, NoiseMultiplier: 1})
+		p := replaytest.Planted(bug)
 		o, f := examine(t, p, 60)
 		data, err := json.Marshal(map[string]any{"bug": bug, "claim": p.Claim(), "observations": o, "finding": f})
 		if err == nil {

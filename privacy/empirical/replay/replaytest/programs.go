@@ -65,6 +65,9 @@ const (
 	shrink                 = 1.0 / 1024
 )
 
+// Evaluated is the number of members behind the population, whom an EvaluationLeaks program evaluates.
+const Evaluated = evaluation
+
 // Program is a training. It is a replay.Step.
 type Program struct {
 	Bug                Bug
@@ -156,7 +159,7 @@ func (p *Program) draw(round int) []int {
 
 // Release implements replay.Step.
 func (p *Program) Release(_ context.Context, r replay.Replay) (replay.Release, error) {
-	s := step{Program: p, clip: p.Clip, absent: -1, params: make([]float64, parameters)}
+	s := p.step(p.cohort, p.Clip, make([]float64, parameters))
 	if r.Shrunk {
 		s.clip *= shrink
 	}
@@ -174,13 +177,35 @@ func (p *Program) Release(_ context.Context, r replay.Replay) (replay.Release, e
 	return replay.Release{Sum: s.release(r.Noise)}, nil
 }
 
+// Sample draws the cohort of a round by another seed.
+func (p *Program) Sample(round int, seed uint64) []int {
+	p.Seed = seed
+	return p.draw(round)
+}
+
+// Take takes one step for a batch by another seed, from flat parameters, without a member, -1 for none.
+func (p *Program) Take(round int, seed uint64, params []float64, batch []int, without int, clip float64, noise bool) []float32 {
+	p.Seed, p.round, p.before = seed, round, nil
+	if round > 1 {
+		p.before = p.draw(round - 1)
+	}
+	s := p.step(batch, clip, params)
+	s.absent = without
+	return s.release(noise)
+}
+
 // step is one execution.
 type step struct {
 	*Program
+	cohort []int
 	clip   float64
 	absent int
 	params []float64
 	norms  float64 // the sum of those of the batch
+}
+
+func (p *Program) step(cohort []int, clip float64, params []float64) *step {
+	return &step{Program: p, cohort: cohort, clip: clip, absent: -1, params: params}
 }
 
 func (s *step) release(noise bool) []float32 {
