@@ -35,6 +35,8 @@ type DPSGDParams struct {
 	// gradients along these vectors; nil without.
 	Canaries *canaries.Clients `json:"canaries,omitempty"`
 	Watch    *canaries.Watch   `json:"watch,omitempty"`
+	// Without are records that add no gradient to their batch: those that an audit leaves out of a replay.
+	Without []int `json:"without,omitempty"`
 }
 
 // DPSGD takes a stretch of steps of differentially private central training (Abadi et
@@ -151,6 +153,9 @@ func (d *private) draw(ctx context.Context, t *tasks.Task, number int) error {
 	for _, i := range records {
 		if canary, ok := d.params.Canaries.Canary(i, d.population.Records()); ok {
 			d.sent[canary] = 0
+			continue
+		}
+		if slices.Contains(d.params.Without, i) {
 			continue
 		}
 		record, err := d.population.ReadRecord(ctx, i)

@@ -14,15 +14,15 @@ import (
 type Claim struct {
 	// NoiseMultiplier is the deviation of the noise in clip norms, above 0.
 	NoiseMultiplier float64
-	// Sensitivity is the farthest that the data set Inside may be from Whole, in clip norms: 1 if a member
-	// is left out, 2 if another replaces it.
-	Sensitivity float64
 	// Sampling of the cohorts from Population members, of Cohort members, under Poisson sampling in the
 	// mean. Separation and Participations are those of privacy.Round.
 	Sampling                   privacy.Sampling
 	Population, Cohort         int
 	Separation, Participations int
 }
+
+// Sensitivity is the farthest that the data set Inside, which lacks a member, may be from Whole, in clip norms.
+const Sensitivity = 1.0
 
 // Test is a family of equal tests.
 type Test struct {
@@ -102,7 +102,7 @@ const Tolerance = 1e-3
 // of at most falseAlarm.
 func Examine(c Claim, o *Observations, falseAlarm float64) Finding {
 	f := Finding{FalseAlarm: falseAlarm}
-	f.sensitivity(c, o)
+	f.sensitivity(o)
 	x := examiner{c, o, o.parts()}
 	f.Tests = append(f.Tests, x.scales()...)
 	f.Tests = append(f.Tests, x.dependence()...)
@@ -119,7 +119,7 @@ func Examine(c Claim, o *Observations, falseAlarm float64) Finding {
 }
 
 // sensitivity is exact: a p-value of 0 or 1.
-func (f *Finding) sensitivity(c Claim, o *Observations) {
+func (f *Finding) sensitivity(o *Observations) {
 	for _, m := range o.Moves {
 		if m.Outside {
 			f.Outside = max(f.Outside, m.Norm)
@@ -135,7 +135,7 @@ func (f *Finding) sensitivity(c Claim, o *Observations) {
 		}
 		return t
 	}
-	f.Tests = append(f.Tests, exact(SensitivityTest, f.Moves, f.Sensitivity, c.Sensitivity), exact(OutsideTest, len(o.Moves)-f.Moves, f.Outside, 0))
+	f.Tests = append(f.Tests, exact(SensitivityTest, f.Moves, f.Sensitivity, Sensitivity), exact(OutsideTest, len(o.Moves)-f.Moves, f.Outside, 0))
 }
 
 // span is a part's columns.
@@ -438,7 +438,7 @@ func (x *examiner) multiplier(sensitivity float64) Multiplier {
 		add(p.Name, sum, values)
 	}
 	add("along the move", dot(x.seen.Along, x.seen.Along), len(x.seen.Along))
-	unit := x.claim.NoiseMultiplier / max(1, sensitivity/x.claim.Sensitivity)
+	unit := x.claim.NoiseMultiplier / max(1, sensitivity/Sensitivity)
 	for i := range list {
 		m := &list[i]
 		m.Parts = len(list)

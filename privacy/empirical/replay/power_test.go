@@ -24,7 +24,7 @@ func TestThePowerIsThatOfReplays(t *testing.T) {
 			}
 			o.Noise, o.Whole, o.Cohorts = append(o.Noise, row), append(o.Whole, round%2 == 0), append(o.Cohorts, []int{0})
 		}
-		f := replay.Examine(replay.Claim{NoiseMultiplier: 1, Sensitivity: 1, Sampling: privacy.NoSampling, Population: 1, Cohort: 1}, o, falseAlarm)
+		f := replay.Examine(replay.Claim{NoiseMultiplier: 1, Sampling: privacy.NoSampling, Population: 1, Cohort: 1}, o, falseAlarm)
 		tests = len(f.Tests)
 		if f.Refuted {
 			refuted++

@@ -101,7 +101,7 @@ func New(p Program) *Program {
 
 // Claim is that of the right training.
 func (p *Program) Claim() replay.Claim {
-	return replay.Claim{NoiseMultiplier: p.NoiseMultiplier, Sensitivity: 1, Sampling: p.Sampling, Population: p.Population, Cohort: p.Cohort}
+	return replay.Claim{NoiseMultiplier: p.NoiseMultiplier, Sampling: p.Sampling, Population: p.Population, Cohort: p.Cohort}
 }
 
 // Parts implements replay.Step.

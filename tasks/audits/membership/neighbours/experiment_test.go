@@ -63,6 +63,7 @@ func TestRightTrainingsAreNotRefuted(t *testing.T) {
 		"blt":              "training.privacy.mechanism={kind:blt,buffers:2} training.sampling=separated training.separation=3",
 		"dp-sgd":           "training={algorithm:sgd,rounds:3,cohort:16,sampling:poisson,client:{learning_rate:0.5},privacy:{clip:0.1,noise_multiplier:1,delta:1e-4}}",
 		"dp-sgd fixed":     "training={algorithm:sgd,rounds:3,cohort:60,sampling:fixed-size,client:{learning_rate:0.5,optimizer:adam},privacy:{clip:0.1,noise_multiplier:2,delta:1e-4}}",
+		"dp-sgd momentum":  "training={algorithm:sgd,rounds:3,cohort:60,sampling:fixed-size,client:{learning_rate:0.5,optimizer:momentum,momentum:0.9},privacy:{clip:0.1,noise_multiplier:1,delta:1e-4}}",
 		"dp-sgd shuffled":  "training={algorithm:sgd,rounds:3,cohort:60,sampling:shuffled,client:{learning_rate:0.5},privacy:{clip:5,noise_multiplier:1,delta:1e-4}}",
 		"after one_shot":   "model={embedding:32,units:32} audit.one_shot={canaries:20}",
 		"canaries in data": "canaries={per_configuration:2,words:3,user_probability:[1/2],example_probability:[1/2]}",
@@ -73,7 +74,7 @@ func TestRightTrainingsAreNotRefuted(t *testing.T) {
 			if v.Refuted || v.Sensitivity > v.ClaimedSensitivity+replay.Tolerance || v.Outside > replay.Tolerance {
 				t.Errorf("refuted: %+v", v)
 			}
-			if v.ClaimedSensitivity == 1 && v.Sensitivity < 1-replay.Tolerance {
+			if v.Sensitivity < 1-replay.Tolerance { // a clip norm that is 1.01 times the claimed one is found
 				t.Errorf("sensitivity %g: nobody was clipped", v.Sensitivity)
 			}
 			if v.Noise.Low > v.Claimed || v.Noise.High < v.Claimed || v.Epsilon == nil {

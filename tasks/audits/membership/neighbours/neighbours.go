@@ -39,7 +39,7 @@ type Params struct {
 //
 // Inputs: "initial" and "model", the checkpoints to begin from; training.PopulationInput and
 // training.ShardsInput as of the training. Its blob OutcomeBlob is an Outcome.
-var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
+var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 const InitialInput = "initial"
 
@@ -78,7 +78,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 		return tasks.Permanent(err)
 	}
 	v := &Outcome{
-		Finding: replay.Examine(claim, seen, p.FalseAlarm), Repeats: p.Repeats, Claimed: claim.NoiseMultiplier, ClaimedSensitivity: claim.Sensitivity,
+		Finding: replay.Examine(claim, seen, p.FalseAlarm), Repeats: p.Repeats, Claimed: claim.NoiseMultiplier, ClaimedSensitivity: replay.Sensitivity,
 		Delta: p.Recipe.Delta, Unit: p.Recipe.Unit, Neighbouring: p.Recipe.Sampling.Neighbouring(), Population: claim.Population,
 	}
 	if v.Moves == 0 {
@@ -129,7 +129,7 @@ func open(ctx context.Context, t *tasks.Task) (*replayer, error) {
 
 func (b *replayer) step(p *Params) (replay.Step, replay.Claim, error) {
 	c := replay.Claim{
-		NoiseMultiplier: p.Recipe.NoiseMultiplier, Sensitivity: 1, Sampling: p.Recipe.Sampling, Cohort: p.Recipe.Cohort,
+		NoiseMultiplier: p.Recipe.NoiseMultiplier, Sampling: p.Recipe.Sampling, Cohort: p.Recipe.Cohort,
 		Separation: p.Recipe.Separation, Participations: p.Recipe.Participations,
 	}
 	switch {
@@ -148,9 +148,6 @@ func (b *replayer) step(p *Params) (replay.Step, replay.Claim, error) {
 			return nil, c, err
 		}
 		c.Population = s.records
-		if c.Sampling != privacy.Poisson {
-			c.Sensitivity = 2
-		}
 		return s, c, nil
 	}
 	return nil, c, tasks.Permanent(errors.New("no step of a private training; expected those of a round, or of a private step"))

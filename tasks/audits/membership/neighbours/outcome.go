@@ -73,8 +73,8 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 type Outcome struct {
 	replay.Finding
 	Repeats int `json:"repeats"`
-	// Claimed is the claimed noise multiplier of the updates, ClaimedSensitivity that of a data set that
-	// differs in one member.
+	// Claimed is the claimed noise multiplier of the updates, ClaimedSensitivity that of leaving one member out:
+	// replay.Sensitivity.
 	Claimed            float64 `json:"claimed_noise_multiplier"`
 	ClaimedSensitivity float64 `json:"claimed_sensitivity"`
 	// Epsilon is proved of the measured noise multiplier, EpsilonLow of the upper end of its interval,

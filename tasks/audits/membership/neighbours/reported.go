@@ -45,7 +45,7 @@ func runReplayed(ctx context.Context, t *tasks.Task, p *ReportParams) error {
 // test observes steps and tests them against the training's claim.
 func (p *ReportParams) test(ctx context.Context, t *tasks.Task, c *external.ReplayClaim, step replay.Step, plan replay.Plan) error {
 	repeats := p.Replay.Repeats
-	claim := replay.Claim{NoiseMultiplier: c.NoiseMultiplier, Sensitivity: 1, Sampling: c.Sampling, Population: c.Population, Cohort: c.Cohort}
+	claim := replay.Claim{NoiseMultiplier: c.NoiseMultiplier, Sampling: c.Sampling, Population: c.Population, Cohort: c.Cohort}
 	plan.Repeats, plan.NoiseMultiplier, plan.Columns = repeats, c.NoiseMultiplier, max(1, mostValues/repeats)
 	plan.Progress = func(done int) { t.Progress(tasks.Progress{Done: int64(done), Total: int64(repeats)}) }
 	seen, err := replay.Observe(ctx, step, plan)
@@ -55,7 +55,7 @@ func (p *ReportParams) test(ctx context.Context, t *tasks.Task, c *external.Repl
 	recipe := c.Recipe()
 	recipe.Unit = cmp.Or(recipe.Unit, "record")
 	v := &Outcome{
-		Finding: replay.Examine(claim, seen, p.FalseAlarm), Repeats: repeats, Claimed: c.NoiseMultiplier, ClaimedSensitivity: claim.Sensitivity,
+		Finding: replay.Examine(claim, seen, p.FalseAlarm), Repeats: repeats, Claimed: c.NoiseMultiplier, ClaimedSensitivity: replay.Sensitivity,
 		Delta: c.Delta, Unit: recipe.Unit, Neighbouring: c.Sampling.Neighbouring(), Population: c.Population, Reported: plan.WholeOnly,
 	}
 	if err := v.account(recipe); err != nil {

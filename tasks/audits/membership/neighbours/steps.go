@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"coalmine/internal/seeds"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
@@ -13,13 +14,15 @@ import (
 )
 
 // steps replays steps of private central training by the kind training/dp-sgd. Under Poisson sampling the
-// last record is left out; else the last is left out of one data set, and the last but one of the other.
+// last record is left out. Else the data set Inside lacks the gradient of a record of the batch, so that the
+// batch stays, and in the data set Outside the last record replaces the one before it.
 // The step goes along the noised mean gradient as it is.
 type steps struct {
 	*replayer
 	claim   training.DPSGDParams
 	user    int // with the last records
 	records int
+	inside  int // a record of the batch, but under Poisson sampling
 }
 
 func newSteps(b *replayer, p *training.DPSGDParams) (*steps, error) {
@@ -41,33 +44,37 @@ func newSteps(b *replayer, p *training.DPSGDParams) (*steps, error) {
 // Counts implements replay.Step.
 func (s *steps) Counts() bool { return false }
 
-// Begin implements replay.Step. A record more may change who else is drawn, by the rate; such a step has
-// nothing to compare.
+// Begin implements replay.Step. Under Poisson sampling a record more may change who else is drawn, by the rate;
+// such a step has nothing to compare.
 func (s *steps) Begin(_ context.Context, step int) (replay.Round, error) {
 	s.begin(step)
 	members, err := s.claim.Records(step, s.records, cohort(s.claim.Seed))
 	if err != nil {
 		return replay.Round{}, err
 	}
-	comparable := true
 	_, last := slices.BinarySearch(members, s.records-1)
-	if s.claim.Sampling == privacy.Poisson {
-		others, err := s.claim.Records(step, s.records-1, cohort(s.claim.Seed))
-		if err != nil {
-			return replay.Round{}, err
-		}
-		comparable = slices.Equal(others, slices.DeleteFunc(slices.Clone(members), func(i int) bool { return i == s.records-1 }))
+	if s.claim.Sampling != privacy.Poisson {
+		s.inside = members[seeds.Stream(s.claim.Seed, seeds.Neighbours, uint64(step)).IntN(len(members))]
+		return replay.Round{Members: members, Inside: true, Outside: !last}, nil
 	}
+	others, err := s.claim.Records(step, s.records-1, cohort(s.claim.Seed))
+	if err != nil {
+		return replay.Round{}, err
+	}
+	comparable := slices.Equal(others, slices.DeleteFunc(slices.Clone(members), func(i int) bool { return i == s.records-1 }))
 	return replay.Round{Members: members, Inside: comparable && last, Outside: comparable && !last}, nil
 }
 
 // Release implements replay.Step.
 func (s *steps) Release(ctx context.Context, r replay.Replay) (replay.Release, error) {
-	data, err := s.data(ctx, r.Data != replay.Whole)
+	p, neighbour := s.claim, r.Data != replay.Whole
+	if r.Data == replay.Inside && p.Sampling != privacy.Poisson {
+		p.Without, neighbour = []int{s.inside}, false
+	}
+	data, err := s.data(ctx, neighbour)
 	if err != nil {
 		return replay.Release{}, err
 	}
-	p := s.claim
 	if r.Shrunk {
 		p.Clip *= shrink
 	}
