@@ -55,6 +55,8 @@ type RunnerNode struct {
 	Blobs map[string][]byte
 	// Metrics are those that the task recorded, or nil.
 	Metrics json.RawMessage
+	// Differs reports that another execution may give other bytes.
+	Differs bool
 }
 
 // NewRunner returns a runner that has run nothing.
@@ -88,7 +90,7 @@ func (r *Runner) Run(ctx context.Context, kind Kind, spec Spec) (*RunnerNode, er
 	if err := kind.Run(ctx, task); err != nil {
 		return nil, err
 	}
-	n.Metrics = task.Metrics()
+	n.Metrics, n.Differs = task.Metrics(), task.Differs()
 	r.Give(n)
 	return n, nil
 }
@@ -206,7 +208,7 @@ func (s sink) Put(_ context.Context, name string, data []byte, _ storage.Durabil
 // this task.
 func (t *Task) Runner() *Runner {
 	r := NewRunner()
-	r.Source = within{r, t.source}
+	r.Source, r.Clients = within{r, t.source}, t.clients
 	return r
 }
 

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/privacy/empirical/replay"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/membership/membership"
+	"coalmine/tasks/audits/membership/neighbours"
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/audits/membership/oneshot"
 	"coalmine/tasks/audits/models/accuracyperuser"
@@ -85,6 +87,41 @@ func TestAFederationOfAProgramIsTrainedAndAudited(t *testing.T) {
 	}
 	if again, _, _ := trained(t); !slices.Equal(again, model) {
 		t.Error("the same federation gives another model")
+	}
+}
+
+const replayedFederation = `
+name: replayed
+data: {source: a.jsonl, vocabulary: {size: 60}, users: {words: 150}}
+model: {kind: external}
+training:
+  client_command: "%s"
+  job: {rate: 0.3}
+  rounds: 4
+  cohort: 6
+  chunks: 2
+  sampling: poisson
+  privacy: {clip: 0.02, noise_multiplier: 1, delta: 1e-3}
+audit: {utility: false, neighbours: {repeats: 30}}
+`
+
+// Coalmine clips and noises the updates of a program by its own steps, which are replayed with the updates of
+// the program. A right training is refuted with a probability of 1e-4; the control adds no noise.
+func TestTheStepsOfAProgramsFederationAreReplayed(t *testing.T) {
+	t.Parallel()
+	for _, control := range []string{"null", "no-noise", "double-sensitivity"} {
+		pool := clients.NewPool(clients.Options{Directory: t.TempDir()})
+		defer pool.Close()
+		p := compiletest.Plan(t, fmt.Sprintf(replayedFederation, clientstest.Command()), storage.DigestOf(compiletest.Source()), "audit.control="+control)
+		e := compiletest.Executor(t, p)
+		e.UseClients(pool)
+		var report reports.Report
+		compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
+		var v neighbours.Outcome
+		compiletest.Outcome(t, &report, "neighbours", &v)
+		if v.Refuted != (control != "null") || v.Moves < 16 || v.Sensitivity < 1-replay.Tolerance {
+			t.Errorf("control %s: %+v", control, v)
+		}
 	}
 }
 

@@ -54,11 +54,6 @@ func (c *checker) engine() {
 	if c.Audit.Controlled() == privacy.ClipPerBatch {
 		c.fail([]string{engine, "audit.controls"}, "takes the steps of clients by a program, and the control %s clips these; remove one of them", privacy.ClipPerBatch)
 	}
-	for _, m := range c.Audit.Asked() {
-		if m.Name == "neighbours" {
-			c.fail([]string{engine, "audit.neighbours"}, "trains clients by a program, and audit.neighbours replays native ones; remove one of them")
-		}
-	}
 }
 
 // externalClients checks a cell whose clients code of somebody else trains.

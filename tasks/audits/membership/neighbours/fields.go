@@ -37,8 +37,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	switch {
 	case s.External != nil:
 		return // the command states its claim
-	case s.Program != nil:
-		fail([]string{path, "training.client_command"}, "replays clients of Coalmine, and training.client_command trains them by a program; remove one of them")
 	case s.Training.NoiseMultiplier == 0:
 		fail([]string{path, "training.privacy.noise_multiplier"}, "tests the noise that is claimed, and there is none; set training.privacy.clip and training.privacy.noise_multiplier")
 	}
@@ -73,6 +71,6 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Auditor, "replay of neighbours", Params{
 		Repeats: n.Repeats, Members: n.Members, FalseAlarm: n.FalseAlarm.Float64(), Step: b.Step(), Recipe: s.Training.Recipe,
 	},
-		tasks.Input{Name: InitialInput, Key: b.Initial()}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)},
-		tasks.Input{Name: training.PopulationInput, Key: b.Population()}, tasks.Input{Name: training.ShardsInput, Key: b.Shards()})
+		audits.ByProgram(b, tasks.Input{Name: InitialInput, Key: b.Initial()}, tasks.Input{Name: audits.ModelInput, Key: b.Model(round)},
+			tasks.Input{Name: training.PopulationInput, Key: b.Population()}, tasks.Input{Name: training.ShardsInput, Key: b.Shards()})...)
 }

@@ -22,7 +22,9 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 	"coalmine/tasks/training"
 )
 
@@ -35,10 +37,19 @@ type Params struct {
 	Recipe privacy.Recipe `json:"recipe"`
 }
 
+// Asks implements clientprograms.Asker.
+func (p Params) Asks() *clientprograms.Program {
+	if p.Step.Round == nil {
+		return nil
+	}
+	return p.Step.Round.Clients.Program
+}
+
 // Auditor replays steps.
 //
 // Inputs: "initial" and "model", the checkpoints to begin from; training.PopulationInput and
-// training.ShardsInput as of the training. Its blob OutcomeBlob is an Outcome.
+// training.ShardsInput as of the training, and external.VocabularyInput for a client's program. Its blob
+// OutcomeBlob is an Outcome.
 var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 const InitialInput = "initial"
@@ -58,7 +69,7 @@ const (
 )
 
 func run(ctx context.Context, t *tasks.Task, p *Params) error {
-	base, err := open(ctx, t)
+	base, err := open(ctx, t, p.Asks() != nil)
 	if err != nil {
 		return err
 	}
@@ -92,9 +103,10 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 
 // replayer holds the parts common to both kinds of step.
 type replayer struct {
+	task       *tasks.Task
 	runner     *tasks.Runner
 	population *datasets.Population
-	inputs     []tasks.Input // of the data
+	inputs     []tasks.Input // of the data, and the vocabulary of a client's program
 	network    models.Network
 	states     []*tasks.RunnerNode
 	params     [][]float32 // the trained ones of the states
@@ -102,8 +114,8 @@ type replayer struct {
 	number     int // of the round
 }
 
-func open(ctx context.Context, t *tasks.Task) (*replayer, error) {
-	b := &replayer{runner: t.Runner()}
+func open(ctx context.Context, t *tasks.Task, asks bool) (*replayer, error) {
+	b := &replayer{task: t, runner: t.Runner()}
 	for _, input := range []string{InitialInput, audits.ModelInput} {
 		model, err := checkpoints.Read(ctx, t, input)
 		if err != nil {
@@ -113,16 +125,27 @@ func open(ctx context.Context, t *tasks.Task) (*replayer, error) {
 		if err != nil {
 			return nil, err
 		}
-		h := tasks.NewHasher("replayed state")
-		h.String(input)
+		node, err := t.Input(input)
+		if err != nil {
+			return nil, err
+		}
+		h := tasks.NewHasher("replayed state") // by the model, because programs keep models by their keys
+		h.Key(node)
 		state := &tasks.RunnerNode{Spec: tasks.Spec{Key: h.Sum(), Kind: "audits/state"}, Blobs: map[string][]byte{tasks.ModelBlob: data, tasks.RowsBlob: []byte("[]")}}
 		b.network, b.states, b.params = model.Network, append(b.states, state), append(b.params, model.Params[:model.Network.Trained()])
 	}
-	key, err := t.Input(training.ShardsInput)
-	if err != nil {
-		return nil, err
+	names := []string{training.ShardsInput}
+	if asks {
+		names = append(names, external.VocabularyInput)
 	}
-	b.inputs = []tasks.Input{{Name: training.ShardsInput, Key: key}}
+	for _, name := range names {
+		key, err := t.Input(name)
+		if err != nil {
+			return nil, err
+		}
+		b.inputs = append(b.inputs, tasks.Input{Name: name, Key: key})
+	}
+	var err error
 	b.population, err = datasets.OpenPopulation(ctx, t, training.PopulationInput, training.ShardsInput)
 	return b, err
 }
@@ -197,8 +220,12 @@ func (b *replayer) run(ctx context.Context, kind tasks.Kind, step, part int, par
 	h.Key(spec.Key)
 	h.Uint(uint64(step))
 	h.Uint(uint64(part))
-	spec.Key, spec.Step, spec.Part = h.Sum(), step, part
-	return b.runner.Run(ctx, kind, spec)
+	spec.Key, spec.Step, spec.Part, spec.Terms = h.Sum(), step, part, b.task.Terms
+	n, err := b.runner.Run(ctx, kind, spec)
+	if err == nil && n.Differs {
+		b.task.MayDiffer()
+	}
+	return n, err
 }
 
 // previous gives the state that a task begins from, with the training's other outputs.

@@ -22,6 +22,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Pairs:       audits.EverySecret,
 	OfPrivacy:   true,
 	ByTrainer:   true,
+	ByProgram:   true,
 	AtEnd:       true,
 	OutcomeBlob: OutcomeBlob,
 	Replay:      func(f audits.Fields) *external.Replay { return f.(*Fields).replay() },
