@@ -306,7 +306,7 @@ done
 echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 `
 	for name, c := range map[string]struct{ script, want string }{
-		"right":     {right, "0 of 9 checks failed"},
+		"right":     {right, "0 of 10 checks failed"},
 		"meddles":   {right + "echo x > in/job.json", "rule 2: What it finds below `in`"},
 		"elsewhere": {right + "echo x > ../beside; echo y > elsewhere", "rule 1: The command starts in a directory of its own."},
 		"missing":   {"echo No module named torch >&2; exit 1", "No module named torch"},
@@ -316,7 +316,7 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 		"link":      {right + "ln -s model out/link", "rule 10: Below `checkpoint` and `out`"},
 		"long":      {right + "head -c 1100000 /dev/zero > out/metrics.jsonl", "rule 5: A line of `out/metrics.jsonl`"},
 		"in place":  {strings.ReplaceAll(right, "echo $n > tmp/n; mv tmp/n checkpoint/n", "echo $n > checkpoint/n"), "rule 3: The files below `checkpoint` are whole"},
-		"once":      {"[ -e checkpoint/n ] || echo weights > out/first\n" + strings.Replace(right, `{"model":"out/model"}`, `{"model":"out/first"}`, 1), "0 of 9 checks failed"},
+		"once":      {"[ -e checkpoint/n ] || echo weights > out/first\n" + strings.Replace(right, `{"model":"out/model"}`, `{"model":"out/first"}`, 1), "0 of 10 checks failed"},
 		"forgets":   {"[ -e checkpoint/n ] || echo weights > tmp/first\n" + strings.Replace(right, "echo weights > out/model", "mv tmp/first out/model", 1), `names the model "out/model", and there is no such file`},
 		"anew":      {strings.Replace(right, "cat checkpoint/n", "echo 0", 1), "started again with checkpoint/n, it told of round 1 again: it seems to have begun anew"},
 	} {
@@ -329,6 +329,52 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 			writeFile(t, filepath.Join(code, "train.sh"), c.script)
 			out, status := checkTrain(t, "--command", "sh train.sh", "--code", code, "--rounds", "3", "--deterministic")
 			if !strings.Contains(out, c.want) || (status == exitDone) != (name == "right" || name == "anew" || name == "once") {
+				t.Errorf("exit status %d, it prints\n%s\nwant %q", status, out, c.want)
+			}
+		})
+	}
+}
+
+// stepper is a training of one parameter that has a step, whose release is the sum of the noise of the seeds 1 and 2.
+const stepper = `put() { printf '\70\0\0\0\0\0\0\0{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  '"$2" > $1; }
+nothing='\0\0\0\0'; one='\0\0\200\77'; two='\0\0\0\100'
+while IFS= read -r line; do
+  id=${line#*'"id":'}; id=${id%%,*}; result='{}'
+  case $line in
+  *'"describe"'*) result='{"contract":"coalmine/train","version":1,"methods":["initial","sample","step"],"unit":"record","noise_multiplier":1,"clip":0.5,"divisor":1,"sampling":"fixed-size","population":120,"cohort":2,"rounds":10,"delta":1e-5,"parameters":[{"name":"w","shape":[1]}]}';;
+  *'"initial"'*) put step/initial.safetensors $nothing;;
+  *'"sample"'*) result='{"members":[3,7]}';;
+  *'"noise":false'*) put step/release.safetensors $nothing;;
+  *'"seed":1'*) put step/release.safetensors $one;;
+  *) put step/release.safetensors $two;;
+  esac
+  echo '{"id":'$id',"result":'$result'}'
+done
+`
+
+// Each fault is one replacement in the stepper.
+func TestProgramsThatStepAreChecked(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ from, to, want string }{
+		"right":      {"", "", "pass   steps as its claim says"},
+		"claims":     {`"population":120`, `"population":119`, "has a population of 119; expected all 120 records of the training data"},
+		"sampling":   {"fixed-size", "fixed", `sampling "fixed": expected one of`},
+		"members":    {"[3,7]", "[7,3]", "its sample of round 1 has 3 as member 2; expected ascending numbers"},
+		"same noise": {"$two", "$one", "has the same noise by another seed"},
+		"no noise":   {`*'"seed":1'*) put step/release.safetensors $one`, `*'"seed":1'*) put step/release.safetensors $nothing`, "with noise is that without"},
+		"dropout":    {`*'"noise":false'*)`, `*'"seed":2'*'"noise":false'*) put step/release.safetensors $one;; *'"noise":false'*)`, "expected no random numbers but the noise"},
+		"of data":    {`*'"seed":1'*)`, `*'"without":[3]'*) put step/release.safetensors $one;; *'"seed":1'*)`, "changes by 0.5 of its length if a record or user is left out"},
+		"infinite":   {`'\0\0\0\100'`, `'\0\0\200\177'`, "as value 0; expected finite numbers"},
+		"no file":    {"*) put step/release.safetensors $two;;", "*) rm step/release.safetensors;;", "it has left no step/release.safetensors"},
+		"fails":      {`result='{"members":[3,7]}'`, "exit 3", "rule 15: The command that `step` names"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code := t.TempDir()
+			writeFile(t, filepath.Join(code, "train.sh"), `echo weights > out/model; echo '{"model":"out/model","step":"sh step.sh"}' > out/result.json`)
+			writeFile(t, filepath.Join(code, "step.sh"), strings.Replace(stepper, c.from, c.to, 1))
+			out, status := checkTrain(t, "--command", "sh train.sh", "--code", code)
+			if !strings.Contains(out, c.want) || (status == exitDone) != (name == "right") {
 				t.Errorf("exit status %d, it prints\n%s\nwant %q", status, out, c.want)
 			}
 		})

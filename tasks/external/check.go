@@ -86,7 +86,7 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 		{Name: "goes on from its checkpoint after kill -9", Rule: GoesOn, Run: func() error { return c.goesOn(ctx, first) }},
 		{Name: "ends when it is asked to", Rule: EndsWhenAsked, Run: func() error { return c.stops(ctx) }},
 		{Name: "leaves the same again", Rule: FollowsTheSeed, Run: func() error { return c.repeats(ctx, first) }},
-		{Name: "steps as its claim says", Rule: StepsByRequest, Run: func() error { return first.steps(ctx, report.Result) }},
+		{Name: "steps as its claim says", Rule: AnswersSteps, Run: func() error { return first.steps(ctx, report.Result) }},
 	}, func() error {
 		if looked && report.Result == nil {
 			return contracts.Skip("no training has ended well")

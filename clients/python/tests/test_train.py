@@ -259,6 +259,84 @@ class Contract(Directory):
         self.assertIn("version 2; expected coalmine/train version 1", self.train().stderr)
 
 
+STEPPER = """
+    import numpy
+    from coalmine.replay import Replay
+    from coalmine.steps import Steps
+    from coalmine.train import Trainer, run
+
+    class Mine(Trainer):
+        def train(self, job):
+            self.steps(job)
+            if job.replay:
+                replay = Replay(job, [("a", 2), ("b", 1)], unit="record", noise_multiplier=1.0, sampling="fixed-size", population=2, cohort=1, rounds=3, delta=1e-5)
+                for round in range(1, replay.repeats + 1):
+                    batch = self.sample(round, job.seed)
+                    replay.add(batch, lambda without, noise: self.step(self.parameters, self.records, [i for i in batch if i != without], round, job.seed, 1.0, noise))
+                replay.tell()
+            return {"model": "out/model"}
+
+        def steps(self, job):
+            self.records = [len(text) for _, text in job.texts()]
+            self.parameters = {"a": numpy.ones(2), "b": numpy.zeros(1)}
+            return Steps(self.records, self.parameters, unit="record", noise_multiplier=1.0, clip=0.5, divisor=1, sampling="fixed-size",
+                         cohort=1, rounds=job.rounds, delta=1e-5)
+
+        def sample(self, round, seed):
+            return [(round + seed) % 2]
+
+        def step(self, parameters, records, batch, round, seed, clip, noise):
+            return [sum(records[i] for i in batch), len(records), parameters["a"][0] + clip + (seed + round if noise else 0)]
+
+    run(Mine)
+"""
+
+
+@unittest.skipIf(numpy is None, "NumPy is not installed")
+class Steps(Directory):
+    def setUp(self):
+        super().setUp()
+        self.write("train.py", textwrap.dedent(STEPPER))
+        os.mkdir(self.path("step"))
+
+    def ask(self, *requests):
+        """The results of requests, and the errors of those that have none."""
+        lines = "".join(json.dumps({"id": i, **request}) + "\n" for i, request in enumerate(requests))
+        ended = subprocess.run([sys.executable, "train.py", "step"], cwd=self.directory.name, env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True, input=lines)
+        answers = [json.loads(line) for line in ended.stdout.splitlines()]
+        self.assertEqual(([a["id"] for a in answers], ended.returncode), (list(range(len(requests))), 0))
+        return [a["result"] if "result" in a else a["error"]["message"] for a in answers]
+
+    def test_a_training_names_its_step(self):
+        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual(json.loads(self.read("out/result.json")), {"model": "out/model", "step": "python3 train.py step"})
+
+    def test_a_step_has_the_data_without_those_who_are_left_out(self):
+        sys.path.insert(0, root)
+        from coalmine import tensors
+        step = {"method": "step", "round": 2, "seed": 7, "parameters": "step/initial", "batch": [1], "without": [0], "clip": 0.25, "noise": True, "into": "step/release"}
+        described, _, sampled, stepped = self.ask({"method": "describe", "versions": [1]}, {"method": "initial", "seed": 7, "into": "step/initial"},
+                                                  {"method": "sample", "round": 2, "seed": 7}, step)
+        self.assertEqual((described["version"], described["population"], described["parameters"]), (1, 2, [{"name": "a", "shape": [2]}, {"name": "b", "shape": [1]}]))
+        self.assertEqual((sampled, stepped), ({"members": [1]}, {}))
+        release = tensors.read(self.path("step/release"))
+        self.assertEqual({name: values.tolist() for name, values in release.items()}, {"a": [5, 1], "b": [1 + 0.25 + 9]})
+
+    def test_an_error_is_an_answer(self):
+        self.assertEqual(self.ask({"method": "fit"}, {"method": "step"}), ["ValueError: no method 'fit'; there are ['describe', 'initial', 'sample', 'step']", "KeyError: 'parameters'"])
+
+    def test_a_job_with_replays_has_them(self):
+        sys.path.insert(0, root)
+        from coalmine import tensors
+        job = json.loads(self.read("in/job.json"))
+        job["replay"] = {"repeats": 2}
+        job["files"].update(replay="out/replay.json", replay_tensors="out/replay.safetensors")
+        self.write("in/job.json", json.dumps(job))
+        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual(json.loads(self.read("out/replay.json"))["cohorts"], [[0], [1]])
+        self.assertEqual(tensors.read(self.path("out/replay.safetensors"))["noisy"].tolist(), [[3, 2, 8], [5, 2, 9]])
+
+
 @unittest.skipIf(numpy is None, "NumPy is not installed")
 class Simulation(Directory):
     """A simulation of pfl-research."""

@@ -31,6 +31,9 @@ func runReport(ctx context.Context, t *tasks.Task, p *ReportParams) error {
 	case err != nil:
 		return err
 	}
+	if !p.Train.Deterministic {
+		t.MayDiffer()
+	}
 	return external.Asked(ctx, errors.Join(runStepped(ctx, t, p, stepper), stepper.Close()))
 }
 

@@ -13,7 +13,7 @@ import (
 
 // runStepped has a command step on data that this audit chooses.
 func runStepped(ctx context.Context, t *tasks.Task, p *ReportParams, stepper *external.Stepper) error {
-	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: seeds.Stream(p.Train.Seed, seeds.Neighbours).Uint64() >> 11}
+	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: seeds.Stream(p.Train.Seed, seeds.Neighbours, 0).Uint64() >> 11}
 	return p.test(ctx, t, &stepper.Claim.ReplayClaim, s, replay.Plan{States: len(stepper.States), Moves: moves, Search: search})
 }
 
