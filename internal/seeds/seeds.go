@@ -36,7 +36,7 @@ const (
 	Client            Role = "client"     // round, user
 	Noise             Role = "noise"      // round; of a tree, from the second level on: round, level
 	ClipCount         Role = "clip count" // round: noise on the number of clients not clipped
-	Neighbours        Role = "neighbours" // round: members of a replayed cohort; 0: seed of a program's steps
+	Neighbours        Role = "neighbours" // round: members of a replayed cohort; 0: seeds of a program's steps
 	Epoch             Role = "epoch"      // epoch of central training
 	References        Role = "references"
 	Bootstrap         Role = "bootstrap"          // fit

@@ -2,6 +2,7 @@ package neighbours
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -13,7 +14,8 @@ import (
 
 // runStepped has a command step on data that this audit chooses.
 func runStepped(ctx context.Context, t *tasks.Task, p *ReportParams, stepper *external.Stepper) error {
-	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: seeds.Stream(p.Train.Seed, seeds.Neighbours, 0).Uint64() >> 11}
+	rng := seeds.Stream(p.Train.Seed, seeds.Neighbours, 0)
+	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: rng.Uint64() >> 11, other: rng.Uint64() >> 11, clean: map[replay.Data][]float32{}}
 	return p.test(ctx, t, &stepper.Claim.ReplayClaim, s, replay.Plan{States: len(stepper.States), Moves: moves, Search: search})
 }
 
@@ -21,7 +23,9 @@ func runStepped(ctx context.Context, t *tasks.Task, p *ReportParams, stepper *ex
 type stepped struct {
 	*external.Stepper
 	experiment uint64
-	seed       uint64 // of the command's steps, below 2^53
+	seed       uint64                    // of the command's samples and steps, below 2^53
+	other      uint64                    // of steps for the same sample
+	clean      map[replay.Data][]float32 // of the round, in clip norms
 	batch      []int
 	inside     int
 	outside    int
@@ -82,9 +86,41 @@ func (s *stepped) Release(ctx context.Context, r replay.Replay) (replay.Release,
 		request.Without = []int{s.outside}
 	case replay.Whole:
 	}
-	sum, err := s.Step(ctx, request)
-	for i := range sum {
-		sum[i] = float32(float64(sum[i]) * s.Claim.Divisor / request.Clip)
+	if !r.Noise {
+		sum, err := s.take(ctx, request)
+		s.clean[r.Data] = sum
+		return replay.Release{Sum: sum}, err
 	}
+	sum, err := s.noisy(ctx, request, s.clean[r.Data])
 	return replay.Release{Sum: sum}, err
+}
+
+// take is a step, as a sum in clip norms.
+func (s *stepped) take(ctx context.Context, r external.StepRequest) ([]float32, error) {
+	sum, err := s.Step(ctx, r)
+	for i := range sum {
+		sum[i] = float32(float64(sum[i]) * s.Claim.Divisor / r.Clip)
+	}
+	return sum, err
+}
+
+// noisy adds noise to a clean step: the difference of two noisy ones of other seeds over the root of 2. So the
+// command is not trusted to do without noise what it does with it.
+func (s *stepped) noisy(ctx context.Context, r external.StepRequest, clean []float32) ([]float32, error) {
+	one, err := s.take(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Seed = s.other
+	other, err := s.take(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Equal(one, other) && !slices.Equal(one, clean) {
+		return nil, external.StepsByRequest.Broken("its step of round %d has the same noise by another seed", r.Round)
+	}
+	for i, v := range clean {
+		one[i] = float32(float64(v) + (float64(one[i])-float64(other[i]))/math.Sqrt2)
+	}
+	return one, nil
 }

@@ -24,8 +24,9 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// serve is the argument by which the test's program steps in place of testing: with the JSON of a Program.
-const serve = "serve-step"
+// serve is the argument by which the test's program steps in place of testing: with the JSON of a Program. With
+// seedless after it, steps ignore the seed.
+const serve, seedless = "serve-step", "seedless"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == serve {
@@ -95,6 +96,9 @@ func answer(p *replaytest.Program, r *request) (any, error) {
 			params = append(params, float64(v))
 		}
 	}
+	if slices.Contains(os.Args, seedless) {
+		r.Seed = 1
+	}
 	release := p.Take(r.Round, r.Seed, params, r.Batch, append(r.Without, -1)[0], r.Clip, r.Noise)
 	return struct{}{}, write(p, r.Into, func(i int) float32 { return release[i] * float32(r.Clip) })
 }
@@ -135,7 +139,7 @@ func write(p *replaytest.Program, name string, value func(i int) float32) error 
 }
 
 // stepsOf tests the steps of a program.
-func stepsOf(t *testing.T, p *replaytest.Program, repeats int) (*neighbours.Outcome, error) {
+func stepsOf(t *testing.T, p *replaytest.Program, repeats int, more ...string) (*neighbours.Outcome, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	var text strings.Builder
@@ -150,7 +154,7 @@ func stepsOf(t *testing.T, p *replaytest.Program, repeats int) (*neighbours.Outc
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := json.Marshal(external.Result{Model: "out/model", Step: fmt.Sprintf("'%s' %s '%s'", os.Args[0], serve, of)})
+	result, err := json.Marshal(external.Result{Model: "out/model", Step: fmt.Sprintf("'%s' %s '%s' %s", os.Args[0], serve, of, strings.Join(more, " "))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,5 +225,8 @@ func TestStepsThatBreakTheContractAreRefused(t *testing.T) {
 	p.NoiseMultiplier = 0
 	if _, err := stepsOf(t, p, 20); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "noise_multiplier is 0") {
 		t.Errorf("got %v, want one about the noise multiplier", err)
+	}
+	if _, err := stepsOf(t, replaytest.Planted(replaytest.None), 20, seedless); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "has the same noise by another seed (rule 17") {
+		t.Errorf("got %v, want one about the noise of another seed", err)
 	}
 }
