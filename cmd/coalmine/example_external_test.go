@@ -96,13 +96,18 @@ func TestTheExampleOfDigitsIsRecomputedElsewhere(t *testing.T) {
 	}
 }
 
-// The example of DP-SGD runs in a directory with nothing in it. A right training is refuted with a
-// probability of 0.0001; the seed is fixed. The environment is shared by tests.
+// The example of DP-SGD runs in a directory with nothing in it, and passes its contract; SciPy gives the same verdicts.
+// A right training is refuted with a probability of 0.0001; the seed is fixed. The environment is shared by tests.
 func TestTheFaultsInTheExampleOfDPSGDAreFoundElsewhere(t *testing.T) {
 	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
 	}
-	setPython(t, testserver.Python(t, "torch, numpy"))
+	name := testserver.Python(t, "torch, numpy, scipy.stats")
+	setPython(t, name)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir())
 	table := prints(t, "run", "examples/external/dp-sgd/experiment.yaml")
 	for setting, verdict := range map[string]string{"no training.job.bug": "no (p ", "bug=clip-batch": "YES", "bug=noise-divided": "YES", "bug=shuffled": "YES"} {
@@ -111,5 +116,12 @@ func TestTheFaultsInTheExampleOfDPSGDAreFoundElsewhere(t *testing.T) {
 		if !strings.Contains(row, " "+verdict) {
 			t.Errorf("of the setting %q it says %q, want %q", setting, row, verdict)
 		}
+	}
+	writeFile(t, "results.json", prints(t, "results", "latest", "--json"))
+	runPython(t, ".", name, "-B", filepath.Join(root, "docs/checks/check_neighbours.py"), "results.json")
+	out, status := checkTrain(t, "--command", "python3 train.py", "--code", filepath.Join(root, "examples/external/dp-sgd/trainer"), "--replays", "20", "--deterministic",
+		"--job", `{"units": 8, "batch": 16, "clip": 0.5, "noise_multiplier": 1, "delta": 1e-5, "learning_rate": 0.5}`)
+	if status != exitDone || !strings.Contains(out, "pass   steps as its claim says") {
+		t.Errorf("exit status %d, it prints\n%s", status, out)
 	}
 }
