@@ -54,12 +54,17 @@ func Refutes(o Outcome, curve Curve, level float64) bool {
 // right guesses as the outcome has: the least level at which the outcome [Refutes] the
 // curve, or 1.
 func CurvePValue(o Outcome, curve Curve) float64 {
-	if !Refutes(o, curve, largestLevel) {
+	return leastLevel(func(level float64) bool { return Refutes(o, curve, level) })
+}
+
+// leastLevel returns the least level at which a hypothesis is refuted, or 1.
+func leastLevel(refutes func(level float64) bool) float64 {
+	if !refutes(largestLevel) {
 		return 1
 	}
 	refuted, kept := 0.0, leastLog // logarithms of levels
 	for range 60 {
-		if middle := (refuted + kept) / 2; Refutes(o, curve, math.Exp(middle)) {
+		if middle := (refuted + kept) / 2; refutes(math.Exp(middle)) {
 			refuted = middle
 		} else {
 			kept = middle

@@ -1,0 +1,128 @@
+// These files bound epsilon from below by many trainings: about half of them have the canary, by coins, and a
+// rule that was chosen on other trainings recognizes them by their scores. The two shares of trainings that a
+// rule takes for ones with the canary are bounded by Clopper and Pearson's intervals, which hold for any number
+// of trainings.
+
+package empirical
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mathext"
+
+	"coalmine/privacy"
+)
+
+// Run is one training of many.
+type Run struct {
+	// Score is higher if the training seems to know the canary.
+	Score float64
+	// Included says that the canary was in the training data.
+	Included bool
+}
+
+// Rule recognizes trainings with the canary by a score above Threshold or, with Below, trainings without it
+// by a score of at most Threshold.
+type Rule struct {
+	Threshold float64 `json:"threshold"`
+	Below     bool    `json:"below,omitempty"`
+}
+
+// Rates are counts of a rule: it recognizes Right of Of trainings of its kind, and takes Wrong of Others for such.
+type Rates struct {
+	Right  int `json:"right"`
+	Of     int `json:"of"`
+	Wrong  int `json:"wrong"`
+	Others int `json:"others"`
+}
+
+// Rates applies the rule.
+func (r Rule) Rates(runs []Run) (rates Rates) {
+	for _, run := range runs {
+		recognized := 0
+		if r.Below != (run.Score > r.Threshold) {
+			recognized = 1
+		}
+		if r.Below != run.Included {
+			rates.Of, rates.Right = rates.Of+1, rates.Right+recognized
+		} else {
+			rates.Others, rates.Wrong = rates.Others+1, rates.Wrong+recognized
+		}
+	}
+	return rates
+}
+
+// ChooseRule returns the rule of the largest value among those that split the scores, the first of equal ones:
+// by rising thresholds, above before below. The bound must be of other runs.
+func ChooseRule(runs []Run, value func(Rates) float64) Rule {
+	var scores []float64
+	for _, run := range runs {
+		scores = append(scores, run.Score)
+	}
+	slices.Sort(scores)
+	var best Rule
+	most := math.Inf(-1)
+	for _, threshold := range slices.Compact(scores) {
+		for _, rule := range []Rule{{threshold, false}, {threshold, true}} {
+			if v := value(rule.Rates(runs)); v > most {
+				best, most = rule, v
+			}
+		}
+	}
+	return best
+}
+
+// Perfect are the rates if all trainings were recognized rightly.
+func (r Rates) Perfect() Rates { return Rates{Right: r.Of, Of: r.Of, Others: r.Others} }
+
+// ends are the least probability of a right recognition and the largest of a wrong one, which hold together
+// with probability 1 - level at least (Clopper and Pearson 1934).
+func (r Rates) ends(level float64) (right, wrong float64) {
+	right, wrong = 0, 1
+	if r.Right > 0 {
+		right = mathext.InvRegIncBeta(float64(r.Right), float64(r.Of-r.Right+1), level/2)
+	}
+	if r.Wrong < r.Others {
+		wrong = mathext.InvRegIncBeta(float64(r.Wrong+1), float64(r.Others-r.Wrong), 1-level/2)
+	}
+	return right, wrong
+}
+
+// Epsilon returns the largest epsilon that the rates refute at delta with a confidence, both within (0, 1), or
+// 0: a mechanism with (epsilon, delta)-differential privacy has right <= exp(epsilon) wrong + delta.
+func (r Rates) Epsilon(delta, confidence float64) float64 {
+	right, wrong := r.ends(1 - confidence)
+	if right <= delta {
+		return 0
+	}
+	return max(0, math.Log((right-delta)/wrong))
+}
+
+// Shift returns the largest mu at which the rates refute [GaussianCurve] with a confidence within (0, 1), or 0.
+func (r Rates) Shift(confidence float64) float64 {
+	right, wrong := r.ends(1 - confidence)
+	if right == 0 || wrong == 1 {
+		return 0
+	}
+	return max(0, normalQuantile(right)-normalQuantile(wrong))
+}
+
+// LeastNoise is the function of this name for the rates in place of guesses.
+func (r Rates) LeastNoise(recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
+	if r.Of < 1 || r.Others < 1 || r.Right > r.Of || r.Wrong > r.Others || min(r.Right, r.Wrong) < 0 {
+		return NoiseBound{}, fmt.Errorf("many-run audit that recognizes %d of %d trainings and takes %d of %d for such: expected counts up to numbers of trainings, at least 1", r.Right, r.Of, r.Wrong, r.Others)
+	}
+	refutes := func(curve Curve, level float64) bool {
+		right, wrong := r.ends(level)
+		return wrong < curve(right)
+	}
+	one := []Outcome{{Units: 1, Guesses: 1, Correct: 1}} // the rates are all that is judged
+	return leastNoise(one, recipe, confidence, analysis{
+		func(_ Outcome, curve Curve, level float64) bool { return refutes(curve, level) },
+		func(_ Outcome, curve Curve) float64 {
+			return leastLevel(func(level float64) bool { return refutes(curve, level) })
+		},
+	})
+}
