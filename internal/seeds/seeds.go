@@ -85,6 +85,7 @@ const (
 	ContactSheet      Role = "contact sheet"      // which images of a source are shown
 	ReferenceUsers    Role = "reference users"    // pair of reference models: which half of the users the first trains on
 	ReferenceModel    Role = "reference model"    // reference model: the seed of its training
+	RepeatedTraining  Role = "repeated training"  // training of a many-run audit: its seed
 	CanaryUpdates     Role = "canary updates"     // canary of a one-shot audit: the signs of its update
 	CanaryBlocks      Role = "canary blocks"      // the signs of the vectors of a one-run audit
 )

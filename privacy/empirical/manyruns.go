@@ -54,8 +54,9 @@ func (r Rule) Rates(runs []Run) (rates Rates) {
 	return rates
 }
 
-// ChooseRule returns the rule of the largest value among those that split the scores, the first of equal ones:
-// by rising thresholds, above before below. The bound must be of other runs.
+// ChooseRule returns the rule of the largest value among those whose threshold is midway between neighbouring
+// scores, or the highest score; the first of equal ones, by rising thresholds, above before below. The bound must
+// be of other runs.
 func ChooseRule(runs []Run, value func(Rates) float64) Rule {
 	var scores []float64
 	for _, run := range runs {
@@ -64,7 +65,11 @@ func ChooseRule(runs []Run, value func(Rates) float64) Rule {
 	slices.Sort(scores)
 	var best Rule
 	most := math.Inf(-1)
-	for _, threshold := range slices.Compact(scores) {
+	scores = slices.Compact(scores)
+	for i, threshold := range scores {
+		if i+1 < len(scores) {
+			threshold += (scores[i+1] - threshold) / 2
+		}
 		for _, rule := range []Rule{{threshold, false}, {threshold, true}} {
 			if v := value(rule.Rates(runs)); v > most {
 				best, most = rule, v

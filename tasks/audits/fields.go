@@ -139,6 +139,9 @@ type Builder interface {
 	// Reference is the last model of the same training with other seeds, on the users of a
 	// datasets/reference-users node, without canaries. References count from 0.
 	Reference(reference int) storage.Key
+	// Repeated is the node that the fields compile in the same experiment with a seed of its own and no other
+	// audit, on the same data. Repetitions count from 0.
+	Repeated(repetition int, fields Fields) storage.Key
 	// Step holds the parameters of the training's tasks, without the secret.
 	Step() Step
 	// Recorded are the updates/gather nodes, in the order of rounds.

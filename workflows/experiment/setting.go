@@ -158,6 +158,17 @@ func (a *Audit) Apart() *Audit {
 	return &Audit{Control: a.Control}
 }
 
+// Alone is the audit block of a training that is measured by one audit, and has the faults of the cell's.
+func (a *Audit) Alone(fields audits.Fields) *Audit {
+	alone := &Audit{Control: a.Controlled(), Methods: newMethods()}
+	for i, other := range alone.Methods {
+		if reflect.TypeOf(other) == reflect.TypeOf(fields) {
+			alone.Methods[i] = fields
+		}
+	}
+	return alone
+}
+
 // anyMethod is "random_sampling, beam_search or utility: true".
 func anyMethod() string {
 	var words []string

@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/tasks/audits/canaries/upperbound"
+	"coalmine/tasks/audits/membership/manyruns"
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/audits/membership/neighbours"
 	"coalmine/tasks/audits/membership/onerun"
@@ -62,6 +63,7 @@ var list = []audits.Description{
 	membership.Audit,
 	oneshot.Audit,
 	neighbours.Audit,
+	manyruns.Audit,
 }
 
 // Audits returns all descriptions; the caller must not change them.

@@ -185,6 +185,11 @@ func (b builder) Insertions() storage.Key {
 // Reference implements audits.Builder.
 func (b builder) Reference(reference int) storage.Key { return b.given(b.reference(reference)) }
 
+// Repeated implements audits.Builder.
+func (b builder) Repeated(repetition int, fields audits.Fields) storage.Key {
+	return b.given(b.repeated(repetition, fields))
+}
+
 // Step implements audits.Builder.
 func (b builder) Step() audits.Step {
 	e := b.experiment

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"coalmine/internal/seeds"
+	"coalmine/storage"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -31,4 +33,25 @@ func (c *cell) reference(number int) plan.Ref {
 		return plan.Ref{}
 	}
 	return apart.after(e.Training.Rounds)
+}
+
+// repeated compiles the cell's training by a seed of its own, with the one audit, on the data of the cell, and
+// returns the audit's node.
+func (c *cell) repeated(number int, fields audits.Fields) plan.Ref {
+	apart, e := *c, *c.experiment
+	e.Seed = seeds.Stream(e.Seed, seeds.RepeatedTraining, uint64(number)).Uint64()
+	e.Training.Record, e.Audit = nil, e.Audit.Alone(fields)
+	apart.experiment, apart.setting, apart.recorded = &e, e.Setting(), nil
+	apart.refs, apart.planted = map[storage.Key]plan.Ref{}, map[audits.Planter]storage.Key{}
+	apart.population = apart.undivided
+	if p, ok := fields.(audits.Planter); ok {
+		apart.population = apart.plant(p)
+	}
+	if apart.err == nil {
+		apart.training()
+	}
+	if c.err = apart.err; c.err != nil {
+		return plan.Ref{}
+	}
+	return apart.refs[fields.Compile(builder{&apart}, e.Training.Rounds)]
 }

@@ -53,7 +53,7 @@ func (p BoundParams) Asks() *clientprograms.Program { return p.Program }
 // Inputs: "model": the trained checkpoint; "initial": the one before training; "units":
 // canaries/one-run; "population", if Null.Joined: the training population. Its blob OutcomeBlob is an
 // Outcome.
-var Bound = tasks.Kind{Name: "audits/one-run", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runBound)}
+var Bound = tasks.Kind{Name: "audits/one-run", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runBound)}
 
 // Scored is Bound by external models.
 var Scored = tasks.Kind{Name: "audits/one-run-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runBound)}
@@ -94,6 +94,12 @@ func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
 		if err := p.compare(&outcome, counts); err != nil {
 			return tasks.Permanent(err)
 		}
+		if outcome.Ceilings, err = p.ceilings(len(units), counts); err != nil {
+			return tasks.Permanent(err)
+		}
+	}
+	if outcome.Estimate, err = p.estimate(units, scores); err != nil {
+		return tasks.Permanent(err)
 	}
 	for i := range carried {
 		outcome.Units[i].Words = carried[i].Words

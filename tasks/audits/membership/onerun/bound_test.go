@@ -116,11 +116,11 @@ func TestTheNullIsTheTrainingOverThePopulation(t *testing.T) {
 	counts := datasets.PartitionMetrics{Counts: datasets.Counts{Users: 300, Examples: 900}}
 	p := BoundParams{Delta: 1e-5, Unit: "user"}
 	claimed := audits.Training{Recipe: privacy.Recipe{Cohort: 10, Rounds: 7, NoiseMultiplier: 2, Sampling: privacy.Poisson}}
-	if r := newNull(&claimed).recipe(&p, counts); r.Population != 300 || r.Sampling != privacy.Poisson || r.NoiseMultiplier != 2 || r.Delta != 1e-5 {
+	if r := NewNull(&claimed).Recipe(p.Delta, p.Unit, counts); r.Population != 300 || r.Sampling != privacy.Poisson || r.NoiseMultiplier != 2 || r.Delta != 1e-5 {
 		t.Errorf("of users: %+v", r)
 	}
 	plain := audits.Training{Central: true, Recipe: privacy.Recipe{Cohort: 10, Rounds: 7}}
-	if r := newNull(&plain).recipe(&p, counts); r.Population != 900 || r.Sampling != privacy.Shuffled || r.Validate() != nil {
+	if r := NewNull(&plain).Recipe(p.Delta, p.Unit, counts); r.Population != 900 || r.Sampling != privacy.Shuffled || r.Validate() != nil {
 		t.Errorf("of records: %+v (%v)", r, r.Validate())
 	}
 }

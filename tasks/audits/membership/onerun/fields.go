@@ -85,7 +85,7 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 		o.Delta = s.DefaultDelta()
 	}
 	part := (o.Canaries + 7) / 8
-	if o.vectors() {
+	if o.Vectors() {
 		o.completeVectors(given)
 		part = max(1, 3*o.Canaries/8)
 	}
@@ -113,32 +113,37 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail(guesses, "are %d (k_plus %d, k_minus %d); expected from 1 to %d, the canaries of the audit", k, o.Guesses.KPlus, o.Guesses.KMinus, o.Canaries)
 		return
 	}
-	if o.vectors() && !o.checkVectors(s, fail) {
-		return
-	}
-	if o.Statistic != "" && !o.vectors() {
-		fail([]string{path + ".statistic", path + ".canaries_of"}, "is evidence about vectors, and the canaries are text; remove it")
-		return
-	}
-	if p := s.Training; !o.vectors() && p.Central && p.NoiseMultiplier > 0 && p.Sampling.Neighbouring() != privacy.ReplaceOne {
-		fail([]string{path, "training.sampling"}, "replaces records by its coins, and the bound for training.sampling: %s is about adding or removing one; set training.sampling to shuffled or fixed-size", p.Sampling)
-		return
-	}
-	if o.PlainLoss && s.Program != nil {
-		fail([]string{path + ".plain_loss", "training.client_command"}, "does without the untrained model, which a program of training.client_command draws; remove it")
-		return
-	}
-	if o.TradeOff && s.External != nil {
-		fail([]string{path + ".trade_off", "model.kind"}, "refutes noise by the training's trade-off curve, and the training is not ours; remove it")
-		return
-	}
-	if !o.vectors() {
-		o.checkRoom(s, fail)
-	}
-	if s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds") {
+	if !o.CheckTraining(s, fail) || s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds") {
 		return
 	}
 	o.checkPower(guesses, fail)
+}
+
+// CheckTraining refuses, and reports, trainings that the canaries do not fit.
+func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
+	if o.Vectors() && !o.checkVectors(s, fail) {
+		return false
+	}
+	if o.Statistic != "" && !o.Vectors() {
+		fail([]string{path + ".statistic", path + ".canaries_of"}, "is evidence about vectors, and the canaries are text; remove it")
+		return false
+	}
+	if p := s.Training; !o.Vectors() && p.Central && p.NoiseMultiplier > 0 && p.Sampling.Neighbouring() != privacy.ReplaceOne {
+		fail([]string{path, "training.sampling"}, "replaces records by its coins, and the bound for training.sampling: %s is about adding or removing one; set training.sampling to shuffled or fixed-size", p.Sampling)
+		return false
+	}
+	if o.PlainLoss && s.Program != nil {
+		fail([]string{path + ".plain_loss", "training.client_command"}, "does without the untrained model, which a program of training.client_command draws; remove it")
+		return false
+	}
+	if o.TradeOff && s.External != nil {
+		fail([]string{path + ".trade_off", "model.kind"}, "refutes noise by the training's trade-off curve, and the training is not ours; remove it")
+		return false
+	}
+	if !o.Vectors() {
+		o.checkRoom(s, fail)
+	}
+	return true
 }
 
 // checkRoom checks the number of sequences and their length.
@@ -222,9 +227,17 @@ func (o *Block) coins(s *audits.Setting) CoinsParams {
 	return p
 }
 
+// Neighbouring is the change that a coin stands for.
+func (o *Block) Neighbouring(s *audits.Setting) privacy.Neighbouring {
+	if o.Vectors() {
+		return s.Training.Sampling.Neighbouring()
+	}
+	return o.coins(s).Neighbouring
+}
+
 // Plant implements audits.Planter. Vectors stand in no data.
 func (f *Fields) Plant(b audits.Builder) storage.Key {
-	if f.OneRun.vectors() {
+	if f.OneRun.Vectors() {
 		return b.Population()
 	}
 	return b.Node(Coins, "coins of the one-run audit", f.OneRun.coins(b.Setting()),
@@ -232,16 +245,13 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 }
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	o, s, coins := f.OneRun, b.Setting(), f.OneRun.coins(b.Setting())
-	if o.vectors() {
-		coins.Neighbouring = s.Training.Sampling.Neighbouring()
-	}
+	o, s := f.OneRun, b.Setting()
 	params := BoundParams{
 		KPlus: o.Guesses.KPlus, KMinus: o.Guesses.KMinus, Delta: o.Delta, Confidence: o.Confidence.Float64(), Halvings: o.Guesses.Halvings,
-		Neighbouring: coins.Neighbouring, Unit: s.Training.Unit, Program: s.Program,
+		Neighbouring: o.Neighbouring(s), Unit: s.Training.Unit, Program: s.Program,
 	}
 	model := tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}
-	if o.vectors() {
+	if o.Vectors() {
 		return f.compileVectors(b, params, model)
 	}
 	units := tasks.Input{Name: UnitsInput, Key: b.Planted(f)}
@@ -251,7 +261,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	}
 	joined := f.joined(b)
 	if o.TradeOff {
-		params.Null = newNull(&s.Training)
+		params.Null = NewNull(&s.Training)
 		params.Null.Joined = joined != nil
 	}
 	inputs := []tasks.Input{model, {Name: InitialInput, Key: b.Initial()}, units}
@@ -277,9 +287,18 @@ func (f *Fields) States(*audits.Setting) float64 {
 // takes 1.5 seconds.
 const searchWork = 1.1e11
 
-// Work implements audits.Worker. Without sampling a round is a Gaussian mechanism, whose curve is at hand.
+// Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 {
-	if f.OneRun.TradeOff && newNull(&s.Training).sampled() {
+	if f.OneRun.TradeOff {
+		return SearchWork(&s.Training)
+	}
+	return 0
+}
+
+// SearchWork is the work of a bound by the trade-off curve of a training. Without sampling a round is a Gaussian
+// mechanism, whose curve is at hand.
+func SearchWork(t *audits.Training) float64 {
+	if NewNull(t).sampled() {
 		return searchWork
 	}
 	return 0

@@ -16,7 +16,8 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "one_run",
 	Legend: "One-run epsilon: the audit of coins and guesses is certain of so much at the confidence stated below; in brackets, the most that " +
 		"it could have found. By trade-off curve: what is proved of the least noise that the guesses refute, and that noise multiplier. " +
-		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed.",
+		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed. " +
+		"Estimate: epsilon, with its standard error, if the scores are normal; no bound.",
 	Limits:        limits,
 	Power:         power,
 	Kinds:         []tasks.Kind{Coins, Bound, Scored},
@@ -54,6 +55,15 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	), audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
 		audits.Measure{Name: "one_run_trade_off_epsilon_largest", Of: audits.Of((*TradeOff).largest)},
 		audits.Measure{Name: "one_run_independent", Of: audits.Of(func(t *TradeOff) bool { return t.Independent })},
+	), audits.Within(func(v *Outcome) *empirical.GaussianEstimate { return v.Estimate },
+		audits.Measure{
+			Name: "one_run_estimate", Of: audits.Of(func(e *empirical.GaussianEstimate) float64 { return e.Epsilon }),
+			Header: "estimate", Text: audits.Of(estimateText), Optional: true, Scale: audits.Plain, Digits: 3,
+		},
+		audits.Measure{Name: "one_run_estimate_se", Of: audits.Of(func(e *empirical.GaussianEstimate) float64 { return e.StandardError })},
+	), audits.Within((*Outcome).weakest,
+		audits.Measure{Name: "one_run_ceiling", Of: audits.Of(func(c *Ceiling) float64 { return c.EpsilonLower })},
+		audits.Measure{Name: "one_run_trade_off_ceiling", Of: audits.Of((*Ceiling).tradeOff)},
 	)),
 	Canary: []audits.Measure{
 		{Name: "one_run_score", Of: audits.Of(func(u *Unit) float64 { return u.Score })},
@@ -87,7 +97,12 @@ type Outcome struct {
 	// Confidence; 0 for one.
 	Choices  int       `json:"choices,omitempty"`
 	TradeOff *TradeOff `json:"trade_off,omitempty"`
-	Units    []Unit    `json:"units,omitempty"`
+	// Ceilings are about the most that the audit can prove of a training that is as private as it claims, from
+	// the strongest attacker to the weakest; only with TradeOff and a claim.
+	Ceilings []Ceiling `json:"ceilings,omitempty"`
+	// Estimate is no bound. Only canaries scored by ScoreLikelihood have one.
+	Estimate *empirical.GaussianEstimate `json:"estimate,omitempty"`
+	Units    []Unit                      `json:"units,omitempty"`
 }
 
 // Unit is a canary of the audit.
@@ -144,7 +159,7 @@ func (v *Outcome) Note(c *audits.Cell) string {
 		"%d of %d guesses about %d canaries are right; all of them would certify %s, as many as canaries %s%s%s",
 		privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence, v.Neighbouring, v.Unit, v.Score,
 		v.Correct, v.KPlus+v.KMinus, v.Canaries, privacy.Epsilon(v.EpsilonLargest), privacy.Epsilon(v.EpsilonLargestCanaries),
-		v.contradiction(c.Privacy), v.TradeOff.note())
+		v.contradiction(c.Privacy), v.TradeOff.note()+v.beside())
 }
 
 func (t *TradeOff) note() string {

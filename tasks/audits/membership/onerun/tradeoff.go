@@ -34,8 +34,8 @@ type Null struct {
 	Independent bool `json:"independent,omitempty"`
 }
 
-// newNull takes central training without privacy for one through the records in order, epoch by epoch.
-func newNull(t *audits.Training) *Null {
+// NewNull takes central training without privacy for one through the records in order, epoch by epoch.
+func NewNull(t *audits.Training) *Null {
 	r := t.Recipe
 	return &Null{
 		Cohort: r.Cohort, Rounds: r.Rounds, Sampling: cmp.Or(r.Sampling, privacy.Shuffled), NoiseMultiplier: r.NoiseMultiplier,
@@ -58,14 +58,15 @@ func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts datasets.P
 	return counts, err
 }
 
-func (n *Null) recipe(p *BoundParams, counts datasets.PartitionMetrics) privacy.Recipe {
+// Recipe is that of the null over a population.
+func (n *Null) Recipe(delta float64, unit string, counts datasets.PartitionMetrics) privacy.Recipe {
 	population := counts.Users
 	if n.Records {
 		population = counts.Examples
 	}
 	return privacy.Recipe{
-		Population: population, Cohort: n.Cohort, Rounds: n.Rounds, NoiseMultiplier: n.NoiseMultiplier, Delta: p.Delta,
-		Sampling: n.Sampling, Conversion: n.Conversion, Accountant: n.Accountant, Unit: p.Unit,
+		Population: population, Cohort: n.Cohort, Rounds: n.Rounds, NoiseMultiplier: n.NoiseMultiplier, Delta: delta,
+		Sampling: n.Sampling, Conversion: n.Conversion, Accountant: n.Accountant, Unit: unit,
 		Separation: n.Separation, Participations: n.Participations, Mechanism: n.Mechanism,
 	}
 }
@@ -95,7 +96,7 @@ type TradeOff struct {
 }
 
 func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datasets.PartitionMetrics) (*TradeOff, error) {
-	recipe := p.Null.recipe(p, counts)
+	recipe := p.Null.Recipe(p.Delta, p.Unit, counts)
 	var outcomes []empirical.Outcome
 	for _, k := range p.choices() {
 		outcome, err := empirical.Guess(coinsOf(units), scores, k.KPlus, k.KMinus)
@@ -104,11 +105,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 		}
 		outcomes = append(outcomes, outcome)
 	}
-	leastNoise := empirical.LeastNoise
-	if p.Null.Independent {
-		leastNoise = empirical.LeastNoiseIndependent
-	}
-	bound, err := leastNoise(outcomes, recipe, p.Confidence)
+	bound, err := p.leastNoise()(outcomes, recipe, p.Confidence)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +121,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 		for i := range outcomes {
 			outcomes[i].Correct = outcomes[i].Guesses
 		}
-		best, err := leastNoise(outcomes, recipe, p.Confidence)
+		best, err := p.leastNoise()(outcomes, recipe, p.Confidence)
 		v.EpsilonLargest = best.Epsilon
 		return v, err
 	}
@@ -133,7 +130,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 
 // compare sets EpsilonRefuted.
 func (p *BoundParams) compare(v *Outcome, counts datasets.PartitionMetrics) error {
-	recipe := p.Null.recipe(p, counts)
+	recipe := p.Null.Recipe(p.Delta, p.Unit, counts)
 	if recipe.NoiseMultiplier == 0 {
 		return nil
 	}

@@ -41,14 +41,15 @@ const (
 
 func (Statistic) Choices() []string { return []string{string(AllIterates), string(FinalModel)} }
 
-func (o *Block) vectors() bool { return o.CanariesOf == Update || o.CanariesOf == Gradient }
+// Vectors reports whether canaries are vectors.
+func (o *Block) Vectors() bool { return o.CanariesOf == Update || o.CanariesOf == Gradient }
 
 // over is the norm of a canary's vector in clip norms: enough to show a training that clips too late or too
 // little.
 const over = 10
 
 // Sends implements audits.Sender.
-func (f *Fields) Sends() bool { return f.OneRun.vectors() }
+func (f *Fields) Sends() bool { return f.OneRun.Vectors() }
 
 // Clients implements audits.Sender.
 func (f *Fields) Clients(s *audits.Setting) *canaries.Clients {
@@ -186,7 +187,7 @@ func (f *Fields) compileVectors(b audits.Builder, params BoundParams, model task
 		inputs = append(inputs, tasks.Input{Name: InitialInput, Key: b.Initial()})
 	}
 	if o.TradeOff {
-		params.Null = newNull(&s.Training)
+		params.Null = NewNull(&s.Training)
 		params.Null.Joined, params.Null.Independent = true, s.Training.Sampling != privacy.FixedSize
 	}
 	return b.Node(Bound, "one-run audit", params, inputs...)

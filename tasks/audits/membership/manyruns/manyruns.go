@@ -1,0 +1,100 @@
+// Package manyruns bounds epsilon from below by many trainings. Each has a seed of its own and one canary, which
+// a fair coin puts in or leaves out, as in a one-run audit of one canary. Half of the trainings choose the score
+// from which on a training is taken for one with the canary, and the others prove the bound by Clopper and
+// Pearson's intervals.
+//
+//	audits/many-runs  the bound, from the outcomes of audits/one-run
+package manyruns
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"coalmine/privacy"
+	"coalmine/privacy/empirical"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/membership/onerun"
+	"coalmine/tasks/datasets"
+)
+
+type Params struct {
+	Runs int `json:"runs"`
+	// Delta is that of the upper bound, Confidence that of the lower one.
+	Delta      float64 `json:"delta"`
+	Confidence float64 `json:"confidence"`
+	// Neighbouring and Unit name the change that a coin stands for, to be printed.
+	Neighbouring privacy.Neighbouring `json:"neighbouring"`
+	Unit         string               `json:"unit"`
+	// Null is the training whose trade-off curve is tested.
+	Null *onerun.Null `json:"null"`
+}
+
+// Bound bounds epsilon from below. Inputs: RunInput of each training, its audits/one-run; PopulationInput, the
+// training population. Its blob OutcomeBlob is an Outcome.
+var Bound = tasks.Kind{Name: "audits/many-runs", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runBound)}
+
+const PopulationInput = "population"
+
+// RunInput is the input of a training, from 0.
+func RunInput(run int) string { return fmt.Sprintf("run %d", run) }
+
+// OutcomeBlob is an Outcome, as JSON.
+const OutcomeBlob = "many-runs"
+
+func runBound(ctx context.Context, t *tasks.Task, p *Params) error {
+	var counts datasets.PartitionMetrics
+	if err := t.InputMetrics(ctx, PopulationInput, &counts); err != nil {
+		return err
+	}
+	v := Outcome{Delta: p.Delta, Confidence: p.Confidence, Neighbouring: p.Neighbouring, Unit: p.Unit}
+	for run := range p.Runs {
+		var of onerun.Outcome
+		if err := t.InputJSON(ctx, RunInput(run), onerun.OutcomeBlob, &of); err != nil {
+			return err
+		}
+		if len(of.Units) != 1 {
+			return tasks.Permanent(fmt.Errorf("%s: an audit of %d canaries; expected one", RunInput(run), len(of.Units)))
+		}
+		v.Score = of.Score
+		v.Trainings = append(v.Trainings, Training{Score: of.Units[0].Score, Included: of.Units[0].Included, Chooses: run%2 == 0})
+	}
+	if err := v.judge(p.Null.Recipe(p.Delta, p.Unit, counts)); err != nil {
+		return tasks.Permanent(err)
+	}
+	return t.PutJSON(ctx, OutcomeBlob, v)
+}
+
+// judge sets the bounds of an outcome from its trainings.
+func (v *Outcome) judge(recipe privacy.Recipe) error {
+	var choosing, proving []empirical.Run
+	for _, t := range v.Trainings {
+		run := empirical.Run{Score: t.Score, Included: t.Included}
+		if t.Chooses {
+			choosing = append(choosing, run)
+		} else {
+			proving = append(proving, run)
+		}
+		if t.Included {
+			v.Included++
+		}
+	}
+	v.Runs = len(v.Trainings)
+	v.Rule = empirical.ChooseRule(choosing, func(r empirical.Rates) float64 { return r.Epsilon(v.Delta, v.Confidence) })
+	v.Rates = v.Rule.Rates(proving)
+	v.EpsilonLower, v.EpsilonLargest = v.Rates.Epsilon(v.Delta, v.Confidence), v.Rates.Perfect().Epsilon(v.Delta, v.Confidence)
+	rule := empirical.ChooseRule(choosing, func(r empirical.Rates) float64 { return r.Shift(v.Confidence) })
+	rates := rule.Rates(proving)
+	if rates.Of == 0 || rates.Others == 0 {
+		return nil // all coins of the proving trainings are alike: nothing is proved
+	}
+	bound, err := rates.LeastNoise(recipe, v.Confidence)
+	v.TradeOff = &TradeOff{
+		Rule: rule, Rates: rates, EpsilonLower: bound.Epsilon, PValue: bound.PValue,
+		Claimed: recipe.NoiseMultiplier > 0, Refuted: bound.PValue <= 1-v.Confidence,
+	}
+	if !math.IsInf(bound.NoiseMultiplier, 1) {
+		v.TradeOff.NoiseMultiplier = &bound.NoiseMultiplier
+	}
+	return err
+}
