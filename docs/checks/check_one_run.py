@@ -1,4 +1,4 @@
-"""Computes the bounds of one-run audits again, outside of Coalmine.
+"""Computes the bounds of one-run and many-run audits again, outside of Coalmine.
 
     coalmine results RUN --format json > DIR/results.json
     coalmine show RUN --nodes --json > DIR/nodes.json
@@ -8,7 +8,9 @@ It needs NumPy and SciPy, and is written from docs/privacy.md and docs/method.md
 coins, theorem 5.2 of Steinke, Nasr and Jagielski 2023 by the binomial distribution, and algorithm
 3 of Mahloujifar, Melis and Chaudhuri 2024, or the bound of independent canaries, by trade-off curves of loss distributions,
 which it puts on a grid and composes by a Fourier transform. Population, cohort and rounds are those of the
-training's own account, so that cells without noise have the first bound alone.
+training's own account, so that cells without noise have the first bound alone. Ceilings are computed of trainings
+whose rounds are not random samples; estimates by the closed form of the Gaussian mechanism, their standard errors
+by differences; many-run audits by SciPy's exact intervals of shares.
 """
 import json
 import math
@@ -168,9 +170,106 @@ def p_value(outcomes, curve):
     return min(1, len(outcomes) * math.exp(high))
 
 
+def gaussian_epsilon(mu, delta):
+    if mu <= 0:
+        return 0
+    def over(e):
+        return stats.norm.cdf(mu / 2 - e / mu) - math.exp(e) * stats.norm.cdf(-mu / 2 - e / mu) - delta
+    return 0 if over(0) <= 0 else optimize.brentq(over, 0, 200, xtol=1e-13)
+
+
+def check_estimate(v):
+    e = v.get("estimate")
+    if not e:
+        return
+    groups = [numpy.array([u["score"] for u in v["units"] if u["included"] == side]) for side in (True, False)]
+    n, k = map(len, groups)
+    pooled = math.sqrt(sum(((g - g.mean()) ** 2).sum() for g in groups) / (n + k - 2))
+    shift = (groups[0].mean() - groups[1].mean()) / pooled
+    epsilon = gaussian_epsilon(shift, v["delta"])
+    step = 1e-5
+    slope = (gaussian_epsilon(shift + step, v["delta"]) - gaussian_epsilon(shift - step, v["delta"])) / (2 * step)
+    error = slope * math.sqrt(1 / n + 1 / k + shift**2 / (2 * (n + k - 2)))
+    print(f"  estimate {e['epsilon']:.9g} (standard error {e['standard_error']:.7g}), here {epsilon:.9g} ({error:.7g})")
+    assert abs(epsilon - e["epsilon"]) <= 1e-7 and abs(error - e["standard_error"]) <= 1e-4 * error
+
+
+def shift_of(privacy):
+    """The mu of a training whose rounds are not random samples: of an epoch for shuffled batches, else of a user's rounds."""
+    z = privacy["noise_multiplier"]
+    if privacy["sampling"] == "shuffled":
+        return 2 * math.sqrt(math.ceil(privacy["rounds"] / (privacy["population"] // privacy["cohort"]))) / z
+    return 1 / z if privacy["sampling"] == "separated" and privacy["rounds"] == 1 else None
+
+
+def check_ceilings(v, privacy, guesses, level):
+    mechanism = privacy and privacy["noise_multiplier"] and shift_of(privacy)
+    if not mechanism or privacy.get("mechanism"):
+        return
+    z, m = privacy["noise_multiplier"], v["canaries"]
+    shifts = {"mechanism": mechanism, "text": mechanism / math.sqrt(2),
+              "text-last-model": min(1, privacy["cohort"] / privacy["population"]) * math.sqrt(privacy["rounds"]) / z}
+    for c in v.get("ceilings", []):
+        mu = shifts[c["attacker"]]
+        curve = lambda y: stats.norm.cdf(stats.norm.ppf(y) - mu)
+        share = guesses / m
+        y = optimize.brentq(lambda y: y + curve(y) - share, 0, min(share, 1 - 1e-16), xtol=1e-14)
+        correct = math.floor(guesses * y / share)
+        bound = theorem52(m, guesses, correct, v["delta"], level)
+        print(f"  ceiling of {c['attacker']}: {c['correct']} right, {c['epsilon_lower']:.9g}; here {guesses * y / share:.6g}, {bound:.9g}")
+        assert abs(correct - c["correct"]) <= 1 and abs(theorem52(m, guesses, c["correct"], v["delta"], level) - c["epsilon_lower"]) <= 1e-9
+
+
+def check_many_runs(v, privacy):
+    """The rules from the trainings that choose, the bounds from the others."""
+    level = 1 - v["confidence"]
+    halves = [[(t["score"], t["included"]) for t in v["trainings"] if t.get("chooses", False) == side] for side in (True, False)]
+    def rates(runs, threshold, below):
+        side = [(s > threshold) != below for s, _ in runs]
+        kind = [i != below for _, i in runs]
+        return sum(a and b for a, b in zip(side, kind)), sum(kind), sum(a and not b for a, b in zip(side, kind)), len(kind) - sum(kind)
+    def ends(right, of, wrong, others):
+        low = stats.beta.ppf(level / 2, right, of - right + 1) if right else 0.0
+        high = stats.beta.ppf(1 - level / 2, wrong + 1, others - wrong) if wrong < others else 1.0
+        return low, high
+    def epsilon(*r):
+        low, high = ends(*r)
+        return max(0, math.log((low - v["delta"]) / high)) if low > v["delta"] else 0
+    def shift(*r):
+        low, high = ends(*r)
+        return max(0, stats.norm.ppf(low) - stats.norm.ppf(high)) if low and high < 1 else 0
+    def agreed(value, told, counts):
+        """The rule of the audit, if none has a larger value: a rule and its mirror may differ by rounding alone."""
+        scores = sorted({s for s, _ in halves[0]})
+        rules = [((a + b) / 2, below) for a, b in zip(scores, scores[1:] + scores[-1:]) for below in (False, True)]
+        rule = told["threshold"], told.get("below", False)
+        assert value(*rates(halves[0], *rule)) >= max(value(*rates(halves[0], *r)) for r in rules) - 1e-9
+        assert rates(halves[1], *rule) == tuple(counts[k] for k in ("right", "of", "wrong", "others"))
+        return rule
+    rule = agreed(epsilon, v["rule"], v["rates"])
+    bound = epsilon(*rates(halves[1], *rule))
+    print(f"  many runs: epsilon_lower {v['epsilon_lower']:.9g}, here {bound:.9g}")
+    assert abs(bound - v["epsilon_lower"]) <= 1e-9
+    t = v.get("trade_off")
+    if not t:
+        return
+    rule = agreed(shift, t["rule"], t["rates"])
+    mechanism = privacy and privacy["noise_multiplier"] and shift_of(privacy)
+    if mechanism and t["noise_multiplier_refuted"]:
+        z = mechanism * privacy["noise_multiplier"] / shift(*rates(halves[1], *rule))
+        proved = gaussian_epsilon(mechanism * privacy["noise_multiplier"] / t["noise_multiplier_refuted"], v["delta"])
+        print(f"  noise multiplier {t['noise_multiplier_refuted']:.6g}, refuted from {z:.6g} on; epsilon {t['epsilon_lower']:.8g}, here {proved:.8g}")
+        assert z * (1 - 1e-3) <= t["noise_multiplier_refuted"] <= z * 1.01 and abs(proved - t["epsilon_lower"]) <= 1e-4 * proved
+
+
 def check(directory):
     with open(os.path.join(directory, "results.json")) as f:
-        cells = [c for c in json.load(f)["cells"] if c.get("audit", {}).get("one_run")]
+        cells = json.load(f)["cells"]
+    for cell in cells:
+        if cell.get("audit", {}).get("many_runs"):
+            print(f"{cell['cell']}:")
+            check_many_runs(cell["audit"]["many_runs"], cell.get("privacy"))
+    cells = [c for c in cells if c.get("audit", {}).get("one_run")]
     with open(os.path.join(directory, "nodes.json")) as f:
         params = [n["params"] for n in json.load(f)["nodes"] if n["kind"] == "audits/one-run"]
     for cell in cells:
@@ -185,6 +284,8 @@ def check(directory):
         assert (m, v["k_plus"] + v["k_minus"], v["correct"]) in tried
         assert abs(bound - v["epsilon_lower"]) <= 1e-9 * max(1, bound)
         t, privacy = v.get("trade_off"), cell.get("privacy")
+        check_estimate(v)
+        check_ceilings(v, privacy, plus + minus, level)
         if not t or not privacy or privacy["noise_multiplier"] == 0 or privacy["sampling"] == "separated" or privacy["epsilon_proved"] > FINEST:
             continue
         independent = t.get("independent", False)

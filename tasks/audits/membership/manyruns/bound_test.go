@@ -1,0 +1,66 @@
+package manyruns
+
+import (
+	"encoding/json"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/privacy/empirical"
+	"coalmine/tasks"
+	"coalmine/tasks/audits/membership/onerun"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+)
+
+// bound runs the task on made-up trainings, whose scores are their numbers, and ten more with the canary, from 15 on.
+func bound(t *testing.T, units int) (*taskstest.Node, error) {
+	t.Helper()
+	g := taskstest.NewGraph(t)
+	population := g.Put("population", map[string][]byte{})
+	counts, err := json.Marshal(datasets.PartitionMetrics{Counts: datasets.Counts{Users: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	population.Metrics = counts
+	inputs := []taskstest.Edge{taskstest.In(PopulationInput, population)}
+	for run := range 30 {
+		list := make([]onerun.Unit, units)
+		list[0] = onerun.Unit{Score: float64(run)}
+		if run >= 15 {
+			list[0] = onerun.Unit{Score: float64(run) + 10, Included: true}
+		}
+		outcome, err := json.Marshal(onerun.Outcome{Score: onerun.ScoreLikelihood, Units: list})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inputs = append(inputs, taskstest.In(RunInput(run), g.Put(RunInput(run), map[string][]byte{onerun.OutcomeBlob: outcome})))
+	}
+	return g.Try(Bound, Params{
+		Runs: 30, Delta: 1e-5, Confidence: 0.9, Neighbouring: privacy.ReplaceOne, Unit: "record",
+		Null: &onerun.Null{Cohort: 100, Rounds: 4, Sampling: privacy.Shuffled, NoiseMultiplier: 2},
+	}, inputs...)
+}
+
+// The rule of the even trainings, 14 and 16 among them, lies between their scores: all odd ones are recognized.
+func TestGoldenBound(t *testing.T) {
+	t.Parallel()
+	n, err := bound(t, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taskstest.Golden(t, n)
+	var v Outcome
+	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
+		t.Fatal(err)
+	}
+	if v.Runs != 30 || v.Included != 15 || v.Rule.Threshold != 20 || v.Rates != (empirical.Rates{Right: 8, Of: 8, Others: 7}) || v.EpsilonLower != v.EpsilonLargest {
+		t.Errorf("outcome %+v", v)
+	}
+}
+
+func TestAnAuditOfTwoCanariesIsNone(t *testing.T) {
+	t.Parallel()
+	if _, err := bound(t, 2); !tasks.IsPermanent(err) {
+		t.Errorf("got %v, want a permanent error", err)
+	}
+}
