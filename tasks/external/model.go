@@ -145,13 +145,37 @@ func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer
 	if err != nil {
 		return nil, Asked(ctx, err)
 	}
-	if m.which != Trained { // it may score all texts alike
-		return answers, nil
+	return answers, m.tellsApart(pairs, answers)
+}
+
+// TokenLogProbs are the log-probabilities of the model's own tokens of each continuation; nil if the command
+// has no such method.
+func (m *Model) TokenLogProbs(ctx context.Context, pairs []score.Pair) ([][]float64, error) {
+	if !m.client.Description.Has(score.TokenLogProbs) {
+		return nil, nil
+	}
+	tokens, err := m.client.TokenLogProbs(ctx, pairs, batch)
+	if err != nil {
+		return nil, asked(ctx, err)
+	}
+	answers := make([]score.Answer, len(tokens))
+	for i, logProbs := range tokens {
+		for _, logProb := range logProbs {
+			answers[i].LogProb += logProb
+		}
+	}
+	return tokens, m.tellsApart(pairs, answers)
+}
+
+// tellsApart is an error if the trained model has scored many different texts alike. Another may.
+func (m *Model) tellsApart(pairs []score.Pair, answers []score.Answer) error {
+	if m.which != Trained {
+		return nil
 	}
 	if n := m.alike.add(pairs, answers); n >= fewAlike {
-		return nil, tasks.Permanent(fmt.Errorf("the command %q scores all of %d different texts alike, with the log-probability %g. Expected scores that tell texts apart; a constant often stands for an error", m.client.Name(), n, answers[0].LogProb))
+		return tasks.Permanent(fmt.Errorf("the command %q scores all of %d different texts alike, with the log-probability %g. Expected scores that tell texts apart; a constant often stands for an error", m.client.Name(), n, answers[0].LogProb))
 	}
-	return answers, nil
+	return nil
 }
 
 // CheckTotal returns an error if the words after a prefix have probabilities that add up to more than 1.

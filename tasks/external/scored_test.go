@@ -259,6 +259,53 @@ func TestLossesOfUsersUnderAModelThatIsNotOurs(t *testing.T) {
 	}
 }
 
+// tokenScorer gives every text two tokens, which are likelier after another text: of -1 and -3, or of -0.5 and -2.5.
+const tokenScorer = `while IFS= read -r line; do
+  id=${line#*'"id":'}; id=${id%%,*}
+  case $line in
+  *'"describe"'*) echo '{"id":'$id',"result":{"contract":"coalmine/score","version":1,"model":"m","longest_input":0,"deterministic":true,"methods":["loglikelihood","token_logprobs"]}}';;
+  *'"token_logprobs"'*) printf '%s\n' "$line" | awk -v id="$id" '{ sub(/.*"pairs":\[\["/, ""); n = split($0, pairs, /"\],\["/); s = ""
+    for (i = 1; i <= n; i++) s = s (i > 1 ? "," : "") (substr(pairs[i], 1, 3) == "\",\"" ? "[-1,-3]" : "[-0.5,-2.5]")
+    print "{\"id\":" id ",\"result\":[" s "]}" }';;
+  esac
+done
+`
+
+// A command with token_logprobs gives Min-K%, and reads texts after others for ReCaLL; it has no whole
+// distribution for Min-K%++.
+func TestLossesOfUsersByTokensOfAModelThatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	g := taskstest.NewGraph(t)
+	code, err := clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(tokenScorer)}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := external.ModelParams{Code: g.Import(code)}
+	m, data := g.Put("model", map[string][]byte{external.ResultBlob: []byte(`{"score":"sh score.sh"}`)}), parts(t, g)
+	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(datasets.PartsInput, data))
+	n := g.Run(membership.ScoredLosses, membership.LossParams{UserShare: utility.UserShare{Shares: 1, Model: &params, ByToken: true}, PrefixUsers: 1},
+		taskstest.In(audits.ModelInput, m), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, data))
+	var users []membership.UserLoss
+	if err := json.Unmarshal(n.Blob(membership.LossesBlob), &users); err != nil {
+		t.Fatal(err)
+	}
+	aside := 0
+	for i, u := range users {
+		texts := float64(u.Targets) / 4 // of four words
+		want := membership.UserLoss{Targets: u.Targets, Loss: 4 * texts, ByToken: true, LogProbsAlone: true, MinK: -3, Prefixed: 3 * texts, Member: u.Member}
+		if u.Aside {
+			aside++
+			want.Aside, want.Prefixed = true, 0
+		}
+		if u != want || texts == 0 {
+			t.Errorf("user %d: %+v, want %+v", i, u, want)
+		}
+	}
+	if len(users) != 12 || aside != 1 {
+		t.Errorf("%d users, %d of them aside; want 12 and 1", len(users), aside)
+	}
+}
+
 // Equal scores put a canary behind all of its references. Many of them are an error: no canary
 // would look memorized.
 func TestRanksOfAScoredModel(t *testing.T) {

@@ -14,6 +14,17 @@ func PairOf(v *datasets.Vocabulary, prefix, suffix []int32) score.Pair {
 	return score.Pair{Context: context, Continuation: continuation}
 }
 
+// Joined are texts as one, without their begins and ends; of bytes a line each.
+func Joined(v *datasets.Vocabulary, texts [][]int32) (all []int32) {
+	for _, text := range texts {
+		all = append(all, Words(text)...)
+		if v.Level() == datasets.ByteLevel {
+			all = append(all, datasets.FirstWord+'\n')
+		}
+	}
+	return all
+}
+
 // mostFollowing is how many words are asked about to see whether probabilities add up.
 const mostFollowing = 256
 

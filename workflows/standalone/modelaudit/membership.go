@@ -23,6 +23,7 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/external"
 )
 
 // Owner is a user with texts, or a text without a user.
@@ -421,7 +422,7 @@ func (c *Command) Membership(ctx context.Context, of Membership) (*MembershipRep
 func lossesBy(s scorer, v *Vocabulary, given, batch int) lossesOf {
 	checked := false
 	return func(ctx context.Context, before, texts [][]int32) ([]textLoss, error) {
-		prefix := v.joined(before)
+		prefix := external.Joined(v.tokens, before)
 		var list []sequence
 		losses := make([]textLoss, len(texts))
 		var places []int
@@ -456,16 +457,4 @@ func lossesBy(s scorer, v *Vocabulary, given, batch int) lossesOf {
 		}
 		return losses, nil
 	}
-}
-
-// joined are texts as one, of bytes a line each.
-func (v *Vocabulary) joined(texts [][]int32) (all []int32) {
-	lineEnd, inBytes := newLexicon(v.tokens).tokens[datasets.ByteSymbols("\n")[0]]
-	for _, text := range texts {
-		all = append(all, text...)
-		if inBytes && v.tokens.Level() == datasets.ByteLevel {
-			all = append(all, lineEnd)
-		}
-	}
-	return all
 }

@@ -2,9 +2,11 @@ package membership
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -27,7 +29,9 @@ type LossParams struct {
 type comparison struct {
 	LossParams
 	all *everyone
-	// prefix has read the texts of the prefix users; pool holds words. Both are nil until needed.
+	// before are the texts of the prefix users, which prefix has read; pool holds words. All are nil until
+	// needed.
+	before [][]int32
 	prefix *models.States
 	pool   []int32
 }
@@ -36,16 +40,11 @@ type comparison struct {
 func (c *comparison) measure(ctx context.Context, model *utility.UserModel, user int, examples [][]int32, loss *UserLoss) error {
 	loss.Aside = c.all.heldOutIndex(user) >= 0 && c.all.heldOutIndex(user) < c.PrefixUsers
 	if c.PrefixUsers > 0 && !loss.Aside {
-		if err := c.readPrefix(ctx, model.Scorer); err != nil {
-			return err
-		}
-		losses, err := model.Scorer.LossesAfter(c.prefix, examples)
+		prefixed, err := c.prefixed(ctx, model, examples)
 		if err != nil {
-			return tasks.Permanent(err)
+			return fmt.Errorf("after the texts of %s: %w", readable.Count(c.PrefixUsers, "held-out user"), err)
 		}
-		for _, l := range losses {
-			loss.Prefixed += l.Sum
-		}
+		loss.Prefixed = prefixed
 	}
 	if c.NeighbourTexts == 0 {
 		return nil
@@ -63,21 +62,41 @@ func (c *comparison) measure(ctx context.Context, model *utility.UserModel, user
 	return err
 }
 
-func (c *comparison) readPrefix(ctx context.Context, scorer *models.Scorer) error {
-	if c.prefix != nil {
+// prefixed is the loss of examples after the texts of the prefix users.
+func (c *comparison) prefixed(ctx context.Context, model *utility.UserModel, examples [][]int32) (loss float64, err error) {
+	if err := c.readPrefix(ctx); err != nil {
+		return 0, err
+	}
+	if model.Score != nil {
+		found, err := model.Score(c.before, examples)
+		return found.Loss, err
+	}
+	if c.prefix == nil {
+		c.prefix = model.Scorer.Start(1)
+		for _, of := range c.before {
+			if err := model.Scorer.Feed(c.prefix, of); err != nil {
+				return 0, tasks.Permanent(err)
+			}
+		}
+	}
+	losses, err := model.Scorer.LossesAfter(c.prefix, examples)
+	for _, l := range losses {
+		loss += l.Sum
+	}
+	return loss, tasks.Permanent(err)
+}
+
+func (c *comparison) readPrefix(ctx context.Context) error {
+	if c.before != nil {
 		return nil
 	}
-	states := scorer.Start(1)
 	for user := range min(c.PrefixUsers, c.all.heldOut.Users()) {
 		examples, err := c.all.heldOut.ReadUser(ctx, user)
 		if err != nil {
 			return err
 		}
-		if err := scorer.Feed(states, slices.Concat(examples...)); err != nil {
-			return tasks.Permanent(err)
-		}
+		c.before = append(c.before, examples...)
 	}
-	c.prefix = states
 	return nil
 }
 

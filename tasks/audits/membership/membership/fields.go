@@ -43,7 +43,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail([]string{path + ".reference_models"}, "is %d; expected 0, or an even number from %d: each user trains half of them", n, leastReferences)
 	}
 	if f.Membership.PrefixUsers > 0 && (!possible(s).tokens || s.Reading.Pairs) {
-		fail([]string{path + ".prefix_users"}, "has a model of this program read a text after others, and the cell's cannot; expected 0 for images, pairs of texts, external models and programs")
+		fail([]string{path + ".prefix_users"}, "has a model read a text after others, and the cell's cannot; expected 0 for images, pairs of texts and training.client_command")
 	}
 	if f.Membership.NeighbourTexts > 0 && (s.Reading.Level == datasets.ImageLevel || s.Reading.Pairs) {
 		fail([]string{path + ".neighbour_texts"}, "replaces words of texts; expected 0 for images and for pairs of texts")
@@ -134,11 +134,11 @@ func population(b audits.Builder) []tasks.Input {
 	return inputs
 }
 
-// possible are the inputs of attacks in a setting.
+// possible are the inputs of attacks in a setting, of an external model if it returns log-probabilities of tokens.
 func possible(s *audits.Setting) inputs {
 	texts := s.Reading.Level != datasets.ImageLevel
-	tokens := texts && s.External == nil && s.Program == nil
-	of := inputs{texts: texts, tokens: tokens, wholes: tokens}
+	tokens := texts && s.Program == nil
+	of := inputs{texts: texts, tokens: tokens, wholes: tokens && s.External == nil}
 	if f, ok := audits.FieldsOf[*Fields](s); ok {
 		of.prefix, of.neighbours, of.references = f.Membership.PrefixUsers > 0, f.Membership.NeighbourTexts > 0, f.Membership.ReferenceModels > 0
 	}

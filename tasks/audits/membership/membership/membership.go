@@ -122,6 +122,14 @@ func lossOf(model *utility.UserModel, examples [][]int32) (UserLoss, error) {
 	if len(examples) == 0 {
 		return UserLoss{}, nil
 	}
+	if model.Score != nil {
+		found, err := model.Score(nil, examples)
+		loss := UserLoss{Targets: found.Words, Loss: found.Loss}
+		if len(found.LogProbs) > 0 {
+			loss.OfTargets(found.LogProbs)
+		}
+		return loss, err
+	}
 	if model.Scorer != nil {
 		scores, err := model.Scorer.TokenScores(examples)
 		return LossOf(slices.Concat(scores...)), tasks.Permanent(err)

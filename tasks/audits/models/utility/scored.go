@@ -34,7 +34,7 @@ var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Comp
 
 func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
 	if p.Model.OfImages() {
-		model, err := openExternal(ctx, t, &p.Model)
+		model, err := (&UserShare{Model: &p.Model}).openExternal(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ type UserShare struct {
 	Program *clientprograms.Program `json:"program,omitempty"`
 	// Model, if set, is external, and needs datasets.PartsInput.
 	Model *external.ModelParams `json:"model,omitempty"`
-	// ByToken asks for UserModel.Scorer.
+	// ByToken asks for UserModel.Scorer, or for UserModel.Score of an external model.
 	ByToken bool `json:"by_token,omitempty"`
 }
 
@@ -198,8 +198,21 @@ type UserModel struct {
 	Evaluate Evaluator
 	// Scorer predicts token by token. It is nil if UserShare.ByToken is not set, and for classifiers,
 	// external models and programs.
-	Scorer  *models.Scorer
+	Scorer *models.Scorer
+	// Score scores texts after others by an external model. It is nil if UserShare.ByToken is not set, and for
+	// other models.
+	Score   func(before, texts [][]int32) (TextScores, error)
 	release func()
+}
+
+// TextScores are the scores of some texts by an external model, which predicts their words without ends. Texts that
+// are not UTF-8 are left out.
+type TextScores struct {
+	Words int64
+	// Loss is the sum over them, in nats.
+	Loss float64
+	// LogProbs are those of the model's own tokens; nil if it does not return them.
+	LogProbs []float64
 }
 
 // MeasureUsers measures the users of a share, and puts a JSON array of the results, in their order, into a
@@ -226,7 +239,7 @@ func MeasureUsers[T any](ctx context.Context, t *tasks.Task, p *UserShare, blob 
 func (p *UserShare) open(ctx context.Context, t *tasks.Task) (*UserModel, error) {
 	switch {
 	case p.Model != nil:
-		return openExternal(ctx, t, p.Model)
+		return p.openExternal(ctx, t)
 	case p.Program != nil:
 		evaluate, client, err := programEvaluator(ctx, t, p.Program)
 		if err != nil {
@@ -242,7 +255,7 @@ func (p *UserShare) open(ctx context.Context, t *tasks.Task) (*UserModel, error)
 	if !p.ByToken {
 		scorer = nil
 	}
-	return &UserModel{evaluate, scorer, func() {}}, err
+	return &UserModel{Evaluate: evaluate, Scorer: scorer, release: func() {}}, err
 }
 
 // shares is the number of tasks for the test part, or for the users. It shows in keys, not in results.
@@ -264,41 +277,61 @@ func UserShares(b audits.Builder, own, scored tasks.Kind, label string, name fun
 
 // openExternal opens an external model, which classifies images and scores whole texts, if they are
 // UTF-8: all their words are targets, and hits are not known.
-func openExternal(ctx context.Context, t *tasks.Task, p *external.ModelParams) (*UserModel, error) {
+func (p *UserShare) openExternal(ctx context.Context, t *tasks.Task) (*UserModel, error) {
 	var vocabulary *datasets.Vocabulary
-	if !p.OfImages() {
+	if !p.Model.OfImages() {
 		var err error
 		if vocabulary, err = datasets.ReadVocabulary(ctx, t, datasets.PartsInput); err != nil {
 			return nil, err
 		}
 	}
-	model, err := p.Open(ctx, t, audits.ModelInput, external.Trained)
+	model, err := p.Model.Open(ctx, t, audits.ModelInput, external.Trained)
 	if err != nil {
 		return nil, err
 	}
-	evaluate := scoredBy(ctx, model, vocabulary)
-	if p.OfImages() {
-		evaluate = classifiedBy(ctx, model, p.Image)
+	m := &UserModel{release: model.Close}
+	if p.Model.OfImages() {
+		m.Evaluate = classifiedBy(ctx, model, p.Model.Image)
+		return m, nil
 	}
-	return &UserModel{Evaluate: evaluate, release: model.Close}, nil
+	score := scoredBy(ctx, model, vocabulary, false)
+	m.Evaluate = func(sentences [][]int32) (models.Evaluation, error) {
+		found, err := score(nil, sentences)
+		return models.Evaluation{All: models.Tally{Tokens: found.Words, Loss: found.Loss}}, err
+	}
+	if p.ByToken {
+		m.Score = scoredBy(ctx, model, vocabulary, true)
+	}
+	return m, nil
 }
 
-func scoredBy(ctx context.Context, model *external.Model, v *datasets.Vocabulary) Evaluator {
-	return func(sentences [][]int32) (models.Evaluation, error) {
-		var total models.Tally
+// scoredBy scores texts, by tokens if asked for and if the model returns these.
+func scoredBy(ctx context.Context, model *external.Model, v *datasets.Vocabulary, byToken bool) func(before, texts [][]int32) (TextScores, error) {
+	isText := func(sentence []int32) bool { return utf8.ValidString(v.Text(external.Words(sentence))) }
+	return func(before, texts [][]int32) (found TextScores, err error) {
 		var pairs []score.Pair
-		for _, s := range sentences {
-			words := external.Words(s)
-			if pair := external.PairOf(v, nil, words); utf8.ValidString(pair.Continuation) {
-				pairs = append(pairs, pair)
-				total.Tokens += int64(len(words))
+		prefix := external.Joined(v, slices.DeleteFunc(slices.Clone(before), func(s []int32) bool { return !isText(s) }))
+		for _, s := range texts {
+			if words := external.Words(s); isText(s) {
+				pairs = append(pairs, external.PairOf(v, prefix, words))
+				found.Words += int64(len(words))
+			}
+		}
+		if byToken {
+			tokens, err := model.TokenLogProbs(ctx, pairs)
+			if tokens != nil || err != nil {
+				found.LogProbs = slices.Concat(tokens...)
+				for _, logProb := range found.LogProbs {
+					found.Loss -= logProb
+				}
+				return found, err
 			}
 		}
 		answers, err := model.Answers(ctx, pairs)
 		for _, a := range answers {
-			total.Loss -= a.LogProb
+			found.Loss -= a.LogProb
 		}
-		return models.Evaluation{All: total}, err
+		return found, err
 	}
 }
 
