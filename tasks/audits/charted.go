@@ -104,6 +104,32 @@ type Attack struct {
 	P   *float64 `parquet:"p"`
 }
 
+// MemberAttack is the result of an attack on the membership of users, or of the baseline that sees no model: a row
+// of tables. Intervals are at Confidence, over users; numbers that are not estimable are nil.
+type MemberAttack struct {
+	// Attack is the name for people, Of the users that are told from held-out ones: "members" or "users with canaries".
+	Attack string `parquet:"attack"`
+	Of     string `parquet:"of"`
+	Users  int64  `parquet:"users"`
+	// AUC is the area under the receiver operating characteristic, in [0, 1]; P that of Mann and Whitney.
+	AUC     float64 `parquet:"auc"`
+	AUCLow  float64 `parquet:"auc_low"`
+	AUCHigh float64 `parquet:"auc_high"`
+	P       float64 `parquet:"p"`
+	// TPR1 and TPR01 are the true-positive rates at 1% and 0.1% false positives, in [0, 1].
+	TPR1      *float64 `parquet:"tpr_1"`
+	TPR1Low   *float64 `parquet:"tpr_1_low"`
+	TPR1High  *float64 `parquet:"tpr_1_high"`
+	TPR01     *float64 `parquet:"tpr_01"`
+	TPR01Low  *float64 `parquet:"tpr_01_low"`
+	TPR01High *float64 `parquet:"tpr_01_high"`
+	// BlindAUC is that of the baseline on the same users, OverBlind AUC less BlindAUC.
+	BlindAUC      *float64 `parquet:"blind_auc"`
+	OverBlind     *float64 `parquet:"over_blind"`
+	OverBlindLow  *float64 `parquet:"over_blind_low"`
+	OverBlindHigh *float64 `parquet:"over_blind_high"`
+}
+
 // AttackedUser is the result of an attack for one user: a row of tables.
 type AttackedUser struct {
 	Attack string `parquet:"attack"`

@@ -95,6 +95,8 @@ type Description struct {
 	Own func(Outcome) []Own
 	// AttackRows has a row for each attack that ranks something.
 	AttackRows func(Outcome) []Attack
+	// MemberRows has a row for each attack on membership.
+	MemberRows func(Outcome) []MemberAttack
 	// UserRows says how well each attack finds each user.
 	UserRows func(Outcome) []AttackedUser
 	// Panels are figures of one name, with EveryRound those of earlier rounds, too.

@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"slices"
 
 	"coalmine/tasks/audits"
 )
@@ -16,58 +17,78 @@ type ofCell struct {
 
 func (v *view) ofCell(c *viewCell) ofCell { return ofCell{v.Run, v.Experiment, c.Cell.Cell, c.Label} }
 
-// attackRows has one row an attack.
-func attackRows(v *view) (*flatTable, error) {
-	t := newFlatTable("attacks", []any{ofCell{}, audits.Attack{}})
-	v.eachAttack(func(c *viewCell, a audits.Attack) { t.add([]any{v.ofCell(c), a}) })
-	return t, nil
+// Tables with a row for each attack, for each user of an attack that tells of users one by one, and for each attack
+// on membership.
+var (
+	attackRows = rowsOf("attacks", func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows })
+	userRows   = rowsOf("attacked_users", func(d *audits.Description) func(audits.Outcome) []audits.AttackedUser { return d.UserRows })
+	memberRows = rowsOf("membership", membershipOf)
+)
+
+func membershipOf(d *audits.Description) func(audits.Outcome) []audits.MemberAttack {
+	return d.MemberRows
 }
 
-func (v *view) eachAttack(do func(*viewCell, audits.Attack)) {
+// rowsOf makes a table of the rows that audits have.
+func rowsOf[R any](name string, of func(*audits.Description) func(audits.Outcome) []R) func(*view) (*flatTable, error) {
+	return func(v *view) (*flatTable, error) {
+		var none R
+		t := newFlatTable(name, []any{ofCell{}, none})
+		eachRow(v, of, func(c *viewCell, row R) { t.add([]any{v.ofCell(c), row}) })
+		return t, nil
+	}
+}
+
+func eachRow[R any](v *view, of func(*audits.Description) func(audits.Outcome) []R, do func(*viewCell, R)) {
 	for i := range v.cells {
 		for d, outcome := range v.cells[i].measured() {
-			if d.AttackRows == nil {
+			if of(d) == nil {
 				continue
 			}
-			for _, row := range d.AttackRows(outcome) {
+			for _, row := range of(d)(outcome) {
 				do(&v.cells[i], row)
 			}
 		}
 	}
 }
 
-// userRows has one row a user of each attack that tells of users one by one.
-func userRows(v *view) (*flatTable, error) {
-	t := newFlatTable("attacked_users", []any{ofCell{}, audits.AttackedUser{}})
-	for i := range v.cells {
-		for d, outcome := range v.cells[i].measured() {
-			if d.UserRows == nil {
-				continue
-			}
-			for _, row := range d.UserRows(outcome) {
-				t.add([]any{v.ofCell(&v.cells[i]), row})
-			}
-		}
-	}
-	return t, nil
-}
-
-// attackTable has the results of attacks, in the form of Table 3 of Orekondy et al. 2018.
+// attackTable has the results of attacks.
 type attackTable struct {
-	Header []string
-	Rows   [][]string
+	Title, Label string
+	Header       []string
+	// Texts is the number of the first columns that hold no numbers.
+	Texts int
+	Rows  [][]string
 }
 
-// attackTable is nil where nothing was attacked.
-func (v *view) attackTable() *attackTable {
-	t := attackTable{Header: []string{"setting", "attack", "of", "AP % (x chance)", "top-1 %", "top-5 %"}}
-	v.eachAttack(func(c *viewCell, a audits.Attack) {
-		t.Rows = append(t.Rows, []string{c.Label, a.Attack, a.Of, fmt.Sprintf("%.1f (%.3gx)", 100*a.AP, a.Factor), share(a.Top1), share(a.Top5)})
-	})
-	if len(t.Rows) == 0 {
-		return nil
+// attackTables are those with rows: that of attacks on updates in the form of Table 3 of Orekondy et al. 2018.
+func (v *view) attackTables() []attackTable {
+	updates := attackTable{
+		Title: "What attacks on updates found", Label: "Attacks", Texts: 3,
+		Header: []string{"setting", "attack", "of", "AP % (x chance)", "top-1 %", "top-5 %"},
 	}
-	return &t
+	eachRow(v, func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows }, func(c *viewCell, a audits.Attack) {
+		updates.Rows = append(updates.Rows, []string{c.Label, a.Attack, a.Of, fmt.Sprintf("%.1f (%.3gx)", 100*a.AP, a.Factor), share(a.Top1), share(a.Top5)})
+	})
+	members := attackTable{ // its parts in LaTeX repeat the first column
+		Title: "What attacks on membership found", Label: "Membership", Texts: 1,
+		Header: []string{"setting, attack, users", "AUC %", "TPR % at 1% FPR", "TPR % at 0.1% FPR", "points above blind"},
+	}
+	eachRow(v, membershipOf, func(c *viewCell, a audits.MemberAttack) {
+		members.Rows = append(members.Rows, []string{
+			fmt.Sprintf("%s, %s, %d %s", c.Label, a.Attack, a.Users, a.Of), withEnds(&a.AUC, &a.AUCLow, &a.AUCHigh),
+			withEnds(a.TPR1, a.TPR1Low, a.TPR1High), withEnds(a.TPR01, a.TPR01Low, a.TPR01High), withEnds(a.OverBlind, a.OverBlindLow, a.OverBlindHigh),
+		})
+	})
+	return slices.DeleteFunc([]attackTable{updates, members}, func(t attackTable) bool { return t.Rows == nil })
+}
+
+// withEnds is in percent with its interval, a dash where nothing was measured.
+func withEnds(x, low, high *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return audits.Bounded{Value: *x, Low: *low, High: *high}.Percent()
 }
 
 // share is in percent, a dash where nothing was measured.

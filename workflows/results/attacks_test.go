@@ -9,14 +9,14 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// A cell with four audits of updates, of which one attack could name nobody, and one that has
-// not ended.
+// Cells with four audits of updates, of which one attack could name nobody, one that has not ended, and one with
+// attacks on membership.
 func TestEveryAttackHasARow(t *testing.T) {
 	t.Parallel()
-	for _, rows := range []Rows{Attacks, AttackedUsers} {
+	for rows, file := range map[Rows]string{Attacks: "attacks.json", AttackedUsers: "attacks.json", Membership: "membership.json"} {
 		for _, format := range FormatNames() {
 			var b bytes.Buffer
-			err := read(t, "attacks.json").WriteRows(&b, format, rows)
+			err := read(t, file).WriteRows(&b, format, rows)
 			if f, _ := FormatNamed(format); f.Has(rows) != nil {
 				if err == nil || !strings.HasSuffix(err.Error(), "expected one of table, csv, parquet") {
 					t.Errorf("%s of %s: %v", rows, format, err)
@@ -48,6 +48,12 @@ func TestAttacksHaveATableOfTheirOwn(t *testing.T) {
 		}
 		if strings.Contains(written(t, recorded(t), format), "attack") {
 			t.Errorf("%s has attacks where nothing was attacked", format)
+		}
+		text = written(t, read(t, "membership.json"), format)
+		for _, want := range []string{"loss, 64", "6.2 (1.0 to 25.0)", "points above blind", "ReCaLL"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q", format, want)
+			}
 		}
 	}
 }

@@ -72,6 +72,7 @@ const (
 	Canaries      Rows = "canaries"
 	Attacks       Rows = "attacks"
 	AttackedUsers Rows = "attacked-users"
+	Membership    Rows = "membership"
 	Means         Rows = "means"
 	Differences   Rows = "differences"
 	RoundRows     Rows = "rounds" // of Rounds, not of Results
@@ -79,12 +80,12 @@ const (
 
 // flatTables are those that results have, by the unit of their rows.
 var flatTables = map[Rows]func(*view) (*flatTable, error){
-	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Means: meanRows, Differences: differenceRows,
+	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Membership: memberRows, Means: meanRows, Differences: differenceRows,
 }
 
 // RowsNames lists the units of rows.
 func RowsNames() []string {
-	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Means), string(Differences), string(RoundRows)}
+	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Membership), string(Means), string(Differences), string(RoundRows)}
 }
 
 // Formats lists the forms in which results are written.
@@ -114,7 +115,7 @@ func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w
 
 // WriteRows writes the results in a format with a row for each of the given things. Only
 // some formats have rows of other things than cells: of canaries, those of the canaries block and
-// those that audits have of their own; of attacks on updates; of means, each number of each row of replicates; of
+// those that audits have of their own; of attacks on updates, or on membership; of means, each number of each row of replicates; of
 // differences, each number of each two rows that are compared.
 func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	f, err := formatWith(format, rows)

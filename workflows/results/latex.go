@@ -58,8 +58,8 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	if d := table.Differences; d != nil {
 		tables = append(tables, latexTables(d.Header, d.texts(), 2)...)
 	}
-	if attacks := v.attackTable(); attacks != nil {
-		tables = append(tables, latexTables(attacks.Header, attacks.Rows, 3)...)
+	for _, attacks := range v.attackTables() {
+		tables = append(tables, latexTables(attacks.Header, attacks.Rows, attacks.Texts)...)
 	}
 	fmt.Fprintf(&b, "{\\footnotesize\\setlength{\\tabcolsep}{%dpt}%%\n%s}\n", latexSeparation, strings.Join(tables, "\\par\\medskip\n"))
 	notes := table.NotesOnce

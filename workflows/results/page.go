@@ -60,7 +60,7 @@ func (v *view) parts(figures *drawings) []g.Node {
 		tablePart("What was memorized", t),
 		g.Iff(t.Differences != nil, func() g.Node { return tablePart("Differences", t.Differences) }),
 		g.If(t.Best != "", h.P(g.Text(t.Best))),
-		v.attackTable().part(),
+		v.attackParts(),
 		g.If(len(t.NotesOnce) > 0, h.Ul(g.Map(t.NotesOnce, func(note string) g.Node { return h.Li(g.Text(note)) }))),
 		newPictureGrid(v.cells, v.Results.Pictures).part(),
 		togetherPart(figures.together),
@@ -108,11 +108,16 @@ func tablePart(title string, t *Table) g.Node {
 	}
 }
 
-func (t *attackTable) part() g.Node {
-	if t == nil {
-		return nil
+// attackParts is nil if nothing was attacked.
+func (v *view) attackParts() g.Node {
+	if tables := v.attackTables(); len(tables) > 0 {
+		return g.Map(tables, attackTable.part)
 	}
-	return g.Group{h.H2(g.Text("What attacks on updates found")), newline, tableNode("Attacks", t.Header, t.Rows)}
+	return nil
+}
+
+func (t attackTable) part() g.Node {
+	return g.Group{h.H2(g.Text(t.Title)), newline, tableNode(t.Label, t.Header, t.Rows)}
 }
 
 // tableNode is a table that scrolls sideways.

@@ -606,7 +606,7 @@ func TestMeansOfSharesLieBetweenNoneAndAll(t *testing.T) {
 func TestATableWithoutRowsSaysWhatWouldGiveSome(t *testing.T) {
 	t.Parallel()
 	for rows, want := range map[Rows]string{
-		Means: "grid.replicates", Differences: "grid.replicates", Attacks: "audit.deanonymization", AttackedUsers: "audit.deanonymization", Canaries: "the block canaries",
+		Means: "grid.replicates", Differences: "grid.replicates", Attacks: "audit.deanonymization", AttackedUsers: "audit.deanonymization", Membership: "audit.membership", Canaries: "the block canaries",
 	} {
 		r := &Results{Run: "x-1", Experiment: "x", Cells: []Cell{{Cell: "c01", Label: "iid", Status: Pending}}}
 		var table, file bytes.Buffer

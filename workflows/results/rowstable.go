@@ -26,7 +26,7 @@ var (
 // rowKeys are the columns that together name a row, by the name of the table. On a screen they are one column.
 var rowKeys = map[string][]string{
 	"canaries": {"cell", "words"}, "attacks": {"cell", "attack"}, "attacked_users": {"cell", "attack", "user"},
-	"means": {"row", "measure"}, "differences": {"row", "to", "measure"}, "roundRow": {"cell", "round"},
+	"membership": {"cell", "attack", "of"}, "means": {"row", "measure"}, "differences": {"row", "to", "measure"}, "roundRow": {"cell", "round"},
 }
 
 // writeListed writes a table for people to a file.
@@ -106,6 +106,7 @@ var noRows = map[string]string{
 	"canaries":       "no canaries: no finished cell has inserted any; the block canaries inserts them",
 	"attacks":        "no attacks on updates: no finished cell has made any; audit.deanonymization, linking, matching, cross_modal or attributes makes them",
 	"attacked_users": "no attacked users: no finished cell lists them; audit.deanonymization: {users: true} does",
+	"membership":     "no attacks on membership: no finished cell has made any; audit.membership makes them",
 	"means":          "no means: no finished cells differ in the seed alone; grid.replicates: 5 trains every cell with five seeds",
 	"differences":    "no differences: no two rows of replicates have finished cells and differ in one axis; grid.replicates: 5 trains every cell with five seeds",
 	"roundRow":       "no rounds: no training has finished one that says something about itself",

@@ -40,7 +40,8 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline), audits.Within(func(v *Outcome) *Group { return v.blind().Members },
 		audits.Measure{Name: "membership_blind_auc", Of: auc, Header: "blind AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
 	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus), area("recall", ReCaLL), area("neighbours", Neighbour)),
-	Charted: &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
+	MemberRows: audits.From((*Outcome).rows),
+	Charted:    &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
 })
 
 var auc = audits.Of(func(g *Group) *audits.Bounded { return &g.AUC })
@@ -157,6 +158,35 @@ func charted(v audits.Outcome) (best audits.Bounded, ok bool) {
 	return best, ok
 }
 
+// rows has the attacks on both groups of users, and the baseline last.
+func (v *Outcome) rows() (rows []audits.MemberAttack) {
+	for _, o := range append(v.Attacks[:len(v.Attacks):len(v.Attacks)], v.blind()) {
+		if o.Members != nil {
+			rows = append(rows, o.Members.row(o.Attack, "members"))
+			if d := o.OverBlind; d != nil {
+				last := &rows[len(rows)-1]
+				last.BlindAUC = new(last.AUC - d.Value)
+				last.OverBlind, last.OverBlindLow, last.OverBlindHigh = &d.Value, &d.Low, &d.High
+			}
+		}
+		if o.Sharers != nil {
+			rows = append(rows, o.Sharers.row(o.Attack, "users with canaries"))
+		}
+	}
+	return rows
+}
+
+func (g *Group) row(a Attack, of string) audits.MemberAttack {
+	row := audits.MemberAttack{Attack: a.Title(), Of: of, Users: int64(g.Users), AUC: g.AUC.Value, AUCLow: g.AUC.Low, AUCHigh: g.AUC.High, P: g.P}
+	if r := g.Rates[0].TruePositives; r != nil {
+		row.TPR1, row.TPR1Low, row.TPR1High = &r.Share, &r.Low, &r.High
+	}
+	if r := g.Rates[1].TruePositives; r != nil {
+		row.TPR01, row.TPR01Low, row.TPR01High = &r.Share, &r.Low, &r.High
+	}
+	return row
+}
+
 // Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("membership: %s that trained against %d held-out ones", readable.Count(v.Members, "user"), v.HeldOut)
@@ -180,6 +210,10 @@ func (v *Outcome) Note(*audits.Cell) string {
 	}
 	if g := v.blind().Members; g != nil {
 		note += fmt.Sprintf("; the texts alone, without a model, tell members with AUC %s%s", percents(g.AUC), audits.TooFewToTell(min(g.Users, v.HeldOut), chance))
+	}
+	if g := v.blind().Sharers; g != nil {
+		note += fmt.Sprintf("; of users with canaries the texts that canaries left count, which are shorter than those of held-out users: "+
+			"zlib and the blind baseline (AUC %s) find them by the length, which says nothing about the model", percents(g.AUC))
 	}
 	for _, o := range v.Attacks {
 		if text := o.text(v.HeldOut); text != "" {
