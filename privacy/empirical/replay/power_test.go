@@ -10,11 +10,12 @@ import (
 )
 
 // Of 200 replays of too little noise as many are refuted as the power of the test of all noise says, or
-// more, by other tests: within three standard errors, which a right power misses in one of 740 cases.
+// more, by other tests, and so are intervals below a part of the claimed noise: within three standard errors, which a
+// right power misses in one of 740 cases.
 func TestThePowerIsThatOfReplays(t *testing.T) {
 	t.Parallel()
-	const trials, rounds, width, share = 200, 30, 40, 0.9
-	rng, refuted, tests := rand.New(rand.NewPCG(3, 4)), 0, 0
+	const trials, rounds, width, share, part = 200, 30, 40, 0.9, 0.98
+	rng, refuted, below, tests := rand.New(rand.NewPCG(3, 4)), 0, 0, 0
 	for range trials {
 		o := &replay.Observations{Parts: []replay.Columns{{Name: "w", Lead: width, Count: width}}}
 		for round := range rounds {
@@ -29,10 +30,15 @@ func TestThePowerIsThatOfReplays(t *testing.T) {
 		if f.Refuted {
 			refuted++
 		}
+		if f.Refuted || f.Noise.High < part {
+			below++
+		}
 	}
-	want := replay.Power(rounds*width, share, falseAlarm, tests)
-	if got := float64(refuted) / trials; got < want-3*math.Sqrt(want*(1-want)/trials) || want < 0.2 || want > 0.95 {
-		t.Errorf("%g of %d replays are refuted; the power is %g", got, trials, want)
+	for part, found := range map[float64]int{0: refuted, part: below} {
+		want := replay.Power(rounds*width, share, falseAlarm, tests, part)
+		if got := float64(found) / trials; got < want-3*math.Sqrt(want*(1-want)/trials) || want < 0.2 || want > 0.95 {
+			t.Errorf("%g of %d replays are found below %g; the power is %g", got, trials, part, want)
+		}
 	}
 	if tests > replay.MostTests {
 		t.Errorf("%d tests; want at most %d", tests, replay.MostTests)

@@ -8,9 +8,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// power is that of the highest exposure if the exposure of each inserted canary is a number of bits higher
-// than by chance: by chance it is above T bits with the probability 2^-T. Without a limit a find is above the
-// bits that chance exceeds, in any of the canaries, with audits.Significance.
+// power is that of the inserted canaries.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	r := best(s)
 	if r == nil || s.Canaries == nil || s.Canaries.Inserted == 0 {
@@ -20,17 +18,28 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	if o, _ := v.(*Outcome); o != nil {
 		n = o.inserted()
 	}
-	sizes := []audits.Size{s.Canaries.Size(n)}
+	return []audits.Statement{r.Statement("exposure", "inserted canary", s.Canaries.Size(n), func(v audits.Outcome) (*float64, int) {
+		o := v.(*Outcome)
+		return o.Highest, o.inserted()
+	})}
+}
+
+// Statement is about the highest exposure of some secrets, a number of size, if the exposure of each is a number of
+// bits higher than by chance: by chance it is above T bits with the probability 2^-T. Without a limit a find is
+// above the bits that chance exceeds, in any of them, with audits.Significance. each is the noun of one of them, and
+// highest returns the highest exposure, nil for none, and their number.
+func (r *Range) Statement(limit, each string, size audits.Size, highest func(audits.Outcome) (*float64, int)) audits.Statement {
+	n, sizes := size.N, []audits.Size{size}
 	if r.Basis == Sampled {
 		sizes = append(sizes, audits.FieldSize(r.Path, "reference", int(math.Round(math.Exp2(r.Most)))))
 	}
 	threshold := func(n int) float64 { return math.Log2(float64(n) / audits.Significance) }
 	x := audits.Statement{
-		Finds: fmt.Sprintf("an exposure above %.3g bits", threshold(n)), Limit: "exposure", Sizes: sizes,
-		Leak: audits.Leak{Name: "bits", Means: "the exposure of each inserted canary is raised by bits:", Default: 5, Most: 64},
+		Finds: fmt.Sprintf("an exposure above %.3g bits", threshold(n)), Limit: limit, Sizes: sizes,
+		Leak: audits.Leak{Name: "bits", Means: fmt.Sprintf("the exposure of each %s is raised by bits:", each), Default: 5, Most: 64},
 		Nothing: func(v audits.Outcome) bool {
-			o := v.(*Outcome)
-			return o.Highest != nil && *o.Highest <= threshold(o.inserted())
+			found, n := highest(v)
+			return found != nil && *found <= threshold(n)
 		},
 		Power: func(q audits.Question) float64 {
 			n, most, above := q.Sizes[0], r.Most, q.LimitOr(threshold(q.Sizes[0]))
@@ -44,9 +53,9 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		},
 	}
 	if threshold(n) >= r.Most {
-		x.None = fmt.Sprintf("exposure is at most %s = %.3g bits, and chance alone exceeds %.3g bits in one of %s with %g%%", r.How, r.Most, threshold(n), readable.Count(n, "canary"), 100*audits.Significance)
+		x.None = fmt.Sprintf("exposure is at most %s = %.3g bits, and chance alone exceeds %.3g bits in one of %s with %g%%", r.How, r.Most, threshold(n), readable.Count(n, size.Unit), 100*audits.Significance)
 	}
-	return []audits.Statement{x}
+	return x
 }
 
 // inserted counts the canaries of the training data.

@@ -15,6 +15,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Legend: "Natural secrets: card numbers, mail addresses and the like in the training text; the highest exposure of one among other secrets of its " +
 		"form, in bits.",
 	Limits:      limits,
+	Power:       power,
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},
 	OutcomeBlob: audits.OutcomeBlob,
 	Measures: []audits.Measure{

@@ -1,11 +1,13 @@
 package membership
 
 import (
+	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
 
@@ -21,6 +23,7 @@ func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
 		Name: "auc", Finds: "the AUC is certainly above 0.5", Limit: "membership_auc", Leak: leak, Sizes: sizes,
 		Nothing: nothing(func(g *Group) bool { return g.AUC.Low > 0.5 }),
 		Power:   func(q audits.Question) float64 { return areaPower(q.Leak, q.Sizes[0], q.Sizes[1], q.LimitOr(0.5)) },
+		None:    none(areaPower(leak.Most, sizes[0].N, sizes[1].N, 0.5), sizes),
 	})
 	if rate := falsePositives[0]; sizes[1].N >= needed(rate) {
 		list = append(list, audits.Statement{
@@ -29,9 +32,18 @@ func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
 			Power: func(q audits.Question) float64 {
 				return ratePower(q.Leak, q.Sizes[0], q.Sizes[1], rate, q.LimitOr(rate))
 			},
+			None: none(ratePower(leak.Most, sizes[0].N, sizes[1].N, rate, rate), sizes),
 		})
 	}
 	return list
+}
+
+// none says that users are too few if the power for the largest leak is about 0.
+func none(power float64, sizes []audits.Size) string {
+	if power > 1e-3 {
+		return ""
+	}
+	return fmt.Sprintf("were %s told from %s without error, the interval would begin below chance", readable.Count(sizes[0].N, sizes[0].Unit), readable.Count(sizes[1].N, sizes[1].Unit))
 }
 
 // usersOf are the numbers of members and of held-out users; nil if unknown.

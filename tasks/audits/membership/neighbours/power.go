@@ -1,12 +1,13 @@
 package neighbours
 
 import (
+	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks/audits"
 )
 
 // power is that of the replay if the noise of a step is a share of the claimed noise, by the test of all
-// noise alone.
+// noise alone, and for a limit by the interval of all noise, too.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok || s.Trained == 0 || s.External != nil {
@@ -15,12 +16,38 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	repeats := f.Neighbours.Repeats
 	return []audits.Statement{{
 		Finds:   "the claim is refuted by the noise",
+		Limit:   "neighbours_epsilon",
 		Leak:    audits.Leak{Name: "f", Means: "the noise is the claimed noise times", Default: 0.99, Least: 1e-3, Most: 1},
 		Sizes:   []audits.Size{audits.FieldSize(path+".repeats", "round", repeats)},
 		Nothing: func(v audits.Outcome) bool { return !v.(*Outcome).Refuted },
 		Power: func(q audits.Question) float64 {
-			columns := min(s.Trained, max(1, mostValues/q.Sizes[0]))
-			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MostTests)
+			columns, part := min(s.Trained, max(1, mostValues/q.Sizes[0])), 0.0
+			if q.Limit != nil {
+				part = partOf(s, *q.Limit)
+			}
+			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MostTests, part)
 		},
 	}}
+}
+
+// partOf is the noise multiplier with the epsilon of a limit, in parts of the claimed one: a million for 0, and 0 if the
+// data are not known or no noise has it.
+func partOf(s *audits.Setting, epsilon float64) float64 {
+	recipe := s.Training.Recipe
+	switch {
+	case epsilon == 0:
+		return 1e6
+	case s.Data == nil:
+		return 0
+	case s.Training.Central:
+		recipe.Population = s.Data.Examples
+	default:
+		recipe.Population = s.Data.Users
+	}
+	recipe.LossDistribution = false
+	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: epsilon, Delta: recipe.Delta})
+	if err != nil {
+		return 0
+	}
+	return noise / recipe.NoiseMultiplier
 }

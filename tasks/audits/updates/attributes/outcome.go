@@ -19,6 +19,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Legend: "Attribute: the share of anonymous updates for which a network predicts the user's attribute, alone and jointly with the identity; in " +
 		"brackets that of the most frequent attribute. Identity: the share whose user it names, likewise.",
 	Limits:    limits,
+	Power:     power,
 	Kinds:     []tasks.Kind{Kind},
 	Models:    audits.Anything,
 	ByProgram: true,

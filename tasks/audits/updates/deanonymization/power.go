@@ -1,6 +1,7 @@
 package deanonymization
 
 import (
+	"fmt"
 	"math"
 
 	"coalmine/tasks/audits"
@@ -23,7 +24,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		return nil
 	}
 	tail := (1 - f.Deanonymization.Confidence.Float64()) / float64(len(f.Deanonymization.Attacks))
-	return []audits.Statement{{
+	found := audits.Statement{
 		Finds: "an attack is certainly above chance", Limit: "deanonymization",
 		Leak:    audits.Leak{Name: "share", Means: "the device of each user is named outright with the probability", Default: 0.2, Most: 1},
 		Sizes:   []audits.Size{{Unit: "user", N: users}},
@@ -32,7 +33,11 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 			n, limit := q.Sizes[0], q.LimitOr(1)
 			return audits.MoreThan(audits.FewestCertain(n, limit/math.Max(1, float64(n)), tail)-1, n, q.Leak)
 		},
-	}}
+	}
+	if audits.FewestCertain(users, 1/float64(users), tail) > users {
+		found.None = fmt.Sprintf("were all of %d users named, no attack were certainly above chance", users)
+	}
+	return []audits.Statement{found}
 }
 
 func (v *Outcome) nothing() bool {

@@ -3,6 +3,7 @@ package pairs
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"gonum.org/v1/gonum/mathext"
 
@@ -23,10 +24,11 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 		if n < 2 {
 			return nil
 		}
-		x := audits.Statement{
+		return []audits.Statement{{
 			Finds: "the average precision is certainly above chance", Limit: limit,
 			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Least: 0.5, Most: 0.9999},
 			Sizes: []audits.Size{{Unit: "user", N: n}},
+			None:  strings.TrimPrefix(audits.TooFewToTell(n, Chance), ", "),
 			Nothing: func(v audits.Outcome) bool {
 				for _, m := range found(v.(V)) {
 					if m.AP.Low > Chance {
@@ -42,11 +44,7 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 					return sizes[0] >= audits.FewestAbove(factor*Chance) && m.AP.Low > factor*Chance
 				}
 			}),
-		}
-		if few := audits.FewestAbove(Chance); n < few {
-			x.None = audits.TooFewToTell(n, Chance)[2:]
-		}
-		return []audits.Statement{x}
+		}}
 	}
 }
 
