@@ -12,9 +12,10 @@ other half.
 
 It needs SciPy, and is written from docs/method/power.md. What a statement depends on beside its sizes is
 given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters,
-neighbours.false_alarm, deanonymization.confidence, deanonymization.attacks, and exposure.most for exposures
-that no references limit. Guesses of one_run are an eighth each, without halvings. Only statements without a
-gate are computed.
+neighbours.false_alarm, neighbours.part (the noise multiplier with the epsilon of audit.fail_if.neighbours_epsilon
+over the claimed one, by coalmine account calibrate), deanonymization.confidence, deanonymization.attacks,
+attributes.values, pairs.pairs, and exposure.most for exposures that no references limit. Guesses of one_run are an eighth
+each, without halvings. Of statements with a gate only that of neighbours is computed.
 """
 import json
 import math
@@ -26,8 +27,10 @@ from scipy import optimize, special, stats
 GIVEN = {
     "one_run.delta": 1e-5, "one_run.confidence": 0.95, "one_shot.delta": 1e-5, "neighbours.parameters": 0, "neighbours.false_alarm": 1e-4,
     "deanonymization.confidence": 0.95, "deanonymization.attacks": 4, "exposure.most": 64,
+    "neighbours.part": 0.0, "attributes.values": 2, "pairs.pairs": 1000,
 }
-SIMULATED = {"one_run": 400, "one_shot": 100}
+PAIRS = ("matching", "linking", "cross_modal")
+SIMULATED = {"one_run": 400, "one_shot": 100} | {name: 100 for name in PAIRS}
 TRIALS, FEWER = 1000, 50
 rng = np.random.default_rng(1)
 
@@ -144,10 +147,51 @@ def tpr(a, m, n, rate=0.01):
     return float(np.mean(stats.binom.sf(fewest - 1, m, p)))
 
 
-def neighbours(f, rounds):
+def neighbours(f, rounds, part=0.0):
     columns = min(GIVEN["neighbours.parameters"], max(1, 2 ** 20 // rounds))
     v = columns * rounds
-    return stats.chi2.cdf(stats.chi2.ppf(GIVEN["neighbours.false_alarm"] / 17, v) / f ** 2, v)
+    most = max(stats.chi2.ppf(GIVEN["neighbours.false_alarm"] / 17, v), part ** 2 * stats.chi2.ppf(0.025 / 17, v))
+    return stats.chi2.cdf(most / f ** 2, v)
+
+
+def attributes(s, users):
+    c = 1 / GIVEN["attributes.values"]
+    if users < math.ceil(math.log(0.025) / math.log(c)):
+        return 0.0
+    a = s + (1 - s) * c
+    variance = a * (1 - a) + c * (1 - c)
+    mean = (users * (a - c) - 1) / (users + 1)
+    spread = (users * (variance + (a - c) ** 2) + 1) / (users + 1) - mean ** 2
+    return stats.norm.cdf((mean - stats.norm.ppf(0.975) * math.sqrt(spread / (users + 2))) / (math.sqrt(variance * users) / (users + 1)))
+
+
+def precision(order, same, weights, count):
+    """The average precision of each row of weights, of which those of other pairs are scaled to the pairs' share."""
+    w = weights[:, order]
+    of_same, of_others = w * same[order], w * ~same[order]
+    ratio = (count[1] / of_others.sum(1) * of_same.sum(1) / count[0])[:, None]
+    found, others = of_same.cumsum(1), of_others.cumsum(1)
+    return (of_same * found / np.maximum(found + ratio * others, 1e-300)).sum(1) / of_same.sum(1)
+
+
+def pairs(auc, users, resamples=1000):
+    """Half of the pairs are of one user, whose scores are higher. The unseen user's pairs stand at the bad ends."""
+    n, found = min(GIVEN["pairs.pairs"], 10 * users, 400), 0
+    for _ in range(SIMULATED["matching"]):
+        a, same = rng.integers(users, size=n), np.arange(n) % 2 == 1
+        b = np.where(same, a, (a + 1 + rng.integers(max(1, users - 1), size=n)) % users)
+        scores = rng.standard_normal(n) + same * math.sqrt(2) * stats.norm.ppf(auc)
+        names, number = np.unique(np.concatenate([a, b]), return_inverse=True)
+        a, b, u = number[:n], number[n:], len(names)
+        x = rng.dirichlet(np.ones(u + 1), size=resamples)
+        weights = np.where(same, x[:, a], x[:, a] * x[:, b] * u)
+        unseen = x[:, u:] / u
+        count = (same.sum(), n - same.sum())
+        weights = np.hstack([weights, unseen * count[1] * 2 / u, unseen * count[0]])  # others first, its own last
+        order = np.concatenate([[n], np.argsort(-scores), [n + 1]])
+        low = np.quantile(precision(order, np.concatenate([same, [False, True]]), weights, count), 0.025)
+        found += low > 0.5 and u >= 6
+    return found / SIMULATED["matching"]
 
 
 def deanonymization(s, users):
@@ -162,9 +206,11 @@ def one(statement, leak, sizes):
         return count(leak, *sizes)
     if name == "one_run":
         return one_run(leak, sizes[0], statement["by"][0]["n"])
-    known = {"one_shot": one_shot, "exposure": exposure, "membership auc": auc, "membership tpr": tpr, "deanonymization": deanonymization}
+    if name in PAIRS:
+        return pairs(leak, *sizes)
+    known = {"one_shot": one_shot, "exposure": exposure, "natural": exposure, "attributes": attributes, "membership auc": auc, "membership tpr": tpr, "deanonymization": deanonymization}
     if name == "neighbours" and GIVEN["neighbours.parameters"]:
-        return neighbours(leak, *sizes)
+        return neighbours(leak, *sizes, GIVEN["neighbours.part"] if statement.get("gate") else 0.0)
     return known[name](leak, *sizes) if name in known else None
 
 
@@ -194,7 +240,7 @@ def main(path, given):
     with open(path) as file:
         powers = json.load(file)["powers"]
     for s in powers:
-        if s.get("gate"):
+        if s.get("gate", "neighbours_epsilon") != "neighbours_epsilon":
             continue
         numbers, worst, points, deviations = [v["n"] for v in s["by"]], 0.0, 0, 0.0
         for at, v in enumerate(s["by"]):
@@ -207,7 +253,7 @@ def main(path, given):
                 points += 1
                 worst = max(worst, abs(p - point["power"]))
                 if s["audit"] in SIMULATED:
-                    trials = FEWER if s["audit"] == "one_shot" else TRIALS
+                    trials = {"one_run": TRIALS, "one_shot": FEWER}.get(s["audit"], SIMULATED[s["audit"]])
                     error = math.sqrt(max(p * (1 - p), 0.002) * (1 / trials + 1 / SIMULATED[s["audit"]]))
                     deviations = max(deviations, abs(p - point["power"]) / error)
         text = f"at most {deviations:.1f} standard errors" if s["audit"] in SIMULATED else f"at most {worst:.1e}"
