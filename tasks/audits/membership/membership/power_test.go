@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mathext"
+
+	"coalmine/tasks/audits"
 )
 
 // The power is that of audits of drawn scores, by the intervals that judge real ones: within three standard
@@ -53,4 +55,31 @@ func drawn(rng *rand.Rand, n int, mean float64) []float64 {
 		x[i] = mean + rng.NormFloat64()
 	}
 	return x
+}
+
+// Users that the statement calls too few have an interval that begins below chance though all are told apart, and
+// others do not.
+func TestTooFewUsersAreThoseOfRealIntervals(t *testing.T) {
+	t.Parallel()
+	few := 0
+	for n := 2; n <= 12; n++ {
+		members, heldOut := make([]float64, n), make([]float64, n)
+		for i := range members {
+			members[i] = 1
+		}
+		g, err := Tell(members, heldOut, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := power(&audits.Setting{Data: &audits.Data{Users: n, HeldOutUsers: n}}, nil)
+		if len(list) != 1 || (list[0].None != "") != (g.AUC.Low <= 0.5) {
+			t.Errorf("%d users: too few %q, an interval from %g", n, list[0].None, g.AUC.Low)
+		}
+		if list[0].None != "" {
+			few++
+		}
+	}
+	if few == 0 || few == 11 {
+		t.Errorf("of 11 numbers %d are too few", few)
+	}
 }
