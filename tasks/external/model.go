@@ -156,7 +156,7 @@ func (m *Model) TokenLogProbs(ctx context.Context, pairs []score.Pair) ([][]floa
 	}
 	tokens, err := m.client.TokenLogProbs(ctx, pairs, batch)
 	if err != nil {
-		return nil, asked(ctx, err)
+		return nil, Asked(ctx, err)
 	}
 	answers := make([]score.Answer, len(tokens))
 	for i, logProbs := range tokens {

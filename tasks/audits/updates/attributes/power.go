@@ -19,8 +19,8 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		return nil
 	}
 	users, chance := 0, 1/float64(len(f.Attributes.Values))
-	if o, _ := v.(*Outcome); o != nil && alone(o) != nil {
-		users = alone(o).Users
+	if o, _ := v.(*Outcome); o != nil && o.Attribute.Attribute != nil {
+		users = o.Attribute.Attribute.Users
 	} else if v == nil && s.Data != nil {
 		users = s.Data.Seen
 	}
@@ -45,7 +45,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 
 func (v *Outcome) nothing() bool {
 	known := 0
-	for _, a := range []*Accuracy{alone(v), joint(v)} {
+	for _, a := range []*Accuracy{v.Attribute.Attribute, v.Joint.Attribute} {
 		if a != nil && a.FactorLow != nil {
 			known++
 			if *a.FactorLow > 1 {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // The power of the closed form is that of accuracies that are drawn and judged as real ones, up to 11 points: of
@@ -23,7 +25,7 @@ func TestPowerIsThatOfSimulatedAccuracies(t *testing.T) {
 				sent[u] = 1
 				right[u], most[u] = draw(rng, c.share+(1-c.share)*c.chance), draw(rng, c.chance)
 			}
-			if sum(most) > 0 && Interval(rng.Uint64(), right, most, sent).Low > 1 {
+			if floats.Sum(most) > 0 && Interval(rng.Uint64(), right, most, sent).Low > 1 {
 				found++
 			}
 		}
