@@ -61,7 +61,7 @@ func TestAuditRefusesACommandThatCannotServe(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		`unknown command "` + model:                            {model, "--command", "true"},
-		"--model is for another sort of model (endpoint: the ": {"--command", "true", "--model", "m"},
+		"--model is for another sort of model (endpoint: name": {"--command", "true", "--model", "m"},
 		"--command-memory is for another sort of model":        {model, "--command-memory", "1GiB"},
 		`--command-memory "much": expected a size such as`:     {"--command", "true", "--command-memory", "much"},
 		"--concurrency 0 and --timeout 5m0s":                   {"--command", "true", "--concurrency", "0"},
