@@ -54,7 +54,7 @@ func runBound(ctx context.Context, t *tasks.Task, p *Params) error {
 			return err
 		}
 		if len(of.Units) != 1 {
-			return tasks.Permanent(fmt.Errorf("%s: an audit of %d canaries; expected one", RunInput(run), len(of.Units)))
+			return tasks.Permanent(fmt.Errorf("%s: %d units; expected one", RunInput(run), len(of.Units)))
 		}
 		v.Score = of.Score
 		v.Trainings = append(v.Trainings, Training{Score: of.Units[0].Score, Included: of.Units[0].Included, Chooses: run%2 == 0})

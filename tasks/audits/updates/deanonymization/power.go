@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
 
@@ -35,7 +36,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		},
 	}
 	if audits.FewestCertain(users, 1/float64(users), tail) > users {
-		found.None = fmt.Sprintf("were all of %d users named, no attack were certainly above chance", users)
+		found.None = fmt.Sprintf("were all of %s named, no attack were certainly above chance", readable.Count(users, "user"))
 	}
 	return []audits.Statement{found}
 }
