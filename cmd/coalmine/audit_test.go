@@ -166,16 +166,16 @@ func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"an endpoint needs --model":                                {s.URL, "--vocabulary", model},
-		"and --vocabulary, without which":                          {s.URL, "--model", "m"},
-		"--vocabulary: " + list + ": ":                             {s.URL, "--model", "m", "--vocabulary", list},
-		"--concurrency 0 and --timeout 5m0s":                       {s.URL, "--model", "m", "--vocabulary", model, "--concurrency", "0"},
-		"batches of 0 sequences":                                   {s.URL, "--model", "m", "--vocabulary", model, "--batch", "0"},
-		"beam search needs the probability of every token":         {s.URL, "--model", "m", "--vocabulary", model, "--beam-width", "5"},
-		"--model is for another sort of model (endpoint: name": {model, "--model", "m"},
-		"no log-probabilities of the prompt; an audit needs":       {s.URL, "--model", "m", "--vocabulary", model, "--batch", "1"},
-		"1 completions for 2 prompts":                              {s.URL, "--model", "m", "--vocabulary", model, "--batch", "64", "--concurrency", "1"},
-		`endpoint "http:": expected a URL such as http://local`:    {"http://", "--model", "m", "--vocabulary", model},
+		"an endpoint needs --model":                             {s.URL, "--vocabulary", model},
+		"and --vocabulary, without which":                       {s.URL, "--model", "m"},
+		"--vocabulary: " + list + ": ":                          {s.URL, "--model", "m", "--vocabulary", list},
+		"--concurrency 0 and --timeout 5m0s":                    {s.URL, "--model", "m", "--vocabulary", model, "--concurrency", "0"},
+		"batches of 0 sequences":                                {s.URL, "--model", "m", "--vocabulary", model, "--batch", "0"},
+		"beam search needs the probability of every token":      {s.URL, "--model", "m", "--vocabulary", model, "--beam-width", "5"},
+		"--model is for another sort of model (endpoint: name":  {model, "--model", "m"},
+		"no log-probabilities of the prompt; an audit needs":    {s.URL, "--model", "m", "--vocabulary", model, "--batch", "1"},
+		"1 completions for 2 prompts":                           {s.URL, "--model", "m", "--vocabulary", model, "--batch", "64", "--concurrency", "1"},
+		`endpoint "http:": expected a URL such as http://local`: {"http://", "--model", "m", "--vocabulary", model},
 	} {
 		var out, messages bytes.Buffer
 		code := execute(t.Context(), append([]string{"audit", "--canaries", list}, args...), &out, &messages)

@@ -9,11 +9,11 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
 	"coalmine/internal/readable"
+	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -34,7 +34,6 @@ const (
 	trainedFile   = stepFolder + "/trained.safetensors"
 	releaseFile   = stepFolder + "/release.safetensors"
 	tensorsSuffix = ".safetensors"
-	stepPatience  = 5 * time.Minute
 )
 
 // StepClaim is a stepping command's answer to describe: the mechanism that it claims to be.
@@ -154,7 +153,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 		Args: childprocess.Shell(r.Step), Dir: x.workspace.Path(), Terms: x.terms, Set: x.task.Variables(),
 		Write: append([]string{x.workspace.Path()}, x.task.Writable()...),
 	}, contracts.Speech{
-		Who: "command", Name: r.Step, Patience: stepPatience,
+		Who: "command", Name: r.Step, Patience: score.DefaultTimeout,
 		OneObjectALine: AnswersSteps, OneAnswerEach: AnswersSteps, FiniteNumbers: AnswersSteps, EndsWithItsInput: AnswersSteps,
 	})
 	if err != nil {
@@ -206,7 +205,7 @@ func (s *Stepper) trained(r *Result) error {
 		return nil
 	}
 	if _, err := s.read(r.Model); err != nil {
-		return nil //nolint:nilerror // a file of another form is a model all the same
+		return nil //nolint:nilerr // a file of another form is a model all the same
 	}
 	data, err := s.workspace.Read(r.Model, maxFile)
 	if err != nil {
