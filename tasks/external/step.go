@@ -205,7 +205,7 @@ func (s *Stepper) trained(r *Result) error {
 		return nil
 	}
 	if _, err := s.read(r.Model); err != nil {
-		return nil //nolint:nilerr // a file of another form is a model all the same
+		return nil // a file of another form is a model all the same
 	}
 	data, err := s.workspace.Read(r.Model, maxFile)
 	if err != nil {
