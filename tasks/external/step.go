@@ -204,18 +204,18 @@ func (s *Stepper) trained(r *Result) error {
 	if !strings.HasSuffix(r.Model, tensorsSuffix) {
 		return nil
 	}
-	if _, err := s.read(r.Model); err != nil {
-		return nil // a file of another form is a model all the same
-	}
 	data, err := s.workspace.Read(r.Model, maxFile)
+	if err == nil {
+		_, err = s.values(r.Model, data)
+	}
 	if err != nil {
-		return err
+		return nil // the model has another form
 	}
 	s.States = append(s.States, trainedFile)
 	return s.workspace.Put(trainedFile, data)
 }
 
-// read reads a file of the claimed tensors, flat, in the order of the claim.
+// read reads a file of the claimed tensors as values does.
 func (s *Stepper) read(name string) ([]float32, error) {
 	data, err := s.workspace.Read(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -224,6 +224,11 @@ func (s *Stepper) read(name string) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.values(name, data)
+}
+
+// values are those of the claimed tensors in a file's data, flat, in the order of the claim.
+func (s *Stepper) values(name string, data []byte) ([]float32, error) {
 	file, err := safetensors.Unmarshal(data)
 	if err != nil {
 		return nil, AnswersSteps.Broken("its %s: %v", name, err)

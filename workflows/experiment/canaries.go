@@ -224,7 +224,7 @@ func repeated[T comparable](c *checker, path string, values []T) {
 	}
 }
 
-// canaryFormat checks a format by itself, and that there are enough sequences to draw canaries from.
+// canaryFormat checks one format, and that it has enough sequences to draw canaries from.
 func (c *checker) canaryFormat(f *CanaryFormat, path string) {
 	if c.sequence(f, path) && c.symbols(f, path) {
 		c.room(f, path)

@@ -459,7 +459,7 @@ var fromTo = regexp.MustCompile(`^([0-9]+) to ([0-9]+)`)
 
 var inWords = regexp.MustCompile(`a (number|probability) (above|from) ([^ ,]+)(, below|, at most| to) ([^ ,;]+)`)
 
-// otherLevel is what a unit is elsewhere, which the page says once.
+// otherLevel matches the meaning of a unit at another level, which the page states once.
 var otherLevel = regexp.MustCompile(` \((?:byte level: bytes|sgd: steps|sgd: records)\)$`)
 
 // entry is a field's entry in the list of a block: its values, their unit, the default, the condition and the meaning.

@@ -60,7 +60,7 @@ var attacks = []struct {
 }
 
 // tellsSharers reports whether users with canaries are compared. Canaries have replaced some of their examples, and
-// zlib takes more bytes a word for a shorter text: it would tell its length, whatever the model.
+// zlib takes more bytes a word for a shorter text, so its score would depend on the length of the text and not on the model.
 func (a Attack) tellsSharers() bool { return a != Zlib }
 
 func (a Attack) Title() string {

@@ -104,8 +104,8 @@ func (s *stepped) take(ctx context.Context, r external.StepRequest) ([]float32, 
 	return sum, err
 }
 
-// noisy adds noise to a clean step: the difference of two noisy ones of other seeds over the root of 2. So the
-// command is not trusted to do without noise what it does with it.
+// noisy adds noise to a clean step: the difference of two noisy ones of other seeds over the root of 2. The
+// noise is thus that of noisy steps, whatever the command does without noise.
 func (s *stepped) noisy(ctx context.Context, r external.StepRequest, clean []float32) ([]float32, error) {
 	one, err := s.take(ctx, r)
 	if err != nil {

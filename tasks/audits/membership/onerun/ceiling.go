@@ -15,7 +15,7 @@ import (
 // Ceiling is about the most that an audit can prove of a training that is as private as it claims, against one
 // attacker: the bounds of the mean number of right guesses of the best guesser, rounded down.
 type Ceiling struct {
-	// Attacker says what is seen of the training, and which canaries.
+	// Attacker names the part of the training that is seen, and the kind of canaries.
 	Attacker Attacker `json:"attacker"`
 	Correct  int      `json:"correct"`
 	// EpsilonLower and TradeOffEpsilonLower are those of an outcome with Correct right guesses; the latter is nil
@@ -122,7 +122,7 @@ func (p *BoundParams) estimate(units []audits.Unit, scores []float64) (*empirica
 	return &e, err
 }
 
-// weakest is the ceiling of the weakest attacker, who sees what the audit's own score sees; nil without one.
+// weakest is the ceiling of the weakest attacker, who sees no more than the audit's own score; nil without one.
 func (v *Outcome) weakest() *Ceiling {
 	if len(v.Ceilings) == 0 {
 		return nil
