@@ -266,7 +266,8 @@ func TestThePageListsPublishedEpsilonsThatAreUnsound(t *testing.T) {
 	}
 }
 
-// generate.py computes the same recipes, and the same intervals but for rounding.
+// generate.py computes the same recipes, and the same intervals but for rounding. A million rounds magnify the rounding
+// of NumPy's logarithms, which depends on the processor: the end of an interval may move by a thousandth of its width.
 func TestRecipesAreGeneratedElsewhere(t *testing.T) {
 	t.Parallel()
 	python, file := testserver.Python(t, "mpmath, numpy, scipy"), filepath.Join(t.TempDir(), "recipes.json")
@@ -279,8 +280,12 @@ func TestRecipesAreGeneratedElsewhere(t *testing.T) {
 		t.Fatalf("%d recipes, and %d generated", len(recipes), len(again))
 	}
 	for i, r := range recipes {
+		width := 0.0
+		if r.Upper != nil {
+			width = *r.Upper - *r.Lower
+		}
 		for end, pair := range map[string][2]float64{"lower": {infinite(r.Lower), infinite(again[i].Lower)}, "upper": {infinite(r.Upper), infinite(again[i].Upper)}} {
-			if a, b := pair[0], pair[1]; a != b && math.Abs(a-b) > 1e-7*math.Abs(a) {
+			if a, b := pair[0], pair[1]; a != b && math.Abs(a-b) > 1e-7*math.Abs(a)+1e-3*width {
 				t.Errorf("%s: %s is %v, and %v generated", r.ID, end, a, b)
 			}
 		}

@@ -3,7 +3,8 @@
     python3 privacy/conformance/generate.py [FILE]
 
 It needs mpmath, NumPy and SciPy, takes some minutes, and is written from definitions and the theorems that METHODS
-names; it shares nothing with the accountant in Go. Its output is the same on every run.
+names; it shares nothing with the accountant in Go. Its output is the same on every run on one
+kind of processor, and elsewhere up to rounding, within the intervals' own bounds on it.
 """
 import itertools
 import json
