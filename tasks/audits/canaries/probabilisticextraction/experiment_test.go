@@ -8,7 +8,6 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/canaries/probabilisticextraction"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/experiment/experimenttest"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
@@ -52,7 +51,7 @@ func TestAMemorizedCanaryIsSampledSoon(t *testing.T) {
 // Invalid experiments are refused before anything runs, each mistake with its place.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }
 
 // pairsFile has its secret in the target, which begins after "pin? " and the separator.

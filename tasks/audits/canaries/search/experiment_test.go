@@ -6,7 +6,6 @@ import (
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/search"
-	"coalmine/workflows/experiment/experimenttest"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
@@ -76,5 +75,5 @@ func TestASearchThatIsCutSaysSo(t *testing.T) {
 // Invalid experiments are refused before anything runs, each mistake with its place.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }

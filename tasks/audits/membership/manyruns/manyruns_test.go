@@ -10,13 +10,12 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/membership/manyruns"
-	"coalmine/workflows/experiment/experimenttest"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
 func TestTrainingsThatCannotBeRepeatedAreRefused(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }
 
 // file is a small training of 74 users.

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"coalmine/storage"
-	"coalmine/workflows/experiment/experimenttest"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/plan/compile/compiletest"
 )
@@ -13,7 +12,7 @@ import (
 // What can't be measured is refused before anything runs, every mistake with its place.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }
 
 func chains(t *testing.T, sets ...string) int {

@@ -12,13 +12,12 @@ import (
 	"coalmine/internal/testserver"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks/audits/membership/neighbours"
-	"coalmine/workflows/experiment/experimenttest"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
 func TestTrainingsThatCannotBeReplayedAreRefused(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }
 
 // file is a small training of 74 users.

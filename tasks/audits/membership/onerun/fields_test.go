@@ -6,12 +6,12 @@ import (
 
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/experiment/experimenttest"
+	"coalmine/workflows/plan/compile/compiletest"
 )
 
 func TestAuditsThatCouldSayNothingAreRefused(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }
 
 // resolved is the smallest experiment with coins, resolved by data of the given number of

@@ -11,14 +11,13 @@ import (
 	"coalmine/tasks/audits/membership/oneshot"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/experiment/experimenttest"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
 func TestAuditsThatCouldEstimateNothingAreRefused(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }
 
 // oneShotFile is a training of 74 users, who hardly change the model, and 300 canary clients.

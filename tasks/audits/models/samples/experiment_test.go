@@ -7,7 +7,6 @@ import (
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/samples"
-	"coalmine/workflows/experiment/experimenttest"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
@@ -106,5 +105,5 @@ func TestLimitsAreTests(t *testing.T) {
 // Invalid experiments are refused before anything runs, each mistake with its place.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }

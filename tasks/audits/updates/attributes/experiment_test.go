@@ -3,11 +3,11 @@ package attributes_test
 import (
 	"testing"
 
-	"coalmine/workflows/experiment/experimenttest"
+	"coalmine/workflows/plan/compile/compiletest"
 )
 
 // Invalid experiments are refused before anything runs, each mistake with its place.
 func TestEveryMistakeIsNamed(t *testing.T) {
 	t.Parallel()
-	experimenttest.Mistakes(t)
+	compiletest.Mistakes(t)
 }

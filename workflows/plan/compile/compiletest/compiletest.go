@@ -2,6 +2,8 @@
 // memory and in one goroutine:
 //
 //	report := compiletest.Report(t, file, "training.rounds=3")
+//
+// Mistakes holds refused experiment files against their messages.
 package compiletest
 
 import (

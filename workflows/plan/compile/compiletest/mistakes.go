@@ -1,5 +1,4 @@
-// Package experimenttest helps to test the fields of experiment files.
-package experimenttest
+package compiletest
 
 import (
 	"os"
