@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"coalmine/workflows/standalone/modelaudit"
-	"coalmine/workflows/standalone/modelaudit/scoretest"
+	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
 // commandLine is one that scores by a file's model.
@@ -19,7 +19,7 @@ func commandLine(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "'" + strings.Join(scoretest.Command(t, model).Args, "' '") + "'"
+	return "'" + strings.Join(servetest.Command(t, model).Args, "' '") + "'"
 }
 
 func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {

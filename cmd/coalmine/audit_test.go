@@ -17,7 +17,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/standalone/modelaudit"
-	"coalmine/workflows/standalone/modelaudit/completionstest"
+	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
 func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
@@ -89,7 +89,7 @@ skew-normal fits after 2 prefixes; the least KS p is 0; the references support n
 }
 
 // servedModel writes an exported model of untrained weights, and serves it.
-func servedModel(t *testing.T, dir string) (*completionstest.Server, string) {
+func servedModel(t *testing.T, dir string) (*servetest.Completions, string) {
 	t.Helper()
 	words := datasets.Specials()
 	for i := range 40 {
@@ -111,7 +111,7 @@ func servedModel(t *testing.T, dir string) (*completionstest.Server, string) {
 	if err := os.WriteFile(path, model, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return completionstest.Serve(t, model), path
+	return servetest.ServeCompletions(t, model), path
 }
 
 // An audit of an endpoint prints the output of the audit of the same model's file, and

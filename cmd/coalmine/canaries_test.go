@@ -17,7 +17,7 @@ import (
 	"coalmine/internal/score"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/standalone/canaryfiles"
-	"coalmine/workflows/standalone/modelaudit/scoretest"
+	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
 // outsideFile has canaries and coins, on words.
@@ -37,7 +37,7 @@ func scoresOf(t *testing.T, f *canaryfiles.File, model string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := score.Start(t.Context(), score.Options{Command: scoretest.Command(t, data)})
+	client, err := score.Start(t.Context(), score.Options{Command: servetest.Command(t, data)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func harnessSamples(t *testing.T, dir, model string) string {
 	if err := yaml.Unmarshal([]byte(contentOf(t, filepath.Join(dir, harnessFile))), &task); err != nil || task.Output != "loglikelihood" {
 		t.Fatalf("%v, the task is of %q", err, task.Output)
 	}
-	client, err := score.Start(t.Context(), score.Options{Command: scoretest.Command(t, []byte(contentOf(t, model)))})
+	client, err := score.Start(t.Context(), score.Options{Command: servetest.Command(t, []byte(contentOf(t, model)))})
 	if err != nil {
 		t.Fatal(err)
 	}

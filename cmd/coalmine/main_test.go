@@ -8,7 +8,7 @@ import (
 	"coalmine/clients/python"
 	"coalmine/internal/childprocess"
 	"coalmine/workers/clients/clientstest"
-	"coalmine/workflows/standalone/modelaudit/scoretest"
+	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
 // asCommand in the environment makes the test program the command.
@@ -24,5 +24,5 @@ func run(m *testing.M) int {
 		return executeAlone(context.Background())
 	}
 	defer childprocess.OfferPython(python.Package)()
-	return scoretest.Main(m)
+	return servetest.Main(m)
 }

@@ -16,10 +16,10 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
-	"coalmine/workflows/standalone/modelaudit/scoretest"
+	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(scoretest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
 
 // untrained is an untrained model of the words of the default texts.
 func untrained(t *testing.T) []byte {
@@ -57,7 +57,7 @@ func check(t *testing.T, o score.Options) *score.Report {
 
 func TestARightCommandPassesEveryCheck(t *testing.T) {
 	t.Parallel()
-	report := check(t, score.Options{Command: scoretest.Command(t, untrained(t))})
+	report := check(t, score.Options{Command: servetest.Command(t, untrained(t))})
 	if contracts.Broken(report.Findings) != 0 || len(report.Findings) != 12 || report.Command.LongestInput != 2000 {
 		t.Errorf("%+v", report)
 	}
@@ -125,7 +125,7 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 // spoiled is a right command whose requests and answers pass through shell commands.
 func spoiled(t *testing.T, requests, answers string) []string {
 	t.Helper()
-	right := "'" + strings.Join(scoretest.Command(t, untrained(t)).Args, "' '") + "'"
+	right := "'" + strings.Join(servetest.Command(t, untrained(t)).Args, "' '") + "'"
 	line := right
 	if requests != "" {
 		line = requests + " | " + line

@@ -12,15 +12,15 @@ import (
 	"coalmine/tasks/audits/canaries/probabilisticextraction"
 	"coalmine/tasks/canaries"
 	"coalmine/workflows/standalone/modelaudit"
-	"coalmine/workflows/standalone/modelaudit/scoretest"
+	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(scoretest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
 
 // commanded is a command that scores by a model, asked about words of its vocabulary or bytes.
 func commanded(t *testing.T, model []byte, inBytes bool) *modelaudit.Command {
 	t.Helper()
-	client, err := score.Start(context.WithoutCancel(t.Context()), score.Options{Command: scoretest.Command(t, model), Name: "scorer", Concurrency: 3})
+	client, err := score.Start(context.WithoutCancel(t.Context()), score.Options{Command: servetest.Command(t, model), Name: "scorer", Concurrency: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

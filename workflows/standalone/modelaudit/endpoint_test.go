@@ -16,11 +16,11 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control"
 	"coalmine/workflows/standalone/modelaudit"
-	"coalmine/workflows/standalone/modelaudit/completionstest"
+	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
 // endpoint is a server's model with its own vocabulary.
-func endpoint(t *testing.T, s *completionstest.Server, model []byte) *modelaudit.Endpoint {
+func endpoint(t *testing.T, s *servetest.Completions, model []byte) *modelaudit.Endpoint {
 	t.Helper()
 	vocabulary, err := modelaudit.ReadVocabulary(bytes.NewReader(model), -1)
 	if err != nil {
@@ -29,7 +29,7 @@ func endpoint(t *testing.T, s *completionstest.Server, model []byte) *modelaudit
 	return asked(t, s, vocabulary)
 }
 
-func asked(t *testing.T, s *completionstest.Server, vocabulary *modelaudit.Vocabulary) *modelaudit.Endpoint {
+func asked(t *testing.T, s *servetest.Completions, vocabulary *modelaudit.Vocabulary) *modelaudit.Endpoint {
 	t.Helper()
 	e, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: s.URL, Model: "small", Concurrency: 2}, vocabulary, 64)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestAServedModelIsRankedAsItsFileIs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := completionstest.Serve(t, model)
+			s := servetest.ServeCompletions(t, model)
 			got, err := endpoint(t, s, model).Run(t.Context(), read(t, list), c.options)
 			if err != nil {
 				t.Fatal(err)
@@ -124,11 +124,11 @@ func TestRanksOfAServerThatRoundsAreIntervals(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	options := modelaudit.Options{Seed: 5, References: 2000}
-	exact, err := endpoint(t, completionstest.Serve(t, model), model).Run(t.Context(), read(t, list), options)
+	exact, err := endpoint(t, servetest.ServeCompletions(t, model), model).Run(t.Context(), read(t, list), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := completionstest.Serve(t, model)
+	s := servetest.ServeCompletions(t, model)
 	s.Noise = 1e-3
 	got, err := endpoint(t, s, model).Run(t.Context(), read(t, list), options)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestAListOfTokensIsAVocabulary(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	options := modelaudit.Options{Seed: 5, References: 300}
-	s := completionstest.Serve(t, model)
+	s := servetest.ServeCompletions(t, model)
 	want, err := endpoint(t, s, model).Run(t.Context(), read(t, list), options)
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
 func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
-	s := completionstest.Serve(t, model)
+	s := servetest.ServeCompletions(t, model)
 	words, err := control.ExportedVocabulary(model)
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
 func TestWhatAnEndpointCannotBeAskedIsRefusedBeforeItIs(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
-	s := completionstest.Serve(t, model)
+	s := servetest.ServeCompletions(t, model)
 	e := endpoint(t, s, model)
 	for want, o := range map[string]modelaudit.Options{
 		"beam search needs the probability of every token": {References: 10, BeamWidth: 2},
@@ -305,7 +305,7 @@ func TestWhatAnEndpointCannotBeAskedIsRefusedBeforeItIs(t *testing.T) {
 func TestAnAuditOfAnEndpointCanBeInterrupted(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
-	s := completionstest.Serve(t, model)
+	s := servetest.ServeCompletions(t, model)
 	ctx, interrupt := context.WithCancel(t.Context())
 	s.Before = func(http.ResponseWriter, *http.Request) bool {
 		interrupt()

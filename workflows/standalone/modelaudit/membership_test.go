@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control"
 	"coalmine/workflows/standalone/modelaudit"
-	"coalmine/workflows/standalone/modelaudit/completionstest"
+	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
 // owned reads a file of owners.
@@ -110,7 +110,7 @@ func TestMembershipOfTextsIsThatOfTheModelWhereverItIs(t *testing.T) {
 	want.Attacks = slices.DeleteFunc(want.Attacks, func(o membership.AttackOutcome) bool { // these tell of targets alone
 		return o.Attack == membership.MinKPlusPlus
 	})
-	for name, model := range map[string]member{"command": commanded(t, model, false), "endpoint": endpoint(t, completionstest.Serve(t, model), model)} {
+	for name, model := range map[string]member{"command": commanded(t, model, false), "endpoint": endpoint(t, servetest.ServeCompletions(t, model), model)} {
 		got, err := model.Membership(t.Context(), of)
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestMembersAreToldAfterAPrefix(t *testing.T) {
 	}
 	in := known(t, model)
 	of := modelaudit.Membership{PrefixUsers: 1, Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile+`{"user":"f","text":"w5 w4 w3"}`))}
-	for _, m := range []member{opened, commanded(t, model, false), endpoint(t, completionstest.Serve(t, model), model)} {
+	for _, m := range []member{opened, commanded(t, model, false), endpoint(t, servetest.ServeCompletions(t, model), model)} {
 		got, err := m.Membership(t.Context(), of)
 		if err != nil {
 			t.Fatal(err)

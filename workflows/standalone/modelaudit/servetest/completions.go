@@ -1,6 +1,4 @@
-// Package completionstest serves exported models in the OpenAI completions form, for
-// tests of clients of such an endpoint.
-package completionstest
+package servetest
 
 import (
 	"encoding/json"
@@ -17,8 +15,8 @@ import (
 	"coalmine/workflows/control"
 )
 
-// Server serves one model at /v1/completions.
-type Server struct {
+// Completions serves one model at /v1/completions.
+type Completions struct {
 	// URL is that of the completions.
 	URL string
 	// Noise is added to every log-probability of a prompt that is not alone in its request,
@@ -34,15 +32,15 @@ type Server struct {
 	words  []string
 }
 
-// Serve serves a file of coalmine export until the test ends. The fields of the server must
+// ServeCompletions serves a file of coalmine export until the test ends. The fields of the server must
 // be set before it is asked.
-func Serve(tb testing.TB, model []byte) *Server {
+func ServeCompletions(tb testing.TB, model []byte) *Completions {
 	tb.Helper()
 	decoded, err := checkpoints.Decode(model)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := new(Server)
+	s := new(Completions)
 	if s.words, err = control.ExportedVocabulary(model); err != nil {
 		tb.Fatal(err)
 	}
@@ -55,9 +53,9 @@ func Serve(tb testing.TB, model []byte) *Server {
 	return s
 }
 
-// request holds the fields that the server takes; it refuses any other field, and the
+// completionsRequest holds the fields that the server takes; it refuses any other field, and the
 // values that an audit has no use for.
-type request struct {
+type completionsRequest struct {
 	Model       string    `json:"model"`
 	Prompt      [][]int32 `json:"prompt"`
 	Temperature *float64  `json:"temperature"`
@@ -81,7 +79,7 @@ type logProbs struct {
 	TopLogProbs []map[string]float64 `json:"top_logprobs"`
 }
 
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Completions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.Before != nil && s.Before(w, r) {
 		return
 	}
@@ -96,8 +94,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"object": "text_completion", "choices": choices})
 }
 
-func (s *Server) complete(r *http.Request) ([]choice, error) {
-	var asked request
+func (s *Completions) complete(r *http.Request) ([]choice, error) {
+	var asked completionsRequest
 	body := json.NewDecoder(r.Body)
 	body.DisallowUnknownFields()
 	if err := body.Decode(&asked); err != nil {
@@ -124,7 +122,7 @@ func (s *Server) complete(r *http.Request) ([]choice, error) {
 }
 
 // score echoes a prompt, with the most probable next token behind it.
-func (s *Server) score(prompt []int32) (*logProbs, error) {
+func (s *Completions) score(prompt []int32) (*logProbs, error) {
 	if len(prompt) == 0 {
 		return nil, errors.New("a prompt without tokens")
 	}

@@ -1,10 +1,13 @@
-// Package scoretest has commands that speak the contract "score", for tests of their
-// callers: exported models, served by the test's own program.
+// Package servetest serves exported models, for tests of clients: by a command that speaks
+// the contract "score", which is the test's own program, and by an endpoint in the OpenAI
+// completions form:
 //
-//	func TestMain(m *testing.M) { os.Exit(scoretest.Main(m)) }
+//	func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
 //
-//	client, err := score.Start(ctx, score.Options{Command: scoretest.Command(t, model)})
-package scoretest
+//	client, err := score.Start(ctx, score.Options{Command: servetest.Command(t, model)})
+//
+//	endpoint := servetest.ServeCompletions(t, model).URL
+package servetest
 
 import (
 	"bufio"
