@@ -13,7 +13,7 @@ const (
 	MaxEvents = 200
 	// MaxEventNames is how many keys and cells an event has at most.
 	MaxEventNames = 20
-	// maxEventError bounds the text of an error in it, in bytes.
+	// maxEventError bounds the text of an error in it, in bytes, without the note on a cut one.
 	maxEventError = 300
 )
 
@@ -39,7 +39,7 @@ func (h History) clone() History {
 // it before that stands in the log.
 func (h *History) add(e Entry) {
 	e.Outcomes = nil // the cells have them
-	e.Error = shortened(e.Error, maxEventError)
+	e.Error = e.shortError()
 	e.Keys = slices.Clone(e.Keys[:min(len(e.Keys), MaxEventNames)])
 	e.Cells = slices.Clone(e.Cells[:min(len(e.Cells), MaxEventNames)])
 	if e.Kind == Submitted {
@@ -52,15 +52,20 @@ func (h *History) add(e Entry) {
 	}
 }
 
-// shortened cuts a text between two characters.
-func shortened(text string, most int) string {
-	if len(text) <= most {
-		return text
+// shortError is the error of an event, cut between two characters. A cut one names the command that prints all of it.
+func (e Entry) shortError() string {
+	if len(e.Error) <= maxEventError {
+		return e.Error
 	}
-	for !utf8.RuneStart(text[most]) {
+	most := maxEventError
+	for !utf8.RuneStart(e.Error[most]) {
 		most--
 	}
-	return text[:most] + "…"
+	whole := "the coordinator's log has"
+	if e.Key != nil {
+		whole = "coalmine logs RUN " + e.Key.Short() + " prints"
+	}
+	return fmt.Sprintf("%s… (cut from %d bytes; %s all)", e.Error[:most], len(e.Error), whole)
 }
 
 // counts reports whether an entry changes anything in the state.
