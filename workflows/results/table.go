@@ -210,11 +210,11 @@ func (v *view) unlabelled() string {
 	if n == 0 {
 		return ""
 	}
-	text := "labels do not name all that differs; so do " + readable.Text(strings.Join(v.Unlabelled[:min(n, unlabelledFields)], ", "))
+	text := "cells also differ in " + readable.Text(strings.Join(v.Unlabelled[:min(n, unlabelledFields)], ", "))
 	if n > unlabelledFields {
-		text += fmt.Sprintf(" and %d more", n-unlabelledFields)
+		text += fmt.Sprintf(" and %s", readable.Count(n-unlabelledFields, "more field"))
 	}
-	return text + " (coalmine show RUN has their values)"
+	return text + ", which labels do not name (coalmine show RUN prints their values)"
 }
 
 // allNotes are those of the cells, or of the rows of replicates.
