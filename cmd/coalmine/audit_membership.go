@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 
 	"coalmine/internal/readable"
 	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/standalone/modelaudit"
 )
 
@@ -122,16 +124,22 @@ func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.
 			return err
 		}
 		if model, err = modelaudit.OpenModel(bytes.NewReader(file)); err != nil {
-			return notOurs(args, err, "export it, and give --command, a command that scores texts by it")
+			return notOurs(ctx, api, args, err, "export the file, and give --command, a command that scores texts by it")
 		}
 		return nil
 	})
 	return model, err
 }
 
-// notOurs says of a cell whose model cannot be read that a program may have trained it.
-func notOurs(cell []string, err error, instead string) error {
-	return fmt.Errorf("run %s, cell %s: %w; if a program has trained the model (training.command), %s", cell[0], cell[1], err, instead)
+// notOurs is the error for a cell whose model cannot be read. If a program trained the model, it says what to do instead.
+func notOurs(ctx context.Context, api control.API, cell []string, err error, instead string) error {
+	spec, unknown := api.Experiment(ctx, cell[0])
+	if unknown == nil && slices.ContainsFunc(spec.Cells, func(c experiment.Cell) bool {
+		return c.Name == cell[1] && c.Experiment.Training.Algorithm == experiment.External
+	}) {
+		return fmt.Errorf("run %s, cell %s: a program trained the model (training.command) and wrote it in a format of its own, which Coalmine does not read: %s", cell[0], cell[1], instead)
+	}
+	return fmt.Errorf("run %s, cell %s: %w", cell[0], cell[1], err)
 }
 
 // writeMembership prints a line for each attack.

@@ -292,6 +292,7 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 	if got := state(); got != "done" {
 		t.Errorf("after it was mended the cell is %s", got)
 	}
+	refuses(t, "latest, cell c01: a program trained the model (training.command)", "sample", "latest", "c01", "--home", home)
 }
 
 func TestProgramsThatTrainAreChecked(t *testing.T) {

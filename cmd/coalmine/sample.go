@@ -56,7 +56,7 @@ func newSampleCommand(g *global) *cobra.Command {
 				}
 				generator, ok, err := modelaudit.OpenGenerator(file)
 				if err != nil {
-					return notOurs(args, err, "it alone can draw samples: coalmine export writes the file that it has left")
+					return notOurs(c.Context(), api, args, err, "draw samples with that program; coalmine export writes its file")
 				}
 				if ok {
 					return g.sampleImages(c, generator, &flags, args[0]+"-"+args[1])
