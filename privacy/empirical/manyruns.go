@@ -6,6 +6,7 @@
 package empirical
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -58,25 +59,40 @@ func (r Rule) Rates(runs []Run) (rates Rates) {
 // scores, or the highest score; the first of equal ones, by rising thresholds, above before below. The bound must
 // be of other runs.
 func ChooseRule(runs []Run, value func(Rates) float64) Rule {
-	var scores []float64
+	runs = slices.SortedFunc(slices.Values(runs), func(a, b Run) int { return cmp.Compare(a.Score, b.Score) })
+	var all, upTo [2]int // trainings without the canary and with it
 	for _, run := range runs {
-		scores = append(scores, run.Score)
+		all[side(run)]++
 	}
-	slices.Sort(scores)
 	var best Rule
 	most := math.Inf(-1)
-	scores = slices.Compact(scores)
-	for i, threshold := range scores {
-		if i+1 < len(scores) {
-			threshold += (scores[i+1] - threshold) / 2
+	for i, run := range runs {
+		upTo[side(run)]++
+		threshold := run.Score
+		if i+1 < len(runs) {
+			next := runs[i+1].Score
+			if next == run.Score {
+				continue
+			}
+			threshold += (next - threshold) / 2
 		}
-		for _, rule := range []Rule{{threshold, false}, {threshold, true}} {
-			if v := value(rule.Rates(runs)); v > most {
-				best, most = rule, v
+		above := Rates{Right: all[1] - upTo[1], Of: all[1], Wrong: all[0] - upTo[0], Others: all[0]}
+		below := Rates{Right: upTo[0], Of: all[0], Wrong: upTo[1], Others: all[1]}
+		for j, rates := range []Rates{above, below} {
+			if v := value(rates); v > most {
+				best, most = Rule{threshold, j == 1}, v
 			}
 		}
 	}
 	return best
+}
+
+// side is 1 with the canary, 0 without.
+func side(run Run) int {
+	if run.Included {
+		return 1
+	}
+	return 0
 }
 
 // Perfect are the rates if all trainings were recognized rightly.

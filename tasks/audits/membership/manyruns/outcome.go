@@ -17,6 +17,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Legend: "Many-run epsilon: many trainings, half of which chose the rule, are certain of so much at the confidence stated below; in brackets, the " +
 		"most that they could have found. By trade-off curve: what is proved of the least noise that they refute, and that noise multiplier.",
 	Limits:      limits,
+	Power:       power,
 	Kinds:       []tasks.Kind{Bound},
 	OfPrivacy:   true,
 	AtEnd:       true,

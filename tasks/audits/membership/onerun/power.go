@@ -4,35 +4,82 @@ import (
 	"math/rand/v2"
 	"sort"
 
+	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
 )
 
-// power is that of the bound if the score of each canary is a standard normal number to which its coin adds
+// power is that of the bounds if the score of each canary is a standard normal number to which its coin adds
 // the shift of the Gaussian mechanism with the true epsilon. Guesses grow in proportion to the canaries.
-func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
+func power(s *audits.Setting, _ audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
 		return nil
 	}
 	o := f.OneRun
-	confidence := each(o.Confidence.Float64(), len(o.Guesses.choices()))
+	level := 1 - each(o.Confidence.Float64(), len(o.Guesses.choices()))
+	bound := o.statement("the lower bound is above 0", "epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
+		return func(of empirical.Outcome) bool { return empirical.PValue(of, limit, o.Delta) <= level }
+	})
+	bound.Nothing = func(v audits.Outcome) bool { return v.(*Outcome).EpsilonAtLeast() == 0 }
+	if !o.TradeOff {
+		return []audits.Statement{bound}
+	}
+	byCurve := o.statement("the lower bound by the trade-off curve is above 0", "trade_off_epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
+		curve := o.curve(s, limit)
+		return func(of empirical.Outcome) bool { return curve != nil && o.refutes(s, of, curve, level) }
+	})
+	byCurve.Name = "trade_off"
+	byCurve.Nothing = func(v audits.Outcome) bool { t := v.(*Outcome).TradeOff; return t != nil && t.EpsilonLower == 0 }
+	return []audits.Statement{bound, byCurve}
+}
+
+// statement is about the guesses of an audit, of which refutes judges those of one number by a limit.
+func (o *Block) statement(finds, limit string, refutes func(limit float64) func(empirical.Outcome) bool) audits.Statement {
 	delta := o.Delta
 	if delta == 0 {
 		delta = audits.DefaultDelta
 	}
-	return []audits.Statement{{
-		Finds: "the lower bound is above 0", Limit: "epsilon_lower",
-		Leak:    audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
-		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canary", o.Canaries)},
-		Nothing: func(v audits.Outcome) bool { return v.(*Outcome).EpsilonAtLeast() == 0 },
+	return audits.Statement{
+		Finds: finds, Limit: limit,
+		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
+		Sizes: []audits.Size{audits.FieldSize(path+".canaries", "canary", o.Canaries)},
 		Power: audits.Simulated(audits.Trials, 0, func(sizes []int, leak float64) func(*rand.Rand) []empirical.Outcome {
 			choices, shift := o.scaled(sizes[0]), empirical.GaussianShift(leak, delta)
 			return func(rng *rand.Rand) []empirical.Outcome { return guessed(choices, sizes[0], shift, rng) }
-		}, func(_ []int, limit float64) func([]empirical.Outcome) bool {
-			return above(limit, o.Delta, 1-confidence)
-		}),
-	}}
+		}, func(_ []int, limit float64) func([]empirical.Outcome) bool { return above(refutes(limit)) }),
+	}
+}
+
+// curve is the trade-off curve of the training with the noise that has the epsilon of a limit; that of no difference
+// for 0, and nil if the data, and so the population, are not known.
+func (o *Block) curve(s *audits.Setting, limit float64) empirical.Curve {
+	if limit == 0 {
+		return empirical.GaussianCurve(0)
+	}
+	if s.Data == nil {
+		return nil
+	}
+	recipe := NewNull(&s.Training).Recipe(o.Delta, s.Training.Unit, datasets.PartitionMetrics{Counts: datasets.Counts{Users: s.Data.Users, Examples: s.Data.Examples}})
+	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: limit, Delta: o.Delta})
+	if err != nil { // no noise that is searched has so little an epsilon
+		return empirical.GaussianCurve(0)
+	}
+	recipe.NoiseMultiplier = noise
+	t, err := privacy.NewTradeOff([]privacy.Recipe{recipe})
+	if err != nil {
+		return nil
+	}
+	return func(power float64) float64 { return t.At(1 - power) }
+}
+
+// refutes reports whether guesses refute a curve at a level, as the audit's own bound does.
+func (o *Block) refutes(s *audits.Setting, of empirical.Outcome, curve empirical.Curve, level float64) bool {
+	if o.independent(s) {
+		return empirical.IndependentPValue(of, curve) <= level
+	}
+	return empirical.Refutes(of, curve, level)
 }
 
 // scaled are the numbers of guesses about n canaries.
@@ -60,9 +107,9 @@ func guessed(choices []Guesses, n int, shift float64, rng *rand.Rand) []empirica
 	return outcomes
 }
 
-// above reports whether the bound by some of the numbers of guesses is above a limit, each at the level.
-func above(limit, delta, level float64) func([]empirical.Outcome) bool {
-	fewest := map[empirical.Outcome]int{} // right guesses that refute the limit, by the numbers of units and guesses
+// above reports whether the guesses of some number refute a limit, as more right ones of that number do.
+func above(refutes func(empirical.Outcome) bool) func([]empirical.Outcome) bool {
+	fewest := map[empirical.Outcome]int{} // right guesses that refute, by the numbers of units and guesses
 	return func(outcomes []empirical.Outcome) bool {
 		for _, o := range outcomes {
 			correct := o.Correct
@@ -71,7 +118,7 @@ func above(limit, delta, level float64) func([]empirical.Outcome) bool {
 				fewest[o] = sort.Search(o.Guesses+1, func(k int) bool {
 					right := o
 					right.Correct = k
-					return empirical.PValue(right, limit, delta) <= level
+					return right.Guesses > 0 && refutes(right)
 				})
 			}
 			if o.Guesses > 0 && correct >= fewest[o] {

@@ -174,6 +174,12 @@ func (v *VectorParams) scores(ctx context.Context, t *tasks.Task) ([]float64, er
 	return scores, err
 }
 
+// independent reports whether canaries do not hide each other: vectors are orthogonal, and their users are drawn
+// apart from each other.
+func (o *Block) independent(s *audits.Setting) bool {
+	return o.Vectors() && s.Training.Sampling != privacy.FixedSize
+}
+
 // compileVectors adds the audit of canaries that are vectors.
 func (f *Fields) compileVectors(b audits.Builder, params BoundParams, model tasks.Input) storage.Key {
 	o, s := f.OneRun, b.Setting()
@@ -188,7 +194,7 @@ func (f *Fields) compileVectors(b audits.Builder, params BoundParams, model task
 	}
 	if o.TradeOff {
 		params.Null = NewNull(&s.Training)
-		params.Null.Joined, params.Null.Independent = true, s.Training.Sampling != privacy.FixedSize
+		params.Null.Joined, params.Null.Independent = true, o.independent(s)
 	}
 	return b.Node(Bound, "one-run audit", params, inputs...)
 }

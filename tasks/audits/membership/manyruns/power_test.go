@@ -1,0 +1,76 @@
+package manyruns
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"coalmine/internal/numbers"
+	"coalmine/privacy"
+	"coalmine/privacy/empirical"
+	"coalmine/tasks/audits"
+)
+
+// The powers are those of 200 audits of drawn scores by judge: within three standard errors of both simulations, which
+// a right power misses in one of 370 cases. There are four.
+func TestThePowerIsThatOfAudits(t *testing.T) {
+	t.Parallel()
+	const audited, delta = 200, 1e-5
+	for _, c := range []struct {
+		runs  int
+		leak  float64
+		limit *float64
+	}{{60, 8, nil}, {400, 4, new(0.5)}} {
+		recipe := privacy.Recipe{Population: 100, Cohort: 100, Rounds: 1, NoiseMultiplier: 1, Delta: delta, Sampling: privacy.Separated}
+		rng, shift := rand.New(rand.NewPCG(7, 8)), empirical.GaussianShift(c.leak, delta)
+		var found [2]float64
+		for range audited {
+			v := Outcome{Delta: delta, Confidence: 0.95}
+			for i, run := range drawn(c.runs, shift, rng) {
+				v.Trainings = append(v.Trainings, Training{Score: run.Score, Included: run.Included, Chooses: i%2 == 0})
+			}
+			if err := v.judge(recipe); err != nil {
+				t.Fatal(err)
+			}
+			if c.limit == nil && v.EpsilonLower > 0 || c.limit != nil && v.EpsilonLower > *c.limit {
+				found[0] += 1. / audited
+			}
+			if v.TradeOff != nil && v.TradeOff.EpsilonLower > 0 {
+				found[1] += 1. / audited
+			}
+		}
+		for i, statement := range power(setting(t, c.runs), nil) {
+			q := audits.Question{Sizes: []int{c.runs}, Leak: c.leak}
+			if i == 0 {
+				q.Limit = c.limit
+			}
+			want := statement.Power(q)
+			if math.Abs(found[i]-want) > 3*math.Sqrt(max(want*(1-want), 0.01)*(1./audited+1./trials)) {
+				t.Errorf("%d runs, %q: %g of %d audits find it; the power is %g", c.runs, statement.Name, found[i], audited, want)
+			}
+			t.Logf("%d runs, %q: power %g, audits %g", c.runs, statement.Name, want, found[i])
+		}
+	}
+}
+
+func setting(t *testing.T, runs int) *audits.Setting {
+	t.Helper()
+	confidence, err := numbers.ParseProbability("95%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &audits.Setting{Audits: []audits.Fields{&Fields{&Block{Runs: runs, Delta: 1e-5, Confidence: confidence}}}}
+}
+
+// Of 20 trainings ten prove, which is too few: 0.025^(1/5) is below 1 less itself. Of 24 it is not.
+func TestTooFewTrainingsProveNothing(t *testing.T) {
+	t.Parallel()
+	for runs, none := range map[int]bool{20: true, 24: false} {
+		for _, statement := range power(setting(t, runs), nil) {
+			most := statement.Power(audits.Question{Sizes: []int{runs}, Leak: statement.Leak.Most})
+			if (statement.None != "") != none || !none && most < 0.5 {
+				t.Errorf("%d trainings: %q; power %g for the largest leak", runs, statement.None, most)
+			}
+		}
+	}
+}
