@@ -137,10 +137,14 @@ def wrong_at(privacy, noise):
     """The curve of the training with another noise multiplier."""
     sensitivity = 2 if privacy["neighbouring"] == "replace-one" else 1
     rate = privacy["cohort"] / privacy["population"]
-    rounds = privacy["rounds"]
-    if privacy["sampling"] == "shuffled":  # a member takes part once an epoch
-        rounds = math.ceil(rounds / (privacy["population"] // privacy["cohort"]))
-    return Losses(privacy["sampling"], privacy["neighbouring"], rate, noise / sensitivity, rounds).wrong_at()
+    return Losses(privacy["sampling"], privacy["neighbouring"], rate, noise / sensitivity, rounds_of(privacy)).wrong_at()
+
+
+def rounds_of(privacy):
+    """The rounds in which a member takes part; all, if they are random samples."""
+    if privacy["sampling"] == "shuffled":  # once an epoch
+        return math.ceil(privacy["rounds"] / (privacy["population"] // privacy["cohort"]))
+    return privacy["participations"] if privacy["sampling"] == "separated" else privacy["rounds"]
 
 
 def independent_p(units, guesses, correct, wrong_at):
@@ -196,10 +200,26 @@ def check_estimate(v):
 
 def shift_of(privacy):
     """The mu of a training whose rounds are not random samples: of an epoch for shuffled batches, else of a user's rounds."""
-    z = privacy["noise_multiplier"]
-    if privacy["sampling"] == "shuffled":
-        return 2 * math.sqrt(math.ceil(privacy["rounds"] / (privacy["population"] // privacy["cohort"]))) / z
-    return 1 / z if privacy["sampling"] == "separated" and privacy["rounds"] == 1 else None
+    unit = {"shuffled": 2, "separated": 1}.get(privacy["sampling"])
+    return unit and unit * math.sqrt(rounds_of(privacy)) / privacy["noise_multiplier"]
+
+
+def exact_shift(outcomes, level, independent):
+    """The largest shift of a Gaussian mechanism that some outcome refutes, by its curve itself."""
+    def refuted(mu):
+        curve = lambda y: stats.norm.cdf(stats.norm.ppf(y) - mu)
+        return any(independent_p(*o, curve) <= level if independent else refutes(*o, level, curve) for o in outcomes)
+    low, high = 0.0, 40.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
+
+
+def refuted_at(outcome, mu, trade_off, level):
+    """Whether an outcome refutes a Gaussian mechanism of a shift, by its curve between the shares of SHARES."""
+    curve = Losses("none", "", 1, 1 / mu, 1).wrong_at()
+    return independent_p(*outcome, curve) <= level if trade_off.get("independent") else refutes(*outcome, level, curve)
 
 
 def check_ceilings(v, privacy, guesses, level):
@@ -217,6 +237,12 @@ def check_ceilings(v, privacy, guesses, level):
         correct = math.floor(guesses * y / share)
         bound = theorem52(m, guesses, correct, v["delta"], level)
         print(f"  ceiling of {c['attacker']}: {c['correct']} right, {c['epsilon_lower']:.9g}; here {guesses * y / share:.6g}, {bound:.9g}")
+        by_curve = c.get("trade_off_epsilon_lower")
+        if by_curve:  # the noise multiplier with this epsilon is refuted by as many right guesses, one 0.6% smaller is not
+            mu = optimize.brentq(lambda m: stats.norm.cdf(m / 2 - by_curve / m) - math.exp(by_curve) * stats.norm.cdf(-m / 2 - by_curve / m) - v["delta"], 1e-6, 40, xtol=1e-14)
+            held = [refuted_at((m, guesses, c["correct"]), mu / f, v["trade_off"], level) for f in (1.001, 0.994)]
+            print(f"  by the trade-off curve {by_curve:.7g}: its noise multiplier is refuted {held[0]}, 0.6% below {held[1]}")
+            assert held == [True, False]
         assert abs(correct - c["correct"]) <= 1 and abs(theorem52(m, guesses, c["correct"], v["delta"], level) - c["epsilon_lower"]) <= 1e-9
 
 
@@ -286,7 +312,7 @@ def check(directory):
         t, privacy = v.get("trade_off"), cell.get("privacy")
         check_estimate(v)
         check_ceilings(v, privacy, plus + minus, level)
-        if not t or not privacy or privacy["noise_multiplier"] == 0 or privacy["sampling"] == "separated" or privacy["epsilon_proved"] > FINEST:
+        if not t or not privacy or privacy["noise_multiplier"] == 0 or privacy.get("mechanism") or privacy["epsilon_proved"] > FINEST:
             continue
         independent = t.get("independent", False)
         claimed = wrong_at(privacy, privacy["noise_multiplier"])
@@ -302,6 +328,12 @@ def check(directory):
             held.append(any(independent_p(*o, curve) <= level if independent else refutes(*o, level, curve) for o in tried))
         print(f"  noise multiplier {z:.6g}: refuted a thousandth above it {held[0]}, 0.6% below it {held[1]}")
         assert held == [True, False]
+        if shift_of(privacy):
+            mu = shift_of(privacy | {"noise_multiplier": z})
+            proved = gaussian_epsilon(mu, v["delta"])
+            exact = gaussian_epsilon(exact_shift(tried, level, independent), v["delta"])
+            print(f"  its epsilon {t['epsilon_lower']:.10g}, here {proved:.10g}; by the exact curve {exact:.6g} is refuted")
+            assert abs(proved - t["epsilon_lower"]) <= 1e-9 * proved and proved <= exact * (1 + 1e-9)
 
 
 if __name__ == "__main__":
