@@ -41,7 +41,9 @@ func (o *Block) statement(finds string, value func(empirical.Rates) float64) aud
 				rule := empirical.ChooseRule(drawn((sizes[0]+1)/2, shift, rng), chosen)
 				return value(rule.Rates(drawn(sizes[0]/2, shift, rng)))
 			}
-		}, func(_ []int, limit float64) func(float64) bool { return func(found float64) bool { return found > limit } }),
+		}, func(_ []int, limit float64) func(float64) bool {
+			return func(found float64) bool { return found > limit }
+		}),
 	}
 	half := o.Runs / 2
 	if perfect := (empirical.Rates{Of: half / 2, Others: half - half/2}).Perfect(); value(perfect) == 0 {

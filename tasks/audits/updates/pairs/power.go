@@ -1,12 +1,14 @@
 package pairs
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 
 	"gonum.org/v1/gonum/mathext"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
 
@@ -21,14 +23,21 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 				n = found(v.(V))[0].Users
 			}
 		}
-		if n < 2 {
+		if n == 0 {
 			return nil
 		}
+		power := audits.Simulated(trials, 1, func(sizes []int, leak float64) func(*rand.Rand) Measurement {
+			return func(rng *rand.Rand) Measurement { return simulate(pairs(s), sizes[0], leak, rng) }
+		}, func(sizes []int, factor float64) func(Measurement) bool {
+			return func(m Measurement) bool {
+				return sizes[0] >= audits.FewestAbove(factor*Chance) && m.AP.Low > factor*Chance
+			}
+		})
 		return []audits.Statement{{
 			Finds: "the average precision is certainly above chance", Limit: limit,
-			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Least: 0.5, Most: 0.9999},
+			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Least: 0.5, Most: most},
 			Sizes: []audits.Size{{Unit: "user", N: n}},
-			None:  strings.TrimPrefix(audits.TooFewToTell(n, Chance), ", "),
+			None:  none(n, power),
 			Nothing: func(v audits.Outcome) bool {
 				for _, m := range found(v.(V)) {
 					if m.AP.Low > Chance {
@@ -37,18 +46,27 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 				}
 				return len(found(v.(V))) > 0
 			},
-			Power: audits.Simulated(trials, 1, func(sizes []int, leak float64) func(*rand.Rand) Measurement {
-				return func(rng *rand.Rand) Measurement { return simulate(pairs(s), sizes[0], leak, rng) }
-			}, func(sizes []int, factor float64) func(Measurement) bool {
-				return func(m Measurement) bool {
-					return sizes[0] >= audits.FewestAbove(factor*Chance) && m.AP.Low > factor*Chance
-				}
-			}),
+			Power: power,
 		}}
 	}
 }
 
+// none says that users are too few for a find, however well pairs are told apart.
+func none(users int, power func(audits.Question) float64) string {
+	if few := audits.TooFewToTell(users, Chance); few != "" || users > fewUsers {
+		return strings.TrimPrefix(few, ", ")
+	}
+	if power(audits.Question{Sizes: []int{users}, Leak: most}) > 0 {
+		return ""
+	}
+	return fmt.Sprintf("were pairs of %s told apart almost without error, the interval would begin below chance", readable.Count(users, "user"))
+}
+
 const (
+	// most is the largest AUC that is simulated.
+	most = 0.9999
+	// fewUsers may be too few for any find, more are not.
+	fewUsers = 20
 	// trials of a simulated power, whose standard error is so at most 5%: a measurement takes milliseconds.
 	trials = 100
 	// Limits of simulated pairs, of a user and in all.
@@ -57,6 +75,9 @@ const (
 
 // simulate measures pairs of users drawn at random, half of them of one user.
 func simulate(pairs, users int, auc float64, rng *rand.Rand) Measurement {
+	if users < 2 {
+		return Measurement{}
+	}
 	list := make([]Pair, min(pairs, pairsOfUser*users, mostPairs))
 	for i := range list {
 		a := rng.IntN(users)

@@ -1,0 +1,63 @@
+package all
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"coalmine/privacy"
+	"coalmine/tasks/audits"
+)
+
+// Audits of membership and of pairs say before training that they are too small for any find, and only then: the
+// power for the largest leak is about 0, at each number of users.
+func TestTooFewForAFindIsSaid(t *testing.T) {
+	t.Parallel()
+	for name, fields := range map[string]string{
+		"one_run":         `{"one_run": {"canaries": 10, "guesses": {"k_plus": 3, "k_minus": 3}, "delta": 1e-5, "confidence": "95%", "trade_off": true}}`,
+		"many_runs":       `{"many_runs": {"runs": 20, "delta": 1e-5, "confidence": "95%"}}`,
+		"one_shot":        `{"one_shot": {"canaries": 20, "unseen": 20, "delta": 1e-5, "statistic": "both"}}`,
+		"neighbours":      `{"neighbours": {"repeats": 20, "members": 1, "false_alarm": "0.01%"}}`,
+		"membership":      `{"membership": {}}`,
+		"deanonymization": `{"deanonymization": {"attacks": ["chance"], "confidence": "95%"}}`,
+		"attributes":      `{"attributes": {"values": [{}, {}]}}`,
+		"matching":        `{"matching": {"pairs": 100}}`,
+		"linking":         `{"linking": {"pairs": 100}}`,
+		"cross_modal":     `{"cross_modal": {"pairs": 100}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list := Audits()
+			d := &list[slices.IndexFunc(list, func(d audits.Description) bool { return d.Name == name })]
+			f := d.New()
+			if err := json.Unmarshal([]byte(fields), f); err != nil {
+				t.Fatal(err)
+			}
+			for _, users := range []int{1, 2, 6, 12} {
+				checkTooFew(t, d, &audits.Setting{
+					Audits: []audits.Fields{f}, Trained: 5000, Data: &audits.Data{Users: users, Seen: users, HeldOutUsers: users},
+					Training: audits.Training{Unit: "user", Recipe: privacy.Recipe{Cohort: 1, Rounds: 1, NoiseMultiplier: 1, Delta: 1e-5, Sampling: privacy.Separated}},
+				})
+			}
+		})
+	}
+}
+
+func checkTooFew(t *testing.T, d *audits.Description, s *audits.Setting) {
+	t.Helper()
+	statements := d.Power(s, nil)
+	warner, warns := s.Audits[0].(audits.Warner)
+	if len(statements) == 0 && !(warns && len(warner.Warnings(s, s.Data)) > 0) {
+		t.Errorf("%d users: no statement and no warning", s.Data.Users)
+	}
+	for _, x := range statements {
+		largest := x.Leak.Most
+		if d.Name == "neighbours" { // the share of the noise that is there
+			largest = x.Leak.Least
+		}
+		most := x.Power(audits.Question{Sizes: x.Numbers(), Leak: largest})
+		if none := most < 1e-3; none != (x.None != "") {
+			t.Errorf("%d users, %q: power %g for the largest leak; said is %q", s.Data.Users, x.Name, most, x.None)
+		}
+	}
+}
