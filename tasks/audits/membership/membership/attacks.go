@@ -33,26 +33,20 @@ func (i inputs) cover(of inputs) bool {
 		(i.prefix || !of.prefix) && (i.neighbours || !of.neighbours) && (i.references || !of.references)
 }
 
-var attacks = []struct {
+type description struct {
 	name   Attack
 	title  string
 	needs  inputs
 	scores func(*world) []float64
-}{
+}
+
+var attacks = []description{
 	{Loss, "loss", inputs{}, func(w *world) []float64 { return w.target }},
 	{Zlib, "zlib", inputs{texts: true}, (*world).zlib},
-	{MinK, "Min-K%", inputs{tokens: true}, func(w *world) []float64 {
-		return w.scores(func(user int) float64 { return w.of[user].MinK })
-	}},
-	{MinKPlusPlus, "Min-K%++", inputs{wholes: true}, func(w *world) []float64 {
-		return w.scores(func(user int) float64 { return w.of[user].MinKPlusPlus })
-	}},
-	{ReCaLL, "ReCaLL", inputs{prefix: true}, (*world).recall},
-	{Neighbour, "neighbours", inputs{neighbours: true}, func(w *world) []float64 {
-		return w.scores(func(user int) float64 {
-			return (w.of[user].Neighbours - w.of[user].Loss) / float64(w.of[user].Targets)
-		})
-	}},
+	{MinK, "Min-K%", inputs{tokens: true}, each(func(l *UserLoss) float64 { return l.MinK })},
+	{MinKPlusPlus, "Min-K%++", inputs{wholes: true}, each(func(l *UserLoss) float64 { return l.MinKPlusPlus })},
+	{ReCaLL, "ReCaLL", inputs{prefix: true}, each((*UserLoss).recall)},
+	{Neighbour, "neighbours", inputs{neighbours: true}, each(func(l *UserLoss) float64 { return (l.Neighbours - l.Loss) / float64(l.Targets) })},
 	{LiRA, "LiRA", inputs{references: true}, (*world).lira},
 	{LiRAOffline, "LiRA offline", inputs{references: true}, (*world).liraOffline},
 	{RMIA, "RMIA", inputs{references: true}, func(w *world) []float64 { return w.rmia(everyModel) }},
@@ -64,12 +58,18 @@ var attacks = []struct {
 func (a Attack) tellsSharers() bool { return a != Zlib }
 
 func (a Attack) Title() string {
-	for _, known := range attacks {
-		if known.name == a {
-			return known.title
-		}
+	if d := a.description(); d != nil {
+		return d.title
 	}
 	return string(a)
+}
+
+// description is nil of the baseline.
+func (a Attack) description() *description {
+	if i := slices.IndexFunc(attacks, func(d description) bool { return d.name == a }); i >= 0 {
+		return &attacks[i]
+	}
+	return nil
 }
 
 // inputs that the world has.
@@ -87,19 +87,24 @@ func (w *world) inputs() inputs {
 	}
 }
 
+// each scores users by their losses under the audited model alone.
+func each(score func(*UserLoss) float64) func(*world) []float64 {
+	return func(w *world) []float64 {
+		return w.scores(func(user int) float64 { return score(&w.of[user]) })
+	}
+}
+
 // recall is the ratio of the losses, NaN of those whose texts are the prefix. Members lose more by a text that they
 // have nothing to do with. A loss of 0 leaves nothing to lose.
-func (w *world) recall() []float64 {
-	return w.scores(func(user int) float64 {
-		switch l := &w.of[user]; {
-		case l.Aside:
-			return math.NaN()
-		case l.Loss == 0:
-			return 1
-		default:
-			return l.Prefixed / l.Loss
-		}
-	})
+func (l *UserLoss) recall() float64 {
+	switch {
+	case l.Aside:
+		return math.NaN()
+	case l.Loss == 0:
+		return 1
+	default:
+		return l.Prefixed / l.Loss
+	}
 }
 
 // Choices of reference models for a user.

@@ -141,6 +141,9 @@ func (v *Outcome) blind() AttackOutcome {
 	return *v.Blind
 }
 
+// withBlind are the attacks, and the baseline last.
+func (v *Outcome) withBlind() []AttackOutcome { return append(slices.Clone(v.Attacks), v.blind()) }
+
 func (v *Outcome) measured() *Outcome {
 	if v.Attacks == nil {
 		return nil
@@ -160,7 +163,7 @@ func charted(v audits.Outcome) (best audits.Bounded, ok bool) {
 
 // rows has the attacks on both groups of users, and the baseline last.
 func (v *Outcome) rows() (rows []audits.MemberAttack) {
-	for _, o := range append(v.Attacks[:len(v.Attacks):len(v.Attacks)], v.blind()) {
+	for _, o := range v.withBlind() {
 		if o.Members != nil {
 			rows = append(rows, o.Members.row(o.Attack, "members"))
 			if d := o.OverBlind; d != nil {
@@ -286,20 +289,20 @@ func (v *Outcome) notEstimable() (text string) {
 
 // cost is how often an attack scores each text, if more than once.
 func (v *Outcome) cost(a Attack) string {
-	scorings := 1
-	switch a {
-	case Loss, Zlib, MinK, MinKPlusPlus, Blind:
-	case ReCaLL:
-		scorings = 2
-	case Neighbour:
-		scorings = 1 + v.NeighbourTexts
-	case LiRA, LiRAOffline, RMIA, RMIAOffline:
-		scorings = 1 + v.References
+	d, others := a.description(), 0
+	switch {
+	case d == nil:
+	case d.needs.prefix:
+		others = 1
+	case d.needs.neighbours:
+		others = v.NeighbourTexts
+	case d.needs.references:
+		others = v.References
 	}
-	if scorings == 1 {
+	if others == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d scorings", scorings)
+	return fmt.Sprintf(", %d scorings", 1+others)
 }
 
 // Figure implements audits.Figured: the receiver operating characteristics.
@@ -313,7 +316,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		X: audits.Axis{Title: "false positives (%)", Most: 100}, Y: audits.Axis{Title: "true positives (%)", Most: 100},
 		Lines: []audits.Line{{Name: "chance", Points: []audits.Point{{}, {X: 100, Y: 100}}}},
 	}
-	for _, o := range append(v.Attacks[:len(v.Attacks):len(v.Attacks)], v.blind()) {
+	for _, o := range v.withBlind() {
 		if o.Curve == nil {
 			continue
 		}
