@@ -37,8 +37,10 @@ func decodeJSON(r *http.Request, body io.Reader, into any) error {
 	return bodyError(err)
 }
 
+const jsonType = "application/json"
+
 func expectJSON(r *http.Request) error {
-	if contentType(r) != "application/json" {
+	if contentType(r) != jsonType {
 		return fmt.Errorf("body %w: Content-Type is %q, expected application/json", control.ErrInput, r.Header.Get("Content-Type"))
 	}
 	return nil

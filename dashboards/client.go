@@ -2,7 +2,6 @@ package dashboards
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -114,7 +113,7 @@ func (c *Client) String() string { return c.base.String() }
 
 // HasSource implements control.API.
 func (c *Client) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {
-	response, err := c.do(ctx, http.MethodHead, c.path("sources", digest.String()))
+	response, err := hasSource.open(ctx, c, nil, digest.String())
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}
@@ -146,14 +145,14 @@ func (c *Client) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Dig
 }
 
 func (c *Client) upload(ctx context.Context, digest storage.Digest, body io.Reader, size int64) error {
-	request, err := c.request(ctx, http.MethodPut, c.path("sources", digest.String()), io.LimitReader(body, size))
+	request, err := putSource.request(ctx, c, nil, io.LimitReader(body, size), digest.String())
 	if err != nil {
 		return err
 	}
 	request.ContentLength = size
 	request.Header.Set("Expect", "100-continue") // a refusal comes before the data goes
-	var answer uploaded
-	if err := c.roundTrip(request, &answer); err != nil {
+	answer, err := putSource.send(c, request)
+	if err != nil {
 		return fmt.Errorf("uploading source %s: %w", digest.Short(), err)
 	}
 	if answer.Digest != digest {
@@ -164,200 +163,116 @@ func (c *Client) upload(ctx context.Context, digest storage.Digest, body io.Read
 
 // Submit implements control.API.
 func (c *Client) Submit(ctx context.Context, spec runs.Spec, fresh bool) (control.Submitted, error) {
-	target := c.path("runs")
-	target.RawQuery = url.Values{"fresh": {strconv.FormatBool(fresh)}}.Encode()
-	var answer control.Submitted
-	return answer, c.post(ctx, target, spec, &answer)
+	return submitRun.post(ctx, c, url.Values{"fresh": {strconv.FormatBool(fresh)}}, spec)
 }
 
 // SubmitFile implements control.API.
 func (c *Client) SubmitFile(ctx context.Context, file control.File, fresh bool) (control.Submitted, error) {
-	target := c.path("runs")
 	query := url.Values{"fresh": {strconv.FormatBool(fresh)}, "name": {file.Name}, "set": file.Sets}
 	if file.Priority != nil {
 		query.Set("priority", strconv.Itoa(*file.Priority))
 	}
-	target.RawQuery = query.Encode()
-	var answer control.Submitted
-	request, err := c.request(ctx, http.MethodPost, target, bytes.NewReader(file.Text))
+	request, err := submitRun.request(ctx, c, query, bytes.NewReader(file.Text))
 	if err != nil {
-		return answer, err
+		return control.Submitted{}, err
 	}
 	request.Header.Set("Content-Type", fileType)
-	return answer, c.roundTrip(request, &answer)
+	return submitRun.send(c, request)
 }
 
 // List implements control.API.
 func (c *Client) List(ctx context.Context) ([]*status.Run, error) {
-	var answer runList
-	err := c.get(ctx, c.path("runs"), &answer)
+	answer, err := listRuns.ask(ctx, c, nil)
 	return answer.Runs, err
 }
 
 // Status implements control.API.
 func (c *Client) Status(ctx context.Context, run string) (*status.Run, error) {
-	var status status.Run
-	if err := c.get(ctx, c.runPath(run), &status); err != nil {
-		return nil, err
-	}
-	return &status, nil
+	return showRun.ask(ctx, c, nil, run)
 }
 
 // Steer implements control.API.
 func (c *Client) Steer(ctx context.Context, run string, e runs.Entry) (string, error) {
-	var answer steered
-	err := c.post(ctx, c.runPath(run, "steer"), e, &answer)
+	answer, err := steerRun.post(ctx, c, nil, e, run)
 	return answer.Run, err
 }
 
 // Remove implements control.API.
 func (c *Client) Remove(ctx context.Context, run string) (*control.Removed, error) {
-	request, err := c.request(ctx, http.MethodDelete, c.runPath(run), nil)
-	if err != nil {
-		return nil, err
-	}
-	var answer control.Removed
-	if err := c.roundTrip(request, &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return removeRun.ask(ctx, c, nil, run)
 }
 
 // Workers implements control.API.
 func (c *Client) Workers(ctx context.Context) (*status.Fleet, error) {
-	var answer status.Fleet
-	if err := c.get(ctx, c.path("workers"), &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return showWorkers.ask(ctx, c, nil)
 }
 
 // Drain implements control.API.
 func (c *Client) Drain(ctx context.Context, worker string) ([]string, error) {
-	var answer drained
-	err := c.post(ctx, c.path("workers", worker, "drain"), struct{}{}, &answer)
+	answer, err := drainWorker.post(ctx, c, nil, struct{}{}, worker)
 	return answer.Workers, err
 }
 
 // Experiment implements control.API.
 func (c *Client) Experiment(ctx context.Context, run string) (*experiment.Spec, error) {
-	var answer experiment.Spec
-	if err := c.get(ctx, c.runPath(run, "experiment"), &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return runExperiment.ask(ctx, c, nil, run)
 }
 
 // Results implements control.API.
 func (c *Client) Results(ctx context.Context, run string) (*results.Results, error) {
-	var answer results.Results
-	if err := c.get(ctx, c.runPath(run, "results"), &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return runResults.ask(ctx, c, nil, run)
 }
 
 // Rounds implements control.API.
 func (c *Client) Rounds(ctx context.Context, run string) (*results.Rounds, error) {
-	var answer results.Rounds
-	target := c.runPath(run, "results")
-	target.RawQuery = url.Values{"rows": {string(results.RoundRows)}}.Encode()
-	if err := c.get(ctx, target, &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return runRounds.ask(ctx, c, url.Values{"rows": {string(results.RoundRows)}}, run)
 }
 
 // Curve implements control.API.
 func (c *Client) Curve(ctx context.Context, run, cell string, points int) (*results.Curve, error) {
-	target := c.runPath(run, "cells", cell, "curve")
-	target.RawQuery = url.Values{"points": {strconv.Itoa(points)}}.Encode()
-	var answer results.Curve
-	if err := c.get(ctx, target, &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return cellCurve.ask(ctx, c, url.Values{"points": {strconv.Itoa(points)}}, run, cell)
 }
 
 // Canaries implements control.API.
 func (c *Client) Canaries(ctx context.Context, run, cell string, points int) (*results.CanaryLives, error) {
-	target := c.runPath(run, "cells", cell, "canaries")
-	target.RawQuery = url.Values{"points": {strconv.Itoa(points)}}.Encode()
-	var answer results.CanaryLives
-	if err := c.get(ctx, target, &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return cellCanaries.ask(ctx, c, url.Values{"points": {strconv.Itoa(points)}}, run, cell)
 }
 
 // Surroundings implements control.API.
 func (c *Client) Surroundings(ctx context.Context, run, cell string, canary, round int) (*control.Surroundings, error) {
-	target := c.runPath(run, "cells", cell, "canaries", strconv.Itoa(canary), "references")
+	query := url.Values{}
 	if round != control.LastRound {
-		target.RawQuery = url.Values{"round": {strconv.Itoa(round)}}.Encode()
+		query.Set("round", strconv.Itoa(round))
 	}
-	var answer control.Surroundings
-	if err := c.get(ctx, target, &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return canaryReferences.ask(ctx, c, query, run, cell, strconv.Itoa(canary))
 }
 
 // History implements control.API.
 func (c *Client) History(ctx context.Context, run string) (*control.History, error) {
-	var answer control.History
-	if err := c.get(ctx, c.runPath(run, "history"), &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return runHistory.ask(ctx, c, nil, run)
 }
 
 // Model implements control.API.
 func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte, error) {
-	target := c.runPath(run, "model")
-	if cell != "" {
-		target = c.runPath(run, "cells", cell, "model")
-	}
+	query := url.Values{}
 	switch round {
 	case control.LastRound:
 	case control.NewestRound:
-		target.RawQuery = url.Values{"round": {newestRound}}.Encode()
+		query.Set("round", newestRound)
 	default:
-		target.RawQuery = url.Values{"round": {strconv.Itoa(round)}}.Encode()
+		query.Set("round", strconv.Itoa(round))
 	}
-	return c.getFile(ctx, target)
+	return exportModel.file(ctx, c, query, run, cell)
 }
 
 // Prepared implements control.API.
 func (c *Client) Prepared(ctx context.Context, run, cell, name string) ([]byte, error) {
-	target := c.runPath(run, "prepared", name)
-	if cell != "" {
-		target = c.runPath(run, "cells", cell, "prepared", name)
-	}
-	return c.getFile(ctx, target)
-}
-
-// getFile returns an answer unchanged.
-func (c *Client) getFile(ctx context.Context, target *url.URL) ([]byte, error) {
-	response, err := c.do(ctx, http.MethodGet, target)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(response.Body)
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return nil, c.broken(err)
-	}
-	return data, nil
+	return exportPrepared.file(ctx, c, nil, run, cell, name)
 }
 
 // Data implements control.API.
 func (c *Client) Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error {
-	target := c.runPath(run, "data", string(table))
-	if cell != "" {
-		target = c.runPath(run, "cells", cell, "data", string(table))
-	}
-	target.RawQuery = url.Values{"format": {string(format)}}.Encode()
-	response, err := c.do(ctx, http.MethodGet, target)
+	response, err := exportData.open(ctx, c, url.Values{"format": {string(format)}}, run, cell, string(table))
 	if err != nil {
 		return err
 	}
@@ -371,91 +286,28 @@ func (c *Client) Data(ctx context.Context, run, cell string, table dataexport.Ta
 
 // Nodes implements control.API.
 func (c *Client) Nodes(ctx context.Context, run string, which control.NodeQuery) ([]control.Node, error) {
-	target := c.runPath(run, "nodes")
-	if which.Cell != "" {
-		target = c.runPath(run, "cells", which.Cell, "nodes")
-	}
+	query := url.Values{}
 	if changes := which.Changes; changes != nil {
-		target.RawQuery = url.Values{"keys": {strings.Join(changes.Keys, ",")}, "after": {strconv.Itoa(changes.After)}}.Encode()
+		query = url.Values{"keys": {strings.Join(changes.Keys, ",")}, "after": {strconv.Itoa(changes.After)}}
 	}
-	var answer nodeList
-	err := c.get(ctx, target, &answer)
+	answer, err := listNodes.ask(ctx, c, query, run, which.Cell)
 	return answer.Nodes, err
 }
 
 // Lineage implements control.API.
 func (c *Client) Lineage(ctx context.Context, run, cell, key string) (*control.Lineage, error) {
-	var answer control.Lineage
-	if err := c.get(ctx, c.runPath(run, "cells", cell, "nodes", key), &answer); err != nil {
-		return nil, err
-	}
-	return &answer, nil
+	return showLineage.ask(ctx, c, nil, run, cell, key)
 }
 
 // Spending implements control.API.
 func (c *Client) Spending(ctx context.Context, run, cell string) (control.Spending, error) {
-	var answer control.Spending
-	err := c.get(ctx, c.runPath(run, "cells", cell, "privacy"), &answer)
-	return answer, err
+	return cellPrivacy.ask(ctx, c, nil, run, cell)
 }
 
 // Logs implements control.API.
 func (c *Client) Logs(ctx context.Context, run, node string) ([]control.AttemptLog, error) {
-	target := c.runPath(run, "logs")
-	target.RawQuery = url.Values{"node": {node}}.Encode()
-	var answer runLog
-	err := c.get(ctx, target, &answer)
+	answer, err := runLogs.ask(ctx, c, url.Values{"node": {node}}, run)
 	return answer.Logs, err
-}
-
-// path is an address of the API; segments are escaped.
-func (c *Client) path(segments ...string) *url.URL {
-	escaped := []string{"api", "v1"}
-	for _, s := range segments {
-		escaped = append(escaped, url.PathEscape(s))
-	}
-	return c.base.JoinPath(escaped...)
-}
-
-func (c *Client) runPath(run string, segments ...string) *url.URL {
-	return c.path(append([]string{"runs", cmp.Or(run, control.Latest)}, segments...)...)
-}
-
-func (c *Client) get(ctx context.Context, target *url.URL, into any) error {
-	request, err := c.request(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		return err
-	}
-	return c.roundTrip(request, into)
-}
-
-func (c *Client) post(ctx context.Context, target *url.URL, body, into any) error {
-	request, err := c.postRequest(ctx, target, body)
-	if err != nil {
-		return err
-	}
-	return c.roundTrip(request, into)
-}
-
-func (c *Client) postRequest(ctx context.Context, target *url.URL, body any) (*http.Request, error) {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("request to %s: %w", target, err)
-	}
-	request, err := c.request(ctx, http.MethodPost, target, bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	return request, nil
-}
-
-func (c *Client) do(ctx context.Context, method string, target *url.URL) (*http.Response, error) {
-	request, err := c.request(ctx, method, target, nil)
-	if err != nil {
-		return nil, err
-	}
-	return c.send(request)
 }
 
 func (c *Client) request(ctx context.Context, method string, target *url.URL, body io.Reader) (*http.Request, error) {
@@ -468,19 +320,6 @@ func (c *Client) request(ctx context.Context, method string, target *url.URL, bo
 	}
 	setFormat(request.Header)
 	return request, nil
-}
-
-// roundTrip sends a request and decodes the JSON of its answer.
-func (c *Client) roundTrip(request *http.Request, into any) error {
-	response, err := c.send(request)
-	if err != nil {
-		return err
-	}
-	err = json.NewDecoder(response.Body).Decode(into)
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return c.broken(err)
-	}
-	return nil
 }
 
 // Ready asks whether the server does its work.

@@ -86,7 +86,7 @@ func (c *collectionStream) send(kind string, v any) {
 
 // Collect implements control.API.
 func (c *Client) Collect(ctx context.Context, o control.CollectOptions) (*retention.Result, error) {
-	request, err := c.postRequest(ctx, c.path("gc"), o)
+	request, err := collect.posting(ctx, c, nil, o)
 	if err != nil {
 		return nil, err
 	}

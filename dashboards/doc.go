@@ -9,6 +9,7 @@
 //	client, err := dashboards.NewClient("http://localhost:8080", token)
 //	status, err := client.Status(ctx, "") // the newest run
 //
+// Server, Client and the OpenAPI document are made of one table of operations (operations.go);
 // docs/api.md lists the routes. Protections against intruders:
 //
 //   - Outside localhost there is no service without a token, nor without TLS

@@ -90,12 +90,12 @@ func (s *Server) followList(ctx context.Context, show show) {
 	}
 }
 
-// workerEvents streams who is at work whenever that changes, which it does with every heartbeat.
-func (s *Server) workerEvents(w http.ResponseWriter, r *http.Request) error {
-	return s.stream(w, r, "workers", s.followWorkers)
+// followWorkers streams who is at work whenever that changes, which it does with every heartbeat.
+func (s *Server) followWorkers(w http.ResponseWriter, r *http.Request) error {
+	return s.stream(w, r, "workers", s.readWorkers)
 }
 
-func (s *Server) followWorkers(ctx context.Context, show show) {
+func (s *Server) readWorkers(ctx context.Context, show show) {
 	for {
 		fleet, err := s.api.Workers(ctx)
 		var data []byte

@@ -230,7 +230,7 @@ func TestTroubleIsToldAndTheStreamGoesOn(t *testing.T) {
 func TestTheListOfRunsIsLive(t *testing.T) {
 	t.Parallel()
 	api := newFake()
-	changesOnce(t, api, []string{"events"}, `"state":"paused"`, func() {
+	changesOnce(t, api, listEvents, `"state":"paused"`, func() {
 		api.set(func(s *status.Run) { s.Phase = runs.Paused })
 	})
 }
@@ -238,7 +238,7 @@ func TestTheListOfRunsIsLive(t *testing.T) {
 func TestWorkersAreLive(t *testing.T) {
 	t.Parallel()
 	api := newFake()
-	changesOnce(t, api, []string{"workers", "events"}, `"id":"w1"`, func() {
+	changesOnce(t, api, followWorkers, `"id":"w1"`, func() {
 		api.mu.Lock()
 		defer api.mu.Unlock()
 		api.fleet = status.Fleet{Workers: []status.FleetWorker{{Worker: status.Worker{ID: "w1"}}}}
@@ -247,10 +247,10 @@ func TestWorkersAreLive(t *testing.T) {
 
 // changesOnce reads a stream whose first event is without some words, and whose second, after a
 // change, has them.
-func changesOnce(t *testing.T, api *fakeAPI, path []string, words string, change func()) {
+func changesOnce(t *testing.T, api *fakeAPI, stream operation[none], words string, change func()) {
 	t.Helper()
 	c, _ := start(t, api, Options{})
-	response, err := c.do(t.Context(), "GET", c.path(path...))
+	response, err := stream.open(t.Context(), c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func changesOnce(t *testing.T, api *fakeAPI, path []string, words string, change
 func TestServingEndsInTime(t *testing.T) {
 	t.Parallel()
 	c, stop := startOn(t, newTestServer(t, newFake(), Options{}), alone("127.0.0.4"))
-	response, err := c.do(t.Context(), "GET", c.path("runs", control.Latest, "events"))
+	response, err := runEvents.open(t.Context(), c, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func firstEvents(t *testing.T, c *Client, id string, enough func(kind string) bo
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	request, err := c.request(ctx, "GET", c.path("events"), nil)
+	request, err := listEvents.request(ctx, c, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func TestAStreamGoesOnWhereItsLastEventWas(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
-	keep, err := c.do(t.Context(), "GET", c.path("events")) // keeps the feed open
+	keep, err := listEvents.open(t.Context(), c, nil) // keeps the feed open
 	if err != nil {
 		t.Fatal(err)
 	}

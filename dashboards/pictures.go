@@ -17,22 +17,17 @@ type pictureList struct {
 	Pictures []results.Picture `json:"pictures"`
 }
 
-func (s *Server) listPictures(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) listPictures(r *http.Request) (pictureList, error) {
 	shown := results.Shown{Cell: r.PathValue("cell")}
 	if text := r.URL.Query().Get("round"); text != "" {
 		round, err := positive("round", text, 1)
 		if err != nil {
-			return err
+			return pictureList{}, err
 		}
 		shown.Round = round
 	}
-	newFlow(w, nil) // there may be one for each round
 	found, err := s.api.Pictures(r.Context(), runName(r), shown)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, pictureList{found})
-	return nil
+	return pictureList{found}, err
 }
 
 // positive is a whole number that a request names.
@@ -70,21 +65,17 @@ func (s *Server) showPicture(w http.ResponseWriter, r *http.Request) error {
 
 // Pictures implements control.API.
 func (c *Client) Pictures(ctx context.Context, run string, shown results.Shown) ([]results.Picture, error) {
-	target := c.runPath(run, "pictures")
-	if shown.Cell != "" {
-		target = c.runPath(run, "cells", shown.Cell, "pictures")
-	}
+	query := url.Values{}
 	if shown.Round > 0 {
-		target.RawQuery = url.Values{"round": {strconv.Itoa(shown.Round)}}.Encode()
+		query.Set("round", strconv.Itoa(shown.Round))
 	}
-	var answer pictureList
-	if err := c.get(ctx, target, &answer); err != nil {
+	answer, err := listPictures.ask(ctx, c, query, run, shown.Cell)
+	if err != nil {
 		return nil, err
 	}
 	for i := range answer.Pictures {
 		p := &answer.Pictures[i]
-		var err error
-		p.PNG, err = c.getFile(ctx, c.runPath(run, "cells", p.Cell, "pictures", strconv.Itoa(p.Round), strconv.Itoa(p.Number)))
+		p.PNG, err = showPicture.file(ctx, c, nil, run, p.Cell, strconv.Itoa(p.Round), strconv.Itoa(p.Number))
 		if err != nil {
 			return nil, fmt.Errorf("picture of cell %s after round %d: %w", p.Cell, p.Round, err)
 		}

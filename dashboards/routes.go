@@ -13,14 +13,64 @@ import (
 // handler answers a request, or returns the error that answers it.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// answering is a handler that answers with a value as JSON.
-func answering[T any](ask func(r *http.Request) (T, error)) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
+// endpoint is an operation with its handler.
+type endpoint struct {
+	description
+	handler handler
+}
+
+// answered answers an operation with a value as JSON.
+func answered[A any](o operation[A], ask func(r *http.Request) (A, error)) endpoint {
+	return endpoint{description(o), func(w http.ResponseWriter, r *http.Request) error {
 		answer, err := ask(r)
 		if err == nil {
 			writeJSON(w, http.StatusOK, answer)
 		}
 		return err
+	}}
+}
+
+// handled lets a handler answer an operation in another way.
+func handled[A any](o operation[A], h handler) endpoint { return endpoint{description(o), h} }
+
+// endpoints are all operations of the API.
+func (s *Server) endpoints() []endpoint {
+	return []endpoint{
+		answered(listRuns, s.listRuns),
+		handled(submitRun, s.submitRun),
+		answered(showRun, s.showRun),
+		answered(removeRun, s.removeRun),
+		handled(runEvents, s.runEvents),
+		handled(listEvents, s.listEvents),
+		handled(steerRun, s.steerRun),
+		handled(collect, s.collect),
+		answered(showWorkers, s.showWorkers),
+		handled(followWorkers, s.followWorkers),
+		answered(drainWorker, s.drainWorker),
+		handled(runExperiment, s.runExperiment),
+		handled(runResults, s.runResults),
+		answered(showTable, s.showTable),
+		answered(listFigures, s.listFigures),
+		handled(showFigure, s.showFigure),
+		handled(drawFigure, s.drawFigure),
+		answered(listPictures, s.listPictures),
+		handled(showPicture, s.showPicture),
+		handled(exportModel, s.exportModel),
+		handled(exportPrepared, s.exportPrepared),
+		answered(listNodes, s.listNodes),
+		answered(showLineage, s.showLineage),
+		handled(exportData, s.exportData),
+		handled(cellPrivacy, s.cellPrivacy),
+		answered(cellCurve, s.cellCurve),
+		answered(cellCanaries, s.cellCanaries),
+		answered(canaryReferences, s.canaryReferences),
+		answered(runHistory, s.runHistory),
+		answered(runLogs, s.runLogs),
+		handled(hasSource, s.hasSource),
+		handled(putSource, s.putSource),
+		answered(showVersion, s.showVersion),
+		answered(showSession, s.showSession),
+		handled(showDocument, s.showDocument),
 	}
 }
 
@@ -33,48 +83,7 @@ type route struct {
 
 // routes are those of the API and the pages.
 func (s *Server) routes() []route {
-	return []route{
-		{"GET /api/v1/runs", reader, answering(s.listRuns)},
-		{"POST /api/v1/runs", operator, s.submitRun},
-		{"GET /api/v1/runs/{run}", reader, answering(s.showRun)},
-		{"GET /api/v1/runs/{run}/events", reader, s.runEvents},
-		{"POST /api/v1/runs/{run}/steer", operator, s.steerRun},
-		{"DELETE /api/v1/runs/{run}", operator, s.removeRun},
-		{"POST /api/v1/gc", operator, s.collect},
-		{"GET /api/v1/workers", reader, answering(s.showWorkers)},
-		{"GET /api/v1/workers/events", reader, s.workerEvents},
-		{"POST /api/v1/workers/{worker}/drain", operator, answering(s.drainWorker)},
-		{"GET /api/v1/runs/{run}/experiment", reader, s.runExperiment},
-		{"GET /api/v1/runs/{run}/results", reader, s.runResults},
-		{"GET /api/v1/runs/{run}/table", reader, s.showTable},
-		{"GET /api/v1/runs/{run}/figures", reader, answering(s.listFigures)},
-		{"GET /api/v1/runs/{run}/figures/{number}", reader, s.showFigure},
-		{"POST /api/v1/figures", reader, s.drawFigure},
-		{"GET /api/v1/runs/{run}/pictures", reader, s.listPictures},
-		{"GET /api/v1/runs/{run}/cells/{cell}/pictures", reader, s.listPictures},
-		{"GET /api/v1/runs/{run}/cells/{cell}/pictures/{round}/{number}", reader, s.showPicture},
-		{"GET /api/v1/runs/{run}/model", reader, s.exportModel},
-		{"GET /api/v1/runs/{run}/cells/{cell}/model", reader, s.exportModel},
-		{"GET /api/v1/runs/{run}/prepared/{name}", reader, s.exportPrepared},
-		{"GET /api/v1/runs/{run}/cells/{cell}/prepared/{name}", reader, s.exportPrepared},
-		{"GET /api/v1/runs/{run}/nodes", reader, s.listNodes},
-		{"GET /api/v1/runs/{run}/cells/{cell}/nodes", reader, s.listNodes},
-		{"GET /api/v1/runs/{run}/cells/{cell}/nodes/{key}", reader, answering(s.showLineage)},
-		{"GET /api/v1/runs/{run}/data/{table}", reader, s.exportData},
-		{"GET /api/v1/runs/{run}/cells/{cell}/data/{table}", reader, s.exportData},
-		{"GET /api/v1/runs/{run}/cells/{cell}/privacy", reader, s.cellPrivacy},
-		{"GET /api/v1/runs/{run}/cells/{cell}/curve", reader, answering(s.cellCurve)},
-		{"GET /api/v1/runs/{run}/cells/{cell}/canaries", reader, s.cellCanaries},
-		{"GET /api/v1/runs/{run}/cells/{cell}/canaries/{number}/references", reader, s.canaryReferences},
-		{"GET /api/v1/runs/{run}/history", reader, answering(s.runHistory)},
-		{"GET /api/v1/runs/{run}/logs", reader, answering(s.runLogs)},
-		{"GET /api/v1/events", reader, s.listEvents},
-		{"HEAD /api/v1/sources/{digest}", reader, s.hasSource},
-		{"PUT /api/v1/sources/{digest}", operator, s.putSource},
-		{"GET /api/v1/openapi.yaml", reader, s.showDocument},
-		{"GET /api/v1/version", reader, answering(s.showVersion)},
-		{"GET /api/v1/session", reader, answering(s.showSession)},
-
+	routes := []route{
 		{"GET /{$}", reader, s.showPage},
 		{"GET /runs/{run}", reader, s.showPage},
 		{"GET /runs/{run}/cells/{cell}", reader, s.showPage},
@@ -87,6 +96,24 @@ func (s *Server) routes() []route {
 		{"POST " + loginPath, nobody, s.login},
 		{"POST /logout", nobody, s.logout},
 	}
+	for _, e := range s.endpoints() {
+		for _, d := range e.variants() {
+			least := reader
+			if d.operator {
+				least = operator
+			}
+			routes = append(routes, route{d.method() + " " + apiPath + d.path(), least, e.serve})
+		}
+	}
+	return routes
+}
+
+// serve takes the deadline off a slow operation.
+func (e endpoint) serve(w http.ResponseWriter, r *http.Request) error {
+	if e.slow {
+		newFlow(w, nil)
+	}
+	return e.handler(w, r)
 }
 
 func (s *Server) mux(routes []route) http.Handler {

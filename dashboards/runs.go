@@ -157,15 +157,12 @@ func (s *Server) steerRun(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) error {
-	newFlow(w, nil) // counting the objects of the store may take a while
+func (s *Server) removeRun(r *http.Request) (*control.Removed, error) {
 	removed, err := s.api.Remove(r.Context(), runName(r))
-	if err != nil {
-		return err
+	if err == nil {
+		s.options.Log.Info("run removed", slog.String("run", removed.Run))
 	}
-	s.options.Log.Info("run removed", slog.String("run", removed.Run))
-	writeJSON(w, http.StatusOK, removed)
-	return nil
+	return removed, err
 }
 
 func (s *Server) showWorkers(r *http.Request) (*status.Fleet, error) {
@@ -264,26 +261,23 @@ type resultFormat struct {
 	Description string `json:"description"`
 }
 
-func (s *Server) showTable(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) showTable(r *http.Request) (answer runTable, err error) {
 	found, err := s.api.Results(r.Context(), runName(r))
 	if err != nil {
-		return err
+		return answer, err
 	}
 	if cell := r.URL.Query().Get("cell"); cell != "" {
 		if found, err = found.Of(cell); err != nil {
-			return err
+			return answer, err
 		}
 	}
-	table, err := found.Table()
-	if err != nil {
-		return fmt.Errorf("results of run %s: %w", found.Run, err)
+	if answer.Table, err = found.Table(); err != nil {
+		return answer, fmt.Errorf("results of run %s: %w", found.Run, err)
 	}
-	answer := runTable{Table: table}
 	for _, f := range results.Formats() {
 		answer.Formats = append(answer.Formats, resultFormat{f.Name, f.Description})
 	}
-	writeJSON(w, http.StatusOK, answer)
-	return nil
+	return answer, nil
 }
 
 func (s *Server) exportModel(w http.ResponseWriter, r *http.Request) error {
@@ -386,18 +380,13 @@ type nodeList struct {
 	Nodes []control.Node `json:"nodes"`
 }
 
-func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) listNodes(r *http.Request) (nodeList, error) {
 	which, err := nodeQuery(r)
 	if err != nil {
-		return err
+		return nodeList{}, err
 	}
-	newFlow(w, nil) // looking up the outputs of every run may take a while
 	nodes, err := s.api.Nodes(r.Context(), runName(r), which)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, nodeList{nodes})
-	return nil
+	return nodeList{nodes}, err
 }
 
 // nodeQuery is which nodes a request asks for.
@@ -456,38 +445,26 @@ func (s *Server) cellCurve(r *http.Request) (*results.Curve, error) {
 // canaryPoints is the default number of rounds for which canaries are reported.
 const canaryPoints = 100
 
-func (s *Server) cellCanaries(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) cellCanaries(r *http.Request) (*results.CanaryLives, error) {
 	points, err := positive("points", cmp.Or(r.URL.Query().Get("points"), strconv.Itoa(canaryPoints)), control.MinPoints)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	newFlow(w, nil) // there is something to be read of each round
-	lives, err := s.api.Canaries(r.Context(), runName(r), r.PathValue("cell"), points)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, lives)
-	return nil
+	return s.api.Canaries(r.Context(), runName(r), r.PathValue("cell"), points)
 }
 
-func (s *Server) canaryReferences(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) canaryReferences(r *http.Request) (*control.Surroundings, error) {
 	number, err := positive("number", r.PathValue("number"), 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	round := control.LastRound
 	if text := r.URL.Query().Get("round"); text != "" {
 		if round, err = positive("round", text, 1); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	newFlow(w, nil) // others may be scoring
-	found, err := s.api.Surroundings(r.Context(), runName(r), r.PathValue("cell"), number, round)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, found)
-	return nil
+	return s.api.Surroundings(r.Context(), runName(r), r.PathValue("cell"), number, round)
 }
 
 func (s *Server) runHistory(r *http.Request) (*control.History, error) {

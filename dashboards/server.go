@@ -40,6 +40,7 @@ type Server struct {
 	records  *semaphore.Weighted // of maxRecordBytes
 	pace     pace
 	handler  http.Handler
+	document func() ([]byte, error) // of the API
 	audience audience
 	told     struct { // times of the last log lines about failing checks, by name
 		sync.Mutex
@@ -54,6 +55,7 @@ func NewServer(api control.API, o Options) (*Server, error) {
 		return nil, err
 	}
 	s.api = api
+	s.document = sync.OnceValues(func() ([]byte, error) { return document(s.endpoints()) })
 	s.checks = append([]Check{s.storeCheck()}, s.checks...)
 	s.handler = s.external.strip(s.recovering(s.guard(s.mux(append(s.routes(), s.monitorRoutes()...)))))
 	return s, nil

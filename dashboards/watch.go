@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -79,7 +78,7 @@ func (w *watcher) connect(ctx context.Context) (*stream, error) {
 	dead := time.AfterFunc(silence, func() {
 		hangUp(fmt.Errorf("server %s has said nothing for %v", w.client.base, silence))
 	})
-	response, err := w.client.do(ctx, http.MethodGet, w.client.runPath(w.run, "events"))
+	response, err := runEvents.open(ctx, w.client, nil, w.run)
 	if err != nil {
 		dead.Stop()
 		err = cmp.Or(context.Cause(ctx), err)

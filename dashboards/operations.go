@@ -1,0 +1,259 @@
+package dashboards
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"coalmine/workflows/control"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/results"
+	"coalmine/workflows/runs/retention"
+	"coalmine/workflows/runs/status"
+)
+
+// operation is an operation of the API; A is the type of its answer in JSON. The server registers it
+// (endpoints), the client calls it, and the document describes it.
+type operation[A any] description
+
+// description is all of an operation but the type of its answer.
+type description struct {
+	id string // in the document
+	// route is the method and the path below apiPath.
+	route string
+	// ofCell is the summary of the same operation for a cell of the run with which the path begins;
+	// "" if there is none.
+	ofCell   string
+	operator bool // it needs the operator's token
+	slow     bool // its answer has no deadline
+	summary  string
+	// query, takes and gives list parameters and the bodies of request and answer, with spaces
+	// between: names of the components of openapi.yaml, or media types.
+	query, takes, gives string
+	// answer describes an answer with status 200, created one with 201; "" if there is none.
+	answer, created string
+}
+
+// apiPath begins every path of the API.
+const apiPath = "/api/v1"
+
+// none is the answer of an operation that never answers in JSON.
+type none = struct{}
+
+const (
+	binary      = "application/octet-stream"
+	figureMedia = "image/svg+xml application/pdf image/png text/csv"
+)
+
+var (
+	listRuns = operation[runList]{id: "listRuns", route: "GET /runs",
+		summary: "All runs, the newest first", gives: "RunList", answer: "the runs"}
+	submitRun = operation[control.Submitted]{id: "submitRun", route: "POST /runs", operator: true,
+		summary: "Submit a run record, or an experiment file", query: "fresh fileName set priority", takes: "Record " + fileType,
+		gives: "Submitted", answer: "an unfinished run goes on", created: "a new run"}
+	showRun = operation[*status.Run]{id: "showRun", route: "GET /runs/{run}",
+		summary: "How a run stands", gives: "Run", answer: "its status"}
+	removeRun = operation[*control.Removed]{id: "removeRun", route: "DELETE /runs/{run}", operator: true, slow: true,
+		summary: "Remove the record of a finished run", gives: "Removed", answer: "what that frees"}
+	runEvents = operation[none]{id: "runEvents", route: "GET /runs/{run}/events",
+		summary: "A stream of a run's status", gives: eventStream, answer: "Server-Sent Events"}
+	listEvents = operation[none]{id: "listEvents", route: "GET /events",
+		summary: "A stream of the list of runs", gives: eventStream, answer: "Server-Sent Events"}
+	steerRun = operation[steered]{id: "steerRun", route: "POST /runs/{run}/steer", operator: true,
+		summary: "Pause, resume, cancel, retry, pin, prioritize, note or tag a run", takes: "Command", gives: "Steered", answer: "the run"}
+	collect = operation[*retention.Result]{id: "collect", route: "POST /gc", operator: true,
+		summary: "Delete what no run needs", takes: "Collect", gives: "Collection " + eventStream, answer: "what was deleted"}
+
+	showWorkers = operation[*status.Fleet]{id: "showWorkers", route: "GET /workers",
+		summary: "Who is at work, whatever runs there are, and what waits for a slot", gives: "Fleet", answer: "the workers"}
+	followWorkers = operation[none]{id: "followWorkers", route: "GET /workers/events",
+		summary: "The same, whenever it changes", gives: eventStream, answer: "a stream"}
+	drainWorker = operation[drained]{id: "drainWorker", route: "POST /workers/{worker}/drain", operator: true,
+		summary: "Have workers finish what they have and end", takes: "Empty", gives: "Drained", answer: "which"}
+
+	runExperiment = operation[*experiment.Spec]{id: "runExperiment", route: "GET /runs/{run}/experiment",
+		summary: "What was submitted, defaults filled in", query: "experimentFormat",
+		gives: "Experiment" + " " + fileType, answer: "the resolved experiment"}
+	runResults = operation[*results.Results]{id: "runResults", route: "GET /runs/{run}/results",
+		summary: "The outcome so far", query: "resultsFormat rows", answer: "the outcome, in the format asked for",
+		gives: "Outcome text/csv text/html application/vnd.apache.parquet text/x-latex text/plain"}
+	// runRounds is runResults with rows=rounds.
+	runRounds = operation[*results.Rounds](runResults)
+	showTable = operation[runTable]{id: "showTable", route: "GET /runs/{run}/table",
+		summary: "The outcome so far, as people read it", query: "onlyCell", gives: "Table", answer: "the table"}
+	listFigures = operation[figureList]{id: "listFigures", route: "GET /runs/{run}/figures",
+		summary: "The figures of the report", gives: "FigureList", answer: "what they show"}
+	showFigure = operation[none]{id: "showFigure", route: "GET /runs/{run}/figures/{number}",
+		summary: "One figure", query: "figureFormat figureWidth", gives: figureMedia, answer: "the figure"}
+	drawFigure = operation[none]{id: "drawFigure", route: "POST /figures",
+		summary: "Draw a figure of the client's own numbers", query: "figureFormat figureWidth", takes: "SentFigure", gives: figureMedia, answer: "the figure"}
+	listPictures = operation[pictureList]{id: "listPictures", route: "GET /runs/{run}/pictures", ofCell: "The same of one cell", slow: true,
+		summary: "What the audits have to look at", query: "onlyRound", gives: "PictureList", answer: "the pictures"}
+	showPicture = operation[none]{id: "showPicture", route: "GET /runs/{run}/cells/{cell}/pictures/{round}/{number}",
+		summary: "One picture", gives: "image/png", answer: "the picture"}
+
+	exportModel = operation[none]{id: "exportModel", route: "GET /runs/{run}/model", ofCell: "The model of a cell",
+		summary: "The model of a run of one cell", query: "modelRound", gives: binary, answer: "a safetensors file"}
+	exportPrepared = operation[none]{id: "exportPrepared", route: "GET /runs/{run}/prepared/{name}", ofCell: "A model that a cell rests on",
+		summary: "A model that the only cell rests on", gives: binary, answer: "a safetensors file"}
+	listNodes = operation[nodeList]{id: "listNodes", route: "GET /runs/{run}/nodes", ofCell: "The nodes of a cell", slow: true,
+		summary: "The nodes of a run and what they have made", query: "keys after", gives: "NodeList", answer: "the nodes"}
+	showLineage = operation[*control.Lineage]{id: "showLineage", route: "GET /runs/{run}/cells/{cell}/nodes/{key}",
+		summary: "A node among all cells of its run, and what reads it", gives: "Lineage", answer: "the node"}
+	exportData = operation[none]{id: "exportData", route: "GET /runs/{run}/data/{table}", ofCell: "A table of the data of a cell",
+		summary: "A table of the data of a run of one cell", query: "dataFormat",
+		gives: "application/jsonl application/vnd.apache.parquet", answer: "the table, as a stream"}
+
+	cellPrivacy = operation[control.Spending]{id: "cellPrivacy", route: "GET /runs/{run}/cells/{cell}/privacy",
+		summary: "What the training has cost so far", query: "privacyFormat figureWidth",
+		gives: "Spending " + figureMedia, answer: "numbers, or a picture of them"}
+	cellCurve = operation[*results.Curve]{id: "cellCurve", route: "GET /runs/{run}/cells/{cell}/curve",
+		summary: "A cell along its training", query: "curvePoints", gives: "Curve", answer: "rounds and measurements so far"}
+	cellCanaries = operation[*results.CanaryLives]{id: "cellCanaries", route: "GET /runs/{run}/cells/{cell}/canaries", slow: true,
+		summary: "Each canary along the training", query: "canaryPoints", gives: "CanaryLives", answer: "canaries and their outcomes so far"}
+	canaryReferences = operation[*control.Surroundings]{id: "canaryReferences", route: "GET /runs/{run}/cells/{cell}/canaries/{number}/references", slow: true,
+		summary: "A canary among random sequences, which are scored for the answer", query: "measuredRound",
+		gives: "Surroundings", answer: "log-perplexities in nats"}
+	runHistory = operation[*control.History]{id: "runHistory", route: "GET /runs/{run}/history",
+		summary: "What happened to a run", gives: "History", answer: "the newest events, in order"}
+	runLogs = operation[runLog]{id: "runLogs", route: "GET /runs/{run}/logs",
+		summary: "Logs of attempts that gave trouble", query: "node", gives: "LogList", answer: "the logs"}
+
+	hasSource = operation[none]{id: "hasSource", route: "HEAD /sources/{digest}",
+		summary: "Whether a source has been uploaded", answer: "it has"}
+	putSource = operation[uploaded]{id: "putSource", route: "PUT /sources/{digest}", operator: true,
+		summary: "Upload a source", takes: binary, gives: "Uploaded", answer: "its digest"}
+	showVersion = operation[shownVersion]{id: "showVersion", route: "GET /version",
+		summary: "The version of the server", gives: "Version", answer: "the version"}
+	showSession = operation[session]{id: "showSession", route: "GET /session",
+		summary: "What the sender may do", gives: "Session", answer: "role and login"}
+	showDocument = operation[none]{id: "showDocument", route: "GET /openapi.yaml",
+		summary: "This document", gives: fileType, answer: "this document"}
+)
+
+func (d *description) method() string {
+	method, _, _ := strings.Cut(d.route, " ")
+	return method
+}
+
+// path is below apiPath.
+func (d *description) path() string {
+	_, path, _ := strings.Cut(d.route, " ")
+	return path
+}
+
+// variants are the operation and, with ofCell, that of a cell.
+func (d *description) variants() []*description {
+	if d.ofCell == "" {
+		return []*description{d}
+	}
+	cell := *d
+	cell.id += "OfCell"
+	cell.route = strings.Replace(d.route, "{run}", "{run}/cells/{cell}", 1)
+	cell.summary = d.ofCell
+	return []*description{d, &cell}
+}
+
+// request makes a request for the operation. The names fill the parameters of its path: a run that is
+// "" is the newest, and a cell that is "" is left out.
+func (o operation[A]) request(ctx context.Context, c *Client, query url.Values, body io.Reader, names ...string) (*http.Request, error) {
+	d := description(o)
+	path := &d
+	if o.ofCell != "" {
+		if names[1] == "" {
+			names = slices.Delete(names, 1, 2)
+		} else {
+			path = d.variants()[1]
+		}
+	}
+	segments := strings.Split(strings.Trim(apiPath+path.path(), "/"), "/")
+	for i, s := range segments {
+		if s == "{run}" {
+			names[0] = cmp.Or(names[0], control.Latest)
+		}
+		if strings.HasPrefix(s, "{") {
+			s, names = names[0], names[1:]
+		}
+		segments[i] = url.PathEscape(s)
+	}
+	target := c.base.JoinPath(segments...)
+	target.RawQuery = query.Encode()
+	return c.request(ctx, d.method(), target, body)
+}
+
+// ask sends a request without a body and returns its answer.
+func (o operation[A]) ask(ctx context.Context, c *Client, query url.Values, names ...string) (A, error) {
+	request, err := o.request(ctx, c, query, nil, names...)
+	if err != nil {
+		var nothing A
+		return nothing, err
+	}
+	return o.send(c, request)
+}
+
+// post sends a request with a body in JSON and returns its answer.
+func (o operation[A]) post(ctx context.Context, c *Client, query url.Values, body any, names ...string) (A, error) {
+	request, err := o.posting(ctx, c, query, body, names...)
+	if err != nil {
+		var nothing A
+		return nothing, err
+	}
+	return o.send(c, request)
+}
+
+// posting is a request with a body in JSON.
+func (o operation[A]) posting(ctx context.Context, c *Client, query url.Values, body any, names ...string) (*http.Request, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.route, err)
+	}
+	request, err := o.request(ctx, c, query, bytes.NewReader(data), names...)
+	if err == nil {
+		request.Header.Set("Content-Type", jsonType)
+	}
+	return request, err
+}
+
+// send sends a request and decodes the answer.
+func (o operation[A]) send(c *Client, request *http.Request) (answer A, err error) {
+	response, err := c.send(request)
+	if err != nil {
+		return answer, err
+	}
+	err = json.NewDecoder(response.Body).Decode(&answer)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		var nothing A
+		return nothing, c.broken(err)
+	}
+	return answer, nil
+}
+
+// open sends a request without a body and returns the response, whose body the caller closes.
+func (o operation[A]) open(ctx context.Context, c *Client, query url.Values, names ...string) (*http.Response, error) {
+	request, err := o.request(ctx, c, query, nil, names...)
+	if err != nil {
+		return nil, err
+	}
+	return c.send(request)
+}
+
+// file is the body of the answer to open.
+func (o operation[A]) file(ctx context.Context, c *Client, query url.Values, names ...string) ([]byte, error) {
+	response, err := o.open(ctx, c, query, names...)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return nil, c.broken(err)
+	}
+	return data, nil
+}
