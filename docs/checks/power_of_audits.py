@@ -3,7 +3,7 @@ that are broken on purpose its power, of right ones its rate of false alarms.
 
     coalmine run examples/controls-small.yaml --set grid.replicates=20
     coalmine results RUN --format json > results.json
-    python3 docs/checks/power_of_audits.py results.json
+    python3 docs/checks/power_of_audits.py results.json [cells.csv]
 
 A row is of all seeds of a control and a claim. Each of the four columns on the right has the mean,
 the largest value, and the number of seeds in which the audit contradicts the claim:
@@ -13,8 +13,9 @@ the largest value, and the number of seeds in which the audit contradicts the cl
 - the two estimates by canary clients, which are no bounds: so much above epsilon_proved that their
   standard errors would give one of twenty, 1.645 of them.
 
-It needs no library. Cells that are not done are left out.
+It needs no library. Cells that are not done are left out. cells.csv, if named, gets a row of each cell.
 """
+import csv
 import json
 import statistics
 import sys
@@ -46,9 +47,24 @@ def groups(cells):
     return found
 
 
-def main(path):
+AUDITS = ("steinke", "trade_off", "estimate_final", "estimate_all_rounds")
+
+
+def write(path, cells):
+    with open(path, "w", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(["control", "noise_multiplier", "cell", "epsilon_proved", *AUDITS, *(name + "_contradicts" for name in AUDITS)])
+        for (control, z), group in groups(cells).items():
+            for cell in group:
+                values, against = zip(*judge(cell))
+                out.writerow([control, z, cell["cell"], cell["privacy"]["epsilon_proved"], *values, *(str(a).lower() for a in against)])
+
+
+def main(path, rows=None):
     with open(path) as file:
         cells = json.load(file)["cells"]
+    if rows:
+        write(rows, cells)
     print("| control | z | `epsilon_proved` | Steinke et al. | trade-off curve | estimate, final | estimate, all rounds |")
     print("|---|---|---|---|---|---|---|")
     for (control, z), group in groups(cells).items():
@@ -61,4 +77,4 @@ def main(path):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
