@@ -465,7 +465,12 @@ func TestMembershipsAreTheLossesThatTheAuditRead(t *testing.T) {
 		}
 		return likelihood(m) - sum/models
 	}
-	for attack, score := range map[membership.Attack]func(Membership) float64{membership.Loss: likelihood, membership.LiRAOffline: offline} {
+	for attack, score := range map[membership.Attack]func(Membership) float64{
+		membership.Loss: likelihood, membership.LiRAOffline: offline,
+		membership.MinK:         func(m Membership) float64 { return *m.MinK },
+		membership.MinKPlusPlus: func(m Membership) float64 { return *m.MinKPlusPlus },
+		membership.Curvature:    func(m Membership) float64 { return *m.Curvature },
+	} {
 		i := slices.IndexFunc(v.Attacks, func(o membership.AttackOutcome) bool { return o.Attack == attack })
 		if got, want := auc(list, score), v.Attacks[i].Members.AUC.Value; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: the rows give the area %v, the audit %v", attack, got, want)

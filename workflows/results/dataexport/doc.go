@@ -217,9 +217,12 @@ type Membership struct {
 	// Loss is the sum over them under the audited model, in nats.
 	Loss float64 `json:"loss" parquet:"loss"`
 	// MinK and MinKPlusPlus are the means of the lowest fifth of the targets' log-likelihoods, in nats, and
-	// of these in standard deviations from the model's own mean; nil by a model that scores whole texts.
+	// of these in standard deviations from the model's own mean. Curvature is the mean of all log-likelihoods
+	// less that mean, over the root mean square of the deviations. Nil by a model that scores whole texts,
+	// the last two also by one that tells the probabilities of targets alone.
 	MinK         *float64 `json:"min_k" parquet:"min_k,optional"`
 	MinKPlusPlus *float64 `json:"min_k_plus_plus" parquet:"min_k_plus_plus,optional"`
+	Curvature    *float64 `json:"curvature" parquet:"curvature,optional"`
 	// Words are the numbers of the words of the user's text, each followed by its count, and Compressed the
 	// text's length in bytes after compression by zlib; none of images.
 	Words      []int64 `json:"words" parquet:"words,list"`

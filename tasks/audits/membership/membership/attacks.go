@@ -15,6 +15,7 @@ const (
 	Zlib         Attack = "zlib"            // the loss for each byte of the compressed text (Carlini et al. 2021)
 	MinK         Attack = "min-k"           // mean log-likelihood of the least likely tokens (Shi et al. 2024)
 	MinKPlusPlus Attack = "min-k-plus-plus" // likewise, standardized by the model's distribution (Zhang et al. 2025)
+	Curvature    Attack = "curvature"       // how much likelier than tokens that the model draws (Bao et al. 2024)
 	ReCaLL       Attack = "recall"          // the loss after texts that never trained, to that alone (Xie et al. 2024)
 	Neighbour    Attack = "neighbours"      // how much more texts with other words cost (Mattern et al. 2023)
 	LiRA         Attack = "lira"            // likelihood ratio, online (Carlini et al. 2022)
@@ -45,6 +46,7 @@ var attacks = []description{
 	{Zlib, "zlib", inputs{texts: true}, (*world).zlib},
 	{MinK, "Min-K%", inputs{tokens: true}, each(func(l *UserLoss) float64 { return l.MinK })},
 	{MinKPlusPlus, "Min-K%++", inputs{wholes: true}, each(func(l *UserLoss) float64 { return l.MinKPlusPlus })},
+	{Curvature, "curvature", inputs{wholes: true}, each(func(l *UserLoss) float64 { return l.Curvature })},
 	{ReCaLL, "ReCaLL", inputs{prefix: true}, each((*UserLoss).recall)},
 	{Neighbour, "neighbours", inputs{neighbours: true}, each(func(l *UserLoss) float64 { return (l.Neighbours - l.Loss) / float64(l.Targets) })},
 	{LiRA, "LiRA", inputs{references: true}, (*world).lira},
@@ -80,7 +82,7 @@ func (w *world) inputs() inputs {
 	return inputs{
 		texts:      w.texts != nil,
 		tokens:     !lack(func(l UserLoss) bool { return l.ByToken }),
-		wholes:     !lack(func(l UserLoss) bool { return l.ByToken && !l.LogProbsAlone }),
+		wholes:     !lack(func(l UserLoss) bool { return l.ByDistribution() }),
 		prefix:     w.prefixUsers > 0,
 		neighbours: w.neighbourTexts > 0,
 		references: w.references != nil,

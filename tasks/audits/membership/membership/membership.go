@@ -36,13 +36,16 @@ type UserLoss struct {
 	Targets int64 `json:"targets"`
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`
-	// ByToken says that MinK and MinKPlusPlus are known: those of the audited model, if it scores tokens
-	// one by one. Both are means over the rarest targets, the lowest leastShare of each score.
+	// ByToken says that MinK, MinKPlusPlus and Curvature are known: those of the audited model, if it scores
+	// tokens one by one. The first two are means over the rarest targets, the lowest leastShare of each score.
 	ByToken      bool    `json:"by_token,omitempty"`
 	MinK         float64 `json:"min_k,omitempty"`
 	MinKPlusPlus float64 `json:"min_k_plus_plus,omitempty"`
-	// LogProbsAlone says that MinKPlusPlus is not known: the model tells the probabilities of targets, and
-	// of no other tokens.
+	// Curvature is by how much the log-likelihood of a target exceeds that of a token that the model draws in its
+	// place, in the mean over targets, in the latter's standard deviations.
+	Curvature float64 `json:"curvature,omitempty"`
+	// LogProbsAlone says that MinK alone is known of these: the model tells the probabilities of targets, and of
+	// no other tokens.
 	LogProbsAlone bool `json:"log_probs_alone,omitempty"`
 	// Prefixed is the loss after the texts of LossParams.PrefixUsers, who are Aside and have none; and
 	// Neighbours the mean loss of neighbours of the text. 0 if not asked for.
@@ -54,21 +57,29 @@ type UserLoss struct {
 	Replaced int  `json:"replaced,omitempty"`
 }
 
+// ByDistribution reports whether MinKPlusPlus and Curvature are known.
+func (l *UserLoss) ByDistribution() bool { return l.ByToken && !l.LogProbsAlone }
+
 // leastShare of a user's targets are those of Min-K%: 20%, as in Shi et al. 2024.
 const leastShare = 0.2
 
 // LossOf sums up the scores of all targets of a user.
 func LossOf(scores []models.TokenScore) UserLoss {
 	l := UserLoss{Targets: int64(len(scores))}
-	var plain, standard []float64
-	for _, s := range scores {
+	if len(scores) == 0 {
+		return l
+	}
+	plain, standard := make([]float64, len(scores)), make([]float64, len(scores))
+	apart, variance := 0.0, 0.0
+	for i, s := range scores {
 		l.Loss -= float64(s.LogProb)
-		plain = append(plain, float64(s.LogProb))
-		standard = append(standard, (float64(s.LogProb)-s.Mean)/max(s.Deviation, leastDeviation))
+		plain[i], standard[i] = float64(s.LogProb), (float64(s.LogProb)-s.Mean)/max(s.Deviation, leastDeviation)
+		apart += float64(s.LogProb) - s.Mean
+		variance += float64(s.Deviation * s.Deviation)
 	}
-	if len(scores) > 0 {
-		l.ByToken, l.MinK, l.MinKPlusPlus = true, meanOfLeast(plain), meanOfLeast(standard)
-	}
+	n := float64(len(scores))
+	l.ByToken, l.MinK, l.MinKPlusPlus = true, meanOfLeast(plain), meanOfLeast(standard)
+	l.Curvature = apart / n / max(math.Sqrt(variance/n), leastDeviation)
 	return l
 }
 
@@ -91,7 +102,7 @@ func meanOfLeast(values []float64) float64 {
 // audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if
 // there are canaries.
 var (
-	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
+	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
 	ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runLosses)}
 )
 
@@ -191,7 +202,7 @@ func ReferenceInput(model, share int) string {
 
 // Kind attacks a model. Its inputs are audits/user-losses of the model, by tasks.PartInput, and of the
 // reference models, by ReferenceInput, and audits/user-texts by TextsInput. Its blob is audits.OutcomeBlob.
-var Kind = tasks.Kind{Name: "audits/membership", Version: 4, Class: tasks.Compute, Run: tasks.WithParams(run)}
+var Kind = tasks.Kind{Name: "audits/membership", Version: 5, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < leastReferences {

@@ -137,17 +137,17 @@ func TestTheUsersAddUpToTheWholePart(t *testing.T) {
 	}
 }
 
-// Losses by token are the same losses, with two means more.
+// Losses by token are the same losses, with three scores more.
 func TestLossesByTokenAreTheSame(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, plain := b.losses(b.model(1), 3)
 	_, byToken := b.measured(b.model(1), shared(3, true))
 	for user, l := range byToken {
-		if !l.ByToken || l.MinK >= 0 || l.MinKPlusPlus == 0 {
+		if !l.ByToken || l.MinK >= 0 || l.MinKPlusPlus == 0 || l.Curvature == 0 {
 			t.Errorf("user %d: %+v", user, l)
 		}
-		if l.ByToken, l.MinK, l.MinKPlusPlus = false, 0, 0; l != plain[user] {
+		if l.ByToken, l.MinK, l.MinKPlusPlus, l.Curvature = false, 0, 0, 0; l != plain[user] {
 			t.Errorf("user %d: %+v, want %+v", user, l, plain[user])
 		}
 	}
@@ -202,7 +202,7 @@ func TestSharersAreMeasuredOnTheirOwnText(t *testing.T) {
 		}
 	}
 	_, v := b.outcome(t, 0)
-	if sharers == 0 || v.Sharers != sharers || v.Members != 14-sharers || v.HeldOut != 9 || len(v.Attacks) != 4 || v.Attacks[0].Sharers.Users != sharers {
+	if sharers == 0 || v.Sharers != sharers || v.Members != 14-sharers || v.HeldOut != 9 || len(v.Attacks) != 5 || v.Attacks[0].Sharers.Users != sharers {
 		t.Errorf("%d sharers; %+v", sharers, v)
 	}
 }

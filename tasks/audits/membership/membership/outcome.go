@@ -39,7 +39,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		audits.Measure{Name: "membership_sharers_auc", Of: auc},
 	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline), audits.Within(func(v *Outcome) *Group { return v.blind().Members },
 		audits.Measure{Name: "membership_blind_auc", Of: auc, Header: "blind AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
-	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus), area("recall", ReCaLL), area("neighbours", Neighbour)),
+	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus), area("curvature", Curvature), area("recall", ReCaLL), area("neighbours", Neighbour)),
 	MemberRows: audits.From((*Outcome).rows),
 	Charted:    &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
 })

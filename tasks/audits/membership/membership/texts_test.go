@@ -133,6 +133,47 @@ func TestMinKTakesTheLeastTargets(t *testing.T) {
 	}
 }
 
+// Of all texts whose tokens the model draws after the beginning of a text of its own, by enumeration, the mean and the
+// deviation of the log-likelihood give its curvature. It does not depend on the length of a text that repeats.
+func TestCurvatureIsTheDistanceToTextsOfTheModel(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(12, 0))
+	for range 50 {
+		var scores []models.TokenScore
+		logs := []float64{0} // of all texts
+		for range 1 + rng.IntN(4) {
+			p, total := make([]float64, 2+rng.IntN(4)), 0.0
+			for z := range p {
+				p[z] = rng.ExpFloat64()
+				total += p[z]
+			}
+			s, square := models.TokenScore{}, 0.0
+			var longer []float64
+			for z := range p {
+				l := math.Log(p[z] / total)
+				s.Mean, square = s.Mean+math.Exp(l)*l, square+math.Exp(l)*l*l
+				for _, before := range logs {
+					longer = append(longer, before+l)
+				}
+			}
+			s.LogProb, s.Deviation = float32(math.Log(p[0]/total)), math.Sqrt(square-s.Mean*s.Mean)
+			scores, logs = append(scores, s), longer
+		}
+		mean, square := 0.0, 0.0
+		for _, l := range logs {
+			mean, square = mean+math.Exp(l)*l, square+math.Exp(l)*l*l
+		}
+		l := LossOf(scores)
+		want := (-l.Loss - mean) / math.Sqrt(square-mean*mean) / math.Sqrt(float64(len(scores)))
+		if twice := LossOf(slices.Concat(scores, scores)); math.Abs(l.Curvature-want) > 1e-9 || math.Abs(twice.Curvature-want) > 1e-9 {
+			t.Errorf("%+v: curvature %v, of the text twice %v, want %v", scores, l.Curvature, twice.Curvature, want)
+		}
+	}
+	if certain := LossOf([]models.TokenScore{{}}); certain.Curvature != 0 {
+		t.Errorf("of a certain token %+v", certain)
+	}
+}
+
 // A model without losses by token, as one of a program, has the attacks by loss alone.
 func TestAttacksHaveTheirInputs(t *testing.T) {
 	t.Parallel()
