@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coalmine/internal/encoding"
+	"coalmine/internal/queue"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -328,7 +329,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		}
 	})
 	t.Run("workers", func(t *testing.T) {
-		worker := status.Worker{ID: "w1", Host: "h", Slots: 2, Running: 1, Takeovers: 1}
+		worker := status.Worker{ID: "w1", Host: "h", Slots: 2, Running: 1, Takeovers: 1, ClassSlots: map[string]int{"gpu": 1}, Devices: []queue.Device{{ID: "GPU-a", Name: "NVIDIA H100", MemoryBytes: 1 << 36, Driver: "535.1"}}}
 		api.fleet = status.Fleet{
 			Workers: []status.FleetWorker{{Worker: worker, Classes: []tasks.Class{"compute"}, Tasks: []status.FleetTask{{Run: "grid", Attempt: status.Attempt{Key: key, Label: "round 4", Kind: "k", Attempt: 1, Worker: "w1"}}}}},
 			Queues:  []status.Queue{{Class: "compute", Slots: 2, Queued: 1}}, Waits: []status.Wait{{Reason: status.WaitCoordinator, Detail: "nobody leads"}},

@@ -132,11 +132,11 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	if err != nil {
 		return a.failed(ctx, err)
 	}
-	variables, giveBack := a.devices.take(a.Class, terms.Environment)
+	share, giveBack := a.devices.take(a.Class, terms.Environment)
 	defer giveBack()
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	out.attempt = a.ID() + "." + a.workerID
-	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs()).WithWritable(a.worker.Write).WithVariables(variables).WithSaid(a.logLines)
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs(share)).WithWritable(a.worker.Write).WithVariables(slices.Concat(share.threads, share.gpus)).WithSaid(a.logLines)
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)
@@ -172,11 +172,11 @@ func (w *Worker) allows(terms json.RawMessage) (childprocess.Terms, error) {
 }
 
 // programs run the external clients, on workers that may run commands of experiments.
-func (a *attempt) programs() clientprograms.Runner {
+func (a *attempt) programs(of share) clientprograms.Runner {
 	if a.worker.NoCommands {
 		return nil
 	}
-	return a.clients
+	return onGPUs{a.clients, of}
 }
 
 // standing returns the node's commit if nothing is left to do, and nil if the

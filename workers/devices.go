@@ -1,17 +1,17 @@
 package workers
 
 import (
+	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/queue"
 	"coalmine/tasks"
+	"coalmine/tasks/clientprograms"
 )
 
 // visibleDevices is the variable by which programs learn of GPUs.
@@ -20,7 +20,8 @@ const visibleDevices = "CUDA_VISIBLE_DEVICES"
 // devices shares the processors and GPUs of a machine out between the attempts of a worker, so that the
 // commands of two attempts do not take the same.
 type devices struct {
-	slots int
+	slots    int // of each class
+	gpuSlots int // of the class gpu, at most one for each GPU if there are any
 
 	mu   sync.Mutex
 	gpus []gpu
@@ -28,49 +29,66 @@ type devices struct {
 
 // gpu is a device with how many attempts have it.
 type gpu struct {
-	name     string
+	queue.Device
 	attempts int
 }
 
-func newDevices(slots int) *devices {
-	d := &devices{slots: max(1, slots)}
-	for _, name := range gpuNames() {
-		d.gpus = append(d.gpus, gpu{name: name})
+// newDevices has slots for the attempts of a worker, 0 for one for each core, or each GPU.
+func newDevices(slots int, classes []string, found []queue.Device) *devices {
+	d := &devices{slots: slots, gpuSlots: slots}
+	if slots == 0 {
+		d.slots, d.gpuSlots = runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0)
+	}
+	if n := len(found); n > 0 && slots == 0 {
+		d.gpuSlots = n
+	} else if n > 0 {
+		d.gpuSlots = min(n, slots)
+	}
+	if slices.Equal(classes, []string{string(tasks.GPU)}) {
+		d.slots = d.gpuSlots
+	}
+	for _, device := range found {
+		d.gpus = append(d.gpus, gpu{Device: device})
 	}
 	return d
 }
 
-// gpuNames are those that the environment of this process names, or else all of NVIDIA's driver.
-func gpuNames() (names []string) {
-	if listed, set := os.LookupEnv(visibleDevices); set {
-		return strings.FieldsFunc(listed, func(r rune) bool { return r == ',' || r == ' ' })
+// classSlots are the slots of classes that have others than the rest; nil for none.
+func (d *devices) classSlots() map[string]int {
+	if d.gpuSlots == d.slots {
+		return nil
 	}
-	found, _ := filepath.Glob("/proc/driver/nvidia/gpus/*") // none without a driver
-	for i := range found {
-		names = append(names, strconv.Itoa(i))
-	}
-	return names
+	return map[string]int{string(tasks.GPU): d.gpuSlots}
 }
 
-// take returns the variables of the commands of an attempt, and a function that gives its devices
-// back. keep names variables that the experiment passes on: they stay as they are.
-func (d *devices) take(class tasks.Class, keep []string) (variables []string, giveBack func()) {
-	variables = childprocess.Threads(max(1, runtime.NumCPU()/d.slots))
-	if class != tasks.GPU || slices.Contains(keep, visibleDevices) {
-		return variables, func() {}
+// found lists the GPUs.
+func (d *devices) found() (all []queue.Device) {
+	for _, g := range d.gpus {
+		all = append(all, g.Device)
+	}
+	return all
+}
+
+// share is an attempt's part of the machine, as variables of the environment of its programs.
+type share struct{ threads, gpus []string }
+
+// take returns the share of an attempt, and a function that gives its devices back. keep names
+// variables that the experiment passes on: they stay as they are.
+func (d *devices) take(class tasks.Class, keep []string) (of share, giveBack func()) {
+	of.threads = childprocess.Threads(max(1, runtime.NumCPU()/d.slots))
+	if class != tasks.GPU || len(d.gpus) == 0 || slices.Contains(keep, visibleDevices) {
+		return of, func() {}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	taken := d.leastUsed()
-	var names []string
+	var ids []string
 	for _, i := range taken {
 		d.gpus[i].attempts++
-		names = append(names, d.gpus[i].name)
+		ids = append(ids, d.gpus[i].ID)
 	}
-	if len(names) > 0 {
-		variables = append(variables, fmt.Sprintf("%s=%s", visibleDevices, strings.Join(names, ",")))
-	}
-	return variables, func() {
+	of.gpus = []string{fmt.Sprintf("%s=%s", visibleDevices, strings.Join(ids, ","))}
+	return of, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, i := range taken {
@@ -79,15 +97,27 @@ func (d *devices) take(class tasks.Class, keep []string) (variables []string, gi
 	}
 }
 
-// leastUsed are the places of a slot's share of the GPUs, at least of one if there are any: those that the
-// fewest attempts have, in their order.
+// leastUsed are the places of a slot's share of the GPUs, at least of one: those that the fewest
+// attempts have, in their order.
 func (d *devices) leastUsed() []int {
 	places := make([]int, len(d.gpus))
 	for i := range places {
 		places[i] = i
 	}
 	slices.SortStableFunc(places, func(a, b int) int { return d.gpus[a].attempts - d.gpus[b].attempts })
-	places = places[:min(len(places), max(1, len(places)/d.slots))]
+	places = places[:max(1, len(places)/d.gpuSlots)]
 	slices.Sort(places)
 	return places
+}
+
+// onGPUs runs programs of the contract client that see the GPUs of an attempt.
+type onGPUs struct {
+	clientprograms.Runner
+	share
+}
+
+// Borrow implements clientprograms.Runner.
+func (r onGPUs) Borrow(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
+	s.Set = append(slices.Clip(s.Set), r.gpus...)
+	return r.Runner.Borrow(ctx, s)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -51,8 +52,9 @@ type Worker struct {
 	Classes []string
 	// NoCommands is set if it runs no commands of experiments, even if asked to.
 	NoCommands bool
-	// Slots is how many tasks run at once. A task keeps one core busy, so the
-	// default, 0, stands for GOMAXPROCS.
+	// Slots is how many tasks of each class run at once. A task keeps one core busy, so the
+	// default, 0, stands for GOMAXPROCS. Of the class gpu it is at most the number of GPUs of NVIDIA,
+	// if there are any, and by default that number.
 	Slots int
 	// CacheDir keeps blobs on disk between tasks and between processes; several
 	// workers may share it. Empty keeps none: right where the archive is a local
@@ -128,17 +130,17 @@ func (w *Worker) Run(ctx context.Context) error {
 	asked := ctx
 	ctx, quit := context.WithCancelCause(ctx)
 	defer quit(nil)
-	e, err := w.newExecutor(quit)
+	e, err := w.newExecutor(ctx, quit)
 	if err != nil {
 		return err
 	}
 	idle := newIdleTimer(w.IdleFor, func() { quit(errIdle) })
 	defer idle.stop()
 	defer e.clients.Close()
-	e.metrics.slots.Set(float64(w.slots()))
+	e.metrics.slots.Set(float64(e.devices.slots))
 	e.metrics.memoryLimit.Set(float64(w.MemoryLimit))
 	defer w.limitMemory(ctx, e.guard)()
-	e.log.Info("worker started", "slots", w.slots(), "queue", w.Queue.String(), "store", w.Archive.String())
+	e.log.Info("worker started", "slots", e.devices.slots, "queue", w.Queue.String(), "store", w.Archive.String())
 	err = w.Queue.Serve(ctx, queue.ConsumerConfig{
 		WorkerID: e.workerID,
 		Host:     e.host,
@@ -147,7 +149,11 @@ func (w *Worker) Run(ctx context.Context) error {
 		Format:   attempts.Format,
 		Kinds:    e.registry.Advertised(),
 		Keys:     w.Keys.Fingerprints(),
-		Slots:    w.slots(),
+		Slots:    e.devices.slots,
+
+		ClassSlots: e.devices.classSlots(),
+		Devices:    e.devices.found(),
+
 		Handler: func(ctx context.Context, m queue.Message) []byte {
 			defer idle.busy()()
 			return e.handle(ctx, m)
@@ -182,7 +188,7 @@ func whyEnded(asked, ctx context.Context) string {
 }
 
 // newExecutor is for one Run, which quit ends.
-func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
+func (w *Worker) newExecutor(ctx context.Context, quit context.CancelCauseFunc) (*executor, error) {
 	m := newMetrics(w.Metrics, w.Registry)
 	memory := newBudget(w.cacheMemory())
 	source, memo := newSource(w.Archive, memory), newMemo(memory)
@@ -209,13 +215,28 @@ func (w *Worker) newExecutor(quit context.CancelCauseFunc) (*executor, error) {
 		memo:     memo,
 		progress: newProgressBoard(),
 		clients:  clients.NewPool(clients.Options{Write: w.Write}),
-		devices:  newDevices(w.slots()),
 		metrics:  m,
 		store:    &storeCheck{worker: w, quit: quit},
 	}
 	e.log = w.log().With("worker", e.workerID)
+	e.devices = newDevices(w.Slots, w.classes(), w.gpus(ctx, e.log))
 	e.guard = newMemoryGuard(w.MemoryLimit, memory.clear, e.log)
 	return e, nil
+}
+
+// gpus are the GPUs for the tasks of the class gpu.
+func (w *Worker) gpus(ctx context.Context, log *slog.Logger) []queue.Device {
+	if w.NoCommands || !slices.Contains(w.classes(), string(tasks.GPU)) {
+		return nil
+	}
+	found, err := findGPUs(ctx, nvidiaDriver)
+	switch {
+	case err != nil && slices.Contains(w.Classes, string(tasks.GPU)):
+		log.Warn("no GPU of NVIDIA was found, so that programs of the class gpu choose a device themselves: install its driver with nvidia-smi, or give these tasks to another worker", "because", err)
+	case err == nil:
+		log.Info("found GPUs", "devices", found)
+	}
+	return found
 }
 
 // memory returns the memory figures for heartbeats.

@@ -93,7 +93,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&slots, "slots", 0, "number of concurrent tasks; 0 is one for each core")
+	f.IntVar(&slots, "slots", 0, "number of concurrent tasks of each class; 0 is one for each core, and of the class gpu one for each GPU, which is the most")
 	f.StringSliceVar(&classes, "class", []string{string(tasks.Compute)}, "class of tasks to take: compute, or gpu (commands of experiments with training.class: gpu); repeatable")
 	f.BoolVar(&commands, "allow-commands", false, "also run the commands of experiments; everyone who may submit an experiment can then run programs here")
 	f.StringVar(&cacheDir, "cache", "", "directory for a disk cache of inputs; workers of one machine may share it")

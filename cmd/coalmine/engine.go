@@ -71,15 +71,14 @@ func classLimits(registry tasks.Registry, limits map[string]int) (map[tasks.Clas
 }
 
 // newWorker has the given number of slots; 0 is one for each core that this process may
-// use.
+// use, and of the class gpu one for each GPU.
 func newWorker(archive *storage.Archive, conn *queue.Conn, g *global, slots int) *workers.Worker {
-	slots = cmp.Or(slots, runtime.GOMAXPROCS(0))
 	return &workers.Worker{
 		Archive:     archive,
 		Queue:       conn,
 		Registry:    compile.Registry(),
 		Slots:       slots,
-		MemoryLimit: g.memory.limit(slots),
+		MemoryLimit: g.memory.limit(cmp.Or(slots, runtime.GOMAXPROCS(0))),
 		Write:       g.writable,
 		Environment: g.readable,
 		Version:     version(),

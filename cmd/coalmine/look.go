@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/queue"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
@@ -218,6 +219,9 @@ func writeStatus(w io.Writer, s *status.Run) {
 		if r.MemoryLimitBytes > 0 {
 			fmt.Fprintf(w, " (limit %s)", bytesText(float64(r.MemoryLimitBytes)))
 		}
+		for _, d := range r.Devices {
+			fmt.Fprintf(w, ", %s", deviceText(d))
+		}
 		if r.Draining {
 			fmt.Fprint(w, ", draining")
 		}
@@ -226,6 +230,22 @@ func writeStatus(w io.Writer, s *status.Run) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// deviceText is "NVIDIA H100 80GB HBM3 (79.6 GiB, driver 535.104.05)".
+func deviceText(d queue.Device) string {
+	var facts []string
+	if d.MemoryBytes > 0 {
+		facts = append(facts, bytesText(float64(d.MemoryBytes)))
+	}
+	if d.Driver != "" {
+		facts = append(facts, "driver "+d.Driver)
+	}
+	text := readable.Text(cmp.Or(d.Name, "GPU "+d.ID))
+	if len(facts) > 0 {
+		text += " (" + readable.Text(strings.Join(facts, ", ")) + ")"
+	}
+	return text
 }
 
 // storageAge tells the age of a status that was read from storage.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/queue"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
@@ -25,6 +26,22 @@ func TestARunWithoutAProcessIsInterrupted(t *testing.T) {
 	for want, waits := range map[string][]status.Wait{"interrupted": {{Reason: status.WaitCoordinator}}, "running, stuck": {{Reason: status.WaitStore}}} {
 		if got := stateText(&status.Run{Phase: runs.Running, Health: status.Stuck, Waits: waits}); got != want {
 			t.Errorf("%+v: %q, want %q", waits, got, want)
+		}
+	}
+}
+
+func TestAStatusTellsOfGPUs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		device queue.Device
+		want   string
+	}{
+		{queue.Device{ID: "GPU-a", Name: "NVIDIA H100 80GB HBM3", MemoryBytes: 81559 << 20, Driver: "535.104.05"}, "NVIDIA H100 80GB HBM3 (79.6 GiB, driver 535.104.05)"},
+		{queue.Device{ID: "1", Driver: "535.104.05"}, "GPU 1 (driver 535.104.05)"},
+		{queue.Device{ID: "MIG-a"}, "GPU MIG-a"},
+	} {
+		if got := deviceText(c.device); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.device, got, c.want)
 		}
 	}
 }

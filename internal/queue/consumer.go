@@ -37,8 +37,11 @@ type ConsumerConfig struct {
 	// Keys are fingerprints of secret keys, advertised in the heartbeats.
 	Keys []string
 	// Slots is the number of messages of each class handled at once, at least
-	// 1.
-	Slots int
+	// 1; ClassSlots has other numbers for some classes.
+	Slots      int
+	ClassSlots map[string]int
+	// Devices are advertised in the heartbeats.
+	Devices []Device
 	// Handler does the work. Its context ends when the coordinator stops the
 	// attempt (ErrStopped) or the grace of a shutdown is over (ErrShutdown), never
 	// because Redis is away. The report is sent when it returns; nil sends none.

@@ -96,9 +96,12 @@ type Worker struct {
 	Host string `json:"host"`
 	PID  int    `json:"pid"`
 	// Classes are the queues that it serves, Slots how many tasks of each class
-	// it runs at once.
-	Classes []string `json:"classes"`
-	Slots   int      `json:"slots"`
+	// it runs at once, except for those in ClassSlots.
+	Classes    []string       `json:"classes"`
+	Slots      int            `json:"slots"`
+	ClassSlots map[string]int `json:"class_slots,omitempty"`
+	// Devices are the GPUs that it gives to its tasks.
+	Devices []Device `json:"devices,omitempty"`
 	// Build is the version of its program, and Format the latest format of messages that it reads; empty and 0
 	// of builds that did not tell.
 	Build  string `json:"build,omitempty"`
@@ -119,6 +122,25 @@ type Worker struct {
 	StartedUnix int64 `json:"started_unix"`
 	// Running are the attempts in progress, ordered by ID.
 	Running []Running `json:"running,omitempty"`
+}
+
+// SlotsOf returns how many tasks of a class it runs at once.
+func (w *Worker) SlotsOf(class string) int {
+	if n, given := w.ClassSlots[class]; given {
+		return n
+	}
+	return w.Slots
+}
+
+// Device is a GPU.
+type Device struct {
+	// ID is its name in CUDA_VISIBLE_DEVICES.
+	ID string `json:"id"`
+	// Name is the model, Driver the version of the driver, MemoryBytes the size of the memory; empty and 0 if
+	// unknown.
+	Name        string `json:"name,omitempty"`
+	MemoryBytes int64  `json:"memory_bytes,omitempty"`
+	Driver      string `json:"driver,omitempty"`
 }
 
 // Work counts the finished tasks of a worker since it began.

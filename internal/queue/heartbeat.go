@@ -144,6 +144,8 @@ func (s *consumer) describe() Worker {
 		PID:         os.Getpid(),
 		Classes:     s.cfg.Classes,
 		Slots:       s.cfg.Slots,
+		ClassSlots:  s.cfg.ClassSlots,
+		Devices:     s.cfg.Devices,
 		Build:       s.cfg.Build,
 		Format:      s.cfg.Format,
 		Kinds:       s.cfg.Kinds,

@@ -26,10 +26,10 @@ const (
 )
 
 func (s *consumer) startServer(class string) (*classServer, error) {
-	client := s.conn.dial()
+	client, self := s.conn.dial(), Worker{Slots: s.cfg.Slots, ClassSlots: s.cfg.ClassSlots}
 	waking := newWakingClient(class, client, s.conn.dial())
 	server := asynq.NewServerFromRedisClient(waking, asynq.Config{
-		Concurrency:              s.cfg.Slots,
+		Concurrency:              self.SlotsOf(class),
 		Queues:                   map[string]int{queueName(class): 1},
 		TaskCheckInterval:        checkInterval,
 		DelayedTaskCheckInterval: housekeeping,

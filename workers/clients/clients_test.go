@@ -47,6 +47,27 @@ func borrowed(t *testing.T, p *Pool, fault string) clientprograms.Client {
 	return c
 }
 
+// A program that sees one device is never lent for another.
+func TestProgramsWithOtherVariablesAreOthers(t *testing.T) {
+	t.Parallel()
+	p := pooled(t, Options{})
+	lent := func(device string) *program {
+		c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(""), Words: words, Set: []string{"CUDA_VISIBLE_DEVICES=" + device}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.GiveBack()
+		return c.(*program)
+	}
+	first, other, again := lent("a"), lent("b"), lent("a")
+	if first == other || first != again {
+		t.Errorf("programs of devices a, b and a: the second is another: %v, the third the first: %v; expected both", first != other, first == again)
+	}
+	if set := other.command("").Set; !slices.Contains(set, "CUDA_VISIBLE_DEVICES=b") {
+		t.Errorf("it sees %v", set)
+	}
+}
+
 // fileOf is a file of parameters.
 func fileOf(t *testing.T, name string, params []float32) clientprograms.Model {
 	t.Helper()

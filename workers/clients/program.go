@@ -75,7 +75,7 @@ func (c *program) terms() childprocess.Terms {
 func (c *program) command(directory string) *childprocess.Command {
 	o := &c.pool.options
 	return &childprocess.Command{
-		Args: childprocess.Shell(c.setting.Command), Dir: directory, Terms: c.terms(), Set: childprocess.Threads(max(1, o.Threads)), Grace: o.Grace,
+		Args: childprocess.Shell(c.setting.Command), Dir: directory, Terms: c.terms(), Set: append(childprocess.Threads(max(1, o.Threads)), c.setting.Set...), Grace: o.Grace,
 		Write: append([]string{c.directory}, o.Write...), Read: []string{c.files.path},
 	}
 }

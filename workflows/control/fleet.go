@@ -85,24 +85,14 @@ func (f *fleet) queue(class tasks.Class) *status.Queue {
 
 // add takes in a heartbeat.
 func (f *fleet) add(w *queue.Worker) {
-	one := &status.FleetWorker{Worker: workerStatus(w), Classes: []tasks.Class{}, Tasks: []status.FleetTask{}}
+	one := &status.FleetWorker{Worker: status.WorkerOf(w), Classes: []tasks.Class{}, Tasks: []status.FleetTask{}}
 	for _, class := range w.Classes {
 		one.Classes = append(one.Classes, tasks.Class(class))
 		if q := f.queue(tasks.Class(class)); !w.Draining {
-			q.Slots += w.Slots
+			q.Slots += w.SlotsOf(class)
 		}
 	}
 	f.workers[w.ID] = one
-}
-
-// workerStatus is the status of a worker by its heartbeat.
-func workerStatus(w *queue.Worker) status.Worker {
-	return status.Worker{
-		ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining, Build: w.Build,
-		MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
-		Attempts: w.Work.Ended, Tokens: w.Work.Tokens, TokensPerSecond: w.Work.TokensPerSecond,
-		CacheHits: w.Work.CacheHits, CacheMisses: w.Work.CacheMisses,
-	}
 }
 
 // took takes in the attempts that workers have taken over, by their ids.

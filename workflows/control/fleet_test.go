@@ -50,7 +50,8 @@ func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 	go func() {
 		defer close(ended)
 		_ = conn.Serve(ctx, queue.ConsumerConfig{
-			WorkerID: "w1", Host: "h", Classes: []string{"compute"}, Slots: 3,
+			WorkerID: "w1", Host: "h", Classes: []string{"compute", "gpu"}, Slots: 3, ClassSlots: map[string]int{"gpu": 1},
+			Devices: []queue.Device{{ID: "GPU-a", Name: "NVIDIA H100"}},
 			Handler: func(context.Context, queue.Message) []byte { return nil },
 			Memory:  func() queue.Memory { return queue.Memory{Used: 5, Limit: 9} },
 			Work:    func() queue.Work { return queue.Work{Ended: 4, Tokens: 100} },
@@ -61,10 +62,10 @@ func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 	for len(f.Workers) == 0 && t.Context().Err() == nil {
 		f = ask()
 	}
-	if w := f.Workers[0]; w.ID != "w1" || w.Slots != 3 || w.MemoryBytes != 5 || w.MemoryLimitBytes != 9 || w.Attempts != 4 || w.Tokens != 100 || len(w.Tasks) > 0 {
+	if w := f.Workers[0]; w.ID != "w1" || w.Slots != 3 || w.MemoryBytes != 5 || w.MemoryLimitBytes != 9 || w.Attempts != 4 || w.Tokens != 100 || len(w.Tasks) > 0 || len(w.Devices) != 1 || w.Devices[0].Name != "NVIDIA H100" {
 		t.Errorf("without a run the worker is %+v", w)
 	}
-	if q := f.Queues; len(q) != 1 || q[0].Class != "compute" || q[0].Slots != 3 || len(f.Waits) > 0 {
+	if q := f.Queues; len(q) != 2 || q[0].Class != "compute" || q[0].Slots != 3 || q[1].Slots != 1 || len(f.Waits) > 0 {
 		t.Errorf("without a run: queues %+v, waits %+v", q, f.Waits)
 	}
 
@@ -90,7 +91,7 @@ func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 	if w := f.Workers[0]; len(w.Tasks) != 1 || w.Tasks[0].Run != run.ID || !reflect.DeepEqual(w.Tasks[0].Attempt, task) || w.Takeovers != 2 {
 		t.Errorf("the worker is at %+v, with %d takeovers", w.Tasks, w.Takeovers)
 	}
-	if q := f.Queues; len(q) != 1 || q[0].Slots != 3 || q[0].Ready != 7 || q[0].Queued != 2 || len(f.Waits) > 0 {
+	if q := f.Queues; len(q) != 2 || q[0].Slots != 3 || q[0].Ready != 7 || q[0].Queued != 2 || len(f.Waits) > 0 {
 		t.Errorf("queues %+v, waits %+v", q, f.Waits)
 	}
 

@@ -199,7 +199,7 @@ type vanished struct {
 func newVanished(at time.Time, w queue.Worker) vanished {
 	v := vanished{at: at, worker: w, room: make(map[string]int, len(w.Classes))}
 	for _, class := range w.Classes {
-		v.room[class] = w.Slots
+		v.room[class] = w.SlotsOf(class)
 	}
 	return v
 }

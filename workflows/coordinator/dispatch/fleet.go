@@ -41,7 +41,7 @@ func NewFleet(workers []queue.Worker, excluded map[string]string) Fleet {
 			continue
 		}
 		for _, class := range w.Classes {
-			f.Slots[tasks.Class(class)] += w.Slots
+			f.Slots[tasks.Class(class)] += w.SlotsOf(class)
 		}
 		for _, kind := range w.Kinds {
 			f.kinds[kind] = true

@@ -85,12 +85,9 @@ func (v *View) workers(r *graph.Run) []status.Worker {
 	wanted := v.wantedKinds(r)
 	for i := range v.Dispatcher.Fleet.Workers {
 		w := &v.Dispatcher.Fleet.Workers[i]
-		workers = append(workers, status.Worker{
-			ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining, Build: w.Build, CannotHelp: v.cannotHelp(w, wanted),
-			MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
-			Attempts: w.Work.Ended, Takeovers: v.Takeovers[w.ID], Tokens: w.Work.Tokens, TokensPerSecond: w.Work.TokensPerSecond,
-			CacheHits: w.Work.CacheHits, CacheMisses: w.Work.CacheMisses,
-		})
+		one := status.WorkerOf(w)
+		one.CannotHelp, one.Takeovers = v.cannotHelp(w, wanted), v.Takeovers[w.ID]
+		workers = append(workers, one)
 	}
 	return workers
 }

@@ -6,6 +6,7 @@ package status
 import (
 	"time"
 
+	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
@@ -145,6 +146,21 @@ type Worker struct {
 	// CacheHits and CacheMisses are lookups of inputs in all of its caches.
 	CacheHits   int64 `json:"cache_hits,omitempty"`
 	CacheMisses int64 `json:"cache_misses,omitempty"`
+	// ClassSlots are the slots of classes that have others than Slots, and Devices the GPUs that it gives
+	// to its tasks.
+	ClassSlots map[string]int `json:"class_slots,omitempty"`
+	Devices    []queue.Device `json:"devices,omitempty"`
+}
+
+// WorkerOf is the status of a worker by its heartbeat.
+func WorkerOf(w *queue.Worker) Worker {
+	return Worker{
+		ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining, Build: w.Build,
+		MemoryBytes: w.Memory.Used, MemoryLimitBytes: w.Memory.Limit,
+		Attempts: w.Work.Ended, Tokens: w.Work.Tokens, TokensPerSecond: w.Work.TokensPerSecond,
+		CacheHits: w.Work.CacheHits, CacheMisses: w.Work.CacheMisses,
+		ClassSlots: w.ClassSlots, Devices: w.Devices,
+	}
 }
 
 // Queue is how the tasks of a run stand that need slots of one class.
