@@ -1,7 +1,17 @@
 """Chooses the device on which PyTorch trains."""
 import os
+import re
 
 import torch
+
+OUT_OF_MEMORY = re.compile("out of memory|ALLOC_FAILED|can't allocate memory|not enough memory")  # of CUDA and MPS, cuBLAS, the CPU
+
+
+def require(*version):
+    """An error of one sentence if PyTorch is older than a version."""
+    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    if found and tuple(map(int, found.groups())) < version:
+        raise ValueError(f"PyTorch {torch.__version__} is too old; expected {'.'.join(map(str, version))} or later: update it")
 
 
 def choose(name=None):
@@ -23,7 +33,8 @@ def choose(name=None):
 def automatic():
     if torch.cuda.is_available():
         return "cuda"
-    if torch.version.cuda and os.path.exists("/dev/nvidiactl"):
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", "-1") not in ("", "-1")  # by the worker, such as one of the class gpu
+    if given or torch.version.cuda and os.path.exists("/dev/nvidiactl"):
         start_cuda("cuda")  # which says why it is not available
     return "mps" if has_mps() else "cpu"
 
@@ -47,7 +58,7 @@ def halving(work, items):
     try:
         return [work(items)]
     except RuntimeError as error:
-        if "out of memory" not in str(error):
+        if not OUT_OF_MEMORY.search(str(error)):
             raise
         message = str(error).strip().split("\n")[0]
     if torch.cuda.is_available():

@@ -14,10 +14,14 @@ The weights of all users are stacked, [users, ...], and so are the products: doc
 shapes of the tensors.
 """
 import math
+import sys
 
-import numpy
-import torch
-from torch.nn import functional
+try:
+    import numpy
+    import torch
+    from torch.nn import functional
+except ImportError as error:
+    sys.exit(f"coalmine.torch needs NumPy and PyTorch 1.13 or later, and {sys.executable} lacks one of them: {error}; install it there, or put another python3 first in PATH")
 
 from . import devices
 from .client import Client, scale_of, serve
@@ -231,6 +235,7 @@ class Trainer(Client):
 
     def __init__(self, config, vocabulary, threads):
         super().__init__(config, vocabulary, threads)
+        devices.require(1, 13)
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True)
         self.device = devices.choose(config.get("device"))

@@ -1,8 +1,10 @@
 import itertools
 import json
 import os
+import re
+import subprocess
 import sys
-import types
+import tempfile
 import unittest
 import unittest.mock
 
@@ -16,7 +18,7 @@ except ImportError:
     raise unittest.SkipTest("PyTorch is not installed")
 
 from coalmine import devices
-from coalmine.client import User, Vocabulary
+from coalmine.client import Answers, User, Vocabulary
 from coalmine.torch import Trainer
 
 VOCABULARY = Vocabulary(11, 2, 3, 4, "/none")
@@ -95,8 +97,30 @@ class Together(unittest.TestCase):
         self.assertEqual(sizes, [3, 1, 2, 1, 1])
         self.assertTrue(numpy.allclose(flat(got), flat(want), atol=1e-6))
         self.assertEqual([r[0] for r in halved], [r[0] for r in results])
-        with self.assertRaisesRegex(Exception, "no memory for one user: CUDA out of memory"):
-            devices.halving(unittest.mock.Mock(side_effect=RuntimeError("CUDA out of memory")), [1, 2])
+        total, told = t.sum(t.initial(7), many, 1, .1, None)
+        with unittest.mock.patch.object(t, "train", short):
+            halves, again = t.sum(t.initial(7), many, 1, .1, None)
+        self.assertTrue(numpy.allclose(flat(halves), flat(total), atol=1e-6))
+        self.assertTrue(numpy.allclose([norm for *_, norm in again], [norm for *_, norm in told], rtol=1e-5))
+        with self.assertRaisesRegex(RuntimeError, "another error"):
+            devices.halving(unittest.mock.Mock(side_effect=RuntimeError("another error")), [1, 2])
+
+    def test_one_user_out_of_memory_is_a_sentence_and_may_be_tried_again(self):
+        for said in ("CUDA out of memory. Tried to allocate 9 GiB\nmore", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+                     "MPS backend out of memory (MPS allocated: 9 GB)", "[enforce fail at alloc_cpu.cpp:66] . DefaultCPUAllocator: can't allocate memory: you tried"):
+            with self.subTest(said), tempfile.TemporaryDirectory() as folder, unittest.mock.patch("traceback.print_exc"):
+                t = trainer()
+                answers = Answers(lambda *_: t)
+                path = os.path.join(folder, "p")
+                answers.to({"id": 1, "method": "describe", "config": {}, "vocabulary": {"size": 11, "begin": 2, "end": 3, "first_word": 4, "words": ""}, "threads": 1, "versions": [2]})
+                answers.to({"id": 2, "method": "initial", "seed": 1, "into": path})
+                asked = {"id": 3, "method": "sum", "parameters": path, "round": 1, "users": [{"examples": u.examples, "seed": u.seed} for u in users()],
+                         "into": os.path.join(folder, "s"), "clip": .1, "weights": [1, 1, 1], "stamp": "1"}
+                with unittest.mock.patch.object(t, "train", side_effect=RuntimeError(said)):
+                    error = json.loads(answers.to(asked))["error"]
+                self.assertTrue(error["retry"])
+                self.assertRegex(error["message"], r"^Retry: the device has no memory for one user: [^\n]+; lower the batch, or take a device with more$")
+                self.assertEqual(len(json.loads(answers.to(asked))["result"]["users"]), 3)  # and the program goes on
 
     def test_batches_and_a_rate_that_are_given_are_used(self):
         t, (user, *_) = trainer(epochs=1), users()
@@ -163,8 +187,28 @@ class Devices(unittest.TestCase):
         with unittest.mock.patch.object(torch.cuda, "init", side_effect=RuntimeError("The NVIDIA driver on your system is too old (found version 9000). Please update\nmore")):
             with self.assertRaisesRegex(ValueError, r"driver on your system is too old \(found version 9000\); update"):
                 devices.choose("cuda:1")
-        with unittest.mock.patch.dict(os.environ, COALMINE_DEVICE="cpu"):
+        with unittest.mock.patch.dict(os.environ, COALMINE_DEVICE="cpu", CUDA_VISIBLE_DEVICES="0"):
             self.assertEqual(devices.choose().type, "cpu")
+        # A worker that gives a GPU does not get the CPU's results instead.
+        with unittest.mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="GPU-a"):
+            os.environ.pop("COALMINE_DEVICE", None)
+            with self.assertRaisesRegex(ValueError, r"^device 'cuda': PyTorch \S+ cannot use it: [^\n]+; update the driver"):
+                devices.choose()
+
+    def test_an_old_or_absent_pytorch_is_told_in_a_sentence(self):
+        for old in ("1.12.1+cu116", "0.4.1"):
+            with unittest.mock.patch.object(torch, "__version__", old), self.assertRaisesRegex(ValueError, f"^PyTorch {re.escape(old)} is too old; expected 1.13 or later: update it$"):
+                trainer()
+        for new in ("1.13.0a0", "2.11.0+cu130", "10.0"):
+            with unittest.mock.patch.object(torch, "__version__", new):
+                devices.require(1, 13)
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "torch.py"), "w") as hidden:
+                hidden.write("raise ImportError('there is none')")
+            told = subprocess.run([sys.executable, "-B", "-m", "coalmine.torch"], stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder,
+                                  env={**os.environ, "PYTHONPATH": folder + os.pathsep + root})
+        self.assertEqual(told.returncode, 1)
+        self.assertRegex(told.stderr, r"^coalmine.torch needs NumPy and PyTorch 1.13 or later, and \S+ lacks one of them: there is none; install it there, or put another python3 first in PATH\n$")
 
 
 if __name__ == "__main__":
