@@ -13,6 +13,9 @@ func (ts *TreeScorer) Advance(to, from *States, edges []Edge) error {
 	if err := ts.checkAdvance(to, from, edges); err != nil {
 		return err
 	}
+	if ts.tables.scorer.blocks != nil {
+		return ts.attend(to, from, edges)
+	}
 	to.reserve(from.cells, len(edges))
 	for at := 0; at < len(edges); {
 		block := edges[at:min(at+scoringBlock, len(edges))]
@@ -21,6 +24,21 @@ func (ts *TreeScorer) Advance(to, from *States, edges []Edge) error {
 		at += len(block)
 	}
 	return nil
+}
+
+// attend is Advance of a transformer.
+func (ts *TreeScorer) attend(to, from *States, edges []Edge) error {
+	s, tokens := ts.tables.scorer, make([]int32, len(edges))
+	ts.parents = ts.parents[:0]
+	for i, e := range edges {
+		ts.parents, tokens[i] = append(ts.parents, e.Parent), e.Token
+	}
+	if err := to.Gather(from, ts.parents); err != nil {
+		return err
+	}
+	ts.work.Advanced += int64(len(edges))
+	ts.work.FLOPs += 2 * float64(len(edges)*s.blocks.products())
+	return s.Step(to, tokens)
 }
 
 func (ts *TreeScorer) checkAdvance(to, from *States, edges []Edge) error {

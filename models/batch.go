@@ -87,6 +87,9 @@ func checkSentences(sentences [][]int32, c Config) error {
 		if err := checkTokens(s, c.Vocabulary); err != nil {
 			return fmt.Errorf("sentence %d: %w", i, err)
 		}
+		if c.Kind == Transformer && len(s)-1 > c.context() {
+			return fmt.Errorf("sentence %d has %d tokens: want at most %d, one more than the context of the model", i, len(s), c.context()+1)
+		}
 		if c.Separator == 0 {
 			continue
 		}

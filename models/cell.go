@@ -19,10 +19,15 @@ type cell struct {
 	in, units, out int
 	kernel         int // of a convolution: the inputs that an output depends on, x among them
 	projected      bool
+	// Of a transformer, whose units are those of its feed-forward layers.
+	blocks, heads, context int
 }
 
 // cellsOf are the layers of a model of a known kind, the lowest first.
 func cellsOf(c Config) []cell {
+	if c.Kind == Transformer {
+		return []cell{{kind: &attention, in: c.Embedding, units: c.Units, out: c.Embedding, blocks: c.layers(), heads: c.Heads, context: c.context()}}
+	}
 	cells := make([]cell, c.layers())
 	kind, _ := kinds.Find(c.Kind) // Validate has checked the kind
 	for i := range cells {
@@ -35,7 +40,13 @@ func cellsOf(c Config) []cell {
 	return cells
 }
 
-func (c cell) gates() int { return c.kind.gatesPerUnit * c.units }
+// gates is the number of gate values; of a transformer, of a query, a key and a value.
+func (c cell) gates() int {
+	if c.kind.attends {
+		return 3 * c.in
+	}
+	return c.kind.gatesPerUnit * c.units
+}
 
 // direct returns the number of gate columns to which the previous output adds
 // directly: all except the candidate's, if a reset gate scales that part.
@@ -62,14 +73,20 @@ func (c cell) joined() int { return c.in + c.recalled() }
 // memory returns the width of the memory. For a convolution it holds the
 // recalled values.
 func (c cell) memory() int {
-	if c.kind.convolves {
+	switch {
+	case c.kind.convolves:
 		return c.recalled()
+	case c.kind.attends:
+		return 0 // its states have positions
 	}
 	return c.units
 }
 
 // products is the number of multiply-adds in the matrix products of one step.
 func (c cell) products() int {
+	if c.kind.attends {
+		return c.blocks * (4*c.in*c.in + 2*c.in*c.units)
+	}
 	n := c.joined() * c.gates()
 	if c.projected {
 		n += c.units * c.out

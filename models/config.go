@@ -21,14 +21,20 @@ type Config struct {
 	// Embedding is the width of the token vectors.
 	Embedding int `json:"embedding,omitempty"`
 	// Units is the number of memory cells of each layer; for a convolution, of
-	// filters.
+	// filters; for a Transformer, the width of the feed-forward layers.
 	Units int `json:"units,omitempty"`
 	// Layers is the number of layers, each fed with the outputs of the one below:
-	// 1 to 4. 0 means 1.
+	// 1 to 4, of a Transformer's blocks 1 to 64. 0 means 1.
 	Layers int `json:"layers,omitempty"`
 	// Kernel is the number of inputs that an output of a convolution depends on, the
 	// newest and those before it: 2 to 64. 0 means DefaultKernel. Other kinds have none.
 	Kernel int `json:"kernel,omitempty"`
+	// Heads is the number of heads of a Transformer, a divisor of Embedding. Other kinds
+	// have none.
+	Heads int `json:"heads,omitempty"`
+	// Context is the number of tokens that a Transformer reads at most. 0 means
+	// DefaultContext. Other kinds have none.
+	Context int `json:"context,omitempty"`
 	// Projection is the width that every layer's output is projected to (Sak et
 	// al., "Long Short-Term Memory Recurrent Neural Network Architectures",
 	// 2014, section 2.2). 0 means Embedding; with Unprojected the output is as
@@ -102,12 +108,18 @@ func (c Config) Validate() error {
 	if c.Kind.ForLabels() {
 		return c.validateReader()
 	}
+	if c.Kind == Transformer {
+		return c.validateTransformer()
+	}
 	var problems []error
 	if (c.Image != Image{}) {
 		problems = append(problems, fmt.Errorf("a model of kind %s sees no images", c.Kind))
 	}
 	if c.Labels != 0 {
 		problems = append(problems, fmt.Errorf("%d labels: a model of kind %s predicts none", c.Labels, c.Kind))
+	}
+	if c.Heads != 0 || c.Context != 0 {
+		problems = append(problems, fmt.Errorf("%d heads and a context of %d: a model of kind %s has neither", c.Heads, c.Context, c.Kind))
 	}
 	kind, err := kinds.Find(c.Kind)
 	if err != nil {

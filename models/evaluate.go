@@ -99,6 +99,11 @@ func (s *Scorer) LossesAfter(states *States, sentences [][]int32) ([]Loss, error
 	if err := s.checkPredicts(states, 1, "state"); err != nil {
 		return nil, err
 	}
+	for i, sentence := range sentences {
+		if p := states.positions; len(p) > 0 && p[0].length()+len(sentence)-1 > s.model.cells[0].context {
+			return nil, fmt.Errorf("sentence %d has %d tokens after a text of %d: want at most one more than the context of %d together", i, len(sentence), p[0].length(), s.model.cells[0].context)
+		}
+	}
 	return s.losses(sentences, states)
 }
 

@@ -29,7 +29,12 @@ const (
 func (m *Language) Init(rng *rand.Rand) []float32 {
 	params := make([]float32, m.Parameters())
 	w := m.layout.views(params)
-	initializeStack(rng, &w.stackWeights, m.cells)
+	if b := m.layout.decoder.layers[0].blocks; b != nil {
+		FillUniform(rng, w.embedding, math.Sqrt(3/float64(m.config.Embedding)))
+		b.initialize(rng, m.cells[0], params)
+	} else {
+		initializeStack(rng, &w.stackWeights, m.cells)
+	}
 	if m.config.Untied {
 		FillUniform(rng, w.output, math.Sqrt(3/float64(m.config.outputWidth())))
 	}

@@ -42,6 +42,8 @@ type CellKind struct {
 	// convolves reports that the cell recalls its last inputs instead of its
 	// previous output: they are its memory, and it is not recurrent.
 	convolves bool
+	// attends reports that the cell is a Transformer's, which has none of the rest.
+	attends bool
 	// initialize sets the bias of a layer, which is zero, to its initial values.
 	initialize func(bias []float32, units int)
 	// forward and backward are the cell's kernels, by row. candidate is the previous
@@ -65,7 +67,7 @@ func CellKinds() []*CellKind { return kinds.Entries() }
 
 // Choices lists the kinds as words of an experiment file.
 func (Kind) Choices() []string {
-	return slices.Concat(kinds.Words(), imageKinds.Words(), readerKinds.Words(), []string{string(External)})
+	return slices.Concat(kinds.Words(), []string{string(Transformer)}, imageKinds.Words(), readerKinds.Words(), []string{string(External)})
 }
 
 // cifgLSTM is an LSTM whose forget gate is one minus its input gate (Greff et al.,

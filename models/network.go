@@ -159,5 +159,10 @@ func LanguageOf(n Network) (*Language, error) {
 // Trained implements Network: all parameters are.
 func (m *Language) Trained() int { return m.Parameters() }
 
-// NewLearner implements Network: a Trainer.
-func (m *Language) NewLearner([]float32) Learner { return m.NewTrainer() }
+// NewLearner implements Network: a Trainer, of a transformer a learner that returns an error.
+func (m *Language) NewLearner([]float32) Learner {
+	if m.config.Kind == Transformer {
+		return untrainable{}
+	}
+	return m.NewTrainer()
+}

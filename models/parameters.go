@@ -21,7 +21,7 @@ import (
 //	output.weights        [vocabulary, out]        if untied
 //	output.bias           [vocabulary]
 //
-// All are row-major and applied as row vector times matrix. The gates*units
+// A Transformer has other layers; see PositionTensor. All are row-major and applied as row vector times matrix. The gates*units
 // columns are, in this order, of a cifg-lstm input gate, candidate and output
 // gate; of an lstm input gate, forget gate, candidate and output gate; of a gru
 // reset gate, update gate and candidate; a conv has one column for each filter.
@@ -141,7 +141,11 @@ type stackLayout struct {
 	layers    [maxLayers]layerLayout
 }
 
-type layerLayout struct{ input, recurrent, bias, candidateBias, projection Span }
+type layerLayout struct {
+	input, recurrent, bias, candidateBias, projection Span
+
+	blocks *blocksLayout // of a transformer, in place of the rest
+}
 
 // Span is a part of the flat vector, [From, To); a tensor that a model lacks has an empty one.
 type Span struct{ From, To int }
@@ -191,6 +195,10 @@ func (l *layout) addStack(prefix string, c Config) stackLayout {
 
 // addLayer adds the tensors of a layer, under the names that it gives them.
 func (l *layout) addLayer(c cell, name func(tensor string) string) (at layerLayout) {
+	if c.kind.attends {
+		at.blocks = l.addBlocks(c)
+		return at
+	}
 	if c.kind.convolves {
 		kernel := l.Add(name(KernelTensor), c.kernel, c.in, c.units)
 		newest := kernel.From + c.in*c.units

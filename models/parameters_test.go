@@ -133,11 +133,11 @@ func TestInitialParametersStayInTheirBounds(t *testing.T) {
 
 func TestValidateNamesEveryProblem(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Kind: "transformer", Vocabulary: 1, Embedding: 0, Units: 1 << 20})
+	_, err := New(Config{Kind: "rnn", Vocabulary: 1, Embedding: 0, Units: 1 << 20})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{`kind "transformer": expected one of cifg-lstm`, "vocabulary 1:", "embedding 0:", "units 1048576:"} {
+	for _, want := range []string{`kind "rnn": expected one of cifg-lstm`, "vocabulary 1:", "embedding 0:", "units 1048576:"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not contain %q", err, want)
 		}

@@ -19,6 +19,7 @@ type Scorer struct {
 	weights    weights
 	layers     []scorerLayer    // of the decoder
 	encoder    []scorerLayer    // none of a plain model
+	blocks     *blocks          // of a transformer, whose layers are of no weights
 	tiles      []kernels.Packed // of the transposed output weights
 	workspaces sync.Pool
 }
@@ -44,9 +45,10 @@ type workspace struct {
 	emitted   []float32 // [block, units]
 	logits    []float32 // [block, tileWidth]
 
-	targets []float32 // the logit of each row's target
-	leads   []bool    // whether it is above every logit before it in its tile
-	tops    []leaders // of each row
+	targets   []float32 // the logit of each row's target
+	leads     []bool    // whether it is above every logit before it in its tile
+	tops      []leaders // of each row
+	attending attending // of a transformer
 	normaliser
 }
 
@@ -57,7 +59,11 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 		return nil, err
 	}
 	s := &Scorer{model: m, weights: m.layout.views(params)}
-	s.layers = prepareLayers(m.cells, &s.weights.stackWeights)
+	if b := m.layout.decoder.layers[0].blocks; b != nil {
+		s.layers, s.blocks = []scorerLayer{{cell: m.cells[0]}}, b.prepare(m.cells[0], params)
+	} else {
+		s.layers = prepareLayers(m.cells, &s.weights.stackWeights)
+	}
 	if m.config.Separator != 0 {
 		s.encoder = prepareLayers(m.cells, &s.weights.encoder)
 	}
@@ -76,6 +82,9 @@ func (s *Scorer) Bytes() int64 {
 	bytes := 4 * int64(s.model.Parameters())
 	for _, l := range slices.Concat(s.layers, s.encoder) {
 		bytes += l.input.Bytes() + l.projection.Bytes() + l.recurrent.direct.Bytes() + l.recurrent.candidate.Bytes()
+	}
+	if s.blocks != nil {
+		bytes += s.blocks.bytes()
 	}
 	for i := range s.tiles {
 		bytes += s.tiles[i].Bytes()
@@ -135,6 +144,9 @@ func (s *Scorer) Step(states *States, tokens []int32) error {
 		return err
 	}
 	if err := checkTokens(tokens, s.model.config.Vocabulary); err != nil {
+		return err
+	}
+	if err := s.checkContext(states); err != nil {
 		return err
 	}
 	w := s.workspaces.Get().(*workspace)
@@ -238,6 +250,10 @@ func (s *Scorer) stepRange(w *workspace, tokens []int32, states *States, from, t
 	}
 	gatherRows(w.inputs, weights.embedding, s.model.config.Embedding, tokens[from:to])
 	x := w.inputs
+	if s.blocks != nil {
+		s.blocks.step(w, x, states.positions[from:to], states.output[0][from*s.blocks.out:to*s.blocks.out])
+		return
+	}
 	for i := range layers {
 		c := &layers[i]
 		output := states.output[i][from*c.out : to*c.out]

@@ -16,6 +16,8 @@ type States struct {
 	reading []bool
 	// Of each layer: [n, memory()] and [n, out].
 	memory, output [maxLayers][]float32
+	// positions are those of a transformer, nil before the first token; none of other models.
+	positions []*position
 }
 
 // Start returns n states of the empty sequence. Feed each its begin token
@@ -43,10 +45,15 @@ func (s *States) reserve(cells []cell, n int) {
 	s.cells, s.n = cells, n
 	s.reading = grow(s.reading, n)
 	clear(s.reading)
+	s.positions = s.positions[:0]
 	for i, c := range cells {
 		s.memory[i] = grow(s.memory[i], n*c.memory())
 		s.output[i] = grow(s.output[i], n*c.out)
+		if c.kind.attends {
+			s.positions = grow(s.positions, n)
+		}
 	}
+	clear(s.positions)
 }
 
 // Len is the number of states.
@@ -79,6 +86,9 @@ func (s *States) Gather(from *States, indices []int) error {
 	for to, i := range indices {
 		s.reading[to] = from.reading[i]
 	}
+	for to := range s.positions {
+		s.positions[to] = from.positions[indices[to]]
+	}
 	for l, c := range s.cells {
 		gatherStates(s.memory[l], from.memory[l], c.memory(), indices)
 		gatherStates(s.output[l], from.output[l], c.out, indices)
@@ -107,17 +117,21 @@ func (s *States) Set(at int, from *States, i int) error {
 
 func (s *States) copyState(at int, from *States, i int) {
 	s.reading[at] = from.reading[i]
+	if len(s.positions) > 0 {
+		s.positions[at] = from.positions[i]
+	}
 	for l, c := range s.cells {
 		copy(row(s.memory[l], at, c.memory()), row(from.memory[l], i, c.memory()))
 		copy(row(s.output[l], at, c.out), row(from.output[l], i, c.out))
 	}
 }
 
-// StateBytes returns the memory of one state of the model.
+// StateBytes returns the memory of one state of the model, of a transformer without its
+// tokens before the last.
 func (m *Language) StateBytes() int {
 	n := 0
 	for _, c := range m.cells {
-		n += 4 * (c.memory() + c.out)
+		n += 4 * (c.memory() + c.out + 2*c.blocks*c.in)
 	}
 	return n
 }
@@ -128,5 +142,8 @@ func describe(cells []cell) string {
 		return "0 units"
 	}
 	c := cells[0]
+	if c.kind.attends {
+		return fmt.Sprintf("width %d, %d heads and a context of %d in %d blocks of %s", c.in, c.heads, c.context, c.blocks, c.kind.Kind)
+	}
 	return fmt.Sprintf("%d units and width %d in %d layers of %s", c.units, c.out, len(cells), c.kind.Kind)
 }

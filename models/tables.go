@@ -31,7 +31,7 @@ const maxInputs = 1 << 26
 // Tabulate prepares TreeScorers. The tables take Tables.Bytes of memory.
 func (s *Scorer) Tabulate() *Tables {
 	t := &Tables{scorer: s, rounding: roundingOf(s)}
-	if s.model.config.Vocabulary*s.layers[0].gates() <= maxInputs {
+	if s.blocks == nil && s.model.config.Vocabulary*s.layers[0].gates() <= maxInputs {
 		t.inputs = memory.Floats(s.model.config.Vocabulary * s.layers[0].gates())
 		s.inputGates(s.weights.embedding, t.inputs)
 	}

@@ -20,6 +20,7 @@ func eachTreeScorer(t *testing.T, test func(t *testing.T, tree *TreeScorer, rng 
 		test(t, mustScorer(t, m, wideParams(m, rng)).Tabulate().NewTreeScorer(), rng)
 	}
 	eachVariant(t, wideVocabulary, run)
+	eachTransformer(t, wideVocabulary, run)
 	t.Run("without a table", func(t *testing.T) {
 		t.Parallel()
 		rng := testRand(41)

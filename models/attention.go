@@ -1,0 +1,179 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"coalmine/internal/kernels"
+)
+
+// position is a token that a transformer has read, with its keys and values. A state is its
+// last position, so that states with common first tokens share those tokens' positions, and
+// a copy of a state is a pointer. A position never changes.
+type position struct {
+	before *position // of the token before it; nil at the first
+	at     int       // tokens before it
+	// keysAndValues is [blocks, 2, width].
+	keysAndValues []float32
+}
+
+// length returns the number of tokens up to a position, 0 of nil.
+func (p *position) length() int {
+	if p == nil {
+		return 0
+	}
+	return p.at + 1
+}
+
+// checkContext returns an error unless every state can read a token more.
+func (s *Scorer) checkContext(states *States) error {
+	for i, p := range states.positions {
+		if c := s.model.cells[0].context; p.length() >= c {
+			return fmt.Errorf("state %d has read %d tokens, as many as the context of the model has: want a model with a longer context", i, c)
+		}
+	}
+	return nil
+}
+
+// attending is the memory of one call of blocks.step.
+type attending struct {
+	normal  []float32   // [block, width]
+	mixed   []float32   // [block, width]: the heads' outputs
+	scores  []float32   // [context] of one head
+	history []*position // of one state, the first token first
+}
+
+// step feeds a block of tokens' vectors x to states, which move to new positions, and sets
+// output to the normalised outputs of the last block. With x the residual stream,
+//
+//	x = x + attention(norm(x)),  x = x + gelu(norm(x) W + b) U + c
+//
+// in every block. w.inputs is x and is overwritten.
+func (b *blocks) step(w *workspace, x []float32, states []*position, output []float32) {
+	n := len(states)
+	for i, before := range states {
+		states[i] = &position{before: before, at: before.length(), keysAndValues: make([]float32, 2*b.blocks*b.in)}
+		kernels.Add(row(x, i, b.in), row(b.position, before.length(), b.in))
+	}
+	w.attending.reserve(n, b.cell)
+	for i := range b.each {
+		b.attend(w, i, x, states)
+		b.feed(w, &b.each[i].feed, n, x)
+	}
+	for i := range n {
+		normalize(row(output, i, b.in), row(x, i, b.in), b.scale, b.shift)
+	}
+}
+
+func (a *attending) reserve(n int, c cell) {
+	a.normal, a.mixed, a.scores = grow(a.normal, n*c.in), grow(a.mixed, n*c.in), grow(a.scores, c.context)
+}
+
+// project computes the product of the half's normalised input, of n rows, into dst.
+func (h *half) project(w *workspace, n, width int, x, dst []float32, columns int) {
+	for i := range n {
+		normalize(row(w.attending.normal, i, width), row(x, i, width), h.scale, h.shift)
+	}
+	kernels.GemmPackedBias(false, n, w.attending.normal, width, &h.input, h.inputBias, dst, columns)
+}
+
+// add adds the product of rows of emitted to the residual stream.
+func (h *half) add(n, width int, emitted []float32, columns int, x []float32) {
+	for i := range n {
+		kernels.Add(row(x, i, width), h.outputBias)
+	}
+	kernels.GemmPacked(false, n, 1, emitted, columns, &h.output, 1, x, width)
+}
+
+// attend is attention of the states' newest positions over themselves and those before.
+func (b *blocks) attend(w *workspace, i int, x []float32, states []*position) {
+	n, h, a := len(states), &b.each[i].attention, &w.attending
+	h.project(w, n, b.in, x, w.gates, 3*b.in)
+	for s, p := range states {
+		own := row(w.gates, s, 3*b.in)
+		copy(row(p.keysAndValues, i, 2*b.in), own[b.in:])
+		a.remember(p)
+		b.mix(a, i, own[:b.in], row(a.mixed, s, b.in))
+	}
+	h.add(n, b.in, a.mixed, b.in, x)
+}
+
+// remember sets the history to the positions up to p.
+func (a *attending) remember(p *position) {
+	a.history = grow(a.history, p.length())
+	for ; p != nil; p = p.before {
+		a.history[p.at] = p
+	}
+}
+
+// mix sets mixed to the heads' means of the history's values, weighted by the softmax of
+// query x key / sqrt(width of a head).
+func (b *blocks) mix(a *attending, i int, query, mixed []float32) {
+	size := b.in / b.heads
+	scale, scores := 1/math.Sqrt(float64(size)), a.scores[:len(a.history)]
+	clear(mixed)
+	for head := range b.heads {
+		from, to := head*size, (head+1)*size
+		for t, p := range a.history {
+			scores[t] = float32(scale * kernels.Dot(query[from:to], row(p.keysAndValues, 2*i, b.in)[from:to]))
+		}
+		_, sum := kernels.SoftmaxTile(scores)
+		kernels.Scale(float32(1/sum), scores)
+		for t, p := range a.history {
+			kernels.Axpy(scores[t], row(p.keysAndValues, 2*i+1, b.in)[from:to], mixed[from:to])
+		}
+	}
+}
+
+// feed adds the feed-forward layer.
+func (b *blocks) feed(w *workspace, h *half, n int, x []float32) {
+	h.project(w, n, b.in, x, w.emitted, b.units)
+	for i := range n {
+		gelu(row(w.emitted, i, b.units), w.squash)
+	}
+	h.add(n, b.in, w.emitted, b.units, x)
+}
+
+// gelu replaces x by x times the normal distribution function at x, in the approximation
+// by tanh of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2, which is
+// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)). scratch is as long as x.
+func gelu(x, scratch []float32) {
+	const slope = 2 * 0.7978845608028654 // sqrt(2/pi)
+	kernels.Mul(scratch, x, x)
+	kernels.Mul(scratch, scratch, x)
+	kernels.Scale(slope*0.044715, scratch)
+	kernels.Axpy(slope, x, scratch)
+	kernels.Sigmoid(scratch, scratch)
+	kernels.Mul(x, x, scratch)
+}
+
+// normEpsilon is added to the variance of a normalised row, as in PyTorch.
+const normEpsilon = 1e-5
+
+// normalize sets dst to x with mean 0 and variance 1, times scale plus shift (Ba et al.,
+// "Layer Normalization", 2016, section 3). Sums are in float64.
+func normalize(dst, x, scale, shift []float32) {
+	var sum, squares float64
+	for _, v := range x {
+		sum += float64(v)
+	}
+	mean := sum / float64(len(x))
+	for _, v := range x {
+		d := float64(v) - mean
+		squares += float64(d * d)
+	}
+	factor := 1 / math.Sqrt(squares/float64(len(x))+normEpsilon)
+	for i, v := range x {
+		dst[i] = float32(float64(float64((float64(v)-mean)*factor)*float64(scale[i])) + float64(shift[i]))
+	}
+}
+
+// untrainable is the learner of a model that Coalmine only scores.
+type untrainable struct{}
+
+var errUntrainable = errors.New("a model of kind transformer is trained by training.engine: pytorch alone; expected no gradient of it here")
+
+func (untrainable) Gradient([]float32, [][]int32, []float32) (Loss, error) {
+	return Loss{}, errUntrainable
+}
