@@ -25,7 +25,7 @@ var modules = []string{"__init__", "client", "devices", "pytorch", "score", "ten
 // Trainer has the package coalmine with the modules of its trainer in PyTorch, which
 // training.engine: pytorch runs.
 //
-//go:embed coalmine/__init__.py coalmine/client.py coalmine/devices.py coalmine/score.py coalmine/tensors.py coalmine/torch.py
+//go:embed coalmine/__init__.py coalmine/client.py coalmine/devices.py coalmine/score.py coalmine/tensors.py coalmine/torch.py coalmine/transformer.py
 var Trainer embed.FS
 
 // Starter returns the files of a directory that trains: the module, the adapters, and the package coalmine,

@@ -1,4 +1,4 @@
-"""Trains Coalmine's recurrent language models in PyTorch, many users at once: cifg-lstm, lstm and gru.
+"""Trains Coalmine's language models in PyTorch, many users at once: cifg-lstm, lstm, gru and transformer (coalmine.transformer).
 
     model: {kind: lstm}
     training: {engine: pytorch, ...}
@@ -35,7 +35,7 @@ class Shape:
 
     def __init__(self, model, vocabulary):
         if model["kind"] not in GATES or model.get("separator"):
-            raise ValueError(f"model.kind is {model['kind']!r}, without or with pairs; expected one of {', '.join(GATES)}, without pairs")
+            raise ValueError(f"model.kind is {model['kind']!r}, without or with pairs; expected one of {', '.join(GATES)}, transformer, without pairs")
         self.kind, self.layers, self.units = model["kind"], model.get("layers") or 1, model["units"]
         self.vocabulary, self.embedding = model.get("vocabulary") or vocabulary, model["embedding"]
         projection = model.get("projection") or self.embedding
@@ -141,6 +141,23 @@ class Shape:
                 x = x * drop(layer)
         return x
 
+    def advance(self, w, ids, states):
+        """The states after one more token, and the last layer's outputs."""
+        x, after = self.read(w, ids), []
+        for layer in range(self.layers):
+            before = states[layer] if states else (None, None)
+            after.append(self.cell(w, layer, self.gates(w, layer, x), *before))
+            x = after[-1][0]
+        return after, x
+
+
+def shape_of(model, vocabulary):
+    if model["kind"] != "transformer":
+        return Shape(model, vocabulary)
+    from .transformer import Transformer
+
+    return Transformer(model, vocabulary)
+
 
 class Batch:
     """Sentences of every user, the longest first, laid out token by token: [users, rows].
@@ -239,7 +256,7 @@ class Trainer(Client):
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(True)
         self.device = devices.choose(config.get("device"))
-        self.shape = Shape(config["model"], vocabulary.size)
+        self.shape = shape_of(config["model"], vocabulary.size)
         self.local, self.epochs, self.steps = config["local"], config.get("epochs") or 1, config.get("steps") or 0
         self.batch = self.local["batch"]
         self.users = config.get("users") or 16
@@ -419,7 +436,7 @@ class Trainer(Client):
         found, level, states = [None] * len(tokens), [-1], None
         while level:
             ids = torch.tensor([[self.vocabulary.begin if node < 0 else tokens[node] for node in level]], device=self.device)
-            states, outputs = self.advance(w, ids, states)
+            states, outputs = self.shape.advance(w, ids, states)
             following, rows = [], []
             for row, node in enumerate(level):
                 following += children[node]
@@ -428,17 +445,8 @@ class Trainer(Client):
                 found[node] = scored
             kept = [at for at, node in enumerate(following) if node in children]
             level, rows = [following[at] for at in kept], torch.tensor([rows[at] for at in kept], device=self.device, dtype=torch.long)
-            states = [(output[:, rows], memory[:, rows]) for output, memory in states]
+            states = [(first[:, rows], second[:, rows]) for first, second in states]
         return found
-
-    def advance(self, w, ids, states):
-        """The states after one more token, and the last layer's outputs."""
-        x, after = self.shape.read(w, ids), []
-        for layer in range(self.shape.layers):
-            before = states[layer] if states else (None, None)
-            after.append(self.shape.cell(w, layer, self.shape.gates(w, layer, x), *before))
-            x = after[-1][0]
-        return after, x
 
     def tokens_after(self, w, outputs, rows, tokens):
         """(log-probability, greedy) of each token after an output, of some outputs at a time."""

@@ -19,7 +19,7 @@ except ImportError:
 
 from coalmine import devices
 from coalmine.client import Answers, User, Vocabulary
-from coalmine.torch import Trainer
+from coalmine.torch import Batch, Trainer
 
 VOCABULARY = Vocabulary(11, 2, 3, 4, "/none")
 RULES = {
@@ -61,6 +61,17 @@ class Together(unittest.TestCase):
             for model in ({}, {"layers": 2, "projection": -1, "untied": True}):
                 with self.subTest(kind=kind, **model):
                     self.check(trainer(kind, {"gradient_clip": .3, "dropout": .25, "weight_decay": .1, "proximal": .5}, model=model), users())
+
+    def test_users_learn_a_transformer_together_as_alone(self):
+        for model in ({"heads": 2}, {"layers": 2, "heads": 3, "context": 9, "untied": True}):
+            with self.subTest(**model):
+                local = {"gradient_clip": .3, "dropout": .25, "weight_decay": .1, "proximal": .5, "optimizer": {"kind": "momentum", **RULES["momentum"]}}
+                self.check(trainer("transformer", local, model={"embedding": 6, **model}), users())
+
+    def test_a_user_learns_the_same_beside_longer_sentences(self):
+        t = trainer("transformer", model={"embedding": 6, "heads": 2})
+        short, long = User([[2, 5, 7, 3], [2, 9]], 1), User([[2, 4, 5, 6, 7, 8, 9, 3]] * 5, 2)
+        self.check(t, [short, long])
 
     def test_every_rule(self):
         for kind, config in RULES.items():
@@ -157,10 +168,37 @@ class Native(unittest.TestCase):
                 self.assertAlmostEqual(results[1][1]["loss"], v["loss"], delta=1e-5 * v["loss"])
 
 
+class Transformer(unittest.TestCase):
+    def test_its_log_probabilities_are_those_of_pytorchs_modules(self):
+        """docs/checks/check_transformer.py computes them by torch.nn.TransformerEncoderLayer."""
+        with open(os.path.join(root, "..", "..", "models", "testdata", "transformer.json")) as file:
+            cases = json.load(file)
+        for case in cases:
+            model, tokens = case["model"], case["tokens"]
+            t = Trainer({"model": model, "local": {"learning_rate": .1, "batch": 2}, "device": "cpu"}, Vocabulary(model["vocabulary"], 2, 3, 4, "/none"), 1)
+            w, at = {}, 0
+            for name, shape in t.shape.tensors.items():
+                n = int(numpy.prod(shape))
+                k = numpy.arange(at, at + n, dtype=numpy.uint64)
+                w[name], at = torch.from_numpy(((k * 2654435761 % 2**32) / 2**32 - .5).astype("<f4").reshape(1, *shape)), at + n
+            batch = Batch([[[*tokens, 0], tokens[:3]]], t.device)
+            rows = torch.log_softmax(t.shape.logits(w, t.shape.outputs(w, batch))[0], -1)[batch.row == 0]
+            self.assertTrue(numpy.allclose(rows.numpy(), case["log_probs"], rtol=1e-5, atol=1e-5))
+
+    def test_bad_sizes_are_told_in_a_sentence(self):
+        with self.assertRaisesRegex(ValueError, "^model.heads is 4; expected a divisor of the embedding, 6$"):
+            trainer("transformer", model={"embedding": 6, "heads": 4})
+        t = trainer("transformer", model={"embedding": 6, "heads": 2, "context": 3})
+        with self.assertRaisesRegex(ValueError, "^an example has 7 tokens; expected at most 4, one more than model.context$"):
+            t.fit(t.initial(1), users()[0].examples, 1, 1)
+        with self.assertRaisesRegex(ValueError, "^a sequence has more than 3 tokens"):
+            t.loglikelihood_tree(t.initial(1), [-1, 0, 1, 2], [4, 5, 6, 7])
+
+
 class Scores(unittest.TestCase):
     def test_a_tree_scores_as_pairs_do_and_probabilities_add_up_to_one(self):
-        for kind in ("cifg-lstm", "lstm", "gru"):
-            t = trainer(kind, model={"layers": 2, "projection": -1, "untied": True})
+        for kind in ("cifg-lstm", "lstm", "gru", "transformer"):
+            t = trainer(kind, model={"layers": 2, "untied": True, **({"embedding": 6, "heads": 3} if kind == "transformer" else {"projection": -1})})
             parameters = {name: array * 3 for name, array in t.initial(3).items()}
             paths = [list(p) for n in (1, 2, 3) for p in itertools.product((4, 5, 7), repeat=n)]
             place = {tuple(p): i for i, p in enumerate(paths)}
