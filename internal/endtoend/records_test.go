@@ -292,6 +292,11 @@ name: full
 data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}}
 model: {kind: gru, embedding: 8, units: 8}
 training: {rounds: 2, cohort: 4, engine: pytorch, pytorch: {users: 3, class: gpu}}
+`, `
+name: full
+data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}}
+model: {kind: transformer, embedding: 8, heads: 2, context: 24}
+training: {rounds: 2, cohort: 4, engine: pytorch, pytorch: {users: 3}}
 `}
 
 // finder finds the text of a file, and packs code from a folder.

@@ -38,7 +38,7 @@ func (d *decoder) complete(e *Experiment) {
 	if d.sound(setting) {
 		d.completeAudits(e)
 	}
-	e.Model.complete()
+	e.Model.complete(d.present["model.units"] != nil)
 	for _, p := range e.Prepare.all() {
 		p.Optimizer.complete(0.005)
 	}
@@ -67,7 +67,13 @@ func (d *decoder) complete(e *Experiment) {
 	}
 }
 
-func (m *Model) complete() {
+func (m *Model) complete(unitsGiven bool) {
+	if m.Kind == models.Transformer {
+		if !unitsGiven {
+			m.Units = 4 * m.Embedding
+		}
+		return
+	}
 	if m.Projection == nil && m.Embedding > 0 && !m.Kind.ForLabels() {
 		m.Projection = new(m.Embedding)
 	}

@@ -40,12 +40,15 @@ func (e *Experiment) Trainer(config func() (json.RawMessage, error)) (*clientpro
 func (c *checker) engine() {
 	const engine = "training.engine"
 	if c.Training.Engine != PyTorchEngine {
+		if c.Model.Kind == models.Transformer {
+			c.fail([]string{"model.kind", engine}, "is %s, which Coalmine trains in PyTorch only; set training.engine to %s", models.Transformer, PyTorchEngine)
+		}
 		return
 	}
 	if c.Training.Algorithm != FedAvg {
 		c.fail([]string{engine, "training.algorithm"}, "trains clients of %s, and training.algorithm is %s; remove one of them", FedAvg, c.Training.Algorithm)
 	}
-	if c.Data.Pairs {
+	if c.Data.Pairs && c.Model.Kind != models.Transformer {
 		c.fail([]string{engine, "data.pairs"}, "trains no encoder-decoders, which data.pairs makes of the model; remove one of them")
 	}
 	if p := c.Training.PyTorch; p != nil && p.CodeSHA256 != "" && !sha256Pattern.MatchString(p.CodeSHA256) {

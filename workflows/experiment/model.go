@@ -26,6 +26,12 @@ func (m *Model) Config(d *Data) models.Config {
 	if m.Layers > 1 {
 		c.Layers = m.Layers
 	}
+	if m.Kind == models.Transformer {
+		c.Heads = m.Heads
+		if m.Context != models.DefaultContext {
+			c.Context = m.Context
+		}
+	}
 	if m.Kernel != models.DefaultKernel {
 		c.Kernel = m.Kernel
 	}

@@ -123,22 +123,27 @@ type CanaryFormat struct {
 
 // Model is the network that is trained.
 type Model struct {
-	// Network: a language model (cifg-lstm, lstm, gru, conv), an image model (cnn, cnn-tagger, gan), a
+	// Network: a language model (cifg-lstm, lstm, gru, conv, transformer), an image model (cnn, cnn-tagger, gan), a
 	// regressor or tagger of texts (data.label), or an external one.
 	Kind models.Kind `json:"kind" default:"cifg-lstm" also:"name type architecture" source:"Thakkar et al. 2020, section 4.1"`
-	// Embedding dimension.
-	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" source:"Thakkar et al. 2020, section 4.1"`
-	// Units of each layer; filters of conv.
-	Units int `json:"units,omitzero" default:"670" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv regressor tagger" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
-	// Stacked layers.
-	Layers int `json:"layers,omitzero" default:"1" range:"[1,4]" when:"kind=cifg-lstm lstm gru conv regressor tagger" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
+	// Embedding dimension; of a transformer, the width of its blocks.
+	Embedding int `json:"embedding,omitzero" default:"96" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv transformer regressor tagger" also:"width d_model n_embd" source:"Thakkar et al. 2020, section 4.1"`
+	// Units of each layer; filters of conv; of a transformer, the width of its feed-forward layers, by
+	// default 4 x embedding.
+	Units int `json:"units,omitzero" default:"670" range:"[1,65536]" when:"kind=cifg-lstm lstm gru conv transformer regressor tagger" also:"hidden hidden_size hidden_units" source:"Thakkar et al. 2020, section 4.1"`
+	// Stacked layers, at most 4; of a transformer, its blocks.
+	Layers int `json:"layers,omitzero" default:"1" range:"[1,64]" when:"kind=cifg-lstm lstm gru conv transformer regressor tagger" unit:"layers" source:"Thakkar et al. 2020, section 4.1"`
 	// Inputs of a convolution, the newest included. The model sees layers x (kernel - 1) tokens before it.
 	Kernel int `json:"kernel,omitzero" default:"7" range:"[2,64]" when:"kind=conv" unit:"tokens" also:"kernel_size filter_size" source:"Zhang et al. 2015, table 1"`
+	// Heads of attention, a divisor of embedding.
+	Heads int `json:"heads,omitzero" default:"8" range:"[1,65536]" when:"kind=transformer" unit:"heads" also:"n_head num_heads" source:"Vaswani et al. 2017, section 3.2.2"`
+	// Most tokens that a transformer reads, at least data.sequence.
+	Context int `json:"context,omitzero" default:"128" range:"[1,65536]" when:"kind=transformer" unit:"tokens" also:"block_size n_positions context_length"`
 	// Width of every layer's projected output, by default the embedding's. 0: none.
 	Projection *int `json:"projection,omitempty" range:"[0,65536]" when:"kind=cifg-lstm lstm gru conv" source:"Sak et al. 2014, section 2.2"`
 	// Gives the output layer its own weights, not the embedding's, with which projection must equal
 	// embedding.
-	Untied bool `json:"untied,omitzero" default:"false" when:"kind=cifg-lstm lstm gru conv" source:"Press and Wolf 2017"`
+	Untied bool `json:"untied,omitzero" default:"false" when:"kind=cifg-lstm lstm gru conv transformer" source:"Press and Wolf 2017"`
 	// Normal inputs of the generator.
 	Latent int `json:"latent,omitzero" default:"128" range:"[1,65536]" when:"kind=gan" source:"Augenstein et al. 2020, table 9"`
 	// Normalization of the discriminator over a batch, over an example (layer), or none; the generator's
@@ -178,8 +183,8 @@ type Training struct {
 	// Trainer of the clients: native, the default, or pytorch, which trains many users at once, on a GPU
 	// if there is one, and needs python3 with torch (docs/contracts/client.md). Its results differ from
 	// native ones by rounding and, with dropout, by the draws; they repeat on the same kind of device
-	// only.
-	Engine Engine `json:"engine,omitzero" when:"model.kind=cifg-lstm lstm gru"`
+	// only. A transformer needs pytorch.
+	Engine Engine `json:"engine,omitzero" when:"model.kind=cifg-lstm lstm gru transformer"`
 	// Trainer of engine: pytorch.
 	PyTorch *PyTorch `json:"pytorch,omitempty" default:"{}" when:"engine=pytorch"`
 	// Directory of the command's code; the command starts in a copy of it. In the cache key. Absent: the command
