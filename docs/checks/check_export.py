@@ -41,7 +41,7 @@ class Model:
             self.tensors[name] = xp.asarray(values, dtype=xp.float64).reshape(t["shape"])
         config = json.loads(self.metadata["model"])
         self.kind, self.units, self.layers = config["kind"], config["units"], config.get("layers", 1)
-        self.vocabulary, self.separator = config["vocabulary"], config.get("separator")
+        self.vocabulary, self.separator, self.heads = config["vocabulary"], config.get("separator"), config.get("heads")
 
     def encoder(self):
         """The part of an encoder-decoder that reads the source of a pair; self is the decoder."""
@@ -56,6 +56,9 @@ class Model:
 
     def start(self, n):
         """The states of n empty sequences: memory and output of each layer."""
+        if self.kind == "transformer":
+            nothing, width = xp.zeros((n, 0), dtype=xp.float64), self.tensors["embedding"].shape[1]
+            return [(xp.zeros((n, 0, 2 * width), dtype=xp.float64), nothing) for _ in range(self.layers)]
         if self.kind == "conv":
             shapes = [self.tensor("cell.kernel", i).shape for i in range(self.layers)]
             return [(xp.zeros((n, k - 1, width), dtype=xp.float64), xp.zeros((n, 0))) for k, width, _ in shapes]
@@ -65,10 +68,40 @@ class Model:
     def step(self, states, tokens):
         """Feeds one token to each state; returns the states that follow."""
         x, after = self.tensors["embedding"][tokens], []
+        if self.kind == "transformer":
+            return self.read(x, states)
         for i, (memory, output) in enumerate(states):
             memory, x = self.cell(i, x, memory, output)
             after.append((memory, x))
         return after
+
+    def read(self, x, states):
+        """step of a transformer: the memory of a block is the keys and values of all tokens, [n, tokens, 2 width]."""
+        x, after = x + self.tensors["position"][states[0][0].shape[1]], []
+        for i, (memory, _) in enumerate(states):
+            qkv = self.normal("attention", i, x) @ self.tensor("attention.input", i) + self.tensor("attention.input_bias", i)
+            queries, new = qkv[:, :x.shape[1]], qkv[:, None, x.shape[1]:]
+            memory = xp.hstack((memory, new))
+            mixed = self.mix(queries, memory[..., :x.shape[1]], memory[..., x.shape[1]:])
+            x = x + mixed @ self.tensor("attention.output", i) + self.tensor("attention.output_bias", i)
+            hidden = self.normal("feed", i, x) @ self.tensor("feed.input", i) + self.tensor("feed.input_bias", i)
+            hidden = hidden * sigmoid(2 * math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden ** 3))
+            x = x + hidden @ self.tensor("feed.output", i) + self.tensor("feed.output_bias", i)
+            after.append((memory, self.normal("final", 0, x)))
+        return after
+
+    def normal(self, room, i, x):
+        x = x - x.mean(1)[:, None]
+        x = x / xp.sqrt((x * x).mean(1) + 1e-5)[:, None]
+        return x * self.tensor(room + ".scale", i) + self.tensor(room + ".shift", i)
+
+    def mix(self, queries, keys, values):
+        """Of every head the mean of the values, [n, tokens, width], weighted by the softmax of query x key."""
+        n, tokens, width = keys.shape
+        size = width // self.heads
+        q, k, v = (x.reshape(n, -1, self.heads, size) for x in (queries, keys, values))
+        weights = xp.exp((q * k).sum(3) / math.sqrt(size))
+        return ((weights / weights.sum(1)[:, None])[..., None] * v).sum(1).reshape(n, width)
 
     def cell(self, i, x, memory, output):
         if self.kind == "conv":
