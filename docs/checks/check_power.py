@@ -14,8 +14,8 @@ It needs SciPy, and is written from docs/method/power.md. What a statement depen
 given by hand: one_run.delta, one_run.confidence, one_shot.delta, neighbours.parameters,
 neighbours.false_alarm, neighbours.part (the noise multiplier with the epsilon of audit.fail_if.neighbours_epsilon
 over the claimed one, by coalmine account calibrate), deanonymization.confidence, deanonymization.attacks,
-attributes.values, pairs.pairs, and exposure.most for exposures that no references limit. Guesses of one_run are an eighth
-each, without halvings. Of statements with a gate only that of neighbours is computed.
+many_runs.delta, attributes.values, pairs.pairs, and exposure.most for exposures that no references limit. Guesses of one_run are an eighth
+each, without halvings, about text. Of statements with a gate only that of neighbours is computed.
 """
 import json
 import math
@@ -24,13 +24,15 @@ import sys
 import numpy as np
 from scipy import optimize, special, stats
 
+from check_one_run import refutes
+
 GIVEN = {
-    "one_run.delta": 1e-5, "one_run.confidence": 0.95, "one_shot.delta": 1e-5, "neighbours.parameters": 0, "neighbours.false_alarm": 1e-4,
+    "one_run.delta": 1e-5, "one_run.confidence": 0.95, "one_shot.delta": 1e-5, "many_runs.delta": 1e-5, "neighbours.parameters": 0, "neighbours.false_alarm": 1e-4,
     "deanonymization.confidence": 0.95, "deanonymization.attacks": 4, "exposure.most": 64,
     "neighbours.part": 0.0, "attributes.values": 2, "pairs.pairs": 1000,
 }
 PAIRS = ("matching", "linking", "cross_modal")
-SIMULATED = {"one_run": 400, "one_shot": 100} | {name: 100 for name in PAIRS}
+SIMULATED = {"one_run": 400, "one_shot": 100, "many_runs": 100} | {name: 100 for name in PAIRS}
 TRIALS, FEWER = 1000, 50
 rng = np.random.default_rng(1)
 
@@ -68,16 +70,43 @@ def one_run_p(m, r, v, epsilon, delta):
     return min(1, x.sf(v - 1) + 2 * m * delta * below.max())
 
 
-def one_run(epsilon, m, original):
+def one_run(epsilon, m, original, by_curve=False):
+    """With a trade-off curve the bound is above 0 if equal distributions are refuted."""
     delta, level = GIVEN["one_run.delta"], 1 - GIVEN["one_run.confidence"]
     k = -(-(-(-original // 8)) * m // original)
     mu, found, critical = shift(epsilon, delta), 0, None
     right = list(range(2 * k + 1))
-    critical = next((v for v in right if one_run_p(m, 2 * k, v, 0, delta) <= level), 2 * k + 1)
+    def refuted(v):
+        return refutes(m, 2 * k, v, level, lambda y: y) if by_curve else one_run_p(m, 2 * k, v, 0, delta) <= level
+    critical = next((v for v in right if refuted(v)), 2 * k + 1)
     for _ in range(TRIALS):
         coins = rng.integers(2, size=m)
         order = np.argsort(rng.standard_normal(m) + mu * coins)
         found += coins[order[-k:]].sum() + (1 - coins[order[:k]]).sum() >= critical
+    return found / TRIALS
+
+
+def many_runs(epsilon, runs, by_curve=False):
+    """Half of the runs choose a threshold and a direction, the others have the rates of right and wrong recognitions."""
+    delta, mu, found = GIVEN["many_runs.delta"], shift(epsilon, GIVEN["many_runs.delta"]), 0
+    def value(right, of, wrong, others):
+        low = np.where(right > 0, stats.beta.ppf(0.025, np.maximum(right, 1), of - right + 1), 0)
+        high = np.where(wrong < others, stats.beta.ppf(0.975, wrong + 1, np.maximum(others - wrong, 1)), 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            x = stats.norm.ppf(low) - stats.norm.ppf(high) if by_curve else np.log((low - delta) / high)
+        return np.nan_to_num(x, nan=0, neginf=0, posinf=0)
+    def rates(scores, heads, threshold, below):
+        side = (scores[None, :] > threshold[:, None]) != below
+        kind = heads != below
+        return (side & kind).sum(1), kind.sum(), (side & ~kind).sum(1), (~kind).sum()
+    for _ in range(TRIALS):
+        heads = rng.integers(2, size=runs) == 1
+        scores = rng.standard_normal(runs) + mu * heads
+        first = np.arange(runs) % 2 == 0
+        thresholds = np.sort(scores[first])
+        best = [(value(*rates(scores[first], heads[first], thresholds, below)), below) for below in (False, True)]
+        chosen, below = max(((v[i], thresholds[i:i + 1]), b) for v, b in best for i in [int(v.argmax())])
+        found += value(*rates(scores[~first], heads[~first], chosen[1], below))[0] > 0
     return found / TRIALS
 
 
@@ -204,8 +233,10 @@ def one(statement, leak, sizes):
     name = (statement["audit"] + " " + statement.get("statement", "")).strip()
     if name in ("random_sampling", "beam_search", "search", "enumeration", "probabilistic_extraction"):
         return count(leak, *sizes)
-    if name == "one_run":
-        return one_run(leak, sizes[0], statement["by"][0]["n"])
+    if statement["audit"] == "one_run":
+        return one_run(leak, sizes[0], statement["by"][0]["n"], name != "one_run")
+    if statement["audit"] == "many_runs":
+        return many_runs(leak, sizes[0], name != "many_runs")
     if name in PAIRS:
         return pairs(leak, *sizes)
     known = {"one_shot": one_shot, "exposure": exposure, "natural": exposure, "attributes": attributes, "membership auc": auc, "membership tpr": tpr, "deanonymization": deanonymization}
@@ -253,7 +284,7 @@ def main(path, given):
                 points += 1
                 worst = max(worst, abs(p - point["power"]))
                 if s["audit"] in SIMULATED:
-                    trials = {"one_run": TRIALS, "one_shot": FEWER}.get(s["audit"], SIMULATED[s["audit"]])
+                    trials = {"one_run": TRIALS, "many_runs": TRIALS, "one_shot": FEWER}.get(s["audit"], SIMULATED[s["audit"]])
                     error = math.sqrt(max(p * (1 - p), 0.002) * (1 / trials + 1 / SIMULATED[s["audit"]]))
                     deviations = max(deviations, abs(p - point["power"]) / error)
         text = f"at most {deviations:.1f} standard errors" if s["audit"] in SIMULATED else f"at most {worst:.1e}"
