@@ -60,7 +60,7 @@ func (g *global) readExperiment(name string) (found string, text []byte, err err
 		text, err = fs.ReadFile(examples.Root, shipped)
 		return shipped, text, err
 	}
-	return name, nil, fmt.Errorf("%w, and no example has this name; coalmine data example lists the examples", err)
+	return name, nil, fmt.Errorf("%w, and no example has this name; coalmine init writes a first file, coalmine data example lists the examples", err)
 }
 
 func newDataExampleCommand(g *global) *cobra.Command {

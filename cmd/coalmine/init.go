@@ -30,6 +30,9 @@ With --data SOURCE, init finds the columns of texts and users, counts users and 
 chooses sizes, canaries (expected in less than 1%% of the training data) and as many epochs
 as fit into --time by the forecast of plan. No choice depends on memorization. %s
 
+With --trainer, init runs the programs on made-up data, at most for a minute, to choose the
+share of the data that fits.
+
 Without --data the experiment uses texts that the binary contains. On a terminal, init
 without flags asks. Beside FILE it writes %s, by which editors
 complete and check the file.`
@@ -185,7 +188,7 @@ func (g *global) propose(ctx context.Context, f *initFlags, out *outputs) error 
 	}
 	out.notes = append(out.notes, p.Summary())
 	if f.trainer != "" {
-		return out.addTrainer(p, f)
+		return g.addTrainer(ctx, p, f, out)
 	}
 	if p, err = g.fitTime(ctx, p, f.time, folder); err != nil {
 		return err
@@ -232,21 +235,26 @@ func (g *global) fitTime(ctx context.Context, p *starter.Proposal, budget time.D
 	}
 	epochs, percent := (budget.Seconds()-fixed)/each, 100
 	if epochs < fewestEpochs {
-		percent = int(max(1, min(100, 100*epochs/fewestEpochs)))
+		percent = int(max(float64(p.PercentOf(starter.FewestTexts)), min(100, 100*epochs/fewestEpochs)))
 	}
 	p, err = p.With(ctx, int(max(fewestEpochs, min(mostEpochs, epochs))), percent)
 	if err != nil {
 		return nil, err
 	}
-	seconds, err := g.secondsOf(ctx, p.Text(), folder)
+	seconds, err := g.secondsOf(ctx, p.Text(), folder, unmeasured)
 	if err != nil {
 		return nil, err
 	}
+	g.tellTime(p, seconds, budget)
+	return p, nil
+}
+
+// tellTime puts the time of a run into a proposal, and notes if the budget is exceeded.
+func (g *global) tellTime(p *starter.Proposal, seconds float64, budget time.Duration) {
 	p.Time = fmt.Sprintf("about %s here (coalmine plan)", roughly(max(1, seconds)))
 	if seconds > 1.2*budget.Seconds() {
 		g.note("a run takes about %s; --time %v is too short for these data", roughly(seconds), budget)
 	}
-	return p, nil
 }
 
 // timesOf is how long an epoch of a proposal takes, in seconds, and all else.
@@ -257,7 +265,7 @@ func (g *global) timesOf(ctx context.Context, p *starter.Proposal, folder string
 		if err != nil {
 			return 0, 0, err
 		}
-		if seconds[i], err = g.secondsOf(ctx, p.Text(), folder); err != nil {
+		if seconds[i], err = g.secondsOf(ctx, p.Text(), folder, unmeasured); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -265,9 +273,13 @@ func (g *global) timesOf(ctx context.Context, p *starter.Proposal, folder string
 	return each, max(0, seconds[0]-each), nil
 }
 
-// secondsOf is how long a run of an experiment takes on this machine if nothing is cached.
-func (g *global) secondsOf(ctx context.Context, text []byte, folder string) (float64, error) {
-	sub, err := submission.PrepareFile(ctx, "the proposed experiment", text, experiment.Options{}, g.finder(folder), nil)
+// unmeasured is the speed of no program.
+func unmeasured(int) *forecast.Speed { return nil }
+
+// secondsOf is how long a run of an experiment takes on this machine if nothing is cached; 0 if it runs a
+// program without a known speed.
+func (g *global) secondsOf(ctx context.Context, text []byte, folder string, speed func(cell int) *forecast.Speed) (float64, error) {
+	sub, err := g.prepareProposed(ctx, text, folder)
 	if err != nil {
 		return 0, err
 	}
@@ -283,11 +295,15 @@ func (g *global) secondsOf(ctx context.Context, text []byte, folder string) (flo
 	if err = errors.Join(err, done()); err != nil {
 		return 0, err
 	}
-	here, err := newPrediction(sub, p, x, func(int) *forecast.Speed { return nil }).here()
+	here, err := newPrediction(sub, p, x, speed).here()
 	if err != nil || here.Seconds == nil {
 		return 0, err
 	}
 	return *here.Seconds, nil
+}
+
+func (g *global) prepareProposed(ctx context.Context, text []byte, folder string) (*submission.Submission, error) {
+	return submission.PrepareFile(ctx, "the proposed experiment", text, experiment.Options{}, g.finder(folder), nil)
 }
 
 // write writes the experiment last: where it is, the files beside it are complete.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -322,18 +323,24 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	data, file, folder := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "first.yaml"), filepath.Join(dir, "trainer")
-	dataOfInit[0].write(t, data, posts(1, 400, 30, 12))
+	dataOfInit[0].write(t, data, posts(1, 4*unmeasuredTexts, 30, 12))
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(folder, "model.py"), "mine")
 	refuses(t, "expected torch", "init", file, "--data", data, "--trainer", "jax")
 	refuses(t, "--private and --trainer", "init", file, "--data", data, "--trainer", "torch", "--private")
-	refuses(t, "--time and --trainer", "init", file, "--data", data, "--trainer", "torch", "--time", "1m")
 	for _, algorithm := range []string{"sgd", "fedavg"} {
 		prints(t, "init", file, "--data", data, "--trainer", "torch", "--algorithm", algorithm, "--force")
 		prints(t, "plan", file, "--programs=false", "--home", filepath.Join(dir, "home"))
 		checkInserted(t, file, dir)
+		if text := contentOf(t, file); !strings.Contains(text, "\n  code: trainer ") {
+			t.Errorf("the program is elsewhere:\n%s", text)
+		}
+	}
+	// The module is none, so that nobody knows how fast the programs are.
+	if text := contentOf(t, file); !regexp.MustCompile(`\n  share: (2[5-9]|3[0-9])%`).MatchString(text) {
+		t.Errorf("%s", text)
 	}
 	lines := 0
 	for _, program := range []string{"scorer.py", "trainer.py", "client.py"} {
@@ -348,6 +355,26 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 	refuses(t, ".py is there already; --force replaces it", "init", file, "--data", data, "--trainer", "torch")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("an experiment file was written beside programs of somebody else")
+	}
+}
+
+func TestTheShareOfAProgramFitsTheTime(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		all, few     float64
+		tried, least int
+		budget       float64
+		want         int
+	}{
+		"between":            {100, 10, 10, 1, 50, 50},
+		"below the tried":    {1000, 100, 10, 1, 50, 5},
+		"less than canaries": {1000, 100, 10, 8, 10, 8},
+		"half is the start":  {100, 55, 10, 1, 75, 50},
+		"equal times":        {100, 100, 10, 2, 50, 2},
+	} {
+		if got := fittingPercent(c.all, c.few, c.tried, c.least, c.budget); got != c.want {
+			t.Errorf("%s: %d%%, want %d%%", name, got, c.want)
+		}
 	}
 }
 

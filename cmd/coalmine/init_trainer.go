@@ -1,22 +1,29 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 
 	"coalmine/clients/python"
+	"coalmine/internal/tempfiles"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/standalone/starter"
 )
 
 const (
 	trainerFolder = "trainer"
-	// programEpochs are those of a program, whose speed nobody has measured.
-	programEpochs = 5
+	// programEpochs are those of a program, which trains on a share of the data if all of them take too long:
+	// on unmeasuredTexts if its speed is unknown.
+	programEpochs   = 5
+	unmeasuredTexts = 2000
+	// programTried is the share, in percent, from whose time and that of all data the share follows.
+	programTried = 10
 )
 
 // checkTrainer refuses flags that a program does not follow.
@@ -26,35 +33,30 @@ func (f *initFlags) checkTrainer() error {
 		return nil
 	case f.trainer != "torch":
 		return fmt.Errorf("--trainer %q: expected torch; other programs speak the contracts in docs/contracts", f.trainer)
-	case f.set.Changed("time"):
-		return errors.New("--time and --trainer: expected one of them; coalmine plan measures how fast the program is")
 	case f.private && f.algorithm != "fedavg":
 		return errors.New("--private and --trainer: expected --algorithm fedavg, too, since the program itself does the steps of a central training")
 	}
 	return nil
 }
 
-// addTrainer adds the programs that train, around the module that is there or an example of one.
-func (o *outputs) addTrainer(p *starter.Proposal, f *initFlags) error {
+// addTrainer adds the programs that train, around the module that is there or an example of one, and the
+// experiment file.
+func (g *global) addTrainer(ctx context.Context, p *starter.Proposal, f *initFlags, o *outputs) error {
+	base := filepath.Dir(o.experiment)
+	folder := filepath.Join(base, trainerFolder)
+	programs, err := trainerPrograms(folder, f.force || f.onlyShow)
+	if err != nil {
+		return err
+	}
+	if p, err = g.fitProgram(ctx, p, f.time, base, programs); err != nil {
+		return err
+	}
 	o.text = p.Text()
 	if _, err := experiment.Parse(o.experiment, o.text, experiment.Options{}); err != nil {
 		return err
 	}
-	files, err := python.Starter()
-	if err != nil {
-		return err
-	}
-	folder := filepath.Join(filepath.Dir(o.experiment), trainerFolder)
-	for name, text := range files {
-		file := filepath.Join(folder, filepath.FromSlash(name))
-		if name == python.ModelFile {
-			if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-				continue // a module of somebody's own
-			}
-		} else if err := mayWriteFile(file, f.force || f.onlyShow); err != nil {
-			return err
-		}
-		o.beside[file] = text
+	for name, text := range programs {
+		o.beside[filepath.Join(folder, name)] = text
 	}
 	at := filepath.ToSlash(folder)
 	o.notes = append(o.notes, fmt.Sprintf("the module is %s; check the programs around it by", path.Join(at, python.ModelFile)))
@@ -63,6 +65,100 @@ func (o *outputs) addTrainer(p *starter.Proposal, f *initFlags) error {
 		fmt.Sprintf("client --command \"python3 %s/client.py\"", at),
 	} {
 		o.notes = append(o.notes, "  coalmine contract check "+contract)
+	}
+	return nil
+}
+
+// trainerPrograms are the files to write into a folder, by their names in it: not the module that is there.
+func trainerPrograms(folder string, replace bool) (map[string][]byte, error) {
+	files, err := python.Starter()
+	if err != nil {
+		return nil, err
+	}
+	programs := map[string][]byte{}
+	for name, text := range files {
+		name = filepath.FromSlash(name)
+		file := filepath.Join(folder, name)
+		if name == python.ModelFile {
+			if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+				continue // a module of somebody's own
+			}
+		} else if err := mayWriteFile(file, replace); err != nil {
+			return nil, err
+		}
+		programs[name] = text
+	}
+	return programs, nil
+}
+
+// fitProgram chooses the share of the data on which the programs train within a time. Their speed is
+// measured in a copy of the folder trainer in base.
+func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget time.Duration, base string, programs map[string][]byte) (*starter.Proposal, error) {
+	code, err := tempfiles.MakeDirectory("", "init-")
+	if err != nil {
+		return nil, err
+	}
+	defer code.Remove()
+	if err := copyCode(code.Path, filepath.Join(base, trainerFolder), programs); err != nil {
+		return nil, err
+	}
+	here := *p
+	here.Code = code.Path
+	sub, err := g.prepareProposed(ctx, here.Text(), base)
+	if err != nil {
+		return nil, err
+	}
+	speed := g.programs(ctx, sub, true)
+	if speed(0) == nil {
+		g.note("the speed of the programs is unknown: the experiment trains on at most about %d texts (data.share); once python3 has torch and %s works, coalmine init --trainer torch --force fits a share into --time", unmeasuredTexts, python.ModelFile)
+		return p.With(ctx, programEpochs, p.PercentOf(unmeasuredTexts))
+	}
+	seconds := func(percent int) (*starter.Proposal, float64, error) {
+		with, err := here.With(ctx, programEpochs, percent)
+		if err != nil {
+			return nil, 0, err
+		}
+		s, err := g.secondsOf(ctx, with.Text(), base, speed)
+		return with, s, err
+	}
+	fitted, took, err := seconds(100)
+	if least := p.PercentOf(starter.FewestTexts); err == nil && took > budget.Seconds() && least < 100 {
+		tried := max(programTried, least)
+		var few float64
+		if _, few, err = seconds(tried); err == nil {
+			fitted, took, err = seconds(fittingPercent(took, few, tried, least, budget.Seconds()))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.tellTime(fitted, took, budget)
+	fitted.Code = p.Code
+	return fitted, nil
+}
+
+// fittingPercent is the share of the data, in percent, that takes a budget of seconds, and no less than
+// least, where all take too long and the share tried takes few: the time grows linearly.
+func fittingPercent(all, few float64, tried, least int, budget float64) int {
+	each := max(all-few, all*1e-3) / float64(100-tried)
+	return int(max(float64(least), min(100, float64(tried)+(budget-few)/each)))
+}
+
+// copyCode copies the code that is in a folder, if there is one, and writes programs beside it.
+func copyCode(to, folder string, programs map[string][]byte) error {
+	if _, err := os.Stat(folder); err == nil {
+		if err := os.CopyFS(to, os.DirFS(folder)); err != nil {
+			return err
+		}
+	}
+	for name, text := range programs {
+		file := filepath.Join(to, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -222,11 +222,11 @@ var flagValues = map[string]string{
 	"duration": "a duration such as 30s or 10m", "bool": "true or false",
 }
 
-// explainFlag has a flag's error name its values, in place of the parser's message.
-func explainFlag(_ *cobra.Command, err error) error {
+// explainFlag has a flag's error name its values, in place of the parser's message, or the command's help.
+func explainFlag(c *cobra.Command, err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
-		return err
+		return fmt.Errorf("%w (%s --help lists the flags)", err, c.CommandPath())
 	}
 	expected, ok := flagValues[invalid.GetFlag().Value.Type()]
 	if !ok {

@@ -418,7 +418,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 	return map[string]faulty{
 		"CSV: a missing value":       {as(forms.CSV), "user,text\nann,hello\nbob\ncat,there\n", "posts, line 3: 1 values; expected 2, as the first row has names", 2},
 		"CSV: an empty user":         {as(forms.CSV), "user,text\nann,hello\n,there\n", `posts, line 3: "user" is empty`, 1},
-		"CSV: no such column":        {as(forms.CSV), "name,text\nann,hello\n", `posts: there is no column "user"; expected one of "name", "text", or say by data.columns which they are`, 0},
+		"CSV: no such column":        {as(forms.CSV), "name,text\nann,hello\n", `posts: there is no column "user"; expected one of "name", "text": name them by data.columns, or by --column user=NAME`, 0},
 		"CSV: a bare quote":          {as(forms.CSV), "user,text\nann,he\"llo\nbob,there\n", "posts, line 2: a quote stands in a value that does not begin with one", 1},
 		"CSV: UTF-8":                 {as(forms.CSV), "user,text\nann,h\xffllo\nbob,there\n", `posts, line 2: "text" is not valid UTF-8`, 1},
 		"CSV: no words":              {as(forms.CSV), "user,text\nann,   \nbob,there\n", `posts, line 2: "text" "   " holds no words`, 1},

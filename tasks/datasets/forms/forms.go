@@ -276,7 +276,7 @@ func (r *reader) places(names []string) ([]int, error) {
 			}
 		}
 		if places[i] < 0 && r.required(name) {
-			return nil, mistaken("there is no column %q; expected one of %s, or say by data.columns which they are", name, Quoted(names))
+			return nil, mistaken("there is no column %q; expected one of %s: name them by data.columns, or by --column user=NAME", name, Quoted(names))
 		}
 		if !r.Needs.field(i) {
 			places[i] = -1

@@ -107,6 +107,14 @@ func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, er
 	return &other, other.fit(ctx)
 }
 
+// FewestTexts have room for five copies of canaries.
+const FewestTexts = 600
+
+// PercentOf is the share of the training part, in percent, that has a number of texts; for a proposal of all data.
+func (p *Proposal) PercentOf(texts int) int {
+	return min(100, 1+100*texts/max(1, p.facts.Balance.Balanced.Examples))
+}
+
 // chooseLengths chooses the sequence length and the vocabulary size.
 func (p *Proposal) chooseLengths(ctx context.Context) error {
 	p.data.SkipFaults = true

@@ -91,7 +91,11 @@ func (p *Proposal) writeData(w *writer) {
 	w.explained(fmt.Sprintf("  vocabulary: {size: %d}", p.vocabulary), "of %d different words; %s of the text is others", parts.DistinctWords, percent(float64(parts.UnknownWords)/float64(max(1, parts.Train.Words))))
 	p.writeUsers(w)
 	if p.Percent < 100 {
-		w.line(fmt.Sprintf("  share: %d%%", p.Percent), "of the training part: more does not fit into the time")
+		comment := "of the training part: more does not fit into the time"
+		if p.Time == "" {
+			comment = "of the training part; coalmine plan measures the time of more"
+		}
+		w.line(fmt.Sprintf("  share: %d%%", p.Percent), comment)
 	}
 	if p.perMille == 0 {
 		w.line("  test: {split: "+scalar(d.TestSplit)+"}", "never holds a canary; utility is measured on it")
@@ -151,20 +155,16 @@ func (p *Proposal) writeTraining(w *writer) {
 	}
 	w.line(fmt.Sprintf("model: {embedding: %d, units: %d}", embedding, units), "one recurrent layer that predicts the next word")
 	w.line("training:", "")
-	comment := ""
-	if p.Time != "" {
-		comment = "a run takes " + p.Time
-	}
 	if p.Federated {
 		w.line("  algorithm: fedavg", "federated averaging; sgd trains centrally")
-		w.line(fmt.Sprintf("  epochs: %d", p.Epochs), comment)
+		w.line(fmt.Sprintf("  epochs: %d", p.Epochs), p.duration())
 		w.line(fmt.Sprintf("  cohort: %d", p.cohort()), "users in a round")
 		w.line(fmt.Sprintf("  chunks: %d", min(2, p.cohort())), "tasks of a round")
 		w.line(fmt.Sprintf("  client: {learning_rate: 8, batch: %d, gradient_clip: 0.5}", p.batch()), "")
 		return
 	}
 	w.line("  algorithm: sgd", "central training; fedavg averages over users")
-	w.line(fmt.Sprintf("  epochs: %d", p.Epochs), comment)
+	w.line(fmt.Sprintf("  epochs: %d", p.Epochs), p.duration())
 	w.line("  cohort: 32", "texts in a step")
 	if p.Private {
 		w.line("  client: {learning_rate: 4}", "")
@@ -173,19 +173,27 @@ func (p *Proposal) writeTraining(w *writer) {
 	w.line("  client: {learning_rate: 4, gradient_clip: 0.5}", "")
 }
 
+// duration says how long a run takes; "" if nobody knows.
+func (p *Proposal) duration() string {
+	if p.Time == "" {
+		return ""
+	}
+	return "a run takes " + p.Time
+}
+
 // writeProgram writes the training by a program.
 func (p *Proposal) writeProgram(w *writer, embedding, units int) {
 	w.explained("model: {kind: external}", "that of %s/model.py", cmp.Or(p.Code, "."))
 	w.line("training:", "")
 	if p.Federated {
 		w.line("  client_command: python3 client.py", "trains one user; cohorts, averaging and clipping are Coalmine's")
-		w.line(fmt.Sprintf("  epochs: %d", p.Epochs), "")
+		w.line(fmt.Sprintf("  epochs: %d", p.Epochs), p.duration())
 		w.line(fmt.Sprintf("  cohort: %d", p.cohort()), "users in a round")
 		w.line(fmt.Sprintf("  chunks: %d", min(2, p.cohort())), "tasks of a round")
 		w.line(fmt.Sprintf("  job: {embedding: %d, units: %d, batch: %d, learning_rate: 2, gradient_clip: 0.5}", embedding, units, p.batch()), "what client.py gets as self.config")
 	} else {
 		w.line("  command: python3 trainer.py", "trains, and names scorer.py for the audits")
-		w.line(fmt.Sprintf("  rounds: %d", p.Epochs), "epochs of trainer.py")
+		w.line(fmt.Sprintf("  rounds: %d", p.Epochs), strings.TrimSuffix("epochs of trainer.py; "+p.duration(), "; "))
 		w.line(fmt.Sprintf("  job: {embedding: %d, units: %d, learning_rate: 0.003}", embedding, units), "what trainer.py gets as job.job")
 	}
 	w.line("  code: "+scalar(p.Code), "a copy of it is where the program starts")
