@@ -1,0 +1,86 @@
+package subwords
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// addedToken is a token that is found in the text itself, before the model sees it.
+type addedToken struct {
+	ID         uint32 `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	LStrip     bool   `json:"lstrip"`
+	RStrip     bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+}
+
+// addedTokens are found together, the longest first.
+type addedTokens []addedToken
+
+// piece is a part of a text.
+type piece struct {
+	text  string
+	start bool // it begins where the text begins
+}
+
+// addedPiece is a piece, or an added token.
+type addedPiece struct {
+	piece
+	found bool
+	token uint32
+}
+
+// sorted orders tokens so that find prefers the longest.
+func (a addedTokens) sorted() addedTokens {
+	slices.SortStableFunc(a, func(x, y addedToken) int { return cmp.Compare(len(y.Content), len(x.Content)) })
+	return a
+}
+
+// find cuts a piece at the added tokens, the leftmost first. No part is empty.
+func (a addedTokens) find(p piece) (parts []addedPiece) {
+	rest := func(from, to int) {
+		if from < to {
+			parts = append(parts, addedPiece{piece: piece{p.text[from:to], p.start && from == 0}})
+		}
+	}
+	done := 0
+	for at := 0; at < len(p.text); {
+		i := a.next(p.text[at:])
+		if i.token == nil {
+			break
+		}
+		start := at + i.at
+		end := start + len(i.token.Content)
+		if i.token.LStrip {
+			start = max(done, len(strings.TrimRightFunc(p.text[:start], unicode.IsSpace)))
+		}
+		if i.token.RStrip {
+			end = len(p.text) - len(strings.TrimLeftFunc(p.text[end:], unicode.IsSpace))
+		}
+		rest(done, start)
+		parts = append(parts, addedPiece{found: true, token: i.token.ID})
+		done, at = end, end
+	}
+	rest(done, len(p.text))
+	return parts
+}
+
+// occurrence is an added token at a place of a text; none if token is nil.
+type occurrence struct {
+	at    int
+	token *addedToken
+}
+
+// next is the leftmost occurrence, of several there the longest.
+func (a addedTokens) next(text string) (first occurrence) {
+	for i := range a {
+		if at := strings.Index(text, a[i].Content); at >= 0 && (first.token == nil || at < first.at) {
+			first = occurrence{at, &a[i]}
+			text = text[:min(len(text), at+len(a[0].Content))]
+		}
+	}
+	return first
+}

@@ -1,0 +1,112 @@
+package subwords
+
+import (
+	"fmt"
+	"strings"
+)
+
+// byteRunes are the characters of the bytes in byte-level tokens: a printable one stands for
+// itself, the others follow from U+0100 on (Radford et al. 2019, bytes_to_unicode of the
+// published code).
+var byteRunes, runeBytes = makeByteRunes()
+
+func makeByteRunes() (runes [256]rune, back map[rune]byte) {
+	back = map[rune]byte{}
+	next := rune(256)
+	for b := range runes {
+		if '!' <= b && b <= '~' || 0xA1 <= b && b <= 0xAC || 0xAE <= b {
+			runes[b] = rune(b)
+		} else {
+			runes[b] = next
+			next++
+		}
+		back[runes[b]] = byte(b)
+	}
+	return runes, back
+}
+
+// byteText writes each byte of a text as one character.
+func byteText(text string) string {
+	var out strings.Builder
+	for i := range len(text) {
+		out.WriteRune(byteRunes[text[i]])
+	}
+	return out.String()
+}
+
+// byteTokens are the tokens <0x00> to <0xFF>; nil if one is missing.
+func byteTokens(vocabulary map[string]uint32) *[256]uint32 {
+	var tokens [256]uint32
+	for b := range tokens {
+		token, ok := vocabulary[fmt.Sprintf("<0x%02X>", b)]
+		if !ok {
+			return nil
+		}
+		tokens[b] = token
+	}
+	return &tokens
+}
+
+// byteOf is the byte that a token such as <0x0A> stands for.
+func byteOf(token string) (b byte, ok bool) {
+	if len(token) != len("<0x0A>") {
+		return 0, false
+	}
+	_, err := fmt.Sscanf(token, "<0x%02X>", &b)
+	return b, err == nil
+}
+
+// Alphabet is how the tokens of a tokenizer write texts. The zero value is that of other
+// tokens than those of a tokenizer, such as words.
+type Alphabet int
+
+// The alphabets of tokens.
+const (
+	// Bytes writes each byte as one character: a space as Ġ.
+	Bytes Alphabet = iota + 1
+	// Characters writes a space as ▁, and a byte that belongs to no known character as <0x0A>.
+	Characters
+)
+
+const metaspace = "▁"
+
+// AlphabetOf is the alphabet of a list of tokens. Lower-cased words, of which each
+// mark is one by itself, are of none.
+func AlphabetOf(tokens []string) Alphabet {
+	for _, token := range tokens {
+		if token == byteText(" ") {
+			return Bytes
+		}
+		if len(token) > len(metaspace) && strings.HasPrefix(token, metaspace) {
+			return Characters
+		}
+	}
+	return 0
+}
+
+// Text is the text of some tokens. It may be no UTF-8, if characters are cut.
+func (a Alphabet) Text(tokens []string) string {
+	var out strings.Builder
+	for _, token := range tokens {
+		a.write(&out, token)
+	}
+	return out.String()
+}
+
+func (a Alphabet) write(out *strings.Builder, token string) {
+	if a == Bytes {
+		for _, r := range token {
+			if b, ok := runeBytes[r]; ok {
+				out.WriteByte(b)
+			} else {
+				out.WriteRune(r) // of an added token
+			}
+		}
+		return
+	}
+	if b, ok := byteOf(token); ok {
+		out.WriteByte(b)
+		return
+	}
+	out.WriteString(strings.ReplaceAll(token, metaspace, " "))
+}
