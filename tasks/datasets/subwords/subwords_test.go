@@ -312,3 +312,60 @@ func BenchmarkEncode(b *testing.B) {
 		})
 	}
 }
+
+// Any words, in any order, are cut into one token for each.
+func TestWordsDoNotMerge(t *testing.T) {
+	t.Parallel()
+	for _, name := range names {
+		tokenizer := read(t, name)
+		words, err := tokenizer.Words()
+		if err != nil || len(words) < 20 {
+			t.Fatalf("%s: %d words, error %v; expected 20 or more", name, len(words), err)
+		}
+		encoder, alphabet := tokenizer.Encoder(), subwords.AlphabetOf(tokenizer.Tokens())
+		rng := rand.New(rand.NewPCG(7, 8))
+		for range 300 {
+			var text, want []string
+			for range 1 + rng.IntN(8) {
+				word := words[rng.IntN(len(words))]
+				if !tokenizer.HasWord(word) {
+					t.Fatalf("%s: %q is listed and is no word", name, word)
+				}
+				text, want = append(text, word), append(want, alphabet.Word(word))
+			}
+			joined := strings.Join(text, " ")
+			got, spaced := texted(encoder, encoder.Encode(joined)), texted(encoder, encoder.Encode(" "+joined))
+			if w := strings.Join(want, " "); got != w && spaced != w {
+				t.Fatalf("%s: %q is %s, with a space before %s; expected %s", name, joined, got, spaced, w)
+			}
+		}
+		if tokenizer.HasWord("antidisestablishmentarianism") {
+			t.Errorf("%s: a long word is one token", name)
+		}
+	}
+}
+
+func TestATokenAcrossWordsLeavesNoWords(t *testing.T) {
+	t.Parallel()
+	tokenizer, err := subwords.Parse([]byte(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["▁of",-1],["▁the",-1],["▁of▁the",-1]]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokenizer.Words(); err == nil || !strings.Contains(err.Error(), "▁of▁the") {
+		t.Errorf("error %v; expected one with the token", err)
+	}
+}
+
+func TestNamesAreDifferentAndHaveNoSpaces(t *testing.T) {
+	t.Parallel()
+	for _, name := range names {
+		tokenizer := read(t, name)
+		seen := map[string]bool{}
+		for id, n := range tokenizer.Names([]string{"<unk>"}) {
+			if n == "" || n == "<unk>" || seen[n] || strings.ContainsAny(n, " \n") {
+				t.Errorf("%s: token %d is called %q", name, id, n)
+			}
+			seen[n] = true
+		}
+	}
+}

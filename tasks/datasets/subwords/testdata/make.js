@@ -94,7 +94,7 @@ function tokenizers() {
     llama2: file(bpe({ vocab: Object.fromEntries(llama.pieces.map(([p], i) => [p, i])), merges: mergesOf(llama.pieces) }, { unk_token: '<unk>', fuse_unk: true, byte_fallback: true }),
       normalizers({ type: 'Prepend', prepend: '▁' }, { type: 'Replace', pattern: { String: ' ' }, content: '▁' }), null, ['<unk>', '<s>', '</s>'].map((c, i) => added(i, c))),
     gemma: file(bpe({ vocab: Object.fromEntries(llama.pieces.slice(259).map(([p], i) => [p, i + 1]).concat([['<unk>', 0]])), merges: mergesOf(llama.pieces.slice(259)) }, { unk_token: '<unk>' }),
-      { type: 'Replace', pattern: { String: ' ' }, content: '▁' }, { type: 'Split', pattern: { String: '▁' }, behavior: 'MergedWithPrevious', invert: false }, [added(0, '<unk>')]),
+      { type: 'Replace', pattern: { String: ' ' }, content: '▁' }, sequence(...[[' ', 'MergedWithPrevious'], ['-', 'MergedWithPrevious'], [',', 'MergedWithNext'], ['.', 'Contiguous']].map(([String, behavior]) => ({ type: 'Split', pattern: { String }, behavior, invert: false }))), [added(0, '<unk>')]),
     t5: file({ type: 'Unigram', unk_id: 2, vocab: unigram.pieces, byte_fallback: false }, { type: 'Precompiled', precompiled_charsmap: unigram.charsmap },
       sequence({ type: 'WhitespaceSplit' }, { type: 'Metaspace', replacement: '▁', add_prefix_space: true }), [added(0, '<pad>'), added(1, '</s>'), added(2, '<unk>'), added(400, '<extra_id_0>')]),
     unigram: file({ type: 'Unigram', unk_id: 0, vocab: fallback.pieces, byte_fallback: true },

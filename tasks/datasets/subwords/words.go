@@ -1,0 +1,112 @@
+package subwords
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Words lists the tokens that are words of letters, two at least, with a space before, in the
+// order of their numbers, without the space. Their tokens do not merge: a text of such words,
+// with single spaces between, is cut into one token for each. An error says why a tokenizer
+// has no such words.
+func (t *Tokenizer) Words() ([]string, error) {
+	alphabet := AlphabetOf(t.tokens)
+	if alphabet == 0 {
+		return nil, errors.New("no token begins with a space; expected tokens that are words with a space before")
+	}
+	if crossing := t.crossing(alphabet); crossing != "" {
+		return nil, fmt.Errorf("token %.100q joins the end of a word to the next one; expected tokens within words", crossing)
+	}
+	encoder := t.Encoder()
+	var words []string
+	for id, token := range t.tokens {
+		word, spaced := strings.CutPrefix(alphabet.Text([]string{token}), " ")
+		if spaced && isWord(word) && encoder.isToken(word, uint32(id)) {
+			words = append(words, word)
+		}
+	}
+	if len(words) == 0 {
+		return nil, errors.New("no token is a word of letters with a space before; expected some")
+	}
+	return words, nil
+}
+
+// HasWord reports whether a word, with a space before, is one token.
+func (t *Tokenizer) HasWord(word string) bool {
+	alphabet := AlphabetOf(t.tokens)
+	id := slices.Index(t.tokens, alphabet.Word(word))
+	return alphabet != 0 && id >= 0 && !strings.ContainsFunc(word, unicode.IsSpace) && t.Encoder().isToken(word, uint32(id))
+}
+
+// Word is the token of a word with a space before; of no alphabet, the word.
+func (a Alphabet) Word(word string) string {
+	switch a {
+	case Bytes:
+		return byteText(" " + word)
+	case Characters:
+		return metaspace + word
+	}
+	return word
+}
+
+func isWord(text string) bool {
+	letters := 0
+	for _, r := range text {
+		if !unicode.IsLetter(r) {
+			return false
+		}
+		letters++
+	}
+	return letters >= 2
+}
+
+// isToken reports whether a text of a word is one token, also after itself.
+func (e *Encoder) isToken(word string, id uint32) bool {
+	for _, text := range []string{" " + word, word} {
+		if slices.Equal(e.Encode(text), []uint32{id}) {
+			return slices.Equal(e.Encode(text+" "+word), []uint32{id, id})
+		}
+	}
+	return false
+}
+
+// crossing is a token with a space after another character; "" without one. Added tokens, which
+// hold whatever they like, are left out.
+func (t *Tokenizer) crossing(alphabet Alphabet) string {
+	added := map[string]bool{}
+	for _, list := range t.added {
+		for _, a := range list {
+			added[t.tokens[a.ID]] = true
+		}
+	}
+	for _, token := range t.tokens {
+		text := strings.TrimLeft(alphabet.Text([]string{token}), " ")
+		if i := strings.IndexByte(text, ' '); i >= 0 && strings.TrimRight(text[i:], " ") != "" && !added[token] {
+			return token
+		}
+	}
+	return ""
+}
+
+// Names lists a name for each number of a token, all different and without white space: the
+// text of the token with its spaces as the alphabet writes them, or "<token-7>" where that is
+// no such name or one of the given, which are taken.
+func (t *Tokenizer) Names(taken []string) []string {
+	alphabet := AlphabetOf(t.tokens)
+	seen := map[string]bool{}
+	for _, name := range taken {
+		seen[name] = true
+	}
+	names := make([]string, len(t.tokens))
+	for id, token := range t.tokens {
+		name := strings.ReplaceAll(token, " ", alphabet.Word(""))
+		if name == "" || seen[name] || strings.ContainsFunc(name, unicode.IsSpace) {
+			name = fmt.Sprintf("<token-%d>", id)
+		}
+		seen[name], names[id] = true, name
+	}
+	return names
+}
