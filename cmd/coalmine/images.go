@@ -102,7 +102,7 @@ func (i *inspecting) complete(given func(flag string) bool) error {
 		return err
 	}
 	level := i.Level.Scheme()
-	if level.Symbols != nil && !given("vocabulary") {
+	if level.Fixed() && !given("vocabulary") {
 		i.VocabularySize = 0
 	}
 	if level.Images {
@@ -165,7 +165,7 @@ func (i *inspecting) checkSheet() error {
 // read is a recipe for lines that are checked and not counted.
 func (i *inspecting) read() []datasets.Recipe {
 	r := datasets.Recipe{Reading: i.Reading}
-	if i.Level.Scheme().Symbols == nil {
+	if !i.Level.Scheme().Fixed() {
 		r.VocabularySize = 1 // any would do
 	}
 	return []datasets.Recipe{r}

@@ -34,7 +34,7 @@ func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
 	for i, word := range v.Words[datasets.FirstWord:] {
 		tokens[word] = int32(datasets.FirstWord + i)
 	}
-	if missing := slices.DeleteFunc(s.Named(), func(word string) bool { return tokens[word] > 0 }); len(missing) > 0 {
+	if missing := slices.DeleteFunc(s.Named(), func(word string) bool { return tokens[v.Token(word)] > 0 }); len(missing) > 0 {
 		return Resolved{}, fmt.Errorf("canaries %q have words that the vocabulary of %d lacks: %s; use other words, or a larger vocabulary", s, v.Ordinary(), strings.Join(missing, ", "))
 	}
 	r := Resolved{Space: s}
@@ -45,11 +45,11 @@ func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
 		case separator:
 			r.Fixed = append(r.Fixed, datasets.Separator)
 		default:
-			r.Fixed = append(r.Fixed, tokens[place])
+			r.Fixed = append(r.Fixed, tokens[v.Token(place)])
 		}
 	}
 	for _, word := range s.symbols() {
-		r.Random = append(r.Random, tokens[word])
+		r.Random = append(r.Random, tokens[v.Token(word)])
 	}
 	slices.Sort(r.Random)
 	return r, nil

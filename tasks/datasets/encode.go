@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -40,7 +41,8 @@ type EncodeParams struct {
 	// Level is that of the corpus.
 	Level Level `json:"level,omitzero"`
 	// VocabularySize is the number of ordinary words, also of a vocabulary that is given;
-	// specials come on top, and labels of texts, which stand before the words. It is 0 at the byte level, where the vocabulary is fixed.
+	// specials come on top, and labels of texts, which stand before the words. It is 0 at the byte level, where the vocabulary is fixed,
+	// and the number of tokens of the tokenizer at the subword level.
 	VocabularySize int `json:"vocabulary_size"`
 	// TestFraction of the examples are the test part, each by its own coin, and
 	// ValidationFraction of the others the validation part.
@@ -69,7 +71,7 @@ type EncodeMetrics struct {
 }
 
 func (p *EncodeParams) check() error {
-	if err := (Reading{Level: p.Level}).check(); err != nil {
+	if _, err := levels.Find(cmp.Or(p.Level, WordLevel)); err != nil {
 		return err
 	}
 	switch fixed := p.Level.Scheme().Symbols != nil; {
@@ -173,16 +175,29 @@ func (e *encoder) chooseVocabulary(ctx context.Context) error {
 
 // ordinaryWords are those of the vocabulary, in its order.
 func (e *encoder) ordinaryWords(ctx context.Context) ([]string, error) {
-	symbols := e.params.Level.Scheme().Symbols
-	if symbols == nil {
+	scheme := e.params.Level.Scheme()
+	symbols := scheme.Symbols
+	if !scheme.Fixed() {
 		return e.countedWords(ctx)
 	}
 	words := slices.DeleteFunc(slices.Clone(e.words), func(w string) bool { return endsSource(w) || w == specials[Unknown] })
+	if scheme.Subwords {
+		e.metrics.DistinctWords = len(words)
+		return words, e.checkSubwords(len(words))
+	}
 	if !slices.Equal(words, symbols) {
 		return nil, tasks.Permanent(fmt.Errorf("the corpus has %d distinct words that are not the %d symbols of the %s level; it was not imported at the %s level", len(words), len(symbols), e.params.Level, e.params.Level))
 	}
 	e.metrics.DistinctWords = len(symbols)
 	return symbols, nil
+}
+
+// checkSubwords compares the number of tokens with the given size.
+func (e *encoder) checkSubwords(tokens int) error {
+	if tokens != e.params.VocabularySize {
+		return tasks.Permanent(fmt.Errorf("the tokenizer has %d tokens; set vocabulary.size, now %d, to that", tokens, e.params.VocabularySize))
+	}
+	return nil
 }
 
 // countedWords counts the words of the training part.

@@ -57,11 +57,15 @@ type pipeline struct {
 	vocabulary              *taskstest.Node // of the source without faults; nil where it is that of the parts
 }
 
-func runPipeline(t testing.TB, data []byte, r Recipe) pipeline {
+// runPipeline runs the tasks of a recipe. more are further sources that it reads.
+func runPipeline(t testing.TB, data []byte, r Recipe, more ...[]byte) pipeline {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	p := pipeline{Graph: g}
 	source := []storage.Digest{g.Import(data)}
+	for _, file := range more {
+		g.Import(file)
+	}
 	p.corpus = g.Run(Import, r.Import(source, Limits{}))
 	inputs := []taskstest.Edge{taskstest.In(CorpusInput, p.corpus)}
 	if clean, elsewhere := r.Vocabulary(); elsewhere {

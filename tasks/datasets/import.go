@@ -12,6 +12,7 @@ import (
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/subwords"
 )
 
 // Import reads a source and writes its corpus: the examples as word numbers,
@@ -86,6 +87,9 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
+	if err := p.openTokenizer(ctx, t); err != nil {
+		return err
+	}
 	imp := importer{sorter: tempfiles.NewSorter(), names: newNumbering(), lexicon: newLexicon(p.Reading, p.FaultParams)}
 	defer imp.sorter.Close()
 	if p.Timed {
@@ -108,6 +112,28 @@ func runImport(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 	return imp.write(ctx, t)
+}
+
+// openTokenizer reads the tokenizer of the subword level.
+func (p *ImportParams) openTokenizer(ctx context.Context, t *tasks.Task) error {
+	if !p.Level.Scheme().Subwords {
+		return nil
+	}
+	file, err := t.Imported(ctx, p.Tokenizer)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return err
+	}
+	tokenizer, err := subwords.Parse(data)
+	if err != nil {
+		return tasks.Permanent(fmt.Errorf("tokenizer %s: %w", p.Tokenizer.Short(), err))
+	}
+	p.Reading = p.WithTokenizer(tokenizer)
+	return nil
 }
 
 // importedFiles opens the sources of a task.
@@ -308,7 +334,9 @@ type lexicon struct {
 	noLabel     uint32 // the number in place of a label, where images may lack one
 	labels      int    // how many there are of texts: the first numbers
 	tokenizer   Tokenizer
-	misreading  []string // the words of a text that faults hit
+	subwords    *subwords.Encoder // at the subword level
+	alphabet    subwords.Alphabet // of its tokens
+	misreading  []string          // the words of a text that faults hit
 	sentenced   []uint32
 }
 
@@ -317,6 +345,13 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 	scheme := r.Level.Scheme()
 	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering(), tokenizer: Tokenizer{first: r.Rules.first()}}
 	l.words.all = scheme.Symbols
+	if scheme.Subwords {
+		l.subwords, l.words.all = r.tokenizer.Encoder(), r.tokenizer.Names(specials)
+		l.alphabet = subwords.AlphabetOf(l.words.all)
+		for id, name := range l.words.all {
+			l.words.ids[name] = uint64(id)
+		}
+	}
 	if words := r.LabelWords(); len(words) > 0 {
 		l.words.all, l.labels = words, len(words)
 	}

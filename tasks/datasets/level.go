@@ -9,7 +9,9 @@ import (
 
 	"coalmine/internal/registry"
 	"coalmine/models"
+	"coalmine/storage"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/subwords"
 )
 
 // Level is the kind of token that a text is read as. The zero value is WordLevel.
@@ -28,10 +30,13 @@ const (
 	// its pixels, row by row, channels innermost. The vocabulary is fixed: the number n is
 	// token FirstWord + n. Counts of words are counts of these numbers at this level.
 	ImageLevel Level = "image"
+	// SubwordLevel reads the tokens of the reading's tokenizer. The vocabulary is fixed: token
+	// n of the tokenizer is token FirstWord + n. Counts of words are counts of these tokens.
+	SubwordLevel Level = "subword"
 )
 
 // levels are all levels there are.
-var levels = registry.New("level", func(s LevelScheme) Level { return s.Level }, wordLevel, byteLevel, imageLevel)
+var levels = registry.New("level", func(s LevelScheme) Level { return s.Level }, wordLevel, byteLevel, imageLevel, subwordLevel)
 
 // LevelScheme describes a level: all that the rest of the project knows of it.
 type LevelScheme struct {
@@ -49,11 +54,16 @@ type LevelScheme struct {
 	Sequence int
 	// Images says that the examples are images, all of one length, and not texts.
 	Images bool
+	// Subwords says that the ordinary tokens are those of the reading's tokenizer.
+	Subwords bool
 
 	// sentence appends the numbers of the first words of a text to the lexicon's
 	// sentence, Reading.Sequence at most, and reports whether there were more.
 	sentence func(l *lexicon, text string) (cut bool)
 }
+
+// Fixed reports whether the vocabulary does not depend on the texts.
+func (s LevelScheme) Fixed() bool { return s.Symbols != nil || s.Subwords }
 
 // Levels lists all levels.
 func Levels() []LevelScheme { return levels.Entries() }
@@ -107,6 +117,23 @@ var imageLevel = LevelScheme{
 	sentence: (*lexicon).bytesOf,
 }
 
+// SentenceSubwords is the length at which a sentence is cut at the subword level unless a
+// Reading says another.
+const SentenceSubwords = 32
+
+var subwordLevel = LevelScheme{
+	Level:    SubwordLevel,
+	Summary:  "the tokens of a tokenizer.json",
+	Unit:     "tokens",
+	Sequence: SentenceSubwords,
+	Subwords: true,
+	sentence: func(l *lexicon, text string) (cut bool) {
+		tokens := l.subwords.Encode(text)
+		l.sentenced = append(l.sentenced, tokens[:min(len(tokens), l.reading.Sequence)]...)
+		return len(tokens) > l.reading.Sequence
+	},
+}
+
 func (l *lexicon) bytesOf(text string) (cut bool) {
 	kept := text[:min(len(text), l.reading.Sequence)]
 	for i := range len(kept) {
@@ -128,8 +155,10 @@ func (l Level) IsZero() bool { return cmp.Or(l, WordLevel) == WordLevel }
 // Reading is how texts become sentences. Its zero value reads SentenceWords words.
 type Reading struct {
 	Level Level `json:"level,omitzero"`
-	// Sequence is the length at which a sentence is cut, in words or bytes, 1 to
-	// MaxSequence; 0 for SentenceWords or SentenceBytes. At the image level it follows
+	// Tokenizer is the digest of the file tokenizer.json, at the subword level.
+	Tokenizer storage.Digest `json:"tokenizer,omitzero"`
+	// Sequence is the length at which a sentence is cut, in words, bytes or tokens, 1 to
+	// MaxSequence; 0 for SentenceWords, SentenceBytes or SentenceSubwords. At the image level it follows
 	// from Image, whose examples have one length.
 	Sequence int `json:"sequence,omitempty"`
 	// Image is the shape of images. The zero value stands for DefaultImage and, at other
@@ -153,7 +182,15 @@ type Reading struct {
 	Rules Rules `json:"rules,omitempty"`
 	Origin
 
-	differs *bool // see recordRules
+	differs   *bool               // see recordRules
+	tokenizer *subwords.Tokenizer // see WithTokenizer
+}
+
+// WithTokenizer is the reading with the tokenizer of the digest Tokenizer, which all that reads
+// texts at the subword level needs.
+func (r Reading) WithTokenizer(t *subwords.Tokenizer) Reading {
+	r.tokenizer = t
+	return r
 }
 
 // Longest is the greatest length of an example, of a complete reading.
@@ -255,6 +292,9 @@ func (r Reading) check() error {
 	if err := errors.Join(r.Rules.check(), r.checkLabel(), r.Origin.Check(level.Images)); err != nil {
 		return err
 	}
+	if level.Subwords != (r.Tokenizer != storage.Digest{}) {
+		return fmt.Errorf("a tokenizer at the %s level; expected one at the %s level, and nowhere else", level.Level, SubwordLevel)
+	}
 	if level.Images {
 		return r.checkImage()
 	}
@@ -320,6 +360,9 @@ func ByteSymbols(s string) []string {
 // Level is that of the texts that the vocabulary is for. No word of a text equals
 // the name of an unprintable byte, since the tokenizer takes brackets apart.
 func (v *Vocabulary) Level() Level {
+	if v.alphabet != 0 {
+		return SubwordLevel
+	}
 	for _, s := range levels.Entries() {
 		if s.Symbols != nil && slices.Equal(v.Words[FirstWord:], s.Symbols) {
 			return s.Level

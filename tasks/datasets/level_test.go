@@ -60,7 +60,7 @@ func TestAByteVocabularyIsFixedAndKnown(t *testing.T) {
 	if len(distinct) != Bytes {
 		t.Errorf("only %d symbols differ", len(distinct))
 	}
-	if words := (&Vocabulary{append(slices.Clone(specials), "the", "of")}); words.Level() != WordLevel {
+	if words := NewVocabulary(append(slices.Clone(specials), "the", "of")); words.Level() != WordLevel {
 		t.Error("a vocabulary of words passes for one of bytes")
 	}
 }
@@ -147,9 +147,9 @@ func TestReadingsThatDoNotFitAreRefused(t *testing.T) {
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 20))
 	words := runPipeline(t, data, Recipe{VocabularySize: 5, Words: 1})
 	for want, params := range map[string]EncodeParams{
-		"was not imported at the byte level":                 {Level: ByteLevel},
-		"vocabulary size is 9; expected none at the byte le": {Level: ByteLevel, VocabularySize: 9},
-		`level "rune": expected one of word, byte, image`:    {Level: "rune", VocabularySize: 9},
+		"was not imported at the byte level":                       {Level: ByteLevel},
+		"vocabulary size is 9; expected none at the byte le":       {Level: ByteLevel, VocabularySize: 9},
+		`level "rune": expected one of word, byte, image, subword`: {Level: "rune", VocabularySize: 9},
 	} {
 		if _, err := words.Try(Encode, params, taskstest.In(CorpusInput, words.corpus)); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -76,6 +76,12 @@ func (p *phraseCount) at(l *lexicon, words []uint32) bool {
 }
 
 func (p *phraseCount) lists(l *lexicon, word uint32) bool {
+	if len(p.listed) == 0 && l.alphabet != 0 {
+		p.Random = slices.Clone(p.Random)
+		for i, word := range p.Random {
+			p.Random[i] = l.alphabet.Word(word)
+		}
+	}
 	for len(p.Random) > 0 && int(word) >= len(p.listed) {
 		p.listed = append(p.listed, slices.Contains(p.Random, l.word(len(p.listed))))
 	}
@@ -90,7 +96,7 @@ func (l *lexicon) number(word string) (number uint32, known bool) {
 	case l.reading.Level.Scheme().Symbols != nil:
 		return uint32(word[0]), true
 	}
-	id, known := l.words.ids[word]
+	id, known := l.words.ids[l.alphabet.Word(word)]
 	return uint32(id), known
 }
 

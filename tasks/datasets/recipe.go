@@ -18,7 +18,8 @@ type Recipe struct {
 	// Outside, where it is given, makes every word that a vocabulary lacks an example of its
 	// own; Reading is then that of these words, at the byte level.
 	Outside Outside `json:"outside,omitzero"`
-	// VocabularySize is the number of ordinary words, 0 at a level that fixes them.
+	// VocabularySize is the number of ordinary words, 0 at a level that fixes them, and that of the
+	// tokens at the subword level.
 	VocabularySize     int     `json:"vocabulary_size"`
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
@@ -72,7 +73,7 @@ func (r Recipe) Vocabulary() (of Recipe, elsewhere bool) {
 		of.VocabularySize = r.Outside.Size
 		return of, true
 	}
-	return of, len(r.Faults) > 0 && r.Level.Scheme().Symbols == nil
+	return of, len(r.Faults) > 0 && !r.Level.Scheme().Fixed()
 }
 
 // Encode is the recipe's share for Encode.

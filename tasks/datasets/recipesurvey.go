@@ -183,8 +183,12 @@ func (r *recipeSurvey) missing() string {
 	if r.recipe.Named == "" {
 		return ""
 	}
-	vocabulary := setOf(r.vocabulary())
-	lacks := slices.DeleteFunc(strings.Fields(r.recipe.Named), func(word string) bool { return vocabulary[word] })
+	has := r.recipe.tokenizer.HasWord
+	if !r.recipe.Level.Scheme().Subwords {
+		vocabulary := setOf(r.vocabulary())
+		has = func(word string) bool { return vocabulary[word] }
+	}
+	lacks := slices.DeleteFunc(strings.Fields(r.recipe.Named), has)
 	return strings.Join(lacks, " ")
 }
 
@@ -216,8 +220,11 @@ func (r *recipeSurvey) parts() EncodeMetrics {
 		}
 	}
 	m := EncodeMetrics{Train: r.counts[train], Test: r.counts[test], Validation: r.counts[validation]}
-	if symbols := r.recipe.Level.Scheme().Symbols; symbols != nil {
-		m.DistinctWords = len(symbols)
+	if level := r.recipe.Level.Scheme(); level.Fixed() {
+		m.DistinctWords = len(level.Symbols)
+		if level.Subwords {
+			m.DistinctWords = r.text.lexicon.distinct()
+		}
 		return m
 	}
 	labels := min(r.text.lexicon.labels, len(r.text.counts), len(r.held))

@@ -92,7 +92,7 @@ func hasNewlyDropped(text string) bool {
 // of every text.
 func firstLexicon(r Reading, f FaultParams) *lexicon {
 	level := r.Level.Scheme()
-	if r.Rules.first() || level.Images || level.Symbols != nil && len(f.Faults) == 0 {
+	if r.Rules.first() || level.Images || level.Fixed() && len(f.Faults) == 0 {
 		return nil
 	}
 	r.Rules = FirstRules

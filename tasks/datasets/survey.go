@@ -82,6 +82,9 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 		if err := errors.Join(r.check(), s.agree(r.source().Complete())); err != nil {
 			return nil, fmt.Errorf("surveying the data: %w", err)
 		}
+		if r.Level.Scheme().Subwords && r.tokenizer == nil {
+			return nil, fmt.Errorf("surveying the data: the tokenizer %s was not read", r.Tokenizer.Short())
+		}
 		surveys[i] = s.survey(r)
 	}
 	first := surveys[:min(len(surveys), firstRecipes)]
@@ -357,7 +360,7 @@ func (s *surveyor) together(recipes []*recipeSurvey) int {
 
 func (t *readText) add(user int, record *Record, known bool) {
 	words, cut := t.lexicon.sentence(user, record.Text)
-	counted := t.lexicon.reading.Level.Scheme().Symbols == nil
+	counted := !t.lexicon.reading.Level.Scheme().Fixed()
 	t.open.add(user, words, counted)
 	if t.lexicon.reading.Divides() {
 		t.open.parts = append(t.open.parts, record.part)

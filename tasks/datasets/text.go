@@ -1,6 +1,10 @@
 package datasets
 
-import "strings"
+import (
+	"strings"
+
+	"coalmine/tasks/datasets/subwords"
+)
 
 // Text is the text of tokens: words with spaces between them, or bytes, which need not be
 // UTF-8. At the byte level all tokens are ordinary ones.
@@ -12,6 +16,9 @@ func (v *Vocabulary) Text(tokens []int32) string {
 		}
 		return string(text)
 	}
+	if v.alphabet != 0 {
+		return v.unspaced(v.alphabet.Text(textsOf(v.Words, tokens)))
+	}
 	return strings.Join(textsOf(v.Words, tokens), " ")
 }
 
@@ -19,9 +26,19 @@ func (v *Vocabulary) Text(tokens []int32) string {
 // second.
 func (v *Vocabulary) Texts(prefix, suffix []int32) (context, continuation string) {
 	context, continuation = v.Text(prefix), v.Text(suffix)
-	if v.Level() != ByteLevel && context != "" {
+	if v.alphabet != 0 && len(prefix) > 0 {
+		continuation = v.alphabet.Text(textsOf(v.Words, suffix))
+	} else if v.Level() == WordLevel && context != "" {
 		return context, " " + continuation
 	}
 	kept := strings.TrimRight(context, " ")
 	return kept, context[len(kept):] + continuation
+}
+
+// unspaced is a text without the space that tokenizers of characters put before it.
+func (v *Vocabulary) unspaced(text string) string {
+	if v.alphabet == subwords.Characters {
+		return strings.TrimPrefix(text, " ")
+	}
+	return text
 }

@@ -11,11 +11,13 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/subwords"
 )
 
 // VocabularyBlob is the name of a vocabulary: one word a line; line n, counted
 // from 0, is token n. At the byte level a printable character of ASCII stands for
-// itself and any other byte as "<0x0A>".
+// itself and any other byte as "<0x0A>". At the subword level tokens are written as in the
+// file of the tokenizer.
 const VocabularyBlob = "vocabulary"
 
 // specials are the texts of the tokens below FirstWord. The tokenizer takes the
@@ -26,7 +28,20 @@ var specials = []string{Padding: "<pad>", Unknown: "<unk>", Begin: "<begin>", En
 func Specials() []string { return slices.Clone(specials) }
 
 // Vocabulary maps tokens to words: Words[token], specials included.
-type Vocabulary struct{ Words []string }
+type Vocabulary struct {
+	Words []string
+
+	alphabet subwords.Alphabet // of the tokens at the subword level, otherwise 0
+}
+
+// NewVocabulary makes the vocabulary of some words, specials included.
+func NewVocabulary(words []string) *Vocabulary {
+	return &Vocabulary{words, subwords.AlphabetOf(words[min(FirstWord, len(words)):])}
+}
+
+// Token is the text of the token that stands for a word: at the subword level the word with a
+// space before.
+func (v *Vocabulary) Token(word string) string { return v.alphabet.Word(word) }
 
 // Size is the number of tokens, specials included: the width of a model's output.
 func (v *Vocabulary) Size() int { return len(v.Words) }
@@ -43,7 +58,7 @@ func ParseVocabulary(data []byte) (*Vocabulary, error) {
 	if len(words) < FirstWord || !slices.Equal(words[:FirstWord], specials) {
 		return nil, errNoVocabulary
 	}
-	return &Vocabulary{words}, nil
+	return NewVocabulary(words), nil
 }
 
 // EachWord passes the words of the blob VocabularyBlob on in the order of their tokens, specials

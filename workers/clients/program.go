@@ -29,7 +29,7 @@ type program struct {
 	files      *files
 	name       string // tells settings apart
 	setting    clientprograms.Setting
-	vocabulary datasets.Vocabulary
+	vocabulary *datasets.Vocabulary
 	directory  string                  // of its output
 	code       *childprocess.Workspace // below the directory; nil without
 	talk       *contracts.Talk
@@ -42,7 +42,7 @@ type program struct {
 
 // start starts a program and has it describe itself.
 func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms.Setting) (*program, error) {
-	c := &program{pool: p, files: f, name: name, setting: s, vocabulary: datasets.Vocabulary{Words: s.Words}}
+	c := &program{pool: p, files: f, name: name, setting: s, vocabulary: datasets.NewVocabulary(s.Words)}
 	var err error
 	if c.directory, err = f.slot(); err != nil {
 		return nil, fmt.Errorf("a directory for the program %q: %w", s.Command, err)

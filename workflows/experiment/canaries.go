@@ -39,13 +39,22 @@ func (f *CanaryFormat) space(d *Data) canaries.Space {
 		s.Words = bytes(cmp.Or(f.Format, strings.Repeat("#", max(0, f.Words))))
 		return paired(s, f.Target, bytes(f.Target))
 	}
-	words := d.ReadingRules.Tokenize(f.Format)
+	words := d.wordsOf(f.Format)
 	s := canaries.Space{Words: f.Words, Format: strings.Join(words, " "), Symbols: strings.Join(f.Symbols, " ")}
 	if f.Format != "" {
 		s.Words = len(words)
 	}
-	target := d.ReadingRules.Tokenize(f.Target)
+	target := d.wordsOf(f.Target)
 	return paired(s, strings.Join(target, " "), len(target))
+}
+
+// wordsOf are the words of a format: those that the tokenizer of the word level makes of it or,
+// at the subword level, what stands between spaces.
+func (d *Data) wordsOf(format string) []string {
+	if d.Level == datasets.SubwordLevel {
+		return strings.Fields(format)
+	}
+	return d.ReadingRules.Tokenize(format)
 }
 
 // symbolBytes is the length of the listed symbols at the byte level, where they are whole words: a
@@ -125,7 +134,7 @@ const symbolsAtByteLevel = 10
 // completeCanaries fills in fields that follow from others, and leaves out those that
 // formats and insertions replace.
 func (d *decoder) completeCanaries(c *Canaries, data *Data) {
-	if data.ReadingRules == 0 && data.Level != datasets.ByteLevel && c.readOtherwise() {
+	if data.ReadingRules == 0 && data.Level.IsZero() && c.readOtherwise() {
 		data.ReadingRules = datasets.CurrentRules
 	}
 	if len(c.Insertions) > 0 {
@@ -266,7 +275,7 @@ func (c *checker) sequence(f *CanaryFormat, path string) bool {
 func (c *checker) symbols(f *CanaryFormat, path string) bool {
 	if c.Data.Level != datasets.ByteLevel {
 		for _, word := range f.Symbols {
-			if read := c.Data.ReadingRules.Tokenize(word); len(read) != 1 || read[0] != word {
+			if read := c.Data.wordsOf(word); len(read) != 1 || read[0] != word {
 				c.fail([]string{join(path, "symbols")}, "has %s, which is read as the words %q; expected single words as texts are read, such as %q", quote(word), read, "blue")
 				return false
 			}
@@ -325,6 +334,10 @@ func (c *dataChecker) checkCanaries() {
 		path := "canaries.format"
 		if len(e.Canaries.Formats) > 0 {
 			path = "canaries.formats"
+		}
+		if e.Data.Level == datasets.SubwordLevel {
+			c.fail(path, "needs words that are not one token each of %s: %s; use words that are, such as %s", e.Data.Tokenizer, strings.Join(missing, ", "), strings.Join(c.facts.CanaryWords[:min(5, len(c.facts.CanaryWords))], ", "))
+			return
 		}
 		c.fail(path, "needs words that the vocabulary of %d lacks: %s; use words that are frequent in the training part of %s, or a larger data.vocabulary.size", e.Data.Vocabulary.Size, strings.Join(missing, ", "), e.Data.Source)
 	}

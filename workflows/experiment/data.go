@@ -59,6 +59,9 @@ type Facts struct {
 	Sizes map[int]int
 	// Prepared are those of Experiment.Sources, in their order.
 	Prepared []Facts
+	// CanaryWords are the words from which canaries at the subword level are drawn unless the
+	// experiment lists others.
+	CanaryWords []string
 	// Unlabelled examples of the source are images without a label.
 	Unlabelled int
 	// Key is the fingerprint of the secret key at hand, empty without one.
@@ -83,6 +86,7 @@ func (f *Facts) of(c *Cell) *audits.Data {
 // these that its privacy budget allows.
 func (s *Spec) Resolve(facts []Facts) error {
 	var ps problems
+	s.listCanaryWords(facts)
 	rounds, settled := make([]int, len(s.Cells)), make([]Training, len(s.Cells))
 	for i := range s.Cells {
 		c := dataChecker{Cell: &s.Cells[i], facts: facts[i]}
@@ -122,6 +126,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		}
 		s.Cells[i].Experiment.Training.adopt(&settled[i])
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
+		if err := s.Cells[i].checkSubwords(); err != nil {
+			return err
+		}
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {
 			p.Key = facts[i].Key
 		}
@@ -163,6 +170,7 @@ func (c *dataChecker) fail(path, format string, args ...any) {
 func (c *dataChecker) check() {
 	e, f := &c.Experiment, c.facts
 	c.checkDigest("data", e.Data.Source, e.Data.SHA256, f.Files)
+	c.checkCanaryWords()
 	if given := e.Data.FileSplits; given != nil && f.FileSplits != nil && !slices.Equal(given, f.FileSplits) {
 		c.fail("data.file_splits", "is %q, but the files of %s are of %q; correct it, or leave it out", given, e.Data.Source, f.FileSplits)
 	} else if given != nil && len(given) != len(f.Files) {
@@ -220,7 +228,9 @@ func (c *dataChecker) checkPrepared(source Source, f *Facts) {
 
 // checkVocabulary compares the size of a vocabulary, 0 for none, with the words there are.
 func (c *dataChecker) checkVocabulary(path string, size int) {
-	if size > c.facts.DistinctWords {
+	if d := &c.Experiment.Data; d.Level == datasets.SubwordLevel && size > 0 && size != c.facts.DistinctWords {
+		c.fail(path, "is %d, and %s has %d tokens; set it to that", size, d.Tokenizer, c.facts.DistinctWords)
+	} else if size > c.facts.DistinctWords {
 		c.fail(path, "is %d; expected at most %d, the distinct words in the training part of %s", size, c.facts.DistinctWords, c.Experiment.Data.Source)
 	}
 }

@@ -42,9 +42,15 @@ type Data struct {
 	// Faulty records: stop refuses them before anything runs, with file and place; skip leaves out and
 	// counts them.
 	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
-	// Level of reading: lower-cased words and punctuation marks; bytes of UTF-8, counted where fields say
-	// words; or images, counted as a label and width x height x channels pixels.
+	// Level of reading: lower-cased words and punctuation marks; bytes of UTF-8, or tokens of
+	// data.tokenizer (subword), counted where fields say words; or images, counted as a label and width x
+	// height x channels pixels.
 	Level datasets.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
+	// File tokenizer.json of the tokenizers library (byte-level BPE or Unigram), found as data.source. Its
+	// tokens are the vocabulary.
+	Tokenizer string `json:"tokenizer,omitzero" when:"level=subword" also:"tokenizer_file" source:"Sennrich et al. 2016; Kudo 2018"`
+	// SHA-256 of the tokenizer's file, 64 hex digits. Submitted runs carry it.
+	TokenizerSHA256 string `json:"tokenizer_sha256,omitempty" when:"level=subword"`
 	// Each line has two texts of one vocabulary, "text" and "target", each cut at data.sequence. The model
 	// is an encoder-decoder of two stacks with the model block's layers.
 	Pairs bool `json:"pairs,omitzero" default:"false" also:"translation parallel seq2seq" source:"Carlini et al. 2019, section 6.4"`
@@ -58,11 +64,11 @@ type Data struct {
 	Order datasets.Order `json:"order,omitempty" also:"sort chronological time"`
 	// Shape of the images; others are refused.
 	Image *Image `json:"image,omitempty" default:"{}" when:"level=image" also:"images shape image_size"`
-	// Length at which examples are cut, by default 20 words or 100 bytes.
-	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte" unit:"words (byte level: bytes)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
+	// Length at which examples are cut, by default 20 words, 100 bytes or 32 tokens.
+	Sequence int `json:"sequence,omitzero" range:"[1,1000]" when:"level=word byte subword" unit:"words (byte level: bytes; subword: tokens)" also:"sequence_length length max_length" source:"20 words in Thakkar et al. 2020, section 4.1"`
 	// Faults planted in all parts as the data are read. Users, parts and vocabulary ignore them.
 	Faults []Fault `json:"faults,omitempty" also:"bugs fault bug" source:"Augenstein et al. 2020, sections 5 and 6"`
-	// The most frequent words of the training part; fixed at the byte level.
+	// The most frequent words of the training part, or the tokenizer's tokens; fixed at the byte level.
 	Vocabulary Vocabulary `json:"vocabulary" also:"vocab vocab_size"`
 	// Users balanced to one size, or as in the data.
 	Users Users `json:"users"`
@@ -157,8 +163,9 @@ type Image struct {
 // Vocabulary is made of the most frequent words of the training part. At the
 // byte level it is fixed.
 type Vocabulary struct {
-	// Words besides the special tokens; others read as <unk>.
-	Size int `json:"size,omitzero" default:"10000" range:"[2,10000000]" when:"level=word" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
+	// Words besides the special tokens; others read as <unk>. At the subword level the number of the
+	// tokenizer's tokens.
+	Size int `json:"size,omitzero" default:"10000" range:"[2,10000000]" when:"level=word subword" unit:"words" source:"Thakkar et al. 2020, section 4.1"`
 }
 
 // Sanitize removes text that matches patterns of personal text. At least one pattern is given.

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/devices"
@@ -9,8 +10,9 @@ import (
 // Reading tells how the texts become sentences, or the shape of the images, with nothing
 // left to defaults.
 func (d *Data) Reading() datasets.Reading {
+	tokenizer, _ := storage.ParseDigest(d.TokenizerSHA256) // zero before the file was read
 	return datasets.Reading{
-		Level: d.Level, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
+		Level: d.Level, Tokenizer: tokenizer, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
 		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(), Rules: d.ReadingRules,
 		Origin: datasets.Origin{
 			Form: d.Form, Unit: d.Unit, Columns: d.Columns.names(), SkipFaults: d.OnError == datasets.SkipFaults,

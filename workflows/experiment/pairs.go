@@ -24,7 +24,7 @@ func (c *checker) pairs() {
 		return
 	}
 	if c.Data.Level.Scheme().Images {
-		c.fail([]string{"data.pairs", "data.level"}, "are of texts, and data.level is %s; expected %s or %s", c.Data.Level, datasets.WordLevel, datasets.ByteLevel)
+		c.fail([]string{"data.pairs", "data.level"}, "are of texts, and data.level is %s; expected %s, %s or %s", c.Data.Level, datasets.WordLevel, datasets.ByteLevel, datasets.SubwordLevel)
 	}
 	for _, block := range []struct {
 		path  string

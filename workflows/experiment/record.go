@@ -307,6 +307,9 @@ func (e *Experiment) check() error {
 	if _, err := storage.ParseDigest(e.Data.SHA256); err != nil {
 		return fmt.Errorf("data.sha256: %w", err)
 	}
+	if _, err := storage.ParseDigest(e.Data.TokenizerSHA256); err != nil && e.Data.Tokenizer != "" {
+		return fmt.Errorf("data.tokenizer_sha256: %w", err)
+	}
 	for _, source := range e.Sources() {
 		if _, err := storage.ParseDigest(source.Of.SHA256); err != nil {
 			return fmt.Errorf("%s.sha256: %w", source.Path, err)

@@ -46,6 +46,7 @@ var relations = []relation{
 	{"", (*checker).sources}, // each by itself
 	{"data.test data.validation", (*checker).parts},
 	{"data", (*checker).images},
+	{"data", (*checker).subwords},
 	{"model.kind data.level", (*checker).readsTheData},
 	{"data.label data.tags data.level model.kind", (*checker).labels},
 	{"data.faults data.level data.select", (*checker).faults},

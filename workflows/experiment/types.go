@@ -110,14 +110,16 @@ type CanaryFormat struct {
 	// Alphabet of the random symbols.
 	Alphabet canaries.Alphabet `json:"alphabet,omitzero" default:"lower" when:"data.level=byte"`
 	// Text in which every # is a random symbol of the alphabet, such as "my number is ###-####", at the
-	// word level a random word; other words must be in the vocabulary. Absent: # alone.
+	// word and subword levels a random word; other words must be in the vocabulary (subword: be one token
+	// each). Absent: # alone.
 	Format string `json:"format,omitzero" also:"template" source:"Carlini et al. 2019"`
 	// Second text of a canary with data.pairs. Its random symbols repeat those of the format in order; if
 	// the format has none, the target alone has the secret.
 	Target string `json:"target,omitzero" source:"Carlini et al. 2019, section 6.4"`
 	// Symbols in place of an alphabet: ASCII characters such as "0123456789abcdef", or words of one
 	// length, one for each # of a format (ranked by random sampling and the skew-normal fit). At the word
-	// level words of the vocabulary, by default all ordinary ones.
+	// level words of the vocabulary, by default all ordinary ones; at the subword level words of one token
+	// each, by default the tokenizer's first 512 of letters.
 	Symbols []string `json:"symbols,omitempty"`
 }
 

@@ -34,7 +34,7 @@ func (s *Submission) surveySecond(ctx context.Context, finder sources.Finder, fa
 			if named.Of == nil {
 				continue
 			}
-			r := compile.SecondRecipe(e, named.Of)
+			r := s.tokenizing(compile.SecondRecipe(e, named.Of))
 			name := readSecond{named.Of.Source, named.Of.SHA256, compile.Limits(e), r.Reading}
 			if known[name] == nil {
 				found, err := s.readSecond(ctx, finder, &s.Spec.Cells[i], named, r)

@@ -16,6 +16,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/subwords"
 	"coalmine/tasks/devices"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
@@ -36,6 +37,9 @@ type Submission struct {
 	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
 
 	sources []*sources.Source // of the data, surveyed
+	// By the digests of their files: tokenizers, and the words of their canaries.
+	tokenizers  map[storage.Digest]*subwords.Tokenizer
+	canaryWords map[storage.Digest][]string
 }
 
 // maxFileBytes bounds an experiment file: one byte more than the parser takes,
@@ -68,6 +72,9 @@ func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Opt
 		return nil, err
 	}
 	s := &Submission{Spec: spec}
+	if err := s.readTokenizers(ctx, finder); err != nil {
+		return nil, err
+	}
 	facts, err := s.survey(ctx, finder)
 	if err != nil {
 		return nil, err
@@ -209,7 +216,7 @@ func (s *Submission) survey(ctx context.Context, finder sources.Finder) ([]exper
 }
 
 func (s *Submission) surveySource(ctx context.Context, source *sources.Source, limits datasets.Limits, uses []use, facts []experiment.Facts) error {
-	recipes, at := recipes(uses)
+	recipes, at := s.recipes(uses)
 	found, err := source.Survey(ctx, limits, recipes)
 	if err != nil {
 		return err
@@ -228,6 +235,7 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 			facts[i].FileSplits = source.Splits()
 		}
 		divide(u.of, f.Members, &facts[i])
+		facts[i].CanaryWords = s.canaryWords[recipes[at[n]].Tokenizer]
 		level, balanced := u.of.Data.Level.Scheme(), f.Balance.Balanced
 		s.TokensPerExample[i] = targets(level, balanced) / float64(max(1, balanced.Examples))
 		s.TrainTokens[i] = targets(level, balanced)
@@ -238,10 +246,10 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 }
 
 // recipes are those of some uses, each once, and at which of them each use is.
-func recipes(uses []use) (recipes []datasets.Recipe, at []int) {
+func (s *Submission) recipes(uses []use) (recipes []datasets.Recipe, at []int) {
 	known := map[string]int{}
 	for _, u := range uses {
-		r := compile.Recipe(u.of)
+		r := s.tokenizing(compile.Recipe(u.of))
 		text := fmt.Sprintf("%#v", r)
 		if _, there := known[text]; !there {
 			known[text] = len(recipes)

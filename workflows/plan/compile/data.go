@@ -72,7 +72,7 @@ func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
 // selected for being outside.
 func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	edges, label := []edge{{datasets.CorpusInput, c.imported(files, r)}}, "parts and vocabulary"
-	if c.vocabulary != (plan.Ref{}) && r.Level.Scheme().Symbols == nil {
+	if c.vocabulary != (plan.Ref{}) && !r.Level.Scheme().Fixed() {
 		return c.node(datasets.Encode, "parts of other data", r.Encode(), append(edges, edge{datasets.VocabularyInput, c.vocabulary})...)
 	}
 	if of, elsewhere := r.Vocabulary(); elsewhere {

@@ -55,7 +55,7 @@ func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) 
 	r := SecondRecipe(c.experiment, source)
 	corpus = c.node(datasets.Import, "import "+source.Source, r.Import(c.second[place], Limits(c.experiment)))
 	edges := []edge{{datasets.CorpusInput, corpus}}
-	if r.Level.Scheme().Symbols == nil {
+	if !r.Level.Scheme().Fixed() {
 		edges = append(edges, edge{datasets.VocabularyInput, c.parts})
 	}
 	return corpus, c.node(datasets.Encode, label, r.Encode(), edges...)

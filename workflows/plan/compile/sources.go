@@ -39,9 +39,9 @@ func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Diges
 	}
 	err = errors.Join(err, missing)
 	_, code := e.Training.CodeOf()
-	for _, sha256 := range []string{*code, e.Training.ScorerSHA256} {
-		if code, given := storage.ParseDigest(sha256); given == nil {
-			all = append(all, code)
+	for _, sha256 := range []string{*code, e.Training.ScorerSHA256, e.Data.TokenizerSHA256} {
+		if file, given := storage.ParseDigest(sha256); given == nil {
+			all = append(all, file)
 		}
 	}
 	for _, source := range e.Sources() {

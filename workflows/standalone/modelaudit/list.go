@@ -35,8 +35,16 @@ func newLexicon(vocabulary *datasets.Vocabulary) lexicon {
 		l.tokens[word] = int32(datasets.FirstWord + i)
 	}
 	l.words = func(line *Line) []string { return datasets.Tokenize(line.Text) }
-	if vocabulary.Level() == datasets.ByteLevel {
+	switch vocabulary.Level() {
+	case datasets.ByteLevel:
 		l.words = func(line *Line) []string { return datasets.ByteSymbols(line.Text) }
+	case datasets.SubwordLevel:
+		l.words = func(line *Line) (tokens []string) {
+			for word := range strings.FieldsSeq(line.Text) {
+				tokens = append(tokens, vocabulary.Token(word))
+			}
+			return tokens
+		}
 	}
 	return l
 }

@@ -78,6 +78,8 @@ func (o *Options) space(words int) canaries.Space {
 // complete fills in defaults, and looks up the words that the space names.
 func (o *Options) complete(vocabulary *datasets.Vocabulary) error {
 	switch {
+	case vocabulary.Level() == datasets.SubwordLevel:
+		o.Format, o.Symbols = strings.Join(strings.Fields(o.Format), " "), strings.Join(strings.Fields(o.Symbols), " ")
 	case vocabulary.Level() != datasets.ByteLevel:
 		o.Format, o.Symbols = strings.Join(datasets.Tokenize(o.Format), " "), strings.Join(strings.Fields(o.Symbols), " ")
 	case o.Symbols != "":
@@ -103,7 +105,7 @@ func (o *Options) check(vocabulary *datasets.Vocabulary) error {
 		return fmt.Errorf("a skew-normal fit to %d references: expected from 100 to 10000000, or 0 (none)", o.SkewNormal)
 	case o.References == 0 && o.BeamWidth == 0 && o.SkewNormal == 0:
 		return fmt.Errorf("neither references nor a beam width nor a skew-normal fit: there is nothing to do")
-	case vocabulary.Level() == datasets.WordLevel && o.Alphabet != "":
+	case vocabulary.Level() != datasets.ByteLevel && o.Alphabet != "":
 		return fmt.Errorf("alphabet %q: the model reads words, and canaries are ranked among those of its vocabulary; leave it out, or list words as symbols", o.Alphabet)
 	case o.Prefix < 0:
 		return fmt.Errorf("prefix of %d words: expected at least 1, or 0 for the default", o.Prefix)
@@ -204,7 +206,7 @@ func OpenModel(file io.Reader) (*Model, error) {
 	if want := language.Config().Vocabulary; len(words) != want {
 		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))
 	}
-	return &Model{data, &datasets.Vocabulary{Words: words}}, nil
+	return &Model{data, datasets.NewVocabulary(words)}, nil
 }
 
 // Run audits a model. The error has every canary that the model's vocabulary or

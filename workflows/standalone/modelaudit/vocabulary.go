@@ -86,7 +86,7 @@ func readTokenList(file io.Reader, begin int) (*Vocabulary, error) {
 
 // exportedVocabulary is that of a model of ours.
 func exportedVocabulary(words []string) *Vocabulary {
-	v := &Vocabulary{tokens: &datasets.Vocabulary{Words: words}, texts: words, begin: []int32{datasets.Begin}}
+	v := &Vocabulary{tokens: datasets.NewVocabulary(words), texts: words, begin: []int32{datasets.Begin}}
 	for id := datasets.FirstWord; id < len(words); id++ {
 		v.ids = append(v.ids, int32(id))
 	}

@@ -167,6 +167,10 @@ func (r Reader) Text(d *Drawn) (Text, error) {
 
 func (r Reader) join(tokens []int32) (string, error) {
 	words, err := audits.Words(r.vocabulary, tokens)
+	special := func(token int32) bool { return token < datasets.FirstWord }
+	if err == nil && r.vocabulary.Level() == datasets.SubwordLevel && !slices.ContainsFunc(tokens, special) {
+		return strings.ToValidUTF8(r.vocabulary.Text(tokens), "\uFFFD"), nil
+	}
 	if err != nil || !r.bytes {
 		return strings.Join(words, " "), err
 	}
