@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/readable"
 )
 
-//go:embed *.yaml */*.yaml external data/*.gz data/*.jsonl data/*.py data/*.txt data/README.md
+//go:embed *.yaml */*.yaml external data/*.gz data/*.jsonl data/*.json data/*.js data/*.py data/*.txt data/README.md
 var files embed.FS
 
 // Folder is the folder of the repository that the files are below.

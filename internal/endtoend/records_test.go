@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -297,12 +298,35 @@ name: full
 data: {source: text.jsonl, vocabulary: {size: 60}, users: {words: 0}}
 model: {kind: transformer, embedding: 8, heads: 2, context: 24}
 training: {rounds: 2, cohort: 4, engine: pytorch, pytorch: {users: 3}}
+`, `
+name: full
+data: {source: text.jsonl, level: subword, tokenizer: tokenizer.json, vocabulary: {size: 487}, users: {words: 60}}
+canaries: {format: "the # #", per_configuration: 1, insertions: [1], held_back: 1}
+model: {kind: gru, embedding: 8, units: 8}
+training: {rounds: 2, cohort: 4}
+audit: {random_sampling: {references: 20}}
 `}
 
 // finder finds the text of a file, and packs code from a folder.
 type finder struct {
 	sources.Text
 	sources.Packer
+}
+
+// Find finds the text of the file, or its tokenizer.
+func (f finder) Find(ctx context.Context, name, digest string) (*sources.Source, error) {
+	if strings.HasSuffix(name, ".json") {
+		tokenizer, err := tokenizerFile()
+		if err != nil {
+			return nil, err
+		}
+		return sources.Text(tokenizer).Find(ctx, name, digest)
+	}
+	return f.Text.Find(ctx, name, digest)
+}
+
+func tokenizerFile() ([]byte, error) {
+	return os.ReadFile("../../tasks/datasets/subwords/testdata/gpt2.json")
 }
 
 // source is the source of a file of fullFiles, or of an audit.
@@ -409,9 +433,14 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(experiment.TrainerCode+"/torch.py", "print()\n")
+	tokenizer, err := tokenizerFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("tokenizer.json", string(tokenizer))
 	files := append(slices.Clone(fullFiles), auditFiles(t)...)
 	for i, file := range files {
-		if data := string(source(file)); data != text() || strings.Contains(file, "code:") || strings.Contains(file, "engine: pytorch") {
+		if data := string(source(file)); data != text() || strings.Contains(file, "code:") || strings.Contains(file, "engine: pytorch") || strings.Contains(file, "tokenizer:") {
 			name := fmt.Sprintf("other%d", i)
 			w.write(name+".jsonl", data)
 			w.write(name+".yaml", sourceNames.ReplaceAllString(file, name+".jsonl"))

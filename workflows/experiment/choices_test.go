@@ -58,6 +58,8 @@ func levelChoice() choice {
 		vocabulary := "the most frequent ones"
 		if n := len(l.Symbols); n > 0 {
 			vocabulary = fmt.Sprintf("all %d", n)
+		} else if l.Subwords {
+			vocabulary = "the tokenizer's"
 		}
 		cut := fmt.Sprintf("%d %s", l.Sequence, l.Unit)
 		if l.Images {

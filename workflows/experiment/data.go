@@ -59,6 +59,8 @@ type Facts struct {
 	Sizes map[int]int
 	// Prepared are those of Experiment.Sources, in their order.
 	Prepared []Facts
+	// Tokens of the tokenizer, 0 without one.
+	Tokens int
 	// CanaryWords are the words from which canaries at the subword level are drawn unless the
 	// experiment lists others.
 	CanaryWords []string
@@ -228,9 +230,9 @@ func (c *dataChecker) checkPrepared(source Source, f *Facts) {
 
 // checkVocabulary compares the size of a vocabulary, 0 for none, with the words there are.
 func (c *dataChecker) checkVocabulary(path string, size int) {
-	if d := &c.Experiment.Data; d.Level == datasets.SubwordLevel && size > 0 && size != c.facts.DistinctWords {
-		c.fail(path, "is %d, and %s has %d tokens; set it to that", size, d.Tokenizer, c.facts.DistinctWords)
-	} else if size > c.facts.DistinctWords {
+	if tokens := c.facts.Tokens; tokens > 0 && size > 0 && size != tokens {
+		c.fail(path, "is %d, and %s has %d tokens; set it to that", size, c.Experiment.Data.Tokenizer, tokens)
+	} else if tokens == 0 && size > c.facts.DistinctWords {
 		c.fail(path, "is %d; expected at most %d, the distinct words in the training part of %s", size, c.facts.DistinctWords, c.Experiment.Data.Source)
 	}
 }

@@ -235,7 +235,7 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 			facts[i].FileSplits = source.Splits()
 		}
 		divide(u.of, f.Members, &facts[i])
-		facts[i].CanaryWords = s.canaryWords[recipes[at[n]].Tokenizer]
+		s.addTokens(&facts[i], recipes[at[n]].Tokenizer)
 		level, balanced := u.of.Data.Level.Scheme(), f.Balance.Balanced
 		s.TokensPerExample[i] = targets(level, balanced) / float64(max(1, balanced.Examples))
 		s.TrainTokens[i] = targets(level, balanced)

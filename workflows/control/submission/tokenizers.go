@@ -89,6 +89,13 @@ func readFile(ctx context.Context, source *sources.Source) (data []byte, err err
 	return data, err
 }
 
+// addTokens takes in the facts of a tokenizer, if there is one.
+func (s *Submission) addTokens(f *experiment.Facts, tokenizer storage.Digest) {
+	if t := s.tokenizers[tokenizer]; t != nil {
+		f.Tokens, f.CanaryWords = len(t.Tokens()), s.canaryWords[tokenizer]
+	}
+}
+
 // tokenizing is a recipe with its tokenizer.
 func (s *Submission) tokenizing(r datasets.Recipe) datasets.Recipe {
 	r.Reading = r.WithTokenizer(s.tokenizers[r.Tokenizer])

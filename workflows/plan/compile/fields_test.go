@@ -22,6 +22,7 @@ var inNoKey = map[string]string{
 	"name":                         "names the run, for people",
 	"label":                        "names the cell, for people",
 	"data.source":                  "says where the text stands; its content is in the keys, by the digest",
+	"data.tokenizer":               "says where the tokenizer stands; its content is in the keys, by the digest",
 	"data.background.source":       "says where the background stands, likewise",
 	"data.devices.profiles.source": "says where the profiles stand, likewise",
 
@@ -68,6 +69,9 @@ var texts = map[string][]string{
 	"label":       {"another"},
 	"data.source": {"b.jsonl"},
 	"data.sha256": {storage.DigestOf([]byte("other text")).String()},
+
+	"data.tokenizer":        {"b.json"},
+	"data.tokenizer_sha256": {storage.DigestOf([]byte("other tokenizer")).String()},
 
 	"data.file_splits":   {"[test]"},
 	"data.reading_rules": {"2"},

@@ -117,7 +117,8 @@ func fitting() experiment.Facts {
 	return experiment.Facts{
 		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, HeldOutUsers: 98_000, Examples: 93_000_000,
 		DistinctWords: 500_000, TestExamples: 16_000_000, Unlabelled: 1,
-		OfAudits: map[string][]storage.Digest{"audit.cross_modal.embeddings": {storage.DigestOf([]byte("the vectors"))}},
+		CanaryWords: strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more"),
+		OfAudits:    map[string][]storage.Digest{"audit.cross_modal.embeddings": {storage.DigestOf([]byte("the vectors"))}},
 		Second: experiment.SecondFiles{
 			experiment.BackgroundSource: {storage.DigestOf([]byte("the crowd"))},
 			experiment.ProfilesSource:   {storage.DigestOf([]byte("the profiles"))},
