@@ -54,6 +54,9 @@ func (i *inspecting) addTable(f *pflag.FlagSet) {
 
 // readColumns takes the names of the columns.
 func (i *inspecting) readColumns() error {
+	if i.Level.Scheme().Subwords {
+		return fmt.Errorf("--level %s needs a tokenizer; expected another level, or an experiment file, which names one (data.tokenizer)", i.Level)
+	}
 	fields := map[string]*string{
 		"user": &i.Columns.User, "text": &i.Columns.Text, "target": &i.Columns.Target,
 		"time": &i.Columns.Time, "score": &i.Columns.Score, "tags": &i.Columns.Tags,
