@@ -22,10 +22,12 @@ func resolvedFile(t *testing.T, name string, text []byte) *experiment.Spec {
 	}
 	fitting := []experiment.Facts{{
 		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000, HeldOutUsers: 20_000, Unlabelled: 1,
-		CanaryWords: strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more"),
 	}}
 	facts := slices.Repeat(fitting, len(spec.Cells))
 	for i := range facts {
+		if err := spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")); err != nil {
+			t.Fatal(err)
+		}
 		facts[i].Prepared = slices.Repeat(fitting, len(spec.Cells[i].Experiment.Sources()))
 	}
 	if err := spec.Resolve(facts); err != nil {

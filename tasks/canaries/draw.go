@@ -177,6 +177,9 @@ func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
 			c := p.canary(n, len(list), draw(rng), v)
 			if len(p.More) > 0 {
 				c.Format = s.String()
+				if v.Level() == datasets.SubwordLevel {
+					c.Format = s.Brief()
+				}
 			}
 			list = append(list, c)
 		}

@@ -71,6 +71,17 @@ func (s Space) String() string {
 	return what + " over " + over
 }
 
+// briefSymbols is the number of listed words above which Brief counts them.
+const briefSymbols = 16
+
+// Brief is String with the number of the listed words in place of a long list.
+func (s Space) Brief() string {
+	if n := len(s.symbols()); s.Alphabet == "" && n > briefSymbols {
+		s.Symbols = fmt.Sprintf("%d words", n)
+	}
+	return s.String()
+}
+
 // WholeWords reports whether a random symbol has several bytes, which depend on one another.
 func (s Space) WholeWords() bool { return s.SymbolBytes > 1 }
 

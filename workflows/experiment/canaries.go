@@ -41,6 +41,9 @@ func (f *CanaryFormat) space(d *Data) canaries.Space {
 	}
 	words := d.wordsOf(f.Format)
 	s := canaries.Space{Words: f.Words, Format: strings.Join(words, " "), Symbols: strings.Join(f.Symbols, " ")}
+	if d.Level == datasets.SubwordLevel && s.Symbols == "" {
+		s.Symbols = unlistedWords
+	}
 	if f.Format != "" {
 		s.Words = len(words)
 	}
@@ -336,7 +339,7 @@ func (c *dataChecker) checkCanaries() {
 			path = "canaries.formats"
 		}
 		if e.Data.Level == datasets.SubwordLevel {
-			c.fail(path, "needs words that are not one token each of %s: %s; use words that are, such as %s", e.Data.Tokenizer, strings.Join(missing, ", "), strings.Join(c.facts.CanaryWords[:min(5, len(c.facts.CanaryWords))], ", "))
+			c.fail(path, "needs words that are not one token each of %s: %s; use words that are", e.Data.Tokenizer, strings.Join(missing, ", "))
 			return
 		}
 		c.fail(path, "needs words that the vocabulary of %d lacks: %s; use words that are frequent in the training part of %s, or a larger data.vocabulary.size", e.Data.Vocabulary.Size, strings.Join(missing, ", "), e.Data.Source)

@@ -61,9 +61,6 @@ type Facts struct {
 	Prepared []Facts
 	// Tokens of the tokenizer, 0 without one.
 	Tokens int
-	// CanaryWords are the words from which canaries at the subword level are drawn unless the
-	// experiment lists others.
-	CanaryWords []string
 	// Unlabelled examples of the source are images without a label.
 	Unlabelled int
 	// Key is the fingerprint of the secret key at hand, empty without one.
@@ -88,7 +85,6 @@ func (f *Facts) of(c *Cell) *audits.Data {
 // these that its privacy budget allows.
 func (s *Spec) Resolve(facts []Facts) error {
 	var ps problems
-	s.listCanaryWords(facts)
 	rounds, settled := make([]int, len(s.Cells)), make([]Training, len(s.Cells))
 	for i := range s.Cells {
 		c := dataChecker{Cell: &s.Cells[i], facts: facts[i]}
@@ -172,7 +168,6 @@ func (c *dataChecker) fail(path, format string, args ...any) {
 func (c *dataChecker) check() {
 	e, f := &c.Experiment, c.facts
 	c.checkDigest("data", e.Data.Source, e.Data.SHA256, f.Files)
-	c.checkCanaryWords()
 	if given := e.Data.FileSplits; given != nil && f.FileSplits != nil && !slices.Equal(given, f.FileSplits) {
 		c.fail("data.file_splits", "is %q, but the files of %s are of %q; correct it, or leave it out", given, e.Data.Source, f.FileSplits)
 	} else if given != nil && len(given) != len(f.Files) {
@@ -474,7 +469,7 @@ func (c *Cell) phraseWarnings() []string {
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf("%s has %d of the %.0f sequences %q by itself, and with them about %.2g of the %d canaries of this form, which are then exposed though nobody inserted them; give other fixed %s, or more random ones (%s)",
-			c.Experiment.Data.Source, found, all, g.Space, within, g.Count, c.Experiment.Data.Level.Scheme().Unit, c.Label))
+			c.Experiment.Data.Source, found, all, g.Brief(), within, g.Count, c.Experiment.Data.Level.Scheme().Unit, c.Label))
 	}
 	return warnings
 }

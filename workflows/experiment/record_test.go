@@ -26,9 +26,12 @@ func resolveWith(t *testing.T, spec *Spec) {
 	t.Helper()
 	facts := make([]Facts, len(spec.Cells))
 	for i := range facts {
+		if err := spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")); err != nil {
+			t.Fatal(err)
+		}
 		facts[i] = Facts{
 			Files: []storage.Digest{storage.DigestOf(nil)}, Users: 1_000_000, HeldOutUsers: 100_000, Examples: 100_000_000, DistinctWords: 10_000_000,
-			TestExamples: 1000, Key: strings.Repeat("0", 32), CanaryWords: strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more"),
+			TestExamples: 1000, Key: strings.Repeat("0", 32),
 		}
 	}
 	if err := spec.Resolve(facts); err != nil {

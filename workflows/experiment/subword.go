@@ -3,46 +3,56 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"coalmine/tasks/datasets"
 )
 
-// listCanaryWords lists the words from which canaries at the subword level are drawn, in the
-// formats that list none.
-func (s *Spec) listCanaryWords(facts []Facts) {
-	for i := range s.Cells {
-		e := &s.Cells[i].Experiment
-		if e.Canaries == nil || e.Data.Level != datasets.SubwordLevel {
+// MaxCanaryWords is the number of words from which canaries at the subword level are drawn
+// unless the experiment lists others. It bounds the parameters of tasks; five words have 2^45
+// sequences.
+const MaxCanaryWords = 512
+
+// unlistedWords stand for the words of canaries before the tokenizer is read.
+var unlistedWords = makeUnlistedWords()
+
+func makeUnlistedWords() string {
+	words := make([]string, MaxCanaryWords)
+	for i := range words {
+		words[i] = strconv.Itoa(i)
+	}
+	return strings.Join(words, " ")
+}
+
+// ListCanaryWords lists the words from which canaries at the subword level are drawn, at most
+// MaxCanaryWords of the given ones, in the formats that list none. Other experiments stay as
+// they are.
+func (e *Experiment) ListCanaryWords(words []string) error {
+	if e.Canaries == nil || e.Data.Level != datasets.SubwordLevel {
+		return nil
+	}
+	words = words[:min(len(words), MaxCanaryWords)]
+	c := *e.Canaries
+	c.Formats = slices.Clone(c.Formats)
+	formats := []*CanaryFormat{&c.CanaryFormat}
+	if len(c.Formats) > 0 {
+		formats = nil
+	}
+	for i := range c.Formats {
+		formats = append(formats, &c.Formats[i])
+	}
+	for _, f := range formats {
+		if len(f.Symbols) > 0 {
 			continue
 		}
-		c := *e.Canaries
-		c.Formats = slices.Clone(c.Formats)
-		for j := range c.Formats {
-			c.Formats[j].list(facts[i].CanaryWords)
+		if len(words) == 0 {
+			return fmt.Errorf("canaries: %s has no words of one token each; list some as symbols", e.Data.Tokenizer)
 		}
-		if len(c.Formats) == 0 {
-			c.list(facts[i].CanaryWords)
-		}
-		e.Canaries = &c
-	}
-}
-
-func (f *CanaryFormat) list(words []string) {
-	if len(f.Symbols) == 0 {
 		f.Symbols = words
 	}
-}
-
-// checkCanaryWords checks that there are words to draw canaries from.
-func (c *dataChecker) checkCanaryWords() {
-	e := &c.Experiment
-	if e.Canaries == nil || e.Data.Level != datasets.SubwordLevel {
-		return
-	}
-	if e.Canaries.Spaces(&e.Data)[0].Symbols == "" {
-		c.fail("canaries.symbols", "missing, and %s has no words of one token each; list words that are", e.Data.Tokenizer)
-		return
-	}
+	e.Canaries = &c
+	return nil
 }
 
 // checkSubwords repeats the checks of a file that depend on the words of canaries, which are

@@ -37,9 +37,8 @@ type Submission struct {
 	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
 
 	sources []*sources.Source // of the data, surveyed
-	// By the digests of their files: tokenizers, and the words of their canaries.
-	tokenizers  map[storage.Digest]*subwords.Tokenizer
-	canaryWords map[storage.Digest][]string
+	// tokenizers by the digests of their files.
+	tokenizers map[storage.Digest]*subwords.Tokenizer
 }
 
 // maxFileBytes bounds an experiment file: one byte more than the parser takes,
@@ -235,7 +234,9 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 			facts[i].FileSplits = source.Splits()
 		}
 		divide(u.of, f.Members, &facts[i])
-		s.addTokens(&facts[i], recipes[at[n]].Tokenizer)
+		if tokenizer := s.tokenizers[recipes[at[n]].Tokenizer]; tokenizer != nil {
+			facts[i].Tokens = len(tokenizer.Tokens())
+		}
 		level, balanced := u.of.Data.Level.Scheme(), f.Balance.Balanced
 		s.TokensPerExample[i] = targets(level, balanced) / float64(max(1, balanced.Examples))
 		s.TrainTokens[i] = targets(level, balanced)

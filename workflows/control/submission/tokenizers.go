@@ -16,16 +16,16 @@ import (
 // million.
 const maxTokenizer = 64 << 20
 
-// canaryWords is the number of words from which canaries at the subword level are drawn. It
-// bounds the parameters of tasks; five words have 2^45 sequences.
-const canaryWords = 512
-
 // readTokenizers reads each tokenizer once, for all cells that name it, and records its digest
-// there.
+// and the words of canaries there.
 func (s *Submission) readTokenizers(ctx context.Context, finder sources.Finder) error {
-	s.tokenizers, s.canaryWords = map[storage.Digest]*subwords.Tokenizer{}, map[storage.Digest][]string{}
+	s.tokenizers = map[storage.Digest]*subwords.Tokenizer{}
 	type named struct{ path, sha256 string }
-	known := map[named]storage.Digest{}
+	type found struct {
+		digest storage.Digest
+		words  []string
+	}
+	known := map[named]found{}
 	for i := range s.Spec.Cells {
 		c := &s.Spec.Cells[i]
 		d := &c.Experiment.Data
@@ -38,9 +38,13 @@ func (s *Submission) readTokenizers(ctx context.Context, finder sources.Finder) 
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Where("data.tokenizer"), err)
 			}
-			known[name] = digest
+			words, _ := s.tokenizers[digest].Words() // without any, canaries need symbols
+			known[name] = found{digest, words}
 		}
-		d.TokenizerSHA256 = known[name].String()
+		d.TokenizerSHA256 = known[name].digest.String()
+		if err := c.Experiment.ListCanaryWords(known[name].words); err != nil {
+			return fmt.Errorf("%s: %w", c.Where("canaries"), err)
+		}
 	}
 	return nil
 }
@@ -63,9 +67,6 @@ func (s *Submission) readTokenizer(ctx context.Context, finder sources.Finder, d
 		return digest, fmt.Errorf("%s has the SHA-256 %s, and data.tokenizer_sha256 is %s; restore the file, or correct the field", d.Tokenizer, digest, given)
 	}
 	s.sources, s.tokenizers[digest] = append(s.sources, source), tokenizer
-	if words, err := tokenizer.Words(); err == nil { // else canaries need symbols
-		s.canaryWords[digest] = words[:min(len(words), canaryWords)]
-	}
 	return digest, nil
 }
 
@@ -87,13 +88,6 @@ func readFile(ctx context.Context, source *sources.Source) (data []byte, err err
 		err = fmt.Errorf("%s has more than %d bytes; expected a file tokenizer.json", source.Name, maxTokenizer)
 	}
 	return data, err
-}
-
-// addTokens takes in the facts of a tokenizer, if there is one.
-func (s *Submission) addTokens(f *experiment.Facts, tokenizer storage.Digest) {
-	if t := s.tokenizers[tokenizer]; t != nil {
-		f.Tokens, f.CanaryWords = len(t.Tokens()), s.canaryWords[tokenizer]
-	}
 }
 
 // tokenizing is a recipe with its tokenizer.

@@ -46,7 +46,7 @@ func TestATokenizerIsASourceOfTheRun(t *testing.T) {
 	}
 	digest := storage.DigestOf([]byte(tokenizer(t)))
 	e := &s.Spec.Cells[0].Experiment
-	if words := e.Canaries.Symbols; e.Data.TokenizerSHA256 != digest.String() || !slices.Contains(words, "of") || len(words) > canaryWords {
+	if words := e.Canaries.Symbols; e.Data.TokenizerSHA256 != digest.String() || !slices.Contains(words, "of") || len(words) > experiment.MaxCanaryWords {
 		t.Errorf("digest %s, words %q; expected %s, and words of one token each", e.Data.TokenizerSHA256, words, digest)
 	}
 	if found, err := compile.Sources(s.Spec); err != nil || !slices.Contains(found, digest) {

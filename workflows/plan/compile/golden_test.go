@@ -103,6 +103,9 @@ func fitted(t *testing.T, file string) *experiment.Spec {
 	}
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
+		if err := spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")); err != nil {
+			t.Fatal(err)
+		}
 		facts[i] = fitting()
 		facts[i].Prepared = []experiment.Facts{fitting(), fitting()}
 	}
@@ -117,8 +120,7 @@ func fitting() experiment.Facts {
 	return experiment.Facts{
 		Files: []storage.Digest{storage.DigestOf([]byte("the text"))}, Users: 392_000, HeldOutUsers: 98_000, Examples: 93_000_000,
 		DistinctWords: 500_000, TestExamples: 16_000_000, Unlabelled: 1,
-		CanaryWords: strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more"),
-		OfAudits:    map[string][]storage.Digest{"audit.cross_modal.embeddings": {storage.DigestOf([]byte("the vectors"))}},
+		OfAudits: map[string][]storage.Digest{"audit.cross_modal.embeddings": {storage.DigestOf([]byte("the vectors"))}},
 		Second: experiment.SecondFiles{
 			experiment.BackgroundSource: {storage.DigestOf([]byte("the crowd"))},
 			experiment.ProfilesSource:   {storage.DigestOf([]byte("the profiles"))},
