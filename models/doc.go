@@ -12,7 +12,8 @@
 //	params := model.Init(seeds.Stream(seed, seeds.Weights))
 //
 // One to four layers of cells lie between the embedding and the softmax:
-// CIFG-LSTM, LSTM, GRU, or a convolution over the last inputs. The caller decides
+// CIFG-LSTM, LSTM, GRU, or a convolution over the last inputs; or the blocks of a
+// Transformer, which has no Trainer. The caller decides
 // whether a token is a word or a byte: a model of bytes has a vocabulary of 256
 // and the special tokens.
 //

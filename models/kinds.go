@@ -59,11 +59,11 @@ type CellKind struct {
 	coarse bool
 }
 
-// Kinds lists the kinds of cells.
+// Kinds lists the kinds of cells, which Coalmine trains itself: all but Transformer.
 func Kinds() []Kind { return kinds.Names() }
 
-// CellKinds lists the entries of all kinds of cells.
-func CellKinds() []*CellKind { return kinds.Entries() }
+// CellKinds lists the entries of all kinds of cells, and last that of a Transformer.
+func CellKinds() []*CellKind { return slices.Concat(kinds.Entries(), []*CellKind{&attention}) }
 
 // Choices lists the kinds as words of an experiment file.
 func (Kind) Choices() []string {

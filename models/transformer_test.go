@@ -361,3 +361,20 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 		t.Errorf("initial parameters have the squared norm %v", norm)
 	}
 }
+
+func TestATransformersInitialValuesHaveTheirBounds(t *testing.T) {
+	t.Parallel()
+	m := mustConfigure(t, Config{Kind: Transformer, Vocabulary: 99, Embedding: 16, Units: 40, Heads: 2, Layers: 2, Untied: true})
+	params := m.Init(testRand(78))
+	for _, tensor := range m.Tensors() {
+		room, name, _ := strings.Cut(tensor.Name, ".")
+		bound := map[string]float64{"scale": 1, "weights": math.Sqrt(3. / 16), "input": 0.25, "output": 1 / math.Sqrt(4*float64(tensor.Shape[0]))}[name]
+		if room == "embedding" || room == "position" {
+			bound = math.Sqrt(3. / 16)
+		}
+		// At least 640 draws in each matrix: none in the outer tenth has probability 0.9^640 < 1e-29.
+		if got := largest(tensor.View(params)); got > bound*(1+1e-6) || got < 0.9*bound {
+			t.Errorf("%s: largest value %v, want just under %v", tensor, got, bound)
+		}
+	}
+}
