@@ -39,7 +39,7 @@ func randomModels(vocabulary int) []models.Config {
 			models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 4, Units: 6, Projection: models.Unprojected, Untied: true, Layers: 3},
 		)
 	}
-	return all
+	return append(all, models.Config{Kind: models.Transformer, Vocabulary: vocabulary, Embedding: 6, Units: 9, Layers: 2, Heads: 3})
 }
 
 // bruteForceCosts scores every word of every reference, with Scorer alone.
