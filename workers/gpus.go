@@ -43,6 +43,12 @@ func findGPUs(ctx context.Context, driver string) ([]queue.Device, error) {
 	return found, nil
 }
 
+// GPUs lists the GPUs of NVIDIA that this process may use.
+func GPUs(ctx context.Context) []queue.Device {
+	found, _ := findGPUs(ctx, nvidiaDriver) // the error says why there are none
+	return found
+}
+
 // queryGPUs asks nvidia-smi.
 func queryGPUs(ctx context.Context) (found []queue.Device, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryPatience)

@@ -17,6 +17,8 @@ import (
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/storage/open"
+	"coalmine/tasks"
+	"coalmine/workers"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/experiment"
@@ -45,9 +47,9 @@ The time follows from the coordinator's own scheduling against a simulated clock
 training goes step by step, however many cores there are. --cores says what clusters
 of so many cores would take, each as fast as this machine's. %d MB a second go between
 each core and the store; preparing the data counts as nothing. A program that trains or
-scores (model.kind: external) is run as a worker would run it, for some seconds on
-made-up data of the experiment's sizes; --programs=false runs none, and the time is then
-unknown.`,
+scores (model.kind: external, training.engine: pytorch) is run as a worker would run it,
+for some seconds on made-up data of the experiment's sizes; --programs=false runs none,
+and the time is then unknown.`,
 		Example: "  coalmine plan examples/quickstart.yaml\n  coalmine plan experiment.yaml --set training.rounds=2000\n  coalmine plan experiment.yaml --cores 64,256,1000",
 		GroupID: groupRun,
 		Args:    cobra.ExactArgs(1),
@@ -100,7 +102,7 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 			return err
 		}
 	}
-	predicted := newPrediction(sub, p, x, g.programs(ctx, sub, programs && x.TasksToRun() > 0))
+	predicted := newPrediction(ctx, sub, p, x, g.programs(ctx, sub, programs && x.TasksToRun() > 0), measureSpeed())
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -130,7 +132,9 @@ type thisMachine struct {
 	// Seconds is null where UnknownTasks run programs whose speed is unknown.
 	Seconds *float64 `json:"seconds"`
 	machineSpeed
-	// Busy is the share of the cores' time in which they work.
+	// GPUs are those that tasks of the class gpu share; 0 if there are no such tasks, or no GPUs of NVIDIA.
+	GPUs int `json:"gpus,omitempty"`
+	// Busy is the share of the cores' and the GPUs' time in which they work.
 	Busy         float64 `json:"busy"`
 	UnknownTasks int     `json:"unknown_tasks,omitempty"`
 }
@@ -141,15 +145,23 @@ type prediction struct {
 	known *forecast.Explanation
 	loads *forecast.Loads
 	speed machineSpeed
+	gpus  int
 }
 
-func newPrediction(sub *submission.Submission, p *plan.Plan, x *forecast.Explanation, speed func(cell int) *forecast.Speed) *prediction {
-	return &prediction{p, x, forecast.LoadsOf(sub, p, speed), measureSpeed()}
+func newPrediction(ctx context.Context, sub *submission.Submission, p *plan.Plan, x *forecast.Explanation, program func(cell int) *forecast.Speed, speed machineSpeed) *prediction {
+	f := &prediction{p, x, forecast.LoadsOf(sub, p, program), speed, 0}
+	for _, ch := range p.Chains {
+		if ch.Part.Class == tasks.GPU {
+			f.gpus = len(workers.GPUs(ctx))
+			break
+		}
+	}
+	return f
 }
 
 // here is the plan's time on this machine.
 func (f *prediction) here() (thisMachine, error) {
-	m := thisMachine{machineSpeed: f.speed}
+	m := thisMachine{machineSpeed: f.speed, GPUs: f.gpus}
 	found, err := f.on([]int{m.Cores})
 	if err != nil {
 		return m, err
@@ -176,7 +188,7 @@ func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 	var clusters []simulatedCluster
 	for _, n := range cores {
 		unknown := 0
-		found, err := forecast.Cluster{Cores: n, Registry: compile.Registry(), Seconds: func(t *graph.Task) float64 {
+		found, err := forecast.Cluster{Cores: n, GPUs: f.gpus, Registry: compile.Registry(), Seconds: func(t *graph.Task) float64 {
 			load := f.loads.Of(t)
 			if load.Unknown {
 				unknown++
@@ -318,8 +330,12 @@ func (g *global) writePlan(alarms []experiment.FalseAlarm, cost forecast.Cost, t
 		g.printf("how long it takes on this machine is unknown: a program was not measured that is needed by %s\n", readable.Count(here.UnknownTasks, "task"))
 		return
 	}
-	g.printf("about %s on this machine: %d cores, at work %.0f%% of the time, of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
-		roughly(*here.Seconds), here.Cores, 100*here.Busy, here.GFLOPS, here.Kernels, 100*here.Used)
+	gpus := ""
+	if here.GPUs > 0 {
+		gpus = " and " + readable.Count(here.GPUs, "GPU")
+	}
+	g.printf("about %s on this machine: %d cores%s, at work %.0f%% of the time, of %.0f GFLOP/s (%s kernels), %.0f%% of it used\n",
+		roughly(*here.Seconds), here.Cores, gpus, 100*here.Busy, here.GFLOPS, here.Kernels, 100*here.Used)
 }
 
 func (g *global) writePlannedCell(c *plannedCell, nodes bool) {

@@ -19,6 +19,7 @@ import (
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
+	"coalmine/workflows/plan/compile"
 )
 
 // mostMeasuring bounds how long the programs of a plan are measured, all together.
@@ -68,8 +69,15 @@ type measured struct {
 // name tells programs apart.
 func (m *measured) name() string {
 	t := &m.experiment.Training
-	text, _ := json.Marshal([]any{t.Command, t.ClientCommand, t.CodeSHA256, t.ScorerSHA256, t.Job, t.Rounds, m.length(), m.words()})
+	trainer, _ := compile.Trainer(m.experiment) // compiling has refused what it does
+	text, _ := json.Marshal([]any{t.Command, trainer, t.ScorerSHA256, t.CodeSHA256, t.Job, t.Rounds, m.users(), m.length(), m.words()})
 	return string(text)
+}
+
+// users are the most that train together: those of a task.
+func (m *measured) users() int {
+	t := &m.experiment.Training
+	return (t.Cohort + t.Chunks - 1) / max(1, t.Chunks)
 }
 
 // length is that of an example, in words, or bytes, without its end.
@@ -119,7 +127,7 @@ func (m *measured) code(digest string) clientprograms.Code {
 }
 
 func (m *measured) speed(ctx context.Context) (*forecast.Speed, error) {
-	if m.experiment.Training.ClientCommand != "" {
+	if m.experiment.Training.Command == "" {
 		return m.client(ctx)
 	}
 	return m.training(ctx)
@@ -158,25 +166,33 @@ func (m *measured) scored() float64 {
 	return external.ScoredWords
 }
 
-// client measures a training.client_command.
+// client measures a training.client_command, or the trainer of training.engine: pytorch, whose models it does not score.
 func (m *measured) client(ctx context.Context) (*forecast.Speed, error) {
-	setting := clientprograms.Setting{
-		Program: *m.experiment.ClientProgram(), Words: append(datasets.Specials(), m.words()...), Terms: m.terms(), Archive: m.code(m.experiment.Training.CodeSHA256),
+	program, err := compile.Trainer(m.experiment)
+	if err != nil {
+		return nil, err
 	}
+	setting := clientprograms.Setting{Program: *program, Words: append(datasets.Specials(), m.words()...), Terms: m.terms(), Archive: m.code(program.Code)}
 	examples := make([][]int32, m.examples())
 	for i := range examples {
 		examples[i] = m.example(i)
 	}
-	pace, err := clients.Measure(ctx, setting, clients.Options{Terms: childprocess.Terms{AnswerSeconds: mostMeasuring.Seconds()}, Write: m.writable}, examples, func(i int) clientprograms.Pair {
-		return clientprograms.Pair{Context: m.tokens(i, 1), Continuation: m.tokens(i+1, external.ScoredWords)}
-	})
+	native := m.experiment.Training.Engine == experiment.PyTorchEngine
+	var text func(i int) clientprograms.Pair
+	if !native {
+		text = func(i int) clientprograms.Pair {
+			return clientprograms.Pair{Context: m.tokens(i, 1), Continuation: m.tokens(i+1, external.ScoredWords)}
+		}
+	}
+	pace, err := clients.Measure(ctx, setting, clients.Options{Terms: childprocess.Terms{AnswerSeconds: mostMeasuring.Seconds()}, Write: m.writable}, examples, m.users(), text)
 	if err != nil {
 		return nil, err
 	}
-	return &forecast.Speed{
-		Begin: pace.Begin, Train: forecast.Pace{Token: pace.Fit / m.sub.TokensPerUser[m.cell]},
-		Score: forecast.Pace{Token: pace.Text / m.scored()}, Network: pace.Network,
-	}, nil
+	s := &forecast.Speed{Begin: pace.Begin, Train: forecast.Pace{Token: pace.Fit / m.sub.TokensPerUser[m.cell]}}
+	if !native {
+		s.Score, s.Network = forecast.Pace{Token: pace.Text / m.scored()}, pace.Network
+	}
+	return s, nil
 }
 
 // example is one that is made up: a text, or an image.

@@ -192,8 +192,7 @@ func (t *timing) of(ctx context.Context, sub *submission.Submission) (*float64, 
 	if err = errors.Join(err, done()); err != nil {
 		return nil, err
 	}
-	f := prediction{p, x, forecast.LoadsOf(sub, p, t.g.programs(ctx, sub, t.flags.byPrograms)), t.speed}
-	here, err := f.here()
+	here, err := newPrediction(ctx, sub, p, x, t.g.programs(ctx, sub, t.flags.byPrograms), t.speed).here()
 	return here.Seconds, err
 }
 

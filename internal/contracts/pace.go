@@ -32,16 +32,17 @@ func (t took) beyond(other took) float64 {
 type Pace struct{ Start, Each float64 }
 
 const (
-	tells  = 1 // second more than for few things
-	growth = 4 // times, from one try to the next
+	tells = 1 // second more than for few things
+	// From one try to the next there are at least and at most so many times as many things.
+	leastGrowth, mostGrowth = 4, 16
 )
 
-// Measure has do done for few things, for more, and then for four times as many until that takes a
+// Measure has do done for few things, for more, and then for 4 to 16 times as many until that takes a
 // second longer than for few, or is for most. Nothing else may start processes meanwhile.
 func Measure(few, more, most int, do func(n int) error) (Pace, error) {
 	least, err := timed(func() error { return do(few) })
 	p := Pace{Start: least.beyond(took{})}
-	for n := more; err == nil && few < most; n *= growth {
+	for n := more; err == nil && few < most; {
 		var t took
 		t, err = timed(func() error { return do(n) })
 		longer := t.beyond(least)
@@ -50,6 +51,7 @@ func Measure(few, more, most int, do func(n int) error) (Pace, error) {
 		if longer >= tells || n >= most {
 			break
 		}
+		n = min(most, n*int(min(mostGrowth, max(leastGrowth, 2*tells/longer))))
 	}
 	return p, err
 }

@@ -38,7 +38,7 @@ func TestMoreIsTriedUntilTheDifferenceTells(t *testing.T) {
 		few, more, most, failing int
 		want                     []int
 	}{
-		{1, 8, 100, 0, []int{1, 8, 32, 128}},
+		{1, 8, 1000, 0, []int{1, 8, 128, 1000}},
 		{1, 8, 32, 0, []int{1, 8, 32}},
 		{32, 128, 20, 0, []int{32}},
 		{1, 8, 100, 8, []int{1, 8}},

@@ -126,7 +126,7 @@ func TestAProgramTrainsAndIsMeasured(t *testing.T) {
 func TestAPaceHasTheNetworkOfTheProgram(t *testing.T) {
 	t.Parallel()
 	s := clientprograms.Setting{Program: clientstest.Program(""), Words: words}
-	p, err := Measure(t.Context(), s, Options{Directory: t.TempDir()}, sentences, func(int) clientprograms.Pair {
+	p, err := Measure(t.Context(), s, Options{Directory: t.TempDir()}, sentences, 2, func(int) clientprograms.Pair {
 		return clientprograms.Pair{Continuation: []int32{4}}
 	})
 	if err != nil || p.Network == nil || p.Network.Parameters() != len(words)+1 || p.Begin <= 0 || p.Fit < 0 || p.Text < 0 {

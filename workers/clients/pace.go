@@ -22,15 +22,19 @@ const (
 	paceTexts, mostTexts = 256, 1 << 11
 )
 
-// Measure has a program train on the examples of a user, and score texts.
-func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, text func(i int) clientprograms.Pair) (*Pace, error) {
+// Measure has a program train on the examples of a user, and score texts, unless text is nil. A program that
+// trains users together gets at most so many in a request.
+func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, users int, text func(i int) clientprograms.Pair) (*Pace, error) {
 	p := &Pace{}
-	fits, err := contracts.Measure(1, 1+paceFits, mostFits, func(n int) error { return p.ask(ctx, s, o, examples, n, 1, text) })
+	fits, err := contracts.Measure(1, 1+paceFits, mostFits, func(n int) error { return p.ask(ctx, s, o, examples, users, n, 1, text) })
 	if err != nil {
 		return nil, err
 	}
-	texts, err := contracts.Measure(1, 1+paceTexts, mostTexts, func(n int) error { return p.ask(ctx, s, o, examples, 1, n, text) })
-	p.Begin, p.Fit, p.Text = fits.Start, fits.Each, texts.Each
+	if p.Begin, p.Fit = fits.Start, fits.Each; text == nil {
+		return p, nil
+	}
+	texts, err := contracts.Measure(1, 1+paceTexts, mostTexts, func(n int) error { return p.ask(ctx, s, o, examples, users, 1, n, text) })
+	p.Text = texts.Each
 	return p, err
 }
 
@@ -41,7 +45,7 @@ func modelOf(n models.Network, params []float32) (clientprograms.Model, error) {
 }
 
 // ask starts a program, has it train and score so often, and ends it.
-func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, fits, texts int, text func(i int) clientprograms.Pair) (err error) {
+func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, together, fits, texts int, text func(i int) clientprograms.Pair) (err error) {
 	pool := NewPool(o)
 	defer pool.Close()
 	client, err := pool.Borrow(ctx, s)
@@ -60,10 +64,8 @@ func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, exa
 		return err
 	}
 	w := clientprograms.Work{Model: model, Examples: examples, Round: 1, Seed: 11}
-	for range fits {
-		if _, err := c.Fit(ctx, w, params); err != nil {
-			return err
-		}
+	if err := c.fitMany(ctx, w, fits, together, params); err != nil || text == nil {
+		return err
 	}
 	if s.OfImages() {
 		for at := 0; at < texts && err == nil; at += len(examples) {
@@ -76,5 +78,31 @@ func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, exa
 		pairs[i] = text(i)
 	}
 	_, err = c.LogLikelihoods(ctx, w.Model, pairs)
+	return err
+}
+
+// fitMany trains a number of users who have the same examples, as a task does whose requests have at most so many together:
+// by sums if the program makes them.
+func (c *program) fitMany(ctx context.Context, w clientprograms.Work, users, together int, params []float32) (err error) {
+	m := c.description.Together
+	if m == nil {
+		for range users {
+			if _, err := c.Fit(ctx, w, params); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for together = max(1, min(together, m.Users)); users > 0 && err == nil; users -= together {
+		many := clientprograms.ManyWork{Model: w.Model, Round: w.Round}
+		for range min(users, together) {
+			many.Users = append(many.Users, clientprograms.User{Examples: w.Examples, Seed: w.Seed})
+		}
+		if m.Sum {
+			_, err = c.Sum(ctx, many, 1, nil, params)
+		} else {
+			err = c.FitMany(ctx, many, func(int, *clientprograms.Fitted, []float32) error { return nil })
+		}
+	}
 	return err
 }

@@ -115,6 +115,11 @@ func newCosting(s *submission.Submission, cell int, model models.Network) costin
 // byProgram reports whether a program that is not ours trains and scores.
 func (c *costing) byProgram() bool { return c.experiment.Model.Kind == models.External }
 
+// trainedByProgram reports whether a program trains, be it that of training.engine: pytorch.
+func (c *costing) trainedByProgram() bool {
+	return c.byProgram() || c.experiment.Training.Engine == experiment.PyTorchEngine
+}
+
 // slowness is how many times longer than Efficiency says an operation of the model takes.
 func (c *costing) slowness() float64 {
 	if c.experiment.Data.Level.Scheme().Images {

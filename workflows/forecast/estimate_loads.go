@@ -84,7 +84,7 @@ func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed
 			continue // compiling has refused it
 		}
 		c := newCosting(s, i, model)
-		if c.byProgram() {
+		if c.trainedByProgram() {
 			c.speed = speed(i)
 		}
 		l.add(c, p, &p.Cells[i])
@@ -145,7 +145,7 @@ func (c costing) step(rounds, width int) stepLoad {
 	c.train(1, rounds, width)
 	size := 4 * float64(c.model.Parameters())
 	work := Load{FLOP: c.slowness() * c.TrainingFLOP}
-	if c.byProgram() {
+	if c.trainedByProgram() {
 		work = c.programLoad(float64(c.experiment.Training.Cohort)*c.perUser, trains)
 	}
 	if width == 0 {

@@ -4,7 +4,10 @@ import (
 	"testing"
 
 	"coalmine/models"
+	"coalmine/storage"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan/compile/compiletest"
 )
 
 // layered is a network of one layer.
@@ -51,4 +54,36 @@ audit: {deanonymization: {attacks: [mlp], epochs: 200}}
 		return
 	}
 	t.Error("no such audit")
+}
+
+// The trainer in PyTorch trains by its own pace, and the audits of its models are native.
+func TestTheLoadsOfTheTrainerInPyTorchAreMeasured(t *testing.T) {
+	t.Parallel()
+	const file = `
+name: torch
+data: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 20}}
+model: {kind: gru, embedding: 4, units: 4}
+training: {rounds: 3, cohort: 6, chunks: 2, engine: pytorch}
+audit: {utility: true}
+`
+	digest := storage.DigestOf(compiletest.Source())
+	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	s := &submission.Submission{Spec: spec, TokensPerExample: []float64{10}, TokensPerUser: []float64{100}, TrainTokens: []float64{1000}, TestTokens: []float64{50}}
+	for _, speed := range []*Speed{nil, {Train: Pace{Token: 0.25}}} {
+		l := LoadsOf(s, p, func(int) *Speed { return speed })
+		perUser := spec.Cells[0].Experiment.Data.Predicted(100)
+		for _, step := range l.steps {
+			if part := step.part; part.Unknown != (speed == nil) || part.FLOP != 0 || speed != nil && part.Program != 3*perUser*0.25 {
+				t.Errorf("with the pace %+v a part is %+v; want that of 3 users of %g tokens", speed, part, perUser)
+			}
+			if step.join.Unknown || step.join.Program != 0 {
+				t.Errorf("a join is %+v", step.join)
+			}
+		}
+		for key, load := range l.nodes {
+			if load.Unknown || load.Program != 0 || load.FLOP == 0 {
+				t.Errorf("%s is %+v, want native scoring", p.Nodes[key].Kind, load)
+			}
+		}
+	}
 }

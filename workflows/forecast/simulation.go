@@ -2,7 +2,7 @@
 // scheduling (packages graph and dispatch) against a simulated clock: the caller gives the
 // durations of tasks, which compute nothing.
 //
-// Workers are one pool of slots that take tasks in the order in which they were sent, as from
+// Workers are one pool of slots, and one of GPUs, that take tasks in the order in which they were sent, as from
 // the queue. Nothing fails, and no worker comes or goes.
 
 package forecast
@@ -26,6 +26,8 @@ import (
 type Cluster struct {
 	// Cores is the number of slots of all workers, each a core; at least 1.
 	Cores int
+	// GPUs is the number of slots of the class gpu beside them; 0 has its tasks run on Cores.
+	GPUs int
 	// Registry has the kinds that the workers know.
 	Registry tasks.Registry
 	// Seconds that a task takes, inputs and outputs included.
@@ -46,7 +48,7 @@ const most = 100_000
 // Run simulates the missing nodes of a plan. It does not change the plan.
 func (c Cluster) Run(p *plan.Plan, x *Explanation) (Outcome, error) {
 	coarse := coarsen(p, most)
-	s := &simulation{cluster: c, coarse: coarse, known: x, graph: graph.New(slog.New(slog.DiscardHandler)), start: time.Unix(0, 0)}
+	s := &simulation{cluster: c, coarse: coarse, known: x, graph: graph.New(slog.New(slog.DiscardHandler)), start: time.Unix(0, 0), pools: [2]pool{{free: c.Cores}, {free: c.GPUs}}}
 	s.dispatcher = dispatch.New(s.graph, c.Registry)
 	s.dispatcher.SetWorkers([]queue.Worker{c.worker(p)})
 	r := s.graph.AddRun("simulated")
@@ -64,7 +66,10 @@ func (c Cluster) Run(p *plan.Plan, x *Explanation) (Outcome, error) {
 
 // worker is one that knows everything, with all slots.
 func (c Cluster) worker(p *plan.Plan) queue.Worker {
-	w := queue.Worker{Slots: c.Cores, Kinds: c.Registry.Advertised(), Classes: c.Registry.Classes()}
+	w := queue.Worker{Slots: c.Cores, ClassSlots: map[string]int{}, Kinds: c.Registry.Advertised(), Classes: c.Registry.Classes()}
+	if c.GPUs > 0 {
+		w.ClassSlots[string(tasks.GPU)] = c.GPUs
+	}
 	keys := map[string]bool{}
 	hold := func(key string) {
 		if key != "" && !keys[key] {
@@ -92,8 +97,22 @@ type simulation struct {
 	start   time.Time
 	now     float64 // seconds since the start
 	busy    float64 // seconds of all slots
-	waiting []*graph.Attempt
+	pools   [2]pool // of cores, and of GPUs
 	running agenda
+}
+
+// pool is the free slots of some classes, and the attempts that wait for one.
+type pool struct {
+	free    int
+	waiting []*graph.Attempt
+}
+
+// poolOf is the pool for an attempt.
+func (s *simulation) poolOf(a *graph.Attempt) *pool {
+	if a.Class == tasks.GPU && s.cluster.GPUs > 0 {
+		return &s.pools[1]
+	}
+	return &s.pools[0]
 }
 
 func (s *simulation) run() {
@@ -169,20 +188,25 @@ func (s *simulation) made(passes []Pass, step int) bool {
 func (s *simulation) fill() {
 	s.dispatcher.Dispatch(func(x *graph.Task, r *graph.Run) {
 		class := s.dispatcher.ClassOf(x)
-		s.waiting = append(s.waiting, s.graph.Launch(x, r, class, 1, s.time()))
+		a := s.graph.Launch(x, r, class, 1, s.time())
+		p := s.poolOf(a)
+		p.waiting = append(p.waiting, a)
 		s.dispatcher.Launched(x, r)
 	})
-	for len(s.waiting) > 0 && len(s.running) < s.cluster.Cores {
-		a := s.waiting[0]
-		s.waiting = s.waiting[1:]
-		seconds := s.cluster.Seconds(a.Task) * s.coarse.repeats(a.Task)
-		s.busy += seconds
-		heap.Push(&s.running, event{s.now + seconds, a, seconds})
+	for i := range s.pools {
+		for p := &s.pools[i]; len(p.waiting) > 0 && p.free > 0; p.free-- {
+			a := p.waiting[0]
+			p.waiting = p.waiting[1:]
+			seconds := s.cluster.Seconds(a.Task) * s.coarse.repeats(a.Task)
+			s.busy += seconds
+			heap.Push(&s.running, event{s.now + seconds, a, seconds})
+		}
 	}
 }
 
 // finish commits an attempt.
 func (s *simulation) finish(e event) {
+	s.poolOf(e.attempt).free++
 	s.graph.Durations(e.attempt.Task).Add(e.seconds)
 	s.dispatcher.UseTime(e.attempt.Task, e.seconds)
 	s.graph.Land(e.attempt)
@@ -194,7 +218,7 @@ func (s *simulation) time() time.Time { return s.start.Add(duration(s.now)) }
 func (s *simulation) outcome() Outcome {
 	o := Outcome{Time: duration(s.now)}
 	if s.now > 0 {
-		o.Busy = s.busy / s.now / float64(s.cluster.Cores)
+		o.Busy = s.busy / s.now / float64(s.cluster.Cores+s.cluster.GPUs)
 	}
 	return o
 }

@@ -157,3 +157,17 @@ func TestWhatIsCachedTakesNoTime(t *testing.T) {
 		t.Errorf("nothing takes %+v", o)
 	}
 }
+
+// The parts of a round go to the one GPU one after the other, however many cores there are; of three cores the third
+// would be idle half of the time.
+func TestTasksOfTheClassGPUShareTheGPUs(t *testing.T) {
+	t.Parallel()
+	p := planned(t, "grid=null", "model={kind: cifg-lstm}", "training.engine=pytorch", "training.pytorch={class: gpu}")
+	x := explained(t, p)
+	for gpus, perRound := range map[int]float64{1: 5*3 + 1, 2: 3*3 + 1, 5: 3 + 1, 0: 2*3 + 1} {
+		o, err := Cluster{Cores: 3, GPUs: gpus, Registry: compile.Registry(), Seconds: seconds}.Run(p, x)
+		if want := 30 * perRound; err != nil || o.Time.Seconds() < want || o.Time.Seconds() > want+6 {
+			t.Errorf("%d GPUs: %v, %v; want the %g s of 30 rounds, and up to 6 s of other tasks", gpus, o.Time, err, want)
+		}
+	}
+}

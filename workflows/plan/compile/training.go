@@ -11,6 +11,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
+	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 	"coalmine/tasks/training"
@@ -114,7 +115,7 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	clients, server := clientsParams(c.experiment), serverParams(c.experiment)
 	recording, _, err := c.experiment.Recording()
 	if err == nil {
-		clients.Program, err = c.experiment.Trainer(func() (json.RawMessage, error) { return trainerConfig(c.experiment, &clients) })
+		clients.Program, err = Trainer(c.experiment)
 	}
 	if err != nil {
 		c.err = err
@@ -314,15 +315,18 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	}
 }
 
-// trainerConfig is the config of the trainer in PyTorch.
-func trainerConfig(e *experiment.Experiment, p *training.ClientsParams) (json.RawMessage, error) {
-	return json.Marshal(struct {
-		Model  models.Config  `json:"model"`
-		Local  training.Local `json:"local"`
-		Epochs int            `json:"epochs"`
-		Steps  int            `json:"steps,omitempty"`
-		Users  int            `json:"users"`
-	}{e.Model.Config(&e.Data), p.Local, p.Epochs, p.Steps, e.Training.PyTorch.Users})
+// Trainer is the program that trains the clients of an experiment; nil for the native engine.
+func Trainer(e *experiment.Experiment) (*clientprograms.Program, error) {
+	return e.Trainer(func() (json.RawMessage, error) {
+		p := clientsParams(e)
+		return json.Marshal(struct {
+			Model  models.Config  `json:"model"`
+			Local  training.Local `json:"local"`
+			Epochs int            `json:"epochs"`
+			Steps  int            `json:"steps,omitempty"`
+			Users  int            `json:"users"`
+		}{e.Model.Config(&e.Data), p.Local, p.Epochs, p.Steps, e.Training.PyTorch.Users})
+	})
 }
 
 // ofClients returns the control if it is a fault of clients or of their selection, and
