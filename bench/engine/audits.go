@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
+	"coalmine/tasks/audits/membership/membership"
 )
 
 // subject returns a model to audit, or nil and why there is none. The first call
@@ -58,7 +60,7 @@ func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 	return err
 }
 
-// measureTokenScores compares the scores that all attacks by tokens take with the losses alone.
+// measureTokenScores compares the scores of all membership attacks by one scoring with the losses alone.
 func (s step) measureTokenScores(ctx context.Context, b *bench, r *Row) error {
 	scorer, err := newScorer(s.config)
 	if err != nil {
@@ -73,7 +75,11 @@ func (s step) measureTokenScores(ctx context.Context, b *bench, r *Row) error {
 	}
 	tokens := 20 * len(user)
 	alone := func() error { _, err := scorer.Losses(user); return err }
-	all := func() error { _, err := scorer.TokenScores(user); return err }
+	all := func() error {
+		scores, err := scorer.TokenScores(user)
+		membership.LossOf(slices.Concat(scores...))
+		return err
+	}
 	err = b.rates(ctx, r, job{flops: float64(tokens) * scorer.Model().ScoringFLOPs(), tokens: tokens, run: alone}, all)
 	r.goal(r.Ratio <= 1.3, "at most 1.3 times the losses")
 	return err

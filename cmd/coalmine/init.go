@@ -295,7 +295,7 @@ func (g *global) secondsOf(ctx context.Context, text []byte, folder string, spee
 	if err = errors.Join(err, done()); err != nil {
 		return 0, err
 	}
-	here, err := newPrediction(ctx, sub, p, x, func(int) *forecast.Speed { return nil }, speed).here()
+	here, err := newPrediction(ctx, sub, p, x, speed, measureSpeed()).here()
 	if err != nil || here.Seconds == nil {
 		return 0, err
 	}

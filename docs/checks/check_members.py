@@ -11,6 +11,7 @@ It needs PyTorch or NumPy, computes in float64, and is written from docs/model.m
 docs/random-streams.md. The model reads words. The scores of zlib are not computed again.
 """
 import json
+import math
 import os
 import sys
 
@@ -98,6 +99,7 @@ def check(folder, prefix_users, neighbour_texts, seed=1):
         "loss": -loss / targets,
         "min-k": [least(s[0]) for s in scores],
         "min-k-plus-plus": [least((s[0] - s[1]) / numpy.maximum(s[2], 1e-6)) for s in scores],
+        "curvature": [(s[0] - s[1]).mean() / max(math.sqrt((s[2] ** 2).mean()), 1e-6) for s in scores],
         "recall": prefixed / loss,
         "neighbours": (near - loss) / targets,
     }

@@ -93,7 +93,9 @@ class Audit:
         yield "zlib", numpy.array([-u["loss"] / t["compressed"] for u, t in zip(self.losses, self.texts)])
         if all(u.get("by_token") for u in self.losses):
             yield "min-k", numpy.array([u["min_k"] for u in self.losses])
-            yield "min-k-plus-plus", numpy.array([u["min_k_plus_plus"] for u in self.losses])
+            if not any(u.get("log_probs_alone") for u in self.losses):
+                yield "min-k-plus-plus", numpy.array([u["min_k_plus_plus"] for u in self.losses])
+                yield "curvature", numpy.array([u["curvature"] for u in self.losses])
         if self.params.get("prefix_users"):
             yield "recall", numpy.array([numpy.nan if self.aside[i] else u["prefixed"] / u["loss"] for i, u in enumerate(self.losses)])
         if self.params.get("neighbour_texts"):
