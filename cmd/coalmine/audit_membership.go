@@ -59,7 +59,7 @@ func (a *auditFlags) asked() (*askedOf, error) {
 	if a.canaries != "" {
 		asked.canaries, err = opened(a.canaries, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.canaries, r) })
 		if err != nil {
-			return nil, fmt.Errorf("--canaries: %w", err)
+			return nil, fmt.Errorf("--canaries: %w", orAdvice(err, "write one canary a line into it"))
 		}
 	}
 	if a.belong.members == "" {
@@ -71,6 +71,14 @@ func (a *auditFlags) asked() (*askedOf, error) {
 	}
 	asked.members.NonMembers, err = readOwners("--nonmembers", a.belong.nonMembers)
 	return asked, err
+}
+
+// orAdvice adds the remedy to the error of a file that does not exist.
+func orAdvice(err error, advice string) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; %s", err, advice)
+	}
+	return err
 }
 
 func readOwners(flag, path string) ([]modelaudit.Owner, error) {

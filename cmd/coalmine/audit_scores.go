@@ -56,7 +56,7 @@ func (a *auditFlags) auditScores(c *cobra.Command, g *global) error {
 func (s *scoresFlags) audit(canaries string) (*canaryfiles.Report, error) {
 	file, err := opened(canaries, func(r io.Reader) (*canaryfiles.File, error) { return canaryfiles.Read(canaries, r) })
 	if err != nil {
-		return nil, fmt.Errorf("--canaries: %w", err)
+		return nil, fmt.Errorf("--canaries: %w", orAdvice(err, "coalmine canaries export writes it"))
 	}
 	scores, err := readScores("--scores", s.scores)
 	if err != nil {
