@@ -358,6 +358,13 @@ func TestATokenAcrossWordsLeavesNoWords(t *testing.T) {
 
 func TestNamesAreDifferentAndHaveNoSpaces(t *testing.T) {
 	t.Parallel()
+	odd, err := subwords.Parse([]byte(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["▁of",-1],["<token-3>",-1],["a\nb",-1],["<unk>",-1]]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := odd.Names([]string{"<unk>"}), []string{"?", "▁of", "<token-3>", "<<token-3>>", "<token-4>"}; !slices.Equal(got, want) {
+		t.Errorf("names %q; expected %q", got, want)
+	}
 	for _, name := range names {
 		tokenizer := read(t, name)
 		seen := map[string]bool{}

@@ -106,6 +106,9 @@ func (t *Tokenizer) Names(taken []string) []string {
 		if name == "" || seen[name] || strings.ContainsFunc(name, unicode.IsSpace) {
 			name = fmt.Sprintf("<token-%d>", id)
 		}
+		for seen[name] {
+			name = "<" + name + ">"
+		}
 		seen[name], names[id] = true, name
 	}
 	return names
