@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/subwords"
@@ -73,7 +74,7 @@ func (s *Submission) readTokenizer(ctx context.Context, finder sources.Finder, d
 // readFile reads the only file of a source.
 func readFile(ctx context.Context, source *sources.Source) (data []byte, err error) {
 	if len(source.Files) != 1 {
-		return nil, fmt.Errorf("%s has %d files; expected one file tokenizer.json", source.Name, len(source.Files))
+		return nil, fmt.Errorf("%s has %s; expected one file tokenizer.json", source.Name, readable.Count(len(source.Files), "file"))
 	}
 	err = source.Read(ctx, datasets.Limits{}, func(_ context.Context, files []datasets.File, _ datasets.Limits) error {
 		body, err := files[0].Open()
