@@ -90,16 +90,13 @@ func TestTreeAggregationMatchesThePaper(t *testing.T) {
 	for _, c := range []struct{ noise, classic, improved float64 }{
 		{1.13, 19.735743, 18.7096098938}, {8.83, 2.0449364, 1.77319244962},
 	} {
-		curve := must(rdp.Tree(rdp.OneEpoch(1600), c.noise, opacusOrders()))
+		curve := must(tree(rdp.Participation{Steps: 1600, Times: 1, Separation: 1}, c.noise))
 		if got, _ := curve.Epsilon(1e-6, rdp.Classic); relative(got, c.classic) > 1e-6 {
 			t.Errorf("noise %v: classic epsilon %v, expected %v", c.noise, got, c.classic)
 		}
 		if got, _ := curve.Epsilon(1e-6, rdp.Improved); relative(got, c.improved) > 1e-9 {
 			t.Errorf("noise %v: improved epsilon %v, expected %v", c.noise, got, c.improved)
 		}
-	}
-	if got := must(rdp.Tree(rdp.OneEpoch(8), 1, []float64{2})).Values()[0]; got != 4 {
-		t.Errorf("8 steps have 4 nodes above a leaf, divergence %v at order 2", got)
 	}
 }
 
@@ -185,7 +182,7 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 		"order below 1":  func() (rdp.Curve, error) { return rdp.FixedSize(0.5, 1, []float64{0.5}) },
 		"no orders":      func() (rdp.Curve, error) { return rdp.Gaussian(1, nil) },
 		"negative rho":   func() (rdp.Curve, error) { return rdp.ZeroConcentrated(-1, []float64{2}) },
-		"no steps":       func() (rdp.Curve, error) { return rdp.Tree(rdp.OneEpoch(0), 1, []float64{2}) },
+		"no steps":       func() (rdp.Curve, error) { return tree(rdp.Participation{Times: 1, Separation: 1}, 1) },
 	} {
 		if _, err := call(); err == nil {
 			t.Errorf("%s was accepted", name)

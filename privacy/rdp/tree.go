@@ -7,31 +7,12 @@ import (
 	"math/bits"
 )
 
-// Tree returns the curve of DP-FTRL by tree aggregation without restarts
-// (Kairouz et al. 2021, Practical and Private (Deep) Learning without Sampling
-// or Shuffling, Theorem 4.1 and appendix D). The updates of the steps are the
-// leaves of a binary tree, and every node whose leaves are complete is released
-// with its own noise. No sampling is assumed.
-//
-// The neighbouring relation is replace-special: a user's updates become zero.
-// sigma is the noise on one node of the tree over the clip norm, 0 or above.
-func Tree(participation Participation, sigma float64, orders []float64) (Curve, error) {
-	squared, err := participation.SquaredSensitivity()
-	if err != nil {
-		return Curve{}, err
-	}
-	if err := checkMechanism(1, sigma); err != nil {
-		return Curve{}, err
-	}
-	return ZeroConcentrated(float64(squared)*rho(sigma), orders)
-}
-
-// OneEpoch is the participation of users who take part in at most one of steps
-// updates.
-func OneEpoch(steps int) Participation { return Participation{Steps: steps, Times: 1, Separation: 1} }
-
-// Participation limits the number and the separation of a user's updates in a
-// training by tree aggregation.
+// Participation limits the number and the separation of a user's updates in a training by tree
+// aggregation without restarts (Kairouz et al. 2021, Practical and Private (Deep) Learning without
+// Sampling or Shuffling, Theorem 4.1 and appendix D). The updates of the steps are the leaves of a
+// binary tree, and every node whose leaves are complete is released with its own noise. The training
+// is [ZeroConcentrated] with SquaredSensitivity/(2 sigma^2), where sigma is the noise on one node over
+// the clip norm, if neighbours are replace-special: a user's updates become zero.
 type Participation struct {
 	Steps int // updates of the training, 1 or more
 	Times int // largest number of updates of a user, 1 or more
