@@ -136,16 +136,16 @@ func DecodeAnswers(result json.RawMessage, pairs int, order, finite contracts.Ru
 	return answers, nil
 }
 
-// MaxLogProbability is the largest logarithm of a probability that is taken for one: models that
+// maxLogProbability is the largest logarithm of a probability that is taken for one: models that
 // compute in 16 bits round.
-const MaxLogProbability = 0.01
+const maxLogProbability = 0.01
 
 // MaxLoss is the largest accepted -log p, in nats: far above the losses of models, and so small that sums
 // of many are finite.
 const MaxLoss = 1e100
 
 // IsLogProbability reports whether a number may be the natural logarithm of a probability.
-func IsLogProbability(p float64) bool { return -MaxLoss <= p && p <= MaxLogProbability }
+func IsLogProbability(p float64) bool { return -MaxLoss <= p && p <= maxLogProbability }
 
 // LogProbability is a logarithm of a probability as JSON has it: a number, or the text "-inf" or
 // "-Infinity", since JSON has no number for the logarithm of 0. That one is read as -MaxLoss, so

@@ -64,10 +64,10 @@ func selectExamples(ctx context.Context, t *tasks.Task, found *Selection, keep f
 	})
 	counting.endUser()
 	if err != nil {
-		return found.explain(err, LeftBy(counting.all, found.AtLeast))
+		return found.explain(err, leftBy(counting.all, found.AtLeast))
 	}
 	if !found.Outcome.Predicted() {
-		found.Left = LeftBy(counting.all, found.AtLeast)
+		found.Left = leftBy(counting.all, found.AtLeast)
 	}
 	return t.PutJSON(ctx, SelectionBlob, found)
 }

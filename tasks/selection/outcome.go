@@ -107,9 +107,9 @@ func Leaves(list []Left) string {
 // leastNumbers are the numbers of examples that a table of thresholds has.
 var leastNumbers = []int{1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000}
 
-// LeftBy counts the users that have at least n selected examples, for round n up to the first
+// leftBy counts the users that have at least n selected examples, for round n up to the first
 // that leaves no user, and for the configured one. counts are the users' selected examples.
-func LeftBy(counts []int, asked int) []Left {
+func leftBy(counts []int, asked int) []Left {
 	numbers := append(slices.Clone(leastNumbers), asked)
 	slices.Sort(numbers)
 	var left []Left
@@ -173,5 +173,5 @@ func Thresholds(params json.RawMessage, users, clean []UserAccuracy) ([]Left, er
 			counts = append(counts, u.Examples-u.Correct)
 		}
 	}
-	return LeftBy(counts, p.AtLeast), nil
+	return leftBy(counts, p.AtLeast), nil
 }

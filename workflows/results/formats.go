@@ -83,8 +83,8 @@ var flatTables = map[Rows]func(*view) (*flatTable, error){
 	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Membership: memberRows, Means: meanRows, Differences: differenceRows,
 }
 
-// RowsNames lists the units of rows.
-func RowsNames() []string {
+// rowsNames lists the units of rows.
+func rowsNames() []string {
 	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Membership), string(Means), string(Differences), string(RoundRows)}
 }
 
@@ -157,7 +157,7 @@ func (f Format) Has(rows Rows) error {
 	case rows == RoundRows:
 		has = func(f Format) bool { return f.writeRounds != nil }
 	case flatTables[rows] == nil:
-		return fmt.Errorf("rows %.40q: expected one of %s", rows, strings.Join(RowsNames(), ", "))
+		return fmt.Errorf("rows %.40q: expected one of %s", rows, strings.Join(rowsNames(), ", "))
 	}
 	if has(f) {
 		return nil

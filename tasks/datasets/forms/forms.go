@@ -334,7 +334,7 @@ func (r *Row) fill(field int, text string) error {
 		}
 		r.Score = &score
 	case tagsField:
-		r.Tags = TagsOf(text)
+		r.Tags = tagsOf(text)
 	case groupField:
 		r.Group = &text
 	case splitField:
@@ -385,8 +385,8 @@ func timeOf(text string) any {
 	return text
 }
 
-// TagsOf are the tags of a text: "<go><redis>", "|go|redis|", or words with commas between.
-func TagsOf(text string) []string {
+// tagsOf are the tags of a text: "<go><redis>", "|go|redis|", or words with commas between.
+func tagsOf(text string) []string {
 	var separators string
 	switch {
 	case strings.HasPrefix(text, "<"):

@@ -68,7 +68,7 @@ func (d *Dispatcher) ClassOf(x *graph.Task) tasks.Class {
 // none of them could run get another chance, and SetWorkers returns true.
 func (d *Dispatcher) SetWorkers(workers []queue.Worker) (changed bool) {
 	before := d.Fleet
-	d.Fleet = NewFleet(workers, d.excluded)
+	d.Fleet = newFleet(workers, d.excluded)
 	maps.DeleteFunc(d.excluded, func(id string, _ string) bool { return !d.Fleet.has(id) })
 	if d.Fleet.offersAs(&before) {
 		return false

@@ -26,8 +26,8 @@ type Fleet struct {
 	keys  map[string]bool // secret keys that they hold, by fingerprint
 }
 
-// NewFleet returns the fleet of the workers that are not excluded.
-func NewFleet(workers []queue.Worker, excluded map[string]string) Fleet {
+// newFleet returns the fleet of the workers that are not excluded.
+func newFleet(workers []queue.Worker, excluded map[string]string) Fleet {
 	f := Fleet{
 		Workers: workers, Slots: make(map[tasks.Class]int), Useless: make(map[string]string),
 		kinds: make(map[string]bool), keys: make(map[string]bool),

@@ -60,7 +60,7 @@ func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most
 	if plan.Boundary(done) {
 		return rows, nil
 	}
-	open, err := StepRows(ctx, archive, chain.Key(done))
+	open, err := stepRows(ctx, archive, chain.Key(done))
 	return append(rows, open...), err
 }
 
@@ -80,7 +80,7 @@ func StepRow(ctx context.Context, archive *storage.Archive, chain *plan.Chain, s
 // TailRows are those of the tail of a training; of a command that still runs those that it has
 // told of so far.
 func TailRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
-	rows, err := StepRows(ctx, archive, key)
+	rows, err := stepRows(ctx, archive, key)
 	if len(rows) > 0 || err != nil {
 		return rows, err
 	}
@@ -95,9 +95,9 @@ func TailRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([
 	return state.Rows, nil
 }
 
-// StepRows are the rows that a step of an open segment carries, or the tail of a
+// stepRows are the rows that a step of an open segment carries, or the tail of a
 // training; none where its record has gone.
-func StepRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
+func stepRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
 	return readRows(ctx, archive, key, tasks.RowsBlob, checkpoints.DecodeRows)
 }
 

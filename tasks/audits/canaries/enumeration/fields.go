@@ -65,9 +65,9 @@ func (f *Fields) Exposures(s *audits.Setting) exposure.Range {
 	return exposure.Range{Basis: exposure.Enumerated, Most: math.Log2(float64(n)), Path: path + ".prefix", How: fmt.Sprintf("log2(%d sequences)", n)}
 }
 
-// SequencesATask is the number of sequences of a task, some seconds of work. It shows in keys, not in
+// sequencesATask is the number of sequences of a task, some seconds of work. It shows in keys, not in
 // results.
-const SequencesATask = 2_500_000
+const sequencesATask = 2_500_000
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s := b.Setting()
@@ -75,7 +75,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	var parts []tasks.Input
 	for _, g := range s.Canaries.Groups {
 		sequences := f.Enumeration.sequences(s, g)
-		spans := audits.Split(sequences, SequencesATask)
+		spans := audits.Split(sequences, sequencesATask)
 		for _, span := range spans {
 			part := b.Node(Kind, fmt.Sprintf("enumeration from sequence %d for canary %d after %d", span.First, g.First, round), Params{
 				Space: g.Space, Prefix: g.Prefix(f.Enumeration.Prefix), First: span.First, Count: span.Count, Canaries: only(s.Canaries, g),

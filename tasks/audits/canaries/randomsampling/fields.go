@@ -96,7 +96,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 		case g.Echoes():
 			return float64(b.References * (g.Words - g.SourceWords()))
 		}
-		return float64(g.Count) * ExpectedStates(b.References, g.Words-g.Prefix(b.Prefix), b.Exact)
+		return float64(g.Count) * expectedStates(b.References, g.Words-g.Prefix(b.Prefix), b.Exact)
 	})
 }
 

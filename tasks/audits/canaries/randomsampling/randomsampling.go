@@ -83,9 +83,9 @@ const (
 	prunedCanaries = 0.5
 )
 
-// ExpectedStates is the expected work of ranking a canary, as a number of states advanced and scored
+// expectedStates is the expected work of ranking a canary, as a number of states advanced and scored
 // in full.
-func ExpectedStates(references, length int, exact bool) float64 {
+func expectedStates(references, length int, exact bool) float64 {
 	all := float64(references) * float64(max(1, length-1))
 	pilot := pilotSizes[0]
 	if exact || references <= pilot {

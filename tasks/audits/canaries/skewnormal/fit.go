@@ -24,7 +24,7 @@ type Fit struct {
 	// CalibratedP is the probability of at least this statistic if both halves have one skew-normal
 	// distribution, and the first is fitted; nil without calibration.
 	CalibratedP *float64 `json:"calibrated_p,omitempty"`
-	// LowestObserved counts the second half at or below the fitted quantile of LowestShare;
+	// LowestObserved counts the second half at or below the fitted quantile of lowestShare;
 	// LowestFitted is its expectation.
 	LowestObserved int64   `json:"lowest_observed"`
 	LowestFitted   float64 `json:"lowest_fitted"`
@@ -32,7 +32,7 @@ type Fit struct {
 	Histogram Histogram `json:"histogram"`
 }
 
-const LowestShare = 0.001
+const lowestShare = 0.001
 
 // Histogram has bins of one width, the first from From on.
 type Histogram struct {
@@ -71,7 +71,7 @@ func newFit(costs []float64) (Fit, error) {
 	tested := slices.Sorted(slices.Values(costs[len(costs)/2:]))
 	return Fit{
 		Distribution: d, Fitted: len(costs) / 2, Tested: len(tested), KS: ks, P: significance(ks, len(tested)),
-		LowestObserved: atMost(tested, d.Quantile(LowestShare)), LowestFitted: LowestShare * float64(len(tested)),
+		LowestObserved: atMost(tested, d.Quantile(lowestShare)), LowestFitted: lowestShare * float64(len(tested)),
 		Histogram: newHistogram(costs),
 	}, nil
 }
