@@ -11,11 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks/audits/canaries/skewnormal"
-	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
 	"coalmine/workflows/standalone/modelaudit"
 	"coalmine/workflows/standalone/modelaudit/servetest"
 )
@@ -91,22 +88,11 @@ skew-normal fits after 2 prefixes; the least KS p is 0; the references support n
 // servedModel writes an exported model of untrained weights, and serves it.
 func servedModel(t *testing.T, dir string) (*servetest.Completions, string) {
 	t.Helper()
-	words := datasets.Specials()
-	for i := range 40 {
-		words = append(words, fmt.Sprintf("w%d", i))
+	words := make([]string, 40)
+	for i := range words {
+		words[i] = fmt.Sprintf("w%d", i)
 	}
-	language, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: len(words), Embedding: 4, Units: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	vocabulary, err := json.Marshal(words)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := checkpoints.Encode(language, language.Init(seeds.Stream(3, seeds.Weights)), map[string]string{"vocabulary": string(vocabulary)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := servetest.Untrained(t, models.CIFGLSTM, words)
 	path := filepath.Join(dir, "model.safetensors")
 	if err := os.WriteFile(path, model, 0o600); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package score_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,10 +11,7 @@ import (
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
-	"coalmine/internal/seeds"
 	"coalmine/models"
-	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
 	"coalmine/workflows/standalone/modelaudit/servetest"
 )
 
@@ -24,25 +20,13 @@ func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
 // untrained is an untrained model of the words of the default texts.
 func untrained(t *testing.T) []byte {
 	t.Helper()
-	words := datasets.Specials()
+	var words []string
 	for _, word := range strings.Fields(strings.Join(score.DefaultTexts, " ")) {
 		if !slices.Contains(words, word) {
 			words = append(words, word)
 		}
 	}
-	language, err := models.New(models.Config{Kind: models.GRU, Vocabulary: len(words), Embedding: 4, Units: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	vocabulary, err := json.Marshal(words)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := checkpoints.Encode(language, language.Init(seeds.Stream(3, seeds.Weights)), map[string]string{"vocabulary": string(vocabulary)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return model
+	return servetest.Untrained(t, models.GRU, words)
 }
 
 func check(t *testing.T, o score.Options) *score.Report {

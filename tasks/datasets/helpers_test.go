@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -79,6 +80,30 @@ func runPipeline(t testing.TB, data []byte, r Recipe, more ...[]byte) pipeline {
 	}
 	p.balanced = g.Run(Balance, r.Balance(), taskstest.In(PartsInput, p.parts))
 	return p
+}
+
+// facts are those that the metrics of the tasks have.
+func (p pipeline) facts() (f Facts) {
+	p.corpus.DecodeMetrics(&f.Source)
+	p.parts.DecodeMetrics(&f.Parts)
+	p.balanced.DecodeMetrics(&f.Balance)
+	return f
+}
+
+// checkSurvey compares every number that a survey finds with those of the tasks, which it returns.
+func checkSurvey(t *testing.T, data []byte, recipes []Recipe) (ran []pipeline) {
+	t.Helper()
+	facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range recipes {
+		ran = append(ran, runPipeline(t, data, r))
+		if want := ran[i].facts(); !reflect.DeepEqual(facts[i], want) {
+			t.Errorf("recipe %+v: surveyed %+v, the tasks found %+v", r, facts[i], want)
+		}
+	}
+	return ran
 }
 
 func (p pipeline) partition(params PartitionParams, more ...taskstest.Edge) *taskstest.Node {

@@ -314,25 +314,6 @@ func TestSurveyFindsWhatTheTasksFindInImages(t *testing.T) {
 	}
 }
 
-// checkSurvey compares every number that a survey finds with those of the tasks.
-func checkSurvey(t *testing.T, data []byte, recipes []Recipe) {
-	t.Helper()
-	facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range recipes {
-		var want Facts
-		p := runPipeline(t, data, r)
-		p.corpus.DecodeMetrics(&want.Source)
-		p.parts.DecodeMetrics(&want.Parts)
-		p.balanced.DecodeMetrics(&want.Balance)
-		if !reflect.DeepEqual(facts[i], want) {
-			t.Errorf("recipe %+v: surveyed %+v, the tasks found %+v", r, facts[i], want)
-		}
-	}
-}
-
 // A fault changes the label or the pixels of the images that are hit, and nothing else.
 func TestFaultsOfImagesDoWhatTheySay(t *testing.T) {
 	t.Parallel()

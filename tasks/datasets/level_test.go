@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -104,19 +103,9 @@ func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
 	short := bytes
 	short.Sequence, short.Words = 7, 40
 	recipes := []Recipe{words, bytes, long, short}
-	facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ran := checkSurvey(t, data, recipes)
 	for i, r := range recipes {
-		p := runPipeline(t, data, r)
-		var want Facts
-		p.corpus.DecodeMetrics(&want.Source)
-		p.parts.DecodeMetrics(&want.Parts)
-		p.balanced.DecodeMetrics(&want.Balance)
-		if !reflect.DeepEqual(facts[i], want) {
-			t.Errorf("%+v: surveyed %+v, the tasks found %+v", r.Reading, facts[i], want)
-		}
+		p := ran[i]
 		iid := p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)
 		for _, s := range everyUser(t, iid) {
 			if n := WordsOf(s); n < 1 || n > r.Complete().Sequence {
@@ -124,7 +113,7 @@ func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
 			}
 		}
 	}
-	if facts[0].Source.Examples != facts[1].Source.Examples || facts[0].Parts.Test.Examples != facts[1].Parts.Test.Examples {
+	if words, bytes := ran[0].facts(), ran[1].facts(); words.Source.Examples != bytes.Source.Examples || words.Parts.Test.Examples != bytes.Parts.Test.Examples {
 		t.Error("levels are not paired: their parts hold other examples")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -90,19 +89,8 @@ func TestSurveyFindsWhatTheTasksFindOfPairs(t *testing.T) {
 	bytes.Level, bytes.VocabularySize, bytes.Words = ByteLevel, 0, 300
 	share.TrainShare, share.Sequence, share.VocabularySize = 0.5, 4, 20
 	recipes := []Recipe{words, bytes, share}
-	facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range recipes {
-		p := runPipeline(t, data, r)
-		var want Facts
-		p.corpus.DecodeMetrics(&want.Source)
-		p.parts.DecodeMetrics(&want.Parts)
-		p.balanced.DecodeMetrics(&want.Balance)
-		if !reflect.DeepEqual(facts[i], want) {
-			t.Errorf("%+v: surveyed %+v, the tasks found %+v", r.Reading, facts[i], want)
-		}
+	for i, p := range checkSurvey(t, data, recipes) {
+		r := recipes[i]
 		for _, s := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)) {
 			at, longest := slices.Index(s, Separator), r.Complete().Sequence
 			if at < 2 || at > 1+longest || WordsOf(s)-at < 1 || WordsOf(s)-at > longest {

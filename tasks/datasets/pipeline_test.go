@@ -340,11 +340,8 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, r := range recipes {
-			var want Facts
 			p := runPipeline(t, data, r)
-			p.corpus.DecodeMetrics(&want.Source)
-			p.parts.DecodeMetrics(&want.Parts)
-			p.balanced.DecodeMetrics(&want.Balance)
+			want := p.facts()
 			want.Missing = missing(t, p.parts.Blob(VocabularyBlob), r.Named)
 			if index, err := DecodeIndex(p.balanced.Blob(PopulationIndexBlob)); err != nil {
 				t.Fatal(err)

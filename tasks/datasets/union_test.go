@@ -43,12 +43,7 @@ func TestStateOfTheUnionIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := runPipeline(t, data, recipe)
-	var want Facts
-	p.corpus.DecodeMetrics(&want.Source)
-	p.parts.DecodeMetrics(&want.Parts)
-	p.balanced.DecodeMetrics(&want.Balance)
-	if !reflect.DeepEqual(facts[0], want) {
+	if want := runPipeline(t, data, recipe).facts(); !reflect.DeepEqual(facts[0], want) {
 		t.Errorf("surveyed %+v, the tasks found %+v", facts[0], want)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
@@ -53,6 +54,25 @@ func Command(tb testing.TB, model []byte) childprocess.Command {
 		tb.Fatal(err)
 	}
 	return childprocess.Command{Args: []string{os.Args[0], serve, path}}
+}
+
+// Untrained is a file of coalmine export: a small model of words with untrained weights.
+func Untrained(tb testing.TB, cell models.Kind, words []string) []byte {
+	tb.Helper()
+	words = append(datasets.Specials(), words...)
+	language, err := models.New(models.Config{Kind: cell, Vocabulary: len(words), Embedding: 4, Units: 6})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	vocabulary, err := json.Marshal(words)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	model, err := checkpoints.Encode(language, language.Init(seeds.Stream(3, seeds.Weights)), map[string]string{"vocabulary": string(vocabulary)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return model
 }
 
 // longestInput is how many words or bytes the command takes.
