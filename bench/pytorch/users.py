@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Prints what coalmine.torch takes for users one by one (fit), together (fit_many) and summed (sum), and what the files between
-it and Coalmine take: writing the answer and reading it back. Seconds are of the processor on a CPU, else of the clock.
+it and Coalmine take: writing the answer and reading it back. Seconds are of the processor on a CPU, else of the clock. Works
+take turns, and a number is the median over the turns: of the rates, and of the ratios within a turn.
 
     python3 bench/pytorch/users.py [--users 8] [--device cpu] [--small]
 """
 import argparse
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -22,7 +24,7 @@ from coalmine.torch import Trainer
 options = argparse.ArgumentParser()
 options.add_argument("--users", type=int, default=8)
 options.add_argument("--device", default="cpu")
-options.add_argument("--repeat", type=int, default=3)
+options.add_argument("--repeat", type=int, default=5)
 options.add_argument("--small", action="store_true", help="the model of examples/quickstart.yaml alone")
 options = options.parse_args()
 clock = time.process_time if options.device == "cpu" else time.perf_counter
@@ -35,11 +37,6 @@ def once(work):
     if options.device.startswith("cuda"):
         torch.cuda.synchronize()
     return clock() - start
-
-
-def seconds(works):
-    """The least time of each of several works, which take turns: a busy machine slows them alike."""
-    return [min(turns) for turns in zip(*([once(work) for work in works] for _ in range(options.repeat)))]
 
 
 def files(arrays, folder):
@@ -62,6 +59,7 @@ for name, model, vocabulary, sentences, words in MODELS[:1 if options.small else
         rows = [("fit", lambda: [t.fit(start, u.examples, u.seed, 1) for u in users], lambda: [files(alone, folder) for _ in users]),
                 ("fit_many", lambda: t.fit_many(start, users, 1), lambda: files(together, folder)),
                 ("sum", lambda: t.sum(start, users, 1, 0.5, None), lambda: files(total, folder))]
-        taken, filed = seconds([row[1] for row in rows]), seconds([row[2] for row in rows])
-        for (method, *_), t_work, t_file in zip(rows, taken, filed):
-            print(f"{name:<12}{method:<10}{tokens / t_work:>10.0f}{taken[0] / t_work:>8.2f}{t_file / t_work:>8.1%}", flush=True)
+        turns = [[(once(work), once(file)) for _, work, file in rows] for _ in range(options.repeat)]
+        for i, (method, *_) in enumerate(rows):
+            rate, to_fit, share = (statistics.median(of) for of in zip(*((tokens / turn[i][0], turn[0][0] / turn[i][0], turn[i][1] / turn[i][0]) for turn in turns)))
+            print(f"{name:<12}{method:<10}{rate:>10.0f}{to_fit:>8.2f}{share:>8.1%}", flush=True)
