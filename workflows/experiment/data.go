@@ -373,7 +373,7 @@ func (c *Cell) Warnings() []string {
 		warnings = append(warnings, fmt.Sprintf("training.privacy.budget allows %d of the %s (%s)", t.Rounds, readable.Count(c.shortened, "round"), c.Label))
 	}
 	if c.Experiment.Training.Engine == PyTorchEngine {
-		warnings = append(warnings, "training.engine is pytorch: results repeat on the same kind of device only, as far as PyTorch promises, and differ from native ones by rounding; times are those of the native engine")
+		warnings = append(warnings, "training.engine is pytorch: results repeat on the same kind of device only, as far as PyTorch promises, and differ from native ones by rounding")
 	}
 	if t := &c.Experiment.Training; t.Record != nil && t.Privacy.Secret() {
 		warnings = append(warnings, fmt.Sprintf("training.record keeps updates before the server's noise, with the numbers of their users: they reveal the secret cohorts (%s)", c.Label))

@@ -23,6 +23,9 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	AtEnd:       true,
 	OutcomeBlob: OutcomeBlob,
 	References:  func(f audits.Fields) int { return f.(*Fields).ManyRuns.Runs },
+
+	Own:           audits.From((*Outcome).own),
+	CanaryOutcome: func() audits.CanaryOutcome { return new(Training) },
 	Measures: slices.Concat([]audits.Measure{
 		{
 			Name: "many_runs_epsilon_lower", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLower }),
@@ -46,6 +49,11 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		},
 		audits.Measure{Name: "many_runs_p_value", Of: audits.Of((*TradeOff).pValue)},
 	)),
+	Canary: []audits.Measure{
+		{Name: "many_runs_score", Of: audits.Of(func(t *Training) float64 { return t.Score })},
+		{Name: "many_runs_included", Of: audits.Of(func(t *Training) bool { return t.Included })},
+		{Name: "many_runs_chooses", Of: audits.Of(func(t *Training) bool { return t.Chooses })},
+	},
 })
 
 // Outcome is a lower bound on epsilon and its evidence.
@@ -91,6 +99,15 @@ type Training struct {
 	Included bool    `json:"included"`
 	// Chooses says that it serves to choose the rules, and proves nothing.
 	Chooses bool `json:"chooses,omitempty"`
+}
+
+// own has the canary of each training, whose words are its own.
+func (v *Outcome) own() []audits.Own {
+	var own []audits.Own
+	for i := range v.Trainings {
+		own = append(own, audits.Own{CanaryOutcome: &v.Trainings[i]})
+	}
+	return own
 }
 
 func (v *Outcome) text() string {
