@@ -1,4 +1,4 @@
-// The API as the page uses it; openapi.yaml describes it whole.
+// The part of the API that the page uses; GET /api/v1/openapi.yaml serves the description of all of it.
 
 import { parse } from './visible';
 
