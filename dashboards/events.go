@@ -90,7 +90,7 @@ func (s *Server) followList(ctx context.Context, show show) {
 	}
 }
 
-// followWorkers streams who is at work whenever that changes, which it does with every heartbeat.
+// followWorkers streams the workers after every change, such as a heartbeat.
 func (s *Server) followWorkers(w http.ResponseWriter, r *http.Request) error {
 	return s.stream(w, r, "workers", s.readWorkers)
 }

@@ -27,7 +27,7 @@ func (s *Server) showDocument(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// document is openAPI with the paths of the operations.
+// document returns openAPI with the paths of the operations.
 func document(endpoints []endpoint) ([]byte, error) {
 	paths := map[string]map[string]any{}
 	for _, e := range endpoints {
@@ -89,7 +89,7 @@ func answerOf(description, gives string) object {
 	return answer
 }
 
-// contentOf describes bodies: by their media types, or by the name of a schema.
+// contentOf describes bodies, each by its media type or the name of its schema.
 func contentOf(bodies string) object {
 	content := object{}
 	for body := range strings.FieldsSeq(bodies) {

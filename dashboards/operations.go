@@ -24,7 +24,7 @@ import (
 // (endpoints), the client calls it, and the document describes it.
 type operation[A any] description
 
-// description is all of an operation but the type of its answer.
+// description is an operation without the type of its answer.
 type description struct {
 	id string // in the document
 	// route is the method and the path below apiPath.
@@ -144,13 +144,13 @@ func (d *description) method() string {
 	return method
 }
 
-// path is below apiPath.
+// path returns the path below apiPath.
 func (d *description) path() string {
 	_, path, _ := strings.Cut(d.route, " ")
 	return path
 }
 
-// variants are the operation and, with ofCell, that of a cell.
+// variants returns the operation and, if ofCell is set, its variant for a cell.
 func (d *description) variants() []*description {
 	if d.ofCell == "" {
 		return []*description{d}
@@ -162,8 +162,8 @@ func (d *description) variants() []*description {
 	return []*description{d, &cell}
 }
 
-// request makes a request for the operation. The names fill the parameters of its path: a run that is
-// "" is the newest, and a cell that is "" is left out.
+// request makes a request for the operation. The names fill the parameters of its path: an empty
+// run means the newest, and an empty cell is left out.
 func (o operation[A]) request(ctx context.Context, c *Client, query url.Values, body io.Reader, names ...string) (*http.Request, error) {
 	d := description(o)
 	path := &d
@@ -209,7 +209,7 @@ func (o operation[A]) post(ctx context.Context, c *Client, query url.Values, bod
 	return o.send(c, request)
 }
 
-// posting is a request with a body in JSON.
+// posting returns a request with a body in JSON.
 func (o operation[A]) posting(ctx context.Context, c *Client, query url.Values, body any, names ...string) (*http.Request, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -245,7 +245,7 @@ func (o operation[A]) open(ctx context.Context, c *Client, query url.Values, nam
 	return c.send(request)
 }
 
-// file is the body of the answer to open.
+// file returns the body of the answer to open.
 func (o operation[A]) file(ctx context.Context, c *Client, query url.Values, names ...string) ([]byte, error) {
 	response, err := o.open(ctx, c, query, names...)
 	if err != nil {

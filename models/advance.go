@@ -26,7 +26,7 @@ func (ts *TreeScorer) Advance(to, from *States, edges []Edge) error {
 	return nil
 }
 
-// attend is Advance of a transformer.
+// attend is Advance for a transformer.
 func (ts *TreeScorer) attend(to, from *States, edges []Edge) error {
 	s, tokens := ts.tables.scorer, make([]int32, len(edges))
 	ts.parents = ts.parents[:0]

@@ -9,8 +9,8 @@ import (
 )
 
 // position is a token that a transformer has read, with its keys and values. A state is its
-// last position, so that states with common first tokens share those tokens' positions, and
-// a copy of a state is a pointer. A position never changes.
+// last position: states with common first tokens share the positions of these, and copying a
+// state copies a pointer. A position never changes.
 type position struct {
 	before *position // of the token before it; nil at the first
 	at     int       // tokens before it
@@ -18,7 +18,7 @@ type position struct {
 	keysAndValues []float32
 }
 
-// length returns the number of tokens up to a position, 0 of nil.
+// length returns the number of tokens up to a position; 0 if it is nil.
 func (p *position) length() int {
 	if p == nil {
 		return 0
@@ -26,7 +26,7 @@ func (p *position) length() int {
 	return p.at + 1
 }
 
-// checkContext returns an error unless every state can read a token more.
+// checkContext returns an error unless every state can read one more token.
 func (s *Scorer) checkContext(states *States) error {
 	for i, p := range states.positions {
 		if c := s.model.cells[0].context; p.length() >= c {

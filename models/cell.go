@@ -40,7 +40,7 @@ func cellsOf(c Config) []cell {
 	return cells
 }
 
-// gates is the number of gate values; of a transformer, of a query, a key and a value.
+// gates returns the number of gate values; for a transformer, the length of a query, a key and a value together.
 func (c cell) gates() int {
 	if c.kind.attends {
 		return 3 * c.in
@@ -77,7 +77,7 @@ func (c cell) memory() int {
 	case c.kind.convolves:
 		return c.recalled()
 	case c.kind.attends:
-		return 0 // its states have positions
+		return 0 // a transformer's states have positions instead
 	}
 	return c.units
 }

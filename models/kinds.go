@@ -42,7 +42,7 @@ type CellKind struct {
 	// convolves reports that the cell recalls its last inputs instead of its
 	// previous output: they are its memory, and it is not recurrent.
 	convolves bool
-	// attends reports that the cell is a Transformer's, which has none of the rest.
+	// attends reports that the cell is a Transformer's, without the fields below.
 	attends bool
 	// initialize sets the bias of a layer, which is zero, to its initial values.
 	initialize func(bias []float32, units int)

@@ -159,7 +159,7 @@ func LanguageOf(n Network) (*Language, error) {
 // Trained implements Network: all parameters are.
 func (m *Language) Trained() int { return m.Parameters() }
 
-// NewLearner implements Network: a Trainer, of a transformer a learner that returns an error.
+// NewLearner implements Network: it returns a Trainer, or for a transformer a learner that returns an error.
 func (m *Language) NewLearner([]float32) Learner {
 	if m.config.Kind == Transformer {
 		return untrainable{}

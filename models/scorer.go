@@ -19,7 +19,7 @@ type Scorer struct {
 	weights    weights
 	layers     []scorerLayer    // of the decoder
 	encoder    []scorerLayer    // none of a plain model
-	blocks     *blocks          // of a transformer, whose layers are of no weights
+	blocks     *blocks          // of a transformer, whose scorerLayers have no weights
 	tiles      []kernels.Packed // of the transposed output weights
 	workspaces sync.Pool
 }

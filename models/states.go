@@ -16,7 +16,7 @@ type States struct {
 	reading []bool
 	// Of each layer: [n, memory()] and [n, out].
 	memory, output [maxLayers][]float32
-	// positions are those of a transformer, nil before the first token; none of other models.
+	// positions are the last positions of a transformer, nil before the first token; empty for other models.
 	positions []*position
 }
 
@@ -126,8 +126,8 @@ func (s *States) copyState(at int, from *States, i int) {
 	}
 }
 
-// StateBytes returns the memory of one state of the model, of a transformer without its
-// tokens before the last.
+// StateBytes returns the memory of one state of the model; for a transformer, of its last
+// position alone.
 func (m *Language) StateBytes() int {
 	n := 0
 	for _, c := range m.cells {

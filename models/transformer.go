@@ -55,7 +55,7 @@ const (
 // DefaultContext is the context of a transformer whose Config has none.
 const DefaultContext = 128
 
-// validateTransformer is Validate for a transformer.
+// validateTransformer implements Validate for a transformer.
 func (c Config) validateTransformer() error {
 	var problems []error
 	check := func(name string, value, low, high int) {

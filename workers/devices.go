@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// visibleDevices is the variable by which programs learn of GPUs.
+// visibleDevices is the variable that names the GPUs a program may use.
 const visibleDevices = "CUDA_VISIBLE_DEVICES"
 
 // devices shares the processors and GPUs of a machine out between the attempts of a worker, so that the
@@ -27,13 +27,13 @@ type devices struct {
 	gpus []gpu
 }
 
-// gpu is a device with how many attempts have it.
+// gpu is a device and the number of attempts that use it.
 type gpu struct {
 	queue.Device
 	attempts int
 }
 
-// newDevices has slots for the attempts of a worker, 0 for one for each core, or each GPU.
+// newDevices returns the devices for a number of slots; 0 is one slot for each core, of the class gpu for each GPU.
 func newDevices(slots int, classes []string, found []queue.Device) *devices {
 	d := &devices{slots: slots, gpuSlots: slots}
 	if slots == 0 {
@@ -53,7 +53,7 @@ func newDevices(slots int, classes []string, found []queue.Device) *devices {
 	return d
 }
 
-// classSlots are the slots of classes that have others than the rest; nil for none.
+// classSlots returns the slots of the classes whose number differs from the rest; nil if none does.
 func (d *devices) classSlots() map[string]int {
 	if d.gpuSlots == d.slots {
 		return nil
@@ -69,7 +69,7 @@ func (d *devices) found() (all []queue.Device) {
 	return all
 }
 
-// share is an attempt's part of the machine, as variables of the environment of its programs.
+// share is an attempt's part of the machine, as environment variables of its programs.
 type share struct{ threads, gpus []string }
 
 // take returns the share of an attempt, and a function that gives its devices back. keep names
@@ -97,8 +97,8 @@ func (d *devices) take(class tasks.Class, keep []string) (of share, giveBack fun
 	}
 }
 
-// leastUsed are the places of a slot's share of the GPUs, at least of one: those that the fewest
-// attempts have, in their order.
+// leastUsed returns the indices of a slot's share of the GPUs, at least one, ascending: those that the fewest
+// attempts use.
 func (d *devices) leastUsed() []int {
 	places := make([]int, len(d.gpus))
 	for i := range places {
@@ -110,7 +110,7 @@ func (d *devices) leastUsed() []int {
 	return places
 }
 
-// onGPUs runs programs of the contract client that see the GPUs of an attempt.
+// onGPUs runs programs of the contract client with the GPUs of an attempt visible.
 type onGPUs struct {
 	clientprograms.Runner
 	share

@@ -19,11 +19,12 @@ import (
 // nvidiaDriver is where NVIDIA's driver describes itself.
 const nvidiaDriver = "/proc/driver/nvidia"
 
-// queryPatience is how long nvidia-smi may take: seconds, if nothing else keeps the driver loaded.
+// queryPatience limits nvidia-smi, which takes seconds if nothing else keeps the driver loaded.
 const queryPatience = 30 * time.Second
 
 // findGPUs lists the GPUs that this process may use: those of nvidia-smi, or else those that the driver lists
-// in a directory. CUDA_VISIBLE_DEVICES, if it is set, chooses among them. Without any the error says why.
+// in a directory. CUDA_VISIBLE_DEVICES, if set, selects from them. If there is no GPU, the error gives
+// the reason.
 func findGPUs(ctx context.Context, driver string) ([]queue.Device, error) {
 	found, err := queryGPUs(ctx)
 	if err != nil {
@@ -78,7 +79,7 @@ func queryGPUs(ctx context.Context) (found []queue.Device, err error) {
 	return nil, fmt.Errorf("nvidia-smi said %q", said)
 }
 
-// listedGPUs are those of the driver's directory, whose files know no memory.
+// listedGPUs returns the GPUs in the driver's directory, whose files do not state the memory.
 func listedGPUs(driver string) (found []queue.Device) {
 	files, _ := filepath.Glob(filepath.Join(driver, "gpus", "*", "information")) // the pattern is right
 	version := driverVersion(filepath.Join(driver, "version"))
@@ -114,8 +115,8 @@ func driverVersion(path string) string {
 	return ""
 }
 
-// chosenGPUs are those of a CUDA_VISIBLE_DEVICES, which names them by number or by the beginning of the id. A
-// name of none, such as a part of a GPU (MIG), is taken as it is; -1 ends the list.
+// chosenGPUs returns the GPUs that a value of CUDA_VISIBLE_DEVICES names, by number or by a prefix of the id. An
+// unknown name, such as that of a part of a GPU (MIG), is kept as it is; -1 ends the list.
 func chosenGPUs(listed string, found []queue.Device) (chosen []queue.Device) {
 	for _, name := range strings.FieldsFunc(listed, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if name == "-1" {

@@ -139,7 +139,7 @@ func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.
 	return model, err
 }
 
-// notOurs is the error for a cell whose model cannot be read. If a program trained the model, it says what to do instead.
+// notOurs returns the error for a cell whose model cannot be read. If a program trained the model, it names the alternative.
 func notOurs(ctx context.Context, api control.API, cell []string, err error, instead string) error {
 	spec, unknown := api.Experiment(ctx, cell[0])
 	if unknown == nil && slices.ContainsFunc(spec.Cells, func(c experiment.Cell) bool {

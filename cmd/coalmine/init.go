@@ -273,11 +273,11 @@ func (g *global) timesOf(ctx context.Context, p *starter.Proposal, folder string
 	return each, max(0, seconds[0]-each), nil
 }
 
-// unmeasured is the speed of no program.
+// unmeasured is the speed when no program was measured.
 func unmeasured(int) *forecast.Speed { return nil }
 
-// secondsOf is how long a run of an experiment takes on this machine if nothing is cached; 0 if it runs a
-// program without a known speed.
+// secondsOf returns the time of an experiment on this machine, in seconds, with an empty cache; 0 if it runs a
+// program of unknown speed.
 func (g *global) secondsOf(ctx context.Context, text []byte, folder string, speed func(cell int) *forecast.Speed) (float64, error) {
 	sub, err := g.prepareProposed(ctx, text, folder)
 	if err != nil {

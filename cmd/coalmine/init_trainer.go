@@ -18,11 +18,11 @@ import (
 
 const (
 	trainerFolder = "trainer"
-	// programEpochs are those of a program, which trains on a share of the data if all of them take too long:
-	// on unmeasuredTexts if its speed is unknown.
+	// programEpochs is the number of epochs of a program. If they take too long on all data, it trains on a share,
+	// and on unmeasuredTexts texts if its speed is unknown.
 	programEpochs   = 5
 	unmeasuredTexts = 2000
-	// programTried is the share, in percent, from whose time and that of all data the share follows.
+	// programTried is the share, in percent, whose time is measured beside that of all data to fit the share.
 	programTried = 10
 )
 
@@ -39,8 +39,7 @@ func (f *initFlags) checkTrainer() error {
 	return nil
 }
 
-// addTrainer adds the programs that train, around the module that is there or an example of one, and the
-// experiment file.
+// addTrainer adds the experiment file and the training programs, around the existing module or an example of one.
 func (g *global) addTrainer(ctx context.Context, p *starter.Proposal, f *initFlags, o *outputs) error {
 	base := filepath.Dir(o.experiment)
 	folder := filepath.Join(base, trainerFolder)
@@ -69,7 +68,7 @@ func (g *global) addTrainer(ctx context.Context, p *starter.Proposal, f *initFla
 	return nil
 }
 
-// trainerPrograms are the files to write into a folder, by their names in it: not the module that is there.
+// trainerPrograms returns the files to write into a folder, by name, without an existing module.
 func trainerPrograms(folder string, replace bool) (map[string][]byte, error) {
 	files, err := python.Starter()
 	if err != nil {
@@ -137,14 +136,14 @@ func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget tim
 	return fitted, nil
 }
 
-// fittingPercent is the share of the data, in percent, that takes a budget of seconds, and no less than
-// least, where all take too long and the share tried takes few: the time grows linearly.
+// fittingPercent returns the share of the data, in percent, that takes a budget of seconds, and no less than
+// least. It interpolates linearly between the times of the share tried and of all data.
 func fittingPercent(all, few float64, tried, least int, budget float64) int {
 	each := max(all-few, all*1e-3) / float64(100-tried)
 	return int(max(float64(least), min(100, float64(tried)+(budget-few)/each)))
 }
 
-// copyCode copies the code that is in a folder, if there is one, and writes programs beside it.
+// copyCode copies the code of a folder, if it exists, and writes programs beside the copy.
 func copyCode(to, folder string, programs map[string][]byte) error {
 	if _, err := os.Stat(folder); err == nil {
 		if err := os.CopyFS(to, os.DirFS(folder)); err != nil {

@@ -222,7 +222,7 @@ var flagValues = map[string]string{
 	"duration": "a duration such as 30s or 10m", "bool": "true or false",
 }
 
-// explainFlag has a flag's error name its values, in place of the parser's message, or the command's help.
+// explainFlag replaces the parser's message on a flag by one that names its values, or else the command's help.
 func explainFlag(c *cobra.Command, err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -74,7 +74,7 @@ func (m *measured) name() string {
 	return string(text)
 }
 
-// users are the most that train together: those of a task.
+// users is the most users that train together, those of one task.
 func (m *measured) users() int {
 	t := &m.experiment.Training
 	return (t.Cohort + t.Chunks - 1) / max(1, t.Chunks)

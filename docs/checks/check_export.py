@@ -96,7 +96,7 @@ class Model:
         return x * self.tensor(room + ".scale", i) + self.tensor(room + ".shift", i)
 
     def mix(self, queries, keys, values):
-        """Of every head the mean of the values, [n, tokens, width], weighted by the softmax of query x key."""
+        """The mean of the values of every head, [n, tokens, width], weighted by the softmax of query x key."""
         n, tokens, width = keys.shape
         size = width // self.heads
         q, k, v = (x.reshape(n, -1, self.heads, size) for x in (queries, keys, values))

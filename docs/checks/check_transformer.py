@@ -47,7 +47,7 @@ def parameters(c):
 
 
 def block(c, w, i):
-    """A block as torch.nn.TransformerEncoderLayer, whose matrices are transposed."""
+    """A block by torch.nn.TransformerEncoderLayer, whose matrices are transposed."""
     number = i + 1 if i else ""
     layer = nn.TransformerEncoderLayer(c["embedding"], c["heads"], c["units"], dropout=0, batch_first=True, norm_first=True,
                                        activation=lambda x: functional.gelu(x, approximate="tanh"))

@@ -1,4 +1,4 @@
-"""Says how many words of samples, and of all sentences of the source, no user of the public text has written.
+"""Counts the words of samples, and of all sentences of the source, that no user of the public text has written.
 
     coalmine data example augenstein-2020/task6-small        # writes public.jsonl.gz
     coalmine data export RUN CELL --only vocabulary,parts -o DIR

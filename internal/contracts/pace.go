@@ -2,8 +2,8 @@ package contracts
 
 import "time"
 
-// took is how long something takes, in seconds: by the clock, and of processors that this
-// process takes, and those that it starts and waits for.
+// took is a duration in seconds: by the clock, and the processor time of this process and of those that it
+// starts and waits for.
 type took struct{ clock, processors float64 }
 
 // timed times do. Nothing else may start processes meanwhile. On a machine that has no idle processor a process
@@ -22,23 +22,23 @@ func timed(do func() error) (took, error) {
 // crowded is a machine of which fewer processors are idle on average.
 const crowded = 0.1
 
-// beyond returns how much longer it takes than something else, by the larger of wall and processor
-// time: waiting takes time, too.
+// beyond returns the difference to another duration, by the larger of wall and processor time: waiting
+// takes time, too.
 func (t took) beyond(other took) float64 {
 	return max(0, t.clock-other.clock, t.processors-other.processors)
 }
 
-// Pace is how long something takes for n things: Start seconds, and Each more for each of them.
+// Pace is the time of a program for n things: Start seconds, and Each more for each of them.
 type Pace struct{ Start, Each float64 }
 
 const (
 	tells = 1 // second more than for few things
-	// From one try to the next there are at least and at most so many times as many things.
+	// Bounds on the factor by which the number of things grows from one try to the next.
 	leastGrowth, mostGrowth = 4, 16
 )
 
-// Measure has do done for few things, for more, and then for 4 to 16 times as many until that takes a
-// second longer than for few, or is for most. Nothing else may start processes meanwhile.
+// Measure calls do for few things, for more, and then for 4 to 16 times as many until a call takes a second
+// longer than for few, or is for most. Nothing else may start processes meanwhile.
 func Measure(few, more, most int, do func(n int) error) (Pace, error) {
 	least, err := timed(func() error { return do(few) })
 	p := Pace{Start: least.beyond(took{})}

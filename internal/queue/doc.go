@@ -100,7 +100,7 @@ type Worker struct {
 	Classes    []string       `json:"classes"`
 	Slots      int            `json:"slots"`
 	ClassSlots map[string]int `json:"class_slots,omitempty"`
-	// Devices are the GPUs that it gives to its tasks.
+	// Devices are the GPUs of its tasks.
 	Devices []Device `json:"devices,omitempty"`
 	// Build is the version of its program, and Format the latest format of messages that it reads; empty and 0
 	// of builds that did not tell.
@@ -124,7 +124,7 @@ type Worker struct {
 	Running []Running `json:"running,omitempty"`
 }
 
-// SlotsOf returns how many tasks of a class it runs at once.
+// SlotsOf returns the number of tasks of a class that the worker runs at once.
 func (w *Worker) SlotsOf(class string) int {
 	if n, given := w.ClassSlots[class]; given {
 		return n

@@ -74,7 +74,7 @@ func (s Space) String() string {
 // briefSymbols is the number of listed words above which Brief counts them.
 const briefSymbols = 16
 
-// Brief is String with the number of the listed words in place of a long list.
+// Brief returns String with the number of words in place of a long list.
 func (s Space) Brief() string {
 	if n := len(s.symbols()); s.Alphabet == "" && n > briefSymbols {
 		s.Symbols = fmt.Sprintf("%d words", n)

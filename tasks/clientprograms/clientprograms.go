@@ -49,7 +49,7 @@ type Setting struct {
 	Words []string
 	// Terms are its limits.
 	Terms childprocess.Terms
-	// Set are further variables of its environment, as NAME=VALUE.
+	// Set lists further environment variables of the program, as NAME=VALUE.
 	Set []string
 	// Archive has the code; nil where Program.Code is empty.
 	Archive Code `json:"-"`

@@ -41,8 +41,8 @@ type EncodeParams struct {
 	// Level is that of the corpus.
 	Level Level `json:"level,omitzero"`
 	// VocabularySize is the number of ordinary words, also of a vocabulary that is given;
-	// specials come on top, and labels of texts, which stand before the words. It is 0 at the byte level, where the vocabulary is fixed,
-	// and the number of tokens of the tokenizer at the subword level.
+	// specials come on top, and labels of texts, which stand before the words. It is 0 at the byte level, whose vocabulary is fixed,
+	// and the tokenizer's number of tokens at the subword level.
 	VocabularySize int `json:"vocabulary_size"`
 	// TestFraction of the examples are the test part, each by its own coin, and
 	// ValidationFraction of the others the validation part.

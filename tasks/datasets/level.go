@@ -54,7 +54,7 @@ type LevelScheme struct {
 	Sequence int
 	// Images says that the examples are images, all of one length, and not texts.
 	Images bool
-	// Subwords says that the ordinary tokens are those of the reading's tokenizer.
+	// Subwords reports that the ordinary tokens are those of the reading's tokenizer.
 	Subwords bool
 
 	// sentence appends the numbers of the first words of a text to the lexicon's
@@ -186,8 +186,8 @@ type Reading struct {
 	tokenizer *subwords.Tokenizer // see WithTokenizer
 }
 
-// WithTokenizer is the reading with the tokenizer of the digest Tokenizer, which all that reads
-// texts at the subword level needs.
+// WithTokenizer returns the reading with the tokenizer whose digest is Tokenizer. Reading texts at
+// the subword level needs it.
 func (r Reading) WithTokenizer(t *subwords.Tokenizer) Reading {
 	r.tokenizer = t
 	return r

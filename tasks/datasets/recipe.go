@@ -18,8 +18,8 @@ type Recipe struct {
 	// Outside, where it is given, makes every word that a vocabulary lacks an example of its
 	// own; Reading is then that of these words, at the byte level.
 	Outside Outside `json:"outside,omitzero"`
-	// VocabularySize is the number of ordinary words, 0 at a level that fixes them, and that of the
-	// tokens at the subword level.
+	// VocabularySize is the number of ordinary words: 0 at a level that fixes them, the number of the
+	// tokenizer's tokens at the subword level.
 	VocabularySize     int     `json:"vocabulary_size"`
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`

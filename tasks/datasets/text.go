@@ -35,7 +35,7 @@ func (v *Vocabulary) Texts(prefix, suffix []int32) (context, continuation string
 	return kept, context[len(kept):] + continuation
 }
 
-// unspaced is a text without the space that tokenizers of characters put before it.
+// unspaced returns a text without the leading space that tokenizers of characters add.
 func (v *Vocabulary) unspaced(text string) string {
 	if v.alphabet == subwords.Characters {
 		return strings.TrimPrefix(text, " ")

@@ -39,8 +39,7 @@ func NewVocabulary(words []string) *Vocabulary {
 	return &Vocabulary{words, subwords.AlphabetOf(words[min(FirstWord, len(words)):])}
 }
 
-// Token is the text of the token that stands for a word: at the subword level the word with a
-// space before.
+// Token returns the text of a word's token: at the subword level, the word after a space.
 func (v *Vocabulary) Token(word string) string { return v.alphabet.Word(word) }
 
 // Size is the number of tokens, specials included: the width of a model's output.

@@ -23,7 +23,7 @@ const (
 )
 
 // Measure has a program train on the examples of a user, and score texts, unless text is nil. A program that
-// trains users together gets at most so many in a request.
+// trains users together gets at most the given number in a request.
 func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, users int, text func(i int) clientprograms.Pair) (*Pace, error) {
 	p := &Pace{}
 	fits, err := contracts.Measure(1, 1+paceFits, mostFits, func(n int) error { return p.ask(ctx, s, o, examples, users, n, 1, text) })
@@ -81,8 +81,8 @@ func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, exa
 	return err
 }
 
-// fitMany trains a number of users who have the same examples, as a task does whose requests have at most so many together:
-// by sums if the program makes them.
+// fitMany trains a number of users with the same examples, in requests of at most the given number of users, by sums if
+// the program makes them.
 func (c *program) fitMany(ctx context.Context, w clientprograms.Work, users, together int, params []float32) (err error) {
 	m := c.description.Together
 	if m == nil {

@@ -51,8 +51,8 @@ func (f *CanaryFormat) space(d *Data) canaries.Space {
 	return paired(s, strings.Join(target, " "), len(target))
 }
 
-// wordsOf are the words of a format: those that the tokenizer of the word level makes of it or,
-// at the subword level, what stands between spaces.
+// wordsOf returns the words of a format: as the tokenizer of the word level cuts it or, at the
+// subword level, the texts between spaces.
 func (d *Data) wordsOf(format string) []string {
 	if d.Level == datasets.SubwordLevel {
 		return strings.Fields(format)

@@ -9,9 +9,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// MaxCanaryWords is the number of words from which canaries at the subword level are drawn
-// unless the experiment lists others. It bounds the parameters of tasks; five words have 2^45
-// sequences.
+// MaxCanaryWords is the default number of words from which canaries at the subword level are
+// drawn. It bounds the parameters of tasks; five words have 2^45 sequences.
 const MaxCanaryWords = 512
 
 // unlistedWords stand for the words of canaries before the tokenizer is read.
@@ -55,8 +54,8 @@ func (e *Experiment) ListCanaryWords(words []string) error {
 	return nil
 }
 
-// checkSubwords repeats the checks of a file that depend on the words of canaries, which are
-// known only with the tokenizer.
+// checkSubwords repeats the checks that depend on the canaries' words, which the tokenizer
+// determines.
 func (c *Cell) checkSubwords() error {
 	if c.Experiment.Data.Level != datasets.SubwordLevel || c.Experiment.Canaries == nil {
 		return nil

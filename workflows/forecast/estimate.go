@@ -115,7 +115,7 @@ func newCosting(s *submission.Submission, cell int, model models.Network) costin
 // byProgram reports whether a program that is not ours trains and scores.
 func (c *costing) byProgram() bool { return c.experiment.Model.Kind == models.External }
 
-// trainedByProgram reports whether a program trains, be it that of training.engine: pytorch.
+// trainedByProgram reports whether a program trains, including that of training.engine: pytorch.
 func (c *costing) trainedByProgram() bool {
 	return c.byProgram() || c.experiment.Training.Engine == experiment.PyTorchEngine
 }

@@ -2,8 +2,7 @@
 // scheduling (packages graph and dispatch) against a simulated clock: the caller gives the
 // durations of tasks, which compute nothing.
 //
-// Workers are one pool of slots, and one of GPUs, that take tasks in the order in which they were sent, as from
-// the queue. Nothing fails, and no worker comes or goes.
+// Workers are two pools, of slots and of GPUs, which take tasks in the order of the queue. Nothing fails, and no worker comes or goes.
 
 package forecast
 
@@ -26,7 +25,7 @@ import (
 type Cluster struct {
 	// Cores is the number of slots of all workers, each a core; at least 1.
 	Cores int
-	// GPUs is the number of slots of the class gpu beside them; 0 has its tasks run on Cores.
+	// GPUs is the number of further slots, for tasks of the class gpu; if 0, these tasks run on Cores.
 	GPUs int
 	// Registry has the kinds that the workers know.
 	Registry tasks.Registry
@@ -42,7 +41,7 @@ type Outcome struct {
 	Busy float64
 }
 
-// most is about how many tasks are simulated; of longer trainings several steps are one.
+// most is the approximate limit on simulated tasks; in longer trainings several steps are simulated as one.
 const most = 100_000
 
 // Run simulates the missing nodes of a plan. It does not change the plan.
@@ -107,7 +106,7 @@ type pool struct {
 	waiting []*graph.Attempt
 }
 
-// poolOf is the pool for an attempt.
+// poolOf returns the pool for an attempt.
 func (s *simulation) poolOf(a *graph.Attempt) *pool {
 	if a.Class == tasks.GPU && s.cluster.GPUs > 0 {
 		return &s.pools[1]

@@ -13,7 +13,7 @@ const (
 	MaxEvents = 200
 	// MaxEventNames is how many keys and cells an event has at most.
 	MaxEventNames = 20
-	// maxEventError bounds the text of an error in it, in bytes, without the note on a cut one.
+	// maxEventError bounds the text of an event's error, in bytes, without the note that it was cut.
 	maxEventError = 300
 )
 

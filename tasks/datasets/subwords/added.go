@@ -17,13 +17,13 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`
 }
 
-// addedTokens are found together, the longest first.
+// addedTokens are matched together, the longest first.
 type addedTokens []addedToken
 
 // piece is a part of a text.
 type piece struct {
 	text  string
-	start bool // it begins where the text begins
+	start bool // at the beginning of the text
 }
 
 // addedPiece is a piece, or an added token.
@@ -74,7 +74,7 @@ type occurrence struct {
 	token *addedToken
 }
 
-// next is the leftmost occurrence, of several there the longest.
+// next returns the leftmost occurrence, and the longest of several at that place.
 func (a addedTokens) next(text string) (first occurrence) {
 	for i := range a {
 		if at := strings.Index(text, a[i].Content); at >= 0 && (first.token == nil || at < first.at) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// bpe is byte pair encoding: of the neighbouring tokens those that were joined first in
-// training are joined first, the leftmost of several.
+// bpe is byte pair encoding: neighbouring tokens are joined in the order of the merges, and
+// equal pairs from the left.
 type bpe struct {
 	vocabulary map[string]uint32
 	merges     map[[2]uint32]merge
@@ -92,7 +92,7 @@ func parseBPE(data json.RawMessage) (model, []string, error) {
 	return m, tokens, nil
 }
 
-// symbol is a token of a piece while tokens are joined; those that are left make a list.
+// symbol is a token of a piece during joining; the remaining ones are a linked list.
 type symbol struct {
 	token        uint32
 	before, next int // places, -1 for none
@@ -105,7 +105,7 @@ type joint struct {
 	at int // the place of the first
 }
 
-// joints are a heap, the first to be joined on top.
+// joints is a heap with the next pair to be joined on top.
 type joints []joint
 
 func (j joints) Len() int { return len(j) }

@@ -56,8 +56,8 @@ func byteOf(token string) (b byte, ok bool) {
 	return b, err == nil
 }
 
-// Alphabet is how the tokens of a tokenizer write texts. The zero value is that of other
-// tokens than those of a tokenizer, such as words.
+// Alphabet is the way in which tokens of a tokenizer write texts. The zero value stands for
+// tokens that are not a tokenizer's, such as words.
 type Alphabet int
 
 // The alphabets of tokens.
@@ -70,8 +70,8 @@ const (
 
 const metaspace = "▁"
 
-// AlphabetOf is the alphabet of a list of tokens. Lower-cased words, of which each
-// mark is one by itself, are of none.
+// AlphabetOf returns the alphabet of a list of tokens: the zero value for lower-cased words,
+// among which each punctuation mark is a word by itself.
 func AlphabetOf(tokens []string) Alphabet {
 	for _, token := range tokens {
 		if token == byteText(" ") {
@@ -84,7 +84,7 @@ func AlphabetOf(tokens []string) Alphabet {
 	return 0
 }
 
-// Text is the text of some tokens. It may be no UTF-8, if characters are cut.
+// Text returns the text of some tokens. It is not valid UTF-8 if they cut a character.
 func (a Alphabet) Text(tokens []string) string {
 	var out strings.Builder
 	for _, token := range tokens {

@@ -16,8 +16,8 @@ type patternField struct {
 // finder finds the matches of a pattern.
 type finder struct {
 	expression *regexp.Regexp
-	// spaces is the number of the group that has matched white space up to a character of
-	// another kind, of which the last one is left; 0 for none.
+	// spaces is the number of the group for white space before another character; the last
+	// white space of a match is left to that character. 0 for none.
 	spaces int
 }
 
@@ -37,12 +37,12 @@ func (p patternField) compile() (finder, error) {
 	return finder{}, fmt.Errorf("a pattern is neither a text nor a regular expression; expected String or Regex")
 }
 
-// spaceTail ends the expressions of GPT-2 and its successors: white space without its last
-// character if a word follows, which takes that.
+// spaceTail ends the expressions of GPT-2 and its successors: white space, without its last
+// character if a word follows, to which that character belongs.
 const spaceTail = `|\s+(?!\S)|\s+`
 
-// compile translates a regular expression, of which the library asks Oniguruma, to one of Go's,
-// where \s and \d are ASCII and there is no look-ahead.
+// compile translates a regular expression of Oniguruma, the library's engine, to Go, where \s
+// and \d are ASCII and there is no look-ahead.
 func compile(expression string) (finder, error) {
 	bad := func(why string) (finder, error) {
 		return finder{}, fmt.Errorf("the regular expression %.200q is not supported (%s); expected one such as those of GPT-2 and Llama 3", expression, why)
@@ -147,7 +147,7 @@ func (f finder) spans(text string) (spans []span) {
 	return spans
 }
 
-// next is the first match from a place on; -1 for none.
+// next returns the first match at or after a place; -1 if there is none.
 func (f finder) next(text string, at int) (start, end int) {
 	found := f.expression.FindStringSubmatchIndex(text[at:])
 	if found == nil || found[0] == found[1] {

@@ -93,7 +93,7 @@ func (m *unigram) encode(tokens []uint32, text string) []uint32 {
 		m.extend(best, text, i, len(string(r)))
 	}
 	var pieces []string
-	unknowns := 0 // the length of the unknown piece that goes on
+	unknowns := 0 // the length of the current unknown piece
 	for end := len(text); end > 0; {
 		b := best[end]
 		if b.token == m.unknown {
@@ -116,7 +116,7 @@ func (m *unigram) encode(tokens []uint32, text string) []uint32 {
 	return tokens
 }
 
-// extend goes on from a place, at a character of some length, by every piece that begins there.
+// extend continues from a place by every piece that begins there; its first character has the given length.
 func (m *unigram) extend(best []arrival, text string, from, length int) {
 	arrive := func(to int, score float64, token uint32) {
 		if best[to].from < 0 || score > best[to].score {

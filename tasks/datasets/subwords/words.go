@@ -34,7 +34,7 @@ func (t *Tokenizer) Words() ([]string, error) {
 	return words, nil
 }
 
-// HasWord reports whether a word, with a space before, is one token.
+// HasWord reports whether a word after a space is one token.
 func (t *Tokenizer) HasWord(word string) bool {
 	alphabet := AlphabetOf(t.tokens)
 	id := slices.Index(t.tokens, alphabet.Word(word))
@@ -63,7 +63,7 @@ func isWord(text string) bool {
 	return letters >= 2
 }
 
-// isToken reports whether a text of a word is one token, also after itself.
+// isToken reports whether the text of a word is one token, alone and in a repetition.
 func (e *Encoder) isToken(word string, id uint32) bool {
 	for _, text := range []string{" " + word, word} {
 		if slices.Equal(e.Encode(text), []uint32{id}) {
@@ -74,7 +74,7 @@ func (e *Encoder) isToken(word string, id uint32) bool {
 }
 
 // crossing is a token with a space after another character; "" without one. Added tokens, which
-// hold whatever they like, are left out.
+// may hold any text, are left out.
 func (t *Tokenizer) crossing(alphabet Alphabet) string {
 	added := map[string]bool{}
 	for _, list := range t.added {
@@ -92,8 +92,8 @@ func (t *Tokenizer) crossing(alphabet Alphabet) string {
 }
 
 // Names lists a name for each number of a token, all different and without white space: the
-// text of the token with its spaces as the alphabet writes them, or "<token-7>" where that is
-// no such name or one of the given, which are taken.
+// text of the token with its spaces as the alphabet writes them, or "<token-7>" if that text
+// has white space, repeats another name, or is one of the given names.
 func (t *Tokenizer) Names(taken []string) []string {
 	alphabet := AlphabetOf(t.tokens)
 	seen := map[string]bool{}

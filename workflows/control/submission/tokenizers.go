@@ -17,8 +17,8 @@ import (
 // million.
 const maxTokenizer = 64 << 20
 
-// readTokenizers reads each tokenizer once, for all cells that name it, and records its digest
-// and the words of canaries there.
+// readTokenizers reads each tokenizer once, and records its digest and the canaries' words in
+// all cells that name it.
 func (s *Submission) readTokenizers(ctx context.Context, finder sources.Finder) error {
 	s.tokenizers = map[storage.Digest]*subwords.Tokenizer{}
 	type named struct{ path, sha256 string }
@@ -91,7 +91,7 @@ func readFile(ctx context.Context, source *sources.Source) (data []byte, err err
 	return data, err
 }
 
-// tokenizing is a recipe with its tokenizer.
+// tokenizing returns a recipe with its tokenizer.
 func (s *Submission) tokenizing(r datasets.Recipe) datasets.Recipe {
 	r.Reading = r.WithTokenizer(s.tokenizers[r.Tokenizer])
 	return r

@@ -315,7 +315,7 @@ func clientsParams(e *experiment.Experiment) training.ClientsParams {
 	}
 }
 
-// Trainer is the program that trains the clients of an experiment; nil for the native engine.
+// Trainer returns the program that trains the clients of an experiment; nil for the native engine.
 func Trainer(e *experiment.Experiment) (*clientprograms.Program, error) {
 	return e.Trainer(func() (json.RawMessage, error) {
 		p := clientsParams(e)

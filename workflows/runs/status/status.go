@@ -146,13 +146,13 @@ type Worker struct {
 	// CacheHits and CacheMisses are lookups of inputs in all of its caches.
 	CacheHits   int64 `json:"cache_hits,omitempty"`
 	CacheMisses int64 `json:"cache_misses,omitempty"`
-	// ClassSlots are the slots of classes that have others than Slots, and Devices the GPUs that it gives
-	// to its tasks.
+	// ClassSlots has the classes whose number of slots is not Slots, and Devices the GPUs of the worker's
+	// tasks.
 	ClassSlots map[string]int `json:"class_slots,omitempty"`
 	Devices    []queue.Device `json:"devices,omitempty"`
 }
 
-// WorkerOf is the status of a worker by its heartbeat.
+// WorkerOf returns the status of a worker from its heartbeat.
 func WorkerOf(w *queue.Worker) Worker {
 	return Worker{
 		ID: w.ID, Host: w.Host, Slots: w.Slots, Running: len(w.Running), Draining: w.Draining, Build: w.Build,

@@ -110,7 +110,7 @@ func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, er
 // FewestTexts have room for five copies of canaries.
 const FewestTexts = 600
 
-// PercentOf is the share of the training part, in percent, that has a number of texts; for a proposal of all data.
+// PercentOf returns the share of the training part, in percent, that has a number of texts. The proposal must be of all data.
 func (p *Proposal) PercentOf(texts int) int {
 	return min(100, 1+100*texts/max(1, p.facts.Balance.Balanced.Examples))
 }

@@ -173,7 +173,7 @@ func (p *Proposal) writeTraining(w *writer) {
 	w.line("  client: {learning_rate: 4, gradient_clip: 0.5}", "")
 }
 
-// duration says how long a run takes; "" if nobody knows.
+// duration returns the comment on the time of a run; "" if it is unknown.
 func (p *Proposal) duration() string {
 	if p.Time == "" {
 		return ""

@@ -9,11 +9,11 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// trials of a simulated power, whose standard error is so at most 5%.
+// trials is the number of simulated audits: the standard error of a power is at most 5%.
 const trials = 100
 
-// power is that of the bounds if the score of each training is a standard normal number to which heads adds the
-// shift of the Gaussian mechanism with the true epsilon.
+// power returns the power of the bounds if each training's score is standard normal, and heads adds the shift of
+// the Gaussian mechanism with the true epsilon.
 func power(s *audits.Setting, _ audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
@@ -29,7 +29,7 @@ func power(s *audits.Setting, _ audits.Outcome) []audits.Statement {
 	return []audits.Statement{bound, byCurve}
 }
 
-// statement is about a number that a rule has, which is chosen by it, too.
+// statement is about a number of a rule; the rule is also chosen by this number.
 func (o *Block) statement(finds string, value func(empirical.Rates) float64) audits.Statement {
 	x := audits.Statement{
 		Finds: finds,
@@ -64,10 +64,12 @@ func drawn(n int, shift float64, rng *rand.Rand) []empirical.Run {
 	return runs
 }
 
-// mostRules are compared of each direction in a simulation: of further trainings every second, third, ... threshold.
+// mostRules bounds the thresholds compared in each direction of a simulation; with more trainings, only every
+// second, third, ... threshold is compared.
 const mostRules = 100
 
-// thinned is the value of mostRules rules of n trainings, computed once for equal rates, and -Inf of others.
+// thinned returns value for about mostRules of the rules of n trainings, and -Inf for the others. Equal rates are
+// computed once.
 func thinned(n int, value func(empirical.Rates) float64) func(empirical.Rates) float64 {
 	known, step := map[empirical.Rates]float64{}, max(1, n/mostRules)
 	return func(r empirical.Rates) float64 {

@@ -36,15 +36,15 @@ type UserLoss struct {
 	Targets int64 `json:"targets"`
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`
-	// ByToken says that MinK, MinKPlusPlus and Curvature are known: those of the audited model, if it scores
-	// tokens one by one. The first two are means over the rarest targets, the lowest leastShare of each score.
+	// ByToken reports that MinK, MinKPlusPlus and Curvature are known, because the audited model scores tokens
+	// one by one. The first two are means over the rarest targets, the lowest leastShare of each score.
 	ByToken      bool    `json:"by_token,omitempty"`
 	MinK         float64 `json:"min_k,omitempty"`
 	MinKPlusPlus float64 `json:"min_k_plus_plus,omitempty"`
-	// Curvature is by how much the log-likelihood of a target exceeds that of a token that the model draws in its
-	// place, in the mean over targets, in the latter's standard deviations.
+	// Curvature is the mean excess of a target's log-likelihood over that of a token drawn by the model in its
+	// place, in standard deviations of the latter.
 	Curvature float64 `json:"curvature,omitempty"`
-	// LogProbsAlone says that MinK alone is known of these: the model tells the probabilities of targets, and of
+	// LogProbsAlone reports that only MinK is known of these: the model gives the probabilities of targets, and of
 	// no other tokens.
 	LogProbsAlone bool `json:"log_probs_alone,omitempty"`
 	// Prefixed is the loss after the texts of LossParams.PrefixUsers, who are Aside and have none; and

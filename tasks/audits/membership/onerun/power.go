@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// power is that of the bounds if the score of each canary is a standard normal number to which its coin adds
-// the shift of the Gaussian mechanism with the true epsilon. Guesses grow in proportion to the canaries.
+// power returns the power of the bounds if each canary's score is standard normal, and heads adds the shift of
+// the Gaussian mechanism with the true epsilon. Guesses grow in proportion to the canaries.
 func power(s *audits.Setting, _ audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
@@ -35,7 +35,7 @@ func power(s *audits.Setting, _ audits.Outcome) []audits.Statement {
 	return []audits.Statement{bound, byCurve}
 }
 
-// statement is about the guesses of an audit, of which refutes judges those of one number by a limit.
+// statement is about the guesses of an audit; refutes judges the guesses of one number by a limit.
 func (o *Block) statement(finds, limit string, refutes func(limit float64) func(empirical.Outcome) bool) audits.Statement {
 	delta := o.Delta
 	if delta == 0 {
@@ -52,8 +52,8 @@ func (o *Block) statement(finds, limit string, refutes func(limit float64) func(
 	}
 }
 
-// curve is the trade-off curve of the training with the noise that has the epsilon of a limit; that of no difference
-// for 0, and nil if the data, and so the population, are not known.
+// curve returns the trade-off curve of the training with the noise whose epsilon is the limit: for 0 the curve of
+// equal distributions, and nil if the population is unknown.
 func (o *Block) curve(s *audits.Setting, limit float64) empirical.Curve {
 	if limit == 0 {
 		return empirical.GaussianCurve(0)
@@ -63,7 +63,7 @@ func (o *Block) curve(s *audits.Setting, limit float64) empirical.Curve {
 	}
 	recipe := NewNull(&s.Training).Recipe(o.Delta, s.Training.Unit, datasets.PartitionMetrics{Counts: datasets.Counts{Users: s.Data.Users, Examples: s.Data.Examples}})
 	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: limit, Delta: o.Delta})
-	if err != nil { // no noise that is searched has so little an epsilon
+	if err != nil { // no noise in the searched range has an epsilon this small
 		return empirical.GaussianCurve(0)
 	}
 	recipe.NoiseMultiplier = noise
@@ -107,7 +107,7 @@ func guessed(choices []Guesses, n int, shift float64, rng *rand.Rand) []empirica
 	return outcomes
 }
 
-// above reports whether the guesses of some number refute a limit, as more right ones of that number do.
+// above reports whether the guesses of some number refute a limit. More right guesses of one number refute it, too.
 func above(refutes func(empirical.Outcome) bool) func([]empirical.Outcome) bool {
 	fewest := map[empirical.Outcome]int{} // right guesses that refute, by the numbers of units and guesses
 	return func(outcomes []empirical.Outcome) bool {

@@ -12,8 +12,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Power is that of an average precision of pairs of updates if their scores are independent normal numbers of
-// one deviation, so far apart that the AUC is the leak's. users returns the planned number of users, found the
+// Power returns the power of an audit by the average precision of pairs of updates. Their scores are independent
+// normal numbers of equal deviation; the distance of the means gives the AUC of the leak. users returns the planned number of users, found the
 // measurements of an outcome.
 func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*audits.Setting) int, found func(V) []*Measurement) func(*audits.Setting, audits.Outcome) []audits.Statement {
 	return func(s *audits.Setting, v audits.Outcome) []audits.Statement {
@@ -51,7 +51,7 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 	}
 }
 
-// none says that users are too few for a find, however well pairs are told apart.
+// none returns the statement that the users are too few for a find, even by a perfect attack; "" if they suffice.
 func none(users int, power func(audits.Question) float64) string {
 	if few := audits.TooFewToTell(users, Chance); few != "" || users > fewUsers {
 		return strings.TrimPrefix(few, ", ")
@@ -65,11 +65,11 @@ func none(users int, power func(audits.Question) float64) string {
 const (
 	// most is the largest AUC that is simulated.
 	most = 0.9999
-	// fewUsers may be too few for any find, more are not.
+	// fewUsers is the largest number of users that may be too few for any find.
 	fewUsers = 20
-	// trials of a simulated power, whose standard error is so at most 5%: a measurement takes milliseconds.
+	// trials is the number of simulated audits: the standard error of a power is at most 5%. An audit takes milliseconds.
 	trials = 100
-	// Limits of simulated pairs, of a user and in all.
+	// Limits on simulated pairs, for each user and in all.
 	pairsOfUser, mostPairs = 10, 400
 )
 
