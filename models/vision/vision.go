@@ -18,7 +18,7 @@ func New(config models.Config) (models.Network, error) {
 		return &Tagger{newConvolutional(config, paperClassifier)}, nil
 	case models.GAN:
 		return newGAN(config, paperGAN), nil
-	case models.CIFGLSTM, models.LSTM, models.GRU, models.Conv, models.Regressor, models.Tagger, models.External:
+	case models.CIFGLSTM, models.LSTM, models.GRU, models.Conv, models.Transformer, models.Regressor, models.Tagger, models.External:
 	}
 	return nil, fmt.Errorf("model configuration: kind %s is no network for images", config.Kind)
 }

@@ -194,6 +194,7 @@ func (b behavior) splitter(find func(text string) []span) (splitter, error) {
 // apply joins or drops spans.
 func (b behavior) apply(spans []span) []span {
 	switch b {
+	case isolated:
 	case removed:
 		return slices.DeleteFunc(spans, func(s span) bool { return s.match })
 	case contiguous:

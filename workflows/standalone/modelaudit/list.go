@@ -36,6 +36,7 @@ func newLexicon(vocabulary *datasets.Vocabulary) lexicon {
 	}
 	l.words = func(line *Line) []string { return datasets.Tokenize(line.Text) }
 	switch vocabulary.Level() {
+	case datasets.WordLevel, datasets.ImageLevel:
 	case datasets.ByteLevel:
 		l.words = func(line *Line) []string { return datasets.ByteSymbols(line.Text) }
 	case datasets.SubwordLevel:
