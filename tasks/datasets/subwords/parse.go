@@ -2,11 +2,13 @@ package subwords
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Parse reads a file tokenizer.json. An error is one sentence: the part of the file, and the
@@ -124,7 +126,12 @@ func isNull(data json.RawMessage) bool {
 	return len(data) == 0 || bytes.Equal(data, []byte("null"))
 }
 
+// malformed says where JSON has a value of another type, without the types of Go.
 func malformed(part string, err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field := cmp.Or(strings.TrimPrefix(wrong.Field, "."), "value")
+		err = fmt.Errorf("its %.100s is of another type (%.100s, before byte %d)", field, wrong.Value, wrong.Offset)
+	}
 	return fmt.Errorf("the %s is malformed: %w; expected a tokenizer.json of the tokenizers library", part, err)
 }
 

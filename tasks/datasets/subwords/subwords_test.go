@@ -136,11 +136,14 @@ func TestUnknownPartsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	bpe := `"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}`
 	for file, want := range map[string]string{
-		`{}`:                                  "no model",
-		`[]`:                                  "malformed",
-		`{"model`:                             "malformed",
-		`{"model":{"type":"WordPiece"}}`:      `model "WordPiece"`,
-		`{"model":{"type":"BPE","vocab":{}}}`: "empty",
+		`{}`:                   "no model",
+		`[]`:                   "malformed",
+		`{"model`:              "malformed",
+		`{"model":"x"}`:        "the model is malformed: its value is of another type (string",
+		`{"added_tokens":"x"}`: "its added_tokens is of another type (string",
+		`{"model":{"type":"BPE","vocab":{"a":-1}}}`:                                                        "its vocab is of another type (number -1",
+		`{"model":{"type":"WordPiece"}}`:                                                                   `model "WordPiece"`,
+		`{"model":{"type":"BPE","vocab":{}}}`:                                                              "empty",
 		`{"model":{"type":"BPE","vocab":{"a":0,"b":0}}}`:                                                   `"b" have the number 0`,
 		`{"model":{"type":"BPE","vocab":{"a":4000000000}}}`:                                                "4000000001 tokens",
 		`{"model":{"type":"BPE","vocab":{"a":0},"merges":["a b"]}}`:                                        "merge 0",
@@ -173,6 +176,8 @@ func TestUnknownPartsAreRefusedByName(t *testing.T) {
 			t.Errorf("%s: error %v; expected one with %q", file, err, want)
 		} else if strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: error of several lines: %q", file, err)
+		} else if strings.Contains(err.Error(), " Go ") {
+			t.Errorf("%s: error with a type of Go: %q", file, err)
 		}
 	}
 }
