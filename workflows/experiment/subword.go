@@ -46,7 +46,7 @@ func (e *Experiment) ListCanaryWords(words []string) error {
 			continue
 		}
 		if len(words) == 0 {
-			return fmt.Errorf("canaries: %s has no words of one token each; list some as symbols", e.Data.Tokenizer)
+			return fmt.Errorf("%s has no words of one token each; list some as symbols", e.Data.Tokenizer)
 		}
 		f.Symbols = words
 	}
