@@ -53,7 +53,7 @@ var openAPIDocument = sync.OnceValue(func() *described {
 	return d
 })
 
-// find is the part of the document at a place, nil if there is none.
+// find returns the part of the document at a path; nil if there is none.
 func (d *described) find(place ...string) any {
 	part := d.whole
 	for _, name := range place {
@@ -157,7 +157,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// A reference to nothing would stop the programs that make clients.
+// An unresolved reference would stop generators of clients.
 func TestEveryReferenceOfTheDocumentLeadsSomewhere(t *testing.T) {
 	t.Parallel()
 	d := openAPIDocument()

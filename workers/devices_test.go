@@ -84,7 +84,7 @@ func TestThereIsASlotForEachGPUAtMost(t *testing.T) {
 	}
 }
 
-// borrower notes the variables of the programs that it is asked for.
+// borrower records the variables of the programs that it lends.
 type borrower struct{ set []string }
 
 func (b *borrower) Borrow(_ context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
@@ -140,7 +140,7 @@ func TestGPUsAreThoseOfNvidiaSMI(t *testing.T) {
 	if found, err := findGPUs(t.Context(), t.TempDir()); err != nil || !slices.Equal(found, []queue.Device{first, second}) {
 		t.Errorf("%+v, %v", found, err)
 	}
-	// The variable of the worker chooses, and keeps its names.
+	// The worker's variable selects GPUs, which keep the names given there.
 	t.Setenv(visibleDevices, "1,GPU-a,MIG-c,-1,0")
 	part := queue.Device{ID: "MIG-c"}
 	second.ID, first.ID = "1", "GPU-a"

@@ -338,7 +338,7 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 			t.Errorf("the program is elsewhere:\n%s", text)
 		}
 	}
-	// The module is none, so that nobody knows how fast the programs are.
+	// The file holds no module, so that the speed of the programs is unknown.
 	if text := contentOf(t, file); !regexp.MustCompile(`\n  share: (2[5-9]|3[0-9])%`).MatchString(text) {
 		t.Errorf("%s", text)
 	}

@@ -25,7 +25,7 @@ MOST = 3000  # nodes of the search here
 
 
 def best_sequence(model, prefix, among, most=MOST):
-    """The cost and tokens of the most likely sequence, and the nodes pulled; None after so many at most."""
+    """The cost and tokens of the most likely sequence, and the nodes pulled; None after at most that many."""
     queue, pulled, at = [(0.0, ())], 0, {(): after(model, prefix)}
     while pulled < most:
         cost, tokens = heapq.heappop(queue)

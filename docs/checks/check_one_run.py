@@ -51,7 +51,7 @@ def theorem52(units, guesses, correct, delta, level):
 
 
 def refutes(units, guesses, correct, level, wrong_at):
-    """Whether the probability of so many right guesses is below the level."""
+    """Whether the probability of at least that many right guesses is below the level."""
     right_sum, wrong_sum = level * correct / units, level * (guesses - correct) / units
     for n in range(correct - 1, -1, -1):
         if right_sum + wrong_sum > guesses / units:

@@ -32,7 +32,7 @@ def losses(rate, sigma, edges):
 
 
 def epsilon(rate, sigma, rounds, delta, width, up, span):
-    """Of so many rounds, each loss rounded up or down to a multiple of width."""
+    """Losses of a number of rounds, each rounded up or down to a multiple of width."""
     half = int(span / width)
     edges = np.arange(-half, half + 1) * width
     mass, at_zero, beyond, zero = losses(rate, sigma, edges)

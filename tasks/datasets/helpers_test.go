@@ -82,7 +82,7 @@ func runPipeline(t testing.TB, data []byte, r Recipe, more ...[]byte) pipeline {
 	return p
 }
 
-// facts are those that the metrics of the tasks have.
+// facts returns the facts in the metrics of the tasks.
 func (p pipeline) facts() (f Facts) {
 	p.corpus.DecodeMetrics(&f.Source)
 	p.parts.DecodeMetrics(&f.Parts)

@@ -158,8 +158,7 @@ func TestWhatIsCachedTakesNoTime(t *testing.T) {
 	}
 }
 
-// The parts of a round go to the one GPU one after the other, however many cores there are; of three cores the third
-// would be idle half of the time.
+// The parts of a round run on the one GPU one after the other, with any number of cores.
 func TestTasksOfTheClassGPUShareTheGPUs(t *testing.T) {
 	t.Parallel()
 	p := planned(t, "grid=null", "model={kind: cifg-lstm}", "training.engine=pytorch", "training.pytorch={class: gpu}")

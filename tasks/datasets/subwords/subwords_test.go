@@ -321,7 +321,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// Any words, in any order, are cut into one token for each.
+// Listed words, in any order, are one token each.
 func TestWordsDoNotMerge(t *testing.T) {
 	t.Parallel()
 	for _, name := range names {

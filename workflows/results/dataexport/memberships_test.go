@@ -6,7 +6,7 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 )
 
-// A model that tells the probabilities of targets alone has no scores by its distribution, rather than scores of 0.
+// A model that gives the probabilities of targets alone has no scores by its distribution; they are absent, not 0.
 func TestScoresThatAreNotKnownAreNull(t *testing.T) {
 	t.Parallel()
 	row := membershipOf(3, &membership.User{UserLoss: membership.UserLoss{Targets: 2, Loss: 5, ByToken: true, LogProbsAlone: true, MinK: -4}})

@@ -12,8 +12,8 @@ import (
 )
 
 // BenchmarkRankByATransformer counts, exactly and on one core, the references among a million of four
-// words after a prefix of one that are at most as surprising as a canary: of rare words, whose branches
-// all have to be walked, of common words, and one of words that the model expects. The model has 4
+// words after a prefix of one that are at most as surprising as a canary: one of rare words, which
+// requires a walk of all branches, one of common words, and one of words that the model expects. The model has 4
 // blocks of width 256, initial weights, and the frequencies of Zipf's law in its output biases.
 func BenchmarkRankByATransformer(b *testing.B) {
 	const vocabulary, references = 10_004, 1_000_000

@@ -11,8 +11,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// The powers are those of 200 audits of drawn scores by judge: within three standard errors of both simulations, which
-// a right power misses in one of 370 cases. There are four.
+// The power equals the share found in 200 audits of drawn scores by judge, within three standard errors of both
+// simulations. A right power misses that in one of 370 cases; there are four cases.
 func TestThePowerIsThatOfAudits(t *testing.T) {
 	t.Parallel()
 	const audited, delta = 200, 1e-5
@@ -62,7 +62,7 @@ func setting(t *testing.T, runs int) *audits.Setting {
 	return &audits.Setting{Audits: []audits.Fields{&Fields{&Block{Runs: runs, Delta: 1e-5, Confidence: confidence}}}}
 }
 
-// Of 20 trainings ten prove, which is too few: 0.025^(1/5) is below 1 less itself. Of 24 it is not.
+// Ten of 20 trainings prove, which is too few, because 0.025^(1/5) is below one half. With 24 it is not.
 func TestTooFewTrainingsProveNothing(t *testing.T) {
 	t.Parallel()
 	for runs, none := range map[int]bool{20: true, 24: false} {

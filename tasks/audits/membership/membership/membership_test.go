@@ -137,7 +137,7 @@ func TestTheUsersAddUpToTheWholePart(t *testing.T) {
 	}
 }
 
-// Losses by token are the same losses, with three scores more.
+// Scoring by token gives the same losses, and three scores more.
 func TestLossesByTokenAreTheSame(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

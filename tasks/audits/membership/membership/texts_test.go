@@ -133,8 +133,8 @@ func TestMinKTakesTheLeastTargets(t *testing.T) {
 	}
 }
 
-// Of all texts whose tokens the model draws after the beginning of a text of its own, by enumeration, the mean and the
-// deviation of the log-likelihood give its curvature. It does not depend on the length of a text that repeats.
+// Curvature follows from the mean and the deviation of the log-likelihood over all texts, enumerated, whose tokens the
+// model draws after the beginning of the text. Repeating a text does not change it.
 func TestCurvatureIsTheDistanceToTextsOfTheModel(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(12, 0))
