@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -38,7 +39,7 @@ func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if number >= len(figures) {
-		return fmt.Errorf("run %s has %d figures, counted from 0, and none is %d; GET figures lists them: %w", runName(r), len(figures), number, storage.ErrNotFound)
+		return fmt.Errorf("run %s has %s, counted from 0, and none is %d; GET figures lists them: %w", runName(r), readable.Count(len(figures), "figure"), number, storage.ErrNotFound)
 	}
 	return format.send(w, figures[number].Chart)
 }

@@ -1,8 +1,10 @@
 package subwords
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"unicode"
 
@@ -11,6 +13,44 @@ import (
 
 // normalizer rewrites a text before it is cut.
 type normalizer func(string) string
+
+// maxGrowth is the most bytes that the normalizers of a file may make of one. Those of published models make
+// three, besides the Unicode forms, which make 18 at most.
+const maxGrowth = 1000
+
+// checkGrowth returns an error for normalizers that could fill the memory from a short text.
+func checkGrowth(data json.RawMessage) error {
+	if growth := growthOf(data); growth > maxGrowth {
+		return fmt.Errorf("the normalizers make up to %.3g bytes of one; expected at most %d, by fewer or shorter replacements", growth, maxGrowth)
+	}
+	return nil
+}
+
+// growthOf is the most bytes that a parsed normalizer makes of one by replacements, and thus of all in a sequence.
+func growthOf(data json.RawMessage) float64 {
+	var n struct {
+		Type        string            `json:"type"`
+		Normalizers []json.RawMessage `json:"normalizers"`
+		Content     string            `json:"content"`
+		Charsmap    []byte            `json:"precompiled_charsmap"`
+	}
+	_ = json.Unmarshal(data, &n) // it has been parsed
+	growth := 1.0
+	switch n.Type {
+	case "Replace":
+		growth = max(growth, float64(len(n.Content)))
+	case "Precompiled":
+		if c, err := parseCharsmap(n.Charsmap); err == nil {
+			for text := range bytes.SplitSeq(c.texts, []byte{0}) {
+				growth = max(growth, float64(len(text)))
+			}
+		}
+	}
+	for _, part := range n.Normalizers {
+		growth = float64(growth * growthOf(part))
+	}
+	return growth
+}
 
 func parseNormalizer(data json.RawMessage) (normalizer, error) {
 	var n struct {

@@ -31,6 +31,9 @@ func Parse(data []byte) (*Tokenizer, error) {
 	if t.normalize, err = parseNormalizer(f.Normalizer); err != nil {
 		return nil, err
 	}
+	if err := checkGrowth(f.Normalizer); err != nil {
+		return nil, err
+	}
 	if t.split, err = parseSplitter(f.Splitter); err != nil {
 		return nil, err
 	}

@@ -135,6 +135,7 @@ func randomText(rng *rand.Rand, most int) string {
 func TestUnknownPartsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	bpe := `"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}`
+	growing := `{"type":"Replace","pattern":{"String":"e"},"content":"` + strings.Repeat("e", 50) + `"}`
 	for file, want := range map[string]string{
 		`{}`:                   "no model",
 		`[]`:                   "malformed",
@@ -159,6 +160,7 @@ func TestUnknownPartsAreRefusedByName(t *testing.T) {
 		`{"normalizer":{"type":"Replace","pattern":{"String":""}},` + bpe + `}`:                            "pattern",
 		`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"AAAA"},` + bpe + `}`:                  "map of characters",
 		`{"normalizer":{"type":"Precompiled","precompiled_charsmap":"BAAAAAAEAAD/"},` + bpe + `}`:          "map of characters",
+		`{"normalizer":{"type":"Sequence","normalizers":[` + growing + `,` + growing + `]},` + bpe + `}`:   "2.5e+03 bytes of one",
 		`{"pre_tokenizer":{"type":"BertPreTokenizer"},` + bpe + `}`:                                        `pre-tokenizer "BertPreTokenizer"`,
 		`{"pre_tokenizer":{"type":"Metaspace","replacement":"ab"},` + bpe + `}`:                            `"ab"`,
 		`{"pre_tokenizer":{"type":"Metaspace","replacement":"_","prepend_scheme":"last"},` + bpe + `}`:     `"last"`,
