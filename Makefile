@@ -45,7 +45,7 @@ check:
 	go test $(TAGS) -timeout 0 -run 'EpsilonsInTheDocs|KeptOutputs' ./cmd/coalmine -kept-seconds $(KEPT_SECONDS)
 	go test $(TAGS) -timeout 20m -run 'OneWrongValue' ./workflows/experiment -whole
 	go test $(TAGS) -timeout 20m -run 'MutatedRecord' ./workflows/control -whole
-	go test $(TAGS) -timeout 20m -run 'NoRecordStopsTheCluster' ./internal/endtoend -whole
+	go test $(TAGS) -timeout 60m -run 'NoRecordStopsTheCluster' ./internal/endtoend -whole
 
 # For a night: each fuzz target for FUZZTIME within 2 GiB, then the long runs of the suites.
 FUZZTIME ?= 1h
