@@ -125,25 +125,20 @@ func (c Config) Validate() error {
 	if err != nil {
 		problems = append(problems, err)
 	}
-	check := func(name string, value, low, high int) {
-		if value < low || value > high {
-			problems = append(problems, fmt.Errorf("%s %d: want %d to %d", name, value, low, high))
-		}
-	}
-	check("vocabulary", c.Vocabulary, 2, maxVocabulary)
-	check("embedding", c.Embedding, 1, maxWidth)
-	check("units", c.Units, 1, maxWidth)
-	check("layers", c.layers(), 1, maxLayers)
+	within(&problems, "vocabulary", c.Vocabulary, 2, maxVocabulary)
+	within(&problems, "embedding", c.Embedding, 1, maxWidth)
+	within(&problems, "units", c.Units, 1, maxWidth)
+	within(&problems, "layers", c.layers(), 1, maxLayers)
 	if err == nil && kind.convolves {
-		check("kernel", c.kernel(), 2, maxKernel)
+		within(&problems, "kernel", c.kernel(), 2, maxKernel)
 	} else if err == nil && c.Kernel != 0 {
 		problems = append(problems, fmt.Errorf("kernel %d: a model of kind %s has none", c.Kernel, c.Kind))
 	}
 	if c.Projection != Unprojected {
-		check("projection", c.Projection, 0, maxWidth)
+		within(&problems, "projection", c.Projection, 0, maxWidth)
 	}
 	if c.Separator != 0 {
-		check("separator", int(c.Separator), 1, c.Vocabulary-1)
+		within(&problems, "separator", int(c.Separator), 1, c.Vocabulary-1)
 		if err == nil && kind.convolves {
 			problems = append(problems, fmt.Errorf("a separator with kind %s: want a recurrent kind, whose state the decoder starts from", c.Kind))
 		}
@@ -151,6 +146,18 @@ func (c Config) Validate() error {
 	if len(problems) == 0 {
 		problems = c.fit()
 	}
+	return invalid(problems)
+}
+
+// within adds a problem unless a value is in its range.
+func within(problems *[]error, name string, value, low, high int) {
+	if value < low || value > high {
+		*problems = append(*problems, fmt.Errorf("%s %d: want %d to %d", name, value, low, high))
+	}
+}
+
+// invalid joins the problems of a configuration; nil for none.
+func invalid(problems []error) error {
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("model configuration: %w", err)
 	}

@@ -2,7 +2,6 @@ package models
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"coalmine/internal/registry"
@@ -136,14 +135,9 @@ const (
 // validateImage reports all errors of a configuration of a kind for images.
 func (c Config) validateImage() error {
 	var problems []error
-	check := func(name string, value, low, high int) {
-		if value < low || value > high {
-			problems = append(problems, fmt.Errorf("%s %d: want %d to %d", name, value, low, high))
-		}
-	}
-	check("image width", c.Image.Width, 1, maxSide)
-	check("image height", c.Image.Height, 1, maxSide)
-	check("classes", c.Image.Classes, 1, maxClasses)
+	within(&problems, "image width", c.Image.Width, 1, maxSide)
+	within(&problems, "image height", c.Image.Height, 1, maxSide)
+	within(&problems, "classes", c.Image.Classes, 1, maxClasses)
 	if n := c.Image.Channels; n != 1 && n != 3 {
 		problems = append(problems, fmt.Errorf("%d channels: want 1, or 3 for colours", n))
 	}
@@ -160,10 +154,7 @@ func (c Config) validateImage() error {
 	case min(c.Image.Width, c.Image.Height) < LeastSide:
 		problems = append(problems, fmt.Errorf("images of %dx%d: the convolutions and poolings of kind %s need at least %d pixels a side", c.Image.Width, c.Image.Height, c.Kind, LeastSide))
 	}
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("model configuration: %w", err)
-	}
-	return nil
+	return invalid(problems)
 }
 
 // LeastSide is the shortest side, in pixels, for the convolutions and poolings of a CNN.

@@ -21,9 +21,9 @@ import (
 //	output.weights        [vocabulary, out]        if untied
 //	output.bias           [vocabulary]
 //
-// A Transformer has other layers; see PositionTensor. All are row-major and applied as row vector times matrix. The gates*units
-// columns are, in this order, of a cifg-lstm input gate, candidate and output
-// gate; of an lstm input gate, forget gate, candidate and output gate; of a gru
+// A Transformer has other layers; see PositionTensor. All are row-major and applied
+// as row vector times matrix. The gates*units columns are, in this order, of a
+// cifg-lstm input gate, candidate and output gate; of an lstm input gate, forget gate, candidate and output gate; of a gru
 // reset gate, update gate and candidate; a conv has one column for each filter.
 //
 // The second layer has tensors of the same names with cell2 and projection2 in

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -176,8 +175,8 @@ func (c Config) validateReader() error {
 	if c.Kind == Regressor && c.Labels != Scores {
 		problems = append(problems, fmt.Errorf("%d labels: want the %d scores", c.Labels, Scores))
 	}
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("model configuration: %w", err)
+	if err := invalid(problems); err != nil {
+		return err
 	}
 	return c.stack().Validate()
 }

@@ -1,7 +1,6 @@
 package models
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -52,23 +51,18 @@ const (
 	maxContext = 1 << 16
 )
 
-// DefaultContext is the context of a transformer whose Config has none.
+// DefaultContext is the default of Config.Context, in tokens.
 const DefaultContext = 128
 
 // validateTransformer implements Validate for a transformer.
 func (c Config) validateTransformer() error {
 	var problems []error
-	check := func(name string, value, low, high int) {
-		if value < low || value > high {
-			problems = append(problems, fmt.Errorf("%s %d: want %d to %d", name, value, low, high))
-		}
-	}
-	check("vocabulary", c.Vocabulary, 2, maxVocabulary)
-	check("embedding", c.Embedding, 1, maxWidth)
-	check("units", c.Units, 1, maxWidth)
-	check("layers", c.layers(), 1, maxBlocks)
-	check("context", c.context(), 1, maxContext)
-	check("heads", c.Heads, 1, maxWidth)
+	within(&problems, "vocabulary", c.Vocabulary, 2, maxVocabulary)
+	within(&problems, "embedding", c.Embedding, 1, maxWidth)
+	within(&problems, "units", c.Units, 1, maxWidth)
+	within(&problems, "layers", c.layers(), 1, maxBlocks)
+	within(&problems, "context", c.context(), 1, maxContext)
+	within(&problems, "heads", c.Heads, 1, maxWidth)
 	own := Config{
 		Kind: c.Kind, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers,
 		Heads: c.Heads, Context: c.Context, Untied: c.Untied,
@@ -82,10 +76,7 @@ func (c Config) validateTransformer() error {
 	if len(problems) == 0 {
 		problems = c.fit()
 	}
-	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("model configuration: %w", err)
-	}
-	return nil
+	return invalid(problems)
 }
 
 // context returns Context or its default.
