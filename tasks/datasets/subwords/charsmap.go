@@ -59,6 +59,15 @@ func (c *charsmap) normalize(text string) string {
 	return out.String()
 }
 
+// longest returns the length of the longest text of the map, in bytes; at least 1.
+func (c *charsmap) longest() int {
+	most := 1
+	for text := range bytes.SplitSeq(c.texts, []byte{0}) {
+		most = max(most, len(text))
+	}
+	return most
+}
+
 // find looks up the shortest prefix of a key that the map has.
 func (c *charsmap) find(key string) (text []byte, ok bool) {
 	at := offset(c.units[0])

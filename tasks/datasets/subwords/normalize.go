@@ -1,7 +1,6 @@
 package subwords
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,45 +10,24 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer rewrites a text before it is cut.
-type normalizer func(string) string
-
-// maxGrowth is the most bytes that the normalizers of a file may make of one. Those of published models make
-// three, besides the Unicode forms, which make 18 at most.
-const maxGrowth = 1000
-
-// checkGrowth returns an error for normalizers that could fill the memory from a short text.
-func checkGrowth(data json.RawMessage) error {
-	if growth := growthOf(data); growth > maxGrowth {
-		return fmt.Errorf("the normalizers make up to %.3g bytes of one; expected at most %d, by fewer or shorter replacements", growth, maxGrowth)
-	}
-	return nil
+// normalizer rewrites a text before it is cut. growth is the most bytes that its replacements make of one.
+type normalizer struct {
+	apply  func(string) string
+	growth float64
 }
 
-// growthOf is the most bytes that a parsed normalizer makes of one by replacements, and thus of all in a sequence.
-func growthOf(data json.RawMessage) float64 {
-	var n struct {
-		Type        string            `json:"type"`
-		Normalizers []json.RawMessage `json:"normalizers"`
-		Content     string            `json:"content"`
-		Charsmap    []byte            `json:"precompiled_charsmap"`
+// maxGrowth bounds the growth of a file's normalizer, so that a short text does not fill the memory. That of a
+// published model is below 100.
+const maxGrowth = 1000
+
+// unchanged is the normalizer of a file without one.
+var unchanged = normalizer{func(text string) string { return text }, 1}
+
+func (n normalizer) check() error {
+	if n.growth > maxGrowth {
+		return fmt.Errorf("the normalizers make up to %.3g bytes of one; expected at most %d, by fewer or shorter replacements", n.growth, maxGrowth)
 	}
-	_ = json.Unmarshal(data, &n) // it has been parsed
-	growth := 1.0
-	switch n.Type {
-	case "Replace":
-		growth = max(growth, float64(len(n.Content)))
-	case "Precompiled":
-		if c, err := parseCharsmap(n.Charsmap); err == nil {
-			for text := range bytes.SplitSeq(c.texts, []byte{0}) {
-				growth = max(growth, float64(len(text)))
-			}
-		}
-	}
-	for _, part := range n.Normalizers {
-		growth = float64(growth * growthOf(part))
-	}
-	return growth
+	return nil
 }
 
 func parseNormalizer(data json.RawMessage) (normalizer, error) {
@@ -64,52 +42,56 @@ func parseNormalizer(data json.RawMessage) (normalizer, error) {
 		Right       bool              `json:"strip_right"`
 	}
 	if isNull(data) {
-		return func(text string) string { return text }, nil
+		return unchanged, nil
 	}
 	if err := json.Unmarshal(data, &n); err != nil {
-		return nil, malformed("normalizer", err)
+		return normalizer{}, malformed("normalizer", err)
 	}
 	switch n.Type {
 	case "Sequence":
 		return parseNormalizers(n.Normalizers)
 	case "NFC", "NFD", "NFKC", "NFKD":
-		return map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}[n.Type].String, nil
+		form := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}[n.Type]
+		return normalizer{form.String, 1}, nil
 	case "Prepend":
-		return func(text string) string {
+		return normalizer{func(text string) string {
 			if text == "" {
 				return ""
 			}
 			return n.Prepend + text
-		}, nil
+		}, 1}, nil
 	case "Strip":
-		return stripper(n.Left, n.Right), nil
+		return normalizer{stripper(n.Left, n.Right), 1}, nil
 	case "Replace":
 		return n.Pattern.replacer(n.Content)
 	case "Precompiled":
 		c, err := parseCharsmap(n.Charsmap)
-		return c.normalize, err
+		if err != nil {
+			return normalizer{}, err
+		}
+		return normalizer{c.normalize, float64(c.longest())}, nil
 	}
-	return nil, unknown("normalizer", n.Type, "Sequence, NFC, NFD, NFKC, NFKD, Prepend, Strip, Replace or Precompiled")
+	return normalizer{}, unknown("normalizer", n.Type, "Sequence, NFC, NFD, NFKC, NFKD, Prepend, Strip, Replace or Precompiled")
 }
 
 func parseNormalizers(list []json.RawMessage) (normalizer, error) {
-	var all []normalizer
+	all := unchanged
 	for _, data := range list {
 		n, err := parseNormalizer(data)
 		if err != nil {
-			return nil, err
+			return normalizer{}, err
 		}
-		all = append(all, n)
+		all = all.then(n)
 	}
-	return func(text string) string {
-		for _, n := range all {
-			text = n(text)
-		}
-		return text
-	}, nil
+	return all, nil
 }
 
-func stripper(left, right bool) normalizer {
+// then returns the normalizer that applies n and then the next.
+func (n normalizer) then(next normalizer) normalizer {
+	return normalizer{func(text string) string { return next.apply(n.apply(text)) }, float64(n.growth * next.growth)}
+}
+
+func stripper(left, right bool) func(string) string {
 	return func(text string) string {
 		if left {
 			text = strings.TrimLeftFunc(text, unicode.IsSpace)
@@ -121,13 +103,13 @@ func stripper(left, right bool) normalizer {
 	}
 }
 
-// replacer replaces what the pattern finds.
+// replacer replaces the matches of the pattern.
 func (p patternField) replacer(content string) (normalizer, error) {
 	find, err := p.compile()
 	if err != nil {
-		return nil, err
+		return normalizer{}, err
 	}
-	return func(text string) string {
+	return normalizer{func(text string) string {
 		var out strings.Builder
 		for _, s := range find.spans(text) {
 			if s.match {
@@ -137,7 +119,7 @@ func (p patternField) replacer(content string) (normalizer, error) {
 			}
 		}
 		return out.String()
-	}, nil
+	}, max(1, float64(len(content)))}, nil
 }
 
 var errCharsmap = errors.New("normalizer Precompiled: the map of characters is damaged; expected the precompiled_charsmap of a SentencePiece model")

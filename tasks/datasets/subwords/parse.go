@@ -31,7 +31,7 @@ func Parse(data []byte) (*Tokenizer, error) {
 	if t.normalize, err = parseNormalizer(f.Normalizer); err != nil {
 		return nil, err
 	}
-	if err := checkGrowth(f.Normalizer); err != nil {
+	if err := t.normalize.check(); err != nil {
 		return nil, err
 	}
 	if t.split, err = parseSplitter(f.Splitter); err != nil {
@@ -88,7 +88,7 @@ func (t *Tokenizer) add(added []addedToken) error {
 		t.tokens[a.ID], numbers[a.Content] = a.Content, a.ID
 		if !a.Normalized {
 			t.added[0] = append(t.added[0], a)
-		} else if a.Content = t.normalize(a.Content); a.Content != "" {
+		} else if a.Content = t.normalize.apply(a.Content); a.Content != "" {
 			t.added[1] = append(t.added[1], a)
 		}
 	}

@@ -21,7 +21,7 @@ type finder struct {
 	spaces int
 }
 
-// span is a part of a text: a match, or what lies between matches.
+// span is a part of a text: a match, or the text between two matches.
 type span struct {
 	start, end int
 	match      bool
@@ -147,7 +147,7 @@ func (f finder) spans(text string) (spans []span) {
 	return spans
 }
 
-// next returns the first match at or after a place; -1 if there is none.
+// next returns the first match at or after a place, or -1.
 func (f finder) next(text string, at int) (start, end int) {
 	found := f.expression.FindStringSubmatchIndex(text[at:])
 	if found == nil || found[0] == found[1] {

@@ -173,7 +173,7 @@ func inverted(spans []span, invert bool) []span {
 	return spans
 }
 
-// behavior says what becomes of the matches that cut a text.
+// behavior is the treatment of the matches that cut a text.
 type behavior string
 
 const (

@@ -72,7 +72,7 @@ func (e *Encoder) Encode(text string) []uint32 {
 			e.tokens = append(e.tokens, raw.token)
 			continue
 		}
-		raw.text = e.normalize(raw.text)
+		raw.text = e.normalize.apply(raw.text)
 		for _, p := range e.added[1].find(raw.piece) {
 			if p.found {
 				e.tokens = append(e.tokens, p.token)
