@@ -29,8 +29,8 @@ type description struct {
 	id string // in the document
 	// route is the method and the path below apiPath.
 	route string
-	// ofCell is the summary of the same operation for a cell of the run with which the path begins;
-	// "" if there is none.
+	// ofCell is the summary of the same operation for a cell of the run with which the path begins, or
+	// empty.
 	ofCell   string
 	operator bool // it needs the operator's token
 	slow     bool // its answer has no deadline
@@ -38,7 +38,7 @@ type description struct {
 	// query, takes and gives list parameters and the bodies of request and answer, with spaces
 	// between: names of the components of openapi.yaml, or media types.
 	query, takes, gives string
-	// answer describes an answer with status 200, created one with 201; "" if there is none.
+	// answer describes an answer with status 200, created one with 201. Either may be empty.
 	answer, created string
 }
 
@@ -62,7 +62,7 @@ var (
 	showRun = operation[*status.Run]{id: "showRun", route: "GET /runs/{run}",
 		summary: "How a run stands", gives: "Run", answer: "its status"}
 	removeRun = operation[*control.Removed]{id: "removeRun", route: "DELETE /runs/{run}", operator: true, slow: true,
-		summary: "Remove the record of a finished run", gives: "Removed", answer: "what that frees"}
+		summary: "Remove the record of a finished run", gives: "Removed", answer: "the objects that a collection can delete"}
 	runEvents = operation[none]{id: "runEvents", route: "GET /runs/{run}/events",
 		summary: "A stream of a run's status", gives: eventStream, answer: "Server-Sent Events"}
 	listEvents = operation[none]{id: "listEvents", route: "GET /events",
@@ -70,17 +70,17 @@ var (
 	steerRun = operation[steered]{id: "steerRun", route: "POST /runs/{run}/steer", operator: true,
 		summary: "Pause, resume, cancel, retry, pin, prioritize, note or tag a run", takes: "Command", gives: "Steered", answer: "the run"}
 	collect = operation[*retention.Result]{id: "collect", route: "POST /gc", operator: true,
-		summary: "Delete what no run needs", takes: "Collect", gives: "Collection " + eventStream, answer: "what was deleted"}
+		summary: "Delete the objects that no run needs", takes: "Collect", gives: "Collection " + eventStream, answer: "the deleted objects"}
 
 	showWorkers = operation[*status.Fleet]{id: "showWorkers", route: "GET /workers",
-		summary: "Who is at work, whatever runs there are, and what waits for a slot", gives: "Fleet", answer: "the workers"}
+		summary: "The workers of all runs, and the tasks that wait for a slot", gives: "Fleet", answer: "the workers"}
 	followWorkers = operation[none]{id: "followWorkers", route: "GET /workers/events",
 		summary: "The same, whenever it changes", gives: eventStream, answer: "a stream"}
 	drainWorker = operation[drained]{id: "drainWorker", route: "POST /workers/{worker}/drain", operator: true,
-		summary: "Have workers finish what they have and end", takes: "Empty", gives: "Drained", answer: "which"}
+		summary: "Let workers finish their tasks and end", takes: "Empty", gives: "Drained", answer: "the drained workers"}
 
 	runExperiment = operation[*experiment.Spec]{id: "runExperiment", route: "GET /runs/{run}/experiment",
-		summary: "What was submitted, defaults filled in", query: "experimentFormat",
+		summary: "The submitted experiment, with its defaults", query: "experimentFormat",
 		gives: "Experiment" + " " + fileType, answer: "the resolved experiment"}
 	runResults = operation[*results.Results]{id: "runResults", route: "GET /runs/{run}/results",
 		summary: "The outcome so far", query: "resultsFormat rows", answer: "the outcome, in the format asked for",
@@ -90,13 +90,13 @@ var (
 	showTable = operation[runTable]{id: "showTable", route: "GET /runs/{run}/table",
 		summary: "The outcome so far, as people read it", query: "onlyCell", gives: "Table", answer: "the table"}
 	listFigures = operation[figureList]{id: "listFigures", route: "GET /runs/{run}/figures",
-		summary: "The figures of the report", gives: "FigureList", answer: "what they show"}
+		summary: "The figures of the report", gives: "FigureList", answer: "the contents of the figures"}
 	showFigure = operation[none]{id: "showFigure", route: "GET /runs/{run}/figures/{number}",
 		summary: "One figure", query: "figureFormat figureWidth", gives: figureMedia, answer: "the figure"}
 	drawFigure = operation[none]{id: "drawFigure", route: "POST /figures",
 		summary: "Draw a figure of the client's own numbers", query: "figureFormat figureWidth", takes: "SentFigure", gives: figureMedia, answer: "the figure"}
 	listPictures = operation[pictureList]{id: "listPictures", route: "GET /runs/{run}/pictures", ofCell: "The same of one cell", slow: true,
-		summary: "What the audits have to look at", query: "onlyRound", gives: "PictureList", answer: "the pictures"}
+		summary: "The pictures of the audits", query: "onlyRound", gives: "PictureList", answer: "the pictures"}
 	showPicture = operation[none]{id: "showPicture", route: "GET /runs/{run}/cells/{cell}/pictures/{round}/{number}",
 		summary: "One picture", gives: "image/png", answer: "the picture"}
 
@@ -105,15 +105,15 @@ var (
 	exportPrepared = operation[none]{id: "exportPrepared", route: "GET /runs/{run}/prepared/{name}", ofCell: "A model that a cell rests on",
 		summary: "A model that the only cell rests on", gives: binary, answer: "a safetensors file"}
 	listNodes = operation[nodeList]{id: "listNodes", route: "GET /runs/{run}/nodes", ofCell: "The nodes of a cell", slow: true,
-		summary: "The nodes of a run and what they have made", query: "keys after", gives: "NodeList", answer: "the nodes"}
+		summary: "The nodes of a run and their outputs", query: "keys after", gives: "NodeList", answer: "the nodes"}
 	showLineage = operation[*control.Lineage]{id: "showLineage", route: "GET /runs/{run}/cells/{cell}/nodes/{key}",
-		summary: "A node among all cells of its run, and what reads it", gives: "Lineage", answer: "the node"}
+		summary: "A node among all cells of its run, and the nodes that read it", gives: "Lineage", answer: "the node"}
 	exportData = operation[none]{id: "exportData", route: "GET /runs/{run}/data/{table}", ofCell: "A table of the data of a cell",
 		summary: "A table of the data of a run of one cell", query: "dataFormat",
 		gives: "application/jsonl application/vnd.apache.parquet", answer: "the table, as a stream"}
 
 	cellPrivacy = operation[control.Spending]{id: "cellPrivacy", route: "GET /runs/{run}/cells/{cell}/privacy",
-		summary: "What the training has cost so far", query: "privacyFormat figureWidth",
+		summary: "The privacy cost of the training so far", query: "privacyFormat figureWidth",
 		gives: "Spending " + figureMedia, answer: "numbers, or a picture of them"}
 	cellCurve = operation[*results.Curve]{id: "cellCurve", route: "GET /runs/{run}/cells/{cell}/curve",
 		summary: "A cell along its training", query: "curvePoints", gives: "Curve", answer: "rounds and measurements so far"}
@@ -123,7 +123,7 @@ var (
 		summary: "A canary among random sequences, which are scored for the answer", query: "measuredRound",
 		gives: "Surroundings", answer: "log-perplexities in nats"}
 	runHistory = operation[*control.History]{id: "runHistory", route: "GET /runs/{run}/history",
-		summary: "What happened to a run", gives: "History", answer: "the newest events, in order"}
+		summary: "The events of a run", gives: "History", answer: "the newest events, in order"}
 	runLogs = operation[runLog]{id: "runLogs", route: "GET /runs/{run}/logs",
 		summary: "Logs of attempts that gave trouble", query: "node", gives: "LogList", answer: "the logs"}
 
@@ -134,7 +134,7 @@ var (
 	showVersion = operation[shownVersion]{id: "showVersion", route: "GET /version",
 		summary: "The version of the server", gives: "Version", answer: "the version"}
 	showSession = operation[session]{id: "showSession", route: "GET /session",
-		summary: "What the sender may do", gives: "Session", answer: "role and login"}
+		summary: "The rights of the sender", gives: "Session", answer: "role and login"}
 	showDocument = operation[none]{id: "showDocument", route: "GET /openapi.yaml",
 		summary: "This document", gives: fileType, answer: "this document"}
 )
@@ -190,21 +190,19 @@ func (o operation[A]) request(ctx context.Context, c *Client, query url.Values, 
 }
 
 // ask sends a request without a body and returns its answer.
-func (o operation[A]) ask(ctx context.Context, c *Client, query url.Values, names ...string) (A, error) {
+func (o operation[A]) ask(ctx context.Context, c *Client, query url.Values, names ...string) (answer A, err error) {
 	request, err := o.request(ctx, c, query, nil, names...)
 	if err != nil {
-		var nothing A
-		return nothing, err
+		return answer, err
 	}
 	return o.send(c, request)
 }
 
 // post sends a request with a body in JSON and returns its answer.
-func (o operation[A]) post(ctx context.Context, c *Client, query url.Values, body any, names ...string) (A, error) {
+func (o operation[A]) post(ctx context.Context, c *Client, query url.Values, body any, names ...string) (answer A, err error) {
 	request, err := o.posting(ctx, c, query, body, names...)
 	if err != nil {
-		var nothing A
-		return nothing, err
+		return answer, err
 	}
 	return o.send(c, request)
 }
