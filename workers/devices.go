@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -35,14 +36,10 @@ type gpu struct {
 
 // newDevices returns the devices for a number of slots; 0 is one slot for each core, of the class gpu for each GPU.
 func newDevices(slots int, classes []string, found []queue.Device) *devices {
-	d := &devices{slots: slots, gpuSlots: slots}
-	if slots == 0 {
-		d.slots, d.gpuSlots = runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0)
-	}
-	if n := len(found); n > 0 && slots == 0 {
-		d.gpuSlots = n
-	} else if n > 0 {
-		d.gpuSlots = min(n, slots)
+	d := &devices{slots: cmp.Or(slots, runtime.GOMAXPROCS(0))}
+	d.gpuSlots = d.slots
+	if n := len(found); n > 0 {
+		d.gpuSlots = min(n, cmp.Or(slots, n))
 	}
 	if slices.Equal(classes, []string{string(tasks.GPU)}) {
 		d.slots = d.gpuSlots
