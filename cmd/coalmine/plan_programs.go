@@ -69,7 +69,7 @@ type measured struct {
 // name tells programs apart.
 func (m *measured) name() string {
 	t := &m.experiment.Training
-	trainer, _ := compile.Trainer(m.experiment) // compiling has refused what it does
+	trainer, _ := compile.Trainer(m.experiment) // it compiled when the plan was made
 	text, _ := json.Marshal([]any{t.Command, trainer, t.ScorerSHA256, t.CodeSHA256, t.Job, t.Rounds, m.users(), m.length(), m.words()})
 	return string(text)
 }

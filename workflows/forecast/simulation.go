@@ -2,7 +2,8 @@
 // scheduling (packages graph and dispatch) against a simulated clock: the caller gives the
 // durations of tasks, which compute nothing.
 //
-// Workers are two pools, of slots and of GPUs, which take tasks in the order of the queue. Nothing fails, and no worker comes or goes.
+// Workers are two pools, of slots and of GPUs, which take tasks in the order of the queue.
+// Nothing fails, and no worker comes or goes.
 
 package forecast
 

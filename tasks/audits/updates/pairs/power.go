@@ -13,8 +13,8 @@ import (
 )
 
 // Power returns the power of an audit by the average precision of pairs of updates. Their scores are independent
-// normal numbers of equal deviation; the distance of the means gives the AUC of the leak. users returns the planned number of users, found the
-// measurements of an outcome.
+// normal numbers of equal deviation; the distance of the means gives the AUC of the leak. users returns the planned
+// number of users, found the measurements of an outcome.
 func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*audits.Setting) int, found func(V) []*Measurement) func(*audits.Setting, audits.Outcome) []audits.Statement {
 	return func(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		n := users(s)
