@@ -60,7 +60,7 @@ func TestAuditRefusesACommandThatCannotServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		`unknown command "` + model:                            {model, "--command", "true"},
+		`unexpected argument "` + model:                        {model, "--command", "true"},
 		"--model is for another sort of model (endpoint: name": {"--command", "true", "--model", "m"},
 		"--command-memory is for another sort of model":        {model, "--command-memory", "1GiB"},
 		`--command-memory "much": expected a size such as`:     {"--command", "true", "--command-memory", "much"},

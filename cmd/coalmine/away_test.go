@@ -59,15 +59,21 @@ func TestServeRefusesAnAddressBeforeItAnnouncesIt(t *testing.T) {
 	}
 }
 
-func TestTooManyArgumentsAreToldWhichAreTaken(t *testing.T) {
+func TestAMissingOrUnexpectedArgumentIsNamed(t *testing.T) {
 	t.Parallel()
-	for usage, args := range map[string][]string{
-		"usage: coalmine run [FILE]":          {"run"},
-		"--set is for a submission":           {"run", "--continue", "some", "--set", "seed=2"},
-		"usage: coalmine data inspect SOURCE": {"data", "inspect"},
+	for want, args := range map[string][]string{
+		"run: expected either the FILE of an experiment, or --continue":                    {"run"},
+		`unexpected argument "b.yaml"; usage: coalmine run [FILE]`:                         {"run", "a.yaml", "b.yaml"},
+		"argument FILE is missing; usage: coalmine plan FILE":                              {"plan"},
+		"argument RUN is missing; usage: coalmine compare RUN RUN":                         {"compare", "a"},
+		`unexpected argument "world"; usage: coalmine note RUN [TEXT]`:                     {"note", "quickstart", "hello", "world"},
+		`unexpected argument "all"; usage: coalmine gc`:                                    {"gc", "all"},
+		"argument FILE.json... is missing; usage: coalmine data convert leaf FILE.json...": {"data", "convert", "leaf"},
+		"--set is for a submission":                                                        {"run", "--continue", "some", "--set", "seed=2"},
+		"usage: coalmine data inspect SOURCE":                                              {"data", "inspect"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := execute(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), usage) {
+		if code := execute(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%v: exit %d, %s", args, code, &stderr)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -238,20 +239,33 @@ func explainFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: expected %s", invalid.GetFlag().Name, invalid.GetValue(), expected)
 }
 
-// explainArguments has a command that is given too many or too few arguments say
-// which it takes.
+// explainArguments has a command that is given too many or too few arguments name the
+// first one that is missing or not expected. A command with subcommands keeps the words
+// of cobra, which suggest the nearest subcommand.
 func explainArguments(c *cobra.Command) {
-	if check := c.Args; check != nil {
+	if check := c.Args; check != nil && !c.HasSubCommands() {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return fmt.Errorf("%w; usage: %s (%s --help tells more)", err, c.UseLine(), c.CommandPath())
+			if check(c, args) == nil {
+				return nil
 			}
-			return nil
+			return fmt.Errorf("%s; usage: %s (%s --help tells more)", wrongArgument(c, check, args), c.UseLine(), c.CommandPath())
 		}
 	}
 	for _, child := range c.Commands() {
 		explainArguments(child)
 	}
+}
+
+// wrongArgument names the first of the arguments that the check does not accept after
+// those before it, or else, from the usage line, the first that is missing.
+func wrongArgument(c *cobra.Command, check cobra.PositionalArgs, args []string) string {
+	for n := len(args) - 1; n >= 0; n-- {
+		if check(c, args[:n]) == nil {
+			return fmt.Sprintf("unexpected argument %q", args[n])
+		}
+	}
+	usage := strings.Fields(c.Use)[1:]
+	return fmt.Sprintf("argument %s is missing", usage[min(len(args), len(usage)-1)])
 }
 
 // Groups of commands in the help.

@@ -119,6 +119,20 @@ reuses all results that the change does not affect. If an earlier run has the sa
 the command lists the fields and files of code that differ. --continue RUN continues an
 unfinished run as it was submitted, without FILE.`
 
+// checkRun returns an error unless a run is given either a file, or --continue without
+// the flags of a submission.
+func (f *submitFlags) checkRun(c *cobra.Command, args []string) error {
+	for _, name := range []string{"set", "new", "max-cells", "priority"} {
+		if f.goesOn != "" && c.Flags().Changed(name) {
+			return fmt.Errorf("run: --continue goes on with a run as it was submitted, and --%s is for a submission; leave one of them out", name)
+		}
+	}
+	if (len(args) == 1) == (f.goesOn != "") {
+		return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run (coalmine run --help tells more)")
+	}
+	return nil
+}
+
 func newRunCommand(g *global) *cobra.Command {
 	var flags submitFlags
 	c := &cobra.Command{
@@ -127,19 +141,12 @@ func newRunCommand(g *global) *cobra.Command {
 		Long:    runHelp,
 		Example: "  coalmine run examples/quickstart.yaml\n  coalmine run experiment.yaml --set training.rounds=2000",
 		GroupID: groupRun,
-		Args: func(c *cobra.Command, args []string) error {
-			for _, name := range []string{"set", "new", "max-cells", "priority"} {
-				if flags.goesOn != "" && c.Flags().Changed(name) {
-					return fmt.Errorf("run: --continue goes on with a run as it was submitted, and --%s is for a submission; leave one of them out", name)
-				}
-			}
-			if len(args) > 1 || (len(args) == 1) == (flags.goesOn != "") {
-				return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run")
-			}
-			return nil
-		},
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
+			if err := flags.checkRun(c, args); err != nil {
+				return err
+			}
 			if err := flags.notify.check(); err != nil {
 				return err
 			}
