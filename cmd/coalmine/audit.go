@@ -110,6 +110,9 @@ func newAuditCommand(g *global) *cobra.Command {
 			return cobra.RangeArgs(1, 2)(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if (flags.belong.members == "") != (flags.belong.nonMembers == "") || flags.canaries == "" && flags.belong.members == "" {
+				return errors.New("audit: expected --canaries FILE, or --members FILE and --nonmembers FILE, or all three (coalmine audit --help tells more)")
+			}
 			if flags.scored.scores != "" {
 				return flags.auditScores(c, g)
 			}
@@ -127,8 +130,6 @@ func newAuditCommand(g *global) *cobra.Command {
 		},
 	}
 	flags.add(c.Flags())
-	c.MarkFlagsOneRequired("canaries", "members")
-	c.MarkFlagsRequiredTogether("members", "nonmembers")
 	return c
 }
 

@@ -29,12 +29,13 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 	}
 	list, empty, noModel := write("list.txt", "a b c\n"), write("empty.txt", "\n# only a note\n"), write("model.safetensors", "no model")
 	for want, args := range map[string][]string{
-		"at least one of the flags in the group [canaries members] is required": {noModel},
-		"argument MODEL|URL|RUN is missing":                                     {"--canaries", list},
-		"--canaries: open":                                                      {noModel, "--canaries", filepath.Join(dir, "none.txt")},
-		"empty.txt: there is no canary in it":                                   {noModel, "--canaries", empty},
-		"none.safetensors: no such file":                                        {filepath.Join(dir, "none.safetensors"), "--canaries", list},
-		"model.safetensors: ":                                                   {noModel, "--canaries", list},
+		"audit: expected --canaries FILE, or --members FILE and --nonmembers FILE": {noModel, "--members", list},
+		"--nonmembers FILE, or all three":                                          {noModel},
+		"argument MODEL|URL|RUN is missing":                                        {"--canaries", list},
+		"--canaries: open":                                                         {noModel, "--canaries", filepath.Join(dir, "none.txt")},
+		"empty.txt: there is no canary in it":                                      {noModel, "--canaries", empty},
+		"none.safetensors: no such file":                                           {filepath.Join(dir, "none.safetensors"), "--canaries", list},
+		"model.safetensors: ":                                                      {noModel, "--canaries", list},
 	} {
 		var out, messages bytes.Buffer
 		code := execute(t.Context(), append([]string{"audit"}, args...), &out, &messages)
