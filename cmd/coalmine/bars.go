@@ -103,13 +103,7 @@ func (d *barDisplay) show(s *status.Run) {
 	if hidden > 0 {
 		total += fmt.Sprintf(", %d more to come", hidden)
 	}
-	if s.FromStorage {
-		total += ", " + storageAge(s)
-	}
-	if waits := waitsFor(s); waits != "-" {
-		total += ", waiting: " + waits
-	}
-	d.total.Store(total)
+	d.total.Store(total + impediments(s))
 }
 
 // close takes the bar of a cell that has ended away, and says once how it ended.

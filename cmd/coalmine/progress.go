@@ -148,7 +148,7 @@ func cellLine(s *status.Run, c status.Cell) string {
 	return text
 }
 
-// summary is one line: cells, time left, tokens a second, rounds.
+// summary is one line: cells, time left, tokens a second, rounds, reasons for waiting.
 func summary(s *status.Run) string {
 	var b strings.Builder
 	b.WriteString(overall(s))
@@ -157,10 +157,20 @@ func summary(s *status.Run) string {
 			fmt.Fprintf(&b, ", %s %s %d/%d", c.Cell, c.Unit, c.Step, c.Steps)
 		}
 	}
+	return b.String() + impediments(s)
+}
+
+// impediments names the storage that a status was read from, and the reasons for waiting;
+// it is empty where there are none.
+func impediments(s *status.Run) string {
+	text := ""
 	if s.FromStorage {
-		b.WriteString(", " + storageAge(s))
+		text = ", " + storageAge(s)
 	}
-	return b.String()
+	if waits := waitsFor(s); waits != "-" {
+		text += ", waiting: " + waits
+	}
+	return text
 }
 
 // overall is how the run stands as a whole: cells, time left, tokens a second.

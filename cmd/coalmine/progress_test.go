@@ -28,6 +28,17 @@ func TestALineOfWhatStorageHasSaysHowOldItIs(t *testing.T) {
 	}
 }
 
+func TestALineNamesTheReasonsForWaiting(t *testing.T) {
+	t.Parallel()
+	s := &status.Run{
+		Cells: []status.Cell{{Cell: "c01", Phase: runs.Running, Unit: "round", Step: 5, Steps: 9}},
+		Waits: []status.Wait{{Reason: status.WaitSpace, Detail: "the store is full"}, {Reason: status.WaitRetry, Detail: "c01"}},
+	}
+	if got, want := summary(s), "cells 0/1, c01 round 5/9, waiting: the store is full (and 1 more)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A measurement is printed once, and none is asked for while no cell trains.
 func TestLinesTellWhatWasMeasured(t *testing.T) {
 	t.Parallel()
