@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -172,6 +173,26 @@ func TestFittedExposuresOfSkewNormalReferencesAreRight(t *testing.T) {
 		deviation := math.Sqrt(squares - sum*sum)
 		if got, want := bits(fit.Distribution, cost), bits(truth, cost); math.Abs(got-want) > 5*1.25*deviation {
 			t.Errorf("log-perplexity %v: exposure %v, error %v; the true one is %v", cost, got, deviation, want)
+		}
+	}
+}
+
+// A fit of the bootstrap is that of as many draws with replacement as there are costs, from a stream of its own.
+func TestAFitOfTheBootstrapResamplesAsManyCosts(t *testing.T) {
+	t.Parallel()
+	costs := draws(rand.New(rand.NewPCG(3, 1)), Distribution{Location: 60, Scale: 5, Shape: -2}, 50)
+	p := Params{Seed: 7, Bootstrap: 3}
+	fits, err := p.bootstrap(t.Context(), costs)
+	if err != nil || len(fits) != p.Bootstrap {
+		t.Fatal(fits, err)
+	}
+	for k, got := range fits {
+		rng, again := seeds.Stream(p.Seed, seeds.Bootstrap, uint64(k)), []float64(nil)
+		for range costs {
+			again = append(again, costs[rng.IntN(len(costs))])
+		}
+		if want, err := FitDistribution(again); err != nil || got != want {
+			t.Errorf("fit %d is %+v, want %+v (%v)", k, got, want, err)
 		}
 	}
 }
