@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"coalmine/internal/readable"
 	"coalmine/storage"
@@ -51,7 +52,7 @@ func (s *Submission) readTokenizers(ctx context.Context, finder sources.Finder) 
 }
 
 func (s *Submission) readTokenizer(ctx context.Context, finder sources.Finder, d *experiment.Data) (digest storage.Digest, err error) {
-	source, err := finder.Find(ctx, d.Tokenizer, d.TokenizerSHA256)
+	source, err := findTokenizer(ctx, finder, d)
 	if err != nil {
 		return digest, err
 	}
@@ -71,11 +72,24 @@ func (s *Submission) readTokenizer(ctx context.Context, finder sources.Finder, d
 	return digest, nil
 }
 
+// findTokenizer finds the file of a tokenizer. The error for a folder that holds one names it.
+func findTokenizer(ctx context.Context, finder sources.Finder, d *experiment.Data) (*sources.Source, error) {
+	source, err := finder.Find(ctx, d.Tokenizer, d.TokenizerSHA256)
+	if err == nil && len(source.Files) == 1 {
+		return source, nil
+	}
+	inside := strings.TrimSuffix(d.Tokenizer, "/") + "/tokenizer.json"
+	if _, inner := finder.Find(ctx, inside, ""); inner == nil {
+		return nil, fmt.Errorf("%s is a folder; expected its file %s", d.Tokenizer, inside)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("expected a file tokenizer.json: %w", err)
+	}
+	return nil, fmt.Errorf("%s has %s; expected one file tokenizer.json", d.Tokenizer, readable.Count(len(source.Files), "file"))
+}
+
 // readFile reads the only file of a source.
 func readFile(ctx context.Context, source *sources.Source) (data []byte, err error) {
-	if len(source.Files) != 1 {
-		return nil, fmt.Errorf("%s has %s; expected one file tokenizer.json", source.Name, readable.Count(len(source.Files), "file"))
-	}
 	err = source.Read(ctx, datasets.Limits{}, func(_ context.Context, files []datasets.File, _ datasets.Limits) error {
 		body, err := files[0].Open()
 		if err != nil {

@@ -62,6 +62,24 @@ func TestATokenizerIsASourceOfTheRun(t *testing.T) {
 	}
 }
 
+// A folder in place of the file is named, with the file if it is there.
+func TestAFolderOfATokenizerIsNamed(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]string{
+		"data.tokenizer=model":     "model is a folder; expected its file model/tokenizer.json",
+		"data.tokenizer=model/":    "model/ is a folder; expected its file model/tokenizer.json",
+		"data.tokenizer=empty":     "expected a file tokenizer.json: ",
+		"data.tokenizer=several":   "several has 2 files; expected one file tokenizer.json",
+		"data.tokenizer=none.json": "expected a file tokenizer.json: ",
+	} {
+		dir := folder(t, "folders", map[string]string{"text.jsonl": text(0, 400), "tiny.yaml": subworded, "model/tokenizer.json": tokenizer(t), "model/config.json": "{}", "empty/weights": "", "several/a.json": "{}", "several/b.json": "{}"})
+		_, err := Prepare(t.Context(), filepath.Join(dir, "tiny.yaml"), experiment.Options{Sets: []string{set}}, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v; expected %q", set, err, want)
+		}
+	}
+}
+
 // Another tokenizer changes every key, and the same one under another name none.
 func TestTheTokenizersContentIsInTheKeys(t *testing.T) {
 	t.Parallel()
