@@ -92,7 +92,7 @@ func drawCanaries(ctx context.Context, sub *submission.Submission, name string, 
 	}
 	i := slices.IndexFunc(p.Cells, func(c plan.Cell) bool { return name == "" || c.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("--cell %s: the experiment has no such cell; expected one from %s to %s", name, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name)
+		return nil, fmt.Errorf("--cell %s: the experiment has no such cell; it has %s", name, readable.Range(p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name))
 	}
 	f := &canaryfiles.File{Header: header(sub.Spec, i, p.Cells[i].Name)}
 	return f, canaryfiles.Export(ctx, x, p, &p.Cells[i], o, f)

@@ -210,10 +210,10 @@ func TestCanariesAndScoresThatDoNotFitAreRefused(t *testing.T) {
 	path, _ := smallFiles(t, outsideFile, string(taskstest.Text(1500)))
 	export := []string{"canaries", "export", path, "-o", filepath.Join(dir, "files")}
 	for want, args := range map[string][]string{
-		"--cell c02: the experiment has no such cell; expected one from c01 to c01": {"--cell", "c02"},
-		"-1 references after a prefix of 0: expected from 0 to 1000000":             {"--references", "-1"},
-		"a prefix of 4 of canaries of 4; expected something to be left":             {"--prefix", "4"},
-		"neither a canaries block nor audit.one_run":                                {"--set", "canaries=null", "--set", "audit=null"},
+		"--cell c02: the experiment has no such cell; it has c01":       {"--cell", "c02"},
+		"-1 references after a prefix of 0: expected from 0 to 1000000": {"--references", "-1"},
+		"a prefix of 4 of canaries of 4; expected something to be left": {"--prefix", "4"},
+		"neither a canaries block nor audit.one_run":                    {"--set", "canaries=null", "--set", "audit=null"},
 	} {
 		var out, messages bytes.Buffer // the latter with warnings of the experiment
 		code := execute(t.Context(), append(export[:len(export):len(export)], args...), &out, &messages)

@@ -66,7 +66,7 @@ func onlyCell(spec *experiment.Spec, name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no cell %q: it has %s to %s", name, spec.Cells[0].Name, spec.Cells[len(spec.Cells)-1].Name)
+	return fmt.Errorf("there is no cell %q: it has %s", name, readable.Range(spec.Cells[0].Name, spec.Cells[len(spec.Cells)-1].Name))
 }
 
 // writeSpec prints the cells as YAML documents.

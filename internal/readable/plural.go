@@ -15,6 +15,14 @@ func Count[N ~int | ~int64 | ~uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
+// Range is "c01 to c12", or "c01" if the first name is the last.
+func Range(first, last string) string {
+	if first == last {
+		return first
+	}
+	return first + " to " + last
+}
+
 // Plural is the plural of a noun.
 func Plural(noun string) string {
 	switch {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -196,7 +197,7 @@ func (x *exporter) external() bool {
 }
 
 func noCell(run *runs.Run, p *plan.Plan, name string) error {
-	return fmt.Errorf("run %s: cell %q %w: it has %s to %s", run.ID, name, ErrInput, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name)
+	return fmt.Errorf("run %s: cell %q %w: it has %s", run.ID, name, ErrInput, readable.Range(p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name))
 }
 
 // exporter finds a cell of a run by their names.

@@ -75,7 +75,7 @@ func (s Side) Only(name string) (Side, error) {
 // has is "c01 to c12, and the rows r01 to r04".
 func (s Side) has() string {
 	cells := s.Results.Cells
-	text := fmt.Sprintf("%s to %s", cells[0].Cell, cells[len(cells)-1].Cell)
+	text := readable.Range(cells[0].Cell, cells[len(cells)-1].Cell)
 	rows := []string{}
 	for _, c := range cells {
 		if c.Row != nil {
@@ -83,7 +83,7 @@ func (s Side) has() string {
 		}
 	}
 	if len(rows) > 0 {
-		text += fmt.Sprintf(", and the rows %s to %s", slices.Min(rows), slices.Max(rows))
+		text += ", and the rows " + readable.Range(slices.Min(rows), slices.Max(rows))
 	}
 	return text
 }

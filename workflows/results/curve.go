@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"coalmine/internal/encoding"
+	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -75,7 +76,7 @@ func findCell(ctx context.Context, archive *storage.Archive, run *runs.Run, cell
 			return &spec.Cells[i], p, &p.Cells[i], planned.Owns(ctx, archive, &p.Cells[i])
 		}
 	}
-	return nil, nil, nil, fmt.Errorf("run %s has no cell %.40q; it has %s to %s: %w", run.ID, cell, p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name, storage.ErrNotFound)
+	return nil, nil, nil, fmt.Errorf("run %s has no cell %.40q; it has %s: %w", run.ID, cell, readable.Range(p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name), storage.ErrNotFound)
 }
 
 func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, p *plan.Plan, cell *plan.Cell, points int) (*Curve, error) {
