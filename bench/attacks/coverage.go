@@ -126,7 +126,7 @@ func (s *Study) pairing(o *outcome) *audits.Pairing {
 }
 
 // signs is the sign test of rows that memorize alike: its p is at least the confidence's
-// complement in so many cases or more, which stands here as an interval that holds.
+// complement in a share of cases of at least the confidence, which stands here as an interval that holds.
 func signs(s *Study, o *outcome) (low, high, truth float64) {
 	return 1 - audits.Confidence, 1, s.pairing(o).P
 }

@@ -262,7 +262,7 @@ func (p *Process) LastLines() []string {
 // readOnlyHint the advice.
 const (
 	readOnlyError = "Read-only file system"
-	readOnlyHint  = "(files outside of the command's directory and TMPDIR are read-only; whoever runs it lets it write to others by --commands-may-write DIR)"
+	readOnlyHint  = "(files outside of the command's directory and TMPDIR are read-only; the option --commands-may-write DIR of the process that runs it allows others)"
 )
 
 // Kill ends all processes at once. Ended then returns reason.

@@ -150,7 +150,7 @@ func parseSingle(scheme, address string, query url.Values, x extras) (server, er
 
 // errUnverified refuses an option of the driver's own URLs: with it anyone on the
 // network path could read the password, and impersonate Redis.
-var errUnverified = errors.New("skip_verify would trust whoever answers: leave it out, and name the authority of the server's certificate by ca=FILE")
+var errUnverified = errors.New("skip_verify would trust any server that answers: leave it out, and name the authority of the server's certificate by ca=FILE")
 
 var errTwoPasswords = errors.New("it holds a password and a password_file: leave one of them out")
 

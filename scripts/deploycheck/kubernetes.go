@@ -65,7 +65,7 @@ func checkManifest(document []byte) error {
 		return fmt.Errorf("%s: %w", found.Kind, err)
 	}
 	if named, ok := object.(meta.Object); ok && (named.GetName() == "" || named.GetNamespace() != "") {
-		return fmt.Errorf("%s: expected a name (%q) and no namespace (%q), which whoever applies it chooses", found.Kind, named.GetName(), named.GetNamespace())
+		return fmt.Errorf("%s: expected a name (%q) and no namespace (%q): kubectl chooses the namespace", found.Kind, named.GetName(), named.GetNamespace())
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func (g *Group) checkReferences(ordinary int, audit string, prefix, references i
 	room := g.Sequences(ordinary, prefix)
 	if room > 1 && float64(references+g.Count) > room {
 		fail([]string{audit + ".references", audit + ".prefix", "canaries.words", "canaries.format", "canaries.formats", "canaries.alphabet", "data.vocabulary.size"},
-			"is %d; expected, with the %d canaries, at most %.0f: so many sequences over the %s can follow the prefix of %d %s. Use fewer references, longer canaries or a larger %s",
+			"is %d; expected, with the %d canaries, at most %.0f, the number of sequences over the %s that can follow the prefix of %d %s. Use fewer references, longer canaries or a larger %s",
 			references, g.Count, room, over, prefix, unit, larger)
 	}
 }

@@ -32,7 +32,7 @@ func (f *FalseAlarm) TooFew() bool { return 0 < f.Users && f.Users < f.Fewest }
 // end is above the true value with half of the rest. users is 0 if not known.
 func FactorAlarms(limit string, allowed float64, numbers int, unit string, users int, chance float64) []FalseAlarm {
 	return []FalseAlarm{{
-		Limit: limit, Allowed: allowed, Trials: numbers, Unit: unit, Where: JudgedAt("what is limited at the limit", users),
+		Limit: limit, Allowed: allowed, Trials: numbers, Unit: unit, Where: JudgedAt("the measured number at the limit", users),
 		Probability: min(1, float64(numbers)*(1-Confidence)/2),
 		Users:       users, Fewest: FewestAbove(allowed * chance),
 	}}

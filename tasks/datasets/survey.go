@@ -172,7 +172,7 @@ type block struct {
 	words  []uint32     // of all examples; none at a level that fixes them
 	parts  []partNumber // by example: that of its split; none of data without splits
 	total  int          // number of words, also at a level that fixes them
-	// So many users and words were numbered at its end.
+	// Numbers of users and words known at its end.
 	knownUsers, knownWords int
 }
 

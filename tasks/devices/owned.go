@@ -122,7 +122,7 @@ const namedUsers = 5
 
 func (e *TooFewError) Error() string {
 	if e.Needed == 0 {
-		return fmt.Sprintf("%d of %d users have too few groups of examples to be divided with data.devices.prior: groups and data.devices.size: %s: %s; a user needs two groups (albums, documents: the field \"group\" of each line), of which those that are drawn for the prior have so many examples: lower the size, or leave such users out by data.devices.at_least_groups: 2 and more",
+		return fmt.Sprintf("%d of %d users have too few groups of examples to be divided with data.devices.prior: groups and data.devices.size: %s: %s; a user needs two groups (albums, documents: the field \"group\" of each line), and the groups that are drawn for the prior need that number of examples: lower the size, or leave such users out by data.devices.at_least_groups: 2 and more",
 			len(e.Users), e.Of, e.Size, e.named(Owned.inGroups))
 	}
 	return fmt.Sprintf("%d of %d users have too few examples to be divided with data.devices.size: %s, which takes %d: %s; lower the size, or leave such users out by data.devices.at_least: %d",

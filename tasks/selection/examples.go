@@ -15,7 +15,7 @@ import (
 type ExamplesParams struct {
 	// Outcome of the examples that are selected: Misclassified or Correct.
 	Outcome Criterion `json:"outcome"`
-	// AtLeast so many of them a user must have to take part, at least 1.
+	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`
 }
 
@@ -109,7 +109,7 @@ type RandomParams struct {
 	// PerUser is the number of selected examples of a user, all of a user who has fewer;
 	// at least 1.
 	PerUser int `json:"per_user,omitempty"`
-	// AtLeast so many of them a user must have to take part, at least 1.
+	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`
 }
 
@@ -165,7 +165,7 @@ func (l *lottery) draw(x datasets.PopulationExample) bool {
 type LabelsParams struct {
 	// Criterion is Unlabelled or Labelled.
 	Criterion Criterion `json:"criterion"`
-	// AtLeast so many of them a user must have to take part, at least 1.
+	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`
 }
 

@@ -19,7 +19,7 @@ type UnlikelyParams struct {
 	Percentile float64 `json:"percentile,omitempty"`
 	// Ratio says that there is SecondInput.
 	Ratio bool `json:"ratio,omitempty"`
-	// AtLeast so many of them a user must have to take part, at least 1.
+	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`
 }
 

@@ -236,7 +236,7 @@ func (c *dataChecker) checkVocabulary(path string, size int) {
 func (c *dataChecker) nobody() {
 	switch d := &c.Experiment.Data; {
 	case d.Users.Words > 0:
-		c.fail("data.users.words", "is %d, and no user of %s has so many words; expected less", d.Users.Words, d.Source)
+		c.fail("data.users.words", "is %d, and no user of %s has that number of words; expected less", d.Users.Words, d.Source)
 	case d.selectedWords() != nil:
 		c.fail("data.select.words.outside", "is %d, and leaves no user of %s to train on: nobody there uses another word; expected less", d.Outside().Size, d.Source)
 	default:

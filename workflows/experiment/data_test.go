@@ -74,7 +74,7 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 		},
 		"nobody large enough": {
 			nil, func(f *Facts) { f.Users = 0 },
-			"x.yaml:2:7: data.users.words: is 2000, and no user of a.jsonl has so many words; expected less",
+			"x.yaml:2:7: data.users.words: is 2000, and no user of a.jsonl has that number of words; expected less",
 		},
 		"empty test part": {
 			[]string{"audit={}"}, func(f *Facts) { f.TestExamples = 0 },

@@ -76,7 +76,7 @@ func TestAGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
 	t.Parallel()
 	for heldOut, want := range map[int]string{
 		3: "audit.fail_if.membership_auc: 0.6 cannot be passed with so few users: 3, where it takes 8; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: 1)",
-		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.12 (AUCs in all: 5, cells: 1, what is limited at the limit)",
+		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.12 (AUCs in all: 5, cells: 1, the measured number at the limit)",
 	} {
 		spec, facts := parse(t, minimal, "data.held_out_users.fraction=1/10", "audit={membership: {}, fail_if: {membership_auc: 0.6}}", "canaries=null"), plenty
 		facts.HeldOutUsers = heldOut

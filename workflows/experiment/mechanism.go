@@ -96,7 +96,7 @@ func (c *dataChecker) settle(rounds int) Training {
 		t.Separation = users / t.Cohort
 	}
 	if most := users / t.Cohort; t.Separation > most {
-		c.fail("training.separation", "is %d; expected at most %d, since so many rounds in turn with cohorts of %d take all of the %s", t.Separation, most, t.Cohort, readable.Count(users, "user"))
+		c.fail("training.separation", "is %d; expected at most %d, since that number of rounds with cohorts of %d takes all of the %s", t.Separation, most, t.Cohort, readable.Count(users, "user"))
 		return t
 	}
 	p := privacy.Recipe{Population: users, Cohort: t.Cohort, Separation: t.Separation}.Participation(rounds)

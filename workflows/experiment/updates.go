@@ -177,7 +177,7 @@ func (c *checker) noiseByDevices() {
 		c.fail([]string{path, "training.sampling"}, "is devices, of which each adds its share for a cohort of a known size, and with training.sampling: %s the noise would not be what epsilon counts; expected server, or training.sampling: %s", t.Sampling, privacy.FixedSize)
 	}
 	refuse(t.Privacy.Adaptive != nil, "training.privacy.adaptive", "the clip norm of a round, which their noise is in proportion to, would follow a count that needs noise of its own")
-	refuse(t.Privacy.Mechanism != nil, "training.privacy.mechanism", "noise of earlier rounds can be taken back only by whoever has added it")
+	refuse(t.Privacy.Mechanism != nil, "training.privacy.mechanism", "noise of earlier rounds can be taken back only by the party that has added it")
 	refuse(t.Client.Noise > 0, "training.client.noise", "that would be noise beside it which epsilon does not count")
 	refuse(t.Client.Compress != nil, "training.client.compress", "what compression makes of their noise is not what epsilon counts")
 }

@@ -15,7 +15,7 @@ func (a *PrivacyAnswer) notes(q PrivacyQuestion) []string {
 		notes = append(notes, "WARNING: a delta of 1/users or more is so large that a training which publishes all data of one user satisfies it: give a smaller one by --delta")
 	}
 	if len(q.Scales) > 0 {
-		notes = append(notes, "at a scale users, cohort and noise multiplier are so many times as large and the rounds stay, "+
+		notes = append(notes, "a scale multiplies users, cohort and noise multiplier and leaves the rounds, "+
 			"so that the mean update has the same noise (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6)")
 	}
 	if q.Population > 0 {
@@ -63,7 +63,7 @@ const wholeUser = "user"
 func (a *PrivacyAnswer) togetherNotes() []string {
 	notes := []string{fmt.Sprintf("together: one and the same %s may be trained on by every model. The losses of all rounds add up, and so do their Rényi divergences; delta is the least above", a.Together[0].Unit)}
 	if unit := a.Together[0].Unit; unit != wholeUser {
-		notes = append(notes, fmt.Sprintf("somebody whose data make up several %ss of one model is protected only as a group of so many", unit))
+		notes = append(notes, fmt.Sprintf("somebody whose data make up several %ss of one model is protected only as a group of that size", unit))
 	}
 	if relation := a.Together[0].Neighbouring; slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Scales[0].Neighbouring != relation }) {
 		notes = append(notes, fmt.Sprintf("together all are counted for %s, the relation under which every one of them is proved; by itself each has its own", relation))

@@ -171,7 +171,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		Title: "exposure in bits against copies",
 		About: "A dot is a canary: the number of its copies in the training data, and its exposure in bits; filled if it is memorized, when a sampled " +
 			"exposure is only a lower bound. At 0 copies, in grey, stand canaries that were held back or never inserted: what is above them is " +
-			"memory. The dashed line is the most that so many references, or the whole space, can show.",
+			"memory. The dashed line is the highest exposure that the number of references, or the whole space, allows.",
 		X: audits.Axis{Title: "copies in the training data", Logarithmic: true}, Y: audits.Axis{Title: "exposure (bits)", Most: max(v.Most, ValueOf(v.Highest))}, Limit: v.Most,
 		Filled: "memorized", Open: "not memorized", Grey: "controls", Means: "mean exposure (bits)",
 	}

@@ -87,7 +87,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		return nil
 	}
 	return audits.PrecisionRecall("Precision and recall of updates and vectors",
-		"How many of the pairs of an anonymous update and a vector that the network puts first are of one user, in %, where so many of those are found. The dashed line is chance.",
+		"Precision against recall: the share of pairs of one user among the pairs of an anonymous update and a vector that the network puts first, and the share of all such pairs that are found, in %. The dashed line is chance.",
 		v.Curve, pairs.Chance)
 }
 

@@ -262,7 +262,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		return nil
 	}
 	f := audits.PrecisionRecall("Precision and recall of attacks on updates",
-		"How many of the updates that an attack names first are a user's, in %, where so many of the user's updates are found; the mean over users. "+
+		"Precision against recall: the share of the updates that an attack names first that are a user's, and the share of the user's updates among them, in %; means over users. "+
 			"The line is the attack with the highest average precision, dots are the others; in grey the cosine, which needs no training. The dashed line is chance.",
 		best.Curve, best.Chance)
 	f.Open, f.Grey = "other attacks", attacks.Cosine.Title()
