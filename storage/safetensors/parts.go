@@ -1,6 +1,9 @@
 package safetensors
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Parts reads a file one part after the other, so that a caller that copies the
 // values of a large file need not hold its bytes as well.
@@ -62,6 +65,31 @@ func (p *Parts) Floats(into func(name string) []float32) error {
 		if err := p.floats(from, min(from+partBytes, p.size), into); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Convert sets dst to the values of the named tensor, of float32, float16 or bfloat16, all of
+// which are numbers of float32. A tensor of another type or length is an error.
+func (p *Parts) Convert(name string, dst []float32) error {
+	i := slices.IndexFunc(p.entries, func(e namedEntry) bool { return e.name == name })
+	if i < 0 {
+		return fmt.Errorf("safetensors: there is no tensor %q", name)
+	}
+	e, convert := p.entries[i], converters[p.entries[i].DType]
+	if convert == nil {
+		return fmt.Errorf("safetensors: tensor %q has elements of %s; expected %s, %s or %s", name, e.DType, f32, f16, bf16)
+	}
+	size := e.DType.size()
+	if have := (e.Offsets[1] - e.Offsets[0]) / size; have != int64(len(dst)) {
+		return fmt.Errorf("safetensors: tensor %q has %d elements; expected %d", name, have, len(dst))
+	}
+	for from := e.Offsets[0]; from < e.Offsets[1]; from += partBytes {
+		data, err := p.read(p.start+from, min(partBytes, e.Offsets[1]-from))
+		if err != nil {
+			return err
+		}
+		convert(dst[(from-e.Offsets[0])/size:][:int64(len(data))/size], data)
 	}
 	return nil
 }

@@ -65,5 +65,5 @@ func claimedData(header []byte, limit int64) (int64, error) {
 	if size > limit {
 		return 0, formatError("its tensors claim %d bytes, at most %d are allowed", size, limit)
 	}
-	return size, checkEntries(entries, size)
+	return size, checkOwn(entries, size)
 }

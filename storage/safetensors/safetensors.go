@@ -10,8 +10,9 @@
 // size, larger first, then by name, as the reference implementation does, and
 // pads the header with spaces so that the data is aligned to 8 bytes.
 //
-// Of the format's element types this package supports float32 and int64. Files
-// may be untrusted, so Unmarshal checks everything before it allocates.
+// Of the format's element types this package writes float32 and int64; Parts.Convert reads
+// float16 and bfloat16 too. Files may be untrusted, so Unmarshal checks everything before it
+// allocates.
 package safetensors
 
 import (
@@ -78,20 +79,23 @@ func (f File) Tensor(name string) (Tensor, bool) {
 type dtype string
 
 const (
-	f32 dtype = "F32"
-	i64 dtype = "I64"
+	f32  dtype = "F32"
+	i64  dtype = "I64"
+	f16  dtype = "F16"
+	bf16 dtype = "BF16"
 )
 
-// size of an element in bytes, 0 for an unknown type.
-func (d dtype) size() int64 {
-	switch d {
-	case f32:
-		return 4
-	case i64:
-		return 8
-	}
-	return 0
+// sizes are those of the format's elements, in bytes. Parts skips tensors of the other types.
+var sizes = map[dtype]int64{
+	f32: 4, i64: 8, f16: 2, bf16: 2,
+	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "U32": 4, "I32": 4, "U64": 8, "F64": 8,
 }
+
+// size of an element in bytes, 0 for an unknown type.
+func (d dtype) size() int64 { return sizes[d] }
+
+// own reports that the package writes elements of the type.
+func (d dtype) own() bool { return d == f32 || d == i64 }
 
 // entry describes one tensor in the header.
 type entry struct {

@@ -24,7 +24,7 @@ func Unmarshal(data []byte) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	if err := checkEntries(entries, int64(len(body))); err != nil {
+	if err := checkOwn(entries, int64(len(body))); err != nil {
 		return File{}, err
 	}
 	file := File{Metadata: metadata}
@@ -146,6 +146,16 @@ func eachField(d *json.Decoder, do func(name string) error) error {
 	return nil
 }
 
+// checkOwn is checkEntries for a file that this package could have written.
+func checkOwn(entries []namedEntry, size int64) error {
+	for _, e := range entries {
+		if !e.DType.own() {
+			return formatError("tensor %.200q has elements of type %.20q: only F32 and I64 are known here", e.name, e.DType)
+		}
+	}
+	return checkEntries(entries, size)
+}
+
 // checkEntries orders the entries by their data, which must fill size bytes
 // without gaps.
 func checkEntries(entries []namedEntry, size int64) error {
@@ -169,7 +179,7 @@ func checkEntries(entries []namedEntry, size int64) error {
 // of the data.
 func (e namedEntry) check(start, size int64) error {
 	if e.DType.size() == 0 {
-		return formatError("tensor %.200q has elements of type %.20q: only F32 and I64 are known here", e.name, e.DType)
+		return formatError("tensor %.200q has elements of the unknown type %.20q", e.name, e.DType)
 	}
 	want, err := dataSize(e.Shape, e.DType)
 	if err != nil {

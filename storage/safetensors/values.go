@@ -62,3 +62,30 @@ func CopyFloats(dst []float32, data []byte) {
 	}
 	_, _ = binary.Decode(data, binary.LittleEndian, dst) // the sizes agree
 }
+
+// converters set numbers of float32 to those of a file.
+var converters = map[dtype]func(dst []float32, data []byte){f32: CopyFloats, f16: copyHalves, bf16: copyBrains}
+
+// copyBrains converts bfloat16, the upper half of a float32.
+func copyBrains(dst []float32, data []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(data[2*i:])) << 16)
+	}
+}
+
+// copyHalves converts float16 (IEEE 754 binary16): a sign, 5 bits of exponent with the bias 15 and 10
+// of fraction.
+func copyHalves(dst []float32, data []byte) {
+	for i := range dst {
+		bits := uint32(binary.LittleEndian.Uint16(data[2*i:]))
+		sign, exponent, fraction := bits>>15<<31, bits>>10&31, bits&1023
+		switch exponent {
+		case 0:
+			dst[i] = math.Float32frombits(math.Float32bits(float32(fraction)/(1<<24)) | sign)
+		case 31:
+			dst[i] = math.Float32frombits(sign | 255<<23 | fraction<<13)
+		default:
+			dst[i] = math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
+		}
+	}
+}
