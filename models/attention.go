@@ -14,7 +14,7 @@ import (
 type position struct {
 	before *position // of the token before it; nil at the first
 	at     int       // tokens before it
-	// keysAndValues is [blocks, 2, width].
+	// keysAndValues is [blocks, 2, keyWidth]; rotated keys are.
 	keysAndValues []float32
 }
 
@@ -40,6 +40,7 @@ func (s *Scorer) checkContext(states *States) error {
 type attending struct {
 	normal  []float32   // [block, width]
 	mixed   []float32   // [block, width]: the heads' outputs
+	turns   []float32   // [block, 2, pairs]: cosines and sines of the newest positions
 	scores  []float32   // [context] of one head
 	history []*position // of one state, the first token first
 }
@@ -49,54 +50,72 @@ type attending struct {
 //
 //	x = x + attention(norm(x)),  x = x + gelu(norm(x) W + b) U + c
 //
-// in every block. w.inputs is x and is overwritten.
+// in every block; a parallel one adds both to the same x. w.inputs is x and is overwritten.
 func (b *blocks) step(w *workspace, x []float32, states []*position, output []float32) {
 	n := len(states)
-	for i, before := range states {
-		states[i] = &position{before: before, at: before.length(), keysAndValues: make([]float32, 2*b.blocks*b.in)}
-		kernels.Add(row(x, i, b.in), row(b.position, before.length(), b.in))
-	}
 	w.attending.reserve(n, b.cell)
+	for i, before := range states {
+		states[i] = &position{before: before, at: before.length(), keysAndValues: make([]float32, 2*b.blocks*b.keyWidth())}
+		if b.options.Rotary > 0 {
+			turn(row(w.attending.turns, i, b.options.Rotary), b.frequencies, before.length())
+		} else {
+			kernels.Add(row(x, i, b.in), row(b.position, before.length(), b.in))
+		}
+	}
 	for i := range b.each {
+		attention, feed := &b.each[i].attention, &b.each[i].feed
 		b.attend(w, i, x, states)
-		b.feed(w, &b.each[i].feed, n, x)
+		if b.options.Parallel {
+			b.feed(w, feed, n, x)
+		}
+		attention.add(n, b.in, w.attending.mixed, b.in, x)
+		if !b.options.Parallel {
+			b.feed(w, feed, n, x)
+		}
+		feed.add(n, b.in, w.emitted, b.fedWidth(), x)
 	}
 	for i := range n {
-		normalize(row(output, i, b.in), row(x, i, b.in), b.scale, b.shift)
+		b.normalize(row(output, i, b.in), row(x, i, b.in), b.scale, b.shift)
 	}
 }
 
 func (a *attending) reserve(n int, c cell) {
 	a.normal, a.mixed, a.scores = grow(a.normal, n*c.in), grow(a.mixed, n*c.in), grow(a.scores, c.context)
+	a.turns = grow(a.turns, n*c.options.Rotary)
 }
 
 // project computes the product of the half's normalised input, of n rows, into dst.
-func (h *half) project(w *workspace, n, width int, x, dst []float32, columns int) {
+func (b *blocks) project(w *workspace, h *half, n int, x, dst []float32, columns int) {
 	for i := range n {
-		normalize(row(w.attending.normal, i, width), row(x, i, width), h.scale, h.shift)
+		b.normalize(row(w.attending.normal, i, b.in), row(x, i, b.in), h.scale, h.shift)
 	}
-	kernels.GemmPackedBias(false, n, w.attending.normal, width, &h.input, h.inputBias, dst, columns)
+	if b.options.Unbiased {
+		kernels.GemmPacked(false, n, 1, w.attending.normal, b.in, &h.input, 0, dst, columns)
+		return
+	}
+	kernels.GemmPackedBias(false, n, w.attending.normal, b.in, &h.input, h.inputBias, dst, columns)
 }
 
 // add adds the product of rows of emitted to the residual stream.
 func (h *half) add(n, width int, emitted []float32, columns int, x []float32) {
-	for i := range n {
+	for i := 0; i < n && h.outputBias != nil; i++ {
 		kernels.Add(row(x, i, width), h.outputBias)
 	}
 	kernels.GemmPacked(false, n, 1, emitted, columns, &h.output, 1, x, width)
 }
 
-// attend is attention of the states' newest positions over themselves and those before.
+// attend is attention of the states' newest positions over themselves and those before, into
+// w.attending.mixed.
 func (b *blocks) attend(w *workspace, i int, x []float32, states []*position) {
-	n, h, a := len(states), &b.each[i].attention, &w.attending
-	h.project(w, n, b.in, x, w.gates, 3*b.in)
+	n, a, wide, keys := len(states), &w.attending, b.gates(), b.keyWidth()
+	b.project(w, &b.each[i].attention, n, x, w.gates, wide)
 	for s, p := range states {
-		own := row(w.gates, s, 3*b.in)
-		copy(row(p.keysAndValues, i, 2*b.in), own[b.in:])
+		own := row(w.gates, s, wide)
+		rotate(own[:b.in+keys], row(a.turns, s, b.options.Rotary), b.headWidth())
+		copy(row(p.keysAndValues, i, 2*keys), own[b.in:])
 		a.remember(p)
 		b.mix(a, i, own[:b.in], row(a.mixed, s, b.in))
 	}
-	h.add(n, b.in, a.mixed, b.in, x)
 }
 
 // remember sets the history to the positions up to p.
@@ -110,29 +129,28 @@ func (a *attending) remember(p *position) {
 // mix sets mixed to the heads' means of the history's values, weighted by the softmax of
 // query x key / sqrt(width of a head).
 func (b *blocks) mix(a *attending, i int, query, mixed []float32) {
-	size := b.in / b.heads
+	size, keys, sharing := b.headWidth(), b.keyWidth(), b.heads/b.options.keyHeads(b.heads)
 	scale, scores := 1/math.Sqrt(float64(size)), a.scores[:len(a.history)]
 	clear(mixed)
 	for head := range b.heads {
-		from, to := head*size, (head+1)*size
+		own := row(query, head, size)
 		for t, p := range a.history {
-			scores[t] = float32(scale * kernels.Dot(query[from:to], row(p.keysAndValues, 2*i, b.in)[from:to]))
+			scores[t] = float32(scale * kernels.Dot(own, row(row(p.keysAndValues, 2*i, keys), head/sharing, size)))
 		}
 		_, sum := kernels.SoftmaxTile(scores)
 		kernels.Scale(float32(1/sum), scores)
 		for t, p := range a.history {
-			kernels.Axpy(scores[t], row(p.keysAndValues, 2*i+1, b.in)[from:to], mixed[from:to])
+			kernels.Axpy(scores[t], row(row(p.keysAndValues, 2*i+1, keys), head/sharing, size), row(mixed, head, size))
 		}
 	}
 }
 
-// feed adds the feed-forward layer.
+// feed computes the hidden values of the feed-forward layer, the first units of the rows of w.emitted.
 func (b *blocks) feed(w *workspace, h *half, n int, x []float32) {
-	h.project(w, n, b.in, x, w.emitted, b.units)
+	b.project(w, h, n, x, w.emitted, b.fedWidth())
 	for i := range n {
-		gelu(row(w.emitted, i, b.units), w.squash)
+		b.activate(row(w.emitted, i, b.fedWidth()), w.squash)
 	}
-	h.add(n, b.in, w.emitted, b.units, x)
 }
 
 // gelu replaces x by x times the normal distribution function at x, in the approximation
@@ -148,12 +166,12 @@ func gelu(x, scratch []float32) {
 	kernels.Mul(x, x, scratch)
 }
 
-// normEpsilon is added to the variance of a normalised row, as in PyTorch.
+// normEpsilon is the default of Blocks.Epsilon, as in PyTorch.
 const normEpsilon = 1e-5
 
 // normalize sets dst to x with mean 0 and variance 1, times scale plus shift (Ba et al.,
 // "Layer Normalization", 2016, section 3). Sums are in float64.
-func normalize(dst, x, scale, shift []float32) {
+func normalize(dst, x, scale, shift []float32, epsilon float64) {
 	var sum, squares float64
 	for _, v := range x {
 		sum += float64(v)
@@ -163,7 +181,7 @@ func normalize(dst, x, scale, shift []float32) {
 		d := float64(v) - mean
 		squares += float64(d * d)
 	}
-	factor := 1 / math.Sqrt(squares/float64(len(x))+normEpsilon)
+	factor := 1 / math.Sqrt(squares/float64(len(x))+epsilon)
 	for i, v := range x {
 		dst[i] = float32(float64(float64((float64(v)-mean)*factor)*float64(scale[i])) + float64(shift[i]))
 	}

@@ -21,12 +21,16 @@ type cell struct {
 	projected      bool
 	// Of a transformer, whose units are those of its feed-forward layers.
 	blocks, heads, context int
+	options                Blocks
 }
 
 // cellsOf are the layers of a model of a known kind, the lowest first.
 func cellsOf(c Config) []cell {
 	if c.Kind == Transformer {
-		return []cell{{kind: &attention, in: c.Embedding, units: c.Units, out: c.Embedding, blocks: c.layers(), heads: c.Heads, context: c.context()}}
+		return []cell{{
+			kind: &attention, in: c.Embedding, units: c.Units, out: c.Embedding,
+			blocks: c.layers(), heads: c.Heads, context: c.context(), options: c.Blocks,
+		}}
 	}
 	cells := make([]cell, c.layers())
 	kind, _ := kinds.Find(c.Kind) // Validate has checked the kind
@@ -43,7 +47,7 @@ func cellsOf(c Config) []cell {
 // gates returns the number of gate values; for a transformer, the length of a query, a key and a value together.
 func (c cell) gates() int {
 	if c.kind.attends {
-		return 3 * c.in
+		return c.in + 2*c.keyWidth()
 	}
 	return c.kind.gatesPerUnit * c.units
 }
@@ -85,7 +89,7 @@ func (c cell) memory() int {
 // products is the number of multiply-adds in the matrix products of one step.
 func (c cell) products() int {
 	if c.kind.attends {
-		return c.blocks * (4*c.in*c.in + 2*c.in*c.units)
+		return c.blocks * c.in * (c.gates() + c.in + c.fedWidth() + c.units)
 	}
 	n := c.joined() * c.gates()
 	if c.projected {

@@ -35,6 +35,8 @@ type Config struct {
 	// Context is the number of tokens that a Transformer reads at most. 0 means
 	// DefaultContext. Other kinds have none.
 	Context int `json:"context,omitempty"`
+	// Blocks are the options of a Transformer's blocks. Other kinds have none.
+	Blocks Blocks `json:"blocks,omitzero"`
 	// Projection is the width that every layer's output is projected to (Sak et
 	// al., "Long Short-Term Memory Recurrent Neural Network Architectures",
 	// 2014, section 2.2). 0 means Embedding; with Unprojected the output is as
@@ -64,6 +66,10 @@ type Config struct {
 
 // Unprojected, as Config.Projection, leaves the projection out.
 const Unprojected = -1
+
+// Absent, as a token's output bias, leaves the token out of all predictions: its probability rounds
+// to 0 beside logits above Absent/2.
+const Absent = -10_000
 
 // DefaultKernel is that of the lowest layers of Zhang et al. (2015), table 1.
 const DefaultKernel = 7
@@ -120,6 +126,9 @@ func (c Config) Validate() error {
 	}
 	if c.Heads != 0 || c.Context != 0 {
 		problems = append(problems, fmt.Errorf("%d heads and a context of %d: a model of kind %s has neither", c.Heads, c.Context, c.Kind))
+	}
+	if c.Blocks != (Blocks{}) {
+		problems = append(problems, fmt.Errorf("blocks %+v: a model of kind %s has none", c.Blocks, c.Kind))
 	}
 	kind, err := kinds.Find(c.Kind)
 	if err != nil {

@@ -68,6 +68,9 @@ func New(config Config) (*Language, error) {
 // Config returns the configuration the model was made from.
 func (m *Language) Config() Config { return m.config }
 
+// Context returns the greatest number of tokens that the model reads; 0 for no limit.
+func (m *Language) Context() int { return m.cells[0].context }
+
 // Parameters is the length of the flat vector.
 func (m *Language) Parameters() int { return m.layout.Size }
 

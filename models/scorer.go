@@ -21,6 +21,7 @@ type Scorer struct {
 	encoder    []scorerLayer    // none of a plain model
 	blocks     *blocks          // of a transformer, whose scorerLayers have no weights
 	tiles      []kernels.Packed // of the transposed output weights
+	floats     int64            // numbers that it keeps besides packed matrices
 	workspaces sync.Pool
 }
 
@@ -59,14 +60,22 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 		return nil, err
 	}
 	s := &Scorer{model: m, weights: m.layout.views(params)}
+	s.floats = int64(len(params))
 	if b := m.layout.decoder.layers[0].blocks; b != nil {
-		s.layers, s.blocks = []scorerLayer{{cell: m.cells[0]}}, b.prepare(m.cells[0], params)
+		s.layers, s.blocks = []scorerLayer{{cell: m.cells[0]}}, b.prepare(m.cells[0], sourceOf(params))
 	} else {
 		s.layers = prepareLayers(m.cells, &s.weights.stackWeights)
 	}
 	if m.config.Separator != 0 {
 		s.encoder = prepareLayers(m.cells, &s.weights.encoder)
 	}
+	s.packOutput()
+	return s, nil
+}
+
+// packOutput prepares the output layer.
+func (s *Scorer) packOutput() {
+	m := s.model
 	width, vocabulary := m.config.outputWidth(), m.config.Vocabulary
 	s.tiles = make([]kernels.Packed, tileCount(vocabulary))
 	for k := range s.tiles {
@@ -74,12 +83,11 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 		kernels.PackB(true, width, to-from, s.weights.output[from*width:], width, &s.tiles[k])
 	}
 	s.workspaces.New = func() any { return newWorkspace(m) }
-	return s, nil
 }
 
 // Bytes returns the memory of the scorer, its parameters included, for caches.
 func (s *Scorer) Bytes() int64 {
-	bytes := 4 * int64(s.model.Parameters())
+	bytes := 4 * s.floats
 	for _, l := range slices.Concat(s.layers, s.encoder) {
 		bytes += l.input.Bytes() + l.projection.Bytes() + l.recurrent.direct.Bytes() + l.recurrent.candidate.Bytes()
 	}
@@ -116,7 +124,7 @@ func newWorkspace(m *Language) *workspace {
 		gates:     make([]float32, scoringBlock*c.gates()),
 		candidate: make([]float32, scoringBlock*c.units),
 		squash:    make([]float32, c.units),
-		emitted:   make([]float32, scoringBlock*c.units),
+		emitted:   make([]float32, scoringBlock*c.fedWidth()),
 		logits:    make([]float32, scoringBlock*tileWidth),
 		targets:   make([]float32, scoringBlock),
 		leads:     make([]bool, scoringBlock),

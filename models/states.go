@@ -131,7 +131,10 @@ func (s *States) copyState(at int, from *States, i int) {
 func (m *Language) StateBytes() int {
 	n := 0
 	for _, c := range m.cells {
-		n += 4 * (c.memory() + c.out + 2*c.blocks*c.in)
+		n += 4 * (c.memory() + c.out)
+		if c.kind.attends {
+			n += 4 * 2 * c.blocks * c.keyWidth()
+		}
 	}
 	return n
 }

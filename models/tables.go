@@ -94,6 +94,9 @@ func roundingOf(s *Scorer) rounding {
 	r := rounding{width: s.model.config.outputWidth()}
 	largest := 0.0
 	for w, b := range s.weights.outputBias {
+		if b == Absent {
+			continue // its exponential is 0 in any order of arithmetic
+		}
 		largest = max(largest, math.Abs(float64(b)))
 		r.longest = max(r.longest, kernels.SquaredNorm(row(s.weights.output, w, r.width)))
 	}

@@ -10,7 +10,7 @@ import (
 
 // Transformer is a decoder-only transformer (Radford et al., "Language Models are
 // Unsupervised Multitask Learners", 2019): learned positions, and blocks that normalise
-// their inputs. Coalmine scores with it; engine pytorch trains it.
+// their inputs; Config.Blocks has variants. Coalmine scores with it; engine pytorch trains it.
 const Transformer Kind = "transformer"
 
 // attention is the one cell of a transformer, which holds all of its blocks.
@@ -23,6 +23,8 @@ var attention = CellKind{
 
 // Names of a transformer's tensors besides EmbeddingTensor, OutputTensor and OutputBiasTensor.
 // E is Config.Embedding, F Config.Units. The second block has attention2 and feed2, and so on.
+// Rotary blocks have no positions, unbiased ones no biases, RMS normalisations no shift. Keys and
+// values are E Blocks.KeyHeads/Heads wide. A gated feed.input is [E, 2 F], the gates first.
 //
 //	tensor                     shape         use
 //	position                   [context, E]  added to the token vectors
@@ -63,12 +65,13 @@ func (c Config) validateTransformer() error {
 	within(&problems, "layers", c.layers(), 1, maxBlocks)
 	within(&problems, "context", c.context(), 1, maxContext)
 	within(&problems, "heads", c.Heads, 1, maxWidth)
+	c.Blocks.validate(&problems, &c)
 	own := Config{
 		Kind: c.Kind, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers,
-		Heads: c.Heads, Context: c.Context, Untied: c.Untied,
+		Heads: c.Heads, Context: c.Context, Untied: c.Untied, Blocks: c.Blocks,
 	}
 	if c != own {
-		problems = append(problems, fmt.Errorf("%+v: a transformer has a vocabulary, embedding, units, layers, heads, context and untied only", c))
+		problems = append(problems, fmt.Errorf("%+v: a transformer has a vocabulary, embedding, units, layers, heads, context, untied and blocks only", c))
 	}
 	if len(problems) == 0 && c.Embedding%c.Heads != 0 {
 		problems = append(problems, fmt.Errorf("heads %d: want a divisor of the embedding's width %d, which they share", c.Heads, c.Embedding))
@@ -99,18 +102,26 @@ type blockLayout struct{ attention, feed halfLayout }
 type halfLayout struct{ scale, shift, input, inputBias, output, outputBias Span }
 
 func (l *layout) addBlocks(c cell) *blocksLayout {
-	at := &blocksLayout{position: l.Add(PositionTensor, c.context, c.in)}
+	at := new(blocksLayout)
+	unless := func(lacks bool, name string, shape ...int) (none Span) {
+		if lacks {
+			return none
+		}
+		return l.Add(name, shape...)
+	}
+	o := &c.options
+	at.position = unless(o.Rotary > 0, PositionTensor, c.context, c.in)
 	for i := range c.blocks {
 		half := func(room string, wide, narrow int) (h halfLayout) {
 			name := func(tensor string) string { return layerTensor(room+tensor, i) }
-			h.scale, h.shift = l.Add(name("scale"), c.in), l.Add(name("shift"), c.in)
-			h.input, h.inputBias = l.Add(name("input"), c.in, wide), l.Add(name("input_bias"), wide)
-			h.output, h.outputBias = l.Add(name("output"), narrow, c.in), l.Add(name("output_bias"), c.in)
+			h.scale, h.shift = l.Add(name("scale"), c.in), unless(o.RMS, name("shift"), c.in)
+			h.input, h.inputBias = l.Add(name("input"), c.in, wide), unless(o.Unbiased, name("input_bias"), wide)
+			h.output, h.outputBias = l.Add(name("output"), narrow, c.in), unless(o.Unbiased, name("output_bias"), c.in)
 			return h
 		}
-		at.blocks = append(at.blocks, blockLayout{half(attentionRoom, 3*c.in, c.in), half(feedRoom, c.units, c.units)})
+		at.blocks = append(at.blocks, blockLayout{half(attentionRoom, c.gates(), c.in), half(feedRoom, c.fedWidth(), c.units)})
 	}
-	at.scale, at.shift = l.Add(finalRoom+"scale", c.in), l.Add(finalRoom+"shift", c.in)
+	at.scale, at.shift = l.Add(finalRoom+"scale", c.in), unless(o.RMS, finalRoom+"shift", c.in)
 	return at
 }
 
@@ -136,6 +147,7 @@ func (l *blocksLayout) initialize(rng *rand.Rand, c cell, flat []float32) {
 type blocks struct {
 	cell
 	position, scale, shift []float32
+	frequencies            []float32 // of rotations
 	each                   []block
 }
 
@@ -146,19 +158,22 @@ type half struct {
 	input, output                       kernels.Packed
 }
 
-func (l *blocksLayout) prepare(c cell, flat []float32) *blocks {
-	b := &blocks{cell: c, position: l.position.Of(flat), scale: l.scale.Of(flat), shift: l.shift.Of(flat), each: make([]block, c.blocks)}
+func (l *blocksLayout) prepare(c cell, from source) *blocks {
+	b := &blocks{cell: c, position: from.keep(l.position), frequencies: c.frequencies(), each: make([]block, c.blocks)}
 	for i, at := range l.blocks {
-		b.each[i].attention.prepare(at.attention, flat, c.in, 3*c.in, c.in)
-		b.each[i].feed.prepare(at.feed, flat, c.in, c.units, c.units)
+		b.each[i].attention.prepare(at.attention, from, c.in, c.gates(), c.in)
+		b.each[i].feed.prepare(at.feed, from, c.in, c.fedWidth(), c.units)
 	}
+	b.scale, b.shift = from.keep(l.scale), from.keep(l.shift)
 	return b
 }
 
-func (h *half) prepare(at halfLayout, flat []float32, width, wide, narrow int) {
-	h.scale, h.shift, h.inputBias, h.outputBias = at.scale.Of(flat), at.shift.Of(flat), at.inputBias.Of(flat), at.outputBias.Of(flat)
-	kernels.PackB(false, width, wide, at.input.Of(flat), wide, &h.input)
-	kernels.PackB(false, narrow, width, at.output.Of(flat), width, &h.output)
+func (h *half) prepare(at halfLayout, from source, width, wide, narrow int) {
+	h.scale, h.shift = from.keep(at.scale), from.keep(at.shift)
+	kernels.PackB(false, width, wide, from.lend(at.input), wide, &h.input)
+	h.inputBias = from.keep(at.inputBias)
+	kernels.PackB(false, narrow, width, from.lend(at.output), width, &h.output)
+	h.outputBias = from.keep(at.outputBias)
 }
 
 func (b *blocks) bytes() (n int64) {

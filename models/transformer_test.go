@@ -23,6 +23,14 @@ func transformers(vocabulary int) []Config {
 		{Kind: Transformer, Vocabulary: vocabulary, Embedding: 6, Units: 9, Heads: 2, Context: 16},
 		{Kind: Transformer, Vocabulary: vocabulary, Embedding: 5, Units: 3, Heads: 1, Layers: 3, Untied: true},
 		{Kind: Transformer, Vocabulary: vocabulary, Embedding: 12, Units: 50, Heads: 12, Layers: 2},
+		{
+			Kind: Transformer, Vocabulary: vocabulary, Embedding: 12, Units: 10, Heads: 2, Layers: 2, Context: 20,
+			Blocks: Blocks{Rotary: 2, Parallel: true, Activation: ExactGELU, Epsilon: 1e-3},
+		},
+		{
+			Kind: Transformer, Vocabulary: vocabulary, Embedding: 24, Units: 7, Heads: 6, Layers: 2, Untied: true,
+			Blocks: Blocks{Rotary: 4, Theta: 500, KeyHeads: 2, RMS: true, Gated: true, Unbiased: true, Activation: SiLU},
+		},
 	}
 }
 
@@ -213,6 +221,9 @@ func wholeNorm(x, scale, shift []float64) []float64 {
 func TestATransformerThatRemembersItsTokensEqualsOneThatReadsThemAnew(t *testing.T) {
 	t.Parallel()
 	eachTransformer(t, tileWidth+23, func(t *testing.T, m *Language) {
+		if m.config.Blocks != (Blocks{}) {
+			t.Skip("the computation anew is that of GPT-2; package pretrained compares the others with their library")
+		}
 		rng := testRand(71)
 		params := wideParams(m, rng)
 		s, sentences := mustScorer(t, m, params), sentencesOf(rng, m.config.Vocabulary, 16, 2, 9)
@@ -339,12 +350,12 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 	good := Config{Kind: Transformer, Vocabulary: 9, Embedding: 8, Units: 5, Heads: 2}
 	for want, change := range map[string]func(*Config){
 		"heads 3: want a divisor of the embedding's width 8": func(c *Config) { c.Heads = 3 },
-		"heads 0: want 1 to":        func(c *Config) { c.Heads = 0 },
-		"layers 65: want 1 to 64":   func(c *Config) { c.Layers = 65 },
-		"context -1: want 1 to":     func(c *Config) { c.Context = -1 },
-		"heads, context and untied": func(c *Config) { c.Projection = 8 },
-		"a separator":               func(c *Config) { c.Kind, c.Heads, c.Separator = Conv, 0, 3 },
-		"has neither":               func(c *Config) { c.Kind = LSTM },
+		"heads 0: want 1 to":         func(c *Config) { c.Heads = 0 },
+		"layers 65: want 1 to 64":    func(c *Config) { c.Layers = 65 },
+		"context -1: want 1 to":      func(c *Config) { c.Context = -1 },
+		"context, untied and blocks": func(c *Config) { c.Projection = 8 },
+		"a separator":                func(c *Config) { c.Kind, c.Heads, c.Separator = Conv, 0, 3 },
+		"has neither":                func(c *Config) { c.Kind = LSTM },
 	} {
 		c := good
 		change(&c)
@@ -359,6 +370,70 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 	params := m.Init(testRand(77))
 	if norm := kernels.SquaredNorm(params); !finite(norm) || norm == 0 {
 		t.Errorf("initial parameters have the squared norm %v", norm)
+	}
+}
+
+// Tensors that are read one by one make the same scorer as the whole vector.
+func TestATransformerReadByTensorsScoresTheSame(t *testing.T) {
+	t.Parallel()
+	eachTransformer(t, 40, func(t *testing.T, m *Language) {
+		params := wideParams(m, testRand(79))
+		want := mustScorer(t, m, params)
+		reads := map[string]int{}
+		got, err := m.ReadScorer(func(t Tensor, values []float32) error {
+			reads[t.Name] += copy(values, t.View(params))
+			return nil
+		})
+		check(t, err)
+		for _, tensor := range m.Tensors() {
+			if reads[tensor.Name] != tensor.Size() {
+				t.Errorf("%d elements of %s were read", reads[tensor.Name], tensor)
+			}
+		}
+		sentence := []int32{2, 7, 31, 5, 9}
+		if a, b := feed(t, got, sentence), feed(t, want, sentence); !slices.Equal(a, b) {
+			t.Errorf("log probabilities %v, of the whole vector %v", a, b)
+		}
+		if got.Bytes() > want.Bytes() {
+			t.Errorf("a scorer of %d bytes, of the whole vector %d", got.Bytes(), want.Bytes())
+		}
+		_, err = m.ReadScorer(func(_ Tensor, values []float32) error {
+			values[0] = float32(math.NaN())
+			return nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "tensor embedding [40") {
+			t.Errorf("a tensor with NaN: error %v", err)
+		}
+	})
+}
+
+// Absent tokens widen no bound, and leave the probabilities of the others as in a smaller vocabulary.
+func TestAbsentTokensAreNeverPredicted(t *testing.T) {
+	t.Parallel()
+	m := mustConfigure(t, transformers(wideVocabulary)[0])
+	params := wideParams(m, testRand(80))
+	plain := mustScorer(t, m, slices.Clone(params)).Tabulate().margin(1)
+	for _, tensor := range m.Tensors() {
+		if tensor.Name == OutputBiasTensor {
+			Fill(tensor.View(params)[:4], Absent)
+		}
+	}
+	s := mustScorer(t, m, params)
+	state, row := s.Start(1), make([]float32, wideVocabulary)
+	check(t, s.Feed(state, []int32{2, 9}))
+	check(t, s.LogProbRows(state, row))
+	sum := 0.0
+	for token, logProb := range row {
+		p := math.Exp(float64(logProb))
+		if sum += p; (p == 0) != (token < 4) {
+			t.Errorf("token %d has probability %v", token, p)
+		}
+	}
+	if math.Abs(sum-1) > 1e-5 {
+		t.Errorf("probabilities add up to %v", sum)
+	}
+	if margin := s.Tabulate().margin(1); margin > plain {
+		t.Errorf("bounds have a margin of %v, of %v with all tokens", margin, plain)
 	}
 }
 
