@@ -1,0 +1,293 @@
+// Package pretrained reads finished causal language models of Hugging Face's layout, which it scores
+// as a models.Transformer:
+//
+//	folder, err := pretrained.Open("gpt2")
+//	...
+//	defer folder.Close()
+//	scorer, err := folder.NewScorer()
+//
+// A folder has config.json, tokenizer.json (package subwords), and model.safetensors or its parts by
+// model.safetensors.index.json, in float32, float16 or bfloat16. Known are the models gpt2, gpt_neox
+// (Pythia) and llama. Everything that changes the arithmetic and is not known is refused by its name.
+//
+// Token n of the folder is token datasets.FirstWord + n. datasets.Begin has the vector of the token that
+// begins a text; none of the tokens below datasets.FirstWord is ever predicted.
+package pretrained
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"coalmine/models"
+	"coalmine/storage/safetensors"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/subwords"
+)
+
+// Files of a folder.
+const (
+	ConfigFile    = "config.json"
+	TokenizerFile = "tokenizer.json"
+	weightsFile   = "model.safetensors"
+	indexFile     = "model.safetensors.index.json"
+)
+
+// Folder is an open folder. Its methods may be called by one goroutine at a time.
+type Folder struct {
+	Model      *models.Language
+	Tokenizer  *subwords.Tokenizer
+	Vocabulary *datasets.Vocabulary
+	// Begin and End are the tokens, by their numbers in Vocabulary, that begin and end a text.
+	Begin, End int32
+
+	path   string
+	family *family
+	prefix string // of the names of tensors
+	files  []*os.File
+	shards []*safetensors.Parts
+	read   []float32 // scratch
+}
+
+// Open reads all of a folder but its weights, of which it checks names and shapes. An error is one
+// sentence that names the file.
+func Open(path string) (folder *Folder, err error) {
+	f := &Folder{path: path}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	var c config
+	if err := f.decode(ConfigFile, &c); err != nil {
+		return nil, err
+	}
+	if f.family, err = c.family(); err != nil {
+		return nil, f.fail(ConfigFile, err)
+	}
+	if err := f.openWeights(); err != nil {
+		return nil, err
+	}
+	network, err := f.family.network(&c)
+	if err != nil {
+		return nil, f.fail(ConfigFile, err)
+	}
+	f.findPrefix()
+	network.Untied = !c.tied(f.family)
+	if err := f.readTokenizer(&c); err != nil {
+		return nil, err
+	}
+	network.Vocabulary = f.Vocabulary.Size()
+	if f.Model, err = models.New(network); err != nil {
+		return nil, f.fail(ConfigFile, err)
+	}
+	return f, f.checkTensors()
+}
+
+// Close closes the files.
+func (f *Folder) Close() error {
+	var errs []error
+	for _, file := range f.files {
+		errs = append(errs, file.Close())
+	}
+	f.files, f.shards = nil, nil
+	return errors.Join(errs...)
+}
+
+// NewScorer reads the weights. The memory is that of the scorer, 4 bytes a parameter and as much for the
+// token vectors again, and the two largest tensors.
+func (f *Folder) NewScorer() (*models.Scorer, error) { return f.Model.ReadScorer(f.fill) }
+
+// Names returns the names of a text's tokens in Vocabulary.
+func (f *Folder) Names(e *subwords.Encoder, text string) []string {
+	var names []string
+	for _, token := range e.Encode(text) {
+		names = append(names, f.Vocabulary.Words[datasets.FirstWord+int(token)])
+	}
+	return names
+}
+
+// AfterSpace returns a text as the tokenizer reads it behind other words: tokenizers of characters put a
+// space before it by themselves.
+func (f *Folder) AfterSpace(text string) string {
+	if subwords.AlphabetOf(f.Tokenizer.Tokens()) == subwords.Bytes {
+		return " " + text
+	}
+	return text
+}
+
+func (f *Folder) fail(file string, err error) error {
+	return fmt.Errorf("%s: %w", filepath.Join(f.path, file), err)
+}
+
+func (f *Folder) decode(file string, into any) error {
+	data, err := os.ReadFile(filepath.Join(f.path, file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; expected a folder with %s, %s and %s, as save_pretrained of the transformers library writes it", err, ConfigFile, TokenizerFile, weightsFile)
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return f.fail(file, fmt.Errorf("not the JSON that was expected: %w", err))
+	}
+	return nil
+}
+
+// openWeights opens the files of weights.
+func (f *Folder) openWeights() error {
+	names := []string{weightsFile}
+	if _, err := os.Stat(filepath.Join(f.path, weightsFile)); errors.Is(err, fs.ErrNotExist) {
+		var index struct {
+			Files map[string]string `json:"weight_map"`
+		}
+		if err := f.decode(indexFile, &index); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s has neither %s nor %s; expected one of them: save_pretrained(FOLDER, safe_serialization=True) of the transformers library writes it", f.path, weightsFile, indexFile)
+		} else if err != nil {
+			return err
+		}
+		names = nil
+		for _, name := range index.Files {
+			if filepath.Base(name) != name {
+				return f.fail(indexFile, fmt.Errorf("weights in the file %q; expected a file beside it", name))
+			}
+			names = append(names, name)
+		}
+		slices.Sort(names)
+	}
+	for _, name := range slices.Compact(names) {
+		if err := f.openPart(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Folder) openPart(name string) error {
+	file, err := os.Open(filepath.Join(f.path, name))
+	if err != nil {
+		return err
+	}
+	f.files = append(f.files, file)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	parts, err := safetensors.OpenParts(info.Size(), func(offset, length int64) ([]byte, error) {
+		data := make([]byte, length)
+		_, err := file.ReadAt(data, offset)
+		return data, err
+	})
+	if err != nil {
+		return f.fail(name, err)
+	}
+	f.shards = append(f.shards, parts)
+	return nil
+}
+
+// findPrefix finds out whether names of tensors begin as in a model with a head.
+func (f *Folder) findPrefix() {
+	if f.prefix = f.family.prefix; f.shape(f.family.tensors[models.EmbeddingTensor][0]) == nil {
+		f.prefix = ""
+	}
+}
+
+// holder returns the file of a tensor and its name there; nil if there is none.
+func (f *Folder) holder(name string) (*safetensors.Parts, string) {
+	for _, full := range []string{f.prefix + name, name} {
+		for _, parts := range f.shards {
+			if _, _, ok := parts.Shape(full); ok {
+				return parts, full
+			}
+		}
+	}
+	return nil, f.prefix + name
+}
+
+// shape returns that of a tensor, nil if there is none.
+func (f *Folder) shape(name string) []int {
+	parts, full := f.holder(name)
+	if parts == nil {
+		return nil
+	}
+	shape, _, _ := parts.Shape(full)
+	return shape
+}
+
+// readTokenizer reads the tokenizer, and names the tokens of the model.
+func (f *Folder) readTokenizer(c *config) error {
+	embedding := f.shape(f.family.tensors[models.EmbeddingTensor][0])
+	if len(embedding) != 2 || embedding[0] > subwords.MaxTokens {
+		return fmt.Errorf("%s: the model has no token vectors %q, or they are of the shape %v; expected at most %d rows", f.path, f.prefix+f.family.tensors[models.EmbeddingTensor][0], embedding, subwords.MaxTokens)
+	}
+	data, err := os.ReadFile(filepath.Join(f.path, TokenizerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; expected the file that tokenizers of the transformers library write by save_pretrained", err)
+	}
+	if err != nil {
+		return err
+	}
+	if f.Tokenizer, err = subwords.Parse(data); err != nil {
+		return f.fail(TokenizerFile, err)
+	}
+	tokens, rows := len(f.Tokenizer.Tokens()), embedding[0]
+	if tokens > rows {
+		return f.fail(TokenizerFile, fmt.Errorf("%d tokens, and the model has vectors for %d; expected the model's own tokenizer", tokens, rows))
+	}
+	words := append(datasets.Specials(), f.Tokenizer.Names(datasets.Specials())...)
+	for id := tokens; id < rows; id++ {
+		words = append(words, fmt.Sprintf("<unused-%d>", id))
+	}
+	f.Vocabulary = datasets.NewVocabulary(words)
+	if f.Vocabulary.Level() != datasets.SubwordLevel {
+		return f.fail(TokenizerFile, errors.New("no token begins with a space; expected tokens that are words with a space before"))
+	}
+	if f.Begin, f.End, err = c.specials(rows); err != nil {
+		return f.fail(ConfigFile, err)
+	}
+	return nil
+}
+
+// checkTensors checks the shapes of all tensors.
+func (f *Folder) checkTensors() error {
+	for _, t := range f.Model.Tensors() {
+		if t.Name == models.OutputBiasTensor {
+			continue
+		}
+		pieces, _ := f.family.pieces(t.Name)
+		columns := 0
+		for _, name := range pieces {
+			shape := slices.Clone(f.shape(name))
+			if shape == nil {
+				return fmt.Errorf("%s: its weights have no tensor %q; expected all of the model that %s describes", f.path, f.prefix+name, ConfigFile)
+			}
+			if f.family.transposed(t) {
+				slices.Reverse(shape)
+			}
+			columns += shape[len(shape)-1]
+			if len(shape) != len(t.Shape) || len(shape) == 2 && shape[0] != f.rows(t) {
+				return f.misshapen(name, t)
+			}
+		}
+		if columns != t.Shape[len(t.Shape)-1] {
+			return f.misshapen(pieces[0], t)
+		}
+	}
+	return nil
+}
+
+// rows returns the number of rows of a matrix in the folder.
+func (f *Folder) rows(t models.Tensor) int {
+	if perToken(t.Name) {
+		return t.Shape[0] - datasets.FirstWord
+	}
+	return t.Shape[0]
+}
+
+func (f *Folder) misshapen(name string, t models.Tensor) error {
+	return fmt.Errorf("%s: tensor %q has the shape %v, which does not make up %v; expected the shapes of %s", f.path, f.prefix+name, f.shape(name), t, ConfigFile)
+}

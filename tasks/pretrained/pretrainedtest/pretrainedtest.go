@@ -1,0 +1,68 @@
+// Package pretrainedtest has small random models in Hugging Face's layout, for tests.
+package pretrainedtest
+
+import (
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+)
+
+//go:embed testdata/*/*
+var folders embed.FS
+
+// Names are those of the models.
+var Names = []string{"gpt2", "gpt-neox", "gpt-neox-sequential", "llama", "llama-tied"}
+
+// Folder writes a model to a directory of the test. If edit is not nil, it changes the files: nil leaves
+// one out.
+func Folder(t testing.TB, name string, edit func(file string, data []byte) []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	entries, err := fs.ReadDir(folders, path.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		data := read(t, name, entry.Name())
+		if edit != nil {
+			data = edit(entry.Name(), data)
+		}
+		if data == nil {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, entry.Name()), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func read(t testing.TB, name, file string) []byte {
+	t.Helper()
+	data, err := fs.ReadFile(folders, path.Join("testdata", name, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// Reference has the logits of the transformers library after some of the tokens: Logits[i] are those after
+// token number After[i].
+type Reference struct {
+	Tokens []int32
+	After  []int
+	Logits [][]float64
+}
+
+// ReferenceOf returns the logits of a model.
+func ReferenceOf(t testing.TB, name string) (r Reference) {
+	t.Helper()
+	if err := json.Unmarshal(read(t, name, "logits.json"), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
