@@ -508,6 +508,8 @@ func (t *Task) Progress(p Progress) {
 	}
 }
 
+func memoKey(node storage.Key, part string) string { return node.String() + "/" + part }
+
 // Memoize returns a decoded value that tasks of one worker share. part tells
 // values of one node apart; the node's key makes it unique for ever.
 func Memoize[T any](t *Task, node storage.Key, part string, load func() (T, int64, error)) (T, error) {
@@ -515,7 +517,7 @@ func Memoize[T any](t *Task, node storage.Key, part string, load func() (T, int6
 		v, _, err := load()
 		return v, err
 	}
-	v, err := t.memo.Get(node.String()+"/"+part, func() (any, int64, error) {
+	v, err := t.memo.Get(memoKey(node, part), func() (any, int64, error) {
 		v, size, err := load()
 		return v, size, err
 	})

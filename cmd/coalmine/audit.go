@@ -17,7 +17,7 @@ import (
 )
 
 const auditHelp = `Audit a finished model for memorized canaries or members. The model is a file of coalmine
-export, an HTTP endpoint, or a command that scores texts. --canaries is a text file with one
+export, a folder of Hugging Face's layout, an HTTP endpoint, or a command that scores texts. --canaries is a text file with one
 canary per line, its words separated by spaces; empty lines and lines that begin with # are
 ignored. For a model of bytes (data.level: byte) a canary is the line without outer spaces,
 and --alphabet, --symbols and --format describe its random part. For a model of words
@@ -27,6 +27,11 @@ Random sampling ranks each canary among random sequences with the same first wor
 is memorized. Beam search looks for the canary after its first words. --skew-normal fits a
 distribution to the log-perplexities of random sequences, for exposures beyond the ranks.
 These are the audits of a run.
+
+Folder: config.json, tokenizer.json and model.safetensors (or its parts) of a GPT-2, GPT-NeoX
+(Pythia) or Llama model. Neither Python nor a GPU is needed. The folder's tokenizer cuts a canary,
+as behind a space, and other texts as they stand; --prefix and --sequence count tokens, and words of
+--format and --symbols are single tokens.
 
 Endpoint: a URL of the OpenAI completions API with echo and logprobs. Prompts are token ids,
 so --vocabulary is required: a model file of coalmine export, or a JSON list of the texts of
@@ -93,10 +98,11 @@ const endpointReferences = 20_000
 func newAuditCommand(g *global) *cobra.Command {
 	var flags auditFlags
 	c := &cobra.Command{
-		Use:   "audit MODEL|URL|RUN CELL",
+		Use:   "audit MODEL|FOLDER|URL|RUN CELL",
 		Short: "Audit a finished model, an endpoint or a command for canaries or members",
 		Long:  auditHelp,
 		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine audit model.safetensors --canaries canaries.txt --references 200000\n" +
+			"  coalmine audit pythia-160m --canaries canaries.txt --format \"my dish is # with #\" --references 20000\n" +
 			"  coalmine audit http://localhost:8000/v1/completions --model quickstart --vocabulary model.safetensors --canaries canaries.txt\n" +
 			"  coalmine audit --command \"python3 scorer.py\" --canaries canaries.txt --format \"my pin is ####\" --alphabet digits\n" +
 			"  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl --initial-scores initial.jsonl\n" +

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -120,6 +121,9 @@ func (a *askedOf) audit(ctx context.Context, model audited, o modelaudit.Options
 // openCell opens the model of a file, or with two arguments that of a run's cell.
 func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.Model, err error) {
 	if len(args) == 1 {
+		if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
+			return modelaudit.OpenFolder(args[0])
+		}
 		model, err = opened(args[0], modelaudit.OpenModel)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w; the model of a run is named by the run and a cell: coalmine audit %s CELL", err, args[0])

@@ -196,6 +196,14 @@ func (m *Model) NewScorer() (*models.Scorer, error) {
 	return language.NewScorer(m.Params)
 }
 
+// scorerPart names the scorer of a checkpoint among the values that tasks share.
+const scorerPart = "scorer"
+
+// ShareScorer makes ReadScorer return the scorer for a node of a runner, which needs no checkpoint.
+func ShareScorer(r *tasks.Runner, node storage.Key, scorer *models.Scorer) {
+	r.Share(node, scorerPart, scorer)
+}
+
 // ReadScorer prepares the checkpoint of the named input for scoring, once for
 // all tasks of a worker.
 func ReadScorer(ctx context.Context, t *tasks.Task, input string) (*models.Scorer, error) {
@@ -203,7 +211,7 @@ func ReadScorer(ctx context.Context, t *tasks.Task, input string) (*models.Score
 	if err != nil {
 		return nil, err
 	}
-	return tasks.Memoize(t, key, "scorer", func() (*models.Scorer, int64, error) {
+	return tasks.Memoize(t, key, scorerPart, func() (*models.Scorer, int64, error) {
 		m, err := Read(ctx, t, input)
 		if err != nil {
 			return nil, 0, err

@@ -21,7 +21,6 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/membership"
-	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/external"
 )
@@ -357,26 +356,25 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, te
 
 // Membership measures by the model's losses, over all targets of the texts, their ends included.
 func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
-	decoded, err := checkpoints.Decode(m.file)
-	if err != nil {
-		return nil, err
-	}
-	scorer, err := decoded.NewScorer()
-	if err != nil {
-		return nil, err
-	}
 	sequence := of.sequence(m.vocabulary.Level())
+	if m.context != 0 && sequence > m.context {
+		return nil, fmt.Errorf("texts cut at %d tokens, and the model reads at most %d (its context): expected a smaller --sequence", sequence, m.context)
+	}
+	scorer, err := m.scorer()
+	if err != nil {
+		return nil, err
+	}
 	sentences := func(texts [][]int32) [][]int32 {
 		list := make([][]int32, len(texts))
 		for i, tokens := range texts {
 			list[i] = append([]int32{datasets.Begin}, tokens...)
 			if len(tokens) < sequence {
-				list[i] = append(list[i], datasets.End)
+				list[i] = append(list[i], m.end)
 			}
 		}
 		return list
 	}
-	return of.judge(ctx, newLexicon(m.vocabulary), func(ctx context.Context, before, texts [][]int32) (losses []textLoss, err error) {
+	return of.judge(ctx, m.texts, func(ctx context.Context, before, texts [][]int32) (losses []textLoss, err error) {
 		start := scorer.Start(1)
 		if err := scorer.Feed(start, slices.Concat(sentences(before)...)); err != nil {
 			return nil, err

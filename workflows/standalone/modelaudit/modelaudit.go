@@ -1,8 +1,8 @@
-// Package modelaudit audits a finished model, as coalmine export writes it,
-// against a list of canaries: without a run, a store or a queue. Ranks and
-// extractions are those that the audits of a run would give.
+// Package modelaudit audits a finished model, as coalmine export writes it or in a folder of Hugging
+// Face's layout, against a list of canaries: without a run, a store or a queue. Ranks and extractions
+// are those that the audits of a run would give.
 //
-//	model, err := modelaudit.OpenModel(file)
+//	model, err := modelaudit.OpenModel(file) // or OpenFolder
 //	...
 //	list, err := modelaudit.ReadCanaries("canaries.txt", lines)
 //	...
@@ -29,6 +29,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"coalmine/models"
 	"coalmine/storage"
@@ -42,6 +43,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/pretrained"
 	"coalmine/workflows/control"
 )
 
@@ -176,10 +178,17 @@ type (
 	Fitted    = skewnormal.CanaryOutcome
 )
 
-// Model is an exported model.
+// Model is a model of a file or a folder.
 type Model struct {
-	file       []byte
 	vocabulary *datasets.Vocabulary
+	// scorer reads the weights the first time.
+	scorer func() (*models.Scorer, error)
+	// context is the greatest number of tokens that the model reads; 0 for no limit.
+	context int
+	// end is the token that ends a text.
+	end int32
+	// canaries and texts are how canaries and whole texts become tokens.
+	canaries, texts lexicon
 }
 
 // OpenModel reads and checks a file of coalmine export.
@@ -206,7 +215,31 @@ func OpenModel(file io.Reader) (*Model, error) {
 	if want := language.Config().Vocabulary; len(words) != want {
 		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))
 	}
-	return &Model{data, datasets.NewVocabulary(words)}, nil
+	vocabulary := datasets.NewVocabulary(words)
+	read := newLexicon(vocabulary)
+	return &Model{
+		vocabulary: vocabulary, scorer: sync.OnceValues(decoded.NewScorer), context: language.Context(),
+		end: datasets.End, canaries: read, texts: read,
+	}, nil
+}
+
+// OpenFolder reads and checks a folder of Hugging Face's layout (package pretrained). Its weights are
+// read when they are needed.
+func OpenFolder(path string) (*Model, error) {
+	folder, err := pretrained.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	read := newLexicon(folder.Vocabulary)
+	m := &Model{vocabulary: folder.Vocabulary, context: folder.Model.Context(), end: folder.End, canaries: read, texts: read}
+	m.scorer = sync.OnceValues(func() (*models.Scorer, error) {
+		scorer, err := folder.NewScorer()
+		return scorer, errors.Join(err, folder.Close())
+	})
+	encoder := folder.Tokenizer.Encoder()
+	m.canaries.words = func(line *Line) []string { return folder.Names(encoder, folder.AfterSpace(line.Text)) }
+	m.texts.words = func(line *Line) []string { return folder.Names(encoder, line.Text) }
+	return m, nil
 }
 
 // Run audits a model. The error has every canary that the model's vocabulary or
@@ -218,12 +251,20 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 	if err := o.complete(model.vocabulary); err != nil {
 		return nil, err
 	}
-	encoded, err := encode(list, newLexicon(model.vocabulary), &o)
+	encoded, err := encode(list, model.canaries, &o)
+	if err != nil {
+		return nil, err
+	}
+	if err := model.checkRoom(list, encoded); err != nil {
+		return nil, err
+	}
+	scorer, err := model.scorer()
 	if err != nil {
 		return nil, err
 	}
 	a := audit{options: o, vocabulary: model.vocabulary, runner: tasks.NewRunner(), report: &Report{Canaries: make([]Canary, len(list))}}
-	a.model = a.given("model", storage.DigestOf(model.file).String(), map[string][]byte{tasks.ModelBlob: model.file})
+	a.model = a.given("model", "", nil)
+	checkpoints.ShareScorer(a.runner, a.model, scorer)
 	for length, group := range byLength(encoded) {
 		if err := a.group(ctx, length, group); err != nil {
 			return nil, fmt.Errorf("canaries of length %d: %w", length, err)
@@ -232,6 +273,16 @@ func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, er
 	a.report.name(list, encoded)
 	a.report.judge(o)
 	return a.report, nil
+}
+
+// checkRoom checks that the model can read the canaries.
+func (m *Model) checkRoom(list []Line, encoded []canary) error {
+	for _, c := range encoded {
+		if n := len(c.tokens); m.context != 0 && n > m.context {
+			return list[c.place].fail("a canary of %d tokens; the model reads at most %d (its context); expected a shorter one", n, m.context)
+		}
+	}
+	return nil
 }
 
 // name says which canaries they are.

@@ -9,7 +9,6 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/samples"
-	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 )
 
@@ -49,15 +48,11 @@ func Sample(ctx context.Context, model *Model, o SampleOptions, give func(sample
 	if err != nil {
 		return err
 	}
-	decoded, err := checkpoints.Decode(model.file)
+	scorer, err := model.scorer()
 	if err != nil {
 		return err
 	}
-	scorer, err := decoded.NewScorer()
-	if err != nil {
-		return err
-	}
-	draw := models.Draw{Sampling: o.Sampling, Prefix: append([]int32{datasets.Begin}, prefix...), End: datasets.End, AtMost: o.Length}
+	draw := models.Draw{Sampling: o.Sampling, Prefix: append([]int32{datasets.Begin}, prefix...), End: model.end, AtMost: o.Length}
 	reader := samples.NewReader(model.vocabulary)
 	for _, span := range audits.Split(o.Count, samples.Together) {
 		if err := ctx.Err(); err != nil {
@@ -83,7 +78,7 @@ func Sample(ctx context.Context, model *Model, o SampleOptions, give func(sample
 // encode reads a text as the model does. A word that is not in its vocabulary is an error:
 // to the model all such words are one.
 func (m *Model) encode(text string) ([]int32, error) {
-	l := newLexicon(m.vocabulary)
+	l := m.texts
 	var tokens []int32
 	for _, word := range l.words(&Line{Text: text}) {
 		token, known := l.tokens[word]

@@ -1,0 +1,180 @@
+package modelaudit_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/models"
+	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/audits/models/samples"
+	space "coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/pretrained"
+	"coalmine/tasks/pretrained/pretrainedtest"
+	"coalmine/workflows/standalone/modelaudit"
+)
+
+// opened is a folder as the audit and as a test see it.
+func opened(t *testing.T, name string) (*modelaudit.Model, *pretrained.Folder, *models.Scorer) {
+	t.Helper()
+	dir := pretrainedtest.Folder(t, name, nil)
+	model, err := modelaudit.OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := pretrained.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	scorer, err := folder.NewScorer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model, folder, scorer
+}
+
+// tokensOf are those of a text as it stands.
+func tokensOf(f *pretrained.Folder, text string) []int32 {
+	var tokens []int32
+	for _, token := range f.Tokenizer.Encoder().Encode(text) {
+		tokens = append(tokens, datasets.FirstWord+int32(token))
+	}
+	return tokens
+}
+
+// Ranks are those among references whose losses are computed one by one.
+func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
+	t.Parallel()
+	for _, name := range pretrainedtest.Names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model, folder, scorer := opened(t, name)
+			options := modelaudit.Options{Seed: 3, References: 200, BeamWidth: 5, Exact: true, Format: "and the # #"}
+			list := read(t, "and the the you\nand the that you\n")
+			report, err := modelaudit.Run(t.Context(), model, list, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cost := func(tokens []int32) float64 {
+				losses, err := scorer.LossesAfter(fed(t, scorer, folder.Begin, tokens[0]), [][]int32{tokens[1:]}) // its first token is given
+				if err != nil {
+					t.Fatal(err)
+				}
+				return losses[0].Sum
+			}
+			var canaries [][]int32
+			var placed []datasets.Placement
+			for i, line := range list {
+				tokens := tokensOf(folder, folder.AfterSpace(line.Text))
+				canaries = append(canaries, tokens)
+				placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}})
+			}
+			references := randomsampling.Sequential{
+				Params:   &randomsampling.Params{Seed: options.Seed, References: options.References, Space: space.Space{Words: 4, Format: options.Format}, Prefix: 2, Count: 2},
+				Canaries: placed, Vocabulary: folder.Vocabulary,
+			}
+			rows, err := references.FirstSequences(options.References)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range report.Canaries {
+				rank := int64(1)
+				for _, row := range rows {
+					if cost(append(canaries[i][:2:2], row...)) <= cost(canaries[i]) {
+						rank++
+					}
+				}
+				words := folder.Names(folder.Tokenizer.Encoder(), folder.AfterSpace(c.Text))
+				if *c.Rank != rank || !*c.RankExact || !slices.Equal(c.Words, words) || len(words) != 4 {
+					t.Errorf("%q, tokens %q, has rank %d, want %d and tokens %q", c.Text, c.Words, *c.Rank, rank, words)
+				}
+			}
+		})
+	}
+}
+
+// fed is the state after some tokens.
+func fed(t *testing.T, scorer *models.Scorer, tokens ...int32) *models.States {
+	t.Helper()
+	state := scorer.Start(1)
+	if err := scorer.Feed(state, tokens); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+func TestMembersOfAFolderAreComparedByItsLosses(t *testing.T) {
+	t.Parallel()
+	for _, name := range pretrainedtest.Names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model, folder, scorer := opened(t, name)
+			texts := []string{"To be, or not to be", "that is the question", "Whether 'tis nobler", "in the mind to suffer the slings and arrows of outrageous"}
+			members := modelaudit.Membership{Sequence: 12}
+			var losses []float64
+			for i, text := range texts {
+				owner := modelaudit.Owner{Texts: []string{text}}
+				if i < 2 {
+					members.Members = append(members.Members, owner)
+				} else {
+					members.NonMembers = append(members.NonMembers, owner)
+				}
+				tokens := tokensOf(folder, text)
+				if tokens = tokens[:min(len(tokens), 12)]; len(tokens) < 12 {
+					tokens = append(tokens, folder.End)
+				}
+				found, err := scorer.Losses([][]int32{append([]int32{folder.Begin}, tokens...)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				losses = append(losses, found[0].Sum/float64(found[0].Tokens))
+			}
+			report, err := model.Membership(t.Context(), members)
+			if err != nil {
+				t.Fatal(err)
+			}
+			above := 0.0 // pairs in which the member has the smaller loss
+			for _, member := range losses[:2] {
+				for _, other := range losses[2:] {
+					if member < other {
+						above++
+					}
+				}
+			}
+			if got := report.Attacks[0].Members.AUC.Value; got != above/4 {
+				t.Errorf("AUC %v, want %v: losses %v", got, above/4, losses)
+			}
+		})
+	}
+}
+
+func TestSamplesOfAFolderAreTexts(t *testing.T) {
+	t.Parallel()
+	model, _, _ := opened(t, "llama")
+	drawn := 0
+	err := modelaudit.Sample(t.Context(), model, modelaudit.SampleOptions{Count: 5, Length: 6, Sampling: models.Sampling{Temperature: 1}, Prefix: "the king"}, func(text samples.Text) error {
+		if drawn++; !strings.HasPrefix(text.Text, "the king") {
+			t.Errorf("sample %q does not begin with its prefix", text.Text)
+		}
+		return nil
+	})
+	if err != nil || drawn != 5 {
+		t.Errorf("%d samples, error %v", drawn, err)
+	}
+}
+
+func TestTextsLongerThanTheContextOfAFolderAreRefused(t *testing.T) {
+	t.Parallel()
+	model, _, _ := opened(t, "gpt2")
+	_, err := modelaudit.Run(t.Context(), model, read(t, "the you\n"+strings.Repeat("the ", 41)+"\n"), modelaudit.Options{References: 100})
+	if want := "list.txt, line 2: a canary of 41 tokens; the model reads at most 40 (its context)"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+	owners := []modelaudit.Owner{{Texts: []string{"a"}}, {Texts: []string{"b"}}}
+	_, err = model.Membership(t.Context(), modelaudit.Membership{Members: owners[:1], NonMembers: owners[1:], Sequence: 41})
+	if want := "expected a smaller --sequence"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}
