@@ -2,7 +2,8 @@ package privacy
 
 import (
 	"math"
-	"math/rand/v2"
+
+	"coalmine/internal/seeds"
 )
 
 // AddGaussian adds to every element of x an independent draw from the normal
@@ -16,14 +17,20 @@ import (
 // every system of this kind does. Release a rounded model to protect against an
 // adversary that reads the low bits.
 //
-// rng determines who the noise protects against: a reader who knows its seed
+// The stream determines who the noise protects against: a reader who knows its seed
 // can subtract the noise.
-func AddGaussian(rng *rand.Rand, x []float32, std float64) {
+func AddGaussian(normals *seeds.Normals, x []float32, std float64) {
 	if std == 0 {
 		return
 	}
-	for i, v := range x {
-		x[i] = float32(float64(v) + float64(std*rng.NormFloat64()))
+	var noise [512]float64
+	for len(x) > 0 {
+		n := min(len(x), len(noise))
+		normals.Draw(noise[:n])
+		for i, v := range x[:n] {
+			x[i] = float32(float64(v) + float64(std*noise[i]))
+		}
+		x = x[n:]
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/seeds"
 	"coalmine/privacy"
 )
 
@@ -293,7 +294,7 @@ func TestAddGaussianHasTheAskedDeviationAndRepeats(t *testing.T) {
 		for i := range x {
 			x[i] = 2
 		}
-		privacy.AddGaussian(rand.New(rand.NewChaCha8([32]byte{7})), x, 0.5)
+		privacy.AddGaussian(seeds.NewNormals([32]byte{7}), x, 0.5)
 		return x
 	}
 	first, again := draw(), draw()
@@ -312,10 +313,12 @@ func TestAddGaussianHasTheAskedDeviationAndRepeats(t *testing.T) {
 
 func TestNoNoiseDrawsNothing(t *testing.T) {
 	t.Parallel()
-	rng, untouched := rand.New(rand.NewChaCha8([32]byte{})), rand.New(rand.NewChaCha8([32]byte{}))
-	x := []float32{1, 2}
-	privacy.AddGaussian(rng, x, 0)
-	if x[0] != 1 || x[1] != 2 || rng.Uint64() != untouched.Uint64() {
+	used, untouched := seeds.NewNormals([32]byte{}), seeds.NewNormals([32]byte{})
+	x, next, want := []float32{1, 2}, make([]float64, 1), make([]float64, 1)
+	privacy.AddGaussian(used, x, 0)
+	used.Draw(next)
+	untouched.Draw(want)
+	if x[0] != 1 || x[1] != 2 || next[0] != want[0] {
 		t.Error("noise of standard deviation 0 changed something")
 	}
 }

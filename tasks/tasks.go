@@ -285,14 +285,31 @@ type Secret struct {
 // secret is not nil, from the key that it names. The error is that of a worker
 // that lacks the key: another one may have it.
 func (t *Task) Stream(seed uint64, secret *Secret, role seeds.Role, indices ...uint64) (*rand.Rand, error) {
+	key, err := t.streamKey(seed, secret, role, indices)
+	if err != nil {
+		return nil, err
+	}
+	return rand.New(rand.NewChaCha8(key)), nil
+}
+
+// Normals draws the numbers that NormFloat64 draws from Stream, and faster.
+func (t *Task) Normals(seed uint64, secret *Secret, role seeds.Role, indices ...uint64) (*seeds.Normals, error) {
+	key, err := t.streamKey(seed, secret, role, indices)
+	if err != nil {
+		return nil, err
+	}
+	return seeds.NewNormals(key), nil
+}
+
+func (t *Task) streamKey(seed uint64, secret *Secret, role seeds.Role, indices []uint64) ([32]byte, error) {
 	if secret == nil {
-		return seeds.Stream(seed, role, indices...), nil
+		return seeds.StreamKey(seed, role, indices...), nil
 	}
 	key, err := t.keys.Key(secret.Key)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.Kind, err)
+		return [32]byte{}, fmt.Errorf("%s: %w", t.Kind, err)
 	}
-	return seeds.SecretStream(key.Bytes(), secret.Training, role, indices...), nil
+	return seeds.SecretStreamKey(key.Bytes(), secret.Training, role, indices...), nil
 }
 
 // Decode reads the parameters into the kind's parameter struct; unknown fields

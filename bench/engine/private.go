@@ -39,7 +39,7 @@ func (p *private) step(batch [][]int32) error {
 		return err
 	}
 	kernels.Scale(1/float32(len(batch)), p.gradient)
-	privacy.AddGaussian(seeds.Stream(seed, seeds.Noise), p.gradient, privacy.MeanNoise(1, clipNorm, len(batch)))
+	privacy.AddGaussian(seeds.NewNormals(seeds.StreamKey(seed, seeds.Noise)), p.gradient, privacy.MeanNoise(1, clipNorm, len(batch)))
 	p.rule.Step(p.params, p.gradient, 1e-5)
 	return nil
 }

@@ -163,7 +163,7 @@ func secretStream(context string, round uint64) *rand.Rand {
 	for i := range secret {
 		secret[i] = byte(i)
 	}
-	return seeds.SecretStream(secret, context, seeds.Noise, round)
+	return rand.New(rand.NewChaCha8(seeds.SecretStreamKey(secret, context, seeds.Noise, round)))
 }
 
 // The digest on the page holds the branches that are hardly ever taken, too.

@@ -98,27 +98,25 @@ func Stream(seed uint64, role Role, indices ...uint64) *rand.Rand {
 
 // Source returns the source of Stream, for loops dominated by drawing numbers.
 func Source(seed uint64, role Role, indices ...uint64) *rand.ChaCha8 {
-	return rand.NewChaCha8(streamKey(seed, role, indices))
+	return rand.NewChaCha8(StreamKey(seed, role, indices...))
 }
 
-// SecretStream returns the generator of a role keyed by a secret: ChaCha8, keyed
-// by the HMAC-SHA-256 of context, role and indices. Streams of different contexts
-// are independent. Without the secret the stream is indistinguishable from
-// chance.
-func SecretStream(secret [32]byte, context string, role Role, indices ...uint64) *rand.Rand {
+// SecretStreamKey returns the key of the ChaCha8 of a role from a secret: the
+// HMAC-SHA-256 of context, role and indices. Streams of different contexts are
+// independent. Without the secret the stream is indistinguishable from chance.
+func SecretStreamKey(secret [32]byte, context string, role Role, indices ...uint64) (key [32]byte) {
 	h := hmac.New(sha256.New, secret[:])
 	io.WriteString(h, "coalmine secret stream\x00"+context+"\x00"+string(role)+"\x00")
 	writeAll(h, indices)
-	var key [32]byte
 	h.Sum(key[:0])
-	return rand.New(rand.NewChaCha8(key))
+	return key
 }
 
-func streamKey(seed uint64, role Role, indices []uint64) [32]byte {
+// StreamKey returns the key of the ChaCha8 behind Stream.
+func StreamKey(seed uint64, role Role, indices ...uint64) (key [32]byte) {
 	h := sha256.New()
 	io.WriteString(h, "coalmine stream\x00"+string(role)+"\x00")
 	writeAll(h, append([]uint64{seed}, indices...))
-	var key [32]byte
 	h.Sum(key[:0])
 	return key
 }

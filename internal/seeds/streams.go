@@ -32,7 +32,7 @@ func NewStreams(seed uint64, role Role, first, count int) *Streams {
 	lanes := max(1, (blocksAtOnce*count+kernels.ChaCha8Lanes-1)/kernels.ChaCha8Lanes) * kernels.ChaCha8Lanes
 	s := &Streams{lanes: lanes, state: make([]uint32, kernels.ChaCha8State*lanes), rows: make([]uint32, kernels.ChaCha8Rows*lanes)}
 	for i := range count {
-		key := streamKey(seed, role, []uint64{uint64(first + i)})
+		key := StreamKey(seed, role, uint64(first+i))
 		for word := range keyWords {
 			s.setKey(i, word, binary.LittleEndian.Uint32(key[4*word:]))
 		}

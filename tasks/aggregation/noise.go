@@ -19,11 +19,11 @@ func (p *ServerParams) addNoise(ctx context.Context, t *tasks.Task, mean []float
 	case p.Mechanism != nil:
 		return p.addCorrelated(ctx, t, mean)
 	}
-	rng, err := t.Stream(p.Seed, p.Secret, seeds.Noise, uint64(t.Step))
+	normals, err := t.Normals(p.Seed, p.Secret, seeds.Noise, uint64(t.Step))
 	if err != nil {
 		return err
 	}
-	privacy.AddGaussian(rng, mean, p.noiseDeviation())
+	privacy.AddGaussian(normals, mean, p.noiseDeviation())
 	return nil
 }
 
@@ -57,15 +57,13 @@ func (p *ServerParams) independent(t *tasks.Task, n int) correlated.Independent 
 		if stream > 0 {
 			indices = append(indices, stream)
 		}
-		rng, err := t.Stream(p.Seed, p.Secret, seeds.Noise, indices...)
+		normals, err := t.Normals(p.Seed, p.Secret, seeds.Noise, indices...)
 		if err != nil {
 			return nil, err
 		}
-		normal := make([]float64, n)
-		for i := range normal {
-			normal[i] = rng.NormFloat64()
-		}
-		return normal, nil
+		noise := make([]float64, n)
+		normals.Draw(noise)
+		return noise, nil
 	}
 }
 

@@ -128,11 +128,11 @@ func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Los
 	}
 	kernels.Scale(1/float32(p.Local.Batch), l.gradient)
 	if p.NoiseMultiplier > 0 {
-		rng, err := t.Stream(p.Seed, p.Secret, seeds.Noise, uint64(step+1))
+		normals, err := t.Normals(p.Seed, p.Secret, seeds.Noise, uint64(step+1))
 		if err != nil {
 			return loss, err
 		}
-		privacy.AddGaussian(rng, l.gradient, p.noiseDeviation())
+		privacy.AddGaussian(normals, l.gradient, p.noiseDeviation())
 	}
 	d.watched.Observe(l.gradient, others, d.sent)
 	rate := p.Local.Rate(step)

@@ -45,17 +45,15 @@ func (p *ClientsParams) validateNoise() error {
 
 // sender turns a client's clipped update into the one that it sends.
 type sender struct {
+	task    *tasks.Task
 	params  *ClientsParams
 	tensors []models.Tensor
-	stream  func(role seeds.Role, indices ...uint64) (*rand.Rand, error)
 	counts  []int // of topElements
 }
 
 // newSender is for the trained tensors of a network.
 func newSender(t *tasks.Task, p *ClientsParams, n models.Network) *sender {
-	s := &sender{params: p, stream: func(role seeds.Role, indices ...uint64) (*rand.Rand, error) {
-		return t.Stream(p.Seed, p.Secret, role, indices...)
-	}}
+	s := &sender{task: t, params: p}
 	for _, tensor := range n.Tensors() {
 		if tensor.Offset < n.Trained() {
 			s.tensors = append(s.tensors, tensor)
@@ -90,9 +88,9 @@ func (s *sender) addNoise(update []float32, deviation float64, role seeds.Role, 
 	if deviation == 0 {
 		return nil
 	}
-	rng, err := s.stream(role, uint64(round), uint64(user))
+	normals, err := s.task.Normals(s.params.Seed, s.params.Secret, role, uint64(round), uint64(user))
 	if err == nil {
-		privacy.AddGaussian(rng, update, deviation)
+		privacy.AddGaussian(normals, update, deviation)
 	}
 	return err
 }
@@ -107,7 +105,7 @@ func (s *sender) compress(update []float32, round, user int) error {
 	if bits == 0 {
 		return nil
 	}
-	rng, err := s.stream(seeds.ClientRounding, uint64(round), uint64(user))
+	rng, err := s.task.Stream(s.params.Seed, s.params.Secret, seeds.ClientRounding, uint64(round), uint64(user))
 	if err != nil {
 		return err
 	}

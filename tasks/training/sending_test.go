@@ -12,7 +12,6 @@ import (
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
-	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -139,14 +138,6 @@ func TestAClientsNoiseIsOnEachElementOfWhatItSends(t *testing.T) {
 	}
 }
 
-func newTestSender(p *ClientsParams, n models.Network) *sender {
-	s := newSender(nil, p, n)
-	s.stream = func(role seeds.Role, indices ...uint64) (*rand.Rand, error) {
-		return seeds.Stream(p.Seed, role, indices...), nil
-	}
-	return s
-}
-
 // Of equal absolute values the first are kept; a sort says which these are.
 func TestTheLargestElementsAreKept(t *testing.T) {
 	t.Parallel()
@@ -205,7 +196,7 @@ func TestCompressionNeverLengthensAClippedUpdate(t *testing.T) {
 	b := newBench(t)
 	network := b.model(b.origin).Network
 	for bits := 2; bits <= 16; bits += 2 {
-		s := newTestSender(&ClientsParams{Seed: 1, Clip: clip, Compress: &Compression{Keep: 0.5, Bits: bits}}, network)
+		s := newSender(nil, &ClientsParams{Seed: 1, Clip: clip, Compress: &Compression{Keep: 0.5, Bits: bits}}, network)
 		x := make([]float32, network.Trained())
 		rng := rand.New(rand.NewPCG(2, uint64(bits)))
 		for i := range x {
