@@ -31,7 +31,7 @@ type Params struct {
 
 // Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics an Outcome. Memory is 4
 // bytes for each pair of updates, and matrixBytes.
-var Kind = tasks.Kind{Name: "audits/linking", Version: 2, Class: tasks.Compute, Run: audits.Measuring(link)}
+var Kind = tasks.Kind{Name: "audits/linking", Version: 3, Class: tasks.Compute, Run: audits.Measuring(link)}
 
 func link(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	r, err := p.Open(ctx, t)

@@ -168,13 +168,14 @@ func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unsee
 	return weigh, mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
 }
 
-// bounded returns the interval between the ascending ends of resamples; [0, 1] without any.
+// bounded returns the interval between the ascending ends of resamples; [0, 1] without any. Sums of weights
+// may round to more than 1.
 func bounded(value float64, lows, highs []float64) audits.Bounded {
 	if len(lows) == 0 {
 		return audits.Bounded{Value: value, High: 1}
 	}
 	i := ranking.Between(audits.Confidence)(lows, highs)
-	return audits.Bounded{Value: value, Low: i.Low, High: i.High}
+	return audits.Bounded{Value: value, Low: i.Low, High: min(1, i.High)}
 }
 
 // numbered numbers the users of the pairs from 0.

@@ -104,6 +104,20 @@ func TestRankingFollowsTheDefinitions(t *testing.T) {
 	}
 }
 
+// Pairs that are all told apart have upper ends of exactly 1, however the weights round.
+func TestNoIntervalEndsAboveOne(t *testing.T) {
+	t.Parallel()
+	var pairs []Pair
+	for user := range int32(18) {
+		pairs = append(pairs, Pair{user, user, 1}, Pair{user, (user + 1) % 18, 0})
+	}
+	for number := range 20 {
+		if m, err := Measure(pairs, 1, number); err != nil || m.AP.High != 1 || m.AUC.High != 1 || m.AP.Value != 1 || m.AUC.Value != 1 {
+			t.Errorf("measurement %+v (%v)", m, err)
+		}
+	}
+}
+
 // Users whose pairs are told as well as all others give intervals that are little wider than the
 // share of 20 users that may never have been seen, 1 - 0.025^(1/20) = 17%; users that differ give
 // wider ones, though the pairs are as many.
