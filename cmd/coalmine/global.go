@@ -180,7 +180,7 @@ func (g *global) clusterControl(ctx context.Context, p place) (control.API, clos
 	}
 	conn, err := queue.Open(ctx, p.redis)
 	if g.storeSuffices && (errors.Is(err, queue.ErrUnreachable) || errors.Is(err, queue.ErrNoWrites)) {
-		g.note("%v\ngoing on with what the store knows", err)
+		g.note("%v\nusing the state in the store", err)
 		api := control.New(archive, nil, nil)
 		api.QueueAway(err)
 		return api, noClose, nil

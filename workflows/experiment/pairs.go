@@ -62,7 +62,7 @@ func (c *checker) measuresPairs(m Method) {
 	case m.Pairs == audits.NoPairs:
 		c.fail([]string{path, "data.pairs"}, "measures no models of pairs (data.pairs: true); set it to null for this cell")
 	case m.Pairs == audits.TargetSecrets && c.Canaries != nil && c.echoes():
-		c.fail([]string{path, "canaries.format", "canaries.formats"}, "walks the tree of what may follow one source, and canaries have their secret in both texts; let the format have no #, so that it is in the target alone, or set %s to null", path)
+		c.fail([]string{path, "canaries.format", "canaries.formats"}, "walks the tree of continuations of one source, and canaries have their secret in both texts; let the format have no #, so that it is in the target alone, or set %s to null", path)
 	}
 }
 

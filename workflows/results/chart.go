@@ -154,7 +154,7 @@ func (what *charted) along(path string) Chart {
 	c.Lines = lines
 	c.About = what.point
 	if c.Level > 0 {
-		c.About += " The dashed line is what an audit gives that finds nothing."
+		c.About += " The dashed line is the result of an audit that finds nothing."
 	}
 	return c
 }
@@ -184,7 +184,7 @@ func (what *charted) traded() (Chart, bool) {
 	}
 	c.Lines = lines.fromTheFirst()
 	c.Y = fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)
-	c.About = "A point is a cell, a line joins those that differ from the first one in the same fields, in the order of the grid. Above and to the left is what hides most at the least cost."
+	c.About = "A point is a cell, a line joins those that differ from the first one in the same fields, in the order of the grid. Points above and to the left hide most at the least cost."
 	return c, true
 }
 

@@ -102,7 +102,7 @@ func (what *charted) rowCharts() (list []Chart) {
 func (what *charted) againstUtility(along *Chart) (Chart, bool) {
 	first := what.cells[0]
 	c := Chart{Title: "Utility against " + what.name, X: what.name, Y: fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)}
-	c.About = "A point is the mean over trainings that differ in the seed alone. Above and to the left is what memorizes least at the least cost."
+	c.About = "A point is the mean over trainings that differ in the seed alone. Points above and to the left memorize least at the least cost."
 	differ := false
 	for _, l := range along.Lines {
 		moved := ChartLine{Name: l.Name}

@@ -73,7 +73,7 @@ func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
 	if err := rank(999, pin, 3); err != nil {
 		t.Errorf("999 references of the 999 that there are: %v", err)
 	}
-	if err := rank(1000, pin, 3); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "1000 references and 1 canaries, which differ in what follows the prefix; expected at most the 1000 sequences") {
+	if err := rank(1000, pin, 3); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "1000 references and 1 canaries, which differ after the prefix; expected at most the 1000 sequences") {
 		t.Errorf("1000 references: %v", err)
 	}
 	if err := rank(256, canaries.Space{Words: 9}, 8); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "256 references and 1 canaries") {

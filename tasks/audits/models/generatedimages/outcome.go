@@ -12,7 +12,7 @@ import (
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "generated_images",
 	Legend: "Inverted: the share of generated images that are nearer in mean intensity to inverted real images than to real ones. " +
-		"Frechet: the distance of generated from real images in what the prepared classifier makes of them.",
+		"Frechet: the distance of generated from real images in the outputs of the prepared classifier.",
 	Limits:      limits,
 	Kinds:       []tasks.Kind{Kind, Summary},
 	Models:      audits.Images,
