@@ -25,9 +25,16 @@ func TestAuditReadsAFolderOfHuggingFacesLayout(t *testing.T) {
 	}
 	list := write("canaries.txt", "the king and you\nthe king of that\n")
 	members, others := write("members.txt", "To be, or not to be\nthat is\n"), write("others.txt", "the question\nWhether\n")
+	folder := func(name string, edit func(file string, data []byte) []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.CopyFS(path, pretrainedtest.Folder(t, "llama", edit)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	var out, messages bytes.Buffer
 	args := []string{
-		"audit", pretrainedtest.Folder(t, "llama", nil), "--canaries", list, "--references", "500", "--beam-width", "4", "--prefix", "2",
+		"audit", folder("llama", nil), "--canaries", list, "--references", "500", "--beam-width", "4", "--prefix", "2",
 		"--members", members, "--nonmembers", others, "--sequence", "20", "--json",
 	}
 	if code := execute(t.Context(), args, &out, &messages); code != 0 {
@@ -41,7 +48,7 @@ func TestAuditReadsAFolderOfHuggingFacesLayout(t *testing.T) {
 		t.Errorf("report %s", out.String())
 	}
 	out.Reset()
-	bloom := pretrainedtest.Folder(t, "llama", func(file string, data []byte) []byte {
+	bloom := folder("bloom", func(file string, data []byte) []byte {
 		if file == pretrained.ConfigFile {
 			data = bytes.Replace(data, []byte(`"llama"`), []byte(`"bloom"`), 1)
 		}

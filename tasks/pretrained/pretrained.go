@@ -1,7 +1,7 @@
 // Package pretrained reads finished causal language models of Hugging Face's layout, which it scores
 // as a models.Transformer:
 //
-//	folder, err := pretrained.Open("gpt2")
+//	folder, err := pretrained.Open(os.DirFS("gpt2"), "gpt2")
 //	...
 //	defer folder.Close()
 //	scorer, err := folder.NewScorer()
@@ -18,9 +18,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"slices"
 
 	"coalmine/models"
@@ -45,18 +45,20 @@ type Folder struct {
 	// Begin and End are the tokens, by their numbers in Vocabulary, that begin and end a text.
 	Begin, End int32
 
-	path   string
+	name   string
+	from   fs.FS
 	family *family
 	prefix string // of the names of tensors
-	files  []*os.File
+	files  []fs.File
 	shards []*safetensors.Parts
 	read   []float32 // scratch
 }
 
-// Open reads all of a folder but its weights, of which it checks names and shapes. An error is one
-// sentence that names the file.
-func Open(path string) (folder *Folder, err error) {
-	f := &Folder{path: path}
+// Open reads all of a folder but its weights, of which it checks names and shapes; their files must be
+// io.ReaderAt, as those of os.DirFS are. name is for messages: an error is one sentence that names the
+// file.
+func Open(from fs.FS, name string) (folder *Folder, err error) {
+	f := &Folder{name: name, from: from}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())
@@ -121,11 +123,28 @@ func (f *Folder) AfterSpace(text string) string {
 }
 
 func (f *Folder) fail(file string, err error) error {
-	return fmt.Errorf("%s: %w", filepath.Join(f.path, file), err)
+	return fmt.Errorf("%s: %w", path.Join(f.name, file), err)
+}
+
+// data returns the content of a small file.
+func (f *Folder) data(file string) ([]byte, error) {
+	data, err := fs.ReadFile(f.from, file)
+	if err != nil {
+		return nil, f.fail(file, reason(err))
+	}
+	return data, nil
+}
+
+// reason is an error of a file system without the name of the file.
+func reason(err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		return of.Err
+	}
+	return err
 }
 
 func (f *Folder) decode(file string, into any) error {
-	data, err := os.ReadFile(filepath.Join(f.path, file))
+	data, err := f.data(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; expected a folder with %s, %s and %s, as save_pretrained of the transformers library writes it", err, ConfigFile, TokenizerFile, weightsFile)
 	}
@@ -141,18 +160,18 @@ func (f *Folder) decode(file string, into any) error {
 // openWeights opens the files of weights.
 func (f *Folder) openWeights() error {
 	names := []string{weightsFile}
-	if _, err := os.Stat(filepath.Join(f.path, weightsFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := fs.Stat(f.from, weightsFile); errors.Is(err, fs.ErrNotExist) {
 		var index struct {
 			Files map[string]string `json:"weight_map"`
 		}
 		if err := f.decode(indexFile, &index); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s has neither %s nor %s; expected one of them: save_pretrained(FOLDER, safe_serialization=True) of the transformers library writes it", f.path, weightsFile, indexFile)
+			return fmt.Errorf("%s has neither %s nor %s; expected one of them: save_pretrained(FOLDER, safe_serialization=True) of the transformers library writes it", f.name, weightsFile, indexFile)
 		} else if err != nil {
 			return err
 		}
 		names = nil
 		for _, name := range index.Files {
-			if filepath.Base(name) != name {
+			if path.Base(name) != name {
 				return f.fail(indexFile, fmt.Errorf("weights in the file %q; expected a file beside it", name))
 			}
 			names = append(names, name)
@@ -168,18 +187,19 @@ func (f *Folder) openWeights() error {
 }
 
 func (f *Folder) openPart(name string) error {
-	file, err := os.Open(filepath.Join(f.path, name))
+	file, err := f.from.Open(name)
 	if err != nil {
-		return err
+		return f.fail(name, reason(err))
 	}
 	f.files = append(f.files, file)
 	info, err := file.Stat()
-	if err != nil {
-		return err
+	at, ok := file.(io.ReaderAt)
+	if err != nil || !ok {
+		return f.fail(name, errors.Join(err, errors.New("it cannot be read at any place; expected a file of a disk")))
 	}
 	parts, err := safetensors.OpenParts(info.Size(), func(offset, length int64) ([]byte, error) {
 		data := make([]byte, length)
-		_, err := file.ReadAt(data, offset)
+		_, err := at.ReadAt(data, offset)
 		return data, err
 	})
 	if err != nil {
@@ -222,9 +242,9 @@ func (f *Folder) shape(name string) []int {
 func (f *Folder) readTokenizer(c *config) error {
 	embedding := f.shape(f.family.tensors[models.EmbeddingTensor][0])
 	if len(embedding) != 2 || embedding[0] > subwords.MaxTokens {
-		return fmt.Errorf("%s: the model has no token vectors %q, or they are of the shape %v; expected at most %d rows", f.path, f.prefix+f.family.tensors[models.EmbeddingTensor][0], embedding, subwords.MaxTokens)
+		return fmt.Errorf("%s: the model has no token vectors %q, or they are of the shape %v; expected at most %d rows", f.name, f.prefix+f.family.tensors[models.EmbeddingTensor][0], embedding, subwords.MaxTokens)
 	}
-	data, err := os.ReadFile(filepath.Join(f.path, TokenizerFile))
+	data, err := f.data(TokenizerFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; expected the file that tokenizers of the transformers library write by save_pretrained", err)
 	}
@@ -263,7 +283,7 @@ func (f *Folder) checkTensors() error {
 		for _, name := range pieces {
 			shape := slices.Clone(f.shape(name))
 			if shape == nil {
-				return fmt.Errorf("%s: its weights have no tensor %q; expected all of the model that %s describes", f.path, f.prefix+name, ConfigFile)
+				return fmt.Errorf("%s: its weights have no tensor %q; expected all of the model that %s describes", f.name, f.prefix+name, ConfigFile)
 			}
 			if f.family.transposed(t) {
 				slices.Reverse(shape)
@@ -289,5 +309,5 @@ func (f *Folder) rows(t models.Tensor) int {
 }
 
 func (f *Folder) misshapen(name string, t models.Tensor) error {
-	return fmt.Errorf("%s: tensor %q has the shape %v, which does not make up %v; expected the shapes of %s", f.path, f.prefix+name, f.shape(name), t, ConfigFile)
+	return fmt.Errorf("%s: tensor %q has the shape %v, which does not make up %v; expected the shapes of %s", f.name, f.prefix+name, f.shape(name), t, ConfigFile)
 }

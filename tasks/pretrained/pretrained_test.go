@@ -2,6 +2,7 @@ package pretrained_test
 
 import (
 	"bytes"
+	"io/fs"
 	"math"
 	"strings"
 	"testing"
@@ -12,9 +13,9 @@ import (
 	"coalmine/tasks/pretrained/pretrainedtest"
 )
 
-func opened(t *testing.T, dir string) (*pretrained.Folder, *models.Scorer) {
+func opened(t *testing.T, files fs.FS) (*pretrained.Folder, *models.Scorer) {
 	t.Helper()
-	folder, err := pretrained.Open(dir)
+	folder, err := pretrained.Open(files, "folder")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +120,9 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 		want  string
 	}{
 		{"gpt2", without("config.json"), "expected a folder with config.json, tokenizer.json and model.safetensors"},
-		{"gpt2", without("tokenizer.json"), "tokenizer.json: no such file or directory; expected the file that tokenizers"},
+		{"gpt2", without("tokenizer.json"), "tokenizer.json: file does not exist; expected the file that tokenizers"},
 		{"gpt2", without("model.safetensors"), "has neither model.safetensors nor model.safetensors.index.json"},
-		{"llama", without("model-00002-of-00003.safetensors"), "model-00002-of-00003.safetensors: no such file"},
+		{"llama", without("model-00002-of-00003.safetensors"), "model-00002-of-00003.safetensors: file does not exist"},
 		{"llama", replace("model.safetensors.index.json", "model-00002-of-00003.safetensors", "../other.safetensors"), "expected a file beside it"},
 		{"llama", replace("config.json", `"num_hidden_layers": 2`, `"num_hidden_layers": 3`), `no tensor "model.layers.2.input_layernorm.weight"`},
 		{"llama", replace("config.json", `"intermediate_size": 40`, `"intermediate_size": 41`), "does not make up feed.input [24 82]"},
@@ -143,9 +144,9 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 		{"gpt2", replace("tokenizer.json", `"id":486`, `"id":600`), "the model has vectors for 487; expected the model's own tokenizer"},
 		{"gpt2", replace("model.safetensors", "F32", "F64"), "not a valid safetensors file"},
 	} {
-		_, err := pretrained.Open(pretrainedtest.Folder(t, c.model, c.edit))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
+		_, err := pretrained.Open(pretrainedtest.Folder(t, c.model, c.edit), "models/x")
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "models/x") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v, want one of models/x with %q", err, c.want)
 		}
 	}
 }

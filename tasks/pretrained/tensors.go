@@ -173,7 +173,7 @@ func (f *Folder) place(t models.Tensor, first string, values, part []float32, co
 func (f *Folder) convert(name string, values []float32) error {
 	parts, full := f.holder(name)
 	if err := parts.Convert(full, values); err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	return nil
 }

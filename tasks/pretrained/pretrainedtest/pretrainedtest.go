@@ -5,10 +5,9 @@ import (
 	"embed"
 	"encoding/json"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"testing"
+	"testing/fstest"
 )
 
 //go:embed testdata/*/*
@@ -17,11 +16,10 @@ var folders embed.FS
 // Names are those of the models.
 var Names = []string{"gpt2", "gpt-neox", "gpt-neox-sequential", "llama", "llama-tied"}
 
-// Folder writes a model to a directory of the test. If edit is not nil, it changes the files: nil leaves
-// one out.
-func Folder(t testing.TB, name string, edit func(file string, data []byte) []byte) string {
+// Folder returns the files of a model. If edit is not nil, it changes them: nil leaves one out.
+func Folder(t testing.TB, name string, edit func(file string, data []byte) []byte) fstest.MapFS {
 	t.Helper()
-	dir := t.TempDir()
+	files := fstest.MapFS{}
 	entries, err := fs.ReadDir(folders, path.Join("testdata", name))
 	if err != nil {
 		t.Fatal(err)
@@ -31,14 +29,11 @@ func Folder(t testing.TB, name string, edit func(file string, data []byte) []byt
 		if edit != nil {
 			data = edit(entry.Name(), data)
 		}
-		if data == nil {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(dir, entry.Name()), data, 0o600); err != nil {
-			t.Fatal(err)
+		if data != nil {
+			files[entry.Name()] = &fstest.MapFile{Data: data, Mode: 0o600}
 		}
 	}
-	return dir
+	return files
 }
 
 func read(t testing.TB, name, file string) []byte {

@@ -1,6 +1,7 @@
 package modelaudit_test
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,12 +19,15 @@ import (
 // opened is a folder as the audit and as a test see it.
 func opened(t *testing.T, name string) (*modelaudit.Model, *pretrained.Folder, *models.Scorer) {
 	t.Helper()
-	dir := pretrainedtest.Folder(t, name, nil)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, pretrainedtest.Folder(t, name, nil)); err != nil {
+		t.Fatal(err)
+	}
 	model, err := modelaudit.OpenFolder(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := pretrained.Open(dir)
+	folder, err := pretrained.Open(os.DirFS(dir), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -226,7 +227,7 @@ func OpenModel(file io.Reader) (*Model, error) {
 // OpenFolder reads and checks a folder of Hugging Face's layout (package pretrained). Its weights are
 // read when they are needed.
 func OpenFolder(path string) (*Model, error) {
-	folder, err := pretrained.Open(path)
+	folder, err := pretrained.Open(os.DirFS(path), path)
 	if err != nil {
 		return nil, err
 	}
