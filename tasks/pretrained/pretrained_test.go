@@ -89,6 +89,52 @@ func TestTheFirstTokenIsThatOfTheFolder(t *testing.T) {
 	}
 }
 
+// A training begins with the predictions of the folder: the end of a text has the probability of the folder's
+// own token, and tokens beyond the tokenizer's are left out.
+func TestATrainingBeginsWithThePredictionsOfTheFolder(t *testing.T) {
+	t.Parallel()
+	for _, name := range pretrainedtest.Names {
+		folder, whole := opened(t, pretrainedtest.Folder(t, name, nil))
+		model, params, err := folder.Initial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		scorer, err := model.NewScorer(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens := model.Config().Vocabulary
+		if tokens != datasets.FirstWord+len(folder.Tokenizer.Tokens()) {
+			t.Errorf("%s: %d tokens, want those of the tokenizer and the special ones", name, tokens)
+		}
+		want, got := rowAfter(t, whole, datasets.Begin, 70, 80), rowAfter(t, scorer, datasets.Begin, 70, 80)
+		left := 0.0
+		for _, logProb := range want[tokens:] {
+			left += math.Exp(float64(logProb))
+		}
+		want[datasets.End], want[folder.End] = want[folder.End], want[datasets.End]
+		for token, logProb := range got {
+			own := float64(want[token]) - math.Log1p(-left)
+			if math.Exp(own) != 0 && math.Abs(own-float64(logProb)) > 1e-5 || math.Exp(own) == 0 && math.Exp(float64(logProb)) != 0 {
+				t.Errorf("%s: log p of token %d is %v, want %v", name, token, logProb, own)
+			}
+		}
+	}
+}
+
+// rowAfter has the log-probabilities of all tokens after some.
+func rowAfter(t *testing.T, scorer *models.Scorer, tokens ...int32) []float32 {
+	t.Helper()
+	state, row := scorer.Start(1), make([]float32, scorer.Model().Config().Vocabulary)
+	if err := scorer.Feed(state, tokens); err != nil {
+		t.Fatal(err)
+	}
+	if err := scorer.LogProbRows(state, row); err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
 func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	replace := func(in, old, new string) func(file string, data []byte) []byte {

@@ -101,24 +101,11 @@ func (f *family) transposed(t models.Tensor) bool {
 // fill sets values to those of a tensor of the model.
 func (f *Folder) fill(t models.Tensor, values []float32) error {
 	if t.Name == models.OutputBiasTensor {
-		for i := range datasets.FirstWord {
-			values[i] = models.Absent
-		}
+		models.Fill(values[:datasets.FirstWord], models.Absent)
 		return nil
 	}
 	if perToken(t.Name) {
-		width := t.Shape[1]
-		if err := f.convert(f.family.tensors[t.Name][0], values[datasets.FirstWord*width:]); err != nil {
-			return err
-		}
-		for i := range datasets.FirstWord {
-			of := f.Begin
-			if i == datasets.End {
-				of = f.End
-			}
-			copy(values[i*width:(i+1)*width], values[int(of)*width:])
-		}
-		return nil
+		return f.fillTokens(t, values)
 	}
 	pieces, first := f.family.pieces(t.Name)
 	for at, column := 0, 0; at < len(pieces); at++ {
@@ -126,20 +113,75 @@ func (f *Folder) fill(t models.Tensor, values []float32) error {
 		if len(pieces) == 1 && !f.family.transposed(t) && !f.splits(first) {
 			return f.convert(name, values)
 		}
-		size := 1
-		for _, n := range f.shape(name) {
-			size *= n
-		}
-		if cap(f.read) < size {
-			f.read = make([]float32, size)
-		}
-		read := f.read[:size]
-		if err := f.convert(name, read); err != nil {
+		read, err := f.part(name)
+		if err != nil {
 			return err
 		}
 		column += f.place(t, first, values, read, column)
 	}
 	return nil
+}
+
+// part reads a tensor of the folder into memory that the next call uses again.
+func (f *Folder) part(name string) ([]float32, error) {
+	size := 1
+	for _, n := range f.shape(name) {
+		size *= n
+	}
+	if cap(f.read) < size {
+		f.read = make([]float32, size)
+	}
+	return f.read[:size], f.convert(name, f.read[:size])
+}
+
+// fillTokens sets the rows of tokens, of which the tensor may have fewer than the folder.
+func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
+	name, width := f.family.tensors[t.Name][0], t.Shape[1]
+	own := values[datasets.FirstWord*width:]
+	if f.shape(name)[0]*width == len(own) {
+		if err := f.convert(name, own); err != nil {
+			return err
+		}
+	} else {
+		read, err := f.part(name)
+		if err != nil {
+			return err
+		}
+		copy(own, read)
+	}
+	for i := range datasets.FirstWord {
+		of := f.Begin
+		if i == datasets.End {
+			of = f.End
+		}
+		copy(values[i*width:(i+1)*width], values[int(of)*width:])
+	}
+	return nil
+}
+
+// Initial returns the model as a training begins with it, and its parameters: a model over the tokens of
+// the tokenizer alone, that predicts the ends of texts by datasets.End in place of the folder's own token.
+func (f *Folder) Initial() (*models.Language, []float32, error) {
+	config := f.Model.Config()
+	config.Vocabulary = datasets.FirstWord + len(f.Tokenizer.Tokens())
+	if last := int(max(f.Begin, f.End)); last >= config.Vocabulary {
+		return nil, nil, fmt.Errorf("%s: token %d begins or ends a text (%s), and %s has %d tokens; expected one of them", f.name, last-datasets.FirstWord, ConfigFile, TokenizerFile, config.Vocabulary-datasets.FirstWord)
+	}
+	model, err := models.New(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	params := make([]float32, model.Parameters())
+	for _, t := range model.Tensors() {
+		values := t.View(params)
+		if err := f.fill(t, values); err != nil {
+			return nil, nil, err
+		}
+		if t.Name == models.OutputBiasTensor {
+			values[datasets.End], values[f.End] = 0, models.Absent
+		}
+	}
+	return model, params, nil
 }
 
 // splits reports whether queries, keys and values must be taken apart.
