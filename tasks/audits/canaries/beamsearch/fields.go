@@ -10,7 +10,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Beam search for each canary after its prefix.
 	BeamSearch *Block `json:"beam_search,omitempty" source:"Thakkar et al. 2020, section 4.1"`

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Exact rank of each canary among all sequences of its space.
 	Enumeration *Block `json:"enumeration,omitempty" source:"Carlini et al. 2019, section 4.2"`

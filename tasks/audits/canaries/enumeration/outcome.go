@@ -45,12 +45,10 @@ type Outcome struct {
 	Lowest    *audits.Configuration `json:"lowest"`
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	return fmt.Sprintf("enumerated: all %d sequences that can follow the prefix; exposure is exact, at most %.2f bits", v.Sequences, v.MostExposure())
 }
 
-// MostExposure implements exposure.Bounded.
 func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.Sequences)) }
 
 // CanaryOutcome is the exact rank of a canary; all fields are null without the audit.
@@ -67,7 +65,6 @@ func (t *Tally) CanaryOutcome(sequences int64) CanaryOutcome {
 	return CanaryOutcome{Rank: &t.AtMost, Exposure: &exposure, LogPerplexity: &t.LogPerplexity}
 }
 
-// Exposed implements exposure.Exposed.
 func (o *CanaryOutcome) Exposed() *exposure.Exposure {
 	if o.Exposure == nil {
 		return nil

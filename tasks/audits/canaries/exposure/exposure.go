@@ -72,7 +72,6 @@ type Exposure struct {
 // coarse and a fit extrapolates.
 const Enough = 100
 
-// Audit is derived from the audits that measure exposure.
 var Audit = audits.Description{
 	Name:    "exposure",
 	Limits:  limits,
@@ -164,7 +163,6 @@ func exposuresOf(c *audits.Canary) (all []*Exposure) {
 	return all
 }
 
-// Figure implements audits.Figured.
 func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	f := &audits.Figure{
 		Name:  "Exposure against copies",

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/datasets/patterns"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Finds natural secrets of the training text, and ranks each among others of its form. Byte
 	// level only.

@@ -72,7 +72,6 @@ type Secret struct {
 	Context *string `json:"context,omitempty"`
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("natural secrets: %d at %s", v.Found, readable.Count(v.Occurrences, "place"))
 	if n := len(v.Secrets); n < v.Found {

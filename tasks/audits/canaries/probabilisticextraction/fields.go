@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Probability that a sample of the model after a canary's prefix completes the canary.
 	ProbabilisticExtraction *Block `json:"probabilistic_extraction,omitempty" source:"Hayes et al. 2024"`

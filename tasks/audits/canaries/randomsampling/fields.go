@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Rank of each canary among random sequences.
 	RandomSampling *Block `json:"random_sampling,omitempty" source:"Thakkar et al. 2020, section 4.1"`
@@ -43,7 +42,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	audits.CheckReferences(s, path, f.RandomSampling.Prefix, f.RandomSampling.References, fail)
 }
 
-// Exposures implements exposure.Measurer.
 func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 	n := f.RandomSampling.References
 	return exposure.Range{Basis: exposure.Sampled, Most: math.Log2(float64(n)), Path: path + ".references", How: fmt.Sprintf("log2(%d references)", n)}

@@ -54,7 +54,6 @@ type Outcome struct {
 	Lowest     *audits.Configuration `json:"lowest"`
 }
 
-// MostExposure implements exposure.Bounded.
 func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.References)) }
 
 // CanaryOutcome is the rank of a canary; all fields are null without the audit.

@@ -32,7 +32,6 @@ type Params struct {
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
-// Asks implements clientprograms.Asker.
 func (p Params) Asks() *clientprograms.Program { return p.Program }
 
 // Rank is the rank of one canary.

@@ -10,7 +10,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Most likely sequences after each canary's prefix, by shortest-path search.
 	Search *Block `json:"search,omitempty" source:"Carlini et al. 2019, section 8"`

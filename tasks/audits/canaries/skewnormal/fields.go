@@ -10,7 +10,6 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Exposure of each canary by a skew-normal distribution, fitted to log-perplexities of random
 	// sequences.
@@ -80,7 +79,6 @@ func (f *Fields) references(g audits.Group) float64 {
 // that trains with 75 GFLOP/s takes 0.75 microseconds.
 const fitWork = 55e3
 
-// Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	fits := 1 + f.SkewNormal.Bootstrap
 	if f.SkewNormal.Calibration != nil {

@@ -53,7 +53,6 @@ func (v *Outcome) supported() float64 {
 	return least
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	return v.fitted() + v.support()
 }
@@ -140,7 +139,6 @@ func (e *Estimate) CanaryOutcome() CanaryOutcome {
 	return CanaryOutcome{&e.Exposure, &e.Error, &e.LogPerplexity, &e.Support, new(e.Fit.Significance())}
 }
 
-// Exposed implements exposure.Exposed.
 func (o *CanaryOutcome) Exposed() *exposure.Exposure {
 	if o.Exposure == nil {
 		return nil

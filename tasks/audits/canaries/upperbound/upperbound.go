@@ -57,7 +57,6 @@ func (v *Outcome) text() string {
 	return text
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	if v.Headline(0).Convention == nil || v.Epsilon >= v.atLeast {
 		return v.Summary()

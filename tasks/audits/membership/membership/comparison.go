@@ -14,7 +14,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// LossParams are the parameters of audits/user-losses.
 type LossParams struct {
 	utility.UserShare
 	// PrefixUsers are the first held-out users, after whose texts those of all others are scored again. It

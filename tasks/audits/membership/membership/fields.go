@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Membership inference of users from the last model: users that train against data.held_out_users,
 	// users with canaries apart, beside a classifier of texts that sees no model.
@@ -64,7 +63,6 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
 	if half := (d.Users + d.HeldOutUsers) / 2; f.Membership.ReferenceModels > 0 && !s.Training.Central && s.Training.Cohort > half {
 		fail([]string{"training.cohort"}, "is %d; expected at most %d with %s.reference_models: each trains on half of the users of %s", s.Training.Cohort, half, path, d.Source)
@@ -77,7 +75,6 @@ func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) 
 	}
 }
 
-// Warnings implements audits.Warner.
 func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string) {
 	switch least := needed(falsePositives[0]); {
 	case min(d.Users, d.HeldOutUsers) < leastUsers:

@@ -190,7 +190,6 @@ func (g *Group) row(a Attack, of string) audits.MemberAttack {
 	return row
 }
 
-// Note implements audits.Noter.
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("membership: %s that trained against %d held-out ones", readable.Count(v.Members, "user"), v.HeldOut)
 	if v.Sharers > 0 {

@@ -28,7 +28,6 @@ const (
 
 func (Part) Choices() []string { return []string{string(Train), string(Test)} }
 
-// Params are the parameters of audits/accuracy-per-user.
 type Params struct {
 	// Part of the users' examples.
 	Part Part `json:"part"`
@@ -76,7 +75,6 @@ func open(ctx context.Context, t *tasks.Task, part Part) (*datasets.Population, 
 	return nil, tasks.Permanent(fmt.Errorf("part %q of the users' examples; expected one of %v", part, part.Choices()))
 }
 
-// SummaryParams are the parameters of audits/accuracy-per-user-summary.
 type SummaryParams struct {
 	Part Part `json:"part"`
 	// Shares of the users that a model was measured on; 0 if it predicts nothing.

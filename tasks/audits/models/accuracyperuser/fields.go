@@ -10,14 +10,12 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Percentiles and a histogram of the accuracy by user of the last model, and of prepare.classifier
 	// before selection.
 	AccuracyPerUser *Block `json:"accuracy_per_user,omitempty" source:"Augenstein et al. 2020, figure 5 and table 10"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Part to predict; the paper and the prepared classifier use train.
 	Part Part `json:"part" default:"train"`

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Audit is the accuracy per user.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "accuracy_per_user",
 	Legend: "Users' accuracy: the 25th, 50th and 75th percentile of the users, " +

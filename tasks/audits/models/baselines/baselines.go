@@ -20,7 +20,6 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Params are the parameters of audits/baselines.
 type Params struct {
 	utility.Reading
 	// Choices is the number of ordinary words, classes, scores or tags.
@@ -92,7 +91,6 @@ func (p *Params) layout() devices.FeatureLayout {
 	return l
 }
 
-// Fields of the audit block.
 type Fields struct {
 	// Utility without a model: by chance, the best constant answer and, of images and labels of texts, 10
 	// nearest neighbours in the training part.

@@ -8,7 +8,6 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit measures the baselines of a model's utility.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "baselines",
 	Legend: "Baselines without a model: random guesses, a constant answer, and the 10 nearest neighbours; accuracy and top-5 in %, MAE or mean AP, as for " +
@@ -40,7 +39,6 @@ func baseline(name, header string, find func(*Outcome) *Utility, has ...string) 
 	return audits.Within(find, list...)
 }
 
-// Outcome has the metrics of audits/baselines.
 type Outcome struct {
 	// Examples of the test part: ordinary words, or labelled examples.
 	Examples int64 `json:"examples"`

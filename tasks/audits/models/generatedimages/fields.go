@@ -9,13 +9,11 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Images of a gan's generator: the share nearer to inverted images, a classifier's view, and a sheet.
 	GeneratedImages *Block `json:"generated_images,omitempty" source:"Augenstein et al. 2020, section 6"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Images made, and most test images compared.
 	Count int `json:"count" default:"1000" range:"[2,1000000]" unit:"images"`

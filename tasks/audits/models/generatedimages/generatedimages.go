@@ -20,7 +20,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Params are the parameters of audits/generated-images.
 type Params struct {
 	Seed uint64 `json:"seed"`
 	// First is the number of the task's first image.
@@ -79,7 +78,6 @@ func Generate(ctx context.Context, model *checkpoints.Model, seed uint64, count 
 	return nil
 }
 
-// SummaryParams are the parameters of audits/generated-images-summary.
 type SummaryParams struct {
 	// Parts are the tasks that made Count images.
 	Parts int `json:"parts"`

@@ -8,7 +8,6 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit is that of generated images.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "generated_images",
 	Legend: "Inverted: the share of generated images that are nearer in mean intensity to inverted real images than to real ones. " +

@@ -12,14 +12,12 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Samples: words out of vocabulary by position; at the byte level the most probable words, and words
 	// with a space.
 	Samples *Block `json:"samples,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Samples to draw.
 	Count int `json:"count" default:"10000" range:"[1,1000000]" unit:"samples" source:"Augenstein et al. 2020, figure 4"`

@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/audits/canaries/search"
 )
 
-// Audit is that of samples.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "samples",
 	Legend: "First OOV, all OOV: the share of words out of vocabulary among the first words, and among all words, of samples of the model; a star marks a " +

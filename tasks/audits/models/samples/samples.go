@@ -23,7 +23,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Params are the parameters of audits/samples.
 type Params struct {
 	Seed uint64 `json:"seed"`
 	// First is the number of the task's first sample.
@@ -97,7 +96,6 @@ func Draw(scorer *models.Scorer, d models.Draw, seed uint64, first, count int) (
 	return scorer.Sample(d, streams)
 }
 
-// SearchParams are the parameters of audits/samples-search.
 type SearchParams struct {
 	// Length bounds the tokens of a sequence, its end among them.
 	Length int `json:"length"`
@@ -145,7 +143,6 @@ func (p *SearchParams) tree(scorer *models.Scorer) (*search.Tree, error) {
 	return search.NewTree(scorer, nil, append(choices, []int32{datasets.End}), datasets.End)
 }
 
-// SummaryParams are the parameters of audits/samples-summary.
 type SummaryParams struct {
 	Seed uint64 `json:"seed"`
 	// Parts are the tasks that drew Count samples, by Length and Sampling.

@@ -10,7 +10,6 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Utility on the test part: recall@1 and perplexity, a regressor's mean absolute error, a tagger's
 	// mean average precision. Not for a gan.

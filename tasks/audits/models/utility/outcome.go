@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit is the utility of a language model.
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name:      "utility",
 	Legend:    "Accuracy is recall@1, of a classifier the share of labels predicted correctly; top-5 is recall@5. Perplexity is e to the mean loss of a prediction in nats.",
@@ -41,7 +40,6 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	}),
 })
 
-// Outcome has the metrics of evaluation/utility.
 type Outcome struct {
 	// RecallAt1 is the share of ordinary target words that were the model's first guess; Perplexity is exp
 	// of their mean loss.

@@ -17,7 +17,6 @@ import (
 	"coalmine/tasks/external"
 )
 
-// ScoredParams are the parameters of evaluation/scores.
 type ScoredParams struct {
 	// Words, or bytes, to predict, about: examples spread over the test part.
 	Words int                  `json:"words"`

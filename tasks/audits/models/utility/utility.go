@@ -30,7 +30,6 @@ const (
 	BaselineInput = "baseline"
 )
 
-// PartParams are the parameters of evaluation/part.
 type PartParams struct {
 	// Data to predict: datasets.Test or datasets.Validation.
 	Data datasets.Part `json:"data"`
@@ -234,7 +233,6 @@ func likelier[T float32 | float64](scores []T, label int) (before int) {
 // isOrdinary targets count: words, not <unk> and not <end>.
 func isOrdinary(target int32) bool { return target >= datasets.FirstWord }
 
-// SumParams are the parameters of evaluation/utility.
 type SumParams struct {
 	Shares int `json:"shares"`
 	// Top: the shares have counted those among the first guesses.

@@ -22,7 +22,6 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Params are the parameters of audits/attributes.
 type Params struct {
 	Seed uint64 `json:"seed"`
 	observed.View

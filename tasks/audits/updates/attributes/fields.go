@@ -10,14 +10,12 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Infers an attribute of users from recorded updates, alone and jointly with their identity, by a
 	// network trained on shadow devices. Needs data.devices and training.record.
 	Attributes *Block `json:"attributes,omitempty" source:"Orekondy et al. 2018, section 6.1.3"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Values of the attribute, at least two. Users with none are left out.
 	Values []Value `json:"values" required:"true"`

@@ -13,7 +13,6 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Audit is that of attributes of users.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "attributes",
 	Legend: "Attribute: the share of anonymous updates for which a network predicts the user's attribute, alone and jointly with the identity; in " +
@@ -51,7 +50,6 @@ func shown(header string, m audits.Measure) audits.Measure {
 	return m
 }
 
-// Outcome has the metrics of audits/attributes.
 type Outcome struct {
 	// Users that were looked at, by value.
 	Users []Users `json:"users"`

@@ -11,14 +11,12 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Trains a network on pairs of a shadow device's recorded update and a user's vector, from other data,
 	// to match anonymous updates and vectors. Needs data.devices and training.record.
 	CrossModal *Block `json:"cross_modal,omitempty" also:"crossmodal cross_modal_matching" source:"Orekondy et al. 2018, sections 4.3 and 6.1.1"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// Vectors of users, with normalize of length 1. Absent, for models of texts: the mean of the trained
 	// model's word vectors over a user's prior.

@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 )
 
-// Audit is that of updates and vectors of another form.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "cross_modal",
 	Legend: "Cross-modal AP: the average precision with which a network matches an anonymous update and a vector of other knowledge about its user, half " +
@@ -36,7 +35,6 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	),
 })
 
-// Outcome has the metrics of audits/cross-modal.
 type Outcome struct {
 	// Users have a vector, of Values numbers.
 	Users   int           `json:"users"`

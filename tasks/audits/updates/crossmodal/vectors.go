@@ -62,7 +62,6 @@ func readVectors(ctx context.Context, t *tasks.Task) (*Vectors, error) {
 	return v, err
 }
 
-// GivenParams are the parameters of audits/given-vectors.
 type GivenParams struct {
 	// Sources are the digests of the files.
 	Sources []storage.Digest `json:"sources"`

@@ -16,7 +16,6 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 )
 
-// Params are the parameters of audits/reidentify.
 type Params struct {
 	Seed   uint64        `json:"seed"`
 	Attack attacks.Kind  `json:"attack"`

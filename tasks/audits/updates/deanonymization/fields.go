@@ -12,7 +12,6 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Trains attacks on recorded updates of shadow devices to name the users of anonymous ones. Needs
 	// data.devices and training.record.
@@ -39,7 +38,6 @@ type TrainingFields struct {
 	Memory int `json:"memory" default:"1024" range:"[16,1048576]" unit:"MiB"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	AttackFields
 	// Random updates of each shadow device to learn from. Absent: all.

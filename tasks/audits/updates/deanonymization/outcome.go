@@ -14,7 +14,6 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 )
 
-// Audit is that of the attacks on anonymous updates.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "deanonymization",
 	Legend: "Named AP: the mean over users of the average precision with which the best attack finds the updates of a user's anonymous device, in %, and " +

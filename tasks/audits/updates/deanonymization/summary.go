@@ -15,7 +15,6 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// SummaryParams are the parameters of audits/deanonymization.
 type SummaryParams struct {
 	Seed    uint64         `json:"seed"`
 	Attacks []attacks.Kind `json:"attacks"`

@@ -19,7 +19,6 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 )
 
-// Params are the parameters of audits/linking.
 type Params struct {
 	Seed uint64 `json:"seed"`
 	observed.View
@@ -99,14 +98,12 @@ func next(list []pairs.Update, similarities *square) Next {
 	return n
 }
 
-// Fields of the audit block.
 type Fields struct {
 	// Links anonymous devices by their recorded updates alone: by pairs and by clusters. Needs
 	// training.record.
 	Linking *Block `json:"linking,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	observed.ViewFields
 	// Most updates, of random devices, at 4 bytes of memory a pair.

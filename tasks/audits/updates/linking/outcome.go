@@ -10,7 +10,6 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 )
 
-// Audit is that of devices that are followed.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "linking",
 	Legend: "Linked AP: the average precision of finding pairs of anonymous updates of one device, half of all pairs; 50 by chance. Followed: of updates " +
@@ -32,7 +31,6 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	},
 })
 
-// Outcome has the metrics of audits/linking.
 type Outcome struct {
 	// Devices and their Updates are followed, of All anonymous updates.
 	Devices  int               `json:"devices"`

@@ -22,7 +22,6 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Trains a Siamese network on pairs of shadow devices' recorded updates, to tell pairs of anonymous
 	// updates of one user. Needs data.devices and training.record.

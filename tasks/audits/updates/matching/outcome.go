@@ -11,7 +11,6 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 )
 
-// Audit is that of pairs of updates.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "matching",
 	Legend: "Matching AP: the average precision with which a network, trained on the adversary's own updates, finds pairs of anonymous updates of one " +
@@ -43,7 +42,6 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	),
 })
 
-// Outcome has the metrics of audits/matching.
 type Outcome struct {
 	Learned pairs.Learned `json:"learned"`
 	// Anonymous pairs of seen and unseen users.

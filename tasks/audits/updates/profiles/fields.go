@@ -11,14 +11,12 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Ranks anonymous devices by the fit of their recorded updates to data.devices.profiles, by attacks
 	// that learn from the profiles' devices. Needs training.record.
 	Profiles *Block `json:"profiles,omitempty" source:"Orekondy et al. 2018, sections 5.2.2 (iii) and 6.1.1, figure 5"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	deanonymization.AttackFields
 	// Users who fit a profile, for its average precision. Absent: devices are listed.

@@ -10,7 +10,6 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 )
 
-// Audit is that of profiles.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "profiles",
 	Legend: "Profile AP: the mean over profiles of the average precision with which an attack finds the users who fit, by the updates of their anonymous " +
@@ -25,7 +24,6 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	),
 })
 
-// Outcome has the metrics of audits/profiles.
 type Outcome struct {
 	Profiles []string        `json:"profiles"`
 	Attacks  []AttackOutcome `json:"attacks"`

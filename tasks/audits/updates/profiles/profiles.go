@@ -20,7 +20,6 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Params are the parameters of audits/profiles.
 type Params struct {
 	Attacks []attacks.Kind `json:"attacks"`
 	Fit     []Fit          `json:"fit,omitempty"`

@@ -11,13 +11,11 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// Fields of the audit block.
 type Fields struct {
 	// Reads each device's words and canaries off its recorded updates. Needs training.record.
 	UpdateWords *Block `json:"update_words,omitempty"`
 }
 
-// Block of the audit's fields.
 type Block struct {
 	// embedding, whose rows change for used words, or output.bias, which grows for target words; by
 	// default embedding with model.untied, else output.bias.

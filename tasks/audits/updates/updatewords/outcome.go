@@ -9,7 +9,6 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 )
 
-// Audit is that of words that are read off updates.
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "update_words",
 	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over " +
@@ -27,7 +26,6 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	)),
 })
 
-// Outcome has the metrics of audits/update-words.
 type Outcome struct {
 	// Devices whose updates were looked at.
 	Devices int `json:"devices"`

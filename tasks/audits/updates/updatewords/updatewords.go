@@ -37,7 +37,6 @@ const (
 
 func (Layer) Choices() []string { return []string{string(Embedding), string(OutputBias)} }
 
-// Params are the parameters of audits/update-words.
 type Params struct {
 	Layer Layer `json:"layer"`
 	// Noise is the standard deviation in each element of an update. The threshold lets noise alone name one
