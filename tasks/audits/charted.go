@@ -38,16 +38,6 @@ func (d *Description) Curves() (curves []Curve) {
 	return curves
 }
 
-// Charted is a number of outcomes that figures compare over the cells of a run.
-type Charted struct {
-	// Name has the unit: "named AP, times chance".
-	Name string
-	// Level is the number if nothing was found, drawn as a dashed line; 0 for none.
-	Level float64
-	// Of is false where the outcome has no such number.
-	Of func(Outcome) (Bounded, bool)
-}
-
 // Bounded is a number, 0 or more, and an interval around it; without one both ends are the number.
 type Bounded struct {
 	Value float64 `json:"value"`

@@ -86,8 +86,6 @@ type Description struct {
 	Measures []Measure
 	Canary   []Measure
 
-	// Charted is drawn over all cells; nil: nothing.
-	Charted *Charted
 	// The fields below may be nil. Marked reports whether the leading texts of an outcome mislead without
 	// its note.
 	Marked func(Outcome) bool
@@ -105,7 +103,7 @@ type Description struct {
 	Pictures func(Outcome) []Picture
 	// Changes compares two outcomes further than by their texts.
 	Changes func(before, after Outcome) []Change
-	// Utility of the outcome's model, above 0 and larger for better models: the axis that Charted is drawn
+	// Utility of the outcome's model, above 0 and larger for better models: the axis that measures are drawn
 	// against; false: none. One audit has it.
 	Utility func(Outcome) (float64, bool)
 }

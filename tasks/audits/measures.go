@@ -45,9 +45,11 @@ type Measure struct {
 	Paired bool
 	// Curve along the training; nil: none.
 	Curve *Curve
-	// Drawn names the mean over canaries in figures of replicates, with its unit: "mean exposure of
-	// canaries, bits". Empty: not drawn.
+	// Drawn names the number in figures that compare cells, or the mean over canaries in figures of replicates,
+	// with its unit: "mean exposure of canaries, bits". Empty: not drawn. Level is the printed number by
+	// chance, a dashed line; 0 for none.
 	Drawn string
+	Level float64
 }
 
 type Scale string
@@ -277,6 +279,12 @@ func (m *Measure) number(v Outcome) float64 {
 		return x
 	}
 	return 0
+}
+
+// Bounded returns the printed number with its interval; false for none.
+func (m *Measure) Bounded(v Outcome) (Bounded, bool) {
+	b, ok := m.Of.of(v).(Bounded)
+	return Bounded{m.Scale.Of(b.Value), m.Scale.Of(b.Low), m.Scale.Of(b.High)}, ok
 }
 
 // printed is a value for people, empty for none.

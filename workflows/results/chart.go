@@ -72,7 +72,7 @@ func known(number float64, ok bool) *float64 {
 
 // charted is a number of cells or of rows that charts compare.
 type charted struct {
-	// name and level are those of audits.Charted.
+	// name and level are audits.Measure.Drawn and Level.
 	name  string
 	level float64
 	// point describes a point, and the interval around it.
@@ -83,8 +83,10 @@ type charted struct {
 // charts are those of all audits that have two cells to compare, and then those of replicates.
 func (v *view) charts() (list []Chart) {
 	for place, d := range all.Audits() {
-		if d.Charted != nil {
-			list = append(list, v.chartedCells(place, d.Charted).charts()...)
+		for i := range d.Measures {
+			if m := &d.Measures[i]; m.Drawn != "" {
+				list = append(list, v.chartedCells(place, m).charts()...)
+			}
 		}
 	}
 	return append(list, v.rowCharts()...)
@@ -102,14 +104,14 @@ func (what *charted) charts() (list []Chart) {
 }
 
 // chartedCells are the cells in which an audit has found its number.
-func (v *view) chartedCells(place int, c *audits.Charted) *charted {
-	what := &charted{name: c.Name, level: c.Level, point: "A point is a cell; vertical lines are intervals."}
+func (v *view) chartedCells(place int, m *audits.Measure) *charted {
+	what := &charted{name: m.Drawn, level: m.Level, point: "A point is a cell; vertical lines are intervals."}
 	for i := range v.cells {
 		cell := &v.cells[i]
 		if cell.outcomes[place] == nil {
 			continue
 		}
-		if found, ok := c.Of(cell.outcomes[place]); ok {
+		if found, ok := m.Bounded(cell.outcomes[place]); ok {
 			what.cells = append(what.cells, measuredCell{cell.Cell.Cell, cell.Label, cell.Axes, found, known(cell.utility())})
 		}
 	}

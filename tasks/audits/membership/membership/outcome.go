@@ -39,9 +39,9 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		audits.Measure{Name: "membership_sharers_auc", Of: auc},
 	), byReferences("lira", LiRA, LiRAOffline), byReferences("rmia", RMIA, RMIAOffline), audits.Within(func(v *Outcome) *Group { return v.blind().Members },
 		audits.Measure{Name: "membership_blind_auc", Of: auc, Header: "blind AUC %", Optional: true, Scale: audits.Percent, Digits: 1},
-	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus), area("curvature", Curvature), area("recall", ReCaLL), area("neighbours", Neighbour)),
+	), area("zlib", Zlib), area("min_k", MinK), area("min_k_plus_plus", MinKPlusPlus), area("curvature", Curvature), area("recall", ReCaLL), area("neighbours", Neighbour),
+		[]audits.Measure{{Of: audits.Of((*Outcome).bestAUC), Scale: audits.Percent, Drawn: "member AUC of the best attack, %", Level: 50}}),
 	MemberRows: audits.From((*Outcome).rows),
-	Charted:    &audits.Charted{Name: "member AUC of the best attack, %", Level: 50, Of: charted},
 })
 
 var auc = audits.Of(func(g *Group) *audits.Bounded { return &g.AUC })
@@ -151,14 +151,14 @@ func (v *Outcome) measured() *Outcome {
 	return v
 }
 
-// charted is the AUC of the best attack, in percent.
-func charted(v audits.Outcome) (best audits.Bounded, ok bool) {
-	for _, o := range v.(*Outcome).Attacks {
-		if g := o.Members; g != nil && (!ok || 100*g.AUC.Value > best.Value) {
-			best, ok = audits.Bounded{Value: 100 * g.AUC.Value, Low: 100 * g.AUC.Low, High: 100 * g.AUC.High}, true
+// bestAUC is that of the best attack on members; nil without one.
+func (v *Outcome) bestAUC() (best *audits.Bounded) {
+	for _, o := range v.Attacks {
+		if g := o.Members; g != nil && (best == nil || g.AUC.Value > best.Value) {
+			best = &g.AUC
 		}
 	}
-	return best, ok
+	return best
 }
 
 // rows has the attacks on both groups of users, and the baseline last.

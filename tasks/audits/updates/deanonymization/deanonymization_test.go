@@ -419,7 +419,8 @@ func TestOutcomesAreSaid(t *testing.T) {
 	if f := v.Figure(nil); f == nil || len(f.Line) != curveSteps || len(f.Dots) != 3*curveSteps/5 {
 		t.Errorf("figure %+v", f)
 	}
-	if found, ok := Audit.Charted.Of(v); !ok || found.Value != v.Best().Factor || found.Low >= found.Value || found.High <= found.Value {
+	drawn := &Audit.Measures[slices.IndexFunc(Audit.Measures, func(m audits.Measure) bool { return m.Drawn != "" })]
+	if found, ok := drawn.Bounded(v); !ok || found.Value != v.Best().Factor || found.Low >= found.Value || found.High <= found.Value {
 		t.Errorf("in figures of all cells it is %+v", found)
 	}
 	limit := 1.5
@@ -432,7 +433,7 @@ func TestOutcomesAreSaid(t *testing.T) {
 		t.Errorf("breaches %q", breaches)
 	}
 	empty := new(Outcome)
-	if _, ok := Audit.Charted.Of(empty); ok {
+	if _, ok := drawn.Bounded(empty); ok {
 		t.Error("nothing is in figures of all cells")
 	}
 	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil {

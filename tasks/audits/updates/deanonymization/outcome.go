@@ -40,7 +40,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 			},
 			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Chance })},
 			audits.Measure{Name: "deanonymization_share", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Share })},
-			audits.Measure{Name: "deanonymization_factor", Of: audits.Of((*AttackOutcome).factor)},
+			audits.Measure{Name: "deanonymization_factor", Of: audits.Of((*AttackOutcome).factor), Drawn: "named AP, times chance", Level: 1},
 			audits.Measure{Name: "deanonymization_p", Of: audits.Of(func(o *AttackOutcome) float64 { return o.P })},
 			audits.Measure{Name: "deanonymization_top1", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top1.Share }), Header: "top-1 %", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "deanonymization_top1_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Top1.Chance })},
@@ -50,7 +50,6 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 		measuresByAttack(),
 		audits.Within((*Outcome).Best, audits.Measure{Name: "deanonymization_stages", Of: audits.Of((*AttackOutcome).stages)}),
 	),
-	Charted: &audits.Charted{Name: "named AP, times chance", Level: 1, Of: factor},
 })
 
 // Outcome of all attacks.
@@ -314,15 +313,6 @@ func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	}
 	alarm.Where = audits.JudgedAt("the attacks at the limit", alarm.Users)
 	return []audits.FalseAlarm{alarm}
-}
-
-// factor charts the best attack.
-func factor(outcome audits.Outcome) (audits.Bounded, bool) {
-	best := outcome.(*Outcome).Best()
-	if best == nil {
-		return audits.Bounded{}, false
-	}
-	return best.factor(), true
 }
 
 func (v *Outcome) heatMaps() (maps []*audits.HeatMap) {
