@@ -38,13 +38,6 @@ func (d *Description) Curves() (curves []Curve) {
 	return curves
 }
 
-// Bounded is a number, 0 or more, and an interval around it; without one both ends are the number.
-type Bounded struct {
-	Value float64 `json:"value"`
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-}
-
 // PrecisionRecall returns the figure of the precision at a recall of 1%, 2%, ...
 func PrecisionRecall(name, about string, precisions []float64, chance float64) *Figure {
 	f := &Figure{Name: name, About: about, Title: "precision in % against recall in %", X: Axis{Title: "recall (%)", Most: 100}, Y: Axis{Title: "precision (%)", Most: 100}, Limit: 100 * chance}

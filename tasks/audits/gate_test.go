@@ -15,7 +15,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 	judge := func(users ...int) []string {
 		g := Gate{Name: "share", Limit: limit}
 		for _, n := range users {
-			g.Number("it", n, Bounded{1, NewShare(n, n).Low, 1})
+			g.Number("it", n, Interval{1, NewShare(n, n).Low, 1})
 		}
 		return g.Breaches()
 	}
@@ -34,7 +34,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 		}
 	}
 	g := Gate{Limit: limit}
-	if g.Number("it", 8, Bounded{0.3, 0.1, 0.65}); len(g.Breaches()) > 0 || FewestAbove(1) != 0 {
+	if g.Number("it", 8, Interval{0.3, 0.1, 0.65}); len(g.Breaches()) > 0 || FewestAbove(1) != 0 {
 		t.Errorf("what is certainly below the limit does not pass: %q", g.Breaches())
 	}
 	if TooFewToTell(6, 0.5) != "" || TooFewToTell(5, 0.5) != ", too few users to tell it from chance: 5 of at least 6" {

@@ -148,19 +148,19 @@ type Gate struct {
 }
 
 // Factor judges a number in [0, 1] over chance, if chance is above 0.
-func (g *Gate) Factor(what string, users int, found Bounded, chance float64) {
+func (g *Gate) Factor(what string, users int, found Interval, chance float64) {
 	if chance > 0 {
 		g.judge(fmt.Sprintf("%s is %.4g times chance", what, found.Value/chance), users, found, chance)
 	}
 }
 
 // Number judges a number in [0, 1].
-func (g *Gate) Number(what string, users int, found Bounded) {
+func (g *Gate) Number(what string, users int, found Interval) {
 	g.judge(fmt.Sprintf("%s is %.4g", what, found.Value), users, found, 1)
 }
 
 // judge compares a lower end with the limit, which counts in units.
-func (g *Gate) judge(what string, users int, found Bounded, unit float64) {
+func (g *Gate) judge(what string, users int, found Interval, unit float64) {
 	if few := TooFew(what, users, found.High/unit, g.Limit, unit); few != "" {
 		g.tooFew = append(g.tooFew, few)
 		return

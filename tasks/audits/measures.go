@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"coalmine/internal/numbers"
+	"coalmine/models/ranking"
 )
 
 // Measure is a number, a text, or a yes or no of an outcome or of a canary's. Declared once, it gives the
@@ -52,6 +53,18 @@ type Measure struct {
 	Level float64
 }
 
+// Interval is a number, and an interval around it; without one both ends are the number.
+type Interval struct {
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// NewInterval returns a number between ends.
+func NewInterval(value float64, ends ranking.Interval) Interval {
+	return Interval{value, ends.Low, ends.High}
+}
+
 type Scale string
 
 // Scales of measures.
@@ -86,13 +99,13 @@ type Value struct {
 	of       func(any) any
 }
 
-// Of returns the Value of a function: an integer, a float, a string, a bool, a Bounded, or a pointer to
+// Of returns the Value of a function: an integer, a float, a string, a bool, an Interval, or a pointer to
 // one, nil for none. Columns of strings without a pointer are never null.
 func Of[V, T any](find func(*V) T) Value {
 	t := reflect.TypeFor[T]()
 	kind, ok := plainKind(indirect(t))
 	if !ok {
-		panic(fmt.Sprintf("audits: a measure of type %s; expected an integer, a float64, a string, a bool or a Bounded", t))
+		panic(fmt.Sprintf("audits: a measure of type %s; expected an integer, a float64, a string, a bool or an Interval", t))
 	}
 	return Value{kind, t.Kind() != reflect.String, func(v any) any { return plain(reflect.ValueOf(find(v.(*V)))) }}
 }
@@ -125,7 +138,7 @@ func plainKind(t reflect.Type) (reflect.Type, bool) {
 	case reflect.Bool:
 		return reflect.TypeFor[bool](), true
 	}
-	return t, t == reflect.TypeFor[Bounded]()
+	return t, t == reflect.TypeFor[Interval]()
 }
 
 // plain converts to the plain kind; nil for a nil pointer.
@@ -212,21 +225,21 @@ func (m *Measure) columns() []FieldColumn {
 	switch {
 	case m.Name == "":
 		return nil
-	case m.Of.kind != reflect.TypeFor[Bounded]():
+	case m.Of.kind != reflect.TypeFor[Interval]():
 		return []FieldColumn{{m.Name, m.Of.kind, m.Of.optional, m.Of.of}}
 	}
-	end := func(suffix string, of func(Bounded) float64) FieldColumn {
+	end := func(suffix string, of func(Interval) float64) FieldColumn {
 		return FieldColumn{m.Name + suffix, reflect.TypeFor[float64](), true, func(v any) any {
-			if b, ok := m.Of.of(v).(Bounded); ok {
+			if b, ok := m.Of.of(v).(Interval); ok {
 				return of(b)
 			}
 			return nil
 		}}
 	}
 	return []FieldColumn{
-		end("", func(b Bounded) float64 { return b.Value }),
-		end("_low", func(b Bounded) float64 { return b.Low }),
-		end("_high", func(b Bounded) float64 { return b.High }),
+		end("", func(b Interval) float64 { return b.Value }),
+		end("_low", func(b Interval) float64 { return b.Low }),
+		end("_high", func(b Interval) float64 { return b.High }),
 	}
 }
 
@@ -281,10 +294,10 @@ func (m *Measure) number(v Outcome) float64 {
 	return 0
 }
 
-// Bounded returns the printed number with its interval; false for none.
-func (m *Measure) Bounded(v Outcome) (Bounded, bool) {
-	b, ok := m.Of.of(v).(Bounded)
-	return Bounded{m.Scale.Of(b.Value), m.Scale.Of(b.Low), m.Scale.Of(b.High)}, ok
+// Interval returns the printed number with its interval; false for none.
+func (m *Measure) Interval(v Outcome) (Interval, bool) {
+	b, ok := m.Of.of(v).(Interval)
+	return Interval{m.Scale.Of(b.Value), m.Scale.Of(b.Low), m.Scale.Of(b.High)}, ok
 }
 
 // printed is a value for people, empty for none.
@@ -292,7 +305,7 @@ func (m *Measure) printed(value any) string {
 	switch x := value.(type) {
 	case float64:
 		return numbers.Decimal(m.Scale.Of(x), m.Digits)
-	case Bounded:
+	case Interval:
 		return numbers.Decimal(m.Scale.Of(x.Value), m.Digits)
 	case int64:
 		return strconv.FormatInt(x, 10)

@@ -32,18 +32,18 @@ func (s Share) Percent() string {
 	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
 }
 
-func (s *Share) Bounded() *Bounded {
+func (s *Share) Interval() *Interval {
 	if s == nil {
 		return nil
 	}
-	return &Bounded{s.Share, s.Low, s.High}
+	return &Interval{s.Share, s.Low, s.High}
 }
 
 // Percent is "76.0 (70.0 to 80.0)".
-func (b Bounded) Percent() string { return fmt.Sprintf("%.1f (%s)", 100*b.Value, b.Ends()) }
+func (i Interval) Percent() string { return fmt.Sprintf("%.1f (%s)", 100*i.Value, i.Ends()) }
 
 // Ends is "70.0 to 80.0".
-func (b Bounded) Ends() string { return fmt.Sprintf("%.1f to %.1f", 100*b.Low, 100*b.High) }
+func (i Interval) Ends() string { return fmt.Sprintf("%.1f to %.1f", 100*i.Low, 100*i.High) }
 
 // NewShare returns the share; of none, the interval is [0, 1].
 func NewShare(count, of int) Share {

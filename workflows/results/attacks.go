@@ -88,7 +88,7 @@ func withEnds(x, low, high *float64) string {
 	if x == nil {
 		return "-"
 	}
-	return audits.Bounded{Value: *x, Low: *low, High: *high}.Percent()
+	return audits.Interval{Value: *x, Low: *low, High: *high}.Percent()
 }
 
 // share is in percent, a dash where nothing was measured.

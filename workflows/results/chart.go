@@ -57,7 +57,7 @@ type ChartPoint struct {
 type measuredCell struct {
 	name, label string
 	axes        experiment.Axes
-	audits.Bounded
+	audits.Interval
 	// utility is how good the model is; nil if no audit says.
 	utility *float64
 }
@@ -111,7 +111,7 @@ func (v *view) chartedCells(place int, m *audits.Measure) *charted {
 		if cell.outcomes[place] == nil {
 			continue
 		}
-		if found, ok := m.Bounded(cell.outcomes[place]); ok {
+		if found, ok := m.Interval(cell.outcomes[place]); ok {
 			what.cells = append(what.cells, measuredCell{cell.Cell.Cell, cell.Label, cell.Axes, found, known(cell.utility())})
 		}
 	}

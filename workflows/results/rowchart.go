@@ -70,11 +70,11 @@ func (v *viewCell) meanOfInserted(column string) (mean float64, ok bool) {
 }
 
 // bounded is an estimate with its interval, of one value that value.
-func bounded(e *audits.Estimate) audits.Bounded {
+func bounded(e *audits.Estimate) audits.Interval {
 	if e.Low == nil {
-		return audits.Bounded{Value: float64(e.Mean), Low: float64(e.Mean), High: float64(e.Mean)}
+		return audits.Interval{Value: float64(e.Mean), Low: float64(e.Mean), High: float64(e.Mean)}
 	}
-	return audits.Bounded{Value: float64(e.Mean), Low: *e.Low, High: *e.High}
+	return audits.Interval{Value: float64(e.Mean), Low: *e.Low, High: *e.High}
 }
 
 // rowCharts compare along the axis with the most values, whose lines show the others, and against

@@ -146,7 +146,7 @@ func TestAmbiguousLabelsNameNothing(t *testing.T) {
 	what := &charted{name: "bits"}
 	for i := range 6 {
 		label, axes := []string{"SGD, b=1", "FedAvg, b=1"}[i/3], axesOf(fmt.Sprintf("a=%d", i/3), fmt.Sprintf("b=%d", i%3))
-		what.cells = append(what.cells, measuredCell{name: fmt.Sprint(i), label: label, axes: axes, Bounded: audits.Bounded{Value: 1, Low: 1, High: 1}})
+		what.cells = append(what.cells, measuredCell{name: fmt.Sprint(i), label: label, axes: axes, Interval: audits.Interval{Value: 1, Low: 1, High: 1}})
 	}
 	list := what.rowCharts()
 	if len(list) != 1 {

@@ -44,11 +44,11 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	MemberRows: audits.From((*Outcome).rows),
 })
 
-var auc = audits.Of(func(g *Group) *audits.Bounded { return &g.AUC })
+var auc = audits.Of(func(g *Group) *audits.Interval { return &g.AUC })
 
 // truePositives is the share of true positives at one of falsePositives.
 func truePositives(at int) audits.Value {
-	return audits.Of(func(g *Group) *audits.Bounded { return g.Rates[at].TruePositives.Bounded() })
+	return audits.Of(func(g *Group) *audits.Interval { return g.Rates[at].TruePositives.Interval() })
 }
 
 func members(a Attack) func(*Outcome) *Group {
@@ -104,14 +104,14 @@ type AttackOutcome struct {
 	Curve []float64 `json:"curve,omitempty"`
 	// OverBlind is the AUC of Members less that of the blind baseline; nil with fewer than 10 of them, or
 	// held-out users.
-	OverBlind *audits.Bounded `json:"over_blind,omitempty"`
+	OverBlind *audits.Interval `json:"over_blind,omitempty"`
 }
 
 // Group compares some users that trained with held-out ones.
 type Group struct {
 	Users int `json:"users"`
 	// AUC is the area under the receiver operating characteristic, in [0, 1], 0.5 by chance.
-	AUC audits.Bounded `json:"auc"`
+	AUC audits.Interval `json:"auc"`
 	// P is the p-value of Mann and Whitney's test of equal scores.
 	P     float64 `json:"p"`
 	Rates []Rate  `json:"rates"`
@@ -152,7 +152,7 @@ func (v *Outcome) measured() *Outcome {
 }
 
 // bestAUC is that of the best attack on members; nil without one.
-func (v *Outcome) bestAUC() (best *audits.Bounded) {
+func (v *Outcome) bestAUC() (best *audits.Interval) {
 	for _, o := range v.Attacks {
 		if g := o.Members; g != nil && (best == nil || g.AUC.Value > best.Value) {
 			best = &g.AUC
@@ -260,7 +260,7 @@ func (o *AttackOutcome) overBlindText() string {
 }
 
 // percents is "64.70% (62.40 to 66.80)".
-func percents(b audits.Bounded) string {
+func percents(b audits.Interval) string {
 	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*b.Value, 100*b.Low, 100*b.High)
 }
 

@@ -13,7 +13,7 @@ import (
 func found() *Outcome {
 	share := audits.NewShare(60, 100)
 	group := func(low float64) *Group {
-		return &Group{Users: 100, AUC: audits.Bounded{Value: 0.9, Low: low, High: 0.95}, P: 1e-9, Rates: []Rate{{0.01, &share, 1000}, {0.001, nil, 10_000}}}
+		return &Group{Users: 100, AUC: audits.Interval{Value: 0.9, Low: low, High: 0.95}, P: 1e-9, Rates: []Rate{{0.01, &share, 1000}, {0.001, nil, 10_000}}}
 	}
 	return &Outcome{Members: 100, Sharers: 100, HeldOut: 1000, Attacks: []AttackOutcome{{Attack: Loss, Members: group(0.85), Sharers: group(0.7)}}}
 }

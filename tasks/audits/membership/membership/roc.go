@@ -25,10 +25,9 @@ const resamples = 1000
 // auc is the probability that a member has a higher score than a held-out user, ties counting half.
 // For the lower end of the interval an unseen member scores below all, and an unseen held-out user
 // above all; for the upper end the other way round.
-func (r ranks) auc(stream *rand.Rand) audits.Bounded {
+func (r ranks) auc(stream *rand.Rand) audits.Interval {
 	draws := ranking.Resampling{Stream: stream, Groups: []int{len(r.members), len(r.heldOut)}, Resamples: resamples}
-	i := draws.Interval(audits.Confidence, r.area())
-	return audits.Bounded{Value: ranking.Mean(placements(r.members, r.heldOut)), Low: i.Low, High: i.High}
+	return audits.NewInterval(ranking.Mean(placements(r.members, r.heldOut)), draws.Interval(audits.Confidence, r.area()))
 }
 
 // area is the area by weights of the members and of the held-out users.
@@ -73,7 +72,7 @@ const leastCompared = 10
 // DeLong, DeLong and Clarke-Pearson (1988): the variance of the placements of members, and that of
 // held-out users; by Student's t with the degrees of freedom of the fewer users. Nil with fewer than
 // leastCompared users of either.
-func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.Bounded {
+func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.Interval {
 	m, n := len(membersA), len(heldOutA)
 	if min(m, n) < leastCompared {
 		return nil
@@ -83,7 +82,7 @@ func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.Bo
 	ofHeldOut := differences(placements(heldOutA, a.members), placements(heldOutB, b.members))
 	mean, variance := stat.MeanVariance(ofMembers, nil)
 	half := audits.StudentT(min(m, n)-1) * math.Sqrt(variance/float64(m)+stat.Variance(ofHeldOut, nil)/float64(n))
-	return &audits.Bounded{Value: mean, Low: max(-1, mean-half), High: min(1, mean+half)}
+	return &audits.Interval{Value: mean, Low: max(-1, mean-half), High: min(1, mean+half)}
 }
 
 func differences(a, b []float64) []float64 {

@@ -132,7 +132,7 @@ func (w *world) groups(scores, of []float64) (members, sharers, heldOut []float6
 
 // overBlind is by how much the area of an attack exceeds that of the blind baseline; nil without one, or
 // with too few users.
-func (w *world) overBlind(scores, blind []float64) *audits.Bounded {
+func (w *world) overBlind(scores, blind []float64) *audits.Interval {
 	if blind == nil {
 		return nil
 	}

@@ -23,7 +23,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		{Name: "generated_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.Intensity })},
 		{Name: "generated_real_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.RealIntensity })},
 		{
-			Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Bounded { return v.Inverted.Bounded() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
+			Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Interval { return v.Inverted.Interval() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
 			Curve: &audits.Curve{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: audits.Hundred},
 		},
 		{Name: "generated_real_inverted", Of: audits.Of(func(v *Outcome) float64 { return v.RealInverted.Share })},

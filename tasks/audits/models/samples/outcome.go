@@ -26,19 +26,19 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		{Name: "samples_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
 	}, audits.Within(func(v *Outcome) *Unknown { return v.Unknown },
 		audits.Measure{
-			Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return new(u.first()).Bounded() }),
+			Name: "samples_first_unknown", Of: audits.Of(func(u *Unknown) *audits.Interval { return new(u.first()).Interval() }),
 			Header: "first OOV %", Text: audits.Of((*Unknown).firstText), Scale: audits.Percent, Digits: 2,
 			Curve: share("first words out of vocabulary", "samples_first_unknown_percent"),
 		},
 		audits.Measure{Name: "samples_first_unknown_probability", Of: audits.Of(func(u *Unknown) float64 { return u.FirstProbability })},
 		audits.Measure{Name: "samples_first_unknown_p", Of: audits.Of(func(u *Unknown) float64 { return u.First.P })},
 		audits.Measure{
-			Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Bounded { return u.All.Bounded() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2,
+			Name: "samples_unknown", Of: audits.Of(func(u *Unknown) *audits.Interval { return u.All.Interval() }), Header: "all OOV %", Scale: audits.Percent, Digits: 2,
 			Curve: share("all out of vocabulary", "samples_unknown_percent"),
 		},
 	), audits.Within(func(v *Outcome) *Spaces { return v.Spaces },
 		audits.Measure{
-			Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Bounded { return s.Samples.Bounded() }),
+			Name: "samples_with_space", Of: audits.Of(func(s *Spaces) *audits.Interval { return s.Samples.Interval() }),
 			Curve: share("samples with a space", "samples_with_space_percent"),
 		},
 		audits.Measure{

@@ -152,7 +152,7 @@ func judge(v *Outcome, limit float64) *audits.Gate {
 	} {
 		if x.found != nil && x.found.FactorLow != nil {
 			chance := x.mostOften.Accuracy
-			g.Factor(x.what, x.found.Users, audits.Bounded{Value: x.found.Accuracy, Low: *x.found.FactorLow * chance, High: x.found.High}, chance)
+			g.Factor(x.what, x.found.Users, audits.Interval{Value: x.found.Accuracy, Low: *x.found.FactorLow * chance, High: x.found.High}, chance)
 		}
 	}
 	return &g

@@ -299,7 +299,7 @@ func TestOutcomesAreSaid(t *testing.T) {
 	if texts := auditstest.Texts(&Audit, empty); !slices.Equal(texts, []string{"-", ""}) || empty.Figure(nil) != nil || !strings.HasPrefix(empty.Note(nil), "cross-modal: ") {
 		t.Errorf("an empty verdict says %q, %q", texts, empty.Note(nil))
 	}
-	m := pairs.Measurement{Pairs: 10, Users: 30, AP: audits.Bounded{Value: 0.76, Low: 0.7, High: 0.8}}
+	m := pairs.Measurement{Pairs: 10, Users: 30, AP: audits.Interval{Value: 0.76, Low: 0.7, High: 0.8}}
 	v := &Outcome{Anonymous: &m, Unseen: &m, Curve: []float64{1, 0.5}}
 	if texts := auditstest.Texts(&Audit, v); !slices.Equal(texts, []string{"76.0", "76.0"}) || len(v.Figure(nil).Line) != 2 || !strings.Contains(v.Note(nil), "of unseen users: AP 76.0 (70.0 to 80.0)") {
 		t.Errorf("a verdict says %q, %q", texts, v.Note(nil))

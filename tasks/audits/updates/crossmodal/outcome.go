@@ -23,7 +23,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Sources:    func(f audits.Fields) []audits.Source { return f.(*Fields).sources() },
 	Measures: slices.Concat(
 		audits.Within(func(v *Outcome) *pairs.Measurement { return v.Anonymous },
-			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *pairs.Measurement) audits.Bounded { return m.AP }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "cross_modal_ap", Of: audits.Of(func(m *pairs.Measurement) audits.Interval { return m.AP }), Header: "cross-modal AP", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "cross_modal_auc", Of: audits.Of(func(m *pairs.Measurement) float64 { return m.AUC.Value })},
 		),
 		audits.Within(func(v *Outcome) *pairs.Measurement { return v.Seen },

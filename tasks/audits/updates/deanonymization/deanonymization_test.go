@@ -420,7 +420,7 @@ func TestOutcomesAreSaid(t *testing.T) {
 		t.Errorf("figure %+v", f)
 	}
 	drawn := &Audit.Measures[slices.IndexFunc(Audit.Measures, func(m audits.Measure) bool { return m.Drawn != "" })]
-	if found, ok := drawn.Bounded(v); !ok || found.Value != v.Best().Factor || found.Low >= found.Value || found.High <= found.Value {
+	if found, ok := drawn.Interval(v); !ok || found.Value != v.Best().Factor || found.Low >= found.Value || found.High <= found.Value {
 		t.Errorf("in figures of all cells it is %+v", found)
 	}
 	limit := 1.5
@@ -433,7 +433,7 @@ func TestOutcomesAreSaid(t *testing.T) {
 		t.Errorf("breaches %q", breaches)
 	}
 	empty := new(Outcome)
-	if _, ok := drawn.Bounded(empty); ok {
+	if _, ok := drawn.Interval(empty); ok {
 		t.Error("nothing is in figures of all cells")
 	}
 	if texts := auditstest.Texts(&Audit, empty); fmt.Sprint(texts) != "[- - -]" || empty.Figure(nil) != nil {

@@ -35,7 +35,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 		[]audits.Measure{{Name: "deanonymization_updates", Of: audits.Of((*Outcome).named)}},
 		audits.Within((*Outcome).Best,
 			audits.Measure{
-				Name: "deanonymization_ap", Of: audits.Of(func(o *AttackOutcome) audits.Bounded { return bounded(o.AP, o.APInterval) }),
+				Name: "deanonymization_ap", Of: audits.Of(func(o *AttackOutcome) audits.Interval { return audits.NewInterval(o.AP, o.APInterval) }),
 				Header: "named AP % (x chance)", Text: audits.Of((*AttackOutcome).times), Scale: audits.Percent, Digits: 1,
 			},
 			audits.Measure{Name: "deanonymization_chance", Of: audits.Of(func(o *AttackOutcome) float64 { return o.Chance })},
@@ -174,10 +174,8 @@ func (v *Outcome) named() *int {
 	return &v.Items
 }
 
-func (o *AttackOutcome) factor() audits.Bounded { return bounded(o.Factor, o.FactorInterval) }
-
-func bounded(value float64, i ranking.Interval) audits.Bounded {
-	return audits.Bounded{Value: value, Low: i.Low, High: i.High}
+func (o *AttackOutcome) factor() audits.Interval {
+	return audits.NewInterval(o.Factor, o.FactorInterval)
 }
 
 // times is "21.4 (3.2x)".

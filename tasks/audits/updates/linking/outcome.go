@@ -21,7 +21,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	ByProgram:  true,
 	AttackRows: audits.From((*Outcome).attackRows),
 	Measures: []audits.Measure{
-		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Bounded { return v.Pairs.AP }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
+		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Interval { return v.Pairs.AP }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
 		{Name: "linking_auc", Of: audits.Of(func(v *Outcome) float64 { return v.Pairs.AUC.Value })},
 		{Name: "linking_followed", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Share }), Header: "followed %", Scale: audits.Percent, Digits: 1},
 		{Name: "linking_followed_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Next.Chance })},

@@ -82,7 +82,7 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 		t.Errorf("outcome %+v of a closed world", v)
 	}
 	for what, told := range map[string]*Measurements{"anonymous": v.Anonymous, "shadow": v.Shadow} {
-		for by, auc := range map[string]audits.Bounded{"network": told.Network.AUC, "cosine": told.Cosine.AUC} {
+		for by, auc := range map[string]audits.Interval{"network": told.Network.AUC, "cosine": told.Cosine.AUC} {
 			if sd := (auc.High - auc.Low) / (2 * 1.96); math.Abs(auc.Value-0.5) > 4*sd {
 				t.Errorf("%s pairs: %+v by the %s", what, auc, by)
 			}
@@ -93,17 +93,17 @@ func TestEqualUsersAreToldByChance(t *testing.T) {
 func TestTheOutcomeSaysWhenTheCosineIsAsGood(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		cosine audits.Bounded
+		cosine audits.Interval
 		ends   string
 	}{
-		{audits.Bounded{Value: 0.8, Low: 0.75, High: 0.85}, "by cosine alone 80.0 (75.0 to 85.0), which needs no training and is as good"},
-		{audits.Bounded{Value: 0.81, Low: 0.77, High: 0.85}, "by cosine alone 81.0 (77.0 to 85.0), which needs no training and is higher, though it can't be told from it"},
-		{audits.Bounded{Value: 0.9, Low: 0.85, High: 0.95}, "by cosine alone 90.0 (85.0 to 95.0), which needs no training and is better"},
-		{audits.Bounded{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
-		{audits.Bounded{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
+		{audits.Interval{Value: 0.8, Low: 0.75, High: 0.85}, "by cosine alone 80.0 (75.0 to 85.0), which needs no training and is as good"},
+		{audits.Interval{Value: 0.81, Low: 0.77, High: 0.85}, "by cosine alone 81.0 (77.0 to 85.0), which needs no training and is higher, though it can't be told from it"},
+		{audits.Interval{Value: 0.9, Low: 0.85, High: 0.95}, "by cosine alone 90.0 (85.0 to 95.0), which needs no training and is better"},
+		{audits.Interval{Value: 0.75, Low: 0.7, High: 0.79}, "by cosine alone 75.0 (70.0 to 79.0), which needs no training and can't be told from it"},
+		{audits.Interval{Value: 0.7, Low: 0.65, High: 0.75}, "AP 80.0 (78.0 to 82.0), by cosine alone 70.0"},
 	} {
 		v := Outcome{Shadow: new(Measurements)}
-		v.Shadow.Network.AP, v.Shadow.Cosine.AP = audits.Bounded{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
+		v.Shadow.Network.AP, v.Shadow.Cosine.AP = audits.Interval{Value: 0.8, Low: 0.78, High: 0.82}, c.cosine
 		if note := v.Note(nil); !strings.Contains(note, c.ends+"; the intervals hold") {
 			t.Errorf("note %q, want %q", note, c.ends)
 		}

@@ -24,7 +24,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	AttackRows: audits.From((*Outcome).attackRows),
 	Measures: slices.Concat(
 		audits.Within(func(v *Outcome) *Measurements { return v.Anonymous },
-			audits.Measure{Name: "matching_ap", Of: audits.Of(func(m *Measurements) audits.Bounded { return m.Network.AP }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
+			audits.Measure{Name: "matching_ap", Of: audits.Of(func(m *Measurements) audits.Interval { return m.Network.AP }), Header: "matching AP", Scale: audits.Percent, Digits: 1},
 			audits.Measure{Name: "matching_cosine_ap", Of: audits.Of((*Measurements).byCosine)},
 		),
 		audits.Within(func(v *Outcome) *Measurements { return v.Shadow },

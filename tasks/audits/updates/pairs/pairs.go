@@ -34,10 +34,10 @@ type Measurement struct {
 	Users int `json:"users"`
 	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By chance it is about
 	// Same / Pairs.
-	AP audits.Bounded `json:"ap"`
+	AP audits.Interval `json:"ap"`
 	// AUC is the probability that a pair of one user has the higher score, ties counting half: the area
 	// under the receiver operating characteristic. By chance it is 0.5.
-	AUC audits.Bounded `json:"auc"`
+	AUC audits.Interval `json:"auc"`
 }
 
 // Chance is the average precision and AUC by chance, if half of the pairs are of one user.
@@ -53,7 +53,7 @@ func Limit[V any](name string, numbers int, unit, doc string, find func(V) (what
 		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance (50%)",
 		Breaches: audits.Judged(name, func(v V, limit float64) []string {
 			g := audits.Gate{Name: name, Limit: limit}
-			if what, m := find(v); m != nil && m.AP != (audits.Bounded{}) {
+			if what, m := find(v); m != nil && m.AP != (audits.Interval{}) {
 				g.Factor(what, m.Users, m.AP, Chance)
 			}
 			return g.Breaches()
@@ -151,7 +151,7 @@ func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	})
 	slices.Sort(lowAUCs)
 	slices.Sort(highAUCs)
-	m.AP, m.AUC = bounded(m.AP.Value, lows, highs), bounded(m.AUC.Value, lowAUCs, highAUCs)
+	m.AP, m.AUC = interval(m.AP.Value, lows, highs), interval(m.AUC.Value, lowAUCs, highAUCs)
 }
 
 // weights returns the weights of pairs, and the mass of unseen ones: the unseen user's share of the pairs
@@ -168,14 +168,15 @@ func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unsee
 	return weigh, mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
 }
 
-// bounded returns the interval between the ascending ends of resamples; [0, 1] without any. Sums of weights
-// may round to more than 1.
-func bounded(value float64, lows, highs []float64) audits.Bounded {
+// interval lies between the ascending ends of resamples; [0, 1] without any. Sums of weights may round to
+// more than 1.
+func interval(value float64, lows, highs []float64) audits.Interval {
 	if len(lows) == 0 {
-		return audits.Bounded{Value: value, High: 1}
+		return audits.Interval{Value: value, High: 1}
 	}
 	i := ranking.Between(audits.Confidence)(lows, highs)
-	return audits.Bounded{Value: value, Low: i.Low, High: min(1, i.High)}
+	i.High = min(1, i.High)
+	return audits.NewInterval(value, i)
 }
 
 // numbered numbers the users of the pairs from 0.
