@@ -44,10 +44,10 @@ type barDisplay struct {
 	totalBar *mpb.Bar
 
 	// measured returns the last measurements of a run's cells that still train, by their names; nil
-	// returns none. looked is the time of the last call, and told its result.
-	measured func(run string) map[string]results.Told
+	// returns none. looked is the time of the last call, and latest its result.
+	measured func(run string) map[string]results.Latest
 	looked   time.Time
-	told     map[string]results.Told
+	latest   map[string]results.Latest
 }
 
 // cellBar is the bar of a cell, and the cell's current task.
@@ -78,7 +78,7 @@ func terminalRows(f *os.File) int {
 // look asks for measurements from time to time.
 func (d *barDisplay) look(s *status.Run) {
 	if d.measured != nil && time.Since(d.looked) >= linesEvery && anyRuns(s) {
-		d.told = d.measured(s.Run)
+		d.latest = d.measured(s.Run)
 		d.looked = time.Now()
 	}
 }
@@ -129,15 +129,15 @@ func (d *barDisplay) showCell(index int, c status.Cell) {
 	steps := int64(max(1, c.Steps))
 	bar.SetTotal(steps, false)
 	bar.SetCurrent(min(int64(c.Step), steps-1))
-	bar.now.Store(readable.Text(besideBar(d.told[c.Cell], c.Now)))
+	bar.now.Store(readable.Text(besideBar(d.latest[c.Cell], c.Now)))
 }
 
 // besideBar is the last measurement of a cell, such as "perplexity 62.2 (round 300 of 800)", and
 // its current task.
-func besideBar(told results.Told, now string) string {
+func besideBar(latest results.Latest, now string) string {
 	var texts []string
-	if told != (results.Told{}) {
-		texts = append(texts, fmt.Sprintf("%s (%s)", told.Numbers, told.At))
+	if latest != (results.Latest{}) {
+		texts = append(texts, fmt.Sprintf("%s (%s)", latest.Numbers, latest.At))
 	}
 	if now != "" {
 		texts = append(texts, now)

@@ -68,8 +68,8 @@ func TestBesideABarStandsWhatWasMeasuredLast(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	d := newBarDisplay(&out, 12, mpb.WithWidth(200), mpb.WithAutoRefresh())
-	d.measured = func(string) map[string]results.Told {
-		return map[string]results.Told{"c03": {At: "round 2 of 40", Numbers: "perplexity 97.0"}}
+	d.measured = func(string) map[string]results.Latest {
+		return map[string]results.Latest{"c03": {At: "round 2 of 40", Numbers: "perplexity 97.0"}}
 	}
 	d.show(watched())
 	d.end()

@@ -20,7 +20,7 @@ import (
 // showProgress follows the statuses of a run until they end: bars on a terminal, lines elsewhere.
 // Both tell the reason when a cell fails, and the measurements while a cell trains.
 func (g *global) showProgress(ctx context.Context, api control.API, statuses <-chan *status.Run) error {
-	measured := func(run string) map[string]results.Told { return measuredSoFar(ctx, api, run) }
+	measured := func(run string) map[string]results.Latest { return measuredSoFar(ctx, api, run) }
 	var display display = &lineDisplay{note: g.note, measured: measured}
 	if f, ok := g.terminal(); ok {
 		bars := newBarDisplay(f, terminalRows(f))
@@ -49,16 +49,16 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 
 // measuredSoFar returns the last measurements of the cells of a run that still train, by their
 // names. A run is followed on where that cannot be read.
-func measuredSoFar(ctx context.Context, api control.API, run string) map[string]results.Told {
+func measuredSoFar(ctx context.Context, api control.API, run string) map[string]results.Latest {
 	r, err := api.Results(ctx, run)
 	if err != nil {
 		return nil
 	}
-	told, err := r.SoFar()
+	latest, err := r.SoFar()
 	if err != nil {
 		return nil
 	}
-	return told
+	return latest
 }
 
 // terminal is where people watch, if they do.
@@ -83,9 +83,9 @@ type lineDisplay struct {
 	phases  map[string]runs.Phase
 	reasons string
 	// measured returns the measurements of a run's cells that still train, by their names,
-	// and told is its last result.
-	measured func(run string) map[string]results.Told
-	told     map[string]results.Told
+	// and latest its last result.
+	measured func(run string) map[string]results.Latest
+	latest   map[string]results.Latest
 }
 
 func (d *lineDisplay) show(s *status.Run) {
@@ -119,11 +119,11 @@ func (d *lineDisplay) tell(s *status.Run) {
 	}
 	now := d.measured(s.Run)
 	for _, c := range s.Cells {
-		if told, there := now[c.Cell]; there && told != d.told[c.Cell] {
-			d.note("%s %s", c.Cell, told)
+		if latest, there := now[c.Cell]; there && latest != d.latest[c.Cell] {
+			d.note("%s %s", c.Cell, latest)
 		}
 	}
-	d.told = now
+	d.latest = now
 }
 
 // anyRuns reports whether a cell is at work.

@@ -279,7 +279,7 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 		}
 		structs := []any{row}
 		for _, place := range order {
-			structs = append(structs, ofAudits().outcomes[place].rowOf(c.told(place)))
+			structs = append(structs, ofAudits().outcomes[place].rowOf(c.shown(place)))
 		}
 		structs = append(append(append(structs, c.replicate()...), v.soFarOf(c)...), v.gateOf(c)...)
 		t.add(append(structs, parameters.of(c.Cell)))

@@ -58,7 +58,7 @@ func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.C
 		}
 		training := &spec.Experiment.Training
 		found = &SoFar{Unit: compile.Unit(training), Steps: training.Rounds, Measured: point}
-		open, err = found.readVerdicts(ctx, archive, report, &params)
+		open, err = found.readOutcomes(ctx, archive, report, &params)
 		return found, append(open, nextMeasured(report, &params, i+1)...), err
 	}
 	return nil, nextMeasured(report, &params, max(0, behind-roundsLookedAt)), nil
@@ -93,9 +93,9 @@ func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 	return 0, nil
 }
 
-// readVerdicts reads the audits' outcomes of the measured model, and returns the nodes of
+// readOutcomes reads the audits' outcomes of the measured model, and returns the nodes of
 // unfinished ones.
-func (s *SoFar) readVerdicts(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams) (open []storage.Key, err error) {
+func (s *SoFar) readOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams) (open []storage.Key, err error) {
 	for _, a := range params.Audits {
 		if a.AtEnd {
 			continue
@@ -152,18 +152,18 @@ func (s *SoFar) at() string { return fmt.Sprintf("%s %d of %d", s.Unit, s.Measur
 // String is "so far: round 300 of 800".
 func (s *SoFar) String() string { return "so far: " + s.at() }
 
-// Told is the last measurement of a cell that still trains, as text.
-type Told struct {
+// Latest is the last measurement of a cell that still trains, as text.
+type Latest struct {
 	// At is "round 300 of 800", Numbers such as "accuracy % 24.0, perplexity 62.2".
 	At, Numbers string
 }
 
 // String is "so far: round 300 of 800: accuracy % 24.0, perplexity 62.2".
-func (t Told) String() string { return "so far: " + t.At + ": " + t.Numbers }
+func (l Latest) String() string { return "so far: " + l.At + ": " + l.Numbers }
 
 // SoFar has an entry for each cell that still trains and was measured, by the cell's name.
-func (r *Results) SoFar() (map[string]Told, error) {
-	told := make(map[string]Told)
+func (r *Results) SoFar() (map[string]Latest, error) {
+	latest := make(map[string]Latest)
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if c.Report != nil || c.SoFar == nil {
@@ -176,11 +176,11 @@ func (r *Results) SoFar() (map[string]Told, error) {
 		alone := &view{Results: r, cells: []viewCell{v}}
 		var texts []string
 		for _, column := range alone.columns() {
-			if outcome := v.told(column.place); outcome != nil && column.cell(outcome) != "" {
+			if outcome := v.shown(column.place); outcome != nil && column.cell(outcome) != "" {
 				texts = append(texts, column.Header+" "+column.text(outcome))
 			}
 		}
-		told[c.Cell] = Told{c.SoFar.at(), strings.Join(texts, ", ")}
+		latest[c.Cell] = Latest{c.SoFar.at(), strings.Join(texts, ", ")}
 	}
-	return told, nil
+	return latest, nil
 }

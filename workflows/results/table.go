@@ -170,7 +170,7 @@ func (v *viewCell) row(columns []tableColumn) TableRow {
 	}
 	for _, column := range columns {
 		text := ""
-		switch outcome := v.told(column.place); {
+		switch outcome := v.shown(column.place); {
 		case outcome != nil:
 			text = column.text(outcome)
 		case v.Report == nil && len(row.Texts) == 1:

@@ -45,8 +45,8 @@ func (v *viewCell) measured() iter.Seq2[*audits.Description, audits.Outcome] {
 	}
 }
 
-// told is the outcome of a description's audit for the cell, so far if it still trains.
-func (v *viewCell) told(place int) audits.Outcome {
+// shown is the outcome of a description's audit for the cell, so far if it still trains.
+func (v *viewCell) shown(place int) audits.Outcome {
 	if v.soFar != nil {
 		return v.soFar[place]
 	}
@@ -160,7 +160,7 @@ func (v *viewCell) canaryOutcomes(c *reports.Canary) ([]audits.CanaryOutcome, er
 // has reports whether any cell has an outcome of a description.
 func (v *view) has(place int) bool {
 	for i := range v.cells {
-		if v.cells[i].told(place) != nil {
+		if v.cells[i].shown(place) != nil {
 			return true
 		}
 	}
@@ -170,7 +170,7 @@ func (v *view) has(place int) bool {
 // says reports whether the outcome of some cell has a text for a column.
 func (v *view) says(column tableColumn) bool {
 	for i := range v.cells {
-		if outcome := v.cells[i].told(column.place); outcome != nil && column.cell(outcome) != "" {
+		if outcome := v.cells[i].shown(column.place); outcome != nil && column.cell(outcome) != "" {
 			return true
 		}
 	}
