@@ -159,27 +159,33 @@ func (g *Group) Prefix(asked int) int {
 	return asked
 }
 
-// CompletePrefix sets the prefix of an audit to the symbols before the first random one of the format. With
-// several formats it is 0; see Group.Prefix.
-func CompletePrefix(s *Setting, given bool, prefix *int) {
+// PrefixField is the field of audits that give a model the beginning of each canary.
+type PrefixField struct {
+	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
+	// each format, the default with canaries.formats.
+	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+}
+
+// CompletePrefix sets the prefix to the symbols before the first random one of the format. With several
+// formats it is 0; see Group.Prefix. audit is the path of the block, here and below.
+func (f *PrefixField) CompletePrefix(s *Setting, audit string, given func(path string) bool) {
 	switch {
-	case s.Canaries == nil || given && *prefix > 0:
+	case s.Canaries == nil || given(audit+".prefix") && f.Prefix > 0:
 	case len(s.Canaries.Groups) == 1:
-		*prefix = s.Canaries.Groups[0].DefaultPrefix()
+		f.Prefix = s.Canaries.Groups[0].DefaultPrefix()
 	default:
-		*prefix = 0
+		f.Prefix = 0
 	}
 }
 
-// CheckPrefix reports a prefix that leaves nothing to find, or an experiment without canaries. audit is the
-// path of the block, prefix the completed field.
-func CheckPrefix(s *Setting, audit string, prefix int, fail Fail) {
+// CheckPrefix reports a prefix that leaves nothing to find, or an experiment without canaries.
+func (f *PrefixField) CheckPrefix(s *Setting, audit string, fail Fail) {
 	if s.Canaries == nil {
 		fail([]string{audit, "canaries"}, "looks for canaries, but the experiment inserts none; add canaries, or remove %s", audit)
 		return
 	}
 	for _, g := range s.Canaries.Groups {
-		g.checkPrefix(s.Ordinary, audit, g.Prefix(prefix), fail)
+		g.checkPrefix(s.Ordinary, audit, g.Prefix(f.Prefix), fail)
 	}
 }
 
@@ -224,12 +230,12 @@ func CheckSteps(s *Setting, audit string, fail Fail) {
 }
 
 // CheckReferences reports more references than there are sequences after the prefix.
-func CheckReferences(s *Setting, audit string, prefix, references int, fail Fail) {
+func (f *PrefixField) CheckReferences(s *Setting, audit string, references int, fail Fail) {
 	if s.Canaries == nil {
 		return // see CheckPrefix
 	}
 	for _, g := range s.Canaries.Groups {
-		if given := g.Prefix(prefix); given < g.Words {
+		if given := g.Prefix(f.Prefix); given < g.Words {
 			g.checkReferences(s.Ordinary, audit, given, references, fail)
 		}
 	}

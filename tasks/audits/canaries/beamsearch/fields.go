@@ -18,19 +18,17 @@ type Fields struct {
 type Block struct {
 	// Sequences kept.
 	Width int `json:"width" default:"5" range:"[1,10000]" unit:"sequences" also:"beam_width"`
-	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
-	// each format, the default with canaries.formats.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	audits.PrefixField
 }
 
 const path = "audit.beam_search"
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	audits.CompletePrefix(s, given(path+".prefix"), &f.BeamSearch.Prefix)
+	f.BeamSearch.CompletePrefix(s, path, given)
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckPrefix(s, path, f.BeamSearch.Prefix, fail)
+	f.BeamSearch.CheckPrefix(s, path, fail)
 	audits.CheckSteps(s, path, fail)
 	if f.BeamSearch.Width > s.Ordinary {
 		most := "data.vocabulary.size"

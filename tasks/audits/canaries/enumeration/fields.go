@@ -17,9 +17,7 @@ type Fields struct {
 }
 
 type Block struct {
-	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
-	// each format, the default with canaries.formats.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	audits.PrefixField
 	// Most sequences that may follow the prefix; a larger space is refused.
 	Limit int `json:"limit" default:"10000000" range:"[1,1000000000000]" unit:"sequences"`
 }
@@ -27,12 +25,12 @@ type Block struct {
 const path = "audit.enumeration"
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	audits.CompletePrefix(s, given(path+".prefix"), &f.Enumeration.Prefix)
+	f.Enumeration.CompletePrefix(s, path, given)
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	b := f.Enumeration
-	audits.CheckPrefix(s, path, b.Prefix, fail)
+	b.CheckPrefix(s, path, fail)
 	audits.CheckSteps(s, path, fail)
 	if s.Canaries == nil {
 		return

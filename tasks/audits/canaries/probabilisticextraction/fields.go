@@ -18,9 +18,7 @@ type Fields struct {
 }
 
 type Block struct {
-	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
-	// each format, the default with canaries.formats.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	audits.PrefixField
 	// Further prefix lengths, for sampling and greedy decoding: one or a list.
 	Prefixes []int `json:"prefixes,omitempty" range:"[1,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2022"`
 	// Temperature that logits are divided by before the softmax.
@@ -36,12 +34,12 @@ type Block struct {
 const path = "audit.probabilistic_extraction"
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	audits.CompletePrefix(s, given(path+".prefix"), &f.ProbabilisticExtraction.Prefix)
+	f.ProbabilisticExtraction.CompletePrefix(s, path, given)
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	b := f.ProbabilisticExtraction
-	audits.CheckPrefix(s, path, b.Prefix, fail)
+	b.CheckPrefix(s, path, fail)
 	if s.Canaries == nil {
 		return
 	}

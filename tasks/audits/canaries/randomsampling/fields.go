@@ -20,9 +20,7 @@ type Fields struct {
 type Block struct {
 	// Random sequences to rank a canary against, of an external model by default 1000.
 	References int `json:"references" default:"2000000" range:"[1,1000000000]" unit:"sequences" also:"num_references samples"`
-	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
-	// each format, the default with canaries.formats.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	audits.PrefixField
 	// Computes large ranks exactly, not by an estimate with its standard error. "Memorized" is always
 	// exact.
 	Exact bool `json:"exact" default:"false"`
@@ -31,15 +29,15 @@ type Block struct {
 const path = "audit.random_sampling"
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	audits.CompletePrefix(s, given(path+".prefix"), &f.RandomSampling.Prefix)
+	f.RandomSampling.CompletePrefix(s, path, given)
 	if (s.External != nil || s.Program != nil) && !given(path+".references") {
 		f.RandomSampling.References = scoredReferences
 	}
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckPrefix(s, path, f.RandomSampling.Prefix, fail)
-	audits.CheckReferences(s, path, f.RandomSampling.Prefix, f.RandomSampling.References, fail)
+	f.RandomSampling.CheckPrefix(s, path, fail)
+	f.RandomSampling.CheckReferences(s, path, f.RandomSampling.References, fail)
 }
 
 func (f *Fields) Exposures(*audits.Setting) exposure.Range {

@@ -16,9 +16,7 @@ type Fields struct {
 }
 
 type Block struct {
-	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
-	// each format, the default with canaries.formats.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	audits.PrefixField
 	// Nodes expanded at once: 1 expands the fewest, more take less time a node.
 	Batch int `json:"batch" default:"64" range:"[1,100000]" unit:"nodes"`
 	// Most likely sequences to return.
@@ -35,11 +33,11 @@ type Block struct {
 const path = "audit.search"
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	audits.CompletePrefix(s, given(path+".prefix"), &f.Search.Prefix)
+	f.Search.CompletePrefix(s, path, given)
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckPrefix(s, path, f.Search.Prefix, fail)
+	f.Search.CheckPrefix(s, path, fail)
 	audits.CheckSteps(s, path, fail)
 	if f.Search.Prove > f.Search.Results {
 		fail([]string{path + ".prove", path + ".results"}, "is %d; expected at most %s.results, %d: no more sequences are returned", f.Search.Prove, path, f.Search.Results)

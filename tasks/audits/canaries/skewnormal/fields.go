@@ -19,9 +19,7 @@ type Fields struct {
 type Block struct {
 	// Random sequences: the first half is fitted, the second tests the fit.
 	References int `json:"references" default:"10000" range:"[100,10000000]" unit:"sequences"`
-	// Given words of the canary, with canaries.format by default those before its first #. 0: those of
-	// each format, the default with canaries.formats.
-	Prefix int `json:"prefix" default:"1" range:"[0,999]" unit:"words (byte level: bytes)"`
+	audits.PrefixField
 	// Fits on resampled references, for the standard error of an exposure.
 	Bootstrap int `json:"bootstrap" default:"100" range:"[2,10000]" unit:"fits"`
 	// Fits and tests on simulated references, for a p-value that accounts for the error of the fit.
@@ -32,12 +30,12 @@ type Block struct {
 const path = "audit.skew_normal"
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
-	audits.CompletePrefix(s, given(path+".prefix"), &f.SkewNormal.Prefix)
+	f.SkewNormal.CompletePrefix(s, path, given)
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	audits.CheckPrefix(s, path, f.SkewNormal.Prefix, fail)
-	audits.CheckReferences(s, path, f.SkewNormal.Prefix, f.SkewNormal.References, fail)
+	f.SkewNormal.CheckPrefix(s, path, fail)
+	f.SkewNormal.CheckReferences(s, path, f.SkewNormal.References, fail)
 }
 
 // Exposures implements exposure.Measurer: a fitted exposure has no bound.
