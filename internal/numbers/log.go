@@ -14,3 +14,11 @@ func Log(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	return math.Log(fraction) + float64(float64(exponent)*math.Ln2)
 }
+
+// LogOneMinusExp returns log(1 - e^x) for x below 0, accurate at both ends (Mächler 2012).
+func LogOneMinusExp(x float64) float64 {
+	if x > -math.Ln2 {
+		return math.Log(-math.Expm1(x))
+	}
+	return math.Log1p(-math.Exp(x))
+}

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -167,7 +168,7 @@ func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
 		for _, l := range d.logProbs[from:] {
 			logP += l
 		}
-		after := After{Prefix: prefix, LogProbability: finite(logP), Queries: finite(Queries(logP, p.Chance)), Greedy: !slices.Contains(d.greedy[from:], false)}
+		after := After{Prefix: prefix, LogProbability: numbers.Finite(logP), Queries: numbers.Finite(Queries(logP, p.Chance)), Greedy: !slices.Contains(d.greedy[from:], false)}
 		o.Prefixes = append(o.Prefixes, after)
 		if prefix == g.Prefix {
 			o.LogProbability, o.Queries, o.Greedy = after.LogProbability, after.Queries, &after.Greedy
@@ -175,11 +176,4 @@ func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
 		}
 	}
 	return o
-}
-
-func finite(x float64) *float64 {
-	if math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/numbers"
 	"coalmine/models"
 )
 
@@ -57,18 +58,10 @@ func Queries(logP, chance float64) float64 {
 		return math.Inf(1)
 	}
 	var n float64
-	if none := logMissing(logP); none < 0 {
+	if none := numbers.LogOneMinusExp(logP); none < 0 {
 		n = math.Log1p(-chance) / none
 	} else { // p underflows float64
 		n = math.Exp(math.Log(-math.Log1p(-chance)) - logP)
 	}
 	return max(1, math.Ceil(n*(1-1e-14)))
-}
-
-// logMissing is log(1-p) for p = exp(logP), accurate at both ends (Mächler 2012).
-func logMissing(logP float64) float64 {
-	if logP > -math.Ln2 {
-		return math.Log(-math.Expm1(logP))
-	}
-	return math.Log1p(-math.Exp(logP))
 }

@@ -15,6 +15,8 @@ import (
 	"sync"
 
 	"gonum.org/v1/gonum/integrate/quad"
+
+	"coalmine/internal/numbers"
 )
 
 // Distribution is a skew-normal distribution. With shape 0 it is the normal one, whose mean
@@ -49,16 +51,8 @@ func (d Distribution) LogCDF(x float64) float64 {
 	case slope(z, d.Shape) >= 0:
 		return logLeftTail(z, d.Shape)
 	default: // the mirror image has the shape of the other sign
-		return logOfRest(logLeftTail(-z, -d.Shape))
+		return numbers.LogOneMinusExp(logLeftTail(-z, -d.Shape))
 	}
-}
-
-// logOfRest is log(1 - e^x), for x below 0.
-func logOfRest(x float64) float64 {
-	if x > -math.Ln2 {
-		return math.Log(-math.Expm1(x))
-	}
-	return math.Log1p(-math.Exp(x))
 }
 
 // CDF is the probability of at most x.
