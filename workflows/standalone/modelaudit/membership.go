@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -277,14 +278,34 @@ func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membe
 	return err
 }
 
-// textsOf are the words of owners, without case, and their texts.
+// date matches a year, and its month if both are numbers: 2023, 2023-05-17, 17.05.2023, May 2023.
+var date = regexp.MustCompile(`\b((?:19|20)\d\d)\b(?:[-/](0[1-9]|1[0-2])\b)?`)
+
+// datesOf are words for the dates in a text, each begun by a space, which no word of the text has: years, months
+// of years, and once the latest year.
+func datesOf(text string) (words []string) {
+	latest := ""
+	for _, found := range date.FindAllStringSubmatch(text, -1) {
+		words = append(words, " "+found[1])
+		if found[2] != "" {
+			words = append(words, " "+found[1]+"-"+found[2])
+		}
+		latest = max(latest, found[1])
+	}
+	if latest != "" {
+		words = append(words, " latest "+latest)
+	}
+	return words
+}
+
+// textsOf are the words of owners, without case, the dates in them, and their texts.
 func textsOf(owners []Owner) []membership.UserText {
 	numbers := map[string]int64{}
 	texts := make([]membership.UserText, len(owners))
 	for i, o := range owners {
 		text := strings.Join(o.Texts, "\n")
 		var words []int64
-		for word := range strings.FieldsSeq(strings.ToLower(text)) {
+		for _, word := range slices.Concat(strings.Fields(strings.ToLower(text)), datesOf(text)) {
 			if _, known := numbers[word]; !known {
 				numbers[word] = int64(len(numbers))
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -192,5 +193,38 @@ func TestTextsOnBothSidesAreCounted(t *testing.T) {
 	of := modelaudit.Membership{Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile+`{"user":"e","text":"w2 w5"}`))}
 	if got, err := opened.Membership(t.Context(), of); err != nil || got.SharedTexts != 1 {
 		t.Errorf("%+v, %v; want one text on both sides", got, err)
+	}
+}
+
+// Texts that differ in their dates alone are told apart without a model: those of members are older. Of dates that are
+// drawn alike, by another seed, the interval of 95% covers one half.
+func TestTheBlindBaselineReadsDates(t *testing.T) {
+	t.Parallel()
+	_, _, model := trained(t)
+	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, rng := known(t, model), rand.New(rand.NewPCG(3, 0))
+	texts := func(first int) (owners []modelaudit.Owner) {
+		for i := range 40 {
+			// No two texts share a word with a date in it.
+			date := fmt.Sprintf("(%d-%02d-%02dT%d)", first+rng.IntN(4), 1+rng.IntN(12), 1+rng.IntN(28), rng.IntN(1e9))
+			owners = append(owners, modelaudit.Owner{User: fmt.Sprint(first, i), Texts: []string{in("w1 w2 ") + date}})
+		}
+		return owners
+	}
+	older := texts(2016)
+	for apart, others := range map[bool][]modelaudit.Owner{true: texts(2020), false: texts(2016)} {
+		for i := range others {
+			others[i].User += " not a member"
+		}
+		got, err := opened.Membership(t.Context(), modelaudit.Membership{Members: older, NonMembers: others, Seed: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := got.Blind.Members.AUC; apart && a.Low < 0.85 || !apart && (a.Low > 0.5 || a.High < 0.5) {
+			t.Errorf("dates apart %t: the blind baseline has an AUC of %+v", apart, a)
+		}
 	}
 }
