@@ -116,12 +116,12 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	}
 	cost := forecast.CostOf(sub, p, x)
 	if g.json {
-		return g.printJSON(planView(cells, sub.Spec.FalseAlarms(), forecast.Planned(sub.Spec), cost, x.TasksToRun(), here, clusters))
+		return g.printJSON(planView(cells, sub.Spec, cost, x.TasksToRun(), here, clusters))
 	}
 	for i := range cells {
 		g.writePlannedCell(&cells[i], nodes)
 	}
-	g.writePower(forecast.Planned(sub.Spec))
+	g.writePower(forecast.Planned(sub.Spec), sub.Spec.Powerless())
 	g.writePlan(sub.Spec.FalseAlarms(), cost, tasksText(x), here)
 	g.writeClusters(x, clusters)
 	return nil
@@ -381,7 +381,7 @@ func (g *global) writeGroups(groups []forecast.Group) {
 }
 
 // planView is the output of plan --json.
-func planView(cells []plannedCell, alarms []experiment.FalseAlarm, powers []forecast.Power, cost forecast.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
+func planView(cells []plannedCell, spec *experiment.Spec, cost forecast.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
 	type cell struct {
 		Cell     string           `json:"cell"`
 		Label    string           `json:"label"`
@@ -394,6 +394,7 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, powers []fore
 		Cells         []cell                  `json:"cells"`
 		FalseAlarms   []experiment.FalseAlarm `json:"false_alarms,omitempty"`
 		Power         []forecast.Power        `json:"power,omitempty"`
+		Powerless     []experiment.Powerless  `json:"powerless,omitempty"`
 		TrainingFLOP  float64                 `json:"training_flop"`
 		MeasuringFLOP float64                 `json:"measuring_flop"`
 		Bytes         float64                 `json:"bytes"`
@@ -401,7 +402,7 @@ func planView(cells []plannedCell, alarms []experiment.FalseAlarm, powers []fore
 		Tasks         int                     `json:"tasks"`
 		ThisMachine   thisMachine             `json:"this_machine"`
 		Clusters      []simulatedCluster      `json:"clusters,omitempty"`
-	}{Clusters: clusters, Tasks: tasks, ThisMachine: here, FalseAlarms: alarms, Power: powers, TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
+	}{Clusters: clusters, Tasks: tasks, ThisMachine: here, FalseAlarms: spec.FalseAlarms(), Power: forecast.Planned(spec), Powerless: spec.Powerless(), TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
 	for _, c := range cells {
 		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
 	}

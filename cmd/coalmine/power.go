@@ -92,6 +92,8 @@ func leaksOf(effects []string) (map[string]float64, error) {
 // powers is the output of the command.
 type powers struct {
 	Powers []forecast.Power `json:"powers"`
+	// Powerless are the other audits that look for a leak.
+	Powerless []experiment.Powerless `json:"powerless,omitempty"`
 	// Seconds of a run as it is, with nothing cached; null if unknown.
 	Seconds *float64 `json:"seconds"`
 }
@@ -105,7 +107,7 @@ func (g *global) power(ctx context.Context, f *powerFlags, file string, leaks ma
 	if err != nil {
 		return err
 	}
-	p := powers{}
+	p := powers{Powerless: sub.Spec.Powerless()}
 	if p.Powers, err = forecast.Powers(sub.Spec, leaks); err != nil {
 		return fmt.Errorf("--effect: %w", err)
 	}
@@ -197,13 +199,16 @@ func (t *timing) of(ctx context.Context, sub *submission.Submission) (*float64, 
 }
 
 func (g *global) powerTable(p *powers) error {
+	for _, audit := range p.Powerless {
+		g.printf("%s: no power: it reports %s\n", audit.Audit, audit.Reports)
+	}
 	if len(p.Powers) == 0 {
 		g.printf("no audit of the experiment makes a statement whose power is computed\n")
 		return nil
 	}
 	for i := range p.Powers {
 		s := &p.Powers[i]
-		if i > 0 {
+		if i > 0 || len(p.Powerless) > 0 {
 			g.printf("\n")
 		}
 		g.printf("%s: %s if %s %.4g: power %s%s (cells: %d)\n", s.Title(), s.Finds, s.Leak.Means, s.Leak.Value, readable.Percent(s.Power), reached(s), len(s.Cells))
@@ -274,8 +279,8 @@ func (g *global) powerCSV(list []forecast.Power) error {
 }
 
 // writePower prints the power of all statements in a line, of those in different cells the least and the
-// largest.
-func (g *global) writePower(list []forecast.Power) {
+// largest, and audits without power.
+func (g *global) writePower(list []forecast.Power, powerless []experiment.Powerless) {
 	var names []string
 	least, most := map[string]float64{}, map[string]float64{}
 	for i := range list {
@@ -296,6 +301,9 @@ func (g *global) writePower(list []forecast.Power) {
 			text += " to " + readable.Percent(most[name])
 		}
 		names[i] += " " + text
+	}
+	for _, audit := range powerless {
+		names = append(names, audit.Audit+" none (no interval, no test)")
 	}
 	if len(names) > 0 {
 		g.printf("power to find a leak: %s; coalmine power says of which size\n", strings.Join(names, ", "))

@@ -66,6 +66,24 @@ func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statemen
 	return list
 }
 
+// Powerless is an audit that finds nothing with a probability, because it has neither an interval nor a test.
+type Powerless struct {
+	Audit string `json:"audit"`
+	// Reports ends "the audit reports ".
+	Reports string `json:"reports"`
+}
+
+// Powerless lists the audits of all cells that have no power.
+func (s *Spec) Powerless() (list []Powerless) {
+	for place := range all.Audits() {
+		d := &all.Audits()[place]
+		if d.Powerless != "" && slices.ContainsFunc(s.Cells, func(c Cell) bool { return c.Experiment.Audit.asks(place) }) {
+			list = append(list, Powerless{d.Name, d.Powerless})
+		}
+	}
+	return list
+}
+
 // gated adds the statements that the limits of audit.fail_if judge in their way.
 func (c *Cell) gated(list []Statement) []Statement {
 	if c.Experiment.Audit == nil {

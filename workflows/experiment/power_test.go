@@ -52,3 +52,15 @@ func TestModelsOfSeveralSizesHaveTheirOwnPower(t *testing.T) {
 		t.Errorf("power %v with 2 units, %v with 16", a, b)
 	}
 }
+
+// Words that are read off updates have neither an interval nor a test.
+func TestAuditsWithoutPowerAreNamed(t *testing.T) {
+	t.Parallel()
+	spec := parse(t, minimal, "training.record={layers: [output.bias]}", "audit={update_words: {}}")
+	if got := spec.Powerless(); len(got) != 1 || got[0].Audit != "update_words" || len(spec.Powers()) != 0 {
+		t.Errorf("%+v, with %d powers", got, len(spec.Powers()))
+	}
+	if got := parse(t, minimal, "audit={}").Powerless(); got != nil {
+		t.Errorf("%+v of no audit", got)
+	}
+}

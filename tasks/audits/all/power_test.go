@@ -9,6 +9,17 @@ import (
 	"coalmine/tasks/audits"
 )
 
+// Measurements look for no leak, skew_normal estimates what exposure measures, and privacy is proved.
+func TestEveryAuditHasPowerOrSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	without := []string{"utility", "baselines", "accuracy_per_user", "samples", "generated_images", "upper_bound", "skew_normal", "privacy"}
+	for _, d := range Audits() {
+		if said := d.Powerless != ""; said == (d.Power != nil) && !slices.Contains(without, d.Name) {
+			t.Errorf("%s: power %t, a reason for none %t", d.Name, d.Power != nil, said)
+		}
+	}
+}
+
 // Audits of membership and of pairs say before training that they are too small for any find, and only then: the
 // power for the largest leak is about 0, at each number of users.
 func TestTooFewForAFindIsSaid(t *testing.T) {

@@ -16,6 +16,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 		"devices, in %; in brackets that of a random order.",
 	Kinds:     []tasks.Kind{Kind}, // the attacks are kinds of audit.deanonymization
 	Models:    audits.Anything,
+	Powerless: "an average precision, without an interval or a test",
 	ByProgram: true,
 	Measures: audits.Within((*Outcome).Best,
 		audits.Measure{Name: "profiles_attack", Of: audits.Of(func(o *AttackOutcome) attacks.Kind { return o.Attack }), Header: "profiles by", Text: audits.Of(func(o *AttackOutcome) string { return o.Attack.Title() })},

@@ -13,8 +13,9 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "update_words",
 	Legend: "Words: the share of a device's distinct words that its update names, and the share of the named words that the device has; means over " +
 		"recorded updates. AP: the average precision of all words, ranked by the update.",
-	Limits: limits,
-	Kinds:  []tasks.Kind{Kind},
+	Limits:    limits,
+	Kinds:     []tasks.Kind{Kind},
+	Powerless: "shares of words, without an interval or a test",
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "update_words_recall", Of: audits.Of(func(v *Outcome) float64 { return v.Recall }), Header: "words recall %", Scale: audits.Percent, Digits: 1},
 		{Name: "update_words_precision", Of: audits.Of(func(v *Outcome) float64 { return v.Precision }), Header: "words precision %", Scale: audits.Percent, Digits: 1},
