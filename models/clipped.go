@@ -1,10 +1,6 @@
 package models
 
-import (
-	"math"
-
-	"coalmine/internal/kernels"
-)
+import "coalmine/internal/kernels"
 
 // perExample is the additional state of a Trainer for ClippedSum, and owns its
 // memory. The *turn* of a sentence is its index in packed.order. Rows of the
@@ -19,11 +15,12 @@ type perExample struct {
 	targets        []int32   // [rows]
 	scales         []float32 // [rows]: 1 / the targets of the row's sentence
 
+	logits []gram // of the gradients of the logits, by sentence
+
 	// For one sentence at a time:
-	left, right, more []float32 // contiguous copies of rows of the batch
-	product           []float32 // the gradient of a matrix of weights
-	column            []float32 // the gradient of a bias
-	gram, other       []float32 // [targets, targets]
+	x, d, more         []float32 // contiguous copies of rows of the batch
+	product            []float32 // the gradient of a matrix of weights
+	left, right, cross gram
 
 	part []float32 // the gradient of a group after the first
 }
@@ -56,7 +53,7 @@ func (r *sentenceRows) setFactor(turn int, factor float64) {
 }
 
 // ClippedSum sets sum to the sum over sentences of their gradients, each multiplied
-// by factor of its L2 norm over all tensors together, and norms to these norms. With
+// by factor of its L2 norm over all tensors together, and norms to these norms, rounded up. With
 // privacy.ClipScale as the factor no sentence adds more than the clip norm (Abadi et
 // al., "Deep Learning with Differential Privacy", 2016, algorithm 1).
 //
@@ -71,12 +68,18 @@ func (r *sentenceRows) setFactor(turn int, factor float64) {
 // group by group, in the order given (groupSize), and within a group from the
 // longest to the shortest.
 //
-// Norms are exact up to rounding. The gradients of a layer's weights are formed for
-// each sentence. Those of the vocabulary's, which would be large, are not: the
-// squared norm of a sum of outer products follows from the inner products of its
-// factors (Goodfellow, "Efficient Per-Example Gradient Computations", 2015; Li et
-// al., "Large Language Models Can Be Strong Differentially Private Learners", 2022,
-// section 4).
+// The gradients of single sentences are not formed, unless they are small: the squared
+// norm of a sum of outer products follows from the inner products of its factors
+// (Goodfellow, "Efficient Per-Example Gradient Computations", 2015; Li et al., "Large
+// Language Models Can Be Strong Differentially Private Learners", 2022, section 4). One
+// more product, of all rows times their factors, gives the sum.
+//
+// A norm in norms is not below the one in real numbers, and above it by bounds on the
+// rounding of all that went into it and of the sentence's share of the sum: by 2e-5 times the
+// number of targets at most, unless the terms of the sentence's gradient cancel. So the
+// clipped gradient of a sentence alone has at most the clip norm, rounding included. The
+// rounding in a sum over several sentences depends on all of them, as that of noise does
+// (privacy.AddGaussian).
 func (t *Trainer) ClippedSum(params []float32, sentences [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (Loss, error) {
 	if err := t.checkClipped(params, sentences, sum, norms); err != nil {
 		return Loss{}, err
@@ -136,26 +139,40 @@ func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(n
 	if t.encoder != nil {
 		e.source.lay(&t.encoder.batch)
 	}
-	loss := Loss{Sum: t.output.forward(w, e.outputs, e.targets), Tokens: t.batch.rows()}
+	loss := Loss{Sum: t.output.forward(w, e.outputs, e.targets, largestSquaredSum), Tokens: t.batch.rows()}
 	if !finite(loss.Sum) {
 		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
 	}
 	t.output.logitGradients(w, e.targets, e.scales, e.outputGradient)
 	scatterRows(top.gradient, e.outputGradient, t.output.width, e.rows)
 	t.backward(w)
-	for turn, i := range t.batch.order {
-		norm := math.Sqrt(t.squaredNorm(turn))
-		if !finite(norm) {
-			return Loss{}, &DivergedError{What: "gradient", Value: norm}
-		}
-		norms[i] = norm
-		e.setFactor(turn, factor(norm))
-		if t.encoder != nil {
-			e.source.setFactor(t.encoder.turns[turn], factor(norm))
-		}
+	if err := t.setFactors(factor, norms); err != nil {
+		return Loss{}, err
 	}
 	t.clippedGradients(g)
 	return loss, nil
+}
+
+// setFactors sets the norms, and the clip factors.
+func (t *Trainer) setFactors(factor func(norm float64) float64, norms []float64) error {
+	e, order := &t.each, t.batch.order
+	for first := 0; first < len(order); {
+		last := t.logitGrams(first)
+		for turn := first; turn < last; turn++ {
+			norm := t.normBound(turn, &e.logits[turn-first])
+			if !finite(norm) {
+				return &DivergedError{What: "gradient", Value: norm}
+			}
+			norms[order[turn]] = norm
+			by := factor(norm)
+			e.setFactor(turn, by)
+			if t.encoder != nil {
+				e.source.setFactor(t.encoder.turns[turn], by)
+			}
+		}
+		first = last
+	}
+	return nil
 }
 
 // prepare determines the rows of each sentence, and gathers the inputs of the output
@@ -173,121 +190,6 @@ func (e *perExample) prepare(batch *packed, outputs []float32, width int) {
 	n := len(e.rows)
 	e.outputs, e.outputGradient = grow(e.outputs, n*width), grow(e.outputGradient, n*width)
 	gatherRows(e.outputs, outputs, width, e.rows)
-}
-
-// squaredNorm returns that of a sentence's gradient over all tensors.
-func (t *Trainer) squaredNorm(turn int) float64 {
-	e := &t.each
-	rows := e.of(turn)
-	sum := t.addLayersNorm(t.vocabularyNorm(turn, rows), e, rows)
-	if t.encoder == nil {
-		return sum
-	}
-	rows = e.source.of(t.encoder.turns[turn])
-	return t.encoder.addLayersNorm(t.encoder.addEmbeddingNorm(sum, e, rows), e, rows)
-}
-
-// addLayersNorm adds the squared norm over the tensors of the layers.
-func (s *stackTrace) addLayersNorm(sum float64, e *perExample, rows []int) float64 {
-	for i := range s.layers {
-		l := &s.layers[i]
-		sum += l.squaredNorm(e, rows, l.gradient)
-	}
-	return sum
-}
-
-// addEmbeddingNorm adds the squared norm over the embedding as input; see
-// vocabularyNorm. It leaves the gradients of the rows' vectors in e.left.
-func (s *stackTrace) addEmbeddingNorm(sum float64, e *perExample, rows []int) float64 {
-	n := len(rows)
-	e.gram = grow(e.gram, n*n)
-	e.left = grow(e.left, n*s.width)
-	gatherRows(e.left, s.inputGradient, s.width, rows)
-	kernels.Gemm(false, true, n, n, s.width, 1, e.left, s.width, e.left, s.width, 0, e.gram, n)
-	for i, r := range rows {
-		for j, r2 := range rows {
-			if s.batch.inputs[r] == s.batch.inputs[r2] {
-				sum += float64(e.gram[i*n+j])
-			}
-		}
-	}
-	return sum
-}
-
-// vocabularyNorm is the squared norm over embedding, output weights and output bias.
-//
-// With d the gradients of the logits, h the outputs, x the tokens fed and u the
-// gradients of their vectors, the gradient of the output weights is the sum over
-// targets of d h^T, whose squared norm is the sum over pairs s, t of (d_s d_t)(h_s
-// h_t); that of the bias is the sum of d, which puts 1 in place of h_s h_t. That of
-// the embedding is the sum of e_x u^T, e_x being 1 at the token and 0 elsewhere:
-// pairs of equal tokens count with u_s u_t. If both are one tensor, the sums add up,
-// and twice their inner product comes in: the sum over pairs of d_t[x_s] (u_s h_t).
-func (t *Trainer) vocabularyNorm(turn int, rows []int) float64 {
-	e, o, width := &t.each, &t.output, t.model.config.Embedding
-	n, from := len(rows), e.first[turn]
-	h, d := e.outputs[from*o.width:], o.exps[from:]
-	e.gram, e.other = grow(e.gram, n*n), grow(e.other, n*n)
-
-	kernels.Gemm(true, false, n, n, o.vocabulary, 1, d, o.stride, d, o.stride, 0, e.gram, n)
-	kernels.Gemm(false, true, n, n, o.width, 1, h, o.width, h, o.width, 0, e.other, n)
-	sum := kernels.Dot(e.gram, e.other)
-	for _, v := range e.gram {
-		sum += float64(v)
-	}
-	sum = t.addEmbeddingNorm(sum, e, rows)
-	if t.model.config.Untied {
-		return sum
-	}
-	kernels.Gemm(false, true, n, n, width, 1, e.left, width, h, width, 0, e.gram, n)
-	for s, r := range rows {
-		token := int(t.batch.inputs[r])
-		sum += 2 * kernels.Dot(d[token*o.stride:][:n], row(e.gram, s, n))
-	}
-	return sum
-}
-
-// squaredNorm is that of the gradients of the layer's tensors by one sentence, which
-// has the given rows.
-func (c *cellTrace) squaredNorm(e *perExample, rows []int, outputGradient []float32) float64 {
-	n, joined, gates := len(rows), c.cell.joined(), c.cell.gates()
-	e.left, e.right = grow(e.left, n*joined), grow(e.right, n*gates)
-	gatherRows(e.left, c.joined, joined, rows)
-	gatherRows(e.right, c.gateGradient, gates, rows)
-	sum := e.sumNorm(e.right, gates)
-	if c.kind.resets {
-		e.more = grow(e.more, n*c.units)
-		gatherRows(e.more, c.candidateGradient, c.units, rows)
-		sum += e.sumNorm(e.more, c.units)
-		sum += e.productNorm(n, c.in, gates, e.left, joined, e.right, gates)
-		sum += e.productNorm(n, c.out, c.direct(), e.left[c.in:], joined, e.right, gates)
-		sum += e.productNorm(n, c.out, c.units, e.left[c.in:], joined, e.more, c.units)
-	} else {
-		sum += e.productNorm(n, joined, gates, e.left, joined, e.right, gates)
-	}
-	if c.projected {
-		e.left, e.right = grow(e.left, n*c.units), grow(e.right, n*c.out)
-		gatherRows(e.left, c.emitted, c.units, rows)
-		gatherRows(e.right, outputGradient, c.out, rows)
-		sum += e.productNorm(n, c.units, c.out, e.left, c.units, e.right, c.out)
-	}
-	return sum
-}
-
-// productNorm is the squared norm of x^T d, where x [n, width] and d [n, columns]
-// have the given strides.
-func (e *perExample) productNorm(n, width, columns int, x []float32, xStride int, d []float32, dStride int) float64 {
-	e.product = grow(e.product, width*columns)
-	kernels.Gemm(true, false, width, columns, n, 1, x, xStride, d, dStride, 0, e.product, columns)
-	return kernels.SquaredNorm(e.product)
-}
-
-// sumNorm is the squared norm of the sum of the matrix's rows.
-func (e *perExample) sumNorm(matrix []float32, width int) float64 {
-	e.column = grow(e.column, width)
-	clear(e.column)
-	addRows(e.column, matrix)
-	return kernels.SquaredNorm(e.column)
 }
 
 // clippedGradients sets g to the sum of the gradients, each times its factor.
@@ -327,32 +229,34 @@ func (r *sentenceRows) scale(matrix []float32, width int) {
 }
 
 // logitGradients turns the exps of all rows from forward into the gradients of
-// their logits, and sets dh [rows, width], the gradient of the outputs: of each
-// row's loss times its scale.
+// their logits, each row divided by its factor, and sets dh [rows, width], the gradient
+// of the outputs: of each row's loss times its scale.
 func (o *outputTrace) logitGradients(w *weights, targets []int32, scales, dh []float32) {
 	o.factors = grow(o.factors, o.columns)
 	clear(o.factors[len(targets):])
 	for i, scale := range scales {
 		o.factors[i] = float32(float64(scale) / o.sums[i])
 	}
-	for token := range o.vocabulary {
-		logits := o.exps[token*o.stride:][:o.columns]
-		kernels.Mul(logits, logits, o.factors)
-	}
 	kernels.Transpose(dh, o.width, o.turned, o.columns, o.width, len(targets))
 	for i, target := range targets {
-		o.exps[int(target)*o.stride+i] -= scales[i]
+		at := int(target)*o.stride + i
+		o.exps[at] = float32(float64(o.exps[at]) - o.sums[i])
 		kernels.Scale(o.factors[i], row(dh, i, o.width))
 		kernels.Axpy(-scales[i], row(w.output, int(target), o.width), row(dh, i, o.width))
 	}
 }
 
+// logitGradient is that of a token's logit in a row, after logitGradients.
+func (o *outputTrace) logitGradient(token, row int) float64 {
+	return float64(o.exps[token*o.stride+row]) * float64(o.factors[row])
+}
+
 // weightGradients sets g.output and g.outputBias from the results of logitGradients,
-// every row times its factor.
+// every row times its clip factor.
 func (o *outputTrace) weightGradients(g *weights, factors []float32) {
-	copy(o.factors, factors)
 	for i, f := range factors {
-		kernels.Scale(f, row(o.inputs, i, o.width))
+		o.factors[i] *= f
+		kernels.Scale(o.factors[i], row(o.inputs, i, o.width))
 	}
 	kernels.PackB(false, len(factors), o.width, o.inputs, o.width, &o.packed)
 	clear(g.outputBias)

@@ -55,18 +55,18 @@ func (o *outputTrace) loss(w, g *weights, h []float32, targets []int32, scale fl
 	for i := range blocks {
 		from, to := i*len(targets)/blocks, (i+1)*len(targets)/blocks
 		h, dh, targets := h[from*o.width:to*o.width], dh[from*o.width:to*o.width], targets[from:to]
-		sum += o.forward(w, h, targets)
+		sum += o.forward(w, h, targets, largestSum)
 		o.backward(w, g, h, targets, scale, dh, i == 0)
 	}
 	return sum
 }
 
-// forward returns the loss of a row block and leaves its exps, their sums, and
-// their product with the weights.
-func (o *outputTrace) forward(w *weights, h []float32, targets []int32) float64 {
+// forward returns the loss of a row block and leaves its exps, their sums, which are not
+// far above largest, and their product with the weights.
+func (o *outputTrace) forward(w *weights, h []float32, targets []int32, largest float64) float64 {
 	o.prepare(w, h, targets)
 	o.exponentiate(w)
-	if !o.bounded(len(targets)) {
+	if !o.bounded(len(targets), largest) {
 		o.raiseReferences(w, len(targets))
 		o.exponentiate(w)
 	}
@@ -125,11 +125,14 @@ func (o *outputTrace) reserve(n int) {
 // the range of float32.
 const largestSum = 1e26
 
+// largestSquaredSum keeps the squares of the sums there, too.
+const largestSquaredSum = 1e15
+
 // bounded reports whether every reference is high enough: no row has a token
-// that is more probable than the target by largestSum or more.
-func (o *outputTrace) bounded(rows int) bool {
+// that is more probable than the target by largest or more.
+func (o *outputTrace) bounded(rows int, largest float64) bool {
 	for _, sum := range o.sums[:rows] {
-		if !(sum <= largestSum) {
+		if !(sum <= largest) {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ type DPSGDParams struct {
 // record in it, adds them up, divides by the (expected) size of a batch, adds noise,
 // and has any rule step along that. A batch may be empty, and still gets its noise.
 // Steps beyond the budget of the Guarantee are not taken.
-var DPSGD = tasks.Kind{Name: "training/dp-sgd", Version: 1, Class: tasks.Compute, Run: runDPSGD}
+var DPSGD = tasks.Kind{Name: "training/dp-sgd", Version: 2, Class: tasks.Compute, Run: runDPSGD}
 
 func runDPSGD(ctx context.Context, t *tasks.Task) error {
 	var p DPSGDParams

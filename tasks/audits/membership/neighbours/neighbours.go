@@ -50,7 +50,7 @@ func (p Params) Asks() *clientprograms.Program {
 // Inputs: "initial" and "model", the checkpoints to begin from; training.PopulationInput and
 // training.ShardsInput as of the training, and external.VocabularyInput for a client's program. Its blob
 // OutcomeBlob is an Outcome.
-var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(run)}
+var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 const InitialInput = "initial"
 

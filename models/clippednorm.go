@@ -1,0 +1,265 @@
+package models
+
+import (
+	"math"
+
+	"coalmine/internal/kernels"
+)
+
+// normBound bounds the norm of a sentence's gradient from above, from what its tensors add:
+// sums over rows of outer products x d^T.
+type normBound struct {
+	square float64 // the squared norm as computed
+	short  float64 // no rounding makes square smaller than it is by more
+	terms  float64 // the squared norm if all outer products of a tensor had one direction
+}
+
+const (
+	// underflow makes up for squares below the range of float32.
+	underflow = 0x1p-126
+)
+
+// addTerms takes in the sum of the norms of a tensor's outer products.
+func (b *normBound) addTerms(sum float64) { b.terms += sum * sum }
+
+// upper returns the bound, for a sentence of n rows. The second term covers rounding in
+// sums of outer products: of those formed for a norm, and of the clipped sum itself, where
+// each is multiplied by up to three factors and a tied embedding sums up 2n of them.
+func (b *normBound) upper(n int) float64 {
+	return math.Sqrt(max(b.square+b.short, 0)) + float64(3*n+16)*roundoff*math.Sqrt(b.terms)
+}
+
+// addPairs adds the squared norm of a sum of outer products x d^T, where each x has an
+// additional element whose square is extra: the sum over pairs s, t of (x_s x_t) (d_s d_t).
+// It returns the sum of their norms. Errors of inner products are relative to the norms of
+// their factors, so that those of the sum are relative to the square of the sum of norms.
+func (b *normBound) addPairs(x, d *gram, extra float64) (norms float64) {
+	for i, v := range x.products {
+		b.square += float64((v + extra) * d.products[i])
+	}
+	for t := range x.n {
+		norms += math.Sqrt((x.square(t) + extra) * d.square(t))
+	}
+	b.short += (x.precision + d.precision) * norms * norms
+	return norms
+}
+
+// gram holds the inner products of the rows of one matrix with those of another, or of
+// the same.
+type gram struct {
+	n         int
+	products  []float64 // [n, n]
+	precision float64   // of a product, relative to the norms of its factors
+	block     []float32 // [n, n]: products of some columns
+}
+
+// gramDepth is the number of columns whose products are summed up in float32; the sums of
+// such blocks are added in float64.
+const gramDepth = tileWidth
+
+// reset makes room for the sums over some columns of products of n rows.
+func (g *gram) reset(n, width int) {
+	g.n, g.products, g.block = n, grow(g.products, n*n), grow(g.block, n*n)
+	clear(g.products)
+	g.setPrecision(width)
+}
+
+// setPrecision bounds the errors of sums over some columns: those of each block, 1% for their
+// products with each other, and those of sums over pairs in float64.
+func (g *gram) setPrecision(width int) {
+	g.precision = 1.01*roundoff*float64(min(width, gramDepth)) + float64(g.n*g.n)*0x1p-52
+}
+
+// set computes the inner products of the rows of x and y, with their strides.
+func (g *gram) set(n, width int, x []float32, xStride int, y []float32, yStride int) {
+	g.reset(n, width)
+	for from := 0; from < width; from += gramDepth {
+		kernels.Gemm(false, true, n, n, min(gramDepth, width-from), 1, x[from:], xStride, y[from:], yStride, 0, g.block, n)
+		addWide(g.products, g.block)
+	}
+}
+
+// square returns the squared norm of row t of the one matrix, with room for underflow.
+func (g *gram) square(t int) float64 { return g.products[t*g.n+t] + underflow }
+
+// addWide adds x to sum.
+func addWide(sum []float64, x []float32) {
+	for i, v := range x {
+		sum[i] += float64(v)
+	}
+}
+
+// strided is a matrix of rows that are stride elements apart.
+type strided struct {
+	values        []float32
+	width, stride int
+}
+
+func (m strided) row(i int) []float32 { return m.values[i*m.stride:][:m.width] }
+
+// addProduct adds the squared norm of x^T d, of n rows each, and of extra times the sum of
+// the rows of d: of a bias, if extra is 1, and of nothing if it is 0. It takes the cheaper
+// of two ways: the inner products of rows, or the product itself.
+func (e *perExample) addProduct(b *normBound, n int, x, d strided, extra float64) {
+	if n*(x.width+d.width) < x.width*d.width {
+		e.addPaired(b, n, x, d, extra)
+	} else {
+		e.addFormed(b, n, x, d, extra)
+	}
+}
+
+func (e *perExample) addPaired(b *normBound, n int, x, d strided, extra float64) {
+	e.left.set(n, x.width, x.values, x.stride, x.values, x.stride)
+	e.right.set(n, d.width, d.values, d.stride, d.values, d.stride)
+	b.addTerms(b.addPairs(&e.left, &e.right, extra))
+}
+
+func (e *perExample) addFormed(b *normBound, n int, x, d strided, extra float64) {
+	e.product = grow(e.product, x.width*d.width)
+	kernels.Gemm(true, false, x.width, d.width, n, 1, x.values, x.stride, d.values, d.stride, 0, e.product, d.width)
+	b.square += kernels.SquaredNorm(e.product)
+	column := grow(e.product, d.width)
+	clear(column)
+	var norms float64
+	for i := range n {
+		kernels.Add(column, d.row(i))
+		norms += math.Sqrt((kernels.SquaredNorm(x.row(i)) + extra) * kernels.SquaredNorm(d.row(i)))
+	}
+	b.square += extra * kernels.SquaredNorm(column)
+	b.addTerms(norms)
+}
+
+// normBound returns that of a sentence's gradient over all tensors, given the inner
+// products of its logits' gradients.
+func (t *Trainer) normBound(turn int, logits *gram) float64 {
+	e, b := &t.each, normBound{}
+	rows := e.of(turn)
+	t.addVocabularyNorm(&b, turn, rows, logits)
+	t.addLayersNorm(&b, e, rows)
+	if t.encoder == nil {
+		return b.upper(len(rows))
+	}
+	source := e.source.of(t.encoder.turns[turn])
+	b.addTerms(t.encoder.addEmbeddingNorm(&b, e, source))
+	t.encoder.addLayersNorm(&b, e, source)
+	return b.upper(max(len(rows), len(source)))
+}
+
+// addLayersNorm adds the squared norm over the tensors of the layers.
+func (s *stackTrace) addLayersNorm(b *normBound, e *perExample, rows []int) {
+	for i := range s.layers {
+		l := &s.layers[i]
+		l.addNorm(b, e, rows, l.gradient)
+	}
+}
+
+// addEmbeddingNorm adds the squared norm over the embedding as input, and returns the sum
+// of the norms of the rows; see addVocabularyNorm. It leaves the gradients of the rows'
+// vectors in e.x and their inner products in e.left.
+func (s *stackTrace) addEmbeddingNorm(b *normBound, e *perExample, rows []int) (norms float64) {
+	n, g := len(rows), &e.left
+	e.x = grow(e.x, n*s.width)
+	gatherRows(e.x, s.inputGradient, s.width, rows)
+	g.set(n, s.width, e.x, s.width, e.x, s.width)
+	for i, r := range rows {
+		norms += math.Sqrt(g.square(i))
+		for j, r2 := range rows {
+			if s.batch.inputs[r] == s.batch.inputs[r2] {
+				b.square += g.products[i*n+j]
+				b.short += g.precision * math.Sqrt(g.square(i)*g.square(j))
+			}
+		}
+	}
+	return norms
+}
+
+// logitGrams sets e.logits to the inner products of the gradients of the logits, for the
+// sentences from first on whose products fit into gramMemory, and returns the first of the
+// others.
+func (t *Trainer) logitGrams(first int) (last int) {
+	e, o := &t.each, &t.output
+	size := 0
+	for last = first; last < len(t.batch.order); last++ {
+		n := len(e.of(last))
+		if size += n * n; size > gramMemory && last > first {
+			break
+		}
+		if len(e.logits) <= last-first {
+			e.logits = append(e.logits, gram{})
+		}
+		e.logits[last-first].reset(n, o.vocabulary)
+	}
+	for k := range tileCount(o.vocabulary) {
+		from, to := tileBounds(o.vocabulary, k)
+		for turn := first; turn < last; turn++ {
+			g, d := &e.logits[turn-first], o.exps[from*o.stride+e.first[turn]:to*o.stride]
+			kernels.Gemm(true, false, g.n, g.n, to-from, 1, d, o.stride, d, o.stride, 0, g.block, g.n)
+			addWide(g.products, g.block)
+		}
+	}
+	for turn := first; turn < last; turn++ {
+		g, factors := &e.logits[turn-first], o.factors[e.first[turn]:]
+		for i := range g.products {
+			g.products[i] *= float64(factors[i/g.n]) * float64(factors[i%g.n])
+		}
+	}
+	return last
+}
+
+// gramMemory limits the inner products of logits that are kept at a time.
+const gramMemory = 1 << 18
+
+// addVocabularyNorm adds the squared norm over embedding, output weights and output bias.
+// The sentence has turn and rows, and the inner products of its logits' gradients are there.
+//
+// With d the gradients of the logits, h the outputs, x the tokens fed and u the gradients
+// of their vectors, the gradient of the output weights is the sum over targets of d h^T,
+// and that of the bias the sum of d: see addPairs. That of the embedding is the sum of
+// e_x u^T, e_x being 1 at the token and 0 elsewhere: pairs of equal tokens count with u_s
+// u_t. If both are one tensor, the sums add up, and twice their inner product comes in: the
+// sum over pairs of d_t[x_s] (u_s h_t).
+func (t *Trainer) addVocabularyNorm(b *normBound, turn int, rows []int, logits *gram) {
+	e, width := &t.each, t.output.width
+	n, h := len(rows), e.outputs[e.first[turn]*width:]
+	e.right.set(n, width, h, width, h, width)
+	output, input := b.addPairs(&e.right, logits, 1), t.addEmbeddingNorm(b, e, rows)
+	if t.model.config.Untied {
+		b.addTerms(output)
+		b.addTerms(input)
+		return
+	}
+	b.addTerms(output + input)
+	e.cross.set(n, width, e.x, width, h, width)
+	for s, r := range rows {
+		token := t.batch.inputs[r]
+		for i := range n {
+			d := t.output.logitGradient(int(token), e.first[turn]+i)
+			b.square += 2 * float64(d*e.cross.products[s*n+i])
+			b.short += 2 * e.cross.precision * math.Abs(d) * math.Sqrt(e.left.square(s)*e.right.square(i))
+		}
+	}
+}
+
+// addNorm adds the squared norm over the layer's tensors.
+func (c *cellTrace) addNorm(b *normBound, e *perExample, rows []int, outputGradient []float32) {
+	n, joined, gates := len(rows), c.cell.joined(), c.cell.gates()
+	e.x, e.d = grow(e.x, n*joined), grow(e.d, n*gates)
+	gatherRows(e.x, c.joined, joined, rows)
+	gatherRows(e.d, c.gateGradient, gates, rows)
+	if c.kind.resets {
+		e.more = grow(e.more, n*c.units)
+		gatherRows(e.more, c.candidateGradient, c.units, rows)
+		recalled := strided{e.x[c.in:], c.out, joined}
+		e.addProduct(b, n, strided{e.x, c.in, joined}, strided{e.d, gates, gates}, 1)
+		e.addProduct(b, n, recalled, strided{e.d, c.direct(), gates}, 0)
+		e.addProduct(b, n, recalled, strided{e.more, c.units, c.units}, 1)
+	} else {
+		e.addProduct(b, n, strided{e.x, joined, joined}, strided{e.d, gates, gates}, 1)
+	}
+	if c.projected {
+		e.x, e.d = grow(e.x, n*c.units), grow(e.d, n*c.out)
+		gatherRows(e.x, c.emitted, c.units, rows)
+		gatherRows(e.d, outputGradient, c.out, rows)
+		e.addProduct(b, n, strided{e.x, c.units, c.units}, strided{e.d, c.out, c.out}, 0)
+	}
+}
