@@ -64,7 +64,9 @@ func TestATransformersLogProbabilitiesEqualPyTorchs(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(storedTransformers)
 	check(t, err)
-	for _, c := range readPyTorch(t, data) {
+	variants, err := os.ReadFile("testdata/blocks.json") // by the library of tasks/pretrained/pretrainedtest/testdata/README.md, in float64
+	check(t, err)
+	for _, c := range slices.Concat(readPyTorch(t, data), readPyTorch(t, variants)) {
 		m := mustConfigure(t, c.Model)
 		params := make([]float32, m.Parameters())
 		for k := range params {

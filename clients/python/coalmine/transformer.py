@@ -23,20 +23,40 @@ class Transformer(Shape):
         self.embedding, self.heads, self.context = self.width, model["heads"], model.get("context") or CONTEXT
         if self.width % self.heads:
             raise ValueError(f"model.heads is {self.heads}; expected a divisor of the embedding, {self.width}")
+        self.blocks_of(model.get("blocks") or {})
         self.tied = not model.get("untied")
         self.tensors = dict(self.list())
 
+    def blocks_of(self, options):
+        """Variants of blocks: docs/model.md has them."""
+        activations = {"": lambda x: functional.gelu(x, approximate="tanh"), "gelu": functional.gelu, "silu": functional.silu}
+        known = {"rotary", "theta", "key_heads", "parallel", "rms", "epsilon", "activation", "gated", "unbiased"}
+        if not known.issuperset(options) or options.get("activation", "") not in activations:
+            raise ValueError(f"model.blocks is {options}; expected some of {', '.join(sorted(known))}, and an activation that is gelu or silu")
+        self.rotary, self.theta = options.get("rotary", 0), options.get("theta") or 10000
+        self.key_width = self.width // self.heads * (options.get("key_heads") or self.heads)
+        self.parallel, self.rms, self.gated = options.get("parallel"), options.get("rms"), options.get("gated")
+        self.epsilon, self.biased = options.get("epsilon") or 1e-5, not options.get("unbiased")
+        self.activation = activations[options.get("activation", "")]
+
     def list(self):
-        width = self.width
+        width, missing = self.width, set()
+        if self.rms:
+            missing.add("shift")
+        if not self.biased:
+            missing |= {"input_bias", "output_bias"}
         yield "embedding", [self.vocabulary, width]
-        yield "position", [self.context, width]
+        if not self.rotary:
+            yield "position", [self.context, width]
         for i in range(self.layers):
-            for room, wide, narrow in (("attention", 3 * width, width), ("feed", self.units, self.units)):
+            for room, wide, narrow in (("attention", width + 2 * self.key_width, width), ("feed", (1 + bool(self.gated)) * self.units, self.units)):
                 for name, shape in (("scale", [width]), ("shift", [width]), ("input", [width, wide]), ("input_bias", [wide]),
                                     ("output", [narrow, width]), ("output_bias", [width])):
-                    yield self.name(f"{room}.{name}", i), shape
+                    if name not in missing:
+                        yield self.name(f"{room}.{name}", i), shape
         yield "final.scale", [width]
-        yield "final.shift", [width]
+        if not self.rms:
+            yield "final.shift", [width]
         if not self.tied:
             yield "output.weights", [self.vocabulary, width]
         yield "output.bias", [self.vocabulary]
@@ -53,25 +73,61 @@ class Transformer(Shape):
         return drawn
 
     def normal(self, w, room, x):
-        return functional.layer_norm(x, [self.width]) * w[room + ".scale"].unsqueeze(1) + w[room + ".shift"].unsqueeze(1)
+        scale = w[room + ".scale"].unsqueeze(1)
+        if self.rms:
+            return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + self.epsilon) * scale
+        return functional.layer_norm(x, [self.width], eps=self.epsilon) * scale + w[room + ".shift"].unsqueeze(1)
+
+    def product(self, w, name, x):
+        if not self.biased:
+            return torch.bmm(x, w[name])
+        return torch.baddbmm(w[name + "_bias"].unsqueeze(1), x, w[name])
 
     def half(self, w, room, x, between):
         """attention or feed: a normalisation, two products and what stands between them."""
-        inputs = torch.baddbmm(w[room + ".input_bias"].unsqueeze(1), self.normal(w, room, x), w[room + ".input"])
-        return torch.baddbmm(w[room + ".output_bias"].unsqueeze(1), between(inputs), w[room + ".output"])
+        return self.product(w, room + ".output", between(self.product(w, room + ".input", self.normal(w, room, x))))
+
+    def hidden(self, inputs):
+        """The hidden values of a feed-forward layer."""
+        if not self.gated:
+            return self.activation(inputs)
+        gates, values = inputs.split(self.units, -1)
+        return self.activation(gates) * values
+
+    def rotated(self, x, places):
+        """Queries or keys [..., rows, width] of the tokens at places [rows], turned in each head."""
+        if not self.rotary:
+            return x
+        size, pairs = self.width // self.heads, self.rotary // 2
+        frequencies = 1 / self.theta ** (torch.arange(0, self.rotary, 2, device=x.device).float() / self.rotary)
+        angles = (places.to(x.device).float()[:, None] * frequencies)[:, None]
+        x = x.unflatten(-1, (-1, size))
+        first, second, rest = x.split([pairs, pairs, size - 2 * pairs], -1)
+        turned = [first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin(), rest]
+        return torch.cat(turned, -1).flatten(-2)
+
+    def parts(self, qkv, places):
+        """Queries, keys and values of tokens at places."""
+        queries, keys, values = qkv.split([self.width, self.key_width, self.key_width], -1)
+        return self.rotated(queries, places), self.rotated(keys, places), values
+
+    def placed(self, w, x, places):
+        """The inputs of the first block for the vectors of tokens at places."""
+        return x if self.rotary else x + w["position"][:, places.to(x.device)]
 
     def blocks(self, w, x, attend, drop):
         """The outputs for the embedded tokens x, [users, rows, width]; attend(layer, queries, keys and values) mixes the values."""
         for layer in range(self.layers):
             attention = self.half(w, self.name("attention.", layer)[:-1], x, lambda qkv: attend(layer, qkv))
-            x = x + (attention * drop(layer) if drop else attention)
-            feed = self.half(w, self.name("feed.", layer)[:-1], x, lambda hidden: functional.gelu(hidden, approximate="tanh"))
-            x = x + (feed * drop(layer) if drop else feed)
+            between = x + (attention * drop(layer) if drop else attention)
+            feed = self.half(w, self.name("feed.", layer)[:-1], x if self.parallel else between, self.hidden)
+            x = between + (feed * drop(layer) if drop else feed)
         return self.normal(w, "final", x)
 
     def split(self, x):
-        """[..., tokens, width] as [..., heads, tokens, width of a head]."""
-        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+        """[..., tokens, width] as [..., heads, tokens, width of a head]; heads share keys and values."""
+        x = x.unflatten(-1, (-1, self.width // self.heads)).transpose(-3, -2)
+        return x.repeat_interleave(self.heads // x.shape[-3], -3)
 
     def mix(self, queries, keys, values, hidden=None):
         """Attention of [..., tokens, width]; hidden says which keys a query does not see."""
@@ -93,23 +149,24 @@ class Transformer(Shape):
         later = torch.ones(steps, steps, dtype=torch.bool, device=place.device).triu(1)
 
         def attend(layer, qkv):
-            laid = qkv[:, source].unflatten(1, (sentences, steps)).split(self.width, -1)
+            laid = (part[:, source].unflatten(1, (sentences, steps)) for part in self.parts(qkv, step))
             return self.mix(*laid, later).flatten(1, 2)[:, place]
 
-        return self.blocks(w, self.read(w, batch.ids) + w["position"][:, step.to(place.device)], attend, drop)
+        return self.blocks(w, self.placed(w, self.read(w, batch.ids), step), attend, drop)
 
     def advance(self, w, ids, states):
         """The keys and values after one more token, by layer [1, nodes, tokens, width], and the outputs."""
         length, after = states[0][0].shape[2] if states else 0, []
+        places = torch.full((ids.shape[1],), length)
         if length == self.context:
             raise ValueError(f"a sequence has more than {length} tokens, as many as model.context; expected a shorter one")
 
         def attend(layer, qkv):
-            queries, keys, values = qkv.unsqueeze(2).split(self.width, -1)
+            queries, keys, values = (part.unsqueeze(2) for part in self.parts(qkv, places))
             if states:
                 keys, values = torch.cat([states[layer][0], keys], 2), torch.cat([states[layer][1], values], 2)
             after.append((keys, values))
             return self.mix(queries, keys, values).squeeze(2)
 
-        x = self.blocks(w, self.read(w, ids) + w["position"][:, length:length + 1], attend, None)
+        x = self.blocks(w, self.placed(w, self.read(w, ids), places), attend, None)
         return after, x

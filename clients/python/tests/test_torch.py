@@ -170,9 +170,11 @@ class Native(unittest.TestCase):
 
 class Transformer(unittest.TestCase):
     def test_its_log_probabilities_are_those_of_pytorchs_modules(self):
-        """docs/checks/check_transformer.py computes them by torch.nn.TransformerEncoderLayer."""
-        with open(os.path.join(root, "..", "..", "models", "testdata", "transformer.json")) as file:
-            cases = json.load(file)
+        """docs/checks/check_transformer.py computes them by torch.nn.TransformerEncoderLayer, the transformers library those of blocks."""
+        cases = []
+        for name in ("transformer.json", "blocks.json"):
+            with open(os.path.join(root, "..", "..", "models", "testdata", name)) as file:
+                cases += json.load(file)
         for case in cases:
             model, tokens = case["model"], case["tokens"]
             t = Trainer({"model": model, "local": {"learning_rate": .1, "batch": 2}, "device": "cpu"}, Vocabulary(model["vocabulary"], 2, 3, 4, "/none"), 1)
@@ -184,6 +186,11 @@ class Transformer(unittest.TestCase):
             batch = Batch([[[*tokens, 0], tokens[:3]]], t.device)
             rows = torch.log_softmax(t.shape.logits(w, t.shape.outputs(w, batch))[0], -1)[batch.row == 0]
             self.assertTrue(numpy.allclose(rows.numpy(), case["log_probs"], rtol=1e-5, atol=1e-5))
+            single = {name: array[0].numpy() for name, array in w.items()}
+            path = tokens[1:]
+            scored = t.loglikelihood_tree(single, list(range(-1, len(path) - 1)), path) if tokens[0] == 2 else []
+            for at, (log_prob, _) in enumerate(scored):
+                self.assertAlmostEqual(log_prob, case["log_probs"][at][path[at]], delta=1e-4)
 
     def test_bad_sizes_are_told_in_a_sentence(self):
         with self.assertRaisesRegex(ValueError, "^model.heads is 4; expected a divisor of the embedding, 6$"):
