@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
@@ -177,10 +178,7 @@ func TestCommitOrdersBlobsAndReadsBackEqual(t *testing.T) {
 	if _, _, err := a.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	got, err := a.Committed(t.Context(), key(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(a.Committed(t.Context(), key(1)))(t)
 	if got.Blobs[0].Name != "a" || got.Blobs[1].Name != "z" {
 		t.Errorf("blobs in the order %v", got.Blobs)
 	}
@@ -230,14 +228,9 @@ func TestCommitOfAnotherNodeIsCorrupt(t *testing.T) {
 	if _, _, err := a.Commit(t.Context(), commit(1, "mine")); err != nil {
 		t.Fatal(err)
 	}
-	r, err := memory.Get(t.Context(), "commits/"+key(1).String(), 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(memory.Get(t.Context(), "commits/"+key(1).String(), 0, -1))(t)
 	record, _ := io.ReadAll(r)
-	if err := memory.Create(t.Context(), "commits/"+key(2).String(), record); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, memory.Create(t.Context(), "commits/"+key(2).String(), record))
 	if _, err := a.Committed(t.Context(), key(2)); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
@@ -252,17 +245,12 @@ func TestEveryFlippedByteOfACommitIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := "commits/" + key(1).String()
-	r, err := memory.Get(t.Context(), name, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(memory.Get(t.Context(), name, 0, -1))(t)
 	record, _ := io.ReadAll(r)
 	for i := range record {
 		damaged := bytes.Clone(record)
 		damaged[i] ^= 0x01
-		if err := memory.Put(t.Context(), name, bytes.NewReader(damaged), storage.Durable); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, memory.Put(t.Context(), name, bytes.NewReader(damaged), storage.Durable))
 		// A damaged field name of the envelope may be read as the same name in
 		// another case: then nothing is lost.
 		got, err := a.Committed(t.Context(), key(1))
@@ -311,10 +299,7 @@ func TestAnOutputIsReadByItsName(t *testing.T) {
 	if _, err := a.ReadOutput(ctx, key(1), "model"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("of a node without a commit: %v", err)
 	}
-	b, err := a.PutBlob(ctx, key(1), "model", make([]byte, storage.MaxInline+1), storage.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(a.PutBlob(ctx, key(1), "model", make([]byte, storage.MaxInline+1), storage.Durable))(t)
 	c := commit(1, "mine", b)
 	if _, _, err := a.Commit(ctx, c); err != nil {
 		t.Fatal(err)
@@ -325,9 +310,7 @@ func TestAnOutputIsReadByItsName(t *testing.T) {
 	if _, err := a.ReadOutput(ctx, key(1), "rows"); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("of a blob that the commit does not name: %v", err)
 	}
-	if err := a.DeleteBlobs(ctx, c, "model"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteBlobs(ctx, c, "model"))
 	if _, err := a.ReadOutput(ctx, key(1), "model"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("of a blob that is gone: %v", err)
 	}
@@ -337,10 +320,7 @@ func TestReadBlobRangeStaysInside(t *testing.T) {
 	t.Parallel()
 	a := faulty()
 	for _, size := range []int64{0, 10, storage.MaxInline + 1} {
-		b, err := a.PutBlob(t.Context(), key(1), "b", make([]byte, size), storage.Durable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(a.PutBlob(t.Context(), key(1), "b", make([]byte, size), storage.Durable))(t)
 		for _, r := range [][2]int64{{-1, 1}, {0, -1}, {0, size + 1}, {size, 1}, {size + 1, 0}, {1, 1 << 62}, {1 << 62, 1 << 62}} {
 			if _, err := a.ReadBlobRange(t.Context(), key(1), b, r[0], r[1]); err == nil {
 				t.Errorf("%d bytes from %d of %d: no error", r[1], r[0], size)
@@ -357,16 +337,11 @@ func TestEvictionSparesASharedObject(t *testing.T) {
 	a := faulty()
 	var blobs []storage.Blob
 	for _, name := range []string{"model", "optimizer"} {
-		b, err := a.PutBlob(t.Context(), key(1), name, make([]byte, 50_000), storage.Durable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(a.PutBlob(t.Context(), key(1), name, make([]byte, 50_000), storage.Durable))(t)
 		blobs = append(blobs, b)
 	}
 	c := commit(1, "mine", blobs...)
-	if err := a.DeleteBlobs(t.Context(), c, "model"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteBlobs(t.Context(), c, "model"))
 	if ok, err := a.Available(t.Context(), c, "optimizer"); !ok || err != nil {
 		t.Errorf("available %v, %v", ok, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
@@ -49,10 +50,7 @@ func TestAnyPartOfABlobIsReadAndChecked(t *testing.T) {
 func TestLargeBlobsHaveFewLargeBlocks(t *testing.T) {
 	t.Parallel()
 	a, data := faulty(), sized(33<<20)
-	b, err := a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable))(t)
 	if len(b.Blocks) > 4*512 {
 		t.Errorf("%d bytes of checksums", len(b.Blocks))
 	}
@@ -66,10 +64,7 @@ func TestPartsOfBlobsWithoutChecksumsAreReadAndChecked(t *testing.T) {
 	t.Parallel()
 	store := fault.Wrap(storagetest.NewMemory())
 	a, data := storage.NewArchive(store), sized(200<<10)
-	b, err := a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable))(t)
 	b.Blocks = nil // as in commits from before there were any
 	if part, err := a.ReadBlobRange(t.Context(), key(1), b, 70_000, 10); err != nil || !bytes.Equal(part, data[70_000:70_010]) {
 		t.Errorf("%x, %v", part, err)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
@@ -28,15 +29,10 @@ func lostS3(t *testing.T) (archive *storage.Archive, place string) {
 func lostDirectory(t *testing.T) (archive *storage.Archive, place string) {
 	t.Helper()
 	place = t.TempDir()
-	store, err := dir.Open(place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(dir.Open(place))(t)
 	for _, name := range []string{"blobs", "commits", "leader", "runs", "sources"} {
 		path := filepath.Join(place, name)
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(path))
 		if err := os.Symlink(name, path); err != nil { // to itself
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 )
@@ -14,25 +15,15 @@ import (
 // rewrite replaces the sealed record of an object by another one.
 func rewrite(t *testing.T, store storage.Store, name string, change func(record string) string) {
 	t.Helper()
-	r, err := store.Get(t.Context(), name, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(store.Get(t.Context(), name, 0, -1))(t)
+	data := must.Get(io.ReadAll(r))(t)
 	var sealed struct {
 		Record json.RawMessage `json:"record"`
 	}
-	if err := json.Unmarshal(data, &sealed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &sealed))
 	record := change(string(sealed.Record))
 	text := `{"sha256":"` + storage.DigestOf([]byte(record)).String() + `","record":` + record + `}`
-	if err := store.Put(t.Context(), name, strings.NewReader(text), storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Put(t.Context(), name, strings.NewReader(text), storage.Durable))
 }
 
 // unstamped removes the fields that builds before format numbers did not write.
@@ -50,10 +41,7 @@ func TestARecordOfANewerFormatIsRefusedWithTheBuildThatWroteIt(t *testing.T) {
 	t.Parallel()
 	store := storagetest.NewMemory()
 	a := storage.NewArchive(store)
-	key, err := storage.ParseKey(strings.Repeat("1", 64))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(storage.ParseKey(strings.Repeat("1", 64)))(t)
 	commit := &storage.Commit{Key: key, Kind: "kind", KindVersion: 1, Attempt: "1"}
 	unfinished := &storage.Unfinished{Key: key, Attempt: "1"}
 	for name, c := range map[string]struct{ write, read func() error }{

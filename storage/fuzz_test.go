@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 )
@@ -29,9 +30,7 @@ func FuzzCommit(f *testing.F) {
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		memory := storagetest.NewMemory()
-		if err := memory.Put(t.Context(), name, bytes.NewReader(data), storage.Durable); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, memory.Put(t.Context(), name, bytes.NewReader(data), storage.Durable))
 		a := storage.NewArchive(memory)
 		c, err := a.Committed(t.Context(), key)
 		if err == nil {
@@ -54,14 +53,9 @@ func FuzzCommit(f *testing.F) {
 
 func objectOf(t testing.TB, store storage.Store, name string) []byte {
 	t.Helper()
-	r, err := store.Get(t.Context(), name, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(store.Get(t.Context(), name, 0, -1))(t)
 	defer r.Close()
 	var b bytes.Buffer
-	if _, err := b.ReadFrom(r); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.ReadFrom(r))(t)
 	return b.Bytes()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 )
@@ -26,9 +27,7 @@ func TestObjectsAreListedByWhatTheirNamesSay(t *testing.T) {
 		"blobs/" + key.String() + "/deeper/than/expected": {},
 		"sources/README":                                  {},
 	} {
-		if err := store.Create(ctx, name, []byte("12345")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Create(ctx, name, []byte("12345")))
 		for _, kind := range []storage.ObjectKind{storage.CommitObject, storage.BlobObject, storage.LogObject, storage.RecordObject, storage.SourceObject} {
 			for o, err := range archive.Objects(ctx, kind) {
 				if err != nil {
@@ -40,17 +39,13 @@ func TestObjectsAreListedByWhatTheirNamesSay(t *testing.T) {
 				if o.IsSpec() != (name == "runs/run-1/spec") {
 					t.Errorf("%s: is a spec: %v", name, o.IsSpec())
 				}
-				if err := archive.DeleteObjects(ctx, o); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, archive.DeleteObjects(ctx, o))
 			}
 		}
 		if _, err := store.Head(ctx, name); (err == nil) != (want.Kind == "") {
 			t.Errorf("%s: after deleting what was listed: %v", name, err)
 		}
-		if err := store.Delete(ctx, name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Delete(ctx, name))
 	}
 	if err := archive.DeleteObjects(ctx, storage.Object{Kind: storage.CommitObject, Key: key}); err == nil {
 		t.Error("an object that no listing has yielded was deleted")

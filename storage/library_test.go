@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 )
@@ -14,9 +15,7 @@ func TestANameOfTheLibraryIsThatOfOneRecord(t *testing.T) {
 	ctx, memory := t.Context(), storagetest.NewMemory()
 	a := storage.NewArchive(memory)
 	for _, name := range []string{"b", "a"} {
-		if err := a.CreateEntry(ctx, name, map[string]int{"n": 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.CreateEntry(ctx, name, map[string]int{"n": 1}))
 	}
 	if err := a.CreateEntry(ctx, "a", map[string]int{"n": 1}); err != nil {
 		t.Errorf("the same record again: %v", err)
@@ -35,9 +34,7 @@ func TestANameOfTheLibraryIsThatOfOneRecord(t *testing.T) {
 	if names, err := a.Entries(ctx); err != nil || !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("names %v, %v", names, err)
 	}
-	if err := a.DeleteEntry(ctx, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteEntry(ctx, "a"))
 	if err := errors.Join(a.Entry(ctx, "a", &got)); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("a name that was removed: %v", err)
 	}
@@ -61,9 +58,7 @@ func TestNamesOfTheLibraryAreChecked(t *testing.T) {
 func TestADamagedNameOfTheLibraryIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	ctx, memory := t.Context(), storagetest.NewMemory()
-	if err := memory.Create(ctx, "library/a", []byte(`{"sha256":"`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, memory.Create(ctx, "library/a", []byte(`{"sha256":"`)))
 	if err := storage.NewArchive(memory).Entry(ctx, "a", new(int)); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
@@ -129,14 +130,9 @@ func TestCompactionKeepsTheGenerationBefore(t *testing.T) {
 // tear cuts an object in half, as a power cut does without a sync.
 func tear(t *testing.T, s storage.Store, name string) {
 	t.Helper()
-	r, err := s.Get(t.Context(), name, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Get(t.Context(), name, 0, -1))(t)
 	data, _ := io.ReadAll(r)
-	if err := s.Put(t.Context(), name, bytes.NewReader(data[:len(data)/2]), storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Put(t.Context(), name, bytes.NewReader(data[:len(data)/2]), storage.Durable))
 }
 
 func TestTornEntryIsSaidToBeTorn(t *testing.T) {
@@ -248,9 +244,7 @@ func TestLogWithALostEntryIsCorrupt(t *testing.T) {
 	for _, what := range []string{"a", "b", "c"} {
 		s.say(what)
 	}
-	if err := memory.Delete(t.Context(), logName(2)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, memory.Delete(t.Context(), logName(2)))
 	if _, err := s.a.ReadLog(t.Context(), "run", 1); !errors.Is(err, storage.ErrCorrupt) {
 		t.Errorf("got %v, want one that wraps %q", err, storage.ErrCorrupt)
 	}

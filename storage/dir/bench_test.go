@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -19,9 +20,7 @@ func BenchmarkPut(b *testing.B) {
 			body := bytes.NewReader(make([]byte, modelSize))
 			b.SetBytes(modelSize)
 			for i := 0; b.Loop(); i++ {
-				if err := s.Put(b.Context(), fmt.Sprintf("blobs/%d/digest", i%8), body, durability); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, s.Put(b.Context(), fmt.Sprintf("blobs/%d/digest", i%8), body, durability))
 			}
 		})
 	}
@@ -30,26 +29,17 @@ func BenchmarkPut(b *testing.B) {
 func BenchmarkCreate(b *testing.B) {
 	s := openDir(b, b.TempDir())
 	for i := 0; b.Loop(); i++ {
-		if err := s.Create(b.Context(), fmt.Sprintf("commits/%d", i), make([]byte, 2000)); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.Create(b.Context(), fmt.Sprintf("commits/%d", i), make([]byte, 2000)))
 	}
 }
 
 func BenchmarkGet(b *testing.B) {
 	s := openDir(b, b.TempDir())
-	if err := s.Put(b.Context(), "blob", bytes.NewReader(make([]byte, modelSize)), storage.Durable); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, s.Put(b.Context(), "blob", bytes.NewReader(make([]byte, modelSize)), storage.Durable))
 	b.SetBytes(modelSize)
 	for b.Loop() {
-		r, err := s.Get(b.Context(), "blob", 0, -1)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.ReadFull(r, make([]byte, modelSize)); err != nil {
-			b.Fatal(err)
-		}
+		r := must.Get(s.Get(b.Context(), "blob", 0, -1))(b)
+		must.Get(io.ReadFull(r, make([]byte, modelSize)))(b)
 		r.Close()
 	}
 }

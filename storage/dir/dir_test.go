@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/dir"
 	"coalmine/storage/storagetest"
@@ -32,11 +33,7 @@ func TestDirectoryKeepsTheContract(t *testing.T) {
 
 func openDir(t testing.TB, location string) storage.Store {
 	t.Helper()
-	s, err := dir.Open(location)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(dir.Open(location))(t)
 }
 
 func TestDirectoryWithoutHardLinksKeepsTheContract(t *testing.T) {
@@ -59,9 +56,7 @@ func TestDirectoryWithoutHardLinksKeepsTheContract(t *testing.T) {
 func TestLinkThatFailedButWasMadeIsSuccess(t *testing.T) {
 	t.Parallel()
 	temp, name := filepath.Join(t.TempDir(), "temp"), filepath.Join(t.TempDir(), "name")
-	if err := os.WriteFile(temp, []byte("x"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(temp, []byte("x"), 0o666))
 	// The second call simulates a repeated NFS request: the name is taken by the
 	// same file.
 	for range 2 {
@@ -70,9 +65,7 @@ func TestLinkThatFailedButWasMadeIsSuccess(t *testing.T) {
 		}
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, []byte("y"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(other, []byte("y"), 0o666))
 	if err := dir.ByLink(other, name); !errors.Is(err, storage.ErrExists) {
 		t.Errorf("another file took the name: %v", err)
 	}
@@ -81,9 +74,7 @@ func TestLinkThatFailedButWasMadeIsSuccess(t *testing.T) {
 func TestOpenRefusesPlacesThatCannotKeepTheContract(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o666))
 	places := []string{file, filepath.Join(file, "below")}
 	if runtime.GOOS == "linux" {
 		places = append(places, "/proc/coalmine")
@@ -127,9 +118,7 @@ func TestAFileSystemInTroubleIsToldFromAbsence(t *testing.T) {
 			t.Errorf("%v is no trouble of the store", err)
 		}
 	}
-	if err := s.Create(t.Context(), "x", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Create(t.Context(), "x", []byte("x")))
 	_, absent := s.Head(t.Context(), "absent")
 	_, below := s.Head(t.Context(), "x/below")
 	for _, err := range []error{absent, below, s.Create(t.Context(), "x", []byte("y"))} {
@@ -166,14 +155,10 @@ func TestOpenRemovesWhatDeadProcessesLeft(t *testing.T) {
 	s := openDir(t, root).(*dir.Store)
 	old, fresh := filepath.Join(s.TempDir(), "old"), filepath.Join(s.TempDir(), "fresh")
 	for _, path := range []string{old, fresh} {
-		if err := os.WriteFile(path, []byte("half an object"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte("half an object"), 0o666))
 	}
 	long := time.Now().Add(-25 * time.Hour)
-	if err := os.Chtimes(old, long, long); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(old, long, long))
 	openDir(t, root)
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old leftover is still there: %v", err)
@@ -206,12 +191,8 @@ func TestEmptyDirectoriesGo(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	s := openDir(t, root)
-	if err := s.Create(t.Context(), "blobs/key/digest", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Delete(t.Context(), "blobs/key/digest"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Create(t.Context(), "blobs/key/digest", []byte("x")))
+	must.Do(t, s.Delete(t.Context(), "blobs/key/digest"))
 	if left, err := os.ReadDir(filepath.Join(root, "blobs")); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}

@@ -10,26 +10,18 @@ import (
 	"syscall"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
 // modesOf are the modes of a store's directories and of its files after it was used.
 func modesOf(t *testing.T, root string) (dirs, files fs.FileMode) {
 	t.Helper()
-	s, err := Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Create(t.Context(), "commits/a/x", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Put(t.Context(), "blobs/b/y", strings.NewReader("y"), storage.Recomputable); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Copy(t.Context(), "blobs/b/y", "blobs/b/z", storage.Durable); err != nil {
-		t.Fatal(err)
-	}
-	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	s := must.Get(Open(root))(t)
+	must.Do(t, s.Create(t.Context(), "commits/a/x", []byte("x")))
+	must.Do(t, s.Put(t.Context(), "blobs/b/y", strings.NewReader("y"), storage.Recomputable))
+	must.Do(t, s.Copy(t.Context(), "blobs/b/y", "blobs/b/z", storage.Durable))
+	must.Do(t, filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || path == root {
 			return err
 		}
@@ -43,10 +35,7 @@ func modesOf(t *testing.T, root string) (dirs, files fs.FileMode) {
 			files |= info.Mode().Perm()
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return dirs, files
 }
 
@@ -68,9 +57,7 @@ func TestTheStoreIsForThoseWhoMayWriteToItsDirectory(t *testing.T) {
 		0o770: {0o770, 0o660}, 0o775: {0o770, 0o660}, 0o777: {0o777, 0o666},
 	} {
 		there := t.TempDir()
-		if err := os.Chmod(there, root); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(there, root))
 		if dirs, files := modesOf(t, there); dirs != want[0] || files != want[1] {
 			t.Errorf("in a directory of mode %o: directories %o, files %o, want %o", root, dirs, files, want)
 		}

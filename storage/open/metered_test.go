@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/storage/storagetest"
@@ -28,15 +29,14 @@ func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
 	faulty := fault.Wrap(storagetest.NewMemory())
 	store := open.Meter(faulty, registry)
 
-	must(t, store.Put(ctx, "a/put", bytes.NewReader(make([]byte, 1000)), storage.Durable))
-	must(t, store.Create(ctx, "a/created", make([]byte, 10)))
+	must.Do(t, store.Put(ctx, "a/put", bytes.NewReader(make([]byte, 1000)), storage.Durable))
+	must.Do(t, store.Create(ctx, "a/created", make([]byte, 10)))
 	if err := store.Create(ctx, "a/created", []byte("again")); !errors.Is(err, storage.ErrExists) {
 		t.Fatal(err)
 	}
-	body, err := store.Get(ctx, "a/put", 100, 400)
-	must(t, err)
-	_, err = io.Copy(io.Discard, body)
-	must(t, errors.Join(err, body.Close()))
+	body := must.Get(store.Get(ctx, "a/put", 100, 400))(t)
+	_, err := io.Copy(io.Discard, body)
+	must.Do(t, errors.Join(err, body.Close()))
 	if _, err := store.Get(ctx, "a/none", 0, -1); !errors.Is(err, storage.ErrNotFound) {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestOperationsAndBytesAreCountedByOutcome(t *testing.T) {
 	}
 	for range store.Children(ctx, "a") {
 	}
-	must(t, store.Delete(ctx, "a/put"))
+	must.Do(t, store.Delete(ctx, "a/put"))
 	faulty.Add(&fault.Rule{Err: errors.New("no answer")})
 	if _, err := store.Head(ctx, "a/created"); err == nil {
 		t.Fatal("the fault did not show")
@@ -78,12 +78,5 @@ coalmine_store_written_bytes_total 1010
 		"coalmine_store_operations_total", "coalmine_store_read_bytes_total", "coalmine_store_written_bytes_total")
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/open"
 )
@@ -14,17 +15,9 @@ import (
 func TestDirectoriesByPathAndByURL(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a", "store")
-	first, err := open.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Create(t.Context(), "x", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	second, err := open.Open(t.Context(), first.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(open.Open(t.Context(), path))(t)
+	must.Do(t, first.Create(t.Context(), "x", []byte("x")))
+	second := must.Get(open.Open(t.Context(), first.String()))(t)
 	if _, err := second.Head(t.Context(), "x"); err != nil {
 		t.Errorf("%s is another store than %s: %v", second, path, err)
 	}
@@ -34,13 +27,8 @@ func TestADirectoryIsNamedInManyWays(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Chdir(t.TempDir())
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir("a#b", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(os.Getwd())(t)
+	must.Do(t, os.Mkdir("a#b", 0o700))
 	for location, want := range map[string]string{
 		"~/store":                     filepath.Join(home, "store"),
 		"~":                           home,

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -73,9 +74,7 @@ func TestStoreOutlivesARestartOfItsServer(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
 	s := openS3(t, server, server.URL(""))
-	if err := s.Create(t.Context(), "commits/x", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Create(t.Context(), "commits/x", []byte("x")))
 	server.Kill()
 	if err := s.Create(t.Context(), "commits/y", []byte("y")); !errors.Is(err, storage.ErrUnknown) {
 		t.Errorf("create without a server: %v, want one that wraps %q", err, storage.ErrUnknown)
@@ -91,15 +90,11 @@ func TestOpenRemovesWhatKilledProcessesLeft(t *testing.T) {
 	server := testserver.StartS3(t)
 	s := openS3(t, server, server.URL("p"))
 	for _, name := range []string{"probe/old", "probe/fresh", "commits/old"} {
-		if err := s.Create(t.Context(), name, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Create(t.Context(), name, []byte("x")))
 	}
 	long := time.Now().Add(-25 * time.Hour)
 	for _, name := range []string{"probe/old", "commits/old"} {
-		if err := os.Chtimes(filepath.Join(server.Dir, server.Bucket, "p", name), long, long); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(filepath.Join(server.Dir, server.Bucket, "p", name), long, long))
 	}
 	openS3(t, server, server.URL("p"))
 	for name, there := range map[string]bool{"probe/old": false, "probe/fresh": true, "commits/old": true} {
@@ -126,9 +121,7 @@ func TestPutIsRepeatedWhileTheServerIsInTrouble(t *testing.T) {
 		return true
 	})
 	data := bytes.Repeat([]byte("0123456789"), 10_000)
-	if err := s.Put(t.Context(), "blobs/x", bytes.NewReader(data), storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Put(t.Context(), "blobs/x", bytes.NewReader(data), storage.Durable))
 	if got := f.object("blobs/x"); f.asked() != 3 || !bytes.Equal(got, data) {
 		t.Errorf("after %d tries the object has %d bytes, want 3 and %d", f.asked(), len(got), len(data))
 	}
@@ -234,9 +227,7 @@ func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
 	f := startFake(t)
 	s := f.open(t)
 	data := bytes.Repeat([]byte("0123456789"), 100_000)
-	if err := s.Put(t.Context(), "x", bytes.NewReader(data), storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Put(t.Context(), "x", bytes.NewReader(data), storage.Durable))
 	f.answer(func(n int, w http.ResponseWriter, r *http.Request) bool {
 		if n > 1 {
 			if from := r.Header.Get("Range"); !strings.HasPrefix(from, "bytes=") || from == "bytes=0-" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/s3"
 )
@@ -40,10 +41,7 @@ func TestCredentialsInAFileAreReadAgainWhenTheyAreRefused(t *testing.T) {
 	writeKeys(t, file, "first")
 	config := f.config()
 	config.AccessKey, config.SecretKey = "", ""
-	s, err := s3.OpenConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(s3.OpenConfig(t.Context(), config))(t)
 	f.refuseKeysBut("second")
 	if err := s.Create(t.Context(), "x", []byte("x")); !storage.IsTrouble(err) || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("with expired credentials: %v", err)
@@ -60,9 +58,7 @@ func TestCredentialsInAFileAreReadAgainWhenTheyAreRefused(t *testing.T) {
 			t.Errorf("at the second try with new credentials: %v", err)
 		}
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(file))
 	f.refuseKeysBut("fourth")
 	if err := s.Create(t.Context(), "z", []byte("z")); !storage.IsTrouble(err) {
 		t.Errorf("while the file is away: %v", err)
@@ -72,9 +68,7 @@ func TestCredentialsInAFileAreReadAgainWhenTheyAreRefused(t *testing.T) {
 func writeKeys(t *testing.T, file, key string) {
 	t.Helper()
 	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = secret\n", key)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 func TestCredentialsOfAContainersRoleAreRenewedWhenTheyRunOut(t *testing.T) {
@@ -91,10 +85,7 @@ func TestCredentialsOfAContainersRoleAreRenewedWhenTheyRunOut(t *testing.T) {
 	f := startFake(t)
 	config := f.config()
 	config.AccessKey, config.SecretKey = "", ""
-	s, err := s3.OpenConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(s3.OpenConfig(t.Context(), config))(t)
 	f.refuseKeysBut("role9")
 	role.answer(func(_ int, w http.ResponseWriter, _ *http.Request) bool {
 		fmt.Fprintf(w, `{"AccessKeyId": "role9", "SecretAccessKey": "secret", "Token": "token", "Expiration": %q}`,

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage/s3"
 )
 
@@ -43,11 +44,7 @@ func (f *fakeServer) config() s3.Config {
 
 func (f *fakeServer) open(t *testing.T) *s3.Store {
 	t.Helper()
-	s, err := s3.OpenConfig(t.Context(), f.config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(s3.OpenConfig(t.Context(), f.config()))(t)
 }
 
 // answer sets the handler of the next requests.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/s3"
@@ -16,11 +17,7 @@ import (
 
 func bucketOf(t *testing.T, config s3.Config) *s3.Bucket {
 	t.Helper()
-	b, err := s3.NewBucket(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(s3.NewBucket(config))(t)
 }
 
 // mustSay fails unless the error holds every part.
@@ -73,9 +70,7 @@ func TestABucketIsReadWithoutWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a.jsonl", "b.jsonl", "sub/c.jsonl"} {
-		if err := store.Put(ctx, name, strings.NewReader(name), storage.Durable); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.Put(ctx, name, strings.NewReader(name), storage.Durable))
 	}
 	b := bucketOf(t, config)
 	var keys []string
@@ -95,9 +90,7 @@ func TestABucketIsReadWithoutWriting(t *testing.T) {
 	if data, err := readObject(t, b, found); err != nil || string(data) != "a.jsonl" {
 		t.Errorf("read %q, %v", data, err)
 	}
-	if err := store.Put(ctx, "a.jsonl", strings.NewReader("another"), storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Put(ctx, "a.jsonl", strings.NewReader("another"), storage.Durable))
 	_, err = readObject(t, b, found)
 	mustSay(t, err, "data/a.jsonl", "it changed while it was read")
 	refusals(t, config)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/s3"
@@ -26,19 +27,12 @@ func TestVersitygwKeepsTheContract(t *testing.T) {
 
 func openS3(t testing.TB, server *testserver.S3, location string) *s3.Store {
 	t.Helper()
-	s, err := s3.OpenConfig(t.Context(), configFor(t, server, location))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(s3.OpenConfig(t.Context(), configFor(t, server, location)))(t)
 }
 
 func configFor(t testing.TB, server *testserver.S3, location string) s3.Config {
 	t.Helper()
-	config, err := s3.ParseURL(location)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(s3.ParseURL(location))(t)
 	config.AccessKey, config.SecretKey = server.AccessKey, server.SecretKey
 	return config
 }

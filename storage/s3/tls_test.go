@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -31,10 +32,7 @@ func TestAStoreOverTLS(t *testing.T) {
 // startSecureFake asks for a client certificate of the authority.
 func startSecureFake(t *testing.T, ca *testserver.Authority) *fakeServer {
 	t.Helper()
-	pem, err := os.ReadFile(ca.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pem := must.Get(os.ReadFile(ca.File))(t)
 	f := &fakeServer{objects: make(map[string][]byte)}
 	f.Server = httptest.NewUnstartedServer(f)
 	f.TLS = serverTLS(t, ca.Issue("fake"), pem)
@@ -100,9 +98,7 @@ func TestTroubleWithTLSLaterIsTroubleOfTheStore(t *testing.T) {
 	s := openS3(t, server, server.URL("p"))
 	renewed := ca.Issue("renewed", testserver.Expired)
 	for from, to := range map[string]string{renewed.Certificate: pair.Certificate, renewed.Key: pair.Key} {
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(from, to))
 	}
 	server.Restart()
 	err := s.Create(t.Context(), "commits/x", []byte("x"))
@@ -113,10 +109,7 @@ func TestTroubleWithTLSLaterIsTroubleOfTheStore(t *testing.T) {
 
 func serverTLS(t *testing.T, pair testserver.Pair, clientCA []byte) *tls.Config {
 	t.Helper()
-	certificate, err := tls.LoadX509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(tls.LoadX509KeyPair(pair.Certificate, pair.Key))(t)
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(clientCA)
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}

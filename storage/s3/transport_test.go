@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/internal/testserver/proxy"
 	"coalmine/storage"
@@ -75,11 +76,7 @@ const (
 
 func (f *fakeServer) openImpatient(t *testing.T, silence time.Duration) *s3.Store {
 	t.Helper()
-	s, err := s3.OpenImpatient(t.Context(), f.config(), silence)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(s3.OpenImpatient(t.Context(), f.config(), silence))(t)
 }
 
 // promise begins the answer to a request for an object.
@@ -135,9 +132,7 @@ func TestARequestIntoSilenceIsSentAgain(t *testing.T) {
 			t.Parallel()
 			f := startFake(t)
 			s := f.openImpatient(t, impatience)
-			if err := s.Put(t.Context(), "x", bytes.NewReader(data), storage.Durable); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Put(t.Context(), "x", bytes.NewReader(data), storage.Durable))
 			f.answer(func(n int, w http.ResponseWriter, _ *http.Request) bool {
 				if n == 1 {
 					c.hang(t, w)
@@ -160,10 +155,7 @@ func TestAHalfOpenConnectionHasAnEnd(t *testing.T) {
 	link := proxy.NewLink(t, server.Addr())
 	config := configFor(t, server, server.URL("p"))
 	config.Endpoint = "http://" + link.Addr()
-	s, err := s3.OpenImpatient(t.Context(), config, smallImpatience)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(s3.OpenImpatient(t.Context(), config, smallImpatience))(t)
 	link.Set(proxy.HalfOpen) // sent bytes are acknowledged and lost
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -214,10 +206,7 @@ func TestADownloadThatStandsStillIsGivenUp(t *testing.T) {
 		hang(t, w)
 		return true
 	})
-	r, err := s.Get(t.Context(), "x", 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Get(t.Context(), "x", 0, -1))(t)
 	defer r.Close()
 	if _, err := io.ReadAll(r); !errors.Is(err, storage.ErrAway) {
 		t.Errorf("got %v, want an error that wraps %q", err, storage.ErrAway)

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/storage/safetensors"
 )
 
@@ -42,9 +43,7 @@ func TestPartsHoldWhatAFileHolds(t *testing.T) {
 			}
 			got[w.Name] = make([]float32, len(w.Float32))
 		}
-		if err := p.Floats(func(name string) []float32 { return got[name] }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Floats(func(name string) []float32 { return got[name] }))
 		for _, w := range list {
 			if !slices.Equal(got[w.Name], w.Float32) {
 				t.Errorf("tensor %q is %v, want %v", w.Name, got[w.Name], w.Float32)
@@ -66,10 +65,7 @@ func TestPartsWhereNothingIsWantedAreNotRead(t *testing.T) {
 			list[i].Float32[j] = float32(j + i)
 		}
 	}
-	data, err := safetensors.Marshal(list, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(safetensors.Marshal(list, nil))(t)
 	for name, most := range map[string]int{"a": 8*mib + 1000, "b": 16*mib + 1000, "c": 8*mib + 1000} {
 		p, read, err := opened(data)
 		if err != nil {
@@ -119,10 +115,7 @@ func TestPartsRefuse(t *testing.T) {
 
 func TestWhatReadingPartsFailsWithIsReturned(t *testing.T) {
 	t.Parallel()
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{1}, Float32: []float32{1}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{1}, Float32: []float32{1}}}, nil))(t)
 	for fails := range 3 { // the length of the header, the header, the values
 		calls := 0
 		p, err := safetensors.OpenParts(int64(len(data)), func(offset, length int64) ([]byte, error) {

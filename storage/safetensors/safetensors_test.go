@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/storage/safetensors"
 )
 
@@ -45,17 +46,11 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := tensors().Draw(t, "tensors")
 		metadata := rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "metadata")
-		data, err := safetensors.Marshal(want, metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(safetensors.Marshal(want, metadata))(t)
 		// At an odd address the values must be copied, with the same outcome.
 		shift := rapid.IntRange(0, 7).Draw(t, "shift")
 		shifted := append(make([]byte, shift), data...)[shift:]
-		got, err := safetensors.Unmarshal(shifted)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(safetensors.Unmarshal(shifted))(t)
 		if len(got.Tensors) != len(want) || len(metadata) != len(got.Metadata) {
 			t.Fatalf("got %+v", got)
 		}
@@ -92,13 +87,10 @@ func TestBytesDoNotDependOnOrder(t *testing.T) {
 // The bytes of a small file, so that a change of the format is noticed.
 func TestBytesOfASmallFile(t *testing.T) {
 	t.Parallel()
-	got, err := safetensors.Marshal([]safetensors.Tensor{
+	got := must.Get(safetensors.Marshal([]safetensors.Tensor{
 		{Name: "w", Shape: []int{2, 1}, Float32: []float32{1, -2}},
 		{Name: "steps", Int64: []int64{7}},
-	}, map[string]string{"kind": "cifg-lstm"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, map[string]string{"kind": "cifg-lstm"}))(t)
 	header := `{"__metadata__":{"kind":"cifg-lstm"},"steps":{"dtype":"I64","shape":[],"data_offsets":[0,8]},` +
 		`"w":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]}}`
 	header += strings.Repeat(" ", (8-len(header)%8)%8)
@@ -130,14 +122,8 @@ func TestRoundedValuesAreWrittenAsFloat32(t *testing.T) {
 
 func TestAlignedValuesAreNotCopied(t *testing.T) {
 	t.Parallel()
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := safetensors.Unmarshal(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil))(t)
+	f := must.Get(safetensors.Unmarshal(data))(t)
 	binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(42))
 	if got := f.Tensors[0].Float32[1]; got != 42 {
 		t.Errorf("after a change of the bytes the value is %v, want 42", got)
@@ -227,12 +213,9 @@ func TestUnmarshalRefuses(t *testing.T) {
 
 // An accepted file is written again and reads back the same.
 func FuzzUnmarshal(f *testing.F) {
-	seed, err := safetensors.Marshal([]safetensors.Tensor{
+	seed := must.Get(safetensors.Marshal([]safetensors.Tensor{
 		{Name: "w", Shape: []int{2, 2}, Float32: []float32{1, 2, 3, 4}}, {Name: "n", Int64: []int64{1}},
-	}, map[string]string{"kind": "cifg-lstm"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	}, map[string]string{"kind": "cifg-lstm"}))(f)
 	f.Add(seed)
 	f.Add(file(`{}`))
 	f.Add(file(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}  `))
@@ -253,10 +236,7 @@ func FuzzUnmarshal(f *testing.F) {
 			}
 			t.Fatal(err)
 		}
-		second, err := safetensors.Unmarshal(again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := must.Get(safetensors.Unmarshal(again))(t)
 		third, err := safetensors.Marshal(second.Tensors, second.Metadata)
 		if err != nil || !bytes.Equal(again, third) || len(got.Tensors) != len(second.Tensors) {
 			t.Fatalf("written again it has other bytes (%v)", err)
