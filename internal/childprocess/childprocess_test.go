@@ -11,16 +11,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 // shell is a command line that runs until its test ends.
 func shell(t *testing.T, c Command, line string) *Process {
 	t.Helper()
 	c.Args = []string{"sh", "-c", line}
-	p, err := c.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(c.Start())(t)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -176,10 +175,7 @@ func TestOnlyListedVariablesArePassedOn(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	p := shell(t, Command{Terms: Terms{Environment: []string{"HF_TOKEN", "MY_DATA", "IS_NOT_SET"}}}, "env")
-	got, err := io.ReadAll(p.Output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(io.ReadAll(p.Output))(t)
 	lines := strings.Split(string(got), "\n")
 	for variable, passed := range want {
 		if slices.Contains(lines, variable) != passed {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestTheLeastLimitOfAllControlGroupsCounts(t *testing.T) {
@@ -12,12 +14,8 @@ func TestTheLeastLimitOfAllControlGroupsCounts(t *testing.T) {
 	membership := filepath.Join(mount, "self")
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	expect := func(want int64) {
 		t.Helper()

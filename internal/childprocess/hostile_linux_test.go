@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 )
 
@@ -178,9 +179,7 @@ func TestNothingOutlivesAProgramThatIsKilled(t *testing.T) {
 					t.Fatalf("%s: %q, %v", escape, said, err)
 				}
 				await(t, escape+" to start", func() bool { return len(with(mine)) > 0 })
-				if err := run.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, run.Process.Kill())
 				_ = run.Wait() // it was killed
 				await(t, escape+" to end", func() bool { return len(with(mine)) == 0 })
 			}
@@ -244,9 +243,7 @@ func TestSharedMemoryIsTheCommandsOwn(t *testing.T) {
 	}
 	defer os.RemoveAll(handed)
 	for _, name := range []string{"own", "other"} {
-		if err := os.Mkdir(filepath.Join(handed, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(handed, name), 0o700))
 	}
 	own := filepath.Join(handed, "own")
 	c := confined(own, all)
@@ -306,18 +303,12 @@ func secretHome(t *testing.T) (home, own string) {
 	home, own = t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", filepath.Join(home, "key.json"))
-	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(home, ".ssh"), 0o700))
 	token := filepath.Join(own, "token")
 	for _, name := range []string{filepath.Join(home, ".ssh/id"), filepath.Join(home, ".netrc"), filepath.Join(home, "key.json"), token} {
-		if err := os.WriteFile(name, []byte("secret\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte("secret\n"), 0o600))
 	}
-	if err := os.Symlink(token, filepath.Join(home, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(token, filepath.Join(home, "link")))
 	secrets.NoteFile(token)
 	return home, own
 }
@@ -393,10 +384,7 @@ func TestAForkBombIsBoundedAndEnds(t *testing.T) {
 	const most = 400
 	c := confined(t.TempDir(), all)
 	c.Args, c.processes = []string{"python3", "-c", forkBomb}, most
-	p, err := c.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(c.Start())(t)
 	output := bufio.NewReader(p.Output)
 	if said, err := output.ReadString('\n'); said != "refused\n" || err != nil {
 		t.Errorf("%q, %v; standard error says %q", said, err, p.LastLines())

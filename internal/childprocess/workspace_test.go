@@ -12,14 +12,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 func newWorkspace(t *testing.T) *Workspace {
 	t.Helper()
-	w, err := NewWorkspace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWorkspace())(t)
 	t.Cleanup(w.Remove)
 	return w
 }
@@ -54,9 +53,7 @@ func (x *told) watch() Watch {
 func TestNothingOutsideIsRead(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	if err := os.Symlink("/etc/passwd", w.Path()+"/out"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/etc/passwd", w.Path()+"/out"))
 	if _, err := w.Read("out", 1<<20); err == nil {
 		t.Error("a link to a file elsewhere is read")
 	}
@@ -82,9 +79,7 @@ echo 2 > tmp/a; mv tmp/a checkpoint/a; echo o >> out/lines`
 		taken, err := changed(ctx, files)
 		return taken, errors.Join(err, w.Put("seen", nil))
 	}
-	if err := w.Run(t.Context(), Command{Args: Shell(script)}, watch); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Run(t.Context(), Command{Args: Shell(script)}, watch))
 	if !slices.Equal(x.files, []string{"a=1", "a=2"}) || x.lines != "one\ntwo\n" {
 		t.Errorf("it was told of %q and %q", x.files, x.lines)
 	}
@@ -103,9 +98,7 @@ func TestNoLineIsLost(t *testing.T) {
 		"printf 'c\\nhalf' >> out/lines; exit 1": "c\n",
 	} {
 		w := newWorkspace(t)
-		if err := w.Put("out/lines", []byte("a\nb\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Put("out/lines", []byte("a\nb\n")))
 		x := &told{workspace: w}
 		watch := x.watch()
 		more := watch.More
@@ -213,9 +206,7 @@ func TestAStoppedCommandLeavesItsCheckpoint(t *testing.T) {
 func TestFilesThatAreTooLargeAreNotRead(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	if err := w.Put("a", make([]byte, 10)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Put("a", make([]byte, 10)))
 	if _, err := w.Read("a", 9); err == nil || err.Error() != "a holds 10 bytes; expected at most 9" {
 		t.Errorf("got %v", err)
 	}

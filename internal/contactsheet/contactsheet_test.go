@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 // Every image can be read back from its place on the sheet, and all else is the gap's grey.
@@ -18,14 +20,8 @@ func TestEveryImageStandsInItsPlace(t *testing.T) {
 		n := s.Width * s.Height * s.Channels
 		images := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), n, n), 1, 7).Draw(t, "images")
 		columns := rapid.IntRange(1, 4).Draw(t, "columns")
-		file, err := Draw(images, s, columns)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sheet, err := png.Decode(bytes.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(Draw(images, s, columns))(t)
+		sheet := must.Get(png.Decode(bytes.NewReader(file)))(t)
 		scale, across := s.scale(), min(columns, len(images))
 		size := sheet.Bounds().Size()
 		if want := gap + across*(s.Width*scale+gap); size.X != want {

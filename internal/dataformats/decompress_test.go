@@ -15,6 +15,8 @@ import (
 	"github.com/ulikunitz/xz"
 	"github.com/ulikunitz/xz/lzma"
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 // ratio bounds how much a file may grow.
@@ -24,11 +26,7 @@ const sentence = "the red boat sails\n"
 
 func unhex(t testing.TB, text string) []byte {
 	t.Helper()
-	data, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(hex.DecodeString(strings.ReplaceAll(text, " ", "")))(t)
 }
 
 func packed(t testing.TB, text string, open func(io.Writer) (io.WriteCloser, error)) []byte {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 func TestAnObjectComesBackInItsOrder(t *testing.T) {
@@ -14,14 +16,9 @@ func TestAnObjectComesBackInItsOrder(t *testing.T) {
 		names := rapid.SliceOfNDistinct(rapid.String(), 0, 8, rapid.ID).Draw(t, "names")
 		var o Object
 		for i, name := range names {
-			if err := o.Set(name, i); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, o.Set(name, i))
 		}
-		data, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(o))(t)
 		var back Object
 		if err := json.Unmarshal(data, &back); err != nil || fmt.Sprint(back) != fmt.Sprint(o) {
 			t.Fatalf("%s came back as %v (%v)", data, back, err)
@@ -31,16 +28,11 @@ func TestAnObjectComesBackInItsOrder(t *testing.T) {
 
 func TestMembersAreSetInPlaceAndTakenOut(t *testing.T) {
 	t.Parallel()
-	o, err := ObjectOf(struct {
+	o := must.Get(ObjectOf(struct {
 		B int `json:"b"`
 		A any `json:"a"`
-	}{1, nil})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := o.Merge(Object{{"a", json.RawMessage(`[2]`)}, {"c", json.RawMessage(`3`)}}); err != nil {
-		t.Fatal(err)
-	}
+	}{1, nil}))(t)
+	must.Do(t, o.Merge(Object{{"a", json.RawMessage(`[2]`)}, {"c", json.RawMessage(`3`)}}))
 	if err := o.Join(Object{{"d", nil}, {"c", nil}}); err == nil {
 		t.Error("two members of one name were joined")
 	}

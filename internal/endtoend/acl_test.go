@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
@@ -25,9 +26,7 @@ func TestAClusterNeedsNoMoreRightsInRedisThanDocumented(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := admin.Do(ctx, testserver.LeastRights(t, "s3cret")...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, admin.Do(ctx, testserver.LeastRights(t, "s3cret")...).Err())
 	store := t.TempDir()
 	part := func(args ...string) command {
 		c := w.coalmine(args...)
@@ -36,32 +35,29 @@ func TestAClusterNeedsNoMoreRightsInRedisThanDocumented(t *testing.T) {
 	}
 	leader := start(t, part("serve", "--listen", "127.0.0.1:0"))
 	leader.await("it serves", func() bool { return strings.Contains(leader.stderr.String(), "serving ") })
-	id := strings.TrimSpace(must(t, part("submit", "experiment.yaml")))
-	must(t, part("pause", id))
-	must(t, part("resume", id))
+	id := strings.TrimSpace(printed(t, part("submit", "experiment.yaml")))
+	printed(t, part("pause", id))
+	printed(t, part("resume", id))
 	drained := start(t, part("worker", "--slots", "1"))
 	drained.await("it is ready", func() bool { return strings.Contains(drained.stderr.String(), "ready for tasks") })
-	must(t, part("status", id, "--json"))
+	printed(t, part("status", id, "--json"))
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, part("drain", host))
+	printed(t, part("drain", host))
 	if code := drained.wait(); code != 0 {
 		t.Errorf("the drained worker exits with %d", code)
 	}
 	start(t, part("worker", "--slots", "2"))
-	must(t, part("watch", id))
+	printed(t, part("watch", id))
 	leader.signal(syscall.SIGTERM)
 	if code := leader.wait(); code != 0 {
 		t.Errorf("the coordinator exits with %d", code)
 	}
-	must(t, part("gc"))
-	opened, err := dir.Open(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := &outcome{must(t, part("results", id, "--format", "json")), lastingCommits(t, storage.NewArchive(opened))}
+	printed(t, part("gc"))
+	opened := must.Get(dir.Open(store))(t)
+	got := &outcome{printed(t, part("results", id, "--format", "json")), lastingCommits(t, storage.NewArchive(opened))}
 	want.equals(t, got)
 	refused, err := admin.Do(ctx, "ACL", "LOG").Slice()
 	if err != nil || len(refused) > 0 {

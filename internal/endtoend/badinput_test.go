@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -151,10 +152,7 @@ func refused(t testing.TB, w workspace, c command, says ...string) {
 // noRun makes sure that no run was recorded in a directory store.
 func noRun(t testing.TB, store string) {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(store, "runs", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(filepath.Glob(filepath.Join(store, "runs", "*")))(t)
 	if len(found) > 0 {
 		t.Errorf("a run was left behind: %s", found)
 	}
@@ -186,9 +184,7 @@ func TestWrongS3CredentialsAreNamedAndNothingSubmitted(t *testing.T) {
 func TestAFullDiskIsNamedAndNothingSubmitted(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	if err := os.Mkdir(w.home(), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(w.home(), 0o700))
 	mountSmall(t, w.home(), 32<<10) // the text has more
 	refused(t, w, w.coalmine("run", "experiment.yaml"), "full", "no space left")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -19,10 +20,7 @@ const browserTools = "../../.tools/browser"
 func browserScript(t *testing.T, name string) (tools, script string) {
 	t.Helper()
 	testserver.InCheck(t, "ThePage")
-	tools, err := filepath.Abs(browserTools)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools = must.Get(filepath.Abs(browserTools))(t)
 	for _, needed := range []string{"node", "chromium"} {
 		if _, err := exec.LookPath(needed); err != nil {
 			t.Skipf("%s is not there, with which pages are looked at", needed)
@@ -31,14 +29,9 @@ func browserScript(t *testing.T, name string) (tools, script string) {
 	if _, err := os.Stat(filepath.Join(tools, "node_modules")); err != nil {
 		t.Skip("Playwright is not there: scripts/browser-tools.sh gets it")
 	}
-	code, err := os.ReadFile(filepath.Join("../../dashboards/page/test", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(os.ReadFile(filepath.Join("../../dashboards/page/test", name)))(t)
 	script = filepath.Join(tools, name)
-	if err := os.WriteFile(script, code, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(script, code, 0o644))
 	return tools, script
 }
 
@@ -51,7 +44,7 @@ func TestThePageShowsARunFromItsSubmissionOn(t *testing.T) {
 	owner := start(t, w.coalmine("serve"))
 	owner.await("the home is served", func() bool { return servedAt.MatchString(owner.stderr.String()) })
 	login := strings.Join(servedAt.FindStringSubmatch(owner.stderr.String())[1:], "")
-	id := strings.Fields(must(t, w.coalmine("submit", "experiment.yaml")))[0]
+	id := strings.Fields(printed(t, w.coalmine("submit", "experiment.yaml")))[0]
 	browser := start(t, command{name: "browser", args: []string{"node", script, login, id, "c02", os.Getenv("SCREENSHOTS")}, dir: tools})
 	if code := finish(browser); code != 0 {
 		t.Errorf("the browser found:\n%s%s", browser.stdout.String(), browser.stderr.String())

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/internal/testserver/proxy"
 	"coalmine/storage"
@@ -104,10 +105,7 @@ const coordinatorCount = 2
 // logDir is a directory that goes with the test unless that fails.
 func logDir(t testing.TB, seed uint64) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", fmt.Sprintf("coalmine-chaos-%d-", seed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", fmt.Sprintf("coalmine-chaos-%d-", seed)))(t)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			os.RemoveAll(dir)
@@ -129,10 +127,7 @@ func (a *arena) openS3() {
 func (a *arena) openDirectory() {
 	a.objects = a.t.TempDir()
 	a.mounted = mountStore(a.t, a.objects)
-	store, err := dir.Open(a.objects)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	store := must.Get(dir.Open(a.objects))(a.t)
 	a.archive = storage.NewArchive(store)
 }
 
@@ -194,7 +189,7 @@ type ending struct {
 // play submits the experiment and plays the schedule until its end or the run's.
 func (a *arena) play(w workspace) {
 	a.files = w
-	a.run = strings.TrimSpace(must(a.t, a.coalmine(w, "submit", "experiment.yaml")))
+	a.run = strings.TrimSpace(printed(a.t, a.coalmine(w, "submit", "experiment.yaml")))
 	a.begun = time.Now()
 	var endings []ending
 	for _, f := range a.plan.faults {
@@ -280,32 +275,20 @@ func (a *arena) takeSnapshot() {
 
 // replaceRedisFiles puts those of another directory in their place, or none.
 func (a *arena) replaceRedisFiles(from string) {
-	entries, err := os.ReadDir(a.redis.Dir)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(a.redis.Dir))(a.t)
 	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(a.redis.Dir, e.Name())); err != nil {
-			a.t.Fatal(err)
-		}
+		must.Do(a.t, os.RemoveAll(filepath.Join(a.redis.Dir, e.Name())))
 	}
 	if from == "" {
 		return
 	}
-	if err := os.CopyFS(a.redis.Dir, os.DirFS(from)); err != nil {
-		a.t.Fatal(err)
-	}
+	must.Do(a.t, os.CopyFS(a.redis.Dir, os.DirFS(from)))
 }
 
 func (a *arena) flushRedis() {
-	conn, err := net.Dial("tcp", a.redis.Addr())
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", a.redis.Addr()))(a.t)
 	defer conn.Close()
-	if _, err := conn.Write([]byte("FLUSHALL\r\n")); err != nil {
-		a.t.Fatal(err)
-	}
+	must.Get(conn.Write([]byte("FLUSHALL\r\n")))(a.t)
 	answer := make([]byte, 3)
 	if _, err := conn.Read(answer); err != nil || string(answer) != "+OK" {
 		a.t.Fatalf("FLUSHALL: %q, %v", answer, err)

@@ -14,16 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
 // blobFiles are the blobs in the store, as files in the order of their names.
 func (a *arena) blobFiles() []string {
-	files, err := filepath.Glob(filepath.Join(a.objects, "blobs", "*", "*"))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return files
+	return must.Get(filepath.Glob(filepath.Join(a.objects, "blobs", "*", "*")))(a.t)
 }
 
 // harmBlob harms the file of one blob behind the server's back. One that nobody
@@ -110,17 +107,12 @@ const (
 func (a *arena) tearNewest(r *rand.Rand) {
 	newest := a.newestFiles()
 	for _, path := range newest[:min(len(newest), r.IntN(mostTorn+1))] {
-		info, err := os.Stat(path)
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(a.t)
 		size := int64(0)
 		if info.Size() > 0 && r.IntN(tornToEmpty) > 0 {
 			size = r.Int64N(info.Size())
 		}
-		if err := os.Truncate(path, size); err != nil {
-			a.t.Fatal(err)
-		}
+		must.Do(a.t, os.Truncate(path, size))
 		a.note("tore %s", path)
 	}
 }
@@ -179,9 +171,7 @@ func remountReadOnly(a *arena, _ *rand.Rand) func() {
 		if unix.Mount("", a.objects, "", unix.MS_REMOUNT|unix.MS_RDONLY, "") == nil {
 			return func() {
 				a.release(a.objects)
-				if err := unix.Mount("", a.objects, "", unix.MS_REMOUNT, storeBytes); err != nil {
-					a.t.Fatal(err)
-				}
+				must.Do(a.t, unix.Mount("", a.objects, "", unix.MS_REMOUNT, storeBytes))
 			}
 		}
 		time.Sleep(time.Millisecond)
@@ -202,9 +192,7 @@ func fillDisk(a *arena, _ *rand.Rand) func() {
 	}
 	return func() {
 		a.release(a.objects)
-		if err := os.Remove(ballast); err != nil {
-			a.t.Fatal(err)
-		}
+		must.Do(a.t, os.Remove(ballast))
 	}
 }
 

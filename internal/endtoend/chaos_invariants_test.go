@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
@@ -35,10 +36,7 @@ func (a *arena) awaitEnd() {
 		}
 	}
 	a.recovered = time.Since(a.calm)
-	run, err := runs.NewService(a.archive, nil).Get(context.Background(), a.run)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	run := must.Get(runs.NewService(a.archive, nil).Get(context.Background(), a.run))(a.t)
 	if run.State.Phase != runs.Done {
 		a.t.Fatalf("the run is %s, not done: %s", run.State.Phase, a.status())
 	}
@@ -48,10 +46,7 @@ func (a *arena) awaitEnd() {
 // and reports whether that was needed: an attempt may have missed it that
 // failed only after the first retry.
 func (a *arena) retryIfFailed() bool {
-	run, err := runs.NewService(a.archive, nil).Get(context.Background(), a.run)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	run := must.Get(runs.NewService(a.archive, nil).Get(context.Background(), a.run))(a.t)
 	failed := a.counts[sourceLost] > 0 && run.State.Phase == runs.Failed
 	if failed {
 		a.retry()
@@ -86,7 +81,7 @@ func (a *arena) quiet() bool {
 // check compares the run's outputs with the undisturbed ones, and accounts for
 // every object.
 func (a *arena) check(w workspace, want *outcome) {
-	results := must(a.t, a.coalmine(w, "results", a.run, "--format", "json"))
+	results := printed(a.t, a.coalmine(w, "results", a.run, "--format", "json"))
 	if results != want.results {
 		a.t.Errorf("the results differ; got:\n%s\nwant:\n%s", results, want.results)
 	}
@@ -114,10 +109,7 @@ func (a *arena) readCommits() map[storage.Key]*storage.Commit {
 
 // checkTargets reads all that the run wanted; the archive compares digests.
 func (a *arena) checkTargets(commits map[storage.Key]*storage.Commit) {
-	run, err := runs.NewService(a.archive, nil).Get(context.Background(), a.run)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	run := must.Get(runs.NewService(a.archive, nil).Get(context.Background(), a.run))(a.t)
 	for _, cell := range runPlan(a.t, run).Cells {
 		for _, target := range []storage.Key{cell.Report.Key, cell.Model.Key} {
 			c := commits[target]
@@ -173,10 +165,7 @@ func (a *arena) strayLimit() int {
 // account sorts the objects of the store: those that nothing explains, and those
 // that garbage collection is to find.
 func (a *arena) account() (unknown, left []string) {
-	all, err := runs.NewService(a.archive, nil).List(context.Background())
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	all := must.Get(runs.NewService(a.archive, nil).List(context.Background()))(a.t)
 	known, ids := map[storage.Key]lasting{}, map[string]bool{}
 	commits := a.readCommits()
 	for _, run := range all {
@@ -261,10 +250,7 @@ func keepsCheckpoint(c *plan.Chain, r, newest int) bool {
 func (a *arena) checkLogs() {
 	for _, words := range []string{"not deterministic", "panic", "DATA RACE"} {
 		for _, log := range a.logs() {
-			text, err := os.ReadFile(log)
-			if err != nil {
-				a.t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(log))(a.t)
 			for line := range strings.Lines(string(text)) {
 				if strings.Contains(line, words) {
 					a.t.Errorf("%s: %s", filepath.Base(log), line)
@@ -275,11 +261,7 @@ func (a *arena) checkLogs() {
 }
 
 func (a *arena) logs() []string {
-	logs, err := filepath.Glob(filepath.Join(a.dir, "*.log"))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return logs
+	return must.Get(filepath.Glob(filepath.Join(a.dir, "*.log")))(a.t)
 }
 
 // Resources of an idle process: the connections that the pools of both servers
@@ -307,14 +289,14 @@ func (a *arena) checkVitals() {
 // those that account has found. Only objects with which processes that were
 // killed have tried the store wait for another day.
 func (a *arena) collect(w workspace, want *outcome) {
-	must(a.t, a.coalmine(w, "gc", "--older", "0s"))
+	printed(a.t, a.coalmine(w, "gc", "--older", "0s"))
 	_, left := a.account()
 	for _, name := range left {
 		if !strings.HasPrefix(name, "probe/") {
 			a.t.Errorf("garbage collection has left %s", name)
 		}
 	}
-	if results := must(a.t, a.coalmine(w, "results", a.run, "--format", "json")); results != want.results {
+	if results := printed(a.t, a.coalmine(w, "results", a.run, "--format", "json")); results != want.results {
 		a.t.Errorf("the results differ after garbage collection:\n%s", results)
 	}
 	a.checkTargets(a.readCommits())

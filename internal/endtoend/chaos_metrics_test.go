@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 // vitals are the resources of a process at one moment. The heap is that after the
@@ -28,10 +30,7 @@ func (m *member) vitals() vitals {
 	if err != nil {
 		m.arena.t.Fatalf("%s: %v", m.name, err)
 	}
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.process.cmd.Process.Pid))
-	if err != nil {
-		m.arena.t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.process.cmd.Process.Pid)))(m.arena.t)
 	return vitals{
 		resident:    told["process_resident_memory_bytes"],
 		heap:        told["go_memstats_next_gc_bytes"] / 2, // the next is due when it has doubled

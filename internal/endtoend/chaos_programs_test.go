@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/workers/clients/clientstest"
 )
 
@@ -57,9 +58,7 @@ func newProgramsWorkspace(t testing.TB) workspace {
 	w := workspace{t, t.TempDir()}
 	w.write("experiment.yaml", fmt.Sprintf(programsExperiment, clientstest.Command()))
 	w.write("text.jsonl", text())
-	if err := os.Mkdir(filepath.Join(w.dir, "trainer"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(w.dir, "trainer"), 0o755))
 	w.write("trainer/train.sh", fmt.Sprintf(programsTrainer, os.Args[0], serveTextsArgument))
 	return w
 }
@@ -98,9 +97,7 @@ func (m *member) ofPrograms() []string {
 	if !m.arena.programs {
 		return nil
 	}
-	if err := os.MkdirAll(m.temporary(), 0o755); err != nil {
-		m.arena.t.Fatal(err)
-	}
+	must.Do(m.arena.t, os.MkdirAll(m.temporary(), 0o755))
 	return []string{string(m.arena.mark(m.name)), "TMPDIR=" + m.temporary()}
 }
 
@@ -108,10 +105,7 @@ func (m *member) temporary() string { return filepath.Join(m.arena.dir, "tempora
 
 // programsOf are the processes that a member has started, or all members if it is "".
 func (a *arena) programsOf(member string) (pids []int) {
-	paths, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	paths := must.Get(filepath.Glob("/proc/[0-9]*/environ"))(a.t)
 	for _, path := range paths {
 		environment, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(environment, a.mark(member)) {
@@ -182,9 +176,7 @@ func loseMachine(a *arena, r *rand.Rand) func() {
 	for _, pid := range programs {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
-	if err := os.RemoveAll(m.temporary()); err != nil {
-		a.t.Fatal(err)
-	}
+	must.Do(a.t, os.RemoveAll(m.temporary()))
 	return func() {
 		a.release(m)
 		m.start()

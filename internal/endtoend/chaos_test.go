@@ -73,7 +73,7 @@ type game struct {
 // play plays the seeds of the flags.
 func (g *game) play(t *testing.T) {
 	w := g.workspace(t)
-	must(t, w.coalmine("run", "experiment.yaml"))
+	printed(t, w.coalmine("run", "experiment.yaml"))
 	want := w.outcome()
 	var total tally
 	t.Run("seeds", func(t *testing.T) {

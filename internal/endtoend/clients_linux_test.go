@@ -77,7 +77,7 @@ func TestAFederationOfAProgramOutlivesKills(t *testing.T) {
 	// The program is a part of the key, so that both runs have the same one.
 	line := clientstest.Command() + " federation-" + strconv.Itoa(os.Getpid())
 	peaceful := clientsWorkspace(t, line)
-	must(t, peaceful.coalmine("run", "experiment.yaml"))
+	printed(t, peaceful.coalmine("run", "experiment.yaml"))
 	want := peaceful.results()
 	w := clientsWorkspace(t, line)
 	random := rand.New(rand.NewPCG(3, 7))

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -57,9 +58,7 @@ func (c *cluster) local(service, text string) string {
 func (c *cluster) path(name string) string {
 	c.t.Helper()
 	path := filepath.Join(c.dir, strings.ReplaceAll(strings.ReplaceAll(name, "bucket", "s3"), " ", "-"))
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, os.MkdirAll(path, 0o755))
 	return path
 }
 
@@ -111,9 +110,7 @@ func (c *cluster) provide(path, content string) {
 	if _, err := os.Stat(path); err == nil {
 		return
 	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // start starts a service and waits until its own health check is content.
@@ -183,15 +180,15 @@ func (c *cluster) archive() *storage.Archive {
 func TestTheClusterOfComposeYieldsWhatOneProcessDoes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	must(t, c.command("bucket"))
+	printed(t, c.command("bucket"))
 	c.start("redis")
 	c.start("s3")
 	processes := []*process{c.start("coordinator"), c.start("worker"), c.start("worker")}
 
 	w := newWorkspace(t)
-	id := strings.TrimSpace(must(t, c.coalmine(w, "submit", "experiment.yaml")))
-	must(t, c.coalmine(w, "watch", id))
-	got := &outcome{must(t, c.coalmine(w, "results", id, "--format", "json")), lastingCommits(t, c.archive())}
+	id := strings.TrimSpace(printed(t, c.coalmine(w, "submit", "experiment.yaml")))
+	printed(t, c.coalmine(w, "watch", id))
+	got := &outcome{printed(t, c.coalmine(w, "results", id, "--format", "json")), lastingCommits(t, c.archive())}
 	undisturbed(t).equals(t, got)
 	bothWorked(t, c.archive())
 	c.pageWantsToken()
@@ -210,11 +207,11 @@ func TestTheClusterOutlivesItsPartsAndYieldsTheSame(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
 	c := newCluster(t)
-	must(t, c.command("bucket"))
+	printed(t, c.command("bucket"))
 	redis, server, coordinator := c.start("redis"), c.start("s3"), c.start("coordinator")
 	doomed := c.start("worker")
 	w := newWorkspace(t)
-	id := strings.TrimSpace(must(t, c.coalmine(w, "submit", "experiment.yaml")))
+	id := strings.TrimSpace(printed(t, c.coalmine(w, "submit", "experiment.yaml")))
 
 	doomed.await("nodes are committed", c.progressed(20))
 	doomed.kill()
@@ -223,16 +220,14 @@ func TestTheClusterOutlivesItsPartsAndYieldsTheSame(t *testing.T) {
 	coordinator = c.start("coordinator")
 	coordinator.await("nodes are committed again", c.progressed(20))
 	redis.kill()
-	if err := os.RemoveAll(c.path("data of redis")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(c.path("data of redis")))
 	c.start("redis") // and empty
 	coordinator.await("nodes are committed again", c.progressed(20))
 	server.kill()
 	c.start("s3")
 
-	must(t, c.coalmine(w, "watch", id))
-	got := &outcome{must(t, c.coalmine(w, "results", id, "--format", "json")), lastingCommits(t, c.archive())}
+	printed(t, c.coalmine(w, "watch", id))
+	got := &outcome{printed(t, c.coalmine(w, "results", id, "--format", "json")), lastingCommits(t, c.archive())}
 	want.equals(t, got)
 }
 
@@ -258,17 +253,11 @@ func (c *cluster) pageWantsToken() {
 	c.t.Helper()
 	for token, want := range map[string]int{"": http.StatusUnauthorized, composeSecrets["COALMINE_TOKEN"]: http.StatusOK} {
 		u := url.URL{Scheme: "http", Host: c.coordinator, Path: "/api/v1/runs"}
-		request, err := http.NewRequest(http.MethodGet, u.String(), nil)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		request := must.Get(http.NewRequest(http.MethodGet, u.String(), nil))(c.t)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		response := must.Get(http.DefaultClient.Do(request))(c.t)
 		response.Body.Close()
 		if response.StatusCode != want {
 			c.t.Errorf("GET %s with token %q: %s, want %d", u.Path, token, response.Status, want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 )
 
@@ -54,16 +55,11 @@ const root = "../.."
 // a value and without a default fails the test.
 func readCompose(t testing.TB, variables map[string]string) *composeFile {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, "compose.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(root, "compose.yaml")))(t)
 	var f composeFile
 	// To this decoder a field that overrides a merged one is a duplicate.
 	decoder := yaml.NewDecoder(strings.NewReader(interpolate(t, string(data), variables)), yaml.AllowDuplicateMapKey())
-	if err := decoder.Decode(&f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, decoder.Decode(&f))
 	return &f
 }
 
@@ -99,10 +95,7 @@ func TestComposeWaitsForTheGraceOfAWorker(t *testing.T) {
 	t.Parallel()
 	worker := readCompose(t, composeSecrets).Services["worker"]
 	at := slices.Index(worker.Command, "--grace")
-	grace, err := time.ParseDuration(worker.Command[at+1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	grace := must.Get(time.ParseDuration(worker.Command[at+1]))(t)
 	if stop, err := time.ParseDuration(worker.StopGrace); err != nil || stop < grace+queue.StopGrace+3*time.Second {
 		t.Errorf("%s until the container is killed for a grace of %v: %v", worker.StopGrace, grace, err)
 	}
@@ -118,10 +111,7 @@ func TestEveryImageOfTheClusterIsPinned(t *testing.T) {
 			}
 			continue
 		}
-		dockerfile, err := os.ReadFile(filepath.Join(root, s.Build.Context, s.Build.Dockerfile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		dockerfile := must.Get(os.ReadFile(filepath.Join(root, s.Build.Context, s.Build.Dockerfile)))(t)
 		for _, from := range regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)`).FindAllStringSubmatch(string(dockerfile), -1) {
 			if !pinned.MatchString(from[1]) {
 				t.Errorf("%s: image %q has no exact version", s.Build.Dockerfile, from[1])
@@ -171,10 +161,7 @@ func TestNoSecretStandsOnACommandLine(t *testing.T) {
 
 func TestTheExampleOfTheEnvironmentNamesEverySecretAndSetsNone(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(root, "compose.env.example"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(root, "compose.env.example")))(t)
 	for name := range composeSecrets {
 		if !strings.Contains("\n"+string(data), "\n"+name+"=\n") {
 			t.Errorf("compose.env.example: no empty %s", name)

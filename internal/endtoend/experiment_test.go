@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/dir"
 )
@@ -75,9 +76,7 @@ func fill(t testing.TB, dir string) workspace {
 
 func (w workspace) write(name, content string) {
 	w.t.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o644); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o644))
 }
 
 // coalmine is a command in the workspace, which has its home there.
@@ -91,17 +90,14 @@ func (w workspace) store() string { return filepath.Join(w.home(), "store") }
 // archive opens the home's store, which no process may be writing to.
 func (w workspace) archive() *storage.Archive {
 	w.t.Helper()
-	store, err := dir.Open(w.store())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	store := must.Get(dir.Open(w.store()))(w.t)
 	return storage.NewArchive(store)
 }
 
 // results is the results JSON of the newest run.
 func (w workspace) results() string {
 	w.t.Helper()
-	return must(w.t, w.coalmine("results", "--format", "json"))
+	return printed(w.t, w.coalmine("results", "--format", "json"))
 }
 
 // progressed reports whether n more nodes of the home have been committed.

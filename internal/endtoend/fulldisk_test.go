@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -22,15 +23,10 @@ func TestCollectionMakesRoomOnAFullDisk(t *testing.T) {
 	if !mountStore(t, dir) {
 		t.Skip("this user may not mount a file system")
 	}
-	if err := os.CopyFS(dir, os.DirFS(finished.dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS(finished.dir)))
 	w := workspace{t, dir}
-	must(t, w.coalmine("rm", "tiny"))
-	ballast, err := ballastIn(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	printed(t, w.coalmine("rm", "tiny"))
+	ballast := must.Get(ballastIn(dir))(t)
 	if r := run(t, w.coalmine("run", "experiment.yaml")); r.code != 2 || !strings.Contains(r.stderr, "no space left") {
 		t.Fatalf("a run on a full disk: exit status %d, %s", r.code, r.stderr)
 	}
@@ -42,10 +38,8 @@ func TestCollectionMakesRoomOnAFullDisk(t *testing.T) {
 	if r.code != 0 || c.Total() != survey.Total() {
 		t.Fatalf("deleted %+v of %+v: exit status %d, %s", c.Total(), survey.Total(), r.code, r.stderr)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
-	must(t, w.coalmine("run", "experiment.yaml"))
+	must.Do(t, os.Remove(ballast))
+	printed(t, w.coalmine("run", "experiment.yaml"))
 	undisturbed(t).equals(t, w.outcome())
 }
 
@@ -57,13 +51,9 @@ func TestAFullS3StoreIsOpenedAndLed(t *testing.T) {
 	if !mountStore(t, server.Dir) {
 		t.Skip("this user may not mount a file system")
 	}
-	if err := os.Mkdir(filepath.Join(server.Dir, server.Bucket), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(server.Dir, server.Bucket), 0o755))
 	server.Restart()
-	if _, err := ballastIn(server.Dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(ballastIn(server.Dir))(t)
 	store := storagetest.OpenS3(t, server.URL("store"), server.AccessKey, server.SecretKey)
 	archive := storage.NewArchive(store)
 	if err := archive.CreateRun(t.Context(), "r", []byte("text")); !errors.Is(err, storage.ErrFull) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/runs/retention"
@@ -24,9 +25,7 @@ func (w workspace) collect(flags ...string) (retention.Result, result) {
 	r := run(w.t, w.coalmine(append([]string{"gc", "--json"}, flags...)...))
 	var c retention.Result
 	if r.code == 0 {
-		if err := json.Unmarshal([]byte(r.stdout), &c); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, json.Unmarshal([]byte(r.stdout), &c))
 	}
 	return c, r
 }
@@ -64,15 +63,15 @@ func TestARemovedRunIsCollectedAndSubmittingItAgainMakesItAgain(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
 	w := finishedWorkspace(t)
-	must(t, w.coalmine("pin", "tiny", "c02"))
+	printed(t, w.coalmine("pin", "tiny", "c02"))
 	if r := run(t, w.coalmine("rm", "tiny")); r.code != 2 || !strings.Contains(r.stderr, "unpin") {
 		t.Fatalf("removing a pinned run: exit status %d, %s", r.code, r.stderr)
 	}
-	must(t, w.coalmine("unpin", "tiny"))
-	if said := must(t, w.coalmine("rm", "tiny")); !strings.Contains(said, "gc can free") {
+	printed(t, w.coalmine("unpin", "tiny"))
+	if said := printed(t, w.coalmine("rm", "tiny")); !strings.Contains(said, "gc can free") {
 		t.Errorf("rm says %q", said)
 	}
-	if list := must(t, w.coalmine("status", "--json")); strings.Contains(list, "tiny") {
+	if list := printed(t, w.coalmine("status", "--json")); strings.Contains(list, "tiny") {
 		t.Errorf("the removed run is listed: %s", list)
 	}
 	if c, _ := w.collect(); c.Total().Objects != 0 || c.Young.Objects == 0 {
@@ -86,7 +85,7 @@ func TestARemovedRunIsCollectedAndSubmittingItAgainMakesItAgain(t *testing.T) {
 	if survey, _ = w.collect("--dry-run", "--older", "0s"); survey.Total().Objects != 0 {
 		t.Errorf("after a collection %+v are left to collect", survey.Total())
 	}
-	must(t, w.coalmine("run", "experiment.yaml"))
+	printed(t, w.coalmine("run", "experiment.yaml"))
 	want.equals(t, w.outcome())
 }
 
@@ -109,7 +108,7 @@ func (w workspace) verify(wantCode int, flags ...string) verification {
 func TestVerifyFindsWhatWasTamperedWith(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	must(t, w.coalmine("run", "experiment.yaml", "--set", "grid.axes.training=[{algorithm: fedavg}]",
+	printed(t, w.coalmine("run", "experiment.yaml", "--set", "grid.axes.training=[{algorithm: fedavg}]",
 		"--set", "training.rounds=12", "--set", "model={embedding: 32, units: 64}")) // with blobs beyond the commits
 	all := w.verify(0, "--all")
 	if all.Counts["same"] != len(all.Nodes) || len(all.Nodes) < 30 {
@@ -168,13 +167,8 @@ func (w workspace) pickCommit(kind string, i int) string {
 
 func edit(t *testing.T, path string, change func([]byte) []byte) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, change(data), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
+	must.Do(t, os.WriteFile(path, change(data), 0o600))
 }
 
 var digestOfBlob = regexp.MustCompile(`"digest":"[0-9a-f]{64}"`)
@@ -209,7 +203,7 @@ func TestAHomesAPIIsForItsUserAlone(t *testing.T) {
 	owner.await("the home is served", func() bool { return servedAt.MatchString(owner.stderr.String()) })
 	found := servedAt.FindStringSubmatch(owner.stderr.String())
 	address, login := found[1], found[2]
-	if status := must(t, w.coalmine("status", "--json")); !strings.Contains(status, `"runs"`) {
+	if status := printed(t, w.coalmine("status", "--json")); !strings.Contains(status, `"runs"`) {
 		t.Errorf("the user's own command: %s", status)
 	}
 	if r := run(t, w.coalmine("status", "--server", address)); r.code != 2 || !strings.Contains(r.stderr, "token") {
@@ -219,17 +213,11 @@ func TestAHomesAPIIsForItsUserAlone(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("owner.json: %v, %v; want it readable by its owner alone", info.Mode(), err)
 	}
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	browser := &http.Client{Jar: jar}
 	defer browser.CloseIdleConnections()
 	for _, path := range []string{login, "/api/v1/runs"} {
-		answer, err := browser.Get(address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(browser.Get(address + path))(t)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusOK {
 			t.Errorf("the printed address, %s: %s", path, answer.Status)

@@ -42,7 +42,7 @@ func TestATrainingThatIsKilledKeepsTheFilesOfItsModel(t *testing.T) {
 	p := start(t, w.coalmine("run", "experiment.yaml"))
 	p.await("the checkpoint is kept", func() bool { return keptFiles(w.store()) == 3 }) // a state and two files
 	p.kill()
-	must(t, w.coalmine("run", "experiment.yaml"))
+	printed(t, w.coalmine("run", "experiment.yaml"))
 	for _, c := range allCommits(t, w.archive()) {
 		if c.Kind != "external/train" {
 			continue

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -56,8 +57,8 @@ func observe(t testing.TB) *observed {
 	o.env = append(o.env, s3.Env()...)
 	o.coordinator = o.start("serve", "--listen", "127.0.0.1:0", "--token-file", "token", "--read-token-file", "read-token")
 	o.worker = o.start("worker", "--slots", "2", "--cache", "cache", "--listen", "127.0.0.1:0", "--token-file", "token")
-	must(t, o.command(append([]string{"submit", "experiment.yaml"}, observedSettings...)...))
-	must(t, o.command("watch"))
+	printed(t, o.command(append([]string{"submit", "experiment.yaml"}, observedSettings...)...))
+	printed(t, o.command("watch"))
 	return o
 }
 
@@ -79,22 +80,13 @@ var listens = regexp.MustCompile(`at (http://127\.0\.0\.1:\d+)`)
 // get asks a part, with a token if there is one.
 func (o *observed) get(p *process, path, token string) (int, string) {
 	o.t.Helper()
-	request, err := http.NewRequestWithContext(o.t.Context(), http.MethodGet, listens.FindStringSubmatch(p.stderr.String())[1]+path, nil)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(o.t.Context(), http.MethodGet, listens.FindStringSubmatch(p.stderr.String())[1]+path, nil))(o.t)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	response := must.Get(http.DefaultClient.Do(request))(o.t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(o.t)
 	return response.StatusCode, string(body)
 }
 
@@ -120,8 +112,8 @@ func TestAClusterTellsHowItDoes(t *testing.T) {
 // no figure.
 func (o *observed) resultsAreThoseOfAnUnobservedRun(t *testing.T) {
 	alone := newWorkspace(t)
-	must(t, alone.coalmine(append([]string{"run", "experiment.yaml"}, observedSettings...)...))
-	want, got := must(t, alone.coalmine("results", "--format", "json")), must(t, o.command("results", "--format", "json"))
+	printed(t, alone.coalmine(append([]string{"run", "experiment.yaml"}, observedSettings...)...))
+	want, got := printed(t, alone.coalmine("results", "--format", "json")), printed(t, o.command("results", "--format", "json"))
 	if run := regexp.MustCompile(`"run": "[^"]*"`); run.ReplaceAllString(got, "") != run.ReplaceAllString(want, "") {
 		t.Errorf("observed:\n%s\nalone:\n%s", got, want)
 	}
@@ -229,10 +221,7 @@ var (
 
 // documentedMetrics are those of the tables in docs/operations.md.
 func documentedMetrics(t *testing.T) []string {
-	text, err := os.ReadFile(filepath.FromSlash("../../docs/operations.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.FromSlash("../../docs/operations.md")))(t)
 	var names []string
 	for _, m := range documentLine.FindAllStringSubmatch(string(text), -1) {
 		names = append(names, m[1])

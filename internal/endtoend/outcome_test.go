@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/external"
@@ -39,11 +40,9 @@ func undisturbed(t testing.TB) *outcome {
 	reference.Lock()
 	defer reference.Unlock()
 	if reference.outcome == nil {
-		if err := os.MkdirAll(undisturbedDir(), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(undisturbedDir(), 0o755))
 		w := fill(t, undisturbedDir())
-		must(t, w.coalmine("run", "experiment.yaml"))
+		printed(t, w.coalmine("run", "experiment.yaml"))
 		reference.outcome = w.outcome()
 	}
 	return reference.outcome
@@ -56,9 +55,7 @@ func finishedWorkspace(t testing.TB) workspace {
 	t.Helper()
 	undisturbed(t)
 	w := workspace{t, t.TempDir()}
-	if err := os.CopyFS(w.dir, os.DirFS(undisturbedDir())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(w.dir, os.DirFS(undisturbedDir())))
 	return w
 }
 
@@ -117,9 +114,7 @@ func checkModel(t testing.TB, archive *storage.Archive, c *storage.Commit) {
 	if !ok {
 		t.Fatalf("%s %s has no model", c.Kind, c.Key.Short())
 	}
-	if _, err := archive.ReadBlob(context.Background(), c.Key, blob); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(archive.ReadBlob(context.Background(), c.Key, blob))(t)
 }
 
 // planOf compiles the newest run.
@@ -135,15 +130,8 @@ func planOf(t testing.TB, archive *storage.Archive) *plan.Plan {
 // runPlan compiles a run.
 func runPlan(t testing.TB, run *runs.Run) *plan.Plan {
 	t.Helper()
-	spec, err := experiment.ReadSpec(run.Spec.Experiment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	spec := must.Get(experiment.ReadSpec(run.Spec.Experiment))(t)
+	return must.Get(compile.Plan(spec))(t)
 }
 
 // equals fails the test unless both outcomes have the same results, byte by

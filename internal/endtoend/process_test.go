@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 // patience is how long anything may take before a test gives up on it. It is
@@ -46,10 +48,7 @@ func start(t testing.TB, c command) *process {
 	p.cmd.Dir, p.cmd.Env = c.dir, append(cleanEnvironment(), c.env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	if c.log != "" {
-		file, err := os.OpenFile(c.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.OpenFile(c.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644))(t)
 		defer file.Close() // the process has it by then
 		p.cmd.Stderr = file
 	}
@@ -157,8 +156,8 @@ func run(t testing.TB, c command) result {
 	return result{code, p.stdout.String(), p.stderr.String()}
 }
 
-// must runs a command that has to succeed, and returns its output.
-func must(t testing.TB, c command) string {
+// printed runs a command that has to succeed, and returns its output.
+func printed(t testing.TB, c command) string {
 	t.Helper()
 	r := run(t, c)
 	if r.code != 0 {

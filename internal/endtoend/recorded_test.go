@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/updates"
@@ -40,7 +41,7 @@ func recordedWorkspace(t testing.TB) workspace {
 func TestARecordedRunThatIsKilledKeepsTheSameUpdatesAndNoCheckpointMore(t *testing.T) {
 	t.Parallel()
 	peaceful := recordedWorkspace(t)
-	must(t, peaceful.coalmine("run", "recorded.yaml"))
+	printed(t, peaceful.coalmine("run", "recorded.yaml"))
 	w := recordedWorkspace(t)
 	random := rand.New(rand.NewPCG(1, 3))
 	for range 3 {
@@ -51,7 +52,7 @@ func TestARecordedRunThatIsKilledKeepsTheSameUpdatesAndNoCheckpointMore(t *testi
 			t.Fatalf("the run ended by itself with exit status %d before it was killed", code)
 		}
 	}
-	must(t, w.coalmine("run", "recorded.yaml"))
+	printed(t, w.coalmine("run", "recorded.yaml"))
 	peaceful.outcome().equals(t, w.outcome())
 	want, got := peaceful.gathered(), w.gathered()
 	if len(want) != 2 || fmt.Sprint(want) != fmt.Sprint(got) {
@@ -72,10 +73,7 @@ func (w workspace) gathered() map[string][]storage.Digest {
 		if n.Kind != updates.Gather.Name {
 			continue
 		}
-		c, err := archive.Committed(context.Background(), key)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		c := must.Get(archive.Committed(context.Background(), key))(w.t)
 		for _, b := range c.Blobs {
 			found[n.Label] = append(found[n.Label], b.Digest)
 			if _, err := archive.ReadBlob(context.Background(), key, b); err != nil {
@@ -101,10 +99,7 @@ func (w workspace) hasOnlyClaimedCheckpoints(name string) {
 			if plan.SegmentEnd(step) <= chain.Steps && !plan.Boundary(step) {
 				w.t.Errorf("%s: round %d of a closed segment still has its record", name, step)
 			}
-			missing, err := archive.Missing(context.Background(), c)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			missing := must.Get(archive.Missing(context.Background(), c))(w.t)
 			for _, b := range c.Blobs {
 				if !b.IsInline() && b.Name != tasks.SegmentBlob && !slices.Contains(missing, b.Name) {
 					w.t.Errorf("%s: round %d still has its %s", name, step, b.Name)

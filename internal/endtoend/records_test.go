@@ -20,6 +20,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
@@ -422,21 +423,16 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	serve := start(t, part("serve", "--listen", address))
 	serve.await("it serves", func() bool { return strings.Contains(serve.stderr.String(), "serving ") })
 	worker := start(t, part("worker", "--slots", "2", "--memory", "1GiB"))
-	must(t, part("submit", "experiment.yaml")) // uploads the text
+	printed(t, part("submit", "experiment.yaml")) // uploads the text
 	code := filepath.Join(w.dir, "trainer")
-	if err := os.Mkdir(code, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(code, 0o755))
 	w.write("trainer/train.py", "print()\n")
 	w.write("trainer/score.py", "print()\n")
 	if err := os.Mkdir(filepath.Join(w.dir, experiment.TrainerCode), 0o755); err != nil { // in place of the shipped one
 		t.Fatal(err)
 	}
 	w.write(experiment.TrainerCode+"/torch.py", "print()\n")
-	tokenizer, err := tokenizerFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokenizer := must.Get(tokenizerFile())(t)
 	w.write("tokenizer.json", string(tokenizer))
 	files := append(slices.Clone(fullFiles), auditFiles(t)...)
 	for i, file := range files {
@@ -444,16 +440,13 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 			name := fmt.Sprintf("other%d", i)
 			w.write(name+".jsonl", data)
 			w.write(name+".yaml", sourceNames.ReplaceAllString(file, name+".jsonl"))
-			must(t, part("submit", name+".yaml"))
+			printed(t, part("submit", name+".yaml"))
 		}
 	}
 
 	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}, sample: rand.New(rand.NewPCG(1, 2))}
 	for _, file := range files {
-		s, err := submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, finder{source(file), sources.Here{Folder: w.dir}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, finder{source(file), sources.Here{Folder: w.dir}}, nil))(t)
 		spec := s.Spec.Canonical()
 		if status, answer := api.send(spec); status != http.StatusCreated {
 			t.Fatalf("the record as it is: %d %s", status, answer)
@@ -471,7 +464,7 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	}
 	api.coversTheSchema(filepath.Join("..", "..", "workflows", "experiment", "experiment.schema.json"))
 
-	must(t, part("watch", strings.TrimSpace(must(t, part("submit", "after.yaml")))))
+	printed(t, part("watch", strings.TrimSpace(printed(t, part("submit", "after.yaml")))))
 	for _, p := range []*process{serve, worker} {
 		if p.hasEnded() {
 			t.Errorf("%s has ended with %d", p.name, p.exitCode())
@@ -499,10 +492,7 @@ func auditFiles(t *testing.T) []string {
 	}
 	var files []string
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		files = append(files, digests.ReplaceAllString(string(text), ""))
 	}
 	return files
@@ -524,17 +514,12 @@ func (s *recordSender) send(document []byte) (int, string) {
 	if spec, err := experiment.ReadSpec(document); err == nil {
 		document, name = spec.Canonical(), spec.Name
 	}
-	body, err := json.Marshal(runs.Spec{Name: name, Digest: storage.DigestOf(document), Experiment: document})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(runs.Spec{Name: name, Digest: storage.DigestOf(document), Experiment: document}))(s.t)
 	status, answer := s.post("?fresh=true", body)
 	s.answers[status]++
 	if status == http.StatusCreated {
 		var submitted struct{ Run string }
-		if err := json.Unmarshal([]byte(answer), &submitted); err != nil {
-			s.t.Fatal(err)
-		}
+		must.Do(s.t, json.Unmarshal([]byte(answer), &submitted))
 		// It may have failed by now: its data are not those that it asks for.
 		if status, answer := s.post("/"+submitted.Run+"/steer", []byte(`{"kind":"cancelled"}`)); status != http.StatusOK && status != http.StatusConflict {
 			s.t.Fatalf("cancelling %s: %d %s", submitted.Run, status, answer)
@@ -551,10 +536,7 @@ func (s *recordSender) post(path string, body []byte) (int, string) {
 		s.t.Fatalf("the coordinator does not answer: %v", err)
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(answer.Body))(s.t)
 	return answer.StatusCode, string(text)
 }
 
@@ -564,15 +546,9 @@ func (s *recordSender) mutate(document []byte) {
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber()
-	if err := d.Decode(&tree); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, d.Decode(&tree))
 	encode := func() []byte {
-		data, err := json.Marshal(tree)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		return data
+		return must.Get(json.Marshal(tree))(s.t)
 	}
 	walk(tree, "", func(path string, set func(any), value any) {
 		if slices.Contains(s.paths, path) {
@@ -641,14 +617,9 @@ func (s *recordSender) sendWhole() {
 // coversTheSchema checks that every field of an experiment was mutated, those of an
 // optimizer at least of one.
 func (s *recordSender) coversTheSchema(path string) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(s.t)
 	var schema any
-	if err := json.Unmarshal(data, &schema); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal(data, &schema))
 	last := func(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 	for _, field := range schemaFields(schema.(map[string]any), schema, "") {
 		mutated := slices.ContainsFunc(s.paths, func(path string) bool { return last(path) == last(field) })

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
@@ -61,7 +62,7 @@ func TestASecondRunFindsEverythingCached(t *testing.T) {
 	want := undisturbed(t)
 	w := finishedWorkspace(t)
 	before := allCommits(t, w.archive())
-	must(t, w.coalmine("run", "experiment.yaml"))
+	printed(t, w.coalmine("run", "experiment.yaml"))
 	got := w.outcome()
 	// A run of the same experiment after the first has ended is the second of its name.
 	got.results = strings.Replace(got.results, `.2"`, `"`, 1)
@@ -77,7 +78,7 @@ func TestAChangedAuditTrainsNothingAgain(t *testing.T) {
 	t.Parallel()
 	w := finishedWorkspace(t)
 	before := allCommits(t, w.archive())
-	must(t, w.coalmine("run", "experiment.yaml", "--set", "audit.random_sampling.references=400"))
+	printed(t, w.coalmine("run", "experiment.yaml", "--set", "audit.random_sampling.references=400"))
 	audited := 0
 	for key, c := range allCommits(t, w.archive()) {
 		if was := before[key]; was != nil && was.Attempt == c.Attempt {
@@ -104,13 +105,8 @@ func allCommits(t testing.TB, archive *storage.Archive) map[storage.Key]*storage
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := storage.ParseKey(strings.TrimPrefix(info.Name, "commits/"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if commits[key], err = archive.Committed(context.Background(), key); err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(storage.ParseKey(strings.TrimPrefix(info.Name, "commits/")))(t)
+		commits[key] = must.Get(archive.Committed(context.Background(), key))(t)
 	}
 	return commits
 }
@@ -149,7 +145,7 @@ func TestACommandOnAnOwnedHomeTalksToItsOwner(t *testing.T) {
 	if r.code != 0 || !strings.Contains(r.stderr, "owned by process") {
 		t.Fatalf("run on an owned home: exit status %d\n%s", r.code, r.stderr)
 	}
-	if status := must(t, w.coalmine("status", "--json")); !strings.Contains(status, `"state": "done"`) {
+	if status := printed(t, w.coalmine("status", "--json")); !strings.Contains(status, `"state": "done"`) {
 		t.Errorf("status by the owner: %s", status)
 	}
 	owner.signal(os.Interrupt)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/results"
 )
 
@@ -47,7 +48,7 @@ func TestEveryRoundIsToldInEveryFormatAfterKills(t *testing.T) {
 	for _, w := range []workspace{whole, killed} {
 		w.write("rounds.yaml", roundsFile)
 	}
-	must(t, whole.coalmine("run", "rounds.yaml"))
+	printed(t, whole.coalmine("run", "rounds.yaml"))
 	for _, nodes := range []int{40, 300, 250} {
 		p := start(t, killed.coalmine("run", "rounds.yaml"))
 		p.await("some nodes are committed", killed.progressed(nodes))
@@ -56,7 +57,7 @@ func TestEveryRoundIsToldInEveryFormatAfterKills(t *testing.T) {
 			t.Fatalf("the run ended by itself with exit status %d before it was killed", code)
 		}
 	}
-	must(t, killed.coalmine("run", "rounds.yaml"))
+	printed(t, killed.coalmine("run", "rounds.yaml"))
 	if got, want := killed.results(), whole.results(); got != want {
 		t.Errorf("after kills the results are\n%s\nwant\n%s", got, want)
 	}
@@ -127,9 +128,7 @@ func checkCurves(t *testing.T, text string) {
 	var found struct {
 		Cells []struct{ Curve []map[string]any }
 	}
-	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &found))
 	for i, cell := range found.Cells {
 		if len(cell.Curve) != 2 {
 			t.Errorf("cell %d was measured %d times, want twice", i+1, len(cell.Curve))
@@ -151,10 +150,8 @@ func checkCurves(t *testing.T, text string) {
 func (w workspace) rounds() (cells [][]numbers) {
 	w.t.Helper()
 	var all results.Rounds
-	text := must(w.t, w.coalmine("results", "--rows", "rounds", "--json"))
-	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		w.t.Fatal(err)
-	}
+	text := printed(w.t, w.coalmine("results", "--rows", "rounds", "--json"))
+	must.Do(w.t, json.Unmarshal([]byte(text), &all))
 	for i := range all.Cells {
 		cells = append(cells, numbersOf(&all.Cells[i]))
 	}
@@ -174,11 +171,8 @@ func numbersOf(c *results.CellRounds) (rounds []numbers) {
 
 func (w workspace) roundsInCSV() (rounds []numbers) {
 	w.t.Helper()
-	text := must(w.t, w.coalmine("results", "--rows", "rounds", "--format", "csv"))
-	lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	text := printed(w.t, w.coalmine("results", "--rows", "rounds", "--format", "csv"))
+	lines := must.Get(csv.NewReader(strings.NewReader(text)).ReadAll())(w.t)
 	for _, line := range lines[1:] {
 		r := numbers{}
 		for i, name := range lines[0] {
@@ -195,14 +189,8 @@ func (w workspace) roundsInCSV() (rounds []numbers) {
 func (w workspace) roundsInParquet() []numbers {
 	w.t.Helper()
 	path := filepath.Join(w.dir, "rounds.parquet")
-	must(w.t, w.coalmine("results", "--rows", "rounds", "--format", "parquet", "-o", path))
-	data, err := os.ReadFile(path)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	rows, err := parquet.Read[results.Round](bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	printed(w.t, w.coalmine("results", "--rows", "rounds", "--format", "parquet", "-o", path))
+	data := must.Get(os.ReadFile(path))(w.t)
+	rows := must.Get(parquet.Read[results.Round](bytes.NewReader(data), int64(len(data))))(w.t)
 	return numbersOf(&results.CellRounds{Rounds: rows})
 }

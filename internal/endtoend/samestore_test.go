@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
@@ -28,7 +29,7 @@ func TestAWorkerWithAnotherStoreDoesARunNoHarm(t *testing.T) {
 		return p
 	}
 	leader := serve(store)
-	id := strings.TrimSpace(must(t, part(store, "submit", "experiment.yaml")))
+	id := strings.TrimSpace(printed(t, part(store, "submit", "experiment.yaml")))
 
 	stray := start(t, part(mistyped, "worker", "--slots", "2"))
 	if code := stray.wait(); code != 2 {
@@ -46,11 +47,8 @@ func TestAWorkerWithAnotherStoreDoesARunNoHarm(t *testing.T) {
 	leader.kill()
 	serve(store)
 	start(t, part(store, "worker", "--slots", "2"))
-	must(t, part(store, "watch", id))
-	opened, err := dir.Open(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := &outcome{must(t, part(store, "results", id, "--format", "json")), lastingCommits(t, storage.NewArchive(opened))}
+	printed(t, part(store, "watch", id))
+	opened := must.Get(dir.Open(store))(t)
+	got := &outcome{printed(t, part(store, "results", id, "--format", "json")), lastingCommits(t, storage.NewArchive(opened))}
 	want.equals(t, got)
 }

@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 )
@@ -84,10 +85,7 @@ func (c *secureCluster) secret(text string) string {
 // addKeys notes the middle of key files, in which nothing but the key stands.
 func (c *secureCluster) addKeys(paths ...string) {
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(path))(c.t)
 		c.secret(strings.Split(string(data), "\n")[1])
 	}
 }
@@ -169,8 +167,8 @@ func TestAClusterOverTLSTellsNoSecrets(t *testing.T) {
 // resultsAreThoseOfOneProcess: neither TLS nor the way of the secrets changes a figure.
 func (c *secureCluster) resultsAreThoseOfOneProcess(t *testing.T, id string) {
 	alone := c.workspace.coalmine("run", "secret.yaml", "--home", "alone", "--secret-key", "key")
-	must(t, alone)
-	want := must(t, c.workspace.coalmine("results", "--home", "alone", "--format", "json"))
+	printed(t, alone)
+	want := printed(t, c.workspace.coalmine("results", "--home", "alone", "--format", "json"))
 	got := c.run(c.remotely("results", id, "--format", "json"), 0)
 	if run := regexp.MustCompile(`"run": "[^"]*"`); run.ReplaceAllString(got, "") != run.ReplaceAllString(want, "") {
 		t.Errorf("over TLS:\n%s\nalone:\n%s", got, want)
@@ -180,10 +178,7 @@ func (c *secureCluster) resultsAreThoseOfOneProcess(t *testing.T, id string) {
 // readPages reads the answers of the coordinator and the worker.
 func (c *secureCluster) readPages(id string) {
 	c.t.Helper()
-	config, err := c.files.Config()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	config := must.Get(c.files.Config())(c.t)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	run := "/api/v1/runs/" + id
 	for p, paths := range map[*process][]string{
@@ -198,20 +193,11 @@ func (c *secureCluster) readPages(id string) {
 
 func (c *secureCluster) readPage(client *http.Client, address string) {
 	c.t.Helper()
-	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, address, nil)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(c.t.Context(), http.MethodGet, address, nil))(c.t)
 	request.Header.Set("Authorization", "Bearer token-of-operators")
-	response, err := client.Do(request)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	response := must.Get(client.Do(request))(c.t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(response.Body))(c.t)
 	c.seen["the page "+address] = append(body, fmt.Sprint(response.Header)...)
 }
 
@@ -277,10 +263,7 @@ func (c *secureCluster) readSpans() {
 		c.t.Error("no traces were sent")
 	}
 	for id, s := range c.collector.spans {
-		data, err := protojson.Marshal(s.Span)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		data := must.Get(protojson.Marshal(s.Span))(c.t)
 		c.seen[fmt.Sprintf("the span %x", id)] = data
 	}
 }
@@ -289,17 +272,14 @@ func (c *secureCluster) readSpans() {
 func (c *secureCluster) readFiles(dir string) int {
 	c.t.Helper()
 	before := len(c.seen)
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	must.Do(c.t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}
 		data, err := os.ReadFile(path)
 		c.seen["the file "+path] = append(data, e.Name()...)
 		return err
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	}))
 	return len(c.seen) - before
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -53,10 +54,7 @@ func startReplicated(t testing.TB, w workspace) *replicated {
 	}
 	me := ca.Issue("coalmine")
 	files := secrets.CertificateFiles{CA: ca.File, Certificate: me.Certificate, Key: me.Key}
-	var err error
-	if r.config, err = files.Config(); err != nil {
-		t.Fatal(err)
-	}
+	r.config = must.Get(files.Config())(t)
 	w.write("redis-password", redisPassword)
 	w.write("sentinel-password", sentinelPassword+"\n")
 	r.url = "rediss-sentinel://" + strings.Join(hosts, ",") + "/0?master=" + masterName +
@@ -125,7 +123,7 @@ func replaceMaster(t *testing.T, end func(*testserver.Redis)) {
 	worker := start(t, part("worker", "--slots", "1"))
 	coordinator.await("the Sentinels have found each other and the replica", r.agreed)
 	progress := func(n int) func() bool { return progressed(store+"/commits", n) }
-	id := strings.TrimSpace(must(t, part("submit", "experiment.yaml")))
+	id := strings.TrimSpace(printed(t, part("submit", "experiment.yaml")))
 
 	worker.await("nodes are committed", progress(20))
 	ended := time.Now()
@@ -135,11 +133,8 @@ func replaceMaster(t *testing.T, end func(*testserver.Redis)) {
 	worker.await("a node is committed again", progress(1))
 	t.Logf("from the end of the master to a new one %.1f s, to the next commit %.1f s", chosen.Seconds(), time.Since(ended).Seconds())
 
-	must(t, part("watch", id))
-	opened, err := dir.Open(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := &outcome{must(t, part("results", id, "--format", "json")), lastingCommits(t, storage.NewArchive(opened))}
+	printed(t, part("watch", id))
+	opened := must.Get(dir.Open(store))(t)
+	got := &outcome{printed(t, part("results", id, "--format", "json")), lastingCommits(t, storage.NewArchive(opened))}
 	want.equals(t, got)
 }

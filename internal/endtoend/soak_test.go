@@ -14,6 +14,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
 )
@@ -71,10 +72,7 @@ func (a *arena) soak() map[*member][]sample {
 	samples := map[*member][]sample{}
 	for !a.over() {
 		a.waitUntil(time.Now().Add(time.Second), nil)
-		round, err := a.round()
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		round := must.Get(a.round())(a.t)
 		for _, m := range a.members {
 			samples[m] = append(samples[m], sample{round, m.vitals()})
 		}

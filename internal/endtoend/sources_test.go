@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -17,9 +18,7 @@ var small = []string{"--set", "grid=null", "--set", "training.rounds=3", "--set"
 // withTexts is a workspace whose text is also a directory of two files.
 func withTexts(t testing.TB) workspace {
 	w := newWorkspace(t)
-	if err := os.Mkdir(filepath.Join(w.dir, "texts"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(w.dir, "texts"), 0o755))
 	lines := strings.SplitAfter(text(), "\n")
 	w.write("texts/a.jsonl", strings.Join(lines[:300], ""))
 	w.write("texts/b.jsonl", strings.Join(lines[300:], ""))
@@ -39,32 +38,28 @@ func cells(t testing.TB, results string) string {
 	var r struct {
 		Cells json.RawMessage `json:"cells"`
 	}
-	if err := json.Unmarshal([]byte(results), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(results), &r))
 	return string(r.Cells)
 }
 
 func TestARunReadsADirectoryHereOrInS3(t *testing.T) {
 	t.Parallel()
 	w, server := withTexts(t), testserver.StartS3(t)
-	if err := os.CopyFS(filepath.Join(server.Dir, server.Bucket, "corpus"), os.DirFS(filepath.Join(w.dir, "texts"))); err != nil {
-		t.Fatal(err)
-	}
-	here := cells(t, must(t, w.on("texts", "run", "--json")))
-	if whole := cells(t, must(t, w.on("text.jsonl", "run", "--json"))); whole != here {
+	must.Do(t, os.CopyFS(filepath.Join(server.Dir, server.Bucket, "corpus"), os.DirFS(filepath.Join(w.dir, "texts"))))
+	here := cells(t, printed(t, w.on("texts", "run", "--json")))
+	if whole := cells(t, printed(t, w.on("text.jsonl", "run", "--json"))); whole != here {
 		t.Errorf("a directory gives %s\none file with its lines %s", here, whole)
 	}
 
 	far := w.on(server.URL("corpus/"), "plan", "--json")
 	far.env = server.Env()
-	if plan := must(t, far); strings.Contains(plan, `"cached": false`) {
+	if plan := printed(t, far); strings.Contains(plan, `"cached": false`) {
 		t.Errorf("the same files in S3 are not cached: %s", plan)
 	}
 	fresh := newWorkspace(t)
 	far = fresh.on(server.URL("corpus/"), "run", "--json")
 	far.env = server.Env()
-	if there := cells(t, must(t, far)); there != here {
+	if there := cells(t, printed(t, far)); there != here {
 		t.Errorf("in S3 they give %s\nhere %s", there, here)
 	}
 	stranger := newWorkspace(t)

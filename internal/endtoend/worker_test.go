@@ -27,7 +27,7 @@ func TestAWorkerSaysWhatItLosesAndWhatItHasDone(t *testing.T) {
 		p.await("it says "+words, func() bool { return strings.Contains(p.stderr.String(), words) })
 	}
 	says(start(t, part("serve", "--listen", "127.0.0.1:0")), "serving ")
-	must(t, part("submit", "experiment.yaml"))
+	printed(t, part("submit", "experiment.yaml"))
 	more := func(n int) func() bool { return progressed(store+"/commits", n) }
 
 	worker := start(t, part("worker", "--slots", "1", "--allow-commands"))

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // Invariant 2: every set gives the same bytes.
@@ -234,10 +236,7 @@ func TestPackedMatricesBelongToTheirSet(t *testing.T) {
 
 func TestForceSetChangesAndRestores(t *testing.T) { // not parallel: it changes the set of the whole process
 	before := Set()
-	restore, err := ForceSet("go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	restore := must.Get(ForceSet("go"))(t)
 	if Set() != "go" {
 		t.Errorf("forced go, got %s", Set())
 	}

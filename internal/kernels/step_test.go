@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
@@ -16,14 +17,8 @@ import (
 // Not parallel: it changes the set of the whole process.
 func TestEverySetTakesTheSameTrainingStep(t *testing.T) {
 	for _, kind := range models.Kinds() {
-		model, err := models.New(models.Config{Kind: kind, Vocabulary: 250, Embedding: 7, Units: 17, Layers: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		restore, err := kernels.ForceSet("go")
-		if err != nil {
-			t.Fatal(err)
-		}
+		model := must.Get(models.New(models.Config{Kind: kind, Vocabulary: 250, Embedding: 7, Units: 17, Layers: 2}))(t)
+		restore := must.Get(kernels.ForceSet("go"))(t)
 		want := trainAndScore(t, model)
 		restore()
 		for _, set := range []string{"AVX2", "AVX512"} {
@@ -43,10 +38,7 @@ func trainAndScore(t *testing.T, model *models.Language) []float64 {
 	t.Helper()
 	rng := seeds.Stream(1, "test")
 	params, gradient := model.Init(rng), make([]float32, model.Parameters())
-	rule, err := optimizers.New(optimizers.Config{Kind: optimizers.Nesterov, Momentum: 0.9}, len(params))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := must.Get(optimizers.New(optimizers.Config{Kind: optimizers.Nesterov, Momentum: 0.9}, len(params)))(t)
 	sentences := make([][]int32, 4)
 	for i := range sentences {
 		for range 2 + i {
@@ -54,15 +46,10 @@ func trainAndScore(t *testing.T, model *models.Language) []float64 {
 		}
 	}
 	trainer := model.NewTrainer()
-	if err := trainer.UseDropout(0.2, rng); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, trainer.UseDropout(0.2, rng))
 	var all []float64
 	for range 2 {
-		loss, err := trainer.Gradient(params, sentences, gradient)
-		if err != nil {
-			t.Fatal(err)
-		}
+		loss := must.Get(trainer.Gradient(params, sentences, gradient))(t)
 		norm := math.Sqrt(kernels.SquaredNorm(gradient))
 		kernels.Scale(float32(0.5/norm), gradient)
 		rule.Step(params, gradient, 1)
@@ -71,13 +58,7 @@ func trainAndScore(t *testing.T, model *models.Language) []float64 {
 	for _, p := range params {
 		all = append(all, float64(p))
 	}
-	scorer, err := model.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	evaluation, err := scorer.Evaluate(sentences, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scorer := must.Get(model.NewScorer(params))(t)
+	evaluation := must.Get(scorer.Evaluate(sentences, nil))(t)
 	return append(all, evaluation.All.Loss, float64(evaluation.All.Hits))
 }

@@ -8,6 +8,8 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestThePercentageFollowsWhatLivesAndWhatIsSearched(t *testing.T) {
@@ -99,14 +101,8 @@ func TestGarbageIsCollectedWhenItCostsMoreThanCollecting(t *testing.T) {
 	} {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(append(os.Environ(), "GOGC=", "GOMEMLIMIT="), c.env...)
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		goal, err := strconv.ParseUint(string(out), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(cmd.Output())(t)
+		goal := must.Get(strconv.ParseUint(string(out), 10, 64))(t)
 		if goal < c.least || goal > c.most {
 			t.Errorf("where %s, garbage is collected at %d bytes: want %d to %d", c.what, goal, c.least, c.most)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 func TestAProbabilityHasOneTextForm(t *testing.T) {
@@ -41,10 +43,7 @@ func TestProbabilitiesCompareExactly(t *testing.T) {
 		draw := func(name string) (Probability, *big.Rat) {
 			d := rapid.Int64Range(1, maxDenominator).Draw(t, name+" denominator")
 			n := rapid.Int64Range(0, d).Draw(t, name+" numerator")
-			p, err := ParseProbability(fmt.Sprintf("%d/%d", n, d))
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(ParseProbability(fmt.Sprintf("%d/%d", n, d)))(t)
 			return p, big.NewRat(n, d)
 		}
 		p, exactP := draw("p")
@@ -104,10 +103,7 @@ func TestAProbabilityComesBackFromItsNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		below := rapid.Uint64Range(1, 1<<26-1).Draw(t, "denominator")
 		above := rapid.Uint64Range(0, below).Draw(t, "numerator")
-		p, err := ParseProbability(fmt.Sprintf("%d/%d", above, below))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(ParseProbability(fmt.Sprintf("%d/%d", above, below)))(t)
 		if again, err := ProbabilityOf(p.Float64()); err != nil || again != p {
 			t.Fatalf("%s is %v, and comes back as %s, %v", p, p.Float64(), again, err)
 		}

@@ -20,6 +20,8 @@ import (
 	"github.com/parquet-go/parquet-go/compress"
 	"github.com/parquet-go/parquet-go/encoding"
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 // ratio is the bound of decompression that tests read with.
@@ -206,10 +208,7 @@ func TestAFileThatIsCutIsAnError(t *testing.T) {
 func TestDamagedFilesEndWithAnError(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"gzip-header.parquet", "negative-children.parquet"} {
-		file, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 		if _, err := read(file, false); err == nil {
 			t.Errorf("%s was read", name)
 		}
@@ -221,16 +220,9 @@ func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	decimal := parquet.Group{"price": parquet.Decimal(2, 9, parquet.Int32Type)}
 	var file bytes.Buffer
 	w := parquet.NewWriter(&file, parquet.NewSchema("test", decimal))
-	if _, err := w.WriteRows([]parquet.Row{{parquet.Int32Value(250).Level(0, 0, 0)}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	f, err := Open(bytes.NewReader(file.Bytes()), int64(file.Len()), ratio)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.WriteRows([]parquet.Row{{parquet.Int32Value(250).Level(0, 0, 0)}}))(t)
+	must.Do(t, w.Close())
+	f := must.Get(Open(bytes.NewReader(file.Bytes()), int64(file.Len()), ratio))(t)
 	leaf := f.Leaves()[0]
 	if err := leaf.Readable(); err == nil || !strings.Contains(err.Error(), `"price" holds decimals`) {
 		t.Errorf("got %v", err)
@@ -306,10 +298,7 @@ func checkDamaged(t testing.TB, file []byte) {
 // It runs alone, since it measures memory.
 func TestDamagedBytesNeitherPanicNorTakeMemory(t *testing.T) {
 	for seed := range uint64(40) {
-		made, err := write(seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(write(seed))(t)
 		for change := range uint64(25) {
 			checkDamaged(t, mutate(made.file, change))
 		}
@@ -319,10 +308,7 @@ func TestDamagedBytesNeitherPanicNorTakeMemory(t *testing.T) {
 // FuzzFile reads files that are damaged by a seed, and then any bytes.
 func FuzzFile(f *testing.F) {
 	for seed := range uint64(24) {
-		made, err := write(seed)
-		if err != nil {
-			f.Fatal(err)
-		}
+		made := must.Get(write(seed))(f)
 		f.Add(made.file, seed)
 	}
 	f.Fuzz(func(t *testing.T, file []byte, seed uint64) {

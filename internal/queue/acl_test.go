@@ -9,6 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -20,12 +21,8 @@ func TestTheQueueNeedsEachDocumentedRightInRedis(t *testing.T) {
 	server := startRedis(t)
 	admin := bypass(t, server.Addr())
 	rights := testserver.LeastRights(t, "s3cret")
-	if err := admin.Do(testContext(t), rights...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.ConfigResetStat(testContext(t)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, admin.Do(testContext(t), rights...).Err())
+	must.Do(t, admin.ConfigResetStat(testContext(t)).Err())
 	called := func(command string) bool {
 		return strings.Contains(admin.Info(testContext(t), "commandstats").Val(), "cmdstat_"+command+":")
 	}

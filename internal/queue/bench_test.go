@@ -10,6 +10,8 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/must"
 )
 
 // BenchmarkStage measures a stage of four messages over two idle workers, from the
@@ -74,13 +76,10 @@ func polling(every time.Duration) func(b *testing.B, conn *Conn) {
 			Concurrency: 2, Queues: map[string]int{queueName("compute"): 1},
 			TaskCheckInterval: every, LogLevel: asynq.FatalLevel,
 		})
-		err := server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
+		must.Do(b, server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
 			s.handle(Message{ID: t.ResultWriter().TaskID(), Class: "compute", Payload: t.Payload()})
 			return nil
-		}))
-		if err != nil {
-			b.Fatal(err)
-		}
+		})))
 		b.Cleanup(func() {
 			server.Shutdown()
 			_ = client.Close()
@@ -98,9 +97,7 @@ func runStage(b *testing.B, broker *Broker, stage int, together bool) {
 		size = len(messages)
 	}
 	for batch := range slices.Chunk(messages, size) {
-		if err := broker.Enqueue(context.Background(), batch...); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, broker.Enqueue(context.Background(), batch...))
 	}
 	await(b, broker, len(messages))
 }
@@ -123,18 +120,14 @@ func BenchmarkKnown(b *testing.B) {
 				messages[i].Payload = make([]byte, 2048) // of a training task
 				ids = append(ids, messages[i].ID)
 			}
-			if err := broker.Enqueue(testContext(b), messages...); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, broker.Enqueue(testContext(b), messages...))
 			known := map[string]bool{}
 			eventually(b, "all are known", func() bool {
 				known, _ = broker.Known(testContext(b), ids)
 				return len(known) == len(ids)
 			})
 			for b.Loop() {
-				if _, err := broker.Known(testContext(b), ids); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(broker.Known(testContext(b), ids))(b)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -46,16 +47,11 @@ func TestAKilledWorkerIsSeenAsGone(t *testing.T) {
 	victim := exec.Command(os.Args[0])
 	victim.Env = append(os.Environ(), serveVariable+"="+server.URL())
 	victim.Stderr = os.Stderr
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, victim.Start())
 	t.Cleanup(func() { _ = victim.Process.Kill() })
 	enqueue(t, b, "k.1")
 	running := func() []string {
-		workers, err := b.Workers(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		workers := must.Get(b.Workers(testContext(t)))(t)
 		var ids []string
 		for _, w := range workers {
 			for _, r := range w.Running {
@@ -65,9 +61,7 @@ func TestAKilledWorkerIsSeenAsGone(t *testing.T) {
 		return ids
 	}
 	eventually(t, "the victim works", func() bool { return slices.Equal(running(), []string{"victim k.1"}) })
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, victim.Process.Kill())
 	_ = victim.Wait()
 	killed := time.Now()
 	eventually(t, "its heartbeat expires", func() bool {
@@ -94,13 +88,10 @@ func TestAMessageWhoseTakerIsDeadIsNotKnown(t *testing.T) {
 		silent := asynq.NewServerFromRedisClient(taker, asynq.Config{
 			Queues: map[string]int{queueName("compute"): 1}, TaskCheckInterval: checkInterval, LogLevel: asynq.FatalLevel,
 		})
-		err := silent.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+		must.Do(t, silent.Start(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 			g.handle(ctx, Message{ID: task.ResultWriter().TaskID()})
 			return nil
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})))
 		t.Cleanup(silent.Shutdown)
 		t.Cleanup(func() { close(g.leave) })
 		enqueue(t, b, "a.1")
@@ -120,9 +111,7 @@ func TestAMessageWhoseTakerIsDeadIsNotKnown(t *testing.T) {
 
 func flush(t testing.TB, conn *Conn) {
 	t.Helper()
-	if err := conn.client.FlushAll(testContext(t)).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.client.FlushAll(testContext(t)).Err())
 }
 
 func TestWorkersGoOnAfterAFlush(t *testing.T) {
@@ -211,14 +200,9 @@ func TestAMessageSentToItsOwnRunnerIsNotRunTwice(t *testing.T) {
 // commands is how many commands a real server has processed.
 func commands(t testing.TB, server *testserver.Redis) int {
 	t.Helper()
-	text, err := bypass(t, server.Addr()).Info(testContext(t), "stats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(bypass(t, server.Addr()).Info(testContext(t), "stats").Result())(t)
 	var n int
-	if _, err := fmt.Sscan(parseInfo(text)["total_commands_processed"], &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(parseInfo(text)["total_commands_processed"], &n))(t)
 	return n
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/must"
 )
 
 // TestEachAnswerMeansWaitOrRefuse has a row for each row of the table: an answer as Redis words it,
@@ -96,9 +98,7 @@ func TestAServerThatTakesNoWritesIsNotReady(t *testing.T) {
 	conn := mustOpen(t, server.URL())
 	set := func(parameter, value string) {
 		t.Helper()
-		if err := bypass(t, server.Addr()).ConfigSet(t.Context(), parameter, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, bypass(t, server.Addr()).ConfigSet(t.Context(), parameter, value).Err())
 	}
 	for parameter, values := range map[string][2]string{"min-replicas-to-write": {"1", "0"}, "maxmemory": {"1", "0"}} {
 		set(parameter, values[0])
@@ -125,9 +125,7 @@ func TestAPasswordThatIsReplacedInItsFileIsFound(t *testing.T) {
 	if err := conn.Ping(t.Context()); !errors.Is(err, ErrUnsuitable) || !strings.Contains(err.Error(), "password_file") {
 		t.Errorf("with the old password: %v", err)
 	}
-	if err := os.WriteFile(file, []byte("n3w\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("n3w\n"), 0o600))
 	if err := conn.Ping(t.Context()); err != nil {
 		t.Errorf("with the new password in the file: %v", err)
 	}
@@ -140,10 +138,6 @@ func rotate(t *testing.T, addr string) {
 	defer cancel()
 	c := redis.NewClient(&redis.Options{Addr: addr, Password: "0ld"})
 	defer func() { _ = c.Close() }()
-	if err := c.ConfigSet(ctx, "requirepass", "n3w").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.ConfigSet(ctx, "requirepass", "n3w").Err())
+	must.Do(t, c.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err())
 }

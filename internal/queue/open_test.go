@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -127,10 +128,7 @@ func TestSentinelsWithPasswordsAndTLS(t *testing.T) {
 
 func TestSentinelURL(t *testing.T) {
 	t.Parallel()
-	s, err := parseURL("rediss-sentinel://bob:s3cret@a,b:5,[::1]:7/4?master=m&sentinel_password=t0p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(parseURL("rediss-sentinel://bob:s3cret@a,b:5,[::1]:7/4?master=m&sentinel_password=t0p"))(t)
 	want := `redis "m" of the Sentinels a:26379, b:5, [::1]:7, database 4`
 	if s.name != want {
 		t.Errorf("name %q, want %q", s.name, want)

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 const patience = 20 * time.Second
@@ -67,9 +69,7 @@ func compute(id string) Message { return Message{ID: id, Class: "compute", Paylo
 func enqueue(t testing.TB, b *Broker, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		if err := b.Enqueue(testContext(t), compute(id)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Enqueue(testContext(t), compute(id)))
 	}
 }
 
@@ -246,9 +246,7 @@ func TestStopEndsTheHandlersContextWithItsCause(t *testing.T) {
 		enqueue(t, b, "a", "b")
 		g.awaitEntry(t)
 		g.awaitEntry(t)
-		if err := b.Stop(testContext(t), "a"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Stop(testContext(t), "a"))
 		if r := await(t, b, 1)[0]; r.ID != "a" || string(r.Body) != ErrStopped.Error() {
 			t.Errorf("report %q of %s, want that it was stopped", r.Body, r.ID)
 		}
@@ -350,9 +348,7 @@ func TestADrainedWorkerFinishesWhatItHasAndEnds(t *testing.T) {
 		c := serve(t, conn, "w1", slow.handle)
 		enqueue(t, b, "slow")
 		slow.awaitEntry(t)
-		if err := b.Drain(testContext(t), "w1"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Drain(testContext(t), "w1"))
 		eventually(t, "the worker drains", func() bool {
 			workers, err := b.Workers(testContext(t))
 			return err == nil && len(workers) == 1 && workers[0].Draining
@@ -399,9 +395,7 @@ func TestReportsReturnWhenTheContextEndsAndLoseNothing(t *testing.T) {
 		if reports, err := b.Reports(testContext(t), time.Millisecond); err != nil || len(reports) != 0 {
 			t.Errorf("Reports = %v, %v", reports, err)
 		}
-		if err := b.Nudge(testContext(t)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Nudge(testContext(t)))
 		reports, err := b.Reports(testContext(t), patience)
 		if err != nil || len(reports) != 1 || !reports[0].IsNudge() {
 			t.Errorf("Reports = %v, %v: want one nudge", reports, err)
@@ -461,9 +455,7 @@ func TestAReportThatComesWithTheEndGoesBack(t *testing.T) {
 
 func push(t testing.TB, conn *Conn, r Report) {
 	t.Helper()
-	if err := conn.client.RPush(testContext(t), reportsKey, r.encode()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.client.RPush(testContext(t), reportsKey, r.encode()).Err())
 }
 
 func TestOneHolderHasTheLease(t *testing.T) {
@@ -498,9 +490,7 @@ func TestPublishedDataExpires(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		ctx, b := testContext(t), conn.Broker()
-		if err := b.Publish(ctx, "status", []byte("fine"), time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Publish(ctx, "status", []byte("fine"), time.Second))
 		if data, err := b.Published(ctx, "status"); err != nil || string(data) != "fine" {
 			t.Errorf("Published = %q, %v", data, err)
 		}
@@ -529,12 +519,8 @@ func TestAWorkerWhoseHeartbeatCannotBeReadIsAlive(t *testing.T) {
 	t.Parallel()
 	conn := mustEmbed(t)
 	ctx := testContext(t)
-	if err := conn.client.SAdd(ctx, workersKey, "w1").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.client.Set(ctx, workerKey("w1"), `{"id":"w1","slots":"four"}`, time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, conn.client.SAdd(ctx, workersKey, "w1").Err())
+	must.Do(t, conn.client.Set(ctx, workerKey("w1"), `{"id":"w1","slots":"four"}`, time.Minute).Err())
 	for range 2 {
 		workers, err := conn.Broker().Workers(ctx)
 		if err != nil || len(workers) != 1 || workers[0].ID != "w1" || !workers[0].Unreadable {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -27,20 +28,14 @@ func bypass(t testing.TB, addr string) *redis.Client {
 
 func mustOpen(t testing.TB, url string) *Conn {
 	t.Helper()
-	conn, err := Open(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(Open(context.Background(), url))(t)
 	closeAfter(t, conn)
 	return conn
 }
 
 func mustEmbed(t testing.TB) *Conn {
 	t.Helper()
-	conn, err := Embedded(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(Embedded(context.Background()))(t)
 	closeAfter(t, conn)
 	return conn
 }
@@ -70,16 +65,12 @@ func lock(t testing.TB, server *testserver.Redis, password string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := bypass(t, server.Addr()).ConfigSet(ctx, "requirepass", password).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bypass(t, server.Addr()).ConfigSet(ctx, "requirepass", password).Err())
 }
 
 func writeFile(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }

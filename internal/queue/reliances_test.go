@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/must"
 )
 
 // checkedVersion is the version of asynq that the reliances were checked against.
@@ -43,10 +45,7 @@ func broke(t *testing.T, r reliance, found string) {
 
 func TestAsynqIsTheOneThatWasChecked(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../go.mod"))(t)
 	found := regexp.MustCompile(`(?m)^\s*github\.com/hibiken/asynq (\S+)`).FindSubmatch(text)
 	if found == nil {
 		t.Fatal("go.mod names no version of asynq")
@@ -116,9 +115,7 @@ func cancelUntil(t *testing.T, b *Broker, id string, seen <-chan struct{}) {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if err := b.inspector.CancelProcessing(id); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.inspector.CancelProcessing(id))
 		select {
 		case <-seen:
 			return
@@ -153,16 +150,12 @@ func TestTheMessagesOfACallTakeOneRoundTrip(t *testing.T) {
 		enqueue(t, b, "first") // and has Redis learn the script
 		var h trips
 		conn.client.AddHook(&h)
-		if err := b.Enqueue(testContext(t), manyMessages(100)...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Enqueue(testContext(t), manyMessages(100)...))
 		if single, pipelines := h.single.Load(), h.pipelines.Load(); single != 0 || pipelines != 1 {
 			broke(t, enqueuesByScript, fmt.Sprintf("100 tasks take %d commands and %d pipelines", single, pipelines))
 		}
 		// One conflicts, and one is new.
-		if err := b.Enqueue(testContext(t), compute("first"), compute("last")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Enqueue(testContext(t), compute("first"), compute("last")))
 		if info, err := b.inspector.GetQueueInfo(queueName("compute")); err != nil || info.Pending != 102 {
 			broke(t, enqueuesByScript, fmt.Sprintf("of 102 messages these are pending: %+v (%v)", info, err))
 		}
@@ -176,12 +169,8 @@ func TestAForgottenScriptIsSentAgain(t *testing.T) {
 		serve(t, conn, "w", echo)
 		enqueue(t, b, "a")
 		await(t, b, 1)
-		if err := conn.client.ScriptFlush(testContext(t)).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Enqueue(testContext(t), compute("b"), compute("c")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conn.client.ScriptFlush(testContext(t)).Err())
+		must.Do(t, b.Enqueue(testContext(t), compute("b"), compute("c")))
 		awaitEach(t, b, "b", "c")
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/must"
 )
 
 // taken is told of every task that a server is given.
@@ -64,9 +66,7 @@ func TestAStopLeavesNothingBehind(t *testing.T) {
 			t.Parallel()
 			conn := mustOpen(t, startRedis(t).URL())
 			b, g := conn.Broker(), newGate()
-			if err := b.Enqueue(testContext(t), manyMessages(100)...); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.Enqueue(testContext(t), manyMessages(100)...))
 			var entered atomic.Int64
 			stopping, stop := context.WithCancel(testContext(t))
 			c := serve(t, conn, "w", func(ctx context.Context, m Message) []byte {
@@ -78,10 +78,7 @@ func TestAStopLeavesNothingBehind(t *testing.T) {
 			<-stopping.Done()
 			c.stop()
 			await(t, b, int(entered.Load()))
-			info, err := b.inspector.GetQueueInfo(queueName("compute"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(b.inspector.GetQueueInfo(queueName("compute")))(t)
 			if info.Active > 0 || int64(info.Pending)+entered.Load() != 100 {
 				t.Errorf("%d messages are pending, %d were handled and %d were taken by nobody, of 100", info.Pending, entered.Load(), info.Active)
 			}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"coalmine/internal/must"
 )
 
 // waits is told of every wait for a wake token that begins, and counts how often a
@@ -59,9 +61,7 @@ func TestAnIdleWorkerAsksOnlyWhenItIsWoken(t *testing.T) {
 			if !h.awaitOne(t) {
 				broke(t, asksByScript, "an idle server does not wait")
 			}
-			if err := conn.client.LPush(testContext(t), wakeKey("compute"), 1).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, conn.client.LPush(testContext(t), wakeKey("compute"), 1).Err())
 		}
 		// Each token makes it ask twice, before the next wait and after the token. Redis
 		// does not know the script at first, which costs two more.
@@ -92,15 +92,9 @@ func TestTokensDoNotPileUp(t *testing.T) {
 	onBoth(t, func(t *testing.T, conn *Conn) {
 		b := conn.Broker()
 		const n = maxTokens + 50
-		if err := b.Enqueue(testContext(t), manyMessages(n)...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Enqueue(testContext(t), manyMessages(n)...))
 		left := func() int64 {
-			n, err := conn.client.LLen(testContext(t), wakeKey("compute")).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
+			return must.Get(conn.client.LLen(testContext(t), wakeKey("compute")).Result())(t)
 		}
 		if n := left(); n != maxTokens {
 			t.Errorf("there are %d tokens, want %d", n, maxTokens)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/clone"
+	"coalmine/internal/must"
 	"coalmine/internal/readable"
 )
 
@@ -40,7 +41,7 @@ func TestFormatsLeaveTheNounToCount(t *testing.T) {
 	counted := regexp.MustCompile(`%d (users|cells|rounds|tasks|canaries|runs|examples|steps|files|devices|images|copies|places|times|attempts|objects|updates)\b`)
 	found := 0
 	for _, folder := range []string{"cmd", "tasks", "workflows"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -51,10 +52,7 @@ func TestFormatsLeaveTheNounToCount(t *testing.T) {
 				}
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if found > mostUncounted {
 		t.Errorf("%d formats count a noun by %%d, more than the %d that did: write it by readable.Count", found, mostUncounted)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"coalmine/internal/must"
 )
 
 // hostile are texts that act on a terminal, hide, or look like others.
@@ -103,18 +105,11 @@ func TestACellIsNoFormula(t *testing.T) {
 func TestJSONAndYAMLKeepTheirValues(t *testing.T) {
 	t.Parallel()
 	for _, s := range texts() {
-		data, err := json.MarshalIndent(map[string]string{s: s}, "", "\t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.MarshalIndent(map[string]string{s: s}, "", "\t"))(t)
 		var before, after map[string]string
 		var out bytes.Buffer
-		if _, err := JSON(&out).Write(data); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(data, &before); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(JSON(&out).Write(data))(t)
+		must.Do(t, json.Unmarshal(data, &before))
 		if err := json.Unmarshal(out.Bytes(), &after); err != nil || fmt.Sprint(before) != fmt.Sprint(after) || !IsVisible(out.String()) {
 			t.Fatalf("%s became %s: %v", data, &out, err)
 		}

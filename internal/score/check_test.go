@@ -10,6 +10,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/must"
 	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/workflows/standalone/modelaudit/servetest"
@@ -32,11 +33,7 @@ func untrained(t *testing.T) []byte {
 func check(t *testing.T, o score.Options) *score.Report {
 	t.Helper()
 	o.Name = "scorer"
-	report, err := score.Check(t.Context(), o, score.DefaultTexts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+	return must.Get(score.Check(t.Context(), o, score.DefaultTexts))(t)
 }
 
 func TestARightCommandPassesEveryCheck(t *testing.T) {
@@ -118,9 +115,7 @@ func spoiled(t *testing.T, requests, answers string) []string {
 		line += " | { " + answers + "; }"
 	}
 	path := filepath.Join(t.TempDir(), "spoiled.sh")
-	if err := os.WriteFile(path, []byte(line+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(line+"\n"), 0o600))
 	return []string{"sh", path}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/must"
 )
 
 // described answers describe, the first request.
@@ -164,10 +165,7 @@ func TestACommandThatDoesNotReadIsGivenUp(t *testing.T) {
 func TestACommandEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	c, err := Start(ctx, Options{Command: childprocess.Command{Args: []string{"sh", "-c", described + "sleep 1000 & exec sleep 1001"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Start(ctx, Options{Command: childprocess.Command{Args: []string{"sh", "-c", described + "sleep 1000 & exec sleep 1001"}}}))(t)
 	enough := errors.New("enough")
 	cancel(enough)
 	if _, err := c.LogLikelihoods(ctx, pairs, 1); !errors.Is(err, enough) {
@@ -186,10 +184,7 @@ func TestHowACommandEndsIsTold(t *testing.T) {
 		"it did not end within 100ms of the end of its input, and was killed (rule 12 of the contract score)":        {"exec sleep 1000", 100 * time.Millisecond},
 		"it ended and left 1 processes behind, which were killed (rule 12 of the contract score); it said nothing o": {"exec setsid sleep 1000 >/dev/null & cat", 0},
 	} {
-		c, err := asking(t, described+o.script, Options{Command: childprocess.Command{Grace: o.grace}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(asking(t, described+o.script, Options{Command: childprocess.Command{Grace: o.grace}}))(t)
 		if err := c.Close(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/internal/testserver"
 )
@@ -67,24 +68,14 @@ func meet(t *testing.T, client, server *tls.Config) error {
 
 func clientOf(t *testing.T, files secrets.CertificateFiles) *tls.Config {
 	t.Helper()
-	config, err := files.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config
+	return must.Get(files.Config())(t)
 }
 
 // serverOf asks for certificates of an authority.
 func serverOf(t *testing.T, pair testserver.Pair, ca *testserver.Authority) *tls.Config {
 	t.Helper()
-	certificate, err := tls.LoadX509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pem, err := os.ReadFile(ca.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := must.Get(tls.LoadX509KeyPair(pair.Certificate, pair.Key))(t)
+	pem := must.Get(os.ReadFile(ca.File))(t)
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(pem)
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}

@@ -9,19 +9,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestAKeyIsFoundByItsFingerprint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "key")
-	k, err := Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(Create(path))(t)
+	read := must.Get(Read(path))(t)
 	if got, err := NewKeyring(read).Key(k.Fingerprint()); err != nil || got != k {
 		t.Errorf("got %v, %v; want %v", got, err, k)
 	}
@@ -35,10 +31,7 @@ func TestAKeyIsFoundByItsFingerprint(t *testing.T) {
 
 func TestAKeyIsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	k, err := Create(filepath.Join(t.TempDir(), "key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(Create(filepath.Join(t.TempDir(), "key")))(t)
 	digits := fmt.Sprintf("%x", k.Bytes())
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
 		if text := fmt.Sprintf(format, k); !strings.Contains(text, k.Fingerprint()) || strings.Contains(text, digits[:8]) {
@@ -61,9 +54,7 @@ func TestADamagedKeyFileIsNoKey(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "ab", strings.Repeat("g", 64), strings.Repeat("a", 66), strings.Repeat("a", 64) + "\n" + strings.Repeat("b", 64)} {
 		path := filepath.Join(t.TempDir(), "key")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := Read(path); err == nil || strings.Contains(err.Error(), "aaaa") {
 			t.Errorf("%q gave error %v; want one that holds nothing of the file", text, err)
 		}
@@ -77,9 +68,7 @@ func TestAKeyThatCanBeGuessedIsRefused(t *testing.T) {
 		"000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "fffdfbf9f7f5f3f1efedebe9e7e5e3e1dfdddbd9d7d5d3d1cfcdcbc9c7c5c3c1",
 	} {
 		path := filepath.Join(t.TempDir(), "key")
-		if err := os.WriteFile(path, []byte(digits+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(digits+"\n"), 0o600))
 		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "holds no random key") || strings.Contains(err.Error(), digits[:4]) {
 			t.Errorf("%s: %v", digits, err)
 		}
@@ -92,13 +81,9 @@ func TestAKeyFileThatOthersMayReadOrReplaceIsTold(t *testing.T) {
 		t.Skip("files have no modes here")
 	}
 	path := filepath.Join(t.TempDir(), "key")
-	if _, err := Create(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Create(path))(t)
 	for mode, want := range map[fs.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o620: true} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, mode))
 		if got, open := OpenToOthers(path); open != want || got != mode {
 			t.Errorf("mode %v: %v, %v", mode, got, open)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 func TestSorterIsStableWhateverItSpills(t *testing.T) {
@@ -23,9 +25,7 @@ func TestSorterIsStableWhateverItSpills(t *testing.T) {
 		for i, k := range keys {
 			want = append(want, keyedOrdinal{k, i})
 			record := binary.AppendUvarint(binary.AppendUvarint(nil, k), uint64(i))
-			if err := s.Add(k, append(record, make([]byte, i%7)...)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Add(k, append(record, make([]byte, i%7)...)))
 		}
 		slices.SortStableFunc(want, func(a, b keyedOrdinal) int { return int(a.key) - int(b.key) })
 		var got []keyedOrdinal
@@ -52,9 +52,7 @@ func TestSorterLeavesNoFileBehind(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	s := &Sorter{limit: 1}
 	for k := range uint64(10) {
-		if err := s.Add(9-k, []byte{byte(k)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Add(9-k, []byte{byte(k)}))
 	}
 	for range s.Sorted() {
 		break // a caller may stop early

@@ -4,18 +4,15 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestAFileIsReadBackAndGone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f, err := OpenFile(dir, "x-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteString("text"); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(OpenFile(dir, "x-"))(t)
+	must.Get(f.WriteString("text"))(t)
 	if got, err := io.ReadAll(io.NewSectionReader(f, 0, 10)); err != nil || string(got) != "text" {
 		t.Errorf("%q, %v", got, err)
 	}

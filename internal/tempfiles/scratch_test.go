@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // hold is the argument by which the test's program makes a directory, says which, and waits.
@@ -41,39 +43,18 @@ func TestDirectoriesOfProcessesThatAreKilledAreRemoved(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	home := filepath.Join(base, "coalmine-home") // of a person, who has called it so
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, "lock"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	lives, err := MakeDirectory(base, "work-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(home, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(home, "lock"), nil, 0o600))
+	lives := must.Get(MakeDirectory(base, "work-"))(t)
 	defer lives.Remove()
 	run := exec.Command(os.Args[0], hold, base)
-	if _, err := run.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	output, err := run.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(run.StdinPipe())(t)
+	output := must.Get(run.StdoutPipe())(t)
+	must.Do(t, run.Start())
+	line := must.Get(bufio.NewReader(output).ReadString('\n'))(t)
 	gone := strings.TrimSpace(line)
-	if err := os.WriteFile(filepath.Join(gone, "text"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(gone, "text"), nil, 0o600))
+	must.Do(t, run.Process.Kill())
 	_ = run.Wait() // it was killed
 	Clean(base)
 	want := []string{home, lives.Path}

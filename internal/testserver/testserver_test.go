@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -36,18 +37,10 @@ func TestRedisKeepsItsDataWhenKilled(t *testing.T) {
 
 func command(t *testing.T, addr, line string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", addr))(t)
 	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "%s\r\n", line); err != nil {
-		t.Fatal(err)
-	}
-	reply, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fprintf(conn, "%s\r\n", line))(t)
+	reply := must.Get(bufio.NewReader(conn).ReadString('\n'))(t)
 	return strings.TrimSpace(reply)
 }
 
@@ -55,10 +48,7 @@ func TestS3RefusesRequestsWithoutKeys(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartS3(t)
 	for range 2 {
-		resp, err := http.Get(server.Endpoint() + "/" + server.Bucket + "/object")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.Get(server.Endpoint() + "/" + server.Bucket + "/object"))(t)
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusForbidden {

@@ -14,6 +14,8 @@ import (
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"coalmine/internal/must"
 )
 
 // everything makes the calls of the program's parts on a trace.
@@ -90,14 +92,8 @@ func startReceiver(t *testing.T) *receiver {
 func TestSpansAreSentWithParentsLinksAndFailures(t *testing.T) {
 	r := startReceiver(t)
 	t.Setenv(endpointVariable, r.URL)
-	here, err := Open(t.Context(), "here", "1", slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, err := Open(t.Context(), "there", "1", slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(Open(t.Context(), "here", "1", slog.Default()))(t)
+	there := must.Get(Open(t.Context(), "there", "1", slog.Default()))(t)
 	first := here.Root("first", time.Now(), Span{})
 	second := here.Root("second", time.Now(), first)
 	child := second.Child("child")
@@ -108,9 +104,7 @@ func TestSpansAreSentWithParentsLinksAndFailures(t *testing.T) {
 	}
 	there.Continue("nonsense", "orphan").End(nil)
 	for _, tracer := range []*Tracer{here, there} {
-		if err := tracer.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tracer.Close())
 	}
 	of := func(name string) *otlp.Span {
 		t.Helper()

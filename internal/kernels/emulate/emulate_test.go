@@ -4,15 +4,14 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // run parses the body of a function f(x, y []float32) and calls it.
 func run(t *testing.T, body string, x, y []float32) error {
 	t.Helper()
-	program, err := Parse("TEXT ·f(SB), NOSPLIT, $0-48\n\tMOVQ x_base+0(FP), AX\n\tMOVQ y_base+24(FP), BX\n" + body + "\n\tRET\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(Parse("TEXT ·f(SB), NOSPLIT, $0-48\n\tMOVQ x_base+0(FP), AX\n\tMOVQ y_base+24(FP), BX\n" + body + "\n\tRET\n"))(t)
 	return program.Call("f", nil, x, y)
 }
 
@@ -68,9 +67,7 @@ func TestMaskFromSigns(t *testing.T) {
 	body := "VMOVUPS (AX), Z0\n VPMOVD2M Z0, K2\n VMOVUPS Z0, K2, (BX)"
 	x := ramp(16)
 	x[3], x[15] = -4, float32(math.Inf(-1))
-	if err := run(t, body, x, y); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(t, body, x, y))
 	for i, v := range y {
 		if want := min(x[i], 0); v != want {
 			t.Errorf("lane %d is %v, want %v", i, v, want)
@@ -100,9 +97,7 @@ func TestMaskedLanesAreNotTouched(t *testing.T) {
 	t.Parallel()
 	body := "MOVQ $7, CX\n KMOVW CX, K1\n VMOVUPS.Z (AX), K1, Z0\n VMOVUPS Z0, K1, (BX)"
 	y := make([]float32, 3)
-	if err := run(t, body, ramp(3), y); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(t, body, ramp(3), y))
 	if y[2] != 3 {
 		t.Errorf("got %v", y)
 	}
@@ -130,7 +125,7 @@ func TestParseNamesTheLine(t *testing.T) {
 
 func TestResultsAndConstants(t *testing.T) {
 	t.Parallel()
-	program, err := Parse(`
+	program := must.Get(Parse(`
 DATA three<>+0(SB)/8, $0x4040000040400000
 TEXT ·g(SB), NOSPLIT, $0-16
 	VBROADCASTSS x+0(FP), X0
@@ -143,10 +138,7 @@ TEXT ·h(SB), NOSPLIT, $0-16
 	VMULPS X1, X0, X0
 	VMOVSS X0, ret+8(FP)
 	RET
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
+`))(t)
 	var got float32
 	if err := program.Call("g", &got, float32(2)); err == nil {
 		t.Error("read past a constant")

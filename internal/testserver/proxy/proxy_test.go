@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/internal/testserver/proxy"
 )
@@ -29,10 +30,7 @@ const (
 // startEcho is a server that answers every line with the same.
 func startEcho(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -58,10 +56,7 @@ type client struct {
 
 func dial(t *testing.T, address string) *client {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", address))(t)
 	t.Cleanup(func() { conn.Close() })
 	return &client{t, conn, bufio.NewReader(conn)}
 }
@@ -77,17 +72,13 @@ func connected(t *testing.T, link *proxy.Link) *client {
 
 func (c *client) say(text string) {
 	c.t.Helper()
-	if _, err := fmt.Fprintln(c.conn, text); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(fmt.Fprintln(c.conn, text))(c.t)
 }
 
 // hear returns the next line within d.
 func (c *client) hear(d time.Duration) (string, error) {
 	c.t.Helper()
-	if err := c.conn.SetReadDeadline(time.Now().Add(d)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, c.conn.SetReadDeadline(time.Now().Add(d)))
 	line, err := c.read.ReadString('\n')
 	return strings.TrimSpace(line), err
 }
