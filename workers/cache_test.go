@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 )
@@ -172,10 +173,7 @@ func (s *shelf) blob() storage.Blob {
 
 func diskCacheOf(t *testing.T, dir string, capacity int64) *blobCache {
 	t.Helper()
-	disk, err := openDiskCache(dir, capacity, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	disk := must.Get(openDiskCache(dir, capacity, slog.New(slog.DiscardHandler)))(t)
 	c := newBlobCache(newBudget(0)) // nothing in memory
 	c.disk = disk
 	return c
@@ -202,15 +200,11 @@ func TestDiskCacheOutlivesTheProcessAndChecksWhatItFinds(t *testing.T) {
 	wantWhole(t, c, a, 1)
 
 	// A power cut tears one file; a crash leaves a partial one, and an old one.
-	if err := os.Truncate(filepath.Join(dir, a.digest().String()), 10); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(filepath.Join(dir, a.digest().String()), 10))
 	for name, age := range map[string]time.Duration{"new.partial": 0, "old.partial": 2 * partialAge} {
 		path := filepath.Join(dir, name)
 		then := time.Now().Add(-age)
-		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)))
 	}
 	c = diskCacheOf(t, dir, 1<<20)
 	wantWhole(t, c, a, 2)
@@ -257,9 +251,7 @@ func TestABlobReadInPartAgainIsKeptOnDisk(t *testing.T) {
 	read(c, true, 1)
 	c = diskCacheOf(t, dir, 1<<20) // another process
 	read(c, true, 1)
-	if err := os.Remove(filepath.Join(dir, s.digest().String())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, s.digest().String())))
 	read(c, false, 1) // another worker emptied the directory
 	read(c, true, 2)
 	read(newBlobCache(newBudget(1<<20)), false, 2) // no disk, nothing in memory
@@ -272,22 +264,13 @@ func TestAFlippedBitOnDiskIsFoundAndNeverUsed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &shelf{data: expand(rapid.IntRange(storage.MaxInline+1, 300<<10).Draw(t, "size"), []byte("flip"))}
 		size := int64(len(s.data))
-		b, err := archive.PutBlob(context.Background(), storage.Key{Digest: s.digest()}, "b", s.data, storage.Recomputable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(archive.PutBlob(context.Background(), storage.Key{Digest: s.digest()}, "b", s.data, storage.Recomputable))(t)
 		if rapid.Bool().Draw(t, "from before checksums") {
 			b.Blocks = nil
 		}
-		dir, err := os.MkdirTemp("", "coalmine-cache-")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Get(os.MkdirTemp("", "coalmine-cache-"))(t)
 		defer os.RemoveAll(dir)
-		disk, err := openDiskCache(dir, 4<<20, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		disk := must.Get(openDiskCache(dir, 4<<20, slog.New(slog.DiscardHandler)))(t)
 		c := newBlobCache(newBudget(0))
 		c.disk = disk
 		read := func(offset, length int64) (ok bool) {
@@ -315,23 +298,16 @@ func TestAFlippedBitOnDiskIsFoundAndNeverUsed(t *testing.T) {
 }
 
 func flipBit(t *rapid.T, path string, at int64) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	data[at] ^= 1 << (at % 8)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o600))
 }
 
 func TestADiskCacheThatCannotWriteIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	c := diskCacheOf(t, dir, 1<<20)
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(dir))
 	s := newShelf(1)
 	wantWhole(t, c, s, 1)
 	wantWhole(t, c, s, 2)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
@@ -122,9 +123,7 @@ func fakeSMI(t *testing.T, script string) {
 	t.Helper()
 	directory := t.TempDir()
 	if script != "" {
-		if err := os.WriteFile(filepath.Join(directory, "nvidia-smi"), []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(directory, "nvidia-smi"), []byte("#!/bin/sh\n"+script), 0o700))
 	}
 	t.Setenv("PATH", directory)
 	t.Setenv(visibleDevices, "") // which the end of the test undoes
@@ -162,12 +161,8 @@ func TestGPUsAreThoseOfTheDriverWithoutNvidiaSMI(t *testing.T) {
 		"gpus/0000:02:00.0/information": "Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-????????-????-????-????-????????????\n",
 	} {
 		path := filepath.Join(driver, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	want := []queue.Device{{ID: "GPU-cccc3", Name: "NVIDIA A100-SXM4-40GB", Driver: "535.104.05"}, {ID: "1", Name: "NVIDIA A100-SXM4-40GB", Driver: "535.104.05"}}
 	if found, err := findGPUs(t.Context(), driver); err != nil || !slices.Equal(found, want) {

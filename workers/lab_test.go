@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -37,10 +38,7 @@ type lab struct {
 
 func newLab(t testing.TB) *lab {
 	t.Helper()
-	conn, err := queue.Embedded(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(queue.Embedded(context.Background()))(t)
 	return newLabOn(t, conn)
 }
 
@@ -109,9 +107,7 @@ func (l *lab) sendAgain(spec tasks.Spec, number int, begun <-chan struct{}) {
 
 func (l *lab) sendAttempt(a attempts.Attempt) {
 	l.t.Helper()
-	if err := l.broker.Enqueue(testContext(l.t), queue.Message{ID: a.ID(), Class: string(tasks.Compute), Payload: a.Encode()}); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Do(l.t, l.broker.Enqueue(testContext(l.t), queue.Message{ID: a.ID(), Class: string(tasks.Compute), Payload: a.Encode()}))
 }
 
 func (l *lab) outcome() attempts.Outcome {
@@ -122,11 +118,7 @@ func (l *lab) outcome() attempts.Outcome {
 // committed returns the record of a node.
 func (l *lab) committed(spec tasks.Spec) *storage.Commit {
 	l.t.Helper()
-	c, err := l.archive.Committed(testContext(l.t), spec.Key)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return c
+	return must.Get(l.archive.Committed(testContext(l.t), spec.Key))(l.t)
 }
 
 // outcomeFrom waits for one report.
@@ -134,10 +126,7 @@ func outcomeFrom(t testing.TB, b *queue.Broker) attempts.Outcome {
 	t.Helper()
 	ctx := testContext(t)
 	for {
-		reports, err := b.Reports(ctx, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reports := must.Get(b.Reports(ctx, time.Second))(t)
 		if len(reports) > 1 {
 			t.Fatalf("%d reports at once", len(reports))
 		}
@@ -150,9 +139,7 @@ func outcomeFrom(t testing.TB, b *queue.Broker) attempts.Outcome {
 func decodeOutcome(t testing.TB, r queue.Report) attempts.Outcome {
 	t.Helper()
 	var out attempts.Outcome
-	if err := json.Unmarshal(r.Body, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(r.Body, &out))
 	return out
 }
 
@@ -174,11 +161,7 @@ func kind(name string, run func(ctx context.Context, t *tasks.Task) error) tasks
 
 func mustSpec(t testing.TB, k tasks.Kind, params any, inputs ...tasks.Input) tasks.Spec {
 	t.Helper()
-	spec, err := tasks.NewSpec(k, params, inputs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return spec
+	return must.Get(tasks.NewSpec(k, params, inputs...))(t)
 }
 
 func input(name string, spec tasks.Spec) tasks.Input { return tasks.Input{Name: name, Key: spec.Key} }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/models"
 	"coalmine/storage"
@@ -186,10 +187,7 @@ func TestHeartbeatsTellTheMemory(t *testing.T) {
 	l.start(w)
 	l.send(mustSpec(t, k, nil), 1)
 	for {
-		workers, err := l.broker.Workers(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		workers := must.Get(l.broker.Workers(testContext(t)))(t)
 		if len(workers) == 1 && workers[0].Memory.Used >= held {
 			if got := workers[0].Memory.Limit; got != w.MemoryLimit {
 				t.Errorf("limit %d, want %d", got, w.MemoryLimit)

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"coalmine/internal/memory"
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -133,14 +134,8 @@ func newProcessLab(t *testing.T, gate string) (l *lab, start func(variables ...s
 	t.Helper()
 	server := testserver.StartRedis(t, "--appendonly", "no")
 	root := t.TempDir()
-	store, err := dir.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := queue.Open(testContext(t), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(dir.Open(root))(t)
+	conn := must.Get(queue.Open(testContext(t), server.URL()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	l = &lab{t: t, archive: storage.NewArchive(store), conn: conn, broker: conn.Broker()}
 	return l, func(variables ...string) *exec.Cmd {
@@ -148,9 +143,7 @@ func newProcessLab(t *testing.T, gate string) (l *lab, start func(variables ...s
 		cmd.Env = append(os.Environ(), redisVariable+"="+server.URL(), storeVariable+"="+root, gateVariable+"="+gate)
 		cmd.Env = append(cmd.Env, variables...)
 		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -167,15 +160,10 @@ func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
 	spec := mustSpec(t, gatedKind(""), nil)
 	l.send(spec, 1)
 	<-g.entered
-	if err := victim.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, victim.Process.Kill())
 	killed := time.Now()
 	for {
-		workers, err := l.broker.Workers(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		workers := must.Get(l.broker.Workers(testContext(t)))(t)
 		if len(workers) == 0 {
 			break
 		}
@@ -228,10 +216,7 @@ func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
 	peace := newLab(t)
 	peace.start(peace.worker(hashKind))
 	server := testserver.StartRedis(t, "--appendonly", "no")
-	conn, err := queue.Open(testContext(t), server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(queue.Open(testContext(t), server.URL()))(t)
 	trouble := newLabOn(t, conn)
 	bypass := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { _ = bypass.Close() })
@@ -253,14 +238,8 @@ func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
 		trouble.settle(layer, flush)
 	}
 	for _, spec := range graph[layers-1] {
-		want, err := peace.archive.Committed(testContext(t), spec.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := trouble.archive.Committed(testContext(t), spec.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(peace.archive.Committed(testContext(t), spec.Key))(t)
+		got := must.Get(trouble.archive.Committed(testContext(t), spec.Key))(t)
 		if difference := want.Differs(got); difference != "" {
 			t.Errorf("node %s: %s", spec.Key.Short(), difference)
 		}
@@ -275,10 +254,7 @@ func (l *lab) settle(layer []tasks.Spec, flush func()) {
 	for number := 1; ; number++ {
 		open := 0
 		for _, spec := range layer {
-			done, err := l.archive.HasCommit(ctx, spec.Key)
-			if err != nil {
-				l.t.Fatal(err)
-			}
+			done := must.Get(l.archive.HasCommit(ctx, spec.Key))(l.t)
 			if !done {
 				open++
 				l.send(spec, 2*number)
@@ -291,8 +267,6 @@ func (l *lab) settle(layer []tasks.Spec, flush func()) {
 		if number == 1 {
 			flush()
 		}
-		if _, err := l.broker.Reports(ctx, 200*time.Millisecond); err != nil {
-			l.t.Fatal(err)
-		}
+		must.Get(l.broker.Reports(ctx, 200*time.Millisecond))(l.t)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -31,10 +32,7 @@ func (l *lab) leader(holder string) attempts.Leader {
 
 func dirArchive(t *testing.T, root string) *storage.Archive {
 	t.Helper()
-	store, err := dir.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(dir.Open(root))(t)
 	return storage.NewArchive(store)
 }
 
@@ -42,15 +40,12 @@ func dirArchive(t *testing.T, root string) *storage.Archive {
 func files(t *testing.T, root string) []string {
 	t.Helper()
 	var names []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			names = append(names, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }
 
@@ -75,9 +70,7 @@ func TestAWorkerWithAnotherStoreDoesNothingButEnd(t *testing.T) {
 			stray := l.worker(hashKind)
 			root := t.TempDir()
 			stray.Archive = dirArchive(t, root)
-			if err := prepare(stray.Archive); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, prepare(stray.Archive))
 			before := len(files(t, root))
 
 			const sent = 6
@@ -102,10 +95,7 @@ func TestAWorkerWithAnotherStoreDoesNothingButEnd(t *testing.T) {
 
 			l.start(l.worker(hashKind))
 			for done := 0; done < sent; {
-				reports, err := l.broker.Reports(testContext(t), patience)
-				if err != nil {
-					t.Fatal(err)
-				}
+				reports := must.Get(l.broker.Reports(testContext(t), patience))(t)
 				for _, r := range reports {
 					switch out := decodeOutcome(t, r); out.Result {
 					case attempts.Returned:
@@ -127,9 +117,7 @@ func TestAStoreIsTheSameByAnyAddressAndUnderAnyLeader(t *testing.T) {
 	root := t.TempDir()
 	l.archive = dirArchive(t, root)
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(root, link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(root, link))
 	w := l.worker(hashKind)
 	w.Archive = dirArchive(t, link)
 	if w.Archive.String() == l.archive.String() {

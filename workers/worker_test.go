@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/internal/secrets"
 	"coalmine/storage"
@@ -104,9 +105,7 @@ func TestAnEvictedNodeIsMadeAgain(t *testing.T) {
 	for _, spec := range []tasks.Spec{mustSpec(t, hashKind, "a"), mustSpec(t, manyKind, "a")} {
 		l.do(spec, 1, attempts.Done)
 		first := l.committed(spec)
-		if err := l.archive.DeleteBlobs(ctx, first); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.archive.DeleteBlobs(ctx, first))
 		if ok, err := l.archive.Available(ctx, first); err != nil || ok {
 			t.Fatalf("blobs of %s were not evicted: %v", spec.Kind, err)
 		}
@@ -135,9 +134,7 @@ func TestAReplayWithOtherBytesFailsAndIsReported(t *testing.T) {
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, nil)
 	l.do(spec, 1, attempts.Done)
-	if err := l.archive.DeleteBlobs(testContext(t), l.committed(spec)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.archive.DeleteBlobs(testContext(t), l.committed(spec)))
 	out := l.do(spec, 2, attempts.Failed)
 	if !strings.Contains(out.Divergent, `"out"`) || !strings.Contains(out.Error, "other bytes") {
 		t.Errorf("outcome %+v", out)
@@ -167,9 +164,7 @@ func TestAnAttemptPastItsTimeoutFails(t *testing.T) {
 		}
 	}
 	a := attempts.Attempt{Spec: mustSpec(t, k, nil), Number: 2}
-	if err := l.broker.Stop(testContext(t), a.ID()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.broker.Stop(testContext(t), a.ID()))
 	if out := l.outcome(); out.Result != attempts.Returned {
 		t.Errorf("a stopped attempt: %+v", out)
 	}
@@ -201,9 +196,7 @@ func TestOtherBytesThanAnotherArchitecturesAreNotReported(t *testing.T) {
 	if out := l.do(spec, 1, attempts.Done); out.Divergent != "" || l.committed(spec).Attempt != "elsewhere" {
 		t.Errorf("outcome %+v", out)
 	}
-	if err := l.archive.DeleteBlobs(testContext(t), foreign); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.archive.DeleteBlobs(testContext(t), foreign))
 	if out := l.do(spec, 2, attempts.Failed); out.Divergent != "" || !strings.Contains(out.Error, "pdp11") {
 		t.Errorf("a replay of what pdp11 has made: %+v", out)
 	}
@@ -227,10 +220,7 @@ func TestTheLoserOfARaceReportsOtherBytes(t *testing.T) {
 	l.send(spec, 2)
 	var outs []attempts.Outcome
 	for ctx := testContext(t); len(outs) < 2; {
-		reports, err := l.broker.Reports(ctx, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reports := must.Get(l.broker.Reports(ctx, time.Second))(t)
 		for _, r := range reports {
 			outs = append(outs, decodeOutcome(t, r))
 		}
@@ -290,10 +280,7 @@ func TestCommandsRunOnlyWhereTheyAreAllowed(t *testing.T) {
 // The tokens of a task tell who took part in its round.
 func TestTokensOfASecretTaskAreNotCounted(t *testing.T) {
 	t.Parallel()
-	key, err := secrets.Create(filepath.Join(t.TempDir(), "key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(secrets.Create(filepath.Join(t.TempDir(), "key")))(t)
 	tells := kind("test/tells", func(_ context.Context, t *tasks.Task) error {
 		t.Progress(tasks.Progress{Done: 1, Total: 2, Tokens: 7})
 		return nil
@@ -339,10 +326,7 @@ func TestAnExperimentGetsTheVariablesThatTheWorkerAllows(t *testing.T) {
 func TestATaskWhoseSecretKeyIsNotHereIsReturned(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	key, err := secrets.Create(filepath.Join(t.TempDir(), "key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(secrets.Create(filepath.Join(t.TempDir(), "key")))(t)
 	spec := mustSpec(t, hashKind, "a")
 	spec.SecretKey = key.Fingerprint()
 	stop := l.start(l.worker(hashKind))
@@ -381,9 +365,7 @@ func TestAMissingInputIsNamed(t *testing.T) {
 		t.Errorf("a damaged blob was read %d times, want twice", damage.Fired())
 	}
 	l.store.Clear()
-	if err := l.archive.DeleteBlobs(ctx, l.committed(a)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.archive.DeleteBlobs(ctx, l.committed(a)))
 	wantMissing(3, `"big"`)
 	l.do(a, 2, attempts.Done)
 	l.do(b, 4, attempts.Done)
@@ -420,9 +402,7 @@ func TestAnInputThatIsKeptIsCopiedInTheStoreAndMissedWhenItIsGone(t *testing.T) 
 			t.Error(err)
 		}
 	}
-	if err := l.archive.DeleteBlobs(testContext(t), l.committed(a)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.archive.DeleteBlobs(testContext(t), l.committed(a)))
 	c := mustSpec(t, w.Registry["test/keep"], "c", input("a", a))
 	if out := l.do(c, 1, attempts.Missing); out.MissingNode == nil || *out.MissingNode != a.Key {
 		t.Errorf("outcome %+v", out)
@@ -447,9 +427,7 @@ func TestATornInputIsMissing(t *testing.T) {
 	l.start(l.worker(hashKind))
 	a := mustSpec(t, hashKind, "a")
 	b := mustSpec(t, hashKind, "b", input("a", a))
-	if err := l.store.Create(testContext(t), "commits/"+a.Key.String(), []byte("torn")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.store.Create(testContext(t), "commits/"+a.Key.String(), []byte("torn")))
 	if out := l.do(b, 1, attempts.Missing); out.MissingNode == nil || *out.MissingNode != a.Key {
 		t.Errorf("outcome %+v", out)
 	}
@@ -546,9 +524,7 @@ func TestStoppedAttemptsAreReturned(t *testing.T) {
 	spec := mustSpec(t, k, nil)
 	l.send(spec, 1)
 	<-begun
-	if err := l.broker.Stop(testContext(t), spec.Key.String()+".1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.broker.Stop(testContext(t), spec.Key.String()+".1"))
 	if out := l.outcome(); out.Result != attempts.Returned || out.Error != queue.ErrStopped.Error() {
 		t.Errorf("outcome %+v", out)
 	}
@@ -590,9 +566,7 @@ func TestMessagesThatCannotBeReadAreHandedBack(t *testing.T) {
 	for i, payload := range []string{"{", `{"kind":"test/hash","number":9}`, string(later)} {
 		number := i + 1 // while an attempt is at work, another of its number is none
 		m := queue.Message{ID: fmt.Sprintf("%s.%d", spec.Key, number), Class: string(tasks.Compute), Payload: []byte(payload)}
-		if err := l.broker.Enqueue(testContext(t), m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.broker.Enqueue(testContext(t), m))
 		if out := l.outcome(); out.Result != attempts.Returned || out.Unread != (number == 3) || out.Key != spec.Key || out.Number != number {
 			t.Errorf("outcome %+v", out)
 		}
@@ -682,9 +656,7 @@ func TestSinksKeepNoMoreThanTheirBudget(t *testing.T) {
 	l := newLab(t)
 	s := newSink(testContext(t), newSource(l.archive, newBudget(0)), storage.Key{Digest: storage.DigestOf(nil)}, 2*bigBlob)
 	for i := range 5 {
-		if err := s.Put(testContext(t), fmt.Sprint(i), expand(bigBlob, []byte{byte(i)}), storage.Recomputable); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Put(testContext(t), fmt.Sprint(i), expand(bigBlob, []byte{byte(i)}), storage.Recomputable))
 	}
 	if blobs, err := s.wait(nil); err != nil || len(blobs) != 5 || len(s.cached) != 2 {
 		t.Errorf("%d blobs, %d kept, %v", len(blobs), len(s.cached), err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"coalmine/internal/contracts"
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/workers/clients/clientstest"
 )
@@ -17,11 +18,7 @@ import (
 func checked(t *testing.T, fault string, o Options) *Report {
 	t.Helper()
 	o.Directory = t.TempDir()
-	report, err := Check(t.Context(), clientstest.Program(fault), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+	return must.Get(Check(t.Context(), clientstest.Program(fault), o))(t)
 }
 
 func TestARightProgramPassesEveryCheck(t *testing.T) {
@@ -118,10 +115,7 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 
 func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/contracts/client.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/contracts/client.md"))(t)
 	for _, want := range []string{"\n## Rules\n\n" + contract.List() + "\n", fmt.Sprintf("`%q` and `%d`", contract.Identity().Contract, contract.Version)} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has not: %s", want)

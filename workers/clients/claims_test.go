@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coalmine/internal/contracts"
+	"coalmine/internal/must"
 	"coalmine/internal/score"
 	"coalmine/tasks/clientprograms"
 )
@@ -18,10 +19,7 @@ func TestClaimsAreBoundedByWhatAProgramWasGiven(t *testing.T) {
 	for i := range 101 {
 		metrics[fmt.Sprint("m", i)] = 1
 	}
-	many, err := json.Marshal(metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	many := must.Get(json.Marshal(metrics))(t)
 	fitted := func(result string) error {
 		_, err := decodeFitted(json.RawMessage(result), 8)
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -40,11 +41,7 @@ func pooled(t *testing.T, o Options) *Pool {
 // borrowed is a program with a fault.
 func borrowed(t *testing.T, p *Pool, fault string) clientprograms.Client {
 	t.Helper()
-	c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(fault), Words: words})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(fault), Words: words}))(t)
 }
 
 // A program that sees one device is never lent for another.
@@ -52,10 +49,7 @@ func TestProgramsWithOtherVariablesAreOthers(t *testing.T) {
 	t.Parallel()
 	p := pooled(t, Options{})
 	lent := func(device string) *program {
-		c, err := p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(""), Words: words, Set: []string{"CUDA_VISIBLE_DEVICES=" + device}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(p.Borrow(t.Context(), clientprograms.Setting{Program: clientstest.Program(""), Words: words, Set: []string{"CUDA_VISIBLE_DEVICES=" + device}}))(t)
 		c.GiveBack()
 		return c.(*program)
 	}
@@ -72,12 +66,9 @@ func TestProgramsWithOtherVariablesAreOthers(t *testing.T) {
 func fileOf(t *testing.T, name string, params []float32) clientprograms.Model {
 	t.Helper()
 	n := len(params) - 1
-	data, err := safetensors.Marshal([]safetensors.Tensor{
+	data := must.Get(safetensors.Marshal([]safetensors.Tensor{
 		{Name: "weights", Shape: []int{n}, Float32: params[:n]}, {Name: "scale", Shape: []int{}, Float32: params[n:]},
-	}, map[string]string{"model": "of the training"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, map[string]string{"model": "of the training"}))(t)
 	return clientprograms.Model{Name: name, Read: func(context.Context) ([]byte, error) { return data, nil }}
 }
 
@@ -86,10 +77,7 @@ var sentences = [][]int32{{2, 4, 5, 7, 3}, {2, 4, 6, 7, 3}}
 // begun is work on the first parameters of a program.
 func begun(t *testing.T, c clientprograms.Client) clientprograms.Work {
 	t.Helper()
-	params, err := c.Initial(t.Context(), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	params := must.Get(c.Initial(t.Context(), 7))(t)
 	return clientprograms.Work{Model: fileOf(t, "first", params), Examples: sentences, Round: 1, Seed: 3}
 }
 
@@ -143,18 +131,13 @@ func TestAProgramMayReadTexts(t *testing.T) {
 	a, b := make([]float32, len(words)+1), make([]float32, len(words)+1)
 	for c, params := range map[clientprograms.Client][]float32{tokens: a, texts: b} {
 		defer c.GiveBack()
-		if _, err := c.Fit(t.Context(), work, params); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Fit(t.Context(), work, params))(t)
 	}
 	if !slices.Equal(a, b) {
 		t.Errorf("by tokens it learns %v, by their texts %v", a, b)
 	}
 	pairs := []clientprograms.Pair{{Context: []int32{4}, Continuation: []int32{5, 7}}}
-	first, err := tokens.LogLikelihoods(t.Context(), work.Model, pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(tokens.LogLikelihoods(t.Context(), work.Model, pairs))(t)
 	if second, err := texts.LogLikelihoods(t.Context(), work.Model, pairs); err != nil || !slices.Equal(first, second) {
 		t.Errorf("by tokens %v, by texts %v, %v", first, second, err)
 	}
@@ -390,10 +373,7 @@ func TestTermsHoldForAProgram(t *testing.T) {
 		}
 	}
 	never := clientprograms.Setting{Program: clientstest.Program(clientstest.Never), Words: words, Terms: childprocess.Terms{AnswerSeconds: 2}}
-	c, err := p.Borrow(t.Context(), never)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(p.Borrow(t.Context(), never))(t)
 	defer c.GiveBack()
 	if _, err := c.Fit(t.Context(), begun(t, c), make([]float32, len(words)+1)); err == nil || !strings.Contains(err.Error(), "within 2s") {
 		t.Errorf("a program that never answers: %v, want that it did not within 2s", err)

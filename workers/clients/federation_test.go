@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -55,10 +56,7 @@ func trained(t *testing.T) (model []byte, report reports.Report, rows []checkpoi
 	e.UseClients(pool)
 	compiletest.Decode(t, e, p.Cells[0].Report, reports.CellBlob, &report)
 	compiletest.Decode(t, e, p.Cells[0].Model, tasks.RowsBlob, &rows)
-	model, err := e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model = must.Get(e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob))(t)
 	return model, report, rows
 }
 
@@ -136,10 +134,7 @@ audit: {deanonymization: {attacks: [cosine]}}
 // Updates of a program's clients are recorded, by the names of its tensors, and audited.
 func TestTheUpdatesOfAProgramsClientsAreNamed(t *testing.T) {
 	t.Parallel()
-	report, err := recorded(t, "weights")
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(recorded(t, "weights"))(t)
 	r := report.Recorded
 	if r == nil || len(r.Layers) != 1 || r.Layers[0].Name != "weights" || r.Rounds != 6 || r.Updates != 36 {
 		t.Errorf("recorded are %+v; expected the weights of 36 updates", r)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coalmine/internal/contracts"
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
 	"coalmine/workers/clients/clientstest"
@@ -159,10 +160,7 @@ func TestASumIsTheSameAfterAKill(t *testing.T) {
 		_, err = c.Sum(t.Context(), manyBegun(t, c), 0.01, []float64{1, 1}, sum)
 		return sum, err
 	}
-	want, err := summed("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(summed("", ""))(t)
 	if _, err := summed(clientstest.DiesOfMany, died); err == nil || tasks.IsPermanent(err) {
 		t.Fatalf("it was killed: %v, want another try", err)
 	}
