@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
@@ -250,10 +251,7 @@ func TestTLS(t *testing.T) {
 	if digest, err := c.PutSource(t.Context(), strings.NewReader("over HTTP/2")); err != nil || len(api.sources[digest]) == 0 {
 		t.Errorf("an upload: %v", err)
 	}
-	statuses, err := c.Watch(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(t.Context(), ""))(t)
 	next(t, statuses)
 	api.set(func(s *status.Run) { s.Phase = runs.Done })
 	ends(t, statuses)
@@ -277,12 +275,8 @@ func TestARenewedCertificateIsServedWithoutARestart(t *testing.T) {
 	renewals := 0
 	replace := func(file string, data []byte) {
 		renewals++
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(file, time.Time{}, time.Now().Add(time.Duration(renewals)*time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, data, 0o600))
+		must.Do(t, os.Chtimes(file, time.Time{}, time.Now().Add(time.Duration(renewals)*time.Hour)))
 	}
 	if err := client(t, address, operatorToken).Ready(t.Context()); err == nil {
 		t.Error("an expired certificate was taken")
@@ -290,9 +284,7 @@ func TestARenewedCertificateIsServedWithoutARestart(t *testing.T) {
 	renewed := ca.Issue("renewed")
 	certificate, err1 := os.ReadFile(renewed.Certificate)
 	key, err2 := os.ReadFile(renewed.Key)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	replace(pair.Certificate, certificate) // its key is still the one before
 	if err := client(t, address, operatorToken).Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("half of a renewal: %v, want the certificate before", err)

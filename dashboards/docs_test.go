@@ -4,15 +4,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // Other programs call the routes in docs/api.md: every route of the API stands there.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../docs/api.md"))(t)
 	n := 0
 	for _, r := range new(Server).routes() {
 		if !strings.Contains(r.pattern, " /api/") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/runs"
@@ -48,10 +49,7 @@ func TestAWatchFollowsTheRunToItsEnd(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, _ := start(t, api, Options{})
-	statuses, err := c.Watch(t.Context(), "grid")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(t.Context(), "grid"))(t)
 	if s := next(t, statuses); s.Phase != runs.Running || s.Cells[0].Step != 1 {
 		t.Errorf("first comes %+v", s)
 	}
@@ -87,10 +85,7 @@ func TestAWatchSurvivesARestartOfTheServer(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, stop := startOn(t, newTestServer(t, api, Options{}), alone("127.0.0.2"))
-	statuses, err := c.Watch(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(t.Context(), ""))(t)
 	next(t, statuses)
 	stop()
 	api.set(func(s *status.Run) { s.Error = "seen after the restart" })
@@ -112,10 +107,7 @@ func TestAWatchEndsWhenTheServerIsAwayForLong(t *testing.T) {
 	t.Parallel()
 	c, stop := start(t, newFake(), Options{})
 	c.watch.patience = 0
-	statuses, err := c.Watch(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(t.Context(), ""))(t)
 	next(t, statuses)
 	stop()
 	ends(t, statuses)
@@ -125,10 +117,7 @@ func TestAWatchEndsWhenTheServerRefuses(t *testing.T) {
 	t.Parallel()
 	api := newFake()
 	c, stop := startOn(t, newTestServer(t, api, Options{}), alone("127.0.0.3"))
-	statuses, err := c.Watch(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(t.Context(), ""))(t)
 	next(t, statuses)
 	stop()
 	startOn(t, newTestServer(t, api, Options{OperatorToken: operatorToken}), c.base.Host)
@@ -139,10 +128,7 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	statuses, err := c.Watch(ctx, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(ctx, ""))(t)
 	cancel()
 	ends(t, statuses)
 	if _, err := c.Watch(ctx, ""); !errors.Is(err, context.Canceled) {
@@ -156,10 +142,7 @@ func TestASilentConnectionIsGivenUp(t *testing.T) {
 	api := newFake()
 	c, _ := start(t, api, Options{})
 	c.watch.silence = time.Second // far below the heartbeat
-	statuses, err := c.Watch(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(t.Context(), ""))(t)
 	next(t, statuses)
 	next(t, statuses) // the first of a second connection: nothing has changed
 	api.set(func(s *status.Run) { s.Phase = runs.Done })
@@ -172,10 +155,7 @@ func TestManyWatchersCostOneLook(t *testing.T) {
 	c, _ := start(t, api, Options{})
 	var all []<-chan *status.Run
 	for range 20 {
-		statuses, err := c.Watch(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		statuses := must.Get(c.Watch(t.Context(), ""))(t)
 		next(t, statuses)
 		all = append(all, statuses)
 	}
@@ -195,10 +175,7 @@ func TestNobodyLooksForWatchersThatHaveGone(t *testing.T) {
 	s := newTestServer(t, newFake(), Options{})
 	c, stop := startOn(t, s, "127.0.0.1:0")
 	ctx, cancel := context.WithCancel(t.Context())
-	statuses, err := c.Watch(ctx, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(ctx, ""))(t)
 	next(t, statuses)
 	cancel()
 	ends(t, statuses)
@@ -275,10 +252,7 @@ func changesOnce(t *testing.T, api *fakeAPI, stream operation[none], words strin
 func TestServingEndsInTime(t *testing.T) {
 	t.Parallel()
 	c, stop := startOn(t, newTestServer(t, newFake(), Options{}), alone("127.0.0.4"))
-	response, err := runEvents.open(t.Context(), c, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(runEvents.open(t.Context(), c, nil, ""))(t)
 	defer response.Body.Close()
 	stop() // returns although a stream is open
 	if _, err := io.ReadAll(response.Body); err != nil {
@@ -306,17 +280,11 @@ func firstEvents(t *testing.T, c *Client, id string, enough func(kind string) bo
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	request, err := listEvents.request(ctx, c, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(listEvents.request(ctx, c, nil, nil))(t)
 	if id != "" {
 		request.Header.Set(lastEventID, id)
 	}
-	response, err := c.send(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(c.send(request))(t)
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
@@ -342,10 +343,7 @@ func newTestServer(t testing.TB, api control.API, o Options) *Server {
 	if o.TempDir == "" {
 		o.TempDir = t.TempDir()
 	}
-	s, err := NewServer(api, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(NewServer(api, o))(t)
 	s.pace = quick
 	if test, ok := t.(*testing.T); ok { // a fuzz target asks for anything
 		s.handler = held(test, s.handler)
@@ -363,10 +361,7 @@ func start(t testing.TB, api control.API, o Options) (c *Client, stop func()) {
 
 func startOn(t testing.TB, s *Server, address string) (c *Client, stop func()) {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", address))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ctx, l) }()
@@ -382,10 +377,7 @@ func startOn(t testing.TB, s *Server, address string) (c *Client, stop func()) {
 
 func client(t testing.TB, address, token string) *Client {
 	t.Helper()
-	c, err := NewClient(address, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewClient(address, token))(t)
 	c.watch.first = time.Millisecond
 	t.Cleanup(c.http.CloseIdleConnections)
 	return c
@@ -399,23 +391,14 @@ type answer struct {
 
 func (c *Client) ask(t testing.TB, method, path string, body io.Reader, header http.Header) answer {
 	t.Helper()
-	r, err := http.NewRequest(method, c.base.String()+path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(method, c.base.String()+path, body))(t)
 	if header != nil {
 		r.Header = header
 		r.Host = cmp.Or(header.Get("Host"), r.Host)
 	}
-	response, err := c.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(c.http.Do(r))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(response.Body))(t)
 	return answer{response, string(text)}
 }
 

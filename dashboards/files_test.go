@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
@@ -28,10 +29,7 @@ func tinyOn(source string, sets ...string) control.File {
 func serveAllowing(t *testing.T, allowed ...string) *Client {
 	t.Helper()
 	api := control.New(storage.NewArchive(storagetest.NewMemory()), nil, nil)
-	a, err := sources.Allow(allowed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(sources.Allow(allowed))(t)
 	api.AllowSources(a)
 	c, _ := start(t, api, Options{})
 	return c
@@ -39,9 +37,7 @@ func serveAllowing(t *testing.T, allowed ...string) *Client {
 
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)))
 }
 
 func TestAFileIsSubmittedWithItsDataOnTheServer(t *testing.T) {
@@ -109,9 +105,7 @@ func TestAServerReadsNothingThatIsNotAllowed(t *testing.T) {
 	write(t, secret, tinyData())
 	write(t, filepath.Join(base, "rooted", "a.jsonl"), tinyData())
 	link := func(to, at string) {
-		if err := os.Symlink(to, filepath.Join(root, at)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(root, at)))
 	}
 	link(secret, "link.jsonl")
 	link("../secret.jsonl", "relative.jsonl")

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
@@ -16,10 +17,7 @@ import (
 // response is a server error, and each failure gives its reason in JSON.
 func FuzzRequests(f *testing.F) {
 	spec, data := prepared(f)
-	record, err := json.Marshal(spec)
-	if err != nil {
-		f.Fatal(err)
-	}
+	record := must.Get(json.Marshal(spec))(f)
 	for _, r := range requests {
 		f.Add(r.method, r.path, "application/json", []byte(r.body))
 	}
@@ -38,12 +36,8 @@ func FuzzRequests(f *testing.F) {
 	f.Add("POST", "/api/v1/runs?set=data.sha256%3D"+storage.DigestOf(data).String(), fileType, []byte(tiny))
 
 	api := control.New(storage.NewArchive(storagetest.NewMemory()), nil, nil)
-	if _, err := api.PutSource(f.Context(), bytes.NewReader(data)); err != nil {
-		f.Fatal(err)
-	}
-	if _, err := api.Submit(f.Context(), spec, false); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(api.PutSource(f.Context(), bytes.NewReader(data)))(f)
+	must.Get(api.Submit(f.Context(), spec, false))(f)
 	server := newTestServer(f, api, Options{MaxSourceBytes: 1 << 20})
 	server.feeds.close() // so that streams end at once
 	f.Fuzz(func(t *testing.T, method, path, contentType string, body []byte) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/taskstest"
@@ -44,14 +45,8 @@ func prepared(t testing.TB) (runs.Spec, []byte) {
 	t.Helper()
 	dir, data := t.TempDir(), tinyData()
 	file := filepath.Join(dir, "tiny.yaml")
-	err := errors.Join(os.WriteFile(file, []byte(tiny), 0o600), os.WriteFile(filepath.Join(dir, "data.jsonl"), data, 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := submission.Prepare(t.Context(), file, experiment.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(file, []byte(tiny), 0o600), os.WriteFile(filepath.Join(dir, "data.jsonl"), data, 0o600)))
+	s := must.Get(submission.Prepare(t.Context(), file, experiment.Options{}, nil))(t)
 	return s.Record(), data
 }
 
@@ -71,9 +66,7 @@ func TestARunIsSubmittedSeenAndSteered(t *testing.T) {
 	if _, err := c.Submit(ctx, spec, false); !errors.Is(err, control.ErrInput) || !strings.Contains(err.Error(), "not been uploaded") {
 		t.Errorf("a run before its source: %v", err)
 	}
-	if _, err := c.PutSource(ctx, bytes.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.PutSource(ctx, bytes.NewReader(data)))(t)
 	first, err := c.Submit(ctx, spec, false)
 	if err != nil || first.Continued {
 		t.Fatalf("submitted: %+v, %v", first, err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -26,10 +27,7 @@ func someMetrics() *prometheus.Registry {
 
 func TestMetricsTakeAReadersTokenAndNoLoginPage(t *testing.T) {
 	t.Parallel()
-	monitor, err := NewMonitor(Options{OperatorToken: operatorToken, ReaderToken: readerToken, Metrics: someMetrics()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	monitor := must.Get(NewMonitor(Options{OperatorToken: operatorToken, ReaderToken: readerToken, Metrics: someMetrics()}))(t)
 	ofMonitor, _ := startOn(t, monitor, "127.0.0.1:0")
 	ofServer, _ := start(t, newFake(), Options{OperatorToken: operatorToken, ReaderToken: readerToken, Metrics: someMetrics()})
 	for name, c := range map[string]*Client{"monitor": ofMonitor, "server": ofServer} {
@@ -47,10 +45,7 @@ func TestMetricsTakeAReadersTokenAndNoLoginPage(t *testing.T) {
 
 func TestAMonitorHasNoAPI(t *testing.T) {
 	t.Parallel()
-	monitor, err := NewMonitor(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	monitor := must.Get(NewMonitor(Options{}))(t)
 	c, _ := startOn(t, monitor, "127.0.0.1:0")
 	for _, path := range []string{"/", "/api/v1/runs", "/login", "/metrics"} {
 		if a := c.ask(t, "GET", path, nil, header()); a.StatusCode != http.StatusNotFound {

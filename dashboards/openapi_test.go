@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -223,10 +224,7 @@ func TestTheDocumentIsThere(t *testing.T) {
 	t.Parallel()
 	c, _ := start(t, newFake(), Options{})
 	a := c.ask(t, "GET", "/api/v1/openapi.yaml", nil, nil)
-	want, err := document(new(Server).endpoints())
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(document(new(Server).endpoints()))(t)
 	if a.StatusCode != 200 || a.body != string(want) || a.Header.Get("Content-Type") != fileType {
 		t.Errorf("%s %s, %d bytes", a.Status, a.Header.Get("Content-Type"), len(a.body))
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestPagesAreThere(t *testing.T) {
@@ -38,21 +40,16 @@ func TestPagesAreThere(t *testing.T) {
 // eachFile visits the embedded files and the login page.
 func eachFile(t *testing.T, visit func(path, text string)) {
 	t.Helper()
-	err := fs.WalkDir(web, "web", func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(web, "web", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := web.ReadFile(path)
 		visit(path, string(text))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var login strings.Builder
-	if err := usedLink.page(external{}).Render(&login); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, usedLink.page(external{}).Render(&login))
 	visit("the login page", login.String())
 }
 
@@ -111,10 +108,7 @@ func TestThePageIsBuiltOfItsSources(t *testing.T) {
 	slices.Sort(files)
 	digest := sha256.New()
 	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join("page", filepath.FromSlash(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("page", filepath.FromSlash(file))))(t)
 		fmt.Fprintf(digest, "%s\n%s", file, text)
 	}
 	built, err := web.ReadFile("web/app/sources.txt")
@@ -126,24 +120,14 @@ func TestThePageIsBuiltOfItsSources(t *testing.T) {
 // The page is there at once: its script has 150 KB at most, compressed as it would travel.
 func TestThePageIsSmall(t *testing.T) {
 	t.Parallel()
-	page, err := web.ReadFile("web/app/index.html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(web.ReadFile("web/app/index.html"))(t)
 	total := 0
 	for _, match := range regexp.MustCompile(`"/(app/[^"]+\.js)"`).FindAllStringSubmatch(string(page), -1) {
-		text, err := web.ReadFile("web/" + match[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(web.ReadFile("web/" + match[1]))(t)
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		if _, err := w.Write(text); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(text))(t)
+		must.Do(t, w.Close())
 		total += b.Len()
 	}
 	if total == 0 || total > 150_000 {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
@@ -23,10 +24,7 @@ import (
 // of this test.
 func nginxOfDocs(t *testing.T, addr, upstream string, pair testserver.Pair) string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../docs/operations.md"))(t)
 	block := regexp.MustCompile("(?s)```nginx\n(.*?)```").FindSubmatch(text)
 	if block == nil {
 		t.Fatal("docs/operations.md gives no configuration of nginx")
@@ -48,10 +46,7 @@ func behindNginx(t *testing.T, api *fakeAPI, change func(config string) string) 
 	t.Helper()
 	authority = testserver.NewAuthority(t)
 	pair := authority.Issue("nginx")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	nginx := testserver.StartNginx(t, func(addr string) string { return change(nginxOfDocs(t, addr, l.Addr().String(), pair)) })
 	_, port, _ := net.SplitHostPort(nginx.Addr())
 	address = "https://localhost:" + port + "/coalmine"
@@ -71,16 +66,10 @@ func behindNginx(t *testing.T, api *fakeAPI, change func(config string) string) 
 // browser keeps cookies, and follows redirects.
 func browser(t *testing.T, authority *testserver.Authority) *http.Client {
 	t.Helper()
-	pem, err := os.ReadFile(authority.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pem := must.Get(os.ReadFile(authority.File))(t)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Jar: jar, Transport: transport}
@@ -107,15 +96,9 @@ func useAsBrowser(t *testing.T, address string, b *http.Client) {
 	t.Helper()
 	get := func(target string) (*http.Response, string) {
 		t.Helper()
-		response, err := b.Get(target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must.Get(b.Get(target))(t)
 		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := must.Get(io.ReadAll(response.Body))(t)
 		return response, string(body)
 	}
 	form, _ := get(address + "/runs/a-1?tasks=1")
@@ -173,10 +156,7 @@ func useAsBrowser(t *testing.T, address string, b *http.Client) {
 func watchThrough(t *testing.T, api *fakeAPI, address string) {
 	t.Helper()
 	c := client(t, address, operatorToken)
-	statuses, err := c.Watch(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(t.Context(), ""))(t)
 	next(t, statuses)
 	api.set(func(s *status.Run) { s.Phase = runs.Done })
 	ends(t, statuses)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/runs/status"
 )
 
@@ -58,10 +59,7 @@ func TestAFeedWhoseSourcePanicsShowsAnError(t *testing.T) {
 func TestARecordWaitsUntilThereIsMemoryForIt(t *testing.T) {
 	t.Parallel()
 	spec, _ := prepared(t)
-	record, err := json.Marshal(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := must.Get(json.Marshal(spec))(t)
 	s := newTestServer(t, newFake(), Options{})
 	post := func(ctx context.Context) int {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/api/v1/runs", bytes.NewReader(record))
@@ -70,9 +68,7 @@ func TestARecordWaitsUntilThereIsMemoryForIt(t *testing.T) {
 		s.handler.ServeHTTP(w, r)
 		return w.Code
 	}
-	if err := s.records.Acquire(t.Context(), maxRecordBytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.records.Acquire(t.Context(), maxRecordBytes))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if status := post(gone); status != http.StatusServiceUnavailable {

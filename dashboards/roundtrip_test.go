@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coalmine/internal/encoding"
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -172,17 +173,13 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 	})
 	t.Run("figures", func(t *testing.T) {
 		var report reports.Report
-		if err := json.Unmarshal([]byte(`{"audit": {"deanonymization": {"attacks": [{"attack": "mlp", "users": 2, "ap": 0.5, "factor": 5, "share": 0.1, "chance": 0.1, "curve": [1, 0.5]}]}}}`), &report); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(`{"audit": {"deanonymization": {"attacks": [{"attack": "mlp", "users": 2, "ap": 0.5, "factor": 5, "share": 0.1, "chance": 0.1, "curve": [1, 0.5]}]}}}`), &report))
 		api.results = results.Results{Run: "grid", Cells: []results.Cell{
 			{Cell: "c01", Label: "é <b>", Status: results.Done, Report: &report, Axes: experiment.Axes{{Path: "seed", Value: []byte("1")}}},
 			{Cell: "c02", Status: results.Done, Report: &report, Axes: experiment.Axes{{Path: "seed", Value: []byte("2")}}},
 		}}
 		var list figureList
-		if err := json.Unmarshal([]byte(c.ask(t, "GET", "/api/v1/runs/grid/figures", nil, nil).body), &list); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(c.ask(t, "GET", "/api/v1/runs/grid/figures", nil, nil).body), &list))
 		if len(list.Figures) != 3 || list.Figures[0].Cell != "" || list.Figures[1].Cell != "c01" || list.Figures[1].Label != "é <b>" || list.Figures[2].Number != 2 {
 			t.Errorf("figures %+v", list.Figures)
 		}
@@ -344,14 +341,8 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stored, err := json.Marshal(parsed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec, err := experiment.ReadSpec(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stored := must.Get(json.Marshal(parsed))(t)
+		spec := must.Get(experiment.ReadSpec(stored))(t)
 		api.spec = *spec
 		got, err := c.Experiment(ctx, "grid")
 		if err != nil || !reflect.DeepEqual(*got, api.spec) || api.asked.run != "grid" {
@@ -426,15 +417,10 @@ func TestResultsArriveWhole(t *testing.T) {
 	api := newFake()
 	api.results = sampleResults()
 	c, _ := start(t, api, Options{})
-	got, err := c.Results(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(c.Results(t.Context(), ""))(t)
 	for _, format := range results.FormatNames() {
 		var want, have bytes.Buffer
-		if err := errors.Join(api.results.Write(&want, format), got.Write(&have, format)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(api.results.Write(&want, format), got.Write(&have, format)))
 		if !bytes.Equal(want.Bytes(), have.Bytes()) {
 			t.Errorf("as %s they differ:\n%s\nnot\n%s", format, have.String(), want.String())
 		}
@@ -460,18 +446,10 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 			t.Errorf("%s: say here how a browser must take it", format)
 		}
 		a := c.ask(t, "GET", "/api/v1/runs/latest/results?format="+format, nil, nil)
-		f, err := results.FormatNamed(format)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := control.ResultsFor(t.Context(), api, "latest", f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(results.FormatNamed(format))(t)
+		found := must.Get(control.ResultsFor(t.Context(), api, "latest", f))(t)
 		var want bytes.Buffer
-		if err := found.Write(&want, format); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, found.Write(&want, format))
 		if a.StatusCode != 200 || a.body != want.String() || a.Header.Get("Content-Type") != expected.contentType {
 			t.Errorf("%s: %s, %s, %d bytes, want %d", format, a.Status, a.Header.Get("Content-Type"), len(a.body), want.Len())
 		}
@@ -489,9 +467,7 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 	for _, format := range []string{"csv", "parquet"} {
 		a := c.ask(t, "GET", "/api/v1/runs/latest/results?rows=canaries&format="+format, nil, nil)
 		var want bytes.Buffer
-		if err := api.results.WriteRows(&want, format, results.Canaries); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, api.results.WriteRows(&want, format, results.Canaries))
 		if a.StatusCode != 200 || a.body != want.String() {
 			t.Errorf("canaries as %s: %s, %d bytes, want %d", format, a.Status, len(a.body), want.Len())
 		}
@@ -516,10 +492,7 @@ func TestThePageGetsTheTableThatPeopleRead(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
 		t.Fatalf("%v in %s", err, a.body)
 	}
-	want, err := api.results.Table()
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(api.results.Table())(t)
 	one := c.ask(t, "GET", "/api/v1/runs/latest/table?cell="+got.Rows[1].Cell, nil, nil)
 	if none := c.ask(t, "GET", "/api/v1/runs/latest/table?cell=c99", nil, nil); none.StatusCode != 404 || !strings.Contains(one.body, got.Rows[1].Texts[0]) || strings.Contains(one.body, got.Rows[0].Texts[0]) {
 		t.Errorf("one cell alone: %s, another: %s", one.body, none.Status)
@@ -643,8 +616,6 @@ func TestTheClientRefusesToFollowRedirects(t *testing.T) {
 // canary is one of which an audit has said one thing.
 func canary(t *testing.T, outcome, value string) (c reports.Canary) {
 	t.Helper()
-	if err := c.Outcomes.Set(outcome, json.RawMessage(value)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Outcomes.Set(outcome, json.RawMessage(value)))
 	return c
 }

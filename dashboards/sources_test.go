@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -77,10 +78,7 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 	t.Parallel()
 	api, dir := newFake(), t.TempDir()
 	c, stop := start(t, api, Options{TempDir: dir})
-	conn, err := net.Dial("tcp", c.base.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", c.base.Host))(t)
 	io.WriteString(conn, "PUT /api/v1/sources/"+key.String()+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf of it")
 	conn.(*net.TCPConn).CloseWrite()
 	io.Copy(io.Discard, conn) // until the server is done with it

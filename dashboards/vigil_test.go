@@ -10,16 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
 // impatient is a client of a server that waits a hundredth of the time.
 func impatient(t *testing.T, address string) *Client {
 	t.Helper()
-	c, err := NewClient(address, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewClient(address, ""))(t)
 	c.vigilance = vigilance{silence: 100 * time.Millisecond, probe: 100 * time.Millisecond, longest: time.Minute}
 	return c
 }
@@ -27,10 +25,7 @@ func impatient(t *testing.T, address string) *Client {
 // mute accepts connections, and says nothing more on them than its first words, which answer a request.
 func mute(t *testing.T, words string) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
