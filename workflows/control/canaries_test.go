@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits"
@@ -53,10 +54,7 @@ func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsam
 // keep stores the outputs of a node.
 func keep(t *testing.T, archive *storage.Archive, e *localexec.Executor, node plan.Ref) {
 	t.Helper()
-	commit, err := e.Execute(t.Context(), node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	commit := must.Get(e.Execute(t.Context(), node))(t)
 	commit.Attempt = "of the test"
 	for i, b := range commit.Blobs {
 		data, err := e.Blob(t.Context(), node.Key, b.Name)
@@ -78,10 +76,7 @@ func TestACanaryStandsAmongTheReferencesOfItsAudit(t *testing.T) {
 	t.Parallel()
 	api, run, outcomes := trained(t)
 	for i, o := range outcomes {
-		got, err := api.Surroundings(t.Context(), run, "c01", i, control.LastRound)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(api.Surroundings(t.Context(), run, "c01", i, control.LastRound))(t)
 		counted := 0
 		for _, n := range got.Fit.Histogram.Counts {
 			counted += n

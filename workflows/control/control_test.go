@@ -3,6 +3,7 @@ package control_test
 import (
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -28,10 +29,7 @@ func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {
 	api := control.New(archive, conn, nil)
 	expect := func(want status.WaitReason) {
 		t.Helper()
-		s, err := api.Status(t.Context(), run.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(api.Status(t.Context(), run.ID))(t)
 		if s.Health != status.Stuck || len(s.Waits) != 1 || s.Waits[0].Reason != want {
 			t.Errorf("the run is %s and waits for %+v, want %s for %s", s.Health, s.Waits, status.Stuck, want)
 		}

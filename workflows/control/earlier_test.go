@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/taskstest"
@@ -22,13 +23,9 @@ func TestASecondRunOfANameSaysWhatDiffers(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "mine"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "mine"), 0o700))
 	write("text.jsonl", string(taskstest.Text(200)))
 	write("mine/train.sh", "first")
 	write("mine/score.sh", "score")
@@ -37,18 +34,9 @@ func TestASecondRunOfANameSaysWhatDiffers(t *testing.T) {
 	api := control.New(storage.NewArchive(storagetest.NewMemory()), nil, nil)
 	submit := func(fresh bool, sets ...string) control.Submitted {
 		t.Helper()
-		s, err := submission.Prepare(t.Context(), filepath.Join(dir, "x.yaml"), experiment.Options{Sets: sets}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Upload(t.Context(), api); err != nil {
-			t.Fatal(err)
-		}
-		submitted, err := api.Submit(t.Context(), s.Record(), fresh)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return submitted
+		s := must.Get(submission.Prepare(t.Context(), filepath.Join(dir, "x.yaml"), experiment.Options{Sets: sets}, nil))(t)
+		must.Do(t, s.Upload(t.Context(), api))
+		return must.Get(api.Submit(t.Context(), s.Record(), fresh))(t)
 	}
 	first := submit(false)
 	if first.Earlier != nil {

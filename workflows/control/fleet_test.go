@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
@@ -29,11 +30,7 @@ func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 	api := control.New(archive, conn, nil)
 	ask := func() *status.Fleet {
 		t.Helper()
-		f, err := api.Workers(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
+		return must.Get(api.Workers(t.Context()))(t)
 	}
 	causes := func(f *status.Fleet) (all []status.WaitReason) {
 		for _, w := range f.Waits {
@@ -77,16 +74,11 @@ func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 		t.Errorf("a run of which no coordinator tells: %v", got)
 	}
 	task := status.Attempt{Label: "round 4", Attempt: 1, Worker: "w1"}
-	told, err := json.Marshal(status.Run{
+	told := must.Get(json.Marshal(status.Run{
 		Run: run.ID, Phase: run.State.Phase, Running: []status.Attempt{task, {Label: "lost", Worker: "w9"}},
 		Workers: []status.Worker{{ID: "w1", Takeovers: 2}}, Queues: []status.Queue{{Class: "compute", Slots: 3, Ready: 7, Queued: 2}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Broker().Publish(t.Context(), status.PublishedName(run.ID), told, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	must.Do(t, conn.Broker().Publish(t.Context(), status.PublishedName(run.ID), told, time.Minute))
 	f = ask()
 	if w := f.Workers[0]; len(w.Tasks) != 1 || w.Tasks[0].Run != run.ID || !reflect.DeepEqual(w.Tasks[0].Attempt, task) || w.Takeovers != 2 {
 		t.Errorf("the worker is at %+v, with %d takeovers", w.Tasks, w.Takeovers)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
@@ -75,9 +76,7 @@ func (x *abandoned) begin(text string) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	if x.plan, err = compile.Plan(spec); err != nil {
-		x.t.Fatal(err)
-	}
+	x.plan = must.Get(compile.Plan(spec))(x.t)
 	run, _, err := x.service.Submit(x.t.Context(), runs.Spec{Name: "x", Digest: spec.Digest(), Experiment: spec.Canonical()}, "somebody", true)
 	if err != nil {
 		x.t.Fatal(err)
@@ -88,9 +87,7 @@ func (x *abandoned) begin(text string) {
 
 func (x *abandoned) log(e runs.Entry) {
 	x.t.Helper()
-	if err := x.service.Append(x.t.Context(), x.run, e); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, x.service.Append(x.t.Context(), x.run, e))
 }
 
 // commit stores nodes; the blobs of those that are evicted are gone.
@@ -127,10 +124,7 @@ func (x *abandoned) reach(cell, round int) {
 func (x *abandoned) status() (*status.Run, int64) {
 	x.t.Helper()
 	before := x.store.asked.Load()
-	s, err := control.New(x.archive, nil, nil).Status(x.t.Context(), x.run)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	s := must.Get(control.New(x.archive, nil, nil).Status(x.t.Context(), x.run))(x.t)
 	return s, x.store.asked.Load() - before
 }
 
@@ -200,10 +194,7 @@ func TestAListOfManyCellsIsLookedUpInPart(t *testing.T) {
 	for first := 10; first < 60; first += 10 {
 		x.begin(fmt.Sprintf("training: {rounds: 250, cohort: 2}\ngrid: {axes: {seed: [%d, %d, %d, %d, %d, %d, %d, %d]}}", first, first+1, first+2, first+3, first+4, first+5, first+6, first+7))
 	}
-	list, err := control.New(x.archive, nil, nil).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(control.New(x.archive, nil, nil).List(t.Context()))(t)
 	details, unseen := 0, 0
 	for _, run := range list {
 		details += strings.Count(run.Waits[0].Detail, "how far it is was read from storage")

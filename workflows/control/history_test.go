@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
@@ -33,9 +34,7 @@ func TestWhatPeopleAttachToARunIsInItsStatusAndItsHistory(t *testing.T) {
 		{Kind: runs.Prioritized, Priority: 3},
 		{Kind: runs.PinEntry, Pinned: true},
 	} {
-		if _, err := api.Steer(t.Context(), run, e); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(api.Steer(t.Context(), run, e))(t)
 	}
 	s, err := api.Status(t.Context(), run)
 	if err != nil || s.Note != "<b>noisy</b>\nsecond line" || !slices.Equal(s.Tags, []string{"paper", "größe"}) || s.Priority != 3 || !s.Pinned {
@@ -101,17 +100,12 @@ func TestTheErrorOfANodeThatWasGivenUpStandsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	node, other := storage.Key{Digest: storage.DigestOf([]byte("a"))}, storage.Key{Digest: storage.DigestOf([]byte("b"))}
-	if err := service.Append(t.Context(), run.ID,
+	must.Do(t, service.Append(t.Context(), run.ID,
 		runs.Entry{Kind: runs.AttemptFailed, Key: &node, Attempts: 1, Label: "training", Error: "boom"},
 		runs.Entry{Kind: runs.NodeFailed, Key: &node, Attempts: 1, Label: "training", Error: "boom", Cells: []string{"c01"}},
 		runs.Entry{Kind: runs.NodeFailed, Key: &other, Attempts: 3, Label: "audit", Error: "boom", Cells: []string{"c02"}},
-	); err != nil {
-		t.Fatal(err)
-	}
-	h, err := control.New(archive, nil, nil).History(t.Context(), run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	))
+	h := must.Get(control.New(archive, nil, nil).History(t.Context(), run.ID))(t)
 	var texts []string
 	for _, e := range h.Events[1:] {
 		texts = append(texts, e.Text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -48,9 +49,7 @@ func ended(t *testing.T, service *runs.Service, name string, ago time.Duration) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := service.Append(ctx, run.ID, runs.Entry{Kind: runs.CancelEntry, Time: time.Now().Add(-ago)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, service.Append(ctx, run.ID, runs.Entry{Kind: runs.CancelEntry, Time: time.Now().Add(-ago)}))
 	return run.ID
 }
 
@@ -69,10 +68,7 @@ func holds(t *testing.T, archive *storage.Archive, kind storage.ObjectKind) bool
 // counted is the sum of a metric over its labels.
 func counted(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	sum := 0.0
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
@@ -94,22 +90,15 @@ func TestHousekeepingRetiresRunsAndCollectsAtMidnight(t *testing.T) {
 		archive := storage.NewArchive(storagetest.NewMemory())
 		service := runs.NewService(archive, nil)
 		old, young, pinned := ended(t, service, "old", 31*day), ended(t, service, "young", 29*day), ended(t, service, "pinned", 40*day)
-		if err := service.Append(ctx, pinned, runs.Entry{Kind: runs.PinEntry, Pinned: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, service.Append(ctx, pinned, runs.Entry{Kind: runs.PinEntry, Pinned: true}))
 		orphan := storage.Key{Digest: storage.DigestOf([]byte("orphan"))}
-		if _, err := archive.PutBlob(ctx, orphan, "model", bytes.Repeat([]byte{1}, 1<<20), storage.Durable); err != nil {
-			t.Fatal(err)
-		}
-		leader, err := coordinator.New(coordinator.Config{
+		must.Get(archive.PutBlob(ctx, orphan, "model", bytes.Repeat([]byte{1}, 1<<20), storage.Durable))(t)
+		leader := must.Get(coordinator.New(coordinator.Config{
 			Archive: archive, Queue: quietQueue{},
 			Compile: func(context.Context, *runs.Run) (plan.Parts, error) {
 				return nil, tasks.Permanent(errors.New("no plan"))
 			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		api := control.New(archive, nil, leader)
 		registry := prometheus.NewRegistry()
 		var work sync.WaitGroup

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 )
@@ -20,10 +21,7 @@ grid: {axes: {training.cohort: [2, 3]}}
 
 func (x *abandoned) lineage(cell string, key storage.Key) *control.Lineage {
 	x.t.Helper()
-	found, err := control.New(x.archive, nil, nil).Lineage(x.t.Context(), x.run, cell, key.String()[:16])
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	found := must.Get(control.New(x.archive, nil, nil).Lineage(x.t.Context(), x.run, cell, key.String()[:16]))(x.t)
 	if found.Node.Key != key {
 		x.t.Fatalf("asked for %s, got %s", key, found.Node.Key)
 	}
@@ -113,10 +111,7 @@ func TestNodesAreListedAgainInPart(t *testing.T) {
 	cell := &x.plan.Cells[0]
 	list := func(changes *control.NodeChanges) []string {
 		t.Helper()
-		nodes, err := api.Nodes(t.Context(), x.run, control.NodeQuery{Cell: cell.Name, Changes: changes})
-		if err != nil {
-			t.Fatal(err)
-		}
+		nodes := must.Get(api.Nodes(t.Context(), x.run, control.NodeQuery{Cell: cell.Name, Changes: changes}))(t)
 		told := []string{}
 		for _, n := range nodes {
 			told = append(told, n.Label)

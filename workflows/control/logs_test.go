@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
@@ -23,7 +24,7 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 	}
 	key := func(name string) *storage.Key { return &storage.Key{Digest: storage.DigestOf([]byte(name))} }
 	const gib = 1 << 30
-	if err := service.Append(t.Context(), run.ID,
+	must.Do(t, service.Append(t.Context(), run.ID,
 		runs.Entry{Kind: runs.WorkerDied, Key: key("alive"), Worker: "w1", Attempts: 1},
 		runs.Entry{Kind: runs.WorkerDied, Key: key("poisoned"), Worker: "w2", Attempts: 2, MemoryBytes: gib, MemoryLimitBytes: 2 * gib},
 		runs.Entry{Kind: runs.NodeFailed, Key: key("poisoned"), Label: "step 3", Attempts: 2, Error: "workers died"},
@@ -32,15 +33,9 @@ func TestLogsTellOfAttemptsThatLeftNone(t *testing.T) {
 		runs.Entry{Kind: runs.AttemptFailed, Key: key("mended"), Label: "step 6", Attempts: 1, Error: "as the log says"},
 		runs.Entry{Kind: runs.NodeFailed, Key: key("mended"), Label: "step 6", Attempts: 1, Error: "as the log says"},
 		runs.Entry{Kind: runs.RetryEntry, Keys: []storage.Key{*key("mended")}},
-	); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.PutTaskLog(t.Context(), run.ID, *key("logged"), "1.w3", []byte("what it printed")); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.PutTaskLog(t.Context(), run.ID, *key("mended"), "1.w3", []byte("before the retry")); err != nil {
-		t.Fatal(err)
-	}
+	))
+	must.Do(t, archive.PutTaskLog(t.Context(), run.ID, *key("logged"), "1.w3", []byte("what it printed")))
+	must.Do(t, archive.PutTaskLog(t.Context(), run.ID, *key("mended"), "1.w3", []byte("before the retry")))
 	for node, want := range map[string]string{
 		"a node that was tried again": "1.w1: the worker vanished while it was at work on this: w1\n",
 		"step 3":                      "2.w2: the worker vanished while it was at work on this: w2 at 1.0 GiB of 2.0 GiB\n",
@@ -83,9 +78,7 @@ func TestLogsOfARunAreOfABoundedNumberOfNodes(t *testing.T) {
 	}
 	failed := storage.Key{Digest: storage.DigestOf([]byte("failed"))}
 	entries = append(entries, runs.Entry{Kind: runs.NodeFailed, Key: &failed, Label: "step 3", Error: "no", Attempts: 1})
-	if err := service.Append(t.Context(), run.ID, entries...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, service.Append(t.Context(), run.ID, entries...))
 	logs, err := control.New(archive, nil, nil).Logs(t.Context(), run.ID, "")
 	if err != nil || len(logs) != 100 || logs[0].Label != "step 3" {
 		t.Errorf("%d logs, %v; want a hundred, first those of what failed", len(logs), err)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks/checkpoints"
@@ -11,19 +12,13 @@ import (
 
 func TestAVocabularyForWhichThereIsNoRoomIsLeftOut(t *testing.T) {
 	t.Parallel()
-	network, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	network := must.Get(models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2}))(t)
 	model := &checkpoints.Model{Network: network, Params: make([]float32, network.Parameters())}
 	for vocabulary, want := range map[string]string{
 		`["<pad>","<unk>","<begin>","<end>","a"]`:  "",
 		strings.Repeat("x", safetensors.MaxHeader): "coalmine data export r-1 c01 writes it",
 	} {
-		file, err := encodeExported(model, map[string]string{runField: "r-1", cellField: "c01"}, vocabulary)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(encodeExported(model, map[string]string{runField: "r-1", cellField: "c01"}, vocabulary))(t)
 		if why := LeftOut(file); !strings.Contains(why, want) || (why == "") != (want == "") {
 			t.Errorf("left out: %q, want %q", why, want)
 		}

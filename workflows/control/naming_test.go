@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
@@ -52,9 +53,7 @@ func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 		t.Errorf("of three runs %+v is removed, %v", removed, err)
 	}
 	second := submit("grids", "4")
-	if err := archive.DeleteRun(t.Context(), lone); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.DeleteRun(t.Context(), lone))
 	if removed, err := api.Remove(ctx, lone); !errors.Is(err, control.ErrNoRun) {
 		t.Errorf("of %s, where %s is gone, %+v is removed, %v", second, lone, removed, err)
 	}
@@ -74,9 +73,7 @@ func TestTheIdOfARunThatHasLostItsRecordMeansNoOther(t *testing.T) {
 		}
 		ids = append(ids, run.ID)
 	}
-	if err := archive.Store().Delete(t.Context(), "runs/"+ids[0]+"/spec"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.Store().Delete(t.Context(), "runs/"+ids[0]+"/spec"))
 	if h, err := control.New(archive, nil, nil).History(t.Context(), ids[0]); !runs.IsUnreadable(err) {
 		t.Errorf("%s, which has lost its record beside %s, is %+v, %v", ids[0], ids[1], h, err)
 	}

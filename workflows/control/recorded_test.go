@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
@@ -66,18 +67,14 @@ func TestAListReadsEachRecordOnceAndShowsWhatBecomesOfTheRun(t *testing.T) {
 	}
 	before := store.n.Load()
 	outcomes := map[string]runs.Phase{spec.Cells[0].Name: runs.Done}
-	if err := service.Append(t.Context(), id, runs.Entry{Kind: runs.Started}, runs.Entry{Kind: runs.Finished, Outcomes: outcomes}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, service.Append(t.Context(), id, runs.Entry{Kind: runs.Started}, runs.Entry{Kind: runs.Finished, Outcomes: outcomes}))
 	if r := list(); r.Phase != runs.Done || r.Cells[0].Phase != runs.Done || r.Cells[0].Step != r.Cells[0].Steps {
 		t.Errorf("at the end %+v", r)
 	}
 	if n := store.n.Load() - before; n != 0 {
 		t.Errorf("the record was read %d times again", n)
 	}
-	if err := archive.DeleteRun(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.DeleteRun(t.Context(), id))
 	if again := submit(); again != id {
 		t.Fatalf("submitted again as %s, want %s", again, id)
 	}

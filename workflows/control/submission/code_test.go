@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/external"
 	"coalmine/workflows/experiment"
@@ -29,19 +30,11 @@ func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
 	code := folder(t, "code", map[string]string{"train.sh": "a", "score.sh": "b", "client.sh": "c", "both.sh": "d"})
 	file := filepath.Join(t.TempDir(), "programmed.yaml")
 	content := fmt.Sprintf(programmed, data, code)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(content), 0o600))
 	keys := func(sets ...string) (training, report storage.Key, sources int) {
 		t.Helper()
-		s, err := Prepare(t.Context(), file, experiment.Options{Sets: sets}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := compile.Plan(s.Spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Prepare(t.Context(), file, experiment.Options{Sets: sets}, nil))(t)
+		p := must.Get(compile.Plan(s.Spec))(t)
 		if again, err := experiment.ReadSpec(s.Spec.Canonical()); err != nil || again.Check() != nil {
 			t.Errorf("the record does not read back: %v", err)
 		}
@@ -60,9 +53,7 @@ func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
 		file             string
 		trains, measures bool
 	}{{"score.sh", false, true}, {"client.sh", false, false}, {"train.sh", true, true}, {"both.sh", true, true}} {
-		if err := os.WriteFile(filepath.Join(code, c.file), []byte("changed"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(code, c.file), []byte("changed"), 0o600))
 		newTraining, newReport, _ := keys()
 		if newTraining != training != c.trains || newReport != report != c.measures {
 			t.Errorf("a change of %s: another training %v, another report %v; want %v, %v", c.file, newTraining != training, newReport != report, c.trains, c.measures)
@@ -76,10 +67,7 @@ func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `is named "scroe.sh"; it has both.sh, client.sh, score.sh, train.sh`) {
 		t.Errorf("a mistyped name: %v", err)
 	}
-	s, err := Prepare(t.Context(), file, experiment.Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Prepare(t.Context(), file, experiment.Options{}, nil))(t)
 	_, err = Prepare(t.Context(), file, experiment.Options{Sets: []string{"training.scorer_sha256=" + s.Spec.Cells[0].Experiment.Training.CodeSHA256}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "training.scorer_sha256: is ") || !strings.Contains(err.Error(), "the code has changed") {
 		t.Errorf("another digest of the scorer's code: %v", err)

@@ -3,7 +3,6 @@ package submission
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -43,9 +43,8 @@ func folder(t *testing.T, name string, files map[string]string) string {
 	dir := filepath.Join(t.TempDir(), name)
 	for file, text := range files {
 		path := filepath.Join(dir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -53,23 +52,14 @@ func folder(t *testing.T, name string, files map[string]string) string {
 func prepare(t *testing.T, source string, sets ...string) *Submission {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.yaml")
-	if err := os.WriteFile(path, fmt.Appendf(nil, tiny, source), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Prepare(t.Context(), path, experiment.Options{Sets: sets}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	must.Do(t, os.WriteFile(path, fmt.Appendf(nil, tiny, source), 0o600))
+	return must.Get(Prepare(t.Context(), path, experiment.Options{Sets: sets}, nil))(t)
 }
 
 // report is the key of the only cell's last node.
 func report(t *testing.T, s *Submission) storage.Key {
 	t.Helper()
-	p, err := compile.Plan(s.Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(s.Spec))(t)
 	return p.Cells[0].Report.Key
 }
 
@@ -194,10 +184,7 @@ func TestDevicesTakeThePlaceOfUsers(t *testing.T) {
 	if cell.Experiment.Training.Rounds != 2 { // 9 users have 6 * 2 + 3 devices
 		t.Errorf("2 epochs of cohorts of 15 are %d rounds, want 2", cell.Experiment.Training.Rounds)
 	}
-	planned, err := cell.Privacy()
-	if err != nil {
-		t.Fatal(err)
-	}
+	planned := must.Get(cell.Privacy())(t)
 	report := reportOf(t, s)
 	if report.Training.Users != 15 || report.Devices == nil || report.Devices.Seen != 6 || report.Devices.Unseen != 3 || report.Devices.PriorExamples != 24 {
 		t.Errorf("the report has %d users and %v", report.Training.Users, report.Devices)
@@ -215,31 +202,18 @@ func TestDevicesTakeThePlaceOfUsers(t *testing.T) {
 func outcomeOf(t *testing.T, s *Submission) []byte {
 	t.Helper()
 	var sources upload
-	if err := s.Upload(t.Context(), &sources); err != nil {
-		t.Fatal(err)
-	}
-	p, err := compile.Plan(s.Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Upload(t.Context(), &sources))
+	p := must.Get(compile.Plan(s.Spec))(t)
 	x := localexec.New(p, compile.Registry(), sources.files...)
-	if err := x.Reach(t.Context(), p.Cells[0].Report); err != nil {
-		t.Fatal(err)
-	}
-	found, err := x.Blob(t.Context(), p.Cells[0].Report.Key, reports.CellBlob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	must.Do(t, x.Reach(t.Context(), p.Cells[0].Report))
+	return must.Get(x.Blob(t.Context(), p.Cells[0].Report.Key, reports.CellBlob))(t)
 }
 
 // reportOf runs the only cell.
 func reportOf(t *testing.T, s *Submission) *reports.Report {
 	t.Helper()
 	report := new(reports.Report)
-	if err := json.Unmarshal(outcomeOf(t, s), report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(outcomeOf(t, s), report))
 	return report
 }
 

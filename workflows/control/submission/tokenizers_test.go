@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
@@ -24,11 +25,7 @@ audit: {random_sampling: {references: 50}}
 
 func tokenizer(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile("../../../tasks/datasets/subwords/testdata/gpt2.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return string(must.Get(os.ReadFile("../../../tasks/datasets/subwords/testdata/gpt2.json"))(t))
 }
 
 // prepareSubworded prepares an experiment beside a file tokenizer.json.
@@ -40,10 +37,7 @@ func prepareSubworded(t *testing.T, tokenizer string, sets ...string) (*Submissi
 
 func TestATokenizerIsASourceOfTheRun(t *testing.T) {
 	t.Parallel()
-	s, err := prepareSubworded(t, tokenizer(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(prepareSubworded(t, tokenizer(t)))(t)
 	digest := storage.DigestOf([]byte(tokenizer(t)))
 	e := &s.Spec.Cells[0].Experiment
 	if words := e.Canaries.Symbols; e.Data.TokenizerSHA256 != digest.String() || !slices.Contains(words, "of") || len(words) > experiment.MaxCanaryWords {
@@ -53,10 +47,7 @@ func TestATokenizerIsASourceOfTheRun(t *testing.T) {
 		t.Errorf("sources %v, error %v; expected the tokenizer among them", found, err)
 	}
 	// The record, as a coordinator reads it.
-	read, err := experiment.ReadSpec(s.Spec.Canonical())
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(experiment.ReadSpec(s.Spec.Canonical()))(t)
 	if err := read.Check(); err != nil {
 		t.Error(err)
 	}
@@ -85,16 +76,10 @@ func TestTheTokenizersContentIsInTheKeys(t *testing.T) {
 	t.Parallel()
 	keys := map[string]storage.Key{}
 	for name, file := range map[string]string{"same": tokenizer(t), "other": tokenizer(t) + "\n"} {
-		s, err := prepareSubworded(t, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(prepareSubworded(t, file))(t)
 		keys[name] = report(t, s)
 	}
-	s, err := prepareSubworded(t, tokenizer(t), "data.tokenizer=./tokenizer.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(prepareSubworded(t, tokenizer(t), "data.tokenizer=./tokenizer.json"))(t)
 	if again := report(t, s); again != keys["same"] || again == keys["other"] {
 		t.Errorf("keys %s of one tokenizer, %s of the same elsewhere, %s of another", keys["same"], again, keys["other"])
 	}
