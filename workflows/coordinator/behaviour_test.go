@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
@@ -118,9 +119,7 @@ func TestWhatWasGatheredIsMadeAgainWhenItIsLost(t *testing.T) {
 	for _, n := range p.Nodes {
 		if n.Label == "node gather 101" {
 			for _, name := range w.names("blobs/" + n.Key.String() + "/") {
-				if err := w.memory.Delete(context.Background(), name); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.memory.Delete(context.Background(), name))
 			}
 		}
 	}
@@ -606,9 +605,7 @@ func TestARunThatIsRemovedIsLetGo(t *testing.T) {
 	w := newWorld(t, 16, chaos{}, map[string]*plan.Plan{"a": p})
 	id := w.submit("a", 0)
 	w.until(func() bool { return w.ran[plantest.Join.Name] > 3 })
-	if err := w.archive.DeleteRun(context.Background(), id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.archive.DeleteRun(context.Background(), id))
 	w.until(func() bool { return w.term.records.byID[id] == nil && !w.term.graph.AnyInFlight() })
 	if len(w.term.graph.Nodes())+len(w.term.graph.Chains())+w.term.ledger.Chains() > 0 {
 		w.fail("%d nodes, %d chains, %d claims are still held", len(w.term.graph.Nodes()), len(w.term.graph.Chains()), w.term.ledger.Chains())
@@ -636,9 +633,7 @@ func TestDeletionsGoOnWhenTheRunIsGoneWhoseClaimsWereUnknown(t *testing.T) {
 		w.fail("it is known what the run without a plan keeps")
 	}
 	waited := w.run(id).Tidying
-	if err := w.archive.DeleteRun(context.Background(), unplanned); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.archive.DeleteRun(context.Background(), unplanned))
 	w.term.records.nudged()
 	w.untilPhase(runs.Done, id)
 	if took := w.clock.Sub(waited); took > policy.TidyPatience/2 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
@@ -40,9 +41,7 @@ func (w *world) checkTruth(names ...string) {
 		p := w.plans[name]
 		for _, c := range p.Cells {
 			for _, ref := range []plan.Ref{c.Report, c.Model} {
-				if err := e.Reach(p, ref); err != nil {
-					w.t.Fatal(err)
-				}
+				must.Do(w.t, e.Reach(p, ref))
 				f, err := availability.LookUp(context.Background(), w.archive, ref.Key)
 				if err != nil || !f.Available() {
 					w.fail("target of %s %s is not available: %s, %v", name, c.Name, f.Why(), err)
@@ -51,10 +50,7 @@ func (w *world) checkTruth(names ...string) {
 		}
 	}
 	for name, got := range w.store.commits {
-		key, err := storage.ParseKey(strings.TrimPrefix(name, "commits/"))
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		key := must.Get(storage.ParseKey(strings.TrimPrefix(name, "commits/")))(w.t)
 		if want := e.Outputs(key); want != nil && !maps.Equal(got, want) {
 			w.fail("node %s was committed with other outputs than a plain evaluation gives", key.Short())
 		}

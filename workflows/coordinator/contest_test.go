@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
@@ -107,10 +108,7 @@ func (c *contest) calm() {
 func (c *contest) begin() {
 	m := c.pending[0]
 	c.pending = c.pending[1:]
-	attempt, err := attempts.DecodeAttempt(m.Payload)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	attempt := must.Get(attempts.DecodeAttempt(m.Payload))(c.t)
 	e := &execution{id: m.ID, attempt: attempt}
 	e.next = func() { c.lookFirst(c.worker, e) }
 	c.worker.running = append(c.worker.running, e)

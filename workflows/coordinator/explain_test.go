@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/forecast"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
@@ -13,11 +14,7 @@ import (
 
 func explain(t *testing.T, w *world, p *plan.Plan) *forecast.Explanation {
 	t.Helper()
-	x, err := forecast.Explain(context.Background(), p, w.archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return must.Get(forecast.Explain(context.Background(), p, w.archive))(t)
 }
 
 // training is the only chain of an explained plan.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
@@ -133,9 +134,7 @@ func TestARetryThatCrossesTheEndOfItsRunCounts(t *testing.T) {
 			t.Fatalf("the run is %s already", run.State.Phase)
 		}
 		refuse = false
-		if err := w.service.Steer(context.Background(), id, runs.Entry{Kind: runs.RetryEntry}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.service.Steer(context.Background(), id, runs.Entry{Kind: runs.RetryEntry}))
 	}
 	w.until(func() bool { return w.phase(id) == runs.Done })
 	w.settle()
@@ -382,9 +381,7 @@ func TestAnInputThatKeepsVanishingIsAFailureWithEvidence(t *testing.T) {
 	w := newWorld(t, 9, chaos{}, map[string]*plan.Plan{"a": b.Done(t)})
 	vanish := func(key storage.Key) *attempts.Outcome {
 		if commit, err := w.archive.Committed(context.Background(), key); err == nil {
-			if err := w.archive.DeleteBlobs(context.Background(), commit); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.archive.DeleteBlobs(context.Background(), commit))
 		}
 		return nil
 	}
@@ -460,9 +457,7 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 		}
 		damaged[key] = true
 		for _, name := range w.names("blobs/" + key.String()) {
-			if err := w.memory.Put(context.Background(), name, strings.NewReader(strings.Repeat("x", 40_000)), storage.Durable); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.memory.Put(context.Background(), name, strings.NewReader(strings.Repeat("x", 40_000)), storage.Durable))
 		}
 	}
 	tear := func(key storage.Key) {
@@ -470,9 +465,7 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 			return
 		}
 		damaged[key] = true
-		if err := w.memory.Create(context.Background(), "commits/"+key.String(), []byte(`{"sha256`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.memory.Create(context.Background(), "commits/"+key.String(), []byte(`{"sha256`)))
 	}
 	w.override = func(a attempts.Attempt) *attempts.Outcome {
 		switch {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -87,10 +88,7 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 	if _, _, err := runs.NewService(m.worker.archive, m.now).Submit(t.Context(), spec, "", true); err != nil {
 		t.Fatal(err)
 	}
-	token, err := (&leadership.Contest{Archive: m.worker.archive}).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get((&leadership.Contest{Archive: m.worker.archive}).Begin(t.Context()))(t)
 	m.term = newTerm(cfg, observe.NewCounters(nil), token, m.now, func(_ lane, j job) { m.jobs = append(m.jobs, j) })
 	m.begin()
 	return m

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
@@ -50,12 +51,8 @@ func TestARunWhoseSpecIsDamagedOnceItIsResumedIsRejected(t *testing.T) {
 	w.steer(id, runs.Entry{Kind: runs.CancelEntry})
 	w.untilPhase(runs.Cancelled, id)
 	ctx := context.Background()
-	if err := w.service.Steer(ctx, id, runs.Entry{Kind: runs.ResumeEntry}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.memory.Put(ctx, "runs/"+id+"/spec", bytes.NewReader([]byte("{")), storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.service.Steer(ctx, id, runs.Entry{Kind: runs.ResumeEntry}))
+	must.Do(t, w.memory.Put(ctx, "runs/"+id+"/spec", bytes.NewReader([]byte("{")), storage.Durable))
 	w.term.records.nudged()
 	tries := 0
 	w.until(func() bool {

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/dir"
@@ -186,14 +187,11 @@ func newLeader(t testing.TB, archive *storage.Archive, q Queue, holder string, p
 // newLeaderOf returns a coordinator over the plans of runs.
 func newLeaderOf(t testing.TB, archive *storage.Archive, q Queue, holder string, planOf func(*runs.Run) *plan.Plan) *Coordinator {
 	t.Helper()
-	c, err := New(Config{
+	c := must.Get(New(Config{
 		Archive: archive, Queue: q, Holder: holder, Registry: plantest.Kinds,
 		Compile: func(_ context.Context, r *runs.Run) (plan.Parts, error) { return plan.Whole(planOf(r)), nil },
 		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return c
 }
 
@@ -244,9 +242,7 @@ func TestACoordinatorLeadsARunOnADirectoryToItsEnd(t *testing.T) {
 	}
 	q.work.Wait()
 	e := plantest.NewEvaluator()
-	if err := e.Reach(p, p.Cells[0].Report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Reach(p, p.Cells[0].Report))
 	report, err := archive.Committed(context.Background(), p.Cells[0].Report.Key)
 	if err != nil || !maps.Equal(plantest.OutputsOf(report), e.Outputs(report.Key)) {
 		t.Errorf("the report differs from a plain evaluation: %v", err)

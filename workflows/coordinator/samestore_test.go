@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -86,10 +87,7 @@ func TestAttemptsTellTheStoreOfAClustersLeader(t *testing.T) {
 			q.work.Wait()
 			var want attempts.Leader // of a home: nothing
 			if holder != "" {
-				id, err := archive.Identity(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				id := must.Get(archive.Identity(t.Context()))(t)
 				want = attempts.Leader{Holder: holder, Store: archive.String(), StoreID: id}
 			}
 			if len(q.leaders) != 1 || q.leaders[want] == 0 {

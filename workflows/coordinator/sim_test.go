@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
@@ -196,10 +197,7 @@ func (w *world) note(format string, args ...any) {
 
 // lead begins a new term, as a coordinator does that starts on this storage.
 func (w *world) lead() {
-	token, err := (&leadership.Contest{Archive: w.archive}).Begin(context.Background())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	token := must.Get((&leadership.Contest{Archive: w.archive}).Begin(context.Background()))(w.t)
 	w.jobs, w.applying = nil, nil
 	cfg := Config{
 		Archive: w.archive, Queue: (*simQueue)(w), Registry: plantest.Kinds, MaxTries: 5,
@@ -239,18 +237,13 @@ func (w *world) submit(name string, priority int) string {
 
 func (w *world) steer(id string, e runs.Entry) {
 	w.t.Helper()
-	if err := w.service.Steer(context.Background(), id, e); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.service.Steer(context.Background(), id, e))
 	w.term.records.nudged()
 }
 
 func (w *world) phase(id string) runs.Phase {
 	w.t.Helper()
-	run, err := w.service.Get(context.Background(), id)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	run := must.Get(w.service.Get(context.Background(), id))(w.t)
 	return run.State.Phase
 }
 
@@ -453,9 +446,7 @@ func (w *world) loseBlob() {
 	name := names[w.rand.IntN(len(names))]
 	w.lost++
 	w.note("blob vanishes: %s", name)
-	if err := w.memory.Delete(context.Background(), name); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, w.memory.Delete(context.Background(), name))
 }
 
 // kill ends a worker without a word; its heartbeat outlives it by its TTL.
@@ -505,10 +496,7 @@ func (w *world) take(x *simWorker) {
 		w.note("a message is lost")
 		return
 	}
-	a, err := attempts.DecodeAttempt(m.Payload)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	a := must.Get(attempts.DecodeAttempt(m.Payload))(w.t)
 	e := &execution{id: m.ID, attempt: a}
 	if slices.ContainsFunc(x.running, func(other *execution) bool { return other.id == e.id }) {
 		return
@@ -531,10 +519,7 @@ func (w *world) work(x *simWorker, e *execution) {
 // The steps of an execution are those of a real worker: look for the commit,
 // compute, store the blobs, commit, report.
 func (w *world) lookFirst(x *simWorker, e *execution) {
-	f, err := availability.LookUp(context.Background(), w.archive, e.attempt.Key)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	f := must.Get(availability.LookUp(context.Background(), w.archive, e.attempt.Key))(w.t)
 	if f.Available() {
 		w.end(x, e, attempts.Outcome{Result: attempts.Done, Objects: f.Commit.Objects()})
 		return
@@ -580,10 +565,7 @@ var hang = new(attempts.Outcome)
 func (w *world) putBlobs(x *simWorker, e *execution, sink plantest.Sink) {
 	c := &storage.Commit{Key: e.attempt.Key, Kind: e.attempt.Kind, KindVersion: 1, Attempt: fmt.Sprint(x.id, e.id, w.rand.Uint64())}
 	for _, name := range slices.Sorted(maps.Keys(sink)) {
-		b, err := w.archive.PutBlob(context.Background(), c.Key, name, sink[name], storage.Durable)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		b := must.Get(w.archive.PutBlob(context.Background(), c.Key, name, sink[name], storage.Durable))(w.t)
 		c.Blobs = append(c.Blobs, b)
 	}
 	e.next = func() { w.commit(x, e, c) }
@@ -612,10 +594,7 @@ func (w *world) end(x *simWorker, e *execution, o attempts.Outcome) {
 	e.next = nil
 	x.running = slices.DeleteFunc(x.running, func(other *execution) bool { return other == e })
 	o.Key, o.Number, o.Worker = e.attempt.Key, e.attempt.Number, x.id
-	body, err := o.Encode()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	body := must.Get(o.Encode())(w.t)
 	if x.reports != nil {
 		body = x.reports(o)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/tasks"
 )
 
@@ -23,10 +24,7 @@ var (
 // drawnMoves are the lines of the drawing in taskstate.go.
 func drawnMoves(t *testing.T) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "taskstate.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "taskstate.go", nil, parser.ParseComments))(t)
 	line := regexp.MustCompile(`^//\t(.*?) +--(.+?)--> +(.*)$`)
 	var drawn []string
 	for _, group := range file.Comments {
