@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 )
 
@@ -79,18 +80,14 @@ func pngOf(t testing.TB, width, height int, pixels ...byte) []byte {
 	picture := image.NewGray(image.Rect(0, 0, width, height))
 	copy(picture.Pix, pixels)
 	var out bytes.Buffer
-	if err := png.Encode(&out, picture); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&out, picture))
 	return out.Bytes()
 }
 
 func write(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o644))
 	return path
 }
 
@@ -177,25 +174,14 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Convert(images(grey("a", 0, 1, 1, 4)), given, Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := given.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Convert(images(grey("a", 0, 1, 1, 4)), given, Options{}))(t)
+		must.Do(t, given.Close())
 		if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {
 			t.Errorf("%s was given up, and leaves %v (%v)", name, entries, err)
 		}
-		kept, err := Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Convert(images(grey("a", 0, 1, 1, 4)), kept, Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(kept.Commit(), kept.Close()); err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(Create(path))(t)
+		must.Get(Convert(images(grey("a", 0, 1, 1, 4)), kept, Options{}))(t)
+		must.Do(t, errors.Join(kept.Commit(), kept.Close()))
 		data, err := os.ReadFile(path)
 		if err != nil || !strings.HasPrefix(string(data), magic) {
 			t.Errorf("%s begins with % x (%v)", name, data[:min(8, len(data))], err)
@@ -207,10 +193,7 @@ func TestIDXFilesGiveImagesWithTheirWriters(t *testing.T) {
 	t.Parallel()
 	for _, packed := range []bool{false, true} {
 		folder := idxFolder(t, packed)
-		files, err := FindIDX(folder, IDXFiles{WriterColumn: QMNISTWriter})
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(FindIDX(folder, IDXFiles{WriterColumn: QMNISTWriter}))(t)
 		check(t, IDX(files), Options{}, "71 9 [1 2 3 4 5 6]", "12 0 [7 8 9 10 11 255]")
 		files.Labels = ""
 		refused(t, IDX(files), Options{}, "has 2 images, and there are 3 labels and 3 writers")
@@ -247,9 +230,7 @@ func idxFolder(t *testing.T, packed bool) string {
 		if packed {
 			name, data = name+".gz", gzipped(t, data)
 		}
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), data, 0o644))
 	}
 	return folder
 }
@@ -277,9 +258,7 @@ func TestIDXFilesThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		folder := t.TempDir()
 		f := IDXFiles{filepath.Join(folder, "i"), filepath.Join(folder, "l"), filepath.Join(folder, "w"), 2}
 		for i, path := range []string{f.Images, f.Labels, f.Writers} {
-			if err := os.WriteFile(path, c[i], 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, c[i], 0o644))
 		}
 		refused(t, IDX(f), Options{}, words)
 	}
@@ -358,9 +337,7 @@ func TestAFolderGivesTheImagesOfItsTable(t *testing.T) {
 		"none.csv":  []byte("path,label,user\nb.png,,ann\na.png,0,bob\n"),
 		"empty.csv": {},
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), data, 0o644))
 	}
 	columns := Columns{Image: "path", User: "user", Label: "label"}
 	table := func(name string) Examples { return Folder(filepath.Join(folder, name), columns) }
@@ -393,9 +370,7 @@ func TestATableMayHaveTagsInPlaceOfLabels(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"a.png": pngOf(t, 1, 2), "table.csv": []byte("path,tags,user\na.png, dog; tree;dog,ann\na.png,,bob\na.png,tree,bob\n"),
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), data, 0o644))
 	}
 	columns := Columns{Image: "path", User: "user", Label: "label", Tags: "tags", Separator: ";"}
 	var lines bytes.Buffer
@@ -413,9 +388,7 @@ func TestConversionsGiveTheSameBytes(t *testing.T) {
 	list := []Example{grey("a", 1, 1, 1, 4), grey("b", 0, 1, 1, 5)}
 	var first, second bytes.Buffer
 	for _, out := range []*bytes.Buffer{&first, &second} {
-		if _, err := Convert(images(list...), out, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Convert(images(list...), out, Options{}))(t)
 	}
 	if !bytes.Equal(first.Bytes(), second.Bytes()) || !json.Valid(bytes.SplitN(first.Bytes(), []byte("\n"), 2)[0]) {
 		t.Errorf("%s\n%s", &first, &second)
@@ -428,8 +401,6 @@ func TestColoursBecomeGrey(t *testing.T) {
 	picture := image.NewRGBA(image.Rect(0, 0, 1, 1))
 	picture.Set(0, 0, color.RGBA{200, 100, 50, 255})
 	var file bytes.Buffer
-	if err := png.Encode(&file, picture); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&file, picture))
 	check(t, images(Example{User: "a", File: file.Bytes()}), Options{}, "a 0 [124]")
 }

@@ -15,18 +15,16 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/parquet-go/parquet-go"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"coalmine/internal/must"
 )
 
 func gzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
-	if _, err := z.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(z.Write(data))(t)
+	must.Do(t, z.Close())
 	return out.Bytes()
 }
 
@@ -74,28 +72,17 @@ func emnist() (pixels []float32, want string) {
 func emnistDatabase(t *testing.T, rows ...any) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "emnist.sqlite")
-	database, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	database := must.Get(sql.Open("sqlite", path))(t)
 	statement := "CREATE TABLE examples (split_name TEXT NOT NULL, client_id TEXT NOT NULL, serialized_example_proto BLOB NOT NULL);" +
 		"CREATE INDEX idx_examples_client_id ON examples (client_id);" +
 		"CREATE TABLE client_metadata (client_id TEXT NOT NULL, split_name TEXT NOT NULL, num_examples INTEGER NOT NULL)"
-	if _, err := database.Exec(statement); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(database.Exec(statement))(t)
 	for i := 0; i < len(rows); i += 3 {
-		if _, err := database.Exec("INSERT INTO examples (client_id, split_name, serialized_example_proto) VALUES (?, ?, ?)", rows[i:i+3]...); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := database.Exec("INSERT INTO client_metadata VALUES (?, ?, 1)", rows[i], rows[i+1]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(database.Exec("INSERT INTO examples (client_id, split_name, serialized_example_proto) VALUES (?, ?, ?)", rows[i:i+3]...))(t)
+		must.Get(database.Exec("INSERT INTO client_metadata VALUES (?, ?, 1)", rows[i], rows[i+1]))(t)
 	}
 	odd := filepath.Join(filepath.Dir(path), "emnist? 100%.sqlite") // a name that a URL has to escape
-	if err := errors.Join(database.Close(), os.Rename(path, odd)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(database.Close(), os.Rename(path, odd)))
 	return odd
 }
 
@@ -129,16 +116,9 @@ func TestFaultsOfEMNISTAreNamed(t *testing.T) {
 	}
 	refused(t, TFF(t.Context(), write(t, "a.sqlite", []byte("]\x00\x00\x80")), "all_train"), Options{}, "a.sqlite: no SQLite database; unpack what comes compressed: xz")
 	other := filepath.Join(t.TempDir(), "other.sqlite")
-	database, err := sql.Open("sqlite", other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := database.Exec("CREATE TABLE digits (pixels BLOB)"); err != nil {
-		t.Fatal(err)
-	}
-	if err := database.Close(); err != nil {
-		t.Fatal(err)
-	}
+	database := must.Get(sql.Open("sqlite", other))(t)
+	must.Get(database.Exec("CREATE TABLE digits (pixels BLOB)"))(t)
+	must.Do(t, database.Close())
 	refused(t, TFF(t.Context(), other, "all_train"), Options{}, "no such table: client_metadata")
 	refused(t, TFF(t.Context(), "absent.sqlite", "all_train"), Options{}, "absent.sqlite")
 	if _, err := os.Stat("absent.sqlite"); err == nil {
@@ -162,9 +142,7 @@ func FuzzEMNIST(f *testing.F) {
 func parquetOf[T any](t *testing.T, rows ...T) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := parquet.Write(&out, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.Write(&out, rows))
 	return write(t, "a.parquet", out.Bytes())
 }
 

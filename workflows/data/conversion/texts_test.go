@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
 )
@@ -20,12 +21,8 @@ func folder(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -53,10 +50,7 @@ func TestTextsAreThoseOfFoldersOrFiles(t *testing.T) {
 		{letters, forms.Lines, []string{`ann: Hi "you" <b>.`, "ann: Bye.", "bob: Yes."}, 2},
 	} {
 		var out bytes.Buffer
-		found, err := Texts(TextFiles{Folder: folder(t, c.files), Ending: ".txt", Unit: c.unit}, &out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(Texts(TextFiles{Folder: folder(t, c.files), Ending: ".txt", Unit: c.unit}, &out))(t)
 		if got := read(t, out.Bytes()); !slices.Equal(got, c.want) || found.Users != c.users || found.Examples != len(c.want) || found.Skipped != 0 {
 			t.Errorf("by %s: %q and %+v, want %q", c.unit, got, found, c.want)
 		}
@@ -106,10 +100,7 @@ func TestTextsAtFaultAreSkippedAndCounted(t *testing.T) {
 	files := maps.Clone(letters)
 	files["bob.txt"] = strings.Repeat("\xff\n", 7)
 	var out bytes.Buffer
-	found, err := Texts(TextFiles{Folder: folder(t, files), Ending: ".txt", Unit: forms.Lines, SkipCorrupt: true}, &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(Texts(TextFiles{Folder: folder(t, files), Ending: ".txt", Unit: forms.Lines, SkipCorrupt: true}, &out))(t)
 	if found.Skipped != 7 || len(found.FirstSkipped) != mostSkippedNamed || found.FirstSkipped[1] != "bob.txt, line 2: the line is not UTF-8" || found.Users != 1 || found.Empty != 1 {
 		t.Errorf("%+v", found)
 	}

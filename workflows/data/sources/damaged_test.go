@@ -12,6 +12,7 @@ import (
 
 	"github.com/ulikunitz/xz/lzma"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
 )
@@ -55,16 +56,10 @@ func tarOf(t *testing.T, texts []string) string {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for i, text := range texts {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("user %d/%d.txt", i%5, i), Size: int64(len(text)), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(w, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("user %d/%d.txt", i%5, i), Size: int64(len(text)), Mode: 0o644}))
+		must.Get(io.WriteString(w, text))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return out.String()
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // FuzzAllowed names sources to a server that allows one directory, with secrets
@@ -16,14 +18,9 @@ func FuzzAllowed(f *testing.F) {
 		"root/a.jsonl": "data", "root/sub/b.jsonl": "data", "a.jsonl": secret, "rooted/a.jsonl": secret,
 	})
 	for at, to := range map[string]string{"link.jsonl": "../a.jsonl", "up": "..", "sub/abs": filepath.Join(base, "rooted")} {
-		if err := os.Symlink(to, filepath.Join(base, "root", at)); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, os.Symlink(to, filepath.Join(base, "root", at)))
 	}
-	allowed, err := Allow([]string{filepath.Join(base, "root")})
-	if err != nil {
-		f.Fatal(err)
-	}
+	allowed := must.Get(Allow([]string{filepath.Join(base, "root")}))(f)
 	for _, name := range []string{
 		"a.jsonl", ".", "sub", "sub/b.jsonl", "../a.jsonl", "up/a.jsonl", "link.jsonl", "sub/abs/a.jsonl", "BASE/root/a.jsonl",
 		"BASE/rooted/a.jsonl", "BASE/root/../a.jsonl", "//a.jsonl", "a.jsonl\x00", "s3://bucket/dat", "s3://bucket/data/../x", "s3://",

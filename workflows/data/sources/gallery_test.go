@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 )
 
@@ -37,10 +38,7 @@ func dots(n int, end error) iter.Seq2[datasets.Record, error] {
 
 func TestImagesAreCountedByClassAndUser(t *testing.T) {
 	t.Parallel()
-	g, err := Look(dots(10, nil), dot, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(Look(dots(10, nil), dot, 0, 1))(t)
 	if !slices.Equal(g.PerClass, []int{4, 3, 3, 0}) || g.PerUser != (Spread{1, 2, 4}) { // 1, 2, 3 and 4
 		t.Errorf("%+v", g)
 	}
@@ -58,10 +56,7 @@ func TestEveryImageIsAsLikelyOnASheet(t *testing.T) {
 	counts := make([]int, 20)
 	const seeds = 4000
 	for seed := range uint64(seeds) {
-		g, err := Look(dots(len(counts), nil), dot, 5, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(Look(dots(len(counts), nil), dot, 5, seed))(t)
 		images := g.sample.inOrder()
 		if len(images) != 5 || !slices.IsSortedFunc(images, bytes.Compare) {
 			t.Fatalf("seed %d: %v", seed, images)
@@ -79,18 +74,9 @@ func TestEveryImageIsAsLikelyOnASheet(t *testing.T) {
 
 func TestASheetHasWhatThereIs(t *testing.T) {
 	t.Parallel()
-	g, err := Look(dots(7, nil), dot, 36, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := g.Sheet(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	picture, err := png.Decode(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(Look(dots(7, nil), dot, 36, 1))(t)
+	file := must.Get(g.Sheet(3))(t)
+	picture := must.Get(png.Decode(bytes.NewReader(file)))(t)
 	if size := picture.Bounds().Size(); size.X != size.Y {
 		t.Errorf("a sheet of %v; want 3 rows of 3", size)
 	}

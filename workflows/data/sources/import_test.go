@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
@@ -27,16 +28,9 @@ var byAuthor = datasets.Reading{Origin: datasets.Origin{Form: forms.CSV, Columns
 func surveyed(t *testing.T, text string) (*sources.Source, *sources.Entry) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "posts")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := sources.Here{}.Find(t.Context(), path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+	s := must.Get(sources.Here{}.Find(t.Context(), path, ""))(t)
+	must.Get(s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}}))(t)
 	return s, &sources.Entry{Name: "posts", SHA256: experiment.SourceDigest(s.Digests()), Files: s.Digests(), Reading: byAuthor}
 }
 
@@ -45,9 +39,7 @@ func TestWhatIsImportedIsTheNodeThatExperimentsHave(t *testing.T) {
 	archive := storage.NewArchive(storagetest.NewMemory())
 	s, e := surveyed(t, table)
 	m := sources.Importer{Archive: archive}
-	if err := m.Add(t.Context(), s, e); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Add(t.Context(), s, e))
 	g := taskstest.NewGraph(t)
 	want := g.Run(datasets.Import, datasets.Recipe{Reading: byAuthor.Complete()}.Import([]storage.Digest{g.Import([]byte(table))}, datasets.Limits{}))
 	commit, err := archive.Committed(t.Context(), want.Key)
@@ -75,12 +67,8 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 	_, err := here.Find(t.Context(), "store:posts", "")
 	mustSay(t, err, "store:posts", "has none with a name", "data import")
 	s, e := surveyed(t, table)
-	if err := (&sources.Importer{Archive: archive}).Add(t.Context(), s, e); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(s.Files[0].Name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&sources.Importer{Archive: archive}).Add(t.Context(), s, e))
+	must.Do(t, os.Remove(s.Files[0].Name))
 	for _, finder := range []sources.Finder{here, sources.Served{Archive: archive}} {
 		found, err := finder.Find(t.Context(), "store:posts", "")
 		if err != nil {
@@ -102,9 +90,7 @@ func TestANameIsNotTakenTwice(t *testing.T) {
 	memory := storagetest.NewMemory()
 	m := sources.Importer{Archive: storage.NewArchive(memory)}
 	s, e := surveyed(t, table)
-	if err := m.Add(t.Context(), s, e); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Add(t.Context(), s, e))
 	s, e = surveyed(t, table+"cid,more\n")
 	err := m.Add(t.Context(), s, e)
 	mustSay(t, err, "the name posts", "coalmine data remove posts")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
@@ -20,10 +21,7 @@ import (
 // read.
 func readOnly(t *testing.T, endpoint string) string {
 	t.Helper()
-	target, err := url.Parse(endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse(endpoint))(t)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // it is signed
@@ -46,9 +44,7 @@ func TestASourceInS3IsThatOfTheSameFiles(t *testing.T) {
 	files := three()
 	files["README.md"] = "text"
 	dir := directory(t, files)
-	if err := os.CopyFS(filepath.Join(server.Dir, server.Bucket, "texts"), os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(filepath.Join(server.Dir, server.Bucket, "texts"), os.DirFS(dir)))
 	query := readOnly(t, server.Endpoint())
 	local, remote := find(t, dir), find(t, "s3://"+server.Bucket+"/texts/"+query)
 	if want, got := survey(t, local), survey(t, remote); !reflect.DeepEqual(got, want) {

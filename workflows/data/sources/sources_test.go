@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
@@ -28,12 +29,8 @@ func directory(t testing.TB, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return dir
 }
@@ -62,19 +59,12 @@ func three() map[string]string {
 
 func find(t *testing.T, name string) *Source {
 	t.Helper()
-	s, err := Here{}.Find(t.Context(), name, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(Here{}.Find(t.Context(), name, ""))(t)
 }
 
 func survey(t *testing.T, s *Source) datasets.ImportMetrics {
 	t.Helper()
-	facts, err := s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}}))(t)
 	return facts[0].Source
 }
 
@@ -218,9 +208,7 @@ func TestOnlyFilesThatAreMissingAreUploaded(t *testing.T) {
 			t.Fatalf("%d uploads, %v; want %d", to.puts, err, puts)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "b.jsonl.gz"), []byte(gzipped(line("eve", "new"))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "b.jsonl.gz"), []byte(gzipped(line("eve", "new"))), 0o600))
 	s := find(t, dir)
 	survey(t, s)
 	if err := s.Upload(t.Context(), to); err != nil || to.puts != 4 {
@@ -233,9 +221,7 @@ func TestAFileThatChangesAfterTheSurveyIsNotSubmitted(t *testing.T) {
 	dir := directory(t, map[string]string{"a.jsonl": line("ann", "one")})
 	s := find(t, dir)
 	survey(t, s)
-	if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(line("ann", "two")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "a.jsonl"), []byte(line("ann", "two")), 0o600))
 	mustSay(t, s.Upload(t.Context(), &shelf{kept: map[storage.Digest]string{}}), "a.jsonl", "it has changed since it was checked")
 }
 

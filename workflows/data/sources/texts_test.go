@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
@@ -44,13 +45,8 @@ func TestADirectoryOfTextFilesIsASource(t *testing.T) {
 		for _, unit := range []forms.Unit{forms.Lines, forms.Paragraphs, forms.WholeFiles} {
 			dir := directory(t, files)
 			var converted bytes.Buffer
-			if _, err := conversion.Texts(conversion.TextFiles{Folder: dir, Ending: forms.TextEnd, Unit: unit}, &converted); err != nil {
-				t.Fatal(err)
-			}
-			lines, err := Text(converted.Bytes()).Find(t.Context(), "texts.jsonl", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conversion.Texts(conversion.TextFiles{Folder: dir, Ending: forms.TextEnd, Unit: unit}, &converted))(t)
+			lines := must.Get(Text(converted.Bytes()).Find(t.Context(), "texts.jsonl", ""))(t)
 			want := records(t, lines, datasets.Reading{})
 			got := records(t, find(t, dir), datasets.Reading{Origin: datasets.Origin{Form: forms.Texts, Unit: unit}})
 			if !slices.Equal(got, want) || len(got) < 2 {
@@ -82,18 +78,13 @@ func TestTextFilesAreOneFileOfTheStore(t *testing.T) {
 		if m := survey(t, s); m.Users != 2 || m.Examples != 5 {
 			t.Errorf("counted %+v", m)
 		}
-		if err := s.Upload(t.Context(), store); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Upload(t.Context(), store))
 		found = append(found, s.Digests()...)
 	}
 	if len(found) != 2 || found[0] != found[1] || len(store) != 1 {
 		t.Fatalf("digests %v of the same texts, and %d files stored", found, len(store))
 	}
-	uploaded, err := Text(store[found[0]]).Find(t.Context(), "as uploaded", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	uploaded := must.Get(Text(store[found[0]]).Find(t.Context(), "as uploaded", ""))(t)
 	if got, want := records(t, uploaded, datasets.Reading{}), records(t, find(t, directory(t, novels)), datasets.Reading{}); !slices.Equal(got, want) {
 		t.Errorf("%q were uploaded, and %q found", got, want)
 	}
@@ -107,10 +98,7 @@ func TestFaultsOfTextFilesAreNamedByFileAndLine(t *testing.T) {
 	_, err := find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 	mustSay(t, err, dir+`, bronte/jane.txt, line 2: "text" is not valid UTF-8 from its byte 1`)
 	skipping := datasets.Reading{Origin: datasets.Origin{SkipFaults: true}}
-	facts, err := find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: skipping, VocabularySize: 2, Words: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(find(t, dir).Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: skipping, VocabularySize: 2, Words: 1}}))(t)
 	if m := facts[0].Source; m.Users != 3 || m.Examples != 7 || m.Skipped == nil || m.Skipped.Records != 2 {
 		t.Errorf("%+v, %+v", m, m.Skipped)
 	}
@@ -128,24 +116,18 @@ func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
 
 	led := directory(t, map[string]string{"novels/ann/a.txt": "Hi.", "elsewhere/a.txt": "Yes.", "notes.pdf": "no text"})
 	for link, to := range map[string]string{"novels/bob": "../elsewhere", "novels/notes.pdf": "../notes.pdf", "novels/.trash": "../elsewhere"} {
-		if err := os.Symlink(to, filepath.Join(led, link)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(led, link)))
 	}
 	_, err = Here{}.Find(t.Context(), filepath.Join(led, "novels"), "")
 	mustSay(t, err, "novels: has the link bob in place of a directory, which is not followed; put the directory there")
-	if err := os.Remove(filepath.Join(led, "novels/bob")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(led, "novels/bob")))
 	if got := records(t, find(t, filepath.Join(led, "novels")), datasets.Reading{}); !slices.Equal(got, []string{"ann: Hi."}) {
 		t.Errorf("beside links to what is no text: %q", got)
 	}
 
 	gone := directory(t, letters)
 	s := find(t, gone)
-	if err := os.Remove(filepath.Join(gone, "bob.txt")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(gone, "bob.txt")))
 	_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 	mustSay(t, err, filepath.Join(gone, "bob.txt"), "no such file")
 }
@@ -168,24 +150,16 @@ func TestTextFilesBesideDataAreLeftOut(t *testing.T) {
 func TestAServerReadsTextsOfAnAllowedDirectory(t *testing.T) {
 	t.Parallel()
 	base := directory(t, map[string]string{"secret.txt": "secret", "root/novels/austen/emma.txt": "One.", "root/led/ann.txt": "Hi."})
-	if err := os.Symlink("../../secret.txt", filepath.Join(base, "root/led/bob.txt")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("../../secret.txt", filepath.Join(base, "root/led/bob.txt")))
 	allowed, err := Allow([]string{filepath.Join(base, "root")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := allowed.Find(t.Context(), "novels", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(allowed.Find(t.Context(), "novels", ""))(t)
 	if got := records(t, s, datasets.Reading{}); !slices.Equal(got, []string{"austen: One."}) {
 		t.Errorf("%q", got)
 	}
-	led, err := allowed.Find(t.Context(), "led", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	led := must.Get(allowed.Find(t.Context(), "led", ""))(t)
 	_, err = led.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 	mustSay(t, err, "bob.txt", "escapes")
 }
