@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestARoleGetsTheFilesThatNoOtherRoleHasToItself(t *testing.T) {
@@ -81,11 +83,7 @@ func TestSuggestionsMeanWhatWasTyped(t *testing.T) {
 func TestDifferencesOfExperimentsAreNamedOnceAndTheirGridsCounted(t *testing.T) {
 	t.Parallel()
 	spec := func(sets ...string) *Spec {
-		s, err := Parse("x.yaml", []byte(minimal+"grid: {axes: {seed: [1, 2]}}\n"), Options{Sets: sets})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return must.Get(Parse("x.yaml", []byte(minimal+"grid: {axes: {seed: [1, 2]}}\n"), Options{Sets: sets}))(t)
 	}
 	texts := func(before, after *Spec) (all []string) {
 		for _, d := range SpecDifferences(before, after) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -36,9 +37,7 @@ func TestEpochsBecomeRounds(t *testing.T) {
 		{[]string{"training.epochs=null", "training.rounds=8000", "training.cohort=5000"}, 8000},   // as given
 	} {
 		spec := parse(t, minimal, append([]string{"training.rounds=null"}, c.sets...)...)
-		if err := spec.Resolve(factsFor(spec, plenty)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Resolve(factsFor(spec, plenty)))
 		if e := spec.Cells[0].Experiment; e.Training.Rounds != c.want || e.Data.SHA256 != plenty.Files[0].String() {
 			t.Errorf("%v: got %d rounds of %s, want %d", c.sets, e.Training.Rounds, e.Data.SHA256, c.want)
 		}
@@ -149,9 +148,7 @@ func TestCanariesThatReplaceManyExamplesGiveAWarning(t *testing.T) {
 	for sets, want := range map[string]int{"canaries={insertions: 39, per_configuration: 100}": 0, "canaries={insertions: 40, per_configuration: 100}": 1} {
 		spec, facts := parse(t, minimal, sets), plenty
 		facts.Examples = 392_000
-		if err := spec.Resolve(factsFor(spec, facts)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Resolve(factsFor(spec, facts)))
 		if got := spec.Cells[0].Warnings(); len(got) != want {
 			t.Errorf("%s: got %q, want %d warnings", sets, got, want)
 		}
@@ -163,9 +160,7 @@ func TestFormatsOfWhichTheDataHaveSomeGiveAWarning(t *testing.T) {
 	t.Parallel()
 	spec, facts := parse(t, minimal, "data.level=byte", `canaries={insertions: 1, per_configuration: 5, held_back: 5, formats: [{format: "pin ##", alphabet: digits}, {format: "no #####", alphabet: digits}]}`), plenty
 	facts.Phrases = []int{30, 5}
-	if err := spec.Resolve(factsFor(spec, facts)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spec.Resolve(factsFor(spec, facts)))
 	got, want := spec.Cells[0].Warnings(), `a.jsonl has 30 of the 100 sequences "pin ## over digits" by itself, and with them about 3 of the 10 canaries of this form`
 	if len(got) != 1 || !strings.HasPrefix(got[0], want) {
 		t.Errorf("got %q, want one that begins with %s", got, want)
@@ -182,13 +177,8 @@ func TestFormatsAndInsertionsStandInPlaceOfOtherFields(t *testing.T) {
 	if got := string(spec.Cells[0].Experiment.Canonical()); !strings.Contains(got, want) {
 		t.Errorf("got %s", got)
 	}
-	if err := spec.Resolve(factsFor(spec, plenty)); err != nil {
-		t.Fatal(err)
-	}
-	read, err := ReadSpec(spec.Canonical())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spec.Resolve(factsFor(spec, plenty)))
+	read := must.Get(ReadSpec(spec.Canonical()))(t)
 	if err := read.Check(); err != nil {
 		t.Error(err)
 	}
@@ -217,9 +207,7 @@ func TestABatchThatManyClientsCannotFillGivesAWarning(t *testing.T) {
 	} {
 		spec, facts := parse(t, minimal, sets), plenty
 		facts.Sizes = map[int]int{1: 5, 8: 5}
-		if err := spec.Resolve(factsFor(spec, facts)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Resolve(factsFor(spec, facts)))
 		got := strings.Join(spec.Cells[0].Warnings(), "\n")
 		if strings.Contains(got, "5 of 10 clients have fewer examples") != want {
 			t.Errorf("%s: warnings %q", sets, got)

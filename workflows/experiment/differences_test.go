@@ -4,22 +4,21 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // An experiment as YAML is a file that means the same.
 func TestAResolvedExperimentIsAFileOfItsOwn(t *testing.T) {
 	t.Parallel()
-	spec, err := Parse("grid.yaml", []byte(`
+	spec := must.Get(Parse("grid.yaml", []byte(`
 name: grid
 data: {source: "a: 1.jsonl", users: {words: 50}}
 training: {rounds: 40, cohort: 5, privacy: {clip: 0.5, noise_multiplier: 1, delta: 1e-7}}
 canaries: {user_probability: [1/5000, 10%], example_probability: 10%}
 audit: {random_sampling: {references: 1000}}
 grid: {axes: {data.partition: [iid, by-user], training.server.learning_rate: [1, 0.5]}}
-`), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`), Options{}))(t)
 	for _, c := range spec.Cells {
 		text, err := c.Experiment.YAML()
 		if err != nil {
@@ -45,16 +44,13 @@ grid: {axes: {data.partition: [iid, by-user], training.server.learning_rate: [1,
 // A block that the command gets as it stands has no list of fields.
 func TestDifferencesNameTheFieldsOfAFreeBlock(t *testing.T) {
 	t.Parallel()
-	spec, err := Parse("grid.yaml", []byte(`
+	spec := must.Get(Parse("grid.yaml", []byte(`
 name: grid
 data: {source: 1.jsonl}
 model: {kind: external}
 training: {command: sh train.sh, rounds: 2, job: {epochs: 1, rate: {first: 0.5}}}
 grid: {axes: {training.job.epochs: [1, 2], training.job.rate: [{first: 0.5}, {first: 0.5, last: 0.1}]}}
-`), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`), Options{}))(t)
 	var got []string
 	for _, d := range Differences(&spec.Cells[0].Experiment, &spec.Cells[3].Experiment) {
 		got = append(got, d.String())

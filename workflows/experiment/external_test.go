@@ -3,6 +3,8 @@ package experiment
 import (
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 const externalFile = `name: x
@@ -29,10 +31,7 @@ func TestACommandIsAnExternalTraining(t *testing.T) {
 	if want := `{"begin":0.5,"deep":{"a":null,"b":true,"c":1000},"layers":[1,"2"],"name":"gru","rate":0.10}`; string(e.Training.Job) != want {
 		t.Errorf("the job is %s, want %s", e.Training.Job, want)
 	}
-	text, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(e.YAML())(t)
 	again, err := Parse("again.yaml", text, Options{})
 	if err != nil || string(again.Cells[0].Experiment.Training.Job) != strings.ReplaceAll(string(e.Training.Job), "0.10", "0.1") {
 		t.Errorf("written and read again: %v\n%s", err, text)
@@ -44,10 +43,7 @@ func TestACommandIsAnExternalTraining(t *testing.T) {
 
 func TestAGridHasAxesOverFieldsOfTheJob(t *testing.T) {
 	t.Parallel()
-	spec, err := Parse("x.yaml", []byte(externalFile+"grid: {axes: {training.job.dropout: [0, 0.5], training.job.deep.c: [1, null]}}\n"), Options{Sets: []string{"training.job.rate=3"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(Parse("x.yaml", []byte(externalFile+"grid: {axes: {training.job.dropout: [0, 0.5], training.job.deep.c: [1, null]}}\n"), Options{Sets: []string{"training.job.rate=3"}}))(t)
 	last := &spec.Cells[3]
 	if want := `{"begin":0.5,"deep":{"a":null,"b":true},"dropout":0.5,"layers":[1,"2"],"name":"gru","rate":3}`; string(last.Experiment.Training.Job) != want {
 		t.Errorf("the job is %s, want %s", last.Experiment.Training.Job, want)
@@ -59,7 +55,7 @@ func TestAGridHasAxesOverFieldsOfTheJob(t *testing.T) {
 
 func TestNativeAndExternalCellsStandInOneGrid(t *testing.T) {
 	t.Parallel()
-	spec, err := Parse("x.yaml", []byte(`name: x
+	spec := must.Get(Parse("x.yaml", []byte(`name: x
 data: {source: a, test: {fraction: 10%}}
 grid:
   axes:
@@ -70,10 +66,7 @@ grid:
   exclude:
     - {training.algorithm: sgd, model.kind: external}
     - {training.algorithm: external, model.kind: gru}
-`), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`), Options{}))(t)
 	if a, b := spec.Cells[0].Experiment.Training.Algorithm, spec.Cells[1].Experiment.Training.Algorithm; a != SGD || b != External {
 		t.Errorf("they train by %s and %s", a, b)
 	}

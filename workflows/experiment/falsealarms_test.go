@@ -3,6 +3,8 @@ package experiment
 import (
 	"math"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 const gated = `
@@ -23,10 +25,7 @@ grid: {axes: {training.rounds: [5, 6, 7]}}
 // with 1 - (1 - 2^-T)^n; canaries that are held back do not count.
 func TestAGateKnowsItsFalseAlarms(t *testing.T) {
 	t.Parallel()
-	spec, err := Parse("gated.yaml", []byte(gated), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(Parse("gated.yaml", []byte(gated), Options{}))(t)
 	want := []FalseAlarm{
 		{Limit: "audit.fail_if.random_sampling_memorized", Allowed: 2, Cells: 3, Trials: 24, Unit: "canaries", Probability: 3 * 8 * 7 * 6 / (200001.0 * 200002 * 200003)},
 		{Limit: "audit.fail_if.beam_search_memorized", Allowed: 0, Cells: 3, Trials: 24, Unit: "canaries", Probability: 1 - math.Pow(1-1.0/4_000_000, 24)},
@@ -80,9 +79,7 @@ func TestAGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
 	} {
 		spec, facts := parse(t, minimal, "data.held_out_users.fraction=1/10", "audit={membership: {}, fail_if: {membership_auc: 0.6}}", "canaries=null"), plenty
 		facts.HeldOutUsers = heldOut
-		if err := spec.Resolve(factsFor(spec, facts)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Resolve(factsFor(spec, facts)))
 		if got := spec.FalseAlarms(); len(got) != 1 || got[0].String() != want {
 			t.Errorf("%d held out: %v, want %s", heldOut, got, want)
 		}

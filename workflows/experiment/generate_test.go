@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -49,10 +50,7 @@ func (c comments) read(t *testing.T, path string) {
 		t.Fatalf("no files of %s: %v", path, err)
 	}
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments))(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				fieldComments(path, spec, c)
@@ -508,19 +506,14 @@ func TestTheSchemaFollowsTheTypes(t *testing.T) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
-	if err := e.Encode(schema(documentedFields(t))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Encode(schema(documentedFields(t))))
 	taskstest.File(t, schemaFile, b.Bytes())
 }
 
 func TestTheReferencePageFollowsTheTypes(t *testing.T) {
 	t.Parallel()
 	const begin, end = "<!-- fields: generated from workflows/experiment -->\n", "<!-- end of fields -->\n"
-	page, err := os.ReadFile(referenceFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(referenceFile))(t)
 	before, rest, ok := strings.Cut(string(page), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/numbers"
 )
 
@@ -27,10 +28,7 @@ grid:
 
 func labels(t *testing.T, file string) (spec *Spec, labels []string) {
 	t.Helper()
-	spec, err := Parse("labels.yaml", []byte(file), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec = must.Get(Parse("labels.yaml", []byte(file), Options{}))(t)
 	for i := range spec.Cells {
 		labels = append(labels, spec.Cells[i].Label)
 	}
@@ -121,10 +119,7 @@ func TestTheShareOfReplacedExamplesIsAProbability(t *testing.T) {
 	t.Parallel()
 	probabilities := func(texts ...string) (list []numbers.Probability) {
 		for _, text := range texts {
-			p, err := numbers.ParseProbability(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(numbers.ParseProbability(text))(t)
 			list = append(list, p)
 		}
 		return list

@@ -3,6 +3,8 @@ package experiment
 import (
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 const labelledFile = `
@@ -18,10 +20,7 @@ func TestAModelOfLabelsHasAnOutputForWhatTheDataSay(t *testing.T) {
 	t.Parallel()
 	tagged := strings.NewReplacer("label: score", "label: tags, tags: [r, machine learning]", "regressor", "tagger").Replace(labelledFile)
 	for file, want := range map[string][2]int{labelledFile: {9, 113}, tagged: {2, 106}} {
-		spec, err := Parse("labels.yaml", []byte(file), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(Parse("labels.yaml", []byte(file), Options{}))(t)
 		e := &spec.Cells[0].Experiment
 		if c := e.Model.Config(&e.Data); c.Labels != want[0] || c.Vocabulary != want[1] || c.Projection != 0 || c.Validate() != nil {
 			t.Errorf("%+v: want %d labels in a vocabulary of %d", c, want[0], want[1])
@@ -40,10 +39,7 @@ audit: {}
 
 func TestAModelOfTagsOfImagesHasAnOutputForEachTag(t *testing.T) {
 	t.Parallel()
-	spec, err := Parse("tags.yaml", []byte(taggedImages), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(Parse("tags.yaml", []byte(taggedImages), Options{}))(t)
 	e := &spec.Cells[0].Experiment
 	if c := e.Model.Config(&e.Data); c.Image.Classes != 3 || c.Image.Width != 20 || c.Validate() != nil {
 		t.Errorf("%+v: want 3 labels of images of 20 x 18", c)

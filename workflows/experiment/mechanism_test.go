@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/correlated"
 	"coalmine/workflows/experiment"
 )
@@ -34,15 +35,9 @@ func resolved(t *testing.T, lines string, users int) (*experiment.Training, erro
 
 func TestWhatIsAbsentOfAMechanismIsFoundForTheRounds(t *testing.T) {
 	t.Parallel()
-	training, err := resolved(t, `  rounds: 90
-  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5, mechanism: {buffers: 2}}`, 305)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := correlated.OptimizeBLT(correlated.Participation{Rounds: 90, Separation: 30, Times: 3}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	training := must.Get(resolved(t, `  rounds: 90
+  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5, mechanism: {buffers: 2}}`, 305))(t)
+	want := must.Get(correlated.OptimizeBLT(correlated.Participation{Rounds: 90, Separation: 30, Times: 3}, 2))(t)
 	m := training.Privacy.Mechanism
 	if training.Separation != 30 || fmt.Sprint(m.Scales, m.Decays) != fmt.Sprint(want.Scales, want.Decays) {
 		t.Errorf("separation %d, scales %v, decays %v; want 30 and %+v", training.Separation, m.Scales, m.Decays, want)
@@ -51,12 +46,9 @@ func TestWhatIsAbsentOfAMechanismIsFoundForTheRounds(t *testing.T) {
 
 func TestNumbersThatAreGivenStay(t *testing.T) {
 	t.Parallel()
-	training, err := resolved(t, `  rounds: 90
+	training := must.Get(resolved(t, `  rounds: 90
   separation: 7
-  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5, mechanism: {kind: banded, bands: 2, coefficients: [1, 0.25]}}`, 305)
-	if err != nil {
-		t.Fatal(err)
-	}
+  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5, mechanism: {kind: banded, bands: 2, coefficients: [1, 0.25]}}`, 305))(t)
 	if m := training.Privacy.Mechanism; training.Separation != 7 || fmt.Sprint(m.Coefficients) != "[1 0.25]" {
 		t.Errorf("separation %d, coefficients %v", training.Separation, m.Coefficients)
 	}
@@ -88,11 +80,8 @@ func TestMechanismsThatDoNotFitAreRefused(t *testing.T) {
 
 func TestCellsAreNamedByTheirMechanism(t *testing.T) {
 	t.Parallel()
-	spec, err := experiment.Parse("ftrl.yaml", append(ftrl("  rounds: 90\n  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5}"),
-		"grid: {axes: {training.privacy.mechanism: [null, {kind: tree}, {kind: blt}, {kind: blt, buffers: 4}]}}\n"...), experiment.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("ftrl.yaml", append(ftrl("  rounds: 90\n  privacy: {clip: 1, noise_multiplier: 4, delta: 1e-5}"),
+		"grid: {axes: {training.privacy.mechanism: [null, {kind: tree}, {kind: blt}, {kind: blt, buffers: 4}]}}\n"...), experiment.Options{}))(t)
 	for i, want := range []string{"DP-FedAvg", "DP-FTRL (tree)", "DP-FTRL (blt), training.privacy.mechanism.buffers=3", "DP-FTRL (blt), training.privacy.mechanism.buffers=4"} {
 		if got := spec.Cells[i].Label; !strings.HasPrefix(got, want) {
 			t.Errorf("cell %d is named %q, want %q", i, got, want)

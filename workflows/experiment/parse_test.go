@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/tasks/datasets"
@@ -44,10 +45,7 @@ func TestExamplesExpandToTheirCells(t *testing.T) {
 	for name, data := range examples(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec, err := Parse(name, data, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			spec := must.Get(Parse(name, data, Options{}))(t)
 			var b strings.Builder
 			for _, c := range spec.Cells {
 				fmt.Fprintf(&b, "%s | %s | %s\n", c.Name, c.Label, c.Axes)
@@ -71,10 +69,7 @@ func examples(t *testing.T) map[string][]byte {
 	files = append(files, tables...)
 	found := make(map[string][]byte)
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		found[filepath.Base(file)] = data
 	}
 	return found
@@ -87,10 +82,7 @@ func TestExamplesOfPapersAreValid(t *testing.T) {
 		t.Fatalf("no examples: %v", err)
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		if _, err := Parse(file, data, Options{}); err != nil {
 			t.Error(err)
 		}
@@ -104,10 +96,7 @@ func TestEveryExampleOfAPaperStandsOnAPage(t *testing.T) {
 	pages, _ := filepath.Glob("../../docs/*.md")
 	ofPapers, _ := filepath.Glob("../../docs/papers/*.md")
 	for _, page := range append(pages, ofPapers...) {
-		data, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(page))(t)
 		text = append(text, data...)
 	}
 	files, _ := filepath.Glob("../../examples/*/*.yaml")
@@ -158,10 +147,7 @@ grid:
     training.algorithm: [sgd, fedavg]
 `
 	file = strings.Replace(file, "rounds: 100", "rounds: 100, chunks: 4, server: {learning_rate: 2}, client: {batch: 4, epochs: 2}, steps_per_task: 10", 1)
-	_, err := Parse("x.yaml", []byte(file), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Parse("x.yaml", []byte(file), Options{}))(t)
 	cells := parse(t, file).Cells
 	central, federated := cells[0].Experiment.Training, cells[1].Experiment.Training
 	if central.Server != nil || central.Chunks != 0 || central.Client.Batch != 0 || central.StepsPerTask != 10 {
@@ -422,11 +408,7 @@ func TestTheCanonicalFormReadsAsTheSameExperiment(t *testing.T) {
 
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
+	return must.Get(jsonschema.NewCompiler().Compile(schemaFile))(t)
 }
 
 // validate checks a YAML or JSON text against the schema.
@@ -500,10 +482,7 @@ func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/mistakes/*.yaml")
 	more, _ := filepath.Glob("../../examples/*.yaml")
 	for _, file := range append(files, more...) {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(f)
 		f.Add(string(data), "training.cohort=5")
 	}
 	f.Add(minimal, "grid.axes.seed=[1, 2]")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -14,11 +15,7 @@ func recorded(t *testing.T, text string, sets ...string) *Spec {
 	t.Helper()
 	spec := parse(t, text, sets...)
 	resolveWith(t, spec)
-	read, err := ReadSpec(spec.Canonical())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read
+	return must.Get(ReadSpec(spec.Canonical()))(t)
 }
 
 // resolveWith gives a spec data with room for everything.
@@ -26,17 +23,13 @@ func resolveWith(t *testing.T, spec *Spec) {
 	t.Helper()
 	facts := make([]Facts, len(spec.Cells))
 	for i := range facts {
-		if err := spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")))
 		facts[i] = Facts{
 			Files: []storage.Digest{storage.DigestOf(nil)}, Users: 1_000_000, HeldOutUsers: 100_000, Examples: 100_000_000, DistinctWords: 10_000_000,
 			TestExamples: 1000, Key: strings.Repeat("0", 32),
 		}
 	}
-	if err := spec.Resolve(facts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spec.Resolve(facts))
 }
 
 func TestEveryExamplesRecordIsSound(t *testing.T) {
@@ -73,9 +66,7 @@ func TestARecordThatNoFileGivesIsRefused(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			spec := recorded(t, minimal)
-			if err := spec.Check(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, spec.Check())
 			change(spec)
 			err := spec.Check()
 			if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 600 {
@@ -120,16 +111,11 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 }
 
 func BenchmarkCheck(b *testing.B) {
-	spec, err := Parse("x", []byte(minimal+fmt.Sprintf("grid: {axes: {seed: [%s]}}", seedList(1000))), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	spec := must.Get(Parse("x", []byte(minimal+fmt.Sprintf("grid: {axes: {seed: [%s]}}", seedList(1000))), Options{}))(b)
 	for i := range spec.Cells {
 		spec.Cells[i].Experiment.Data.SHA256 = storage.DigestOf(nil).String()
 	}
 	for b.Loop() {
-		if err := spec.Check(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, spec.Check())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models/optimizers"
 	"coalmine/tasks/datasets"
 )
@@ -39,10 +40,7 @@ func TestRangesOfAnOptimizersParametersAreThoseOfItsRule(t *testing.T) {
 			}{{low, !f.limits.openLow}, {high, !f.limits.openHigh}, {low - 1, false}, {high + 1, false}} {
 				var given optimizers.Given
 				f.in(reflect.ValueOf(&given).Elem()).Set(reflect.ValueOf(&end.value))
-				config, err := given.Config(rule.Kind)
-				if err != nil {
-					t.Fatal(err)
-				}
+				config := must.Get(given.Config(rule.Kind))(t)
 				if err := config.Validate(); (err == nil) != end.within {
 					t.Errorf("%s %s %v: the file's range takes it: %v; the rule says %v", rule.Kind, f.name, end.value, end.within, err)
 				}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"coalmine/internal/goroutines"
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -44,7 +45,7 @@ type typo struct {
 func eachTypo(t *testing.T, chosen func() bool, do func(typo)) {
 	t.Helper()
 	done := map[string]bool{}
-	err := filepath.WalkDir("../../examples", func(file string, _ fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../../examples", func(file string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(file) != ".yaml" {
 			return err
 		}
@@ -78,10 +79,7 @@ func eachTypo(t *testing.T, chosen func() bool, do func(typo)) {
 			set(old)
 		})
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // eachValue visits the values below one in a fixed order.
@@ -111,9 +109,7 @@ func TestOneWrongValueInAnExampleIsOneMistake(t *testing.T) {
 	eachTypo(t, func() bool { return taskstest.Whole() || sample.IntN(100) == 0 }, func(x typo) {
 		group.Go(func() error { x.check(t); return nil })
 	})
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, group.Wait())
 }
 
 // check parses a file with a typo. A value that the field itself refuses must be the one mistake.
