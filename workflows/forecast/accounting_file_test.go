@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
 )
@@ -24,11 +25,7 @@ const fourRecipes = `# years of a fleet
 
 func read(t *testing.T, text string) []Training {
 	t.Helper()
-	trainings, err := ReadRecipes("fleet.yaml", []byte(text), privacy.Recipe{Delta: 1e-7, Unit: "device"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return trainings
+	return must.Get(ReadRecipes("fleet.yaml", []byte(text), privacy.Recipe{Delta: 1e-7, Unit: "device"}))(t)
 }
 
 // The recipes of a file cost the same as those of Go, each alone and all together.

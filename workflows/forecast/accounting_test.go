@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/rdp"
 	"coalmine/tasks/reports"
@@ -32,11 +33,7 @@ func words() Training {
 
 func account(t *testing.T, q PrivacyQuestion, trainings ...Training) *PrivacyAnswer {
 	t.Helper()
-	a, err := Account(trainings, q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return must.Get(Account(trainings, q))(t)
 }
 
 // printed is a number with the digits of a text such as 2.38 or 4.00e-8.
@@ -126,10 +123,7 @@ func TestModelsOfTheSameUsersAreComposed(t *testing.T) {
 	for _, order := range rdp.WholeOrders() {
 		divergence := 0.
 		for _, users := range []float64{1_250_000, 250_000} {
-			curve, err := rdp.FixedSize(1000/users, 1, []float64{order})
-			if err != nil {
-				t.Fatal(err)
-			}
+			curve := must.Get(rdp.FixedSize(1000/users, 1, []float64{order}))(t)
 			divergence += 1000 * curve.Values()[0]
 		}
 		want = min(want, divergence+math.Log(125_000_000)/(order-1))
@@ -153,9 +147,7 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 	var b strings.Builder
 	a := account(t, PrivacyQuestion{Scales: []int{100}}, ganTraining(2125), words())
 	a.LeftOut = []LeftOut{{"text", "c02", "plain", "no noise was added"}}
-	if err := a.WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.WriteTable(&b))
 	for _, text := range []string{
 		"images/of-2125 (2125 users)", "text/c01 (words)", "2125 of 3400", "212500 of 340000", "all 2 together",
 		"a generator inherits the guarantee of its discriminator", "post-processing", "samples, images",
@@ -184,9 +176,7 @@ func TestOnlyAStatedDeltaIsWarnedOf(t *testing.T) {
 func TestTheAnswerSaysNothingOfWhatItDoesNotHave(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	if err := account(t, PrivacyQuestion{Delta: 1e-7}, words()).WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, account(t, PrivacyQuestion{Delta: 1e-7}, words()).WriteTable(&b))
 	for _, text := range []string{"generator", "together", "at a scale", "selected", "seed", "delta is 1/users", "not composed"} {
 		if strings.Contains(b.String(), text) {
 			t.Errorf("the table speaks of %q:\n%s", text, b.String())
@@ -265,9 +255,7 @@ func run(t *testing.T) results.Side {
 		"privacy": {"population": 191, "noise_multiplier": 0.01, "epsilon": 1, "epsilon_proved": 1}, "selection": {"users": 191, "of_users": 297},
 		"training": {"algorithm": "fedavg", "rounds": 100, "cohort": 10, "partition": "by-user", "whole_users": true, "sampling": "fixed-size",
 			"clip": 1, "noise_multiplier": 0.01, "delta": 0.001}}`
-	if err := json.Unmarshal([]byte(selected), report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(selected), report))
 	side := results.Side{Spec: &experiment.Spec{}, Results: &results.Results{Run: "r-1/c01", Cells: []results.Cell{
 		{Cell: "c01", Label: "gan", Status: results.Done, Report: report},
 		{Cell: "c02", Label: "plain", Status: results.Done, Report: new(reports.Report)},

@@ -3,6 +3,7 @@ package forecast
 import (
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/workflows/control/submission"
@@ -32,10 +33,7 @@ model: {kind: external}
 training: {client_command: python3 client.py, rounds: 60, cohort: 60, record: {layers: [output.weight]}}
 audit: {deanonymization: {attacks: [mlp], epochs: 200}}
 `
-	spec, err := experiment.Parse("attacked.yaml", []byte(file), experiment.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("attacked.yaml", []byte(file), experiment.Options{}))(t)
 	c := costing{cell: &spec.Cells[0], experiment: &spec.Cells[0].Experiment, model: foreign{}}
 	for _, m := range c.experiment.Audit.Asked() {
 		if m.Name != "deanonymization" {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
@@ -13,11 +14,7 @@ import (
 
 func explain(t *testing.T, archive *storage.Archive, p *plan.Plan) *Explanation {
 	t.Helper()
-	x, err := Explain(t.Context(), p, archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return must.Get(Explain(t.Context(), p, archive))(t)
 }
 
 // training is the only chain of an explained plan.
@@ -96,13 +93,8 @@ func TestItNamesEvictedBlobs(t *testing.T) {
 	b.Cell(b.Node(plantest.Report, plantest.Params{Salt: "r"}, n), n)
 	p := b.Done(t)
 	plantest.Store(t, archive, p)
-	commit, err := archive.Committed(t.Context(), n.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.DeleteBlobs(t.Context(), commit); err != nil {
-		t.Fatal(err)
-	}
+	commit := must.Get(archive.Committed(t.Context(), n.Key))(t)
+	must.Do(t, archive.DeleteBlobs(t.Context(), commit))
 	if got := explain(t, archive, p).Nodes[n.Key]; got.Disposition != ToRun || got.Why != "evicted: model" {
 		t.Errorf("node %+v, want it to run since its model was evicted", got)
 	}
@@ -112,9 +104,7 @@ func TestItChangesNothing(t *testing.T) {
 	t.Parallel()
 	memory := storagetest.NewMemory()
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 30})
-	if err := memory.Create(t.Context(), "commits/"+p.Cells[0].Report.Key.String(), []byte(`{"sha256`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, memory.Create(t.Context(), "commits/"+p.Cells[0].Report.Key.String(), []byte(`{"sha256`)))
 	if got := explain(t, storage.NewArchive(memory), p).Nodes[p.Cells[0].Report.Key]; got.Why != "its commit is torn" {
 		t.Errorf("a torn report: %+v", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/dir"
 	"coalmine/workflows/coordinator/graph"
@@ -26,24 +27,13 @@ grid:
 
 func planned(t *testing.T, sets ...string) *plan.Plan {
 	t.Helper()
-	p, err := compile.Plan(compiletest.Resolve(t, file, []storage.Digest{storage.DigestOf([]byte("the text"))}, sets...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(compile.Plan(compiletest.Resolve(t, file, []storage.Digest{storage.DigestOf([]byte("the text"))}, sets...)))(t)
 }
 
 func explained(t *testing.T, p *plan.Plan) *Explanation {
 	t.Helper()
-	store, err := dir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := Explain(t.Context(), p, storage.NewArchive(store))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	store := must.Get(dir.Open(t.TempDir()))(t)
+	return must.Get(Explain(t.Context(), p, storage.NewArchive(store)))(t)
 }
 
 // seconds of parts, joins and standing nodes.
@@ -59,11 +49,7 @@ func seconds(x *graph.Task) float64 {
 
 func simulate(t *testing.T, p *plan.Plan, x *Explanation, cores int) Outcome {
 	t.Helper()
-	o, err := Cluster{Cores: cores, Registry: compile.Registry(), Seconds: seconds}.Run(p, x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
+	return must.Get(Cluster{Cores: cores, Registry: compile.Registry(), Seconds: seconds}.Run(p, x))(t)
 }
 
 // work is the time of all tasks one after the other.
