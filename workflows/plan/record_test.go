@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
@@ -80,22 +81,14 @@ func record(t *testing.T, p *plan.Plan, parts int) *plan.Record {
 		if err != nil {
 			break
 		}
-		if err := w.Add(part); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Add(part))
 	}
-	r, err := w.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(w.Record())(t)
 }
 
 func keep(t *testing.T, a *storage.Archive, p *plan.Plan, parts int) {
 	t.Helper()
-	if err := record(t, p, parts).Keep(t.Context(), a, "run"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, record(t, p, parts).Keep(t.Context(), a, "run"))
 }
 
 // random is a plan with something in every field that random plans leave empty.
@@ -192,9 +185,7 @@ func TestAPlanIsRecordedOnceAndAnotherOneBesides(t *testing.T) {
 	if want := []string{tell(p), tell(other), tell(p)}; err != nil || !known || !slices.Equal(all, want) {
 		t.Errorf("all plans: known %v, %v, %d of them", known, err, len(all))
 	}
-	if err := a.DeleteRun(ctx, "run"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteRun(ctx, "run"))
 	for info := range a.Store().List(ctx, "") {
 		t.Errorf("%s is left of a removed run", info.Name)
 	}
@@ -202,22 +193,13 @@ func TestAPlanIsRecordedOnceAndAnotherOneBesides(t *testing.T) {
 
 func object(t *testing.T, store storage.Store, name string) []byte {
 	t.Helper()
-	r, err := store.Get(t.Context(), name, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	r := must.Get(store.Get(t.Context(), name, 0, -1))(t)
+	return must.Get(io.ReadAll(r))(t)
 }
 
 func put(t *testing.T, store storage.Store, name string, data []byte) {
 	t.Helper()
-	if err := store.Put(t.Context(), name, bytes.NewReader(data), storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Put(t.Context(), name, bytes.NewReader(data), storage.Durable))
 }
 
 // Every byte of a record that is changed, and every end that is cut off, is noticed.

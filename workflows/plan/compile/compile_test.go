@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -63,18 +64,11 @@ func TestAGridRunsToItsReports(t *testing.T) {
 	e := localexec.New(p, compile.Registry(), compiletest.Source())
 	for _, c := range p.Cells {
 		for _, target := range []plan.Ref{c.Report, c.Model} {
-			if err := e.Reach(t.Context(), target); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.Reach(t.Context(), target))
 		}
-		data, err := e.Blob(t.Context(), c.Report.Key, reports.CellBlob)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(e.Blob(t.Context(), c.Report.Key, reports.CellBlob))(t)
 		var report reports.Report
-		if err := json.Unmarshal(data, &report); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(data, &report))
 		var useful utility.Outcome
 		compiletest.Outcome(t, &report, "utility", &useful)
 		if !(useful.Perplexity > 1 && useful.Perplexity < 64) {
@@ -289,12 +283,9 @@ func TestDPSGDProtectsRecords(t *testing.T) {
 		}
 		report := outcome(t, oneDPSGD, sets...)
 		r := report.Privacy
-		want, err := privacy.Account(privacy.Recipe{
+		want := must.Get(privacy.Account(privacy.Recipe{
 			Population: report.Training.Examples, Cohort: 6, Rounds: 10, NoiseMultiplier: 2, Delta: 1e-5, Sampling: cmp.Or(sampling, privacy.Poisson),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if r.Unit != "record" || r.Neighbouring != relation || r.Population <= report.Training.Users || r.Epsilon != want.Epsilon || r.EpsilonProved != want.EpsilonProved {
 			t.Errorf("%s: %+v, want the cost %v over the records, under %s", sampling, r, want.EpsilonProved, relation)
 		}
@@ -306,12 +297,9 @@ func TestDPSGDProtectsRecords(t *testing.T) {
 
 func TestABudgetEndsDPSGD(t *testing.T) {
 	t.Parallel()
-	eight, err := privacy.Account(privacy.Recipe{ // compiletest's facts have 2,000 examples
+	eight := must.Get(privacy.Account(privacy.Recipe{ // compiletest's facts have 2,000 examples
 		Population: 2000, Cohort: 6, Rounds: 8, NoiseMultiplier: 0.5, Delta: 1e-5, Sampling: privacy.Poisson,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	limit := float64(eight.EpsilonProved) * 1.001
 	r := outcome(t, oneDPSGD, "training.privacy.noise_multiplier=0.5", fmt.Sprintf("training.privacy.budget={epsilon: %g}", limit))
 	if r.Training.Rounds != 8 || r.Budget == nil || float64(r.Privacy.EpsilonProved) > limit {
@@ -334,9 +322,7 @@ func TestTrainingsUnderOneKeyShareNoNoise(t *testing.T) {
 	for _, set := range []string{"seed=1", "training.server.learning_rate=0.5", "training.privacy.clip=0.4", "data.partition=iid"} {
 		p := compiled(t, onePrivate, storage.DigestOf(nil), "training.privacy.randomness=secret", set)
 		var params aggregation.ServerParams
-		if err := json.Unmarshal(p.Cells[0].Chain.Join.Params, &params); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(p.Cells[0].Chain.Join.Params, &params))
 		if chain := p.Cells[0].Chain; chain.PartSpec(1, 0).SecretKey != params.Secret.Key || chain.JoinSpec(1).SecretKey != params.Secret.Key {
 			t.Errorf("--set %s: the tasks do not say that they need key %s", set, params.Secret.Key)
 		}
@@ -499,17 +485,10 @@ func TestQuantizedCellsShareTheTrainingOfTheOthers(t *testing.T) {
 		if quantized := c.Final.Key != c.Model.Key; c.Model.Key != p.Cells[0].Model.Key || quantized != (i > 0) {
 			t.Errorf("%s: its training ends in %s, and %s is measured", c.Label, c.Model.Key.Short(), c.Final.Key.Short())
 		}
-		if err := e.Reach(t.Context(), c.Report); err != nil {
-			t.Fatal(err)
-		}
-		data, err := e.Blob(t.Context(), c.Report.Key, reports.CellBlob)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Reach(t.Context(), c.Report))
+		data := must.Get(e.Blob(t.Context(), c.Report.Key, reports.CellBlob))(t)
 		var report reports.Report
-		if err := json.Unmarshal(data, &report); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(data, &report))
 		var useful utility.Outcome
 		compiletest.Outcome(t, &report, "utility", &useful)
 		if want := [3]int{0, 8, 2}[i]; report.Training.QuantizeBits != want {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
@@ -169,16 +170,10 @@ func TestEveryFieldReachesAKey(t *testing.T) {
 
 func TestWhatIsPredictedOfTextsReachesAKey(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/complete/tags.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/complete/tags.yaml"))(t)
 	seen := map[storage.Key]string{}
 	for _, cell := range []string{"data.label=tags model.kind=tagger", "data.label=score model.kind=regressor data.tags=null", "data.label=null model.kind=lstm data.tags=null"} {
-		k, err := keysOf("tags.yaml", string(text), strings.Fields(cell))
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(keysOf("tags.yaml", string(text), strings.Fields(cell)))(t)
 		for _, key := range []storage.Key{k.model, k.report} {
 			if same, there := seen[key]; there {
 				t.Errorf("%s and %s have one key", cell, same)
@@ -192,19 +187,13 @@ func TestWhatIsPredictedOfTextsReachesAKey(t *testing.T) {
 // change them.
 func TestEveryFieldOfAFormatReachesAKey(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/complete/formats.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/complete/formats.yaml"))(t)
 	seen := map[storage.Key]string{}
 	for _, form := range []string{
 		`{words: 9, alphabet: digits}`, `{words: 8, alphabet: digits}`, `{words: 9, alphabet: letters}`, `{words: 9, symbols: abcdef}`,
 		`{words: 9, symbols: abcdeg}`, `{format: "is #########"}`, `{format: "if #########"}`, `{format: "if #########", alphabet: digits}`,
 	} {
-		k, err := keysOf("formats.yaml", string(text), []string{"canaries.formats=[{words: 10}, " + form + "]"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(keysOf("formats.yaml", string(text), []string{"canaries.formats=[{words: 10}, " + form + "]"}))(t)
 		if same, there := seen[k.model]; there {
 			t.Errorf("%s and %s have one key", form, same)
 		}
@@ -214,20 +203,14 @@ func TestEveryFieldOfAFormatReachesAKey(t *testing.T) {
 
 func TestEveryFieldOfAFaultReachesAKey(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/complete/faults.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/complete/faults.yaml"))(t)
 	seen := map[storage.Key]string{}
 	for _, fault := range []string{
 		`null`, `{fault: join-words, examples: 1}`, `{fault: keep-case, examples: 1}`, `{fault: keep-case, examples: 30%}`, `{fault: keep-case, users: 30%}`,
 		`{fault: keep-case, users: 30%, examples: 30%}`, `{fault: truncate, users: 30%}`, `{fault: truncate, users: 30%, length: 41}`,
 		`[{fault: truncate, users: 30%}, {fault: latin-1, users: 1}]`, `[{fault: latin-1, users: 1}, {fault: truncate, users: 30%}]`,
 	} {
-		k, err := keysOf("faults.yaml", string(text), []string{"data.faults=" + fault})
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(keysOf("faults.yaml", string(text), []string{"data.faults=" + fault}))(t)
 		if same, there := seen[k.model]; there {
 			t.Errorf("%s and %s have one key", fault, same)
 		}
@@ -286,9 +269,7 @@ func has(t *testing.T, canonical []byte, path string) bool {
 	rest := json.RawMessage(canonical)
 	for name := range strings.SplitSeq(path, ".") {
 		var block map[string]json.RawMessage
-		if err := json.Unmarshal(rest, &block); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(rest, &block))
 		if rest = block[name]; rest == nil {
 			return false
 		}
@@ -338,10 +319,7 @@ func completeTexts(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
 	for _, path := range globbed(t, completeFiles...) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		texts[path] = string(text)
 	}
 	return texts
@@ -351,19 +329,14 @@ func completeTexts(t *testing.T) map[string]string {
 // them, each with values that it may have.
 func fieldPaths(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../experiment/experiment.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../experiment/experiment.schema.json"))(t)
 	var schema struct {
 		Defs map[string]struct {
 			Type string   `json:"type"`
 			Enum []string `json:"enum"`
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &schema))
 	paths := map[string][]string{}
 	for path, d := range schema.Defs {
 		switch {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -64,15 +65,9 @@ func TestEveryKindHasGoldenBytes(t *testing.T) {
 	t.Parallel()
 	golden := make(map[string]bool)
 	for _, pattern := range []string{"../../../tasks/*/testdata/golden.txt", "../../../tasks/*/*/testdata/golden.txt", "../../../tasks/*/*/*/testdata/golden.txt"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := must.Get(filepath.Glob(pattern))(t)
 		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(path))(t)
 			for line := range strings.Lines(string(text)) {
 				kind, _, _ := strings.Cut(line, " ")
 				golden[kind] = true
@@ -93,25 +88,15 @@ func TestEveryKindHasGoldenBytes(t *testing.T) {
 // fitted resolves an experiment file as if its data fitted it.
 func fitted(t *testing.T, file string) *experiment.Spec {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := experiment.Parse(filepath.Base(file), text, experiment.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
+	spec := must.Get(experiment.Parse(filepath.Base(file), text, experiment.Options{}))(t)
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
-		if err := spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")))
 		facts[i] = fitting()
 		facts[i].Prepared = []experiment.Facts{fitting(), fitting()}
 	}
-	if err := spec.Resolve(facts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spec.Resolve(facts))
 	return spec
 }
 
@@ -132,10 +117,7 @@ func fitting() experiment.Facts {
 // many nodes it has and a digest of their keys.
 func identities(t *testing.T, spec *experiment.Spec) []byte {
 	t.Helper()
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "spec %s\n", spec.Digest())
 	for i := range spec.Cells {

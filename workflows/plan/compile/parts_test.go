@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/compile"
@@ -21,14 +22,8 @@ func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
 	}
 	files := []storage.Digest{storage.DigestOf(compiletest.Source())}
 	spec := compiletest.Resolve(t, small, files, "grid={axes: {seed: ["+strings.Join(seeds, ", ")+"]}}")
-	whole, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next, err := compile.Parts(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(compile.Plan(spec))(t)
+	next := must.Get(compile.Parts(spec))(t)
 	sum, nodes, parts := new(plan.Plan), make(map[storage.Key]*plan.Node), 0
 	for ; ; parts++ {
 		part, err := next()

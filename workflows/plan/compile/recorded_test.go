@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -125,9 +126,7 @@ func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
 		}, sets...)...)
 		e := localexec.New(p, compile.Registry(), compiletest.Source())
 		write := func(ref plan.Ref, blob, name string) {
-			if err := e.Reach(t.Context(), ref); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.Reach(t.Context(), ref))
 			data, err := e.Blob(t.Context(), ref.Key, blob)
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
@@ -162,9 +161,5 @@ func TestRecordedUpdatesAreDrawnAgainElsewhere(t *testing.T) {
 
 func checks(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../../../docs/checks", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return must.Get(filepath.Abs(filepath.Join("../../../docs/checks", name)))(t)
 }

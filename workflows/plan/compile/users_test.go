@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/workflows/plan/compile/compiletest"
@@ -16,9 +17,7 @@ func peopleOf(t *testing.T, source []byte) int {
 	names := map[string]bool{}
 	for line := range bytes.Lines(source) {
 		var record struct{ User string }
-		if err := json.Unmarshal(line, &record); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(line, &record))
 		names[record.User] = true
 	}
 	return len(names)
@@ -31,10 +30,7 @@ func TestUsersAsTheyAreAreWhoAGuaranteeProtects(t *testing.T) {
 	people := peopleOf(t, compiletest.Source())
 	for partition, unit := range map[string]string{"by-user": "user", "iid": "synthetic user"} {
 		report := outcome(t, onePrivate, "data.users.words=0", "data.partition="+partition, "training.cohort=2")
-		want, err := privacy.Account(privacy.Recipe{Population: people, Cohort: 2, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Sampling: privacy.FixedSize})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(privacy.Account(privacy.Recipe{Population: people, Cohort: 2, Rounds: 4, NoiseMultiplier: 2, Delta: 1e-5, Sampling: privacy.FixedSize}))(t)
 		r := report.Privacy
 		if r.Unit != unit || r.Population != people || report.Training.Users != people || r.Epsilon != want.Epsilon || r.EpsilonProved != want.EpsilonProved {
 			t.Errorf("%s: %d users cost %v (%s); want %d users and %v (%s)", partition, r.Population, r.EpsilonProved, r.Unit, people, want.EpsilonProved, unit)
