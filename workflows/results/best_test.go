@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // bestOf returns the choice where the last of four rows memorizes nothing in its first seeds, the only ones
@@ -22,10 +24,7 @@ func bestOf(t *testing.T, seeds int, recall float64) *Best {
 			}
 		}
 	}
-	v, err := r.view()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(r.view())(t)
 	return v.best
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits"
@@ -29,10 +30,7 @@ audit: {every: 3, random_sampling: {references: 100}, beam_search: {width: 2}}
 func rankedRun(t *testing.T) (archive *storage.Archive, run *runs.Run, input func(name string) storage.Key) {
 	t.Helper()
 	spec := compiletest.Resolve(t, rankedOften, []storage.Digest{storage.DigestOf([]byte("source"))})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	run = &runs.Run{ID: "ranked-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
 	return storage.NewArchive(storagetest.NewMemory()), run, p.Nodes[p.Cells[0].Report.Key].Input
 }
@@ -57,10 +55,7 @@ func TestCanariesLiveWhileTheCellGoesOn(t *testing.T) {
 	ranks(3)
 	ranks(6)
 	commit(t, archive, input(reports.AuditInput("beam_search", 3)), audits.CanaryOutcomesBlob, []map[string]any{{"beam_found": true}, {"beam_found": false}})
-	lives, err := results.LoadCanaryLives(t.Context(), archive, run, "c01", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lives := must.Get(results.LoadCanaryLives(t.Context(), archive, run, "c01", 10))(t)
 	got, err := json.Marshal(lives.Rounds)
 	const want = `[{"round":3,"outcomes":[{"exposure":3,"memorized":false,"beam_found":true},{"exposure":0,"memorized":false,"beam_found":false}]},` +
 		`{"round":6,"outcomes":[{"exposure":6,"memorized":true},{"exposure":0,"memorized":false}]}]`

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/experiment"
 )
 
@@ -25,10 +26,7 @@ func attacked(name string, recall, factor float64, axes ...string) Cell {
 
 func charts(t *testing.T, cells ...Cell) []Chart {
 	t.Helper()
-	v, err := (&Results{Cells: cells}).view()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get((&Results{Cells: cells}).view())(t)
 	return v.charts()
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/experiment"
 )
 
@@ -14,7 +15,7 @@ import (
 // in the first; the second is pending.
 func gridSide(t *testing.T, run, sets string, memorized int) Side {
 	t.Helper()
-	spec, err := experiment.Parse("grid.yaml", []byte(`
+	spec := must.Get(experiment.Parse("grid.yaml", []byte(`
 name: grid
 data: {source: text.jsonl}
 model: {embedding: 8, units: 8}
@@ -22,10 +23,7 @@ training: {rounds: 40, cohort: 5}
 canaries: {user_probability: 10%, example_probability: 10%}
 audit: {random_sampling: {references: 1000}}
 grid: {axes: {data.partition: [iid, by-user]}}
-`), experiment.Options{Sets: strings.Fields(sets)})
-	if err != nil {
-		t.Fatal(err)
-	}
+`), experiment.Options{Sets: strings.Fields(sets)}))(t)
 	r := &Results{Run: run, Experiment: spec.Name}
 	for _, c := range spec.Cells {
 		r.Cells = append(r.Cells, Cell{Cell: c.Name, Label: c.Label, Axes: c.Axes, Status: Pending})
@@ -37,20 +35,14 @@ grid: {axes: {data.partition: [iid, by-user]}}
 
 func compared(t *testing.T, before, after Side) *Comparison {
 	t.Helper()
-	c, err := Compare(before, after)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(Compare(before, after))(t)
 }
 
 func TestRunsAreComparedCellByCell(t *testing.T) {
 	t.Parallel()
 	before, after := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-2", "training.rounds=60 training.client.gradient_clip=0.5", 5)
 	var b bytes.Buffer
-	if err := compared(t, before, after).WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, compared(t, before, after).WriteTable(&b))
 	const want = `grid-1 -> grid-2
   training.rounds: 40 -> 60
   training.client.gradient_clip: none -> 0.5
@@ -74,9 +66,7 @@ func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 		t.Fatalf("comparison %+v, want one pair and a cell of each run", c)
 	}
 	var b bytes.Buffer
-	if err := c.WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.WriteTable(&b))
 	for _, want := range []string{"  the experiments are the same\n", "the grids differ: 1 of 3 cells at the same point of both; axes of both: data.partition\n", "only in grid-1: by-user\n", "only in grid-2: by-user\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, &b)
@@ -98,17 +88,12 @@ func TestTwoCellsOfARunAreComparedByTheirSamples(t *testing.T) {
 	}
 	var sides []Side
 	for _, name := range []string{"c01", "c02"} {
-		side, err := grid.Only(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		side := must.Get(grid.Only(name))(t)
 		sides = append(sides, side)
 	}
 	var b bytes.Buffer
 	c := compared(t, sides[0], sides[1])
-	if err := c.WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.WriteTable(&b))
 	for _, want := range []string{
 		"grid-1/c01 -> grid-1/c02\n  data.partition: iid -> by-user\n",
 		"\niid:\n  samples: probability that the first word is out of vocabulary: 0.06 -> 0.15 (exact)\n" +
@@ -137,14 +122,8 @@ func replicatedSide(t *testing.T, run string) Side {
 func TestTwoRowsAreComparedSeedBySeed(t *testing.T) {
 	t.Parallel()
 	side := replicatedSide(t, "grid-1")
-	before, err := side.Only("r01")
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := side.Only("r04")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(side.Only("r01"))(t)
+	after := must.Get(side.Only("r04"))(t)
 	c := compared(t, before, after)
 	if len(c.Pairs) != 3 || len(c.OnlyBefore) != 0 || len(c.Rows) != 1 {
 		t.Fatalf("%d pairs, %d rows, only before %q", len(c.Pairs), len(c.Rows), c.OnlyBefore)
@@ -161,9 +140,7 @@ func TestTwoRowsAreComparedSeedBySeed(t *testing.T) {
 		t.Errorf("difference %+v", d)
 	}
 	var b bytes.Buffer
-	if err := c.WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.WriteTable(&b))
 	for _, want := range []string{
 		"grid-1/r01 -> grid-1/r04\n  data.partition: iid -> by-user\n", "\nsetting       compared with  seeds  RS memorized", "\nby-user, b=8  iid, b=5       2      -5.0, 0:10, p 0.002  -5.0 (-12.0 to +7.7), 0:10, p 0.002  ",
 		"grid-1/r04 (by-user, b=8) against grid-1/r01 (iid, b=5): utility is not matched: recall_at_1 differs by -0.01",
@@ -195,16 +172,11 @@ func TestRunsOfReplicatesAreComparedRowByRow(t *testing.T) {
 // A run without replicates has no rows to compare with.
 func TestReplicatesAreComparedWithASingleSeedCellByCell(t *testing.T) {
 	t.Parallel()
-	one, err := replicatedSide(t, "grid-1").Only("c01")
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(replicatedSide(t, "grid-1").Only("c01"))(t)
 	alone := gridSide(t, "grid-2", "grid=null", 3)
 	c := compared(t, alone, one)
 	var b bytes.Buffer
-	if err := c.WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.WriteTable(&b))
 	if len(c.Rows) != 0 || len(c.Pairs) != 1 || !strings.Contains(b.String(), "3/8 -> ") {
 		t.Errorf("%d rows, %d pairs:\n%s", len(c.Rows), len(c.Pairs), &b)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
@@ -49,10 +50,7 @@ func TestACurveHasWhatIsMeasuredWhileTheCellGoesOn(t *testing.T) {
 		measure(reports.Utility, round, fmt.Sprintf(`{"perplexity":%d}`, 100-round))
 	}
 	measure("probabilistic_extraction", 3, `{"extractable":2}`)
-	curve, err := results.LoadCurve(t.Context(), archive, run, "c01", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	curve := must.Get(results.LoadCurve(t.Context(), archive, run, "c01", 10))(t)
 	got, err := json.Marshal(curve.Audited)
 	const want = `[{"round":3,"utility":{"perplexity":97},"extractable":2},{"round":6,"utility":{"perplexity":94}}]`
 	if err != nil || string(got) != want {
@@ -89,10 +87,7 @@ func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.
 		t.Errorf("the results have grown while nothing was measured: %v", err)
 	}
 	key := p.Nodes[p.Cells[0].Report.Key].Input(reports.AuditInput("probabilistic_extraction", 6))
-	outcome, err := archive.PutBlob(t.Context(), key, audits.OutcomeBlob, []byte(`{"extractable":5,"curves":[{}]}`), storage.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcome := must.Get(archive.PutBlob(t.Context(), key, audits.OutcomeBlob, []byte(`{"extractable":5,"curves":[{}]}`), storage.Durable))(t)
 	if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: "audits/x", Attempt: "1", Blobs: []storage.Blob{outcome}, Metrics: json.RawMessage(`{"extractable":5}`)}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +101,7 @@ func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.
 
 func loaded(t *testing.T, archive *storage.Archive, run *runs.Run) *results.Results {
 	t.Helper()
-	r, err := results.Load(t.Context(), archive, run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(results.Load(t.Context(), archive, run))(t)
 }
 
 // Of the open segment the last round has the time.
@@ -118,16 +109,10 @@ func TestACurveSaysWhenItsRoundsWereDone(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	commit := func(key storage.Key, after int) {
-		rows, err := archive.PutBlob(t.Context(), key, tasks.RowsBlob, []byte("[]"), storage.Durable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(archive.PutBlob(t.Context(), key, tasks.RowsBlob, []byte("[]"), storage.Durable))(t)
 		c := &storage.Commit{Key: key, Kind: "x", Attempt: "1", Blobs: []storage.Blob{rows}, Provenance: storage.Provenance{Started: began.Add(time.Duration(after) * time.Minute), Seconds: 30}}
 		if _, _, err := archive.Commit(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -137,10 +122,7 @@ func TestACurveSaysWhenItsRoundsWereDone(t *testing.T) {
 	commit(cell.Initial.Key, 0)
 	commit(cell.Chain.Key(1), 5)
 	commit(cell.Chain.Key(2), 9)
-	curve, err := results.LoadCurve(t.Context(), archive, &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}, "c01", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	curve := must.Get(results.LoadCurve(t.Context(), archive, &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}, "c01", 10))(t)
 	var got []string
 	for _, tick := range curve.Clock {
 		got = append(got, fmt.Sprint(tick.Round, " ", tick.Time.Sub(began)))
@@ -155,20 +137,12 @@ func TestACurveSaysHowFastItsRoundsWere(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := compiletest.Resolve(t, strings.Replace(sampledOften, "{learning_rate: 0.1}", "{learning_rate: 0.1, schedule: {kind: step, every: 2, factor: 0.5}}", 1), []storage.Digest{storage.DigestOf([]byte("source"))})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	commit := func(key storage.Key, after int, rows ...checkpoints.Row) {
 		var b bytes.Buffer
-		if err := json.NewEncoder(&b).Encode(rows); err != nil {
-			t.Fatal(err)
-		}
-		blob, err := archive.PutBlob(t.Context(), key, tasks.RowsBlob, b.Bytes(), storage.Durable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewEncoder(&b).Encode(rows))
+		blob := must.Get(archive.PutBlob(t.Context(), key, tasks.RowsBlob, b.Bytes(), storage.Durable))(t)
 		c := &storage.Commit{Key: key, Kind: "x", Attempt: "1", Blobs: []storage.Blob{blob}, Provenance: storage.Provenance{Started: began.Add(time.Duration(after) * time.Minute), Seconds: 30}}
 		if _, _, err := archive.Commit(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -182,10 +156,7 @@ func TestACurveSaysHowFastItsRoundsWere(t *testing.T) {
 	commit(cell.Chain.Key(1), 5, row(1))
 	commit(cell.Chain.Key(2), 7, row(1), row(2))
 	commit(cell.Chain.Key(3), 9, row(1), row(2), row(3))
-	curve, err := results.LoadCurve(t.Context(), archive, &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}, "c01", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	curve := must.Get(results.LoadCurve(t.Context(), archive, &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}, "c01", 10))(t)
 	var got []results.Rates
 	for i := range curve.Rounds {
 		got = append(got, curve.Rounds[i].Rates)

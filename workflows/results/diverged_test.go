@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 )
@@ -39,13 +40,8 @@ func diverged() *Results {
 func csvOf(t *testing.T, r *Results, rows Rows) (lines []map[string]string) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteRows(&b, "csv", rows); err != nil {
-		t.Fatal(err)
-	}
-	all, err := csv.NewReader(&b).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteRows(&b, "csv", rows))
+	all := must.Get(csv.NewReader(&b).ReadAll())(t)
 	for _, line := range all[1:] {
 		named := map[string]string{}
 		for i, name := range all[0] {
@@ -83,10 +79,7 @@ func TestAModelThatDivergedIsAResultInEveryFormat(t *testing.T) {
 			t.Errorf("there is a difference of perplexities of which one is infinite: %v", c)
 		}
 	}
-	values, err := diverged().CellValues()
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := must.Get(diverged().CellValues())(t)
 	for _, v := range values[3] {
 		if v.Column == "perplexity" || v.Column == "perplexity_infinite" && v.Number != 1 {
 			t.Errorf("trackers get %+v", v)
@@ -115,9 +108,7 @@ func TestTheTestLossOfAModelThatDivergedIsItsMeanLoss(t *testing.T) {
 		`{"perplexity": null, "infinite": true, "mean_loss": 3068.5}`:                                                                             0, // a program's words alone
 	} {
 		p := reports.Point{Utility: json.RawMessage(utility)}
-		if err := setLosses(&p, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, setLosses(&p, nil))
 		if got, _ := p.Metric(testLoss); got != want {
 			t.Errorf("%s: test loss %v, want %v", utility, got, want)
 		}

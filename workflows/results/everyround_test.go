@@ -3,6 +3,7 @@ package results_test
 import (
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits"
@@ -27,10 +28,7 @@ func TestTheCurveHasTheVerdictsOfEveryRound(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	report := p.Nodes[p.Cells[0].Report.Key]
 	for _, round := range []int{3, 9} {
 		outcome := probabilisticextraction.Outcome{Extractable: round, Curves: []probabilisticextraction.Curve{{Canaries: 2}}}
@@ -38,10 +36,7 @@ func TestTheCurveHasTheVerdictsOfEveryRound(t *testing.T) {
 	}
 	commit(t, archive, p.Cells[0].Report.Key, reports.CellBlob, map[string]any{"curve": []map[string]any{{"round": 3}, {"round": 6}, {"round": 9}}})
 
-	r, err := results.Load(t.Context(), archive, &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(results.Load(t.Context(), archive, &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}))(t)
 	for _, point := range r.Cells[0].Curve {
 		raw, there := point.Metrics.Get("probabilistic_extraction")
 		if there != (point.Round != 6) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
@@ -17,10 +18,7 @@ import (
 // figuresOfResults are the figures of results by their file names.
 func figuresOfResults(t *testing.T, r *Results) map[string]*chart.Figure {
 	t.Helper()
-	figures, err := r.Figures()
-	if err != nil {
-		t.Fatal(err)
-	}
+	figures := must.Get(r.Figures())(t)
 	all := map[string]*chart.Figure{}
 	for _, f := range figures {
 		all[FileName(f.Title)] = f.Chart

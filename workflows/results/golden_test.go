@@ -11,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -21,14 +22,9 @@ func recorded(t *testing.T) *Results { return read(t, "results.json") }
 
 func read(t *testing.T, name string) *Results {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	r := new(Results)
-	if err := json.Unmarshal(data, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, r))
 	return r
 }
 
@@ -48,17 +44,12 @@ func TestRecordedResultsAreWrittenAsTheyWere(t *testing.T) {
 func TestEveryCanaryHasARowWithWhatIsSaidOfIt(t *testing.T) {
 	t.Parallel()
 	for _, format := range FormatNames() {
-		f, err := FormatNamed(format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(FormatNamed(format))(t)
 		if f.Has(Canaries) != nil {
 			continue
 		}
 		var b bytes.Buffer
-		if err := read(t, "canaries.json").WriteRows(&b, format, Canaries); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, read(t, "canaries.json").WriteRows(&b, format, Canaries))
 		written := b.Bytes()
 		if format == "parquet" {
 			written = describeParquet(t, written)
@@ -86,10 +77,7 @@ func TestJSONHasWhatIsSaidOfEveryCanary(t *testing.T) {
 func TestTheDocsNameEveryFormat(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"../../docs/commands.md", "../../docs/api.md"} {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(page))(t)
 		for _, format := range FormatNames() {
 			if !strings.Contains(string(text), "`"+format+"`") && !strings.Contains(string(text), "--format "+format) {
 				t.Errorf("%s does not name the format %s", page, format)
@@ -101,10 +89,7 @@ func TestTheDocsNameEveryFormat(t *testing.T) {
 // describeParquet is the schema of a file and its rows, one value a line.
 func describeParquet(t *testing.T, file []byte) []byte {
 	t.Helper()
-	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(parquet.OpenFile(bytes.NewReader(file), int64(len(file))))(t)
 	out := bytes.NewBufferString(f.Schema().String() + "\n")
 	rows := make([]parquet.Row, f.NumRows())
 	for _, group := range f.RowGroups() {

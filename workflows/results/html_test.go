@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -53,9 +54,7 @@ func inspectedAndMapped() *Results {
 func page(t *testing.T, r *Results) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b, "html"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b, "html"))
 	return b.String()
 }
 
@@ -90,10 +89,7 @@ func savedNumbers(t *testing.T, page string) string {
 	t.Helper()
 	var all []byte
 	for _, file := range regexp.MustCompile(`data:text/csv;base64,([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		data, err := base64.StdEncoding.DecodeString(html.UnescapeString(file[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(base64.StdEncoding.DecodeString(html.UnescapeString(file[1])))(t)
 		all = append(all, data...)
 	}
 	return string(all)
@@ -223,9 +219,7 @@ func TestThePageSaysWhereItsNumbersComeFrom(t *testing.T) {
 func TestTablesHaveTheChosenColumns(t *testing.T) {
 	t.Parallel()
 	r := replicated(t)
-	if err := r.Choose([]string{"accuracy %"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Choose([]string{"accuracy %"}))
 	if got := written(t, r, "latex"); !strings.Contains(got, "setting & seeds & accuracy \\% \\\\\n") || !strings.Contains(got, "iid, b=8 & 3 & 21.5 $\\pm$ 0.1 \\\\\n") || !strings.Contains(got, "iid, b=8 & iid, b=5 & 3 & $-0.5$ ($-0.7$, $-0.3$) \\\\\n") {
 		t.Error(got)
 	}
@@ -244,9 +238,7 @@ func TestLaTeXFitsTwoColumns(t *testing.T) {
 	dir := t.TempDir()
 	document := "\\documentclass[twocolumn]{article}\\usepackage[utf8]{inputenc}\\usepackage{booktabs}\\textwidth=178mm\\begin{document}\\begin{table*}\n" +
 		written(t, replicated(t), "latex") + "\\end{table*}\\end{document}\n"
-	if err := os.WriteFile(filepath.Join(dir, "t.tex"), []byte(document), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "t.tex"), []byte(document), 0o600))
 	command := exec.CommandContext(t.Context(), latex, "-interaction=nonstopmode", "-halt-on-error", "t.tex")
 	command.Dir = dir
 	if out, err := command.CombinedOutput(); err != nil || strings.Contains(string(out), "Overfull \\hbox") {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/tasks/audits/all"
 )
@@ -50,16 +51,11 @@ func TestTheTablesOfTheExamplesFitAPaperElsewhere(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"results", "replicates", "attacks"} {
-		text, err := os.ReadFile("testdata/" + name + ".latex")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/" + name + ".latex"))(t)
 		body.Write(append(text, '\n'))
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tables.tex"), fmt.Appendf(nil, latexPage, latexWidth, body.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "tables.tex"), fmt.Appendf(nil, latexPage, latexWidth, body.String()), 0o600))
 	c := exec.CommandContext(t.Context(), program, "-interaction=nonstopmode", "-halt-on-error", "tables.tex")
 	c.Dir = dir
 	output, err := c.CombinedOutput()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits"
@@ -33,10 +34,7 @@ func audited(t *testing.T, text string, measured ...string) (*storage.Archive, *
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := compiletest.Resolve(t, text, []storage.Digest{storage.DigestOf([]byte("source"))})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	for i := range p.Cells {
 		for _, round := range spec.Cells[i].Experiment.Measured() {
 			name := fmt.Sprint(p.Cells[i].Name, " ", round)
@@ -52,19 +50,13 @@ func audited(t *testing.T, text string, measured ...string) (*storage.Archive, *
 
 func commit(t *testing.T, archive *storage.Archive, key storage.Key, name string, content any) {
 	t.Helper()
-	data, err := json.Marshal(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(content))(t)
 	commitBytes(t, archive, key, name, data)
 }
 
 func commitBytes(t *testing.T, archive *storage.Archive, key storage.Key, name string, data []byte) {
 	t.Helper()
-	blob, err := archive.PutBlob(t.Context(), key, name, data, storage.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	blob := must.Get(archive.PutBlob(t.Context(), key, name, data, storage.Durable))(t)
 	if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: generatedimages.Summary.Name, Attempt: "1", Blobs: []storage.Blob{blob}}); err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +74,7 @@ func TestPicturesAreThereAsSoonAsTheirRoundIsMeasured(t *testing.T) {
 		{Cell: "c01", Round: 9}: "",
 		{Cell: "c03"}:           "",
 	} {
-		pictures, err := results.LoadPictures(t.Context(), archive, run, shown)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pictures := must.Get(results.LoadPictures(t.Context(), archive, run, shown))(t)
 		var got []string
 		for _, p := range pictures {
 			name := fmt.Sprint(p.Cell, " ", p.Round)

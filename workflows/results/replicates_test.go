@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/reports"
@@ -43,7 +44,7 @@ func replicated(t *testing.T) *Results {
 
 func replicatedSpec(t *testing.T) *experiment.Spec {
 	t.Helper()
-	spec, err := experiment.Parse("grid.yaml", []byte(`
+	spec := must.Get(experiment.Parse("grid.yaml", []byte(`
 name: grid
 data: {source: text.jsonl}
 model: {embedding: 8, units: 8}
@@ -51,10 +52,7 @@ training: {rounds: 40, cohort: 5}
 canaries: {user_probability: 10%, example_probability: 10%}
 audit: {random_sampling: {references: 1000}, beam_search: {}}
 grid: {axes: {data.partition: [iid, by-user], training.cohort: [5, 8]}, replicates: 3}
-`), experiment.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`), experiment.Options{}))(t)
 	return spec
 }
 
@@ -93,9 +91,7 @@ func TestReplicatesAreWrittenAsTheyWere(t *testing.T) {
 	}
 	for _, rows := range []Rows{Means, Differences, Canaries} {
 		var b bytes.Buffer
-		if err := replicated(t).WriteRows(&b, "csv", rows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, replicated(t).WriteRows(&b, "csv", rows))
 		taskstest.File(t, filepath.Join("testdata", "replicates-"+string(rows)+".csv"), b.Bytes())
 	}
 }
@@ -157,10 +153,7 @@ func TestBelowReplicatesStandThoseThatStillTrain(t *testing.T) {
 
 func TestRowsOfCellsSayOfWhichRoundTheyAre(t *testing.T) {
 	t.Parallel()
-	lines, err := csv.NewReader(strings.NewReader(written(t, soFar(t), "csv"))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(csv.NewReader(strings.NewReader(written(t, soFar(t), "csv"))).ReadAll())(t)
 	of := func(line []string, column string) string { return line[slices.Index(lines[0], column)] }
 	for _, line := range lines[1:] {
 		got := [...]string{of(line, "status"), of(line, "so_far_round"), of(line, "so_far_of")}
@@ -172,10 +165,7 @@ func TestRowsOfCellsSayOfWhichRoundTheyAre(t *testing.T) {
 			t.Errorf("cell %s: %q, perplexity %q; want %q", of(line, "cell"), got, of(line, "perplexity"), want)
 		}
 	}
-	values, err := soFar(t).CellValues()
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := must.Get(soFar(t).CellValues())(t)
 	for _, v := range values[len(values)-1] {
 		if v.Column == "perplexity" || strings.HasPrefix(v.Column, "so_far") {
 			t.Errorf("a tracker would take %+v for a final number", v)
@@ -198,9 +188,7 @@ type documented struct {
 func documentOf(t *testing.T, r *Results) documented {
 	t.Helper()
 	var d documented
-	if err := json.Unmarshal([]byte(written(t, r, "json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(written(t, r, "json")), &d))
 	return d
 }
 
@@ -261,21 +249,13 @@ func TestRowsAreRecomputedFromTheirCanaries(t *testing.T) {
 func heldCanaries(t *testing.T, r *Results) map[string]map[uint64]map[string]bool {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteRows(&b, "csv", Canaries); err != nil {
-		t.Fatal(err)
-	}
-	lines, err := csv.NewReader(&b).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteRows(&b, "csv", Canaries))
+	lines := must.Get(csv.NewReader(&b).ReadAll())(t)
 	column := func(line []string, name string) string { return line[slices.Index(lines[0], name)] }
 	held := map[string]map[uint64]map[string]bool{}
 	for _, line := range lines[1:] {
 		row := column(line, "row")
-		seed, err := strconv.ParseUint(column(line, "seed"), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		seed := must.Get(strconv.ParseUint(column(line, "seed"), 10, 64))(t)
 		if held[row] == nil {
 			held[row] = map[uint64]map[string]bool{}
 		}
@@ -355,10 +335,7 @@ func TestWhatIsComparedWithWhat(t *testing.T) {
 
 func emptyCell(t *testing.T) *viewCell {
 	t.Helper()
-	v, err := newViewCell(&Cell{Cell: "c01"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(newViewCell(&Cell{Cell: "c01"}))(t)
 	return &v
 }
 
@@ -368,10 +345,7 @@ func TestOnlyCanariesOfBothArePaired(t *testing.T) {
 	cell := func(role audits.Role, words, format string, memorized bool) viewCell {
 		v := *emptyCell(t)
 		report := reported(replicateReport(0, 1))
-		full, err := newViewCell(&Cell{Cell: "c01", Report: report})
-		if err != nil {
-			t.Fatal(err)
-		}
+		full := must.Get(newViewCell(&Cell{Cell: "c01", Report: report}))(t)
 		canary := full.decoded.Canaries[0]
 		for i := range full.decoded.Canaries {
 			if held, _ := ofCanaryOutcome(full.decoded.Canaries[i].Outcomes[0]).number(full.decoded.Canaries[i].Outcomes[0], "memorized"); (held == 1) == memorized {
@@ -465,9 +439,7 @@ func TestMeansAndDifferencesArePrintedAsTables(t *testing.T) {
 		Differences: "recall_at_1 %",
 	} {
 		var table, csv bytes.Buffer
-		if err := errors.Join(r.WriteRows(&table, "table", rows), r.WriteRows(&csv, "csv", rows)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(r.WriteRows(&table, "table", rows), r.WriteRows(&csv, "csv", rows)))
 		if got := table.String(); !strings.Contains(got, want) || strings.Contains(got, "experiment") || strings.Count(got, "\n") != strings.Count(csv.String(), "\n")+1 {
 			t.Errorf("%s:\n%s\nof\n%s", rows, got, csv.String())
 		}
@@ -487,9 +459,7 @@ func TestRowsSayAfterHowManyRoundsTheyReachedTheirTarget(t *testing.T) {
 		}
 	}
 	var means bytes.Buffer
-	if err := r.WriteRows(&means, "table", Means); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteRows(&means, "table", Means))
 	if want := regexp.MustCompile(`(?m)^r01 .* rounds +2 +150 `); !want.MatchString(means.String()) {
 		t.Errorf("no rounds among\n%s", means.String())
 	}
@@ -502,9 +472,7 @@ func TestReplicatesComeBackFromJSON(t *testing.T) {
 	t.Parallel()
 	first := written(t, replicated(t), "json")
 	var back Results
-	if err := json.Unmarshal([]byte(first), &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(first), &back))
 	if second := written(t, &back, "json"); second != first {
 		t.Errorf("JSON changes on its way:\n%s\n%s", first, second)
 	}
@@ -610,9 +578,7 @@ func TestATableWithoutRowsSaysWhatWouldGiveSome(t *testing.T) {
 	} {
 		r := &Results{Run: "x-1", Experiment: "x", Cells: []Cell{{Cell: "c01", Label: "iid", Status: Pending}}}
 		var table, file bytes.Buffer
-		if err := errors.Join(r.WriteRows(&table, "table", rows), r.WriteRows(&file, "csv", rows)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(r.WriteRows(&table, "table", rows), r.WriteRows(&file, "csv", rows)))
 		if !strings.Contains(table.String(), want) || !strings.HasPrefix(file.String(), "run,experiment,") {
 			t.Errorf("rows of %s: the table is %q, the file %q", rows, table.String(), file.String())
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -59,9 +60,7 @@ func sample() *Results {
 func TestTheTableHasThePapersColumns(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := sample().Write(&b, "table"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sample().Write(&b, "table"))
 	const want = `setting                     RS memorized  RS rarest (p_u, p_e)  BS memorized  BS rarest  accuracy %  perplexity  epsilon proved (papers' convention)
 --------------------------  ------------  --------------------  ------------  ---------  ----------  ----------  -----------------------------------
 iid, SGD, b=32              54/90         1/50000, 10%          0/90          -          24.0        62.2        -
@@ -123,10 +122,7 @@ func TestATableHasNoColumnThatNoCellHasAnythingFor(t *testing.T) {
 		"setting,accuracy %,perplexity;cnn,96.0,1.2":                                     {cnn},
 		"setting,status;waiting,pending":                                                 {waiting},
 	} {
-		table, err := (&Results{Cells: cells}).Table()
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get((&Results{Cells: cells}).Table())(t)
 		got := strings.Join(table.Header, ",")
 		for _, texts := range table.texts() {
 			got += ";" + strings.Join(texts, ",")
@@ -140,16 +136,10 @@ func TestATableHasNoColumnThatNoCellHasAnythingFor(t *testing.T) {
 func TestJSONComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	var first, second bytes.Buffer
-	if err := sample().Write(&first, "json"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sample().Write(&first, "json"))
 	var back Results
-	if err := json.Unmarshal(first.Bytes(), &back); err != nil {
-		t.Fatal(err)
-	}
-	if err := back.Write(&second, "json"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(first.Bytes(), &back))
+	must.Do(t, back.Write(&second, "json"))
 	if first.String() != second.String() {
 		t.Errorf("JSON changes on its way:\n%s\n%s", first.String(), second.String())
 	}
@@ -163,16 +153,12 @@ func TestJSONComesBackAsItWas(t *testing.T) {
 func TestCSVAndParquetHoldTheSameRows(t *testing.T) {
 	t.Parallel()
 	var text, file bytes.Buffer
-	if err := sample().Write(&text, "csv"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sample().Write(&text, "csv"))
 	lines, err := csv.NewReader(&text).ReadAll()
 	if err != nil || len(lines) != 5 {
 		t.Fatalf("%d lines of CSV (%v), want a header and four cells", len(lines), err)
 	}
-	if err := sample().Write(&file, "parquet"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sample().Write(&file, "parquet"))
 	rows, err := parquet.Read[struct {
 		Memorized *int64   `parquet:"random_sampling_memorized"`
 		Epsilon   *float64 `parquet:"epsilon"`
@@ -195,9 +181,7 @@ func TestCSVAndParquetHoldTheSameRows(t *testing.T) {
 func TestLaTeXIsEscaped(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := sample().Write(&b, "latex"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sample().Write(&b, "latex"))
 	if !strings.Contains(b.String(), `by-user, DP-FedAvg \& 100\%\_ &`) {
 		t.Errorf("LaTeX:\n%s", b.String())
 	}
@@ -219,13 +203,8 @@ func TestAGateWithoutAValueFails(t *testing.T) {
 func gate(t *testing.T, limits string, c *Cell) []string {
 	t.Helper()
 	var audit experiment.Audit
-	if err := json.Unmarshal([]byte(`{"fail_if":`+limits+`}`), &audit); err != nil {
-		t.Fatal(err)
-	}
-	v, err := newViewCell(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(`{"fail_if":`+limits+`}`), &audit))
+	v := must.Get(newViewCell(c))(t)
 	_, breaches, _ := judge(&audit, &v.decoded)
 	return breaches
 }
@@ -267,9 +246,7 @@ func TestGatesLookAtInsertedCanariesAlone(t *testing.T) {
 func written(t *testing.T, r *Results, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b, format); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b, format))
 	if format == "parquet" {
 		return string(describeParquet(t, b.Bytes()))
 	}
@@ -307,9 +284,7 @@ func TestAFailedGateStandsInEveryForm(t *testing.T) {
 		"html":  {">gate</th>", ">failed</td>", "gate failed: " + first},
 	} {
 		var b strings.Builder
-		if err := r.Write(&b, format); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(&b, format))
 		for _, want := range wants {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
@@ -337,9 +312,7 @@ func TestAModelAtItsBaselineIsMarkedInEveryForm(t *testing.T) {
 		"html":  {">5.0 *</td>", "utility is at the level of"},
 	} {
 		var b strings.Builder
-		if err := r.Write(&b, format); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(&b, format))
 		for _, want := range wants {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("%s lacks %q:\n%s", format, want, b.String())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 )
 
@@ -23,10 +24,7 @@ func titled(t *testing.T, list []Chart, title string) Chart {
 
 func replicatedCharts(t *testing.T) []Chart {
 	t.Helper()
-	v, err := replicated(t).view()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(replicated(t).view())(t)
 	return v.charts()
 }
 
@@ -95,9 +93,7 @@ func TestUtilityOfRowsIsTheMeanOfTheirCells(t *testing.T) {
 			var utility struct {
 				RecallAt1 float64 `json:"recall_at_1"`
 			}
-			if err := json.Unmarshal(c.Utility, &utility); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(c.Utility, &utility))
 			recall[c.Row.Name] = append(recall[c.Row.Name], utility.RecallAt1)
 		}
 	}
@@ -130,10 +126,7 @@ func TestCellsWithoutReplicatesHaveNoChartsOfRows(t *testing.T) {
 	for i := range r.Cells {
 		r.Cells[i].Row = nil
 	}
-	v, err := r.view()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(r.view())(t)
 	if list := v.charts(); len(list) > 0 {
 		t.Errorf("%d charts, the first %q", len(list), list[0].Title)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 // wantOnScreen fails where a line is wider than the screen, or a word of a text is missing.
@@ -65,18 +67,12 @@ func keptTables(t *testing.T) (tables []keptTable) {
 	t.Helper()
 	paths := []string{"testdata/results.table", "testdata/replicates.table", "testdata/attacks.table", "../../README.md"}
 	for _, pattern := range []string{"../../docs/papers/*/*.txt", "../../docs/*/*.txt", "../../examples/external/*/README.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(pattern))(t)
 		paths = append(paths, found...)
 	}
 	rule := regexp.MustCompile(`^-+(  -+)+$`)
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		lines := strings.Split(string(text), "\n")
 		for i := 1; i < len(lines); i++ {
 			if !rule.MatchString(lines[i]) {
@@ -127,9 +123,7 @@ func cut(line, rule string) (row []string) {
 func screened(t *testing.T, r *Results, s Screen) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.WriteScreen(&b, Cells, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteScreen(&b, Cells, &s))
 	return b.String()
 }
 
@@ -140,9 +134,7 @@ func TestTablesOfOtherRowsFitTheScreen(t *testing.T) {
 	for rows, r := range results {
 		for _, width := range []int{40, 120} {
 			var wide, folded bytes.Buffer
-			if err := errors.Join(r.WriteRows(&wide, "table", rows), r.WriteScreen(&folded, rows, &Screen{Width: width})); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(r.WriteRows(&wide, "table", rows), r.WriteScreen(&folded, rows, &Screen{Width: width})))
 			for line := range strings.Lines(folded.String()) {
 				if n := runewidth.StringWidth(strings.TrimRight(line, "\n")); n > width {
 					t.Fatalf("%s: %d columns, want at most %d: %s", rows, n, width, line)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/checkpoints"
 	"coalmine/workflows/results"
 )
@@ -21,15 +22,11 @@ const mixed = `{"run":"r","experiment":"e","cells":[
 func TestWithheldNumbersAreAbsent(t *testing.T) {
 	t.Parallel()
 	var rounds results.Rounds
-	if err := json.Unmarshal([]byte(mixed), &rounds); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(mixed), &rounds))
 	written := map[string]string{}
 	for _, format := range []string{"json", "csv", "parquet"} {
 		var b bytes.Buffer
-		if err := rounds.Write(&b, format); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rounds.Write(&b, format))
 		written[format] = b.String()
 	}
 	var compact bytes.Buffer
@@ -71,9 +68,7 @@ func TestALossThatIsNotToldIsAbsent(t *testing.T) {
 	for format, want := range map[string]string{"csv": ",1,0,0,7,,0,", "json": `"tokens": 7,
      "update_norm": 0`} {
 		var b bytes.Buffer
-		if err := rounds.Write(&b, format); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rounds.Write(&b, format))
 		if !strings.Contains(b.String(), want) || !strings.Contains(b.String(), "2.5") {
 			t.Errorf("%s has no %q:\n%s", format, want, &b)
 		}
@@ -86,17 +81,13 @@ func TestNumbersThatAProgramDoesNotTellAreAbsent(t *testing.T) {
 	t.Parallel()
 	const program = `{"run":"r","experiment":"e","cells":[{"cell":"c01","label":"program","axes":{},"rounds":[{"round":1,"tokens":7,"loss":2.5},{"round":2,"clients":3,"examples":5,"loss":2}]}]}`
 	var rounds results.Rounds
-	if err := json.Unmarshal([]byte(program), &rounds); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(program), &rounds))
 	again, err := json.Marshal(rounds)
 	if err != nil || string(again) != program {
 		t.Errorf("as JSON they are\n%s\n%v", again, err)
 	}
 	var b bytes.Buffer
-	if err := rounds.Write(&b, "csv"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rounds.Write(&b, "csv"))
 	lines := strings.Split(b.String(), "\n")
 	if !strings.Contains(lines[0], ",round,clients,examples,tokens,loss,update_norm,client_norm,clipped,noise_deviation,") ||
 		!strings.Contains(lines[1], "program,1,,,7,2.5,,,,,") || !strings.Contains(lines[2], "program,2,3,5,,2,,,,,") {
@@ -119,9 +110,7 @@ func TestCentralTrainingHasNoClients(t *testing.T) {
 		{Row: checkpoints.Row{Round: 2, UpdateNorm: 0}},
 	}}}}
 	var b bytes.Buffer
-	if err := rounds.Write(&b, "csv"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rounds.Write(&b, "csv"))
 	lines := strings.Split(b.String(), "\n")
 	if !strings.Contains(lines[1], ",1,,2,7,2.5,1,,0,0,") || !strings.Contains(lines[2], ",2,0,0,0,,0,0,0,0,") {
 		t.Errorf("central training and an empty cohort are\n%s", &b)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
@@ -51,18 +52,10 @@ type stored struct {
 func store(t *testing.T, sets ...string) *stored {
 	t.Helper()
 	source := taskstest.Text(1500)
-	spec, err := experiment.Parse("small.yaml", []byte(small), experiment.Options{Sets: sets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("small.yaml", []byte(small), experiment.Options{Sets: sets}))(t)
 	facts := experiment.Facts{Files: []storage.Digest{storage.DigestOf(source)}, Users: 90, HeldOutUsers: 30, Examples: 1200, DistinctWords: 98, TestExamples: 150}
-	if err := spec.Resolve([]experiment.Facts{facts}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spec.Resolve([]experiment.Facts{facts}))
+	p := must.Get(compile.Plan(spec))(t)
 	s := &stored{
 		Cell:     Cell{Archive: storage.NewArchive(storagetest.NewMemory()), Plan: p, Cell: &p.Cells[0], Experiment: &spec.Cells[0].Experiment},
 		executor: localexec.New(p, compile.Registry(), source),
@@ -77,10 +70,7 @@ func store(t *testing.T, sets ...string) *stored {
 // commit executes a node and stores its outputs.
 func (s *stored) commit(t *testing.T, n *plan.Node) {
 	t.Helper()
-	commit, err := s.executor.Execute(t.Context(), plan.Ref{Key: n.Key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	commit := must.Get(s.executor.Execute(t.Context(), plan.Ref{Key: n.Key}))(t)
 	commit.Attempt = "of the test"
 	for i, b := range commit.Blobs {
 		data, err := s.executor.Blob(t.Context(), n.Key, b.Name)
@@ -117,22 +107,15 @@ func rows[Row any](t *testing.T, s *stored, table Table) []Row {
 	t.Helper()
 	var lines, file bytes.Buffer
 	for format, w := range map[Format]io.Writer{JSONLines: &lines, Parquet: &file} {
-		if err := s.Write(t.Context(), table, format, w); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), table, format, w))
 	}
-	fromParquet, err := parquet.Read[Row](bytes.NewReader(file.Bytes()), int64(file.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fromParquet := must.Get(parquet.Read[Row](bytes.NewReader(file.Bytes()), int64(file.Len())))(t)
 	var out []Row
 	for line := range strings.Lines(lines.String()) {
 		var row Row
 		decoder := json.NewDecoder(strings.NewReader(line))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&row); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, decoder.Decode(&row))
 		out = append(out, row)
 	}
 	if len(out) != len(fromParquet) {
@@ -149,10 +132,7 @@ func rows[Row any](t *testing.T, s *stored, table Table) []Row {
 // asJSON is a row without the difference between an empty list and none.
 func asJSON(t *testing.T, row any) string {
 	t.Helper()
-	text, err := json.Marshal(row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(row))(t)
 	return strings.ReplaceAll(string(text), "null", "[]")
 }
 
@@ -306,18 +286,9 @@ func TestCohortsAreWhoHasTrained(t *testing.T) {
 // train runs the cell's training and returns its metric rows.
 func (s *stored) train(t *testing.T) []checkpoints.Row {
 	t.Helper()
-	if err := s.executor.Reach(t.Context(), s.Cell.Cell.Model); err != nil {
-		t.Fatal(err)
-	}
-	data, err := s.executor.Blob(t.Context(), s.Cell.Cell.Model.Key, tasks.RowsBlob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	measured, err := checkpoints.DecodeRows(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return measured
+	must.Do(t, s.executor.Reach(t.Context(), s.Cell.Cell.Model))
+	data := must.Get(s.executor.Blob(t.Context(), s.Cell.Cell.Model.Key, tasks.RowsBlob))(t)
+	return must.Get(checkpoints.DecodeRows(data))(t)
 }
 
 func TestReferencesAreTheSequencesThatNoCanaryIs(t *testing.T) {
@@ -382,23 +353,15 @@ func TestUpdatesAreThoseThatWereRecorded(t *testing.T) {
 // reach executes a node after all that it needs, and stores it.
 func (s *stored) reach(t *testing.T, r plan.Ref) {
 	t.Helper()
-	if err := s.executor.Reach(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.executor.Reach(t.Context(), r))
 	s.commit(t, s.Plan.Nodes[r.Key])
 }
 
 // decoded are the updates of a gather node, layer by layer.
 func (s *stored) decoded(t *testing.T, key storage.Key) (list []Update) {
 	t.Helper()
-	data, err := s.executor.Blob(t.Context(), key, updates.ShardBlob(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shard, err := updates.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(s.executor.Blob(t.Context(), key, updates.ShardBlob(0)))(t)
+	shard := must.Get(updates.Decode(data))(t)
 	for i := range shard.Len() {
 		u := shard.At(i)
 		values := slices.Clone(u.Values)
@@ -502,18 +465,14 @@ func TestTwoMillionReferencesTakeNoMoreMemoryThanAFew(t *testing.T) {
 	var params randomsampling.Params
 	for _, n := range s.Plan.Nodes {
 		if n.Kind == randomsampling.Kind.Name {
-			if err := json.Unmarshal(n.Params, &params); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(n.Params, &params))
 			params.References = 2_000_000
 			n.Params, _ = json.Marshal(params)
 		}
 	}
 	for _, format := range Formats() {
 		var w watchedMemory
-		if err := s.Write(t.Context(), References, format, &w); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), References, format, &w))
 		if growth := w.last - w.first; growth > 4<<20 || w.written < 4<<20 {
 			t.Errorf("%s: %d KiB more memory in use at the end than after the first megabyte of %d", format, growth>>10, w.written>>20)
 		}
@@ -531,10 +490,7 @@ func (s *stored) manyWords(t *testing.T, n int) *Cell {
 		fmt.Fprintf(&text, "word%d\n", i)
 	}
 	node, archive := s.Plan.Nodes[s.Cell.Cell.Vocabulary.Key], storage.NewArchive(storagetest.NewMemory())
-	blob, err := archive.PutBlob(t.Context(), node.Key, datasets.VocabularyBlob, text.Bytes(), storage.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	blob := must.Get(archive.PutBlob(t.Context(), node.Key, datasets.VocabularyBlob, text.Bytes(), storage.Durable))(t)
 	commit := &storage.Commit{Key: node.Key, Kind: node.Kind, KindVersion: 1, Attempt: "of the test", Blobs: []storage.Blob{blob}}
 	if _, _, err := archive.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)
@@ -547,9 +503,7 @@ func TestHalfAMillionWordsTakeNoMoreMemoryThanAFew(t *testing.T) {
 	s := store(t).manyWords(t, 500_000)
 	for _, format := range Formats() {
 		w := watchedMemory{first: heap()}
-		if err := s.Write(t.Context(), Vocabulary, format, &w); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Write(t.Context(), Vocabulary, format, &w))
 		if growth := w.most - w.first; growth > 4<<20 || w.written < 1<<20 {
 			t.Errorf("%s: %d KiB more memory in use than before, after %d MiB", format, growth>>10, w.written>>20)
 		}

@@ -16,6 +16,7 @@ import (
 	yamlreader "github.com/goccy/go-yaml"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -28,23 +29,18 @@ func tracked(t *testing.T) *Run {
 	report := new(reports.Report)
 	const measured = `{"utility": {"recall_at_1": 0.25, "perplexity": 62.5, "tokens": 10}, "training": {"rounds": 3},
 		"curve": [{"round": 2, "utility": {"recall_at_1": 0.125}, "memorized": 3, "a b:/../c": 1, "list": [1], "absent": null}]}`
-	if err := json.Unmarshal([]byte(measured), report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(measured), report))
 	done := results.Cell{Cell: "c01", Label: "iid: \"a\"\nb", Status: results.Done, Report: report}
 	failed := results.Cell{Cell: "c02", Label: "by-user", Status: results.Failed}
 	rounds := []results.Round{
 		{Row: checkpoints.Row{Round: 1, Loss: 2.5}}, {Row: checkpoints.Row{Round: 2, Loss: 0, Clipped: 0.5}},
 		{Row: checkpoints.Row{Round: 3, Loss: math.Inf(1), Clipped: 1}},
 	}
-	run, err := New(
+	run := must.Get(New(
 		&results.Results{Run: "tiny-01", Experiment: "tiny", Cells: []results.Cell{done, failed}},
 		&results.Rounds{Cells: []results.CellRounds{{Cell: "c01", Rounds: rounds}, {Cell: "c02"}}},
 		&experiment.Spec{Cells: []experiment.Cell{{Name: "c01", Axes: experiment.Axes{{Path: "training.privacy", Value: []byte("null")}}}, {Name: "c02"}}},
-		time.UnixMilli(1_700_000_000_123))
-	if err != nil {
-		t.Fatal(err)
-	}
+		time.UnixMilli(1_700_000_000_123)))(t)
 	return run
 }
 
@@ -91,7 +87,7 @@ func TestParametersAreTheLeavesOfTheExperiment(t *testing.T) {
 func filesOf(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -99,10 +95,7 @@ func filesOf(t *testing.T, folder string) map[string]string {
 		relative, _ := filepath.Rel(folder, path)
 		files[filepath.ToSlash(relative)] = string(data)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return files
 }
 
@@ -113,9 +106,7 @@ func TestEqualRunsGiveEqualFilesAndNothingIsOverwritten(t *testing.T) {
 			t.Parallel()
 			first, second := t.TempDir(), filepath.Join(t.TempDir(), "new", "folder")
 			for _, dir := range []string{first, second} {
-				if _, err := f.Write(dir, tracked(t)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(f.Write(dir, tracked(t)))(t)
 			}
 			files := filesOf(t, first)
 			if !reflect.DeepEqual(files, filesOf(t, second)) {
@@ -154,10 +145,7 @@ func TestMLflowsStoreHasRunsWithTheirMetrics(t *testing.T) {
 	t.Parallel()
 	mlflow, _ := Named("mlflow")
 	run := tracked(t)
-	written, err := mlflow.Write(t.TempDir(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(mlflow.Write(t.TempDir(), run))(t)
 	files, id := filesOf(t, written.Folder), filepath.Base(written.Folder)
 	if len(id) != 18 || strings.Trim(id, "0123456789") != "" || len(files) != written.Files {
 		t.Errorf("experiment %q of %d files, written are %d", id, len(files), written.Files)
@@ -193,9 +181,7 @@ func checkMLflowRun(t *testing.T, files map[string]string, experiment string, c 
 		End        *int64   `yaml:"end_time"`
 		Tags       []string `yaml:"tags"`
 	}
-	if err := yamlreader.Unmarshal([]byte(files[id+"/meta.yaml"]), &meta); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yamlreader.Unmarshal([]byte(files[id+"/meta.yaml"]), &meta))
 	if meta.ID != id || len(id) != 32 || meta.Experiment != experiment || meta.Status != status || meta.Start != *meta.End || meta.Name != c.Name+" ("+c.Label+")" {
 		t.Errorf("%s: meta.yaml is %+v", c.Name, meta)
 	}
