@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -15,10 +16,7 @@ func TestALongDocumentIsKeptCompressedAndReadsBack(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 10, longDocument - 1, longDocument, 20 * longDocument} {
 		want := Spec{Name: "x", Experiment: bytes.Repeat([]byte("{}"), size/2)}
-		data, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(want))(t)
 		var got Spec
 		if err := json.Unmarshal(data, &got); err != nil || !bytes.Equal(got.Experiment, want.Experiment) {
 			t.Errorf("%d bytes read back as %d, %v", size, len(got.Experiment), err)
@@ -34,18 +32,11 @@ func TestADocumentThatGrowsTooMuchIsRefused(t *testing.T) {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	for range MaxDocument>>20 + 1 {
-		if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(make([]byte, 1<<20)))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	for name, stored := range map[string][]byte{"a bomb": b.Bytes(), "a cut document": b.Bytes()[:b.Len()/2], "a broken one": gzipMagic} {
-		data, err := json.Marshal(stored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(stored))(t)
 		var d Document
 		if err := json.Unmarshal(data, &d); err == nil || !strings.Contains(err.Error(), "resolved experiment") {
 			t.Errorf("%s: %v", name, err)
@@ -64,10 +55,7 @@ func TestADocumentOfAnotherSizeThanItStatesIsRefused(t *testing.T) {
 	for _, size := range []uint32{0, 1, 2<<20 - 1, 2<<20 + 1, MaxDocument, MaxDocument + 1, 1<<32 - 1} {
 		forged := bytes.Clone(packed.Bytes())
 		binary.LittleEndian.PutUint32(forged[len(forged)-4:], size)
-		data, err := json.Marshal(forged)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(forged))(t)
 		var d Document
 		if err := json.Unmarshal(data, &d); err == nil {
 			t.Errorf("%d bytes that state %d are taken", len(d), size)
@@ -82,15 +70,9 @@ func TestADocumentOfAnotherSizeThanItStatesIsRefused(t *testing.T) {
 
 func TestTheSizeOfAPackedRecordIsThatOfTheLargestDocument(t *testing.T) {
 	t.Parallel()
-	packed, err := json.Marshal(Spec{Experiment: make([]byte, longDocument)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(json.Marshal(Spec{Experiment: make([]byte, longDocument)}))(t)
 	hidden := bytes.Replace(packed, []byte(`"H`), []byte(`"\u0048`), 1)
-	plain, err := json.Marshal(Spec{Experiment: []byte("{}")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(json.Marshal(Spec{Experiment: []byte("{}")}))(t)
 	if UnpackedSize(packed) < MaxDocument || UnpackedSize(hidden) < MaxDocument || UnpackedSize(plain) > 1000 {
 		t.Errorf("sizes %d, %d and %d", UnpackedSize(packed), UnpackedSize(hidden), UnpackedSize(plain))
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -49,16 +50,12 @@ func TestOnlyFinishedRunsThatAreNotPinnedAreRemoved(t *testing.T) {
 	refused("cancel")
 	steer(t, s, run.ID, Entry{Kind: CancelEntry}, Entry{Kind: PinEntry, Pinned: true})
 	refused("unpin")
-	if err := s.Delete(ctx, run.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(ctx, run.ID))
 	if ids, _ := s.IDs(ctx); len(ids) != 1 {
 		t.Error("a run was deleted that nobody had removed")
 	}
 	steer(t, s, run.ID, Entry{Kind: PinEntry})
-	if err := s.Steer(ctx, run.ID, remove); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Steer(ctx, run.ID, remove))
 	for _, e := range []Entry{{Kind: ResumeEntry}, {Kind: RetryEntry}, {Kind: PinEntry, Pinned: true}} {
 		if err := s.Steer(ctx, run.ID, e); !errors.Is(err, ErrState) {
 			t.Errorf("%q of a removed run: %v", e.Kind, err)
@@ -68,9 +65,7 @@ func TestOnlyFinishedRunsThatAreNotPinnedAreRemoved(t *testing.T) {
 	if again, err := s.Get(ctx, run.ID); err != nil || !again.State.Removed || again.State.Phase != Cancelled {
 		t.Errorf("after entries that came late: %+v, %v", again.State, err)
 	}
-	if err := s.Delete(ctx, run.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(ctx, run.ID))
 	if _, err := s.Get(ctx, run.ID); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("after the deletion: %v", err)
 	}
@@ -86,9 +81,7 @@ func TestARunThatHasLostItsRecordIsListed(t *testing.T) {
 	kept, _ := submit(t, s, specOf("x"), true)
 	steer(t, s, removed.ID, Entry{Kind: CancelEntry})
 	steer(t, s, removed.ID, Entry{Kind: RemoveEntry})
-	if err := archive.Store().Delete(t.Context(), "runs/"+lost.ID+"/spec", "runs/"+removed.ID+"/spec"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.Store().Delete(t.Context(), "runs/"+lost.ID+"/spec", "runs/"+removed.ID+"/spec"))
 	all, unreadable, err := s.Readable(t.Context())
 	if err != nil || len(all) != 1 || all[0].ID != kept.ID {
 		t.Errorf("readable are %v, %v", all, err)
@@ -96,9 +89,7 @@ func TestARunThatHasLostItsRecordIsListed(t *testing.T) {
 	if len(unreadable) != 1 || unreadable[0].ID != lost.ID || !strings.Contains(unreadable[0].Err.Error(), "spec is gone") {
 		t.Errorf("unreadable are %v", unreadable)
 	}
-	if err := s.DeleteUnreadable(t.Context(), lost.ID); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.DeleteUnreadable(t.Context(), lost.ID))
 	if _, unreadable, err = s.Readable(t.Context()); err != nil || len(unreadable) != 0 {
 		t.Errorf("after the removal unreadable are %v, %v", unreadable, err)
 	}
@@ -113,9 +104,7 @@ func TestAnIdWithLeftoversIsNotTaken(t *testing.T) {
 	first, _ := submit(t, s, specOf("x"), false)
 	steer(t, s, first.ID, Entry{Kind: CancelEntry})
 	steer(t, s, first.ID, Entry{Kind: RemoveEntry})
-	if err := archive.Store().Delete(ctx, "runs/"+first.ID+"/spec"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.Store().Delete(ctx, "runs/"+first.ID+"/spec"))
 	second, continued := submit(t, s, specOf("x"), false)
 	if continued || second.ID != first.ID+".2" {
 		t.Errorf("submitted as %s, continued %v", second.ID, continued)

@@ -13,16 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
 // drawnMoves are the lines of the drawing in the package comment.
 func drawnMoves(t *testing.T) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "state.go", nil, parser.ParseComments|parser.PackageClauseOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "state.go", nil, parser.ParseComments|parser.PackageClauseOnly))(t)
 	line := regexp.MustCompile(`(?m)^\t(.*?) +--(\w+)--> +(.*)$`)
 	var drawn []string
 	for _, m := range line.FindAllStringSubmatch(docText(file), -1) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
@@ -43,9 +44,7 @@ func submit(t *testing.T, s *Service, spec Spec, fresh bool) (*Run, bool) {
 
 func steer(t *testing.T, s *Service, id string, entries ...Entry) {
 	t.Helper()
-	if err := s.Append(context.Background(), id, entries...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Append(context.Background(), id, entries...))
 }
 
 func TestTheSameExperimentHasTheSameIDInEveryFreshStore(t *testing.T) {
@@ -90,14 +89,9 @@ func TestASubmissionThatWasCutShortIsCompleted(t *testing.T) {
 	t.Parallel()
 	s, archive := newService(t)
 	first, _ := submit(t, s, specOf("x"), false)
-	raw, err := archive.Spec(context.Background(), first.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(archive.Spec(context.Background(), first.ID))(t)
 	other, otherArchive := newService(t)
-	if err := otherArchive.CreateRun(context.Background(), first.ID, raw); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, otherArchive.CreateRun(context.Background(), first.ID, raw))
 	run, continued := submit(t, other, specOf("x"), false)
 	if !continued || run.ID != first.ID || run.State.Submitted.IsZero() {
 		t.Errorf("continued %v, run %+v", continued, run)
@@ -129,10 +123,7 @@ func TestFoldingALogChangesNothing(t *testing.T) {
 	s, _ := newService(t)
 	run, _ := submit(t, s, specOf("x"), false)
 	plain := run.State.Clone()
-	follower, err := s.Get(ctx, run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	follower := must.Get(s.Get(ctx, run.ID))(t)
 	for i := range 3 * compactAfter {
 		key := storage.Key{Digest: storage.DigestOf([]byte{byte(i % 7)})}
 		e := Entry{Time: time.Unix(int64(i), 0).UTC(), Key: &key, Label: "n", Error: fmt.Sprint(i), Worker: "w"}
@@ -142,20 +133,11 @@ func TestFoldingALogChangesNothing(t *testing.T) {
 		}
 		steer(t, s, run.ID, e)
 		plain.Apply(e)
-		if _, err := s.Refresh(ctx, run); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Compact(ctx, run); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Refresh(ctx, run))(t)
+		must.Do(t, s.Compact(ctx, run))
 	}
-	late, err := s.Get(ctx, run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Refresh(ctx, follower); err != nil {
-		t.Fatal(err)
-	}
+	late := must.Get(s.Get(ctx, run.ID))(t)
+	must.Get(s.Refresh(ctx, follower))(t)
 	for name, got := range map[string]*Run{"leader": run, "newcomer": late, "follower": follower} {
 		if !reflect.DeepEqual(got.State, plain) {
 			t.Errorf("%s: %+v\nwant %+v", name, got.State, plain)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/dir"
@@ -16,11 +17,7 @@ import (
 var drivers = map[string]func(t *testing.T) storage.Store{
 	"memory": func(*testing.T) storage.Store { return storagetest.NewMemory() },
 	"dir": func(t *testing.T) storage.Store {
-		store, err := dir.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return store
+		return must.Get(dir.Open(t.TempDir()))(t)
 	},
 	"s3": func(t *testing.T) storage.Store {
 		server := testserver.StartS3(t)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/plan"
@@ -22,10 +23,7 @@ func TestANodeIsAvailableIfItsCommitAndItsBlobsCanBeRead(t *testing.T) {
 	archive := storage.NewArchive(memory)
 	key := func(name string) storage.Key { return storage.Key{Digest: storage.DigestOf([]byte(name))} }
 	commit := func(name string) *storage.Commit {
-		blob, err := archive.PutBlob(ctx, key(name), "model", []byte(strings.Repeat("x", 2*storage.MaxInline)), storage.Durable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blob := must.Get(archive.PutBlob(ctx, key(name), "model", []byte(strings.Repeat("x", 2*storage.MaxInline)), storage.Durable))(t)
 		c := &storage.Commit{Key: key(name), Kind: "test", KindVersion: 1, Attempt: "1", Blobs: []storage.Blob{blob}}
 		if _, _, err := archive.Commit(ctx, c); err != nil {
 			t.Fatal(err)
@@ -33,12 +31,8 @@ func TestANodeIsAvailableIfItsCommitAndItsBlobsCanBeRead(t *testing.T) {
 		return c
 	}
 	commit("cached")
-	if err := archive.DeleteBlobs(ctx, commit("evicted")); err != nil {
-		t.Fatal(err)
-	}
-	if err := memory.Create(ctx, "commits/"+key("torn").String(), []byte(`{"sha256`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.DeleteBlobs(ctx, commit("evicted")))
+	must.Do(t, memory.Create(ctx, "commits/"+key("torn").String(), []byte(`{"sha256`)))
 	for name, why := range map[string]string{
 		"cached": "cached", "evicted": "evicted: model", "torn": "its commit is torn", "missing": "no cached result",
 	} {

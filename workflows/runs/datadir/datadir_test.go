@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/runs/datadir"
 )
 
@@ -54,17 +55,9 @@ func start(t *testing.T, dir string) *process {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), ownHome+"="+dir)
 	c.Stderr = os.Stderr
-	input, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(c.StdinPipe())(t)
+	output := must.Get(c.StdoutPipe())(t)
+	must.Do(t, c.Start())
 	t.Cleanup(func() {
 		c.Process.Kill()
 		c.Wait()
@@ -77,10 +70,7 @@ func start(t *testing.T, dir string) *process {
 
 func claim(t *testing.T, dir string) *datadir.Dir {
 	t.Helper()
-	h, err := datadir.Claim(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(datadir.Claim(dir))(t)
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -113,9 +103,7 @@ func TestAHomeIsFreeAfterItsOwnerWasKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	other := start(t, dir)
-	if err := other.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Process.Kill())
 	other.Wait()
 	if _, err := os.Stat(filepath.Join(dir, "owner.json")); err != nil {
 		t.Fatalf("the dead owner left no file behind, so this test shows nothing: %v", err)
@@ -128,9 +116,7 @@ func TestAHomeIsFreeAfterItsOwnerHasEnded(t *testing.T) {
 	dir := t.TempDir()
 	other := start(t, dir)
 	other.input.Close()
-	if err := other.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.Wait())
 	if _, err := os.Stat(filepath.Join(dir, "owner.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("owner.json is still there: %v", err)
 	}
@@ -142,18 +128,14 @@ func TestAHomeIsFreeAfterItsOwnerHasEnded(t *testing.T) {
 func TestAStaleFileIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "owner.json"), []byte(`{"address":"http://dead","pid":1}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "owner.json"), []byte(`{"address":"http://dead","pid":1}`), 0o600))
 	h := claim(t, dir)
 	claimed := make(chan error)
 	go func() {
 		_, err := datadir.Claim(dir)
 		claimed <- err
 	}()
-	if err := h.Announce("http://alive", "secret of http://alive"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Announce("http://alive", "secret of http://alive"))
 	owned, ok := errors.AsType[*datadir.OwnedError](<-claimed)
 	if !ok || owned.Address != "http://alive" || owned.Token != "secret of http://alive" || owned.PID != os.Getpid() {
 		t.Errorf("claim gives %+v, want the living owner", owned)
@@ -217,9 +199,7 @@ func TestOneOfManyClaimsWins(t *testing.T) {
 func TestAClosedHomeSaysNothingMore(t *testing.T) {
 	t.Parallel()
 	h := claim(t, t.TempDir())
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Close())
 	if err := h.Announce("http://late", "secret of http://late"); err == nil {
 		t.Error("a closed home was announced")
 	}
@@ -228,9 +208,7 @@ func TestAClosedHomeSaysNothingMore(t *testing.T) {
 func TestAHomeThatCannotBeIsRefusedWithItsName(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	if _, err := datadir.Claim(file); err == nil {
 		t.Error("a file became a home")
 	}

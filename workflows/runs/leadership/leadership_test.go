@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/attempts"
@@ -74,11 +75,7 @@ func contest(q Queue, archive *storage.Archive, holder string) *Contest {
 
 func begin(t *testing.T, c *Contest) *Token {
 	t.Helper()
-	token, err := c.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
+	return must.Get(c.Begin(t.Context()))(t)
 }
 
 func TestATokenIsRefusedOnceANewerEpochHasBegun(t *testing.T) {
@@ -105,9 +102,7 @@ func TestOneOfSeveralLeadsAndTheNextWithinFourSecondsOfItsDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
 		first, second := contest(q, archive, "first"), contest(q, archive, "second")
-		if err := first.Await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, first.Await(t.Context()))
 		ctx, die := context.WithCancel(t.Context())
 		var keeping sync.WaitGroup
 		keeping.Go(func() {
@@ -122,9 +117,7 @@ func TestOneOfSeveralLeadsAndTheNextWithinFourSecondsOfItsDeath(t *testing.T) {
 		}
 		die()
 		died := time.Now()
-		if err := second.Await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, second.Await(t.Context()))
 		if took := time.Since(died); took > 4*time.Second {
 			t.Errorf("the second led after %s, want at most 4 s", took)
 		}
@@ -141,9 +134,7 @@ func TestALeaderGoesOnWhileTheQueueIsAwayAndEndsWhenAnotherHasTheLease(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
 		c := contest(q, archive, "first")
-		if err := c.Await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Await(t.Context()))
 		ended := make(chan error, 1)
 		go func() { ended <- c.Keep(t.Context()) }()
 		q.setAway(true)
@@ -175,9 +166,7 @@ func TestTemporaryLeadershipIsRefusedWhileSomebodyLeads(t *testing.T) {
 		if err := Temporarily(t.Context(), archive, q, "housekeeper", do); err != nil {
 			t.Errorf("nobody leads, and yet: %v", err)
 		}
-		if err := contest(q, archive, "leader").Await(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, contest(q, archive, "leader").Await(t.Context()))
 		if err := Temporarily(t.Context(), archive, q, "housekeeper", do); !errors.Is(err, ErrLed) {
 			t.Errorf("somebody leads: %v, want %v", err, ErrLed)
 		}
@@ -235,16 +224,12 @@ func TestNobodyStandsByForALeaderOfAnotherStore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
 				leader := contest(q, archive, "first")
-				if err := leader.Await(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, leader.Await(t.Context()))
 				introduced, err := leader.Introduce(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := Announce(t.Context(), q, introduced, time.Now()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, Announce(t.Context(), q, introduced, time.Now()))
 				if !same {
 					archive = storage.NewArchive(storagetest.NewMemory())
 				}
@@ -275,9 +260,7 @@ func TestAStandbySaysForWhomItStandsByAndSinceWhen(t *testing.T) {
 			q.mu.Lock()
 			q.holder, q.expires = holder, time.Now().Add(time.Hour)
 			q.mu.Unlock()
-			if err := Announce(t.Context(), q, attempts.Leader{Holder: holder, Store: archive.String()}, since); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Announce(t.Context(), q, attempts.Leader{Holder: holder, Store: archive.String()}, since))
 		}
 		announce("first")
 		standby := contest(q, archive, "third")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
@@ -45,10 +46,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 func (x *fixture) lead() {
-	var err error
-	if x.token, err = (&leadership.Contest{Archive: x.Archive}).Begin(x.t.Context()); err != nil {
-		x.t.Fatal(err)
-	}
+	x.token = must.Get((&leadership.Contest{Archive: x.Archive}).Begin(x.t.Context()))(x.t)
 }
 
 // submit records a run of a plan, all of which has been executed.
@@ -70,19 +68,13 @@ func (x *fixture) submit(name string, p *plan.Plan) string {
 func (x *fixture) append(id string, kinds ...runs.Kind) {
 	x.t.Helper()
 	for _, kind := range kinds {
-		if err := x.service.Append(x.t.Context(), id, runs.Entry{Kind: kind}); err != nil {
-			x.t.Fatal(err)
-		}
+		must.Do(x.t, x.service.Append(x.t.Context(), id, runs.Entry{Kind: kind}))
 	}
 }
 
 func (x *fixture) collect() *Result {
 	x.t.Helper()
-	got, err := x.Collect(x.t.Context(), x.token)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	return got
+	return must.Get(x.Collect(x.t.Context(), x.token))(x.t)
 }
 
 // names are those of the objects under a prefix.
@@ -112,16 +104,12 @@ func TestWhatHasANameInTheLibraryStays(t *testing.T) {
 	if _, _, err := x.Archive.Commit(ctx, &storage.Commit{Key: corpus, Kind: "datasets/import", KindVersion: 1, Attempt: "1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := x.Archive.CreateEntry(ctx, "posts", sources.Entry{Name: "posts", Files: []storage.Digest{file}, Corpus: corpus}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Archive.CreateEntry(ctx, "posts", sources.Entry{Name: "posts", Files: []storage.Digest{file}, Corpus: corpus}))
 	stored := func() int { return len(x.names("sources/")) + len(x.names("commits/")) }
 	if x.collect(); stored() != 2 {
 		t.Errorf("%d objects of a named source are left, want 2", stored())
 	}
-	if err := x.Archive.DeleteEntry(ctx, "posts"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Archive.DeleteEntry(ctx, "posts"))
 	if x.collect(); stored() != 0 {
 		t.Errorf("%d objects are left after its name is gone", stored())
 	}
@@ -141,10 +129,7 @@ func TestOfAFinishedTrainingStayWhatItKeepsAndWhatALongerOneGoesOnFrom(t *testin
 	x.collect()
 	c := p.Cells[0].Chain
 	for r := 1; r <= 230; r++ {
-		n, err := availability.LookUp(t.Context(), x.Archive, c.Key(r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(availability.LookUp(t.Context(), x.Archive, c.Key(r)))(t)
 		whole, record := slices.Contains([]int{50, 120, 230}, r), r > 200 || plan.Boundary(r)
 		if n.Available() != whole || (n.Commit != nil) != (whole || record) {
 			t.Errorf("step %d: available %v, want %v; recorded %v, want %v", r, n.Available(), whole, n.Commit != nil, whole || record)
@@ -265,9 +250,7 @@ func TestOnlyTheLeaderCollects(t *testing.T) {
 	x := newFixture(t)
 	id := x.submit("a", keptTraining(t, 3))
 	x.append(id, runs.CancelEntry)
-	if err := x.Archive.DeleteRun(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.Archive.DeleteRun(t.Context(), id))
 	former, before := x.token, x.names("commits/")
 	x.lead()
 	if _, err := x.Collect(t.Context(), former); !errors.Is(err, leadership.ErrDeposed) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
@@ -39,10 +40,7 @@ func newTraining(t *testing.T, chain *plan.Chain) *training {
 
 // lead begins a new term of leadership.
 func (x *training) lead() {
-	var err error
-	if x.token, err = (&leadership.Contest{Archive: x.archive}).Begin(x.t.Context()); err != nil {
-		x.t.Fatal(err)
-	}
+	x.token = must.Get((&leadership.Contest{Archive: x.archive}).Begin(x.t.Context()))(x.t)
 }
 
 // large is more than a commit takes inline.
@@ -51,10 +49,7 @@ var large = bytes.Repeat([]byte("x"), storage.MaxInline+1)
 func (x *training) commit(key storage.Key, blobs ...string) []storage.Blob {
 	c := &storage.Commit{Key: key, Kind: "test", KindVersion: 1, Attempt: "1"}
 	for _, name := range blobs {
-		blob, err := x.archive.PutBlob(x.t.Context(), key, name, large, storage.Durable)
-		if err != nil {
-			x.t.Fatal(err)
-		}
+		blob := must.Get(x.archive.PutBlob(x.t.Context(), key, name, large, storage.Durable))(x.t)
 		c.Blobs = append(c.Blobs, blob)
 	}
 	if _, _, err := x.archive.Commit(x.t.Context(), c); err != nil {
@@ -87,9 +82,7 @@ func (x *training) retained() *Chain {
 }
 
 func (x *training) retire(all []Retirement) {
-	if err := Delete(x.t.Context(), x.archive, x.token, x.retained().Deletions(all...)); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, Delete(x.t.Context(), x.archive, x.token, x.retained().Deletions(all...)))
 }
 
 // want are the objects that are to be stored, by the rules of the package comment.
@@ -192,10 +185,7 @@ func TestALeadersSuccessorFindsWhatItHasLeft(t *testing.T) {
 				asked++
 				return has(ctx, key)
 			}
-			left, err := residue.Find(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			left := must.Get(residue.Find(t.Context()))(t)
 			x.retire(left)
 			x.check(fmt.Sprintf("seed %d", seed))
 			if most := 5*lag + 20; asked > most {

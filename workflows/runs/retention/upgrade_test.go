@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
@@ -19,9 +20,7 @@ import (
 func (x *fixture) record(id string, p *plan.Plan) {
 	x.t.Helper()
 	var w plan.RecordWriter
-	if err := w.Add(p); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, w.Add(p))
 	r, err := w.Record()
 	if err == nil {
 		err = r.Keep(x.t.Context(), x.Archive, id)
@@ -39,9 +38,7 @@ func (x *fixture) finish(id string, p *plan.Plan) {
 		outcomes[c.Name] = runs.Done
 	}
 	x.append(id, runs.Started)
-	if err := x.service.Append(x.t.Context(), id, runs.Entry{Kind: runs.Finished, Outcomes: outcomes}); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, x.service.Append(x.t.Context(), id, runs.Entry{Kind: runs.Finished, Outcomes: outcomes}))
 }
 
 // garbage stores objects that no run needs: a training, a source and the log of an
@@ -52,9 +49,7 @@ func (x *fixture) garbage() {
 	if _, _, err := x.Archive.PutSource(x.t.Context(), strings.NewReader("garbage")); err != nil {
 		x.t.Fatal(err)
 	}
-	if err := x.Archive.PutTaskLog(x.t.Context(), "gone", storage.Key{}, "1", []byte("text")); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, x.Archive.PutTaskLog(x.t.Context(), "gone", storage.Key{}, "1", []byte("text")))
 }
 
 // otherKeys is a training with none of the keys of training.
@@ -171,9 +166,7 @@ func TestARunOfWhichItIsNotKnownWhatItNeedsKeepsEveryNodeAndStopsNothingElse(t *
 			put(x, "runs/"+id+"/spec", `{"format":1000,"build":"9.9","name":"a"}`)
 		}, "written by coalmine 9.9 in format 1000"},
 		"a record that is gone": {func(x *fixture, id string) {
-			if err := x.memory.Delete(x.t.Context(), "runs/"+id+"/spec"); err != nil {
-				x.t.Fatal(err)
-			}
+			must.Do(x.t, x.memory.Delete(x.t.Context(), "runs/"+id+"/spec"))
 		}, "spec is gone, and its log says that nobody has removed it"},
 		"a damaged record": {func(x *fixture, id string) { put(x, "runs/"+id+"/spec", `{"na`) }, "corrupt"},
 	} {
@@ -199,9 +192,7 @@ func TestARunOfWhichItIsNotKnownWhatItNeedsKeepsEveryNodeAndStopsNothingElse(t *
 
 func put(x *fixture, name, text string) {
 	x.t.Helper()
-	if err := x.memory.Put(x.t.Context(), name, strings.NewReader(text), storage.Durable); err != nil {
-		x.t.Fatal(err)
-	}
+	must.Do(x.t, x.memory.Put(x.t.Context(), name, strings.NewReader(text), storage.Durable))
 }
 
 // The plan of a run is recorded apart from the run, so that the needs of a run are known whose
@@ -241,9 +232,7 @@ func TestARunThatNeverHadAPlanHoldsNothing(t *testing.T) {
 		if started {
 			x.append(id, runs.Started)
 		}
-		if err := x.service.Append(t.Context(), id, runs.Entry{Kind: runs.Rejected, Error: "no such kind"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.service.Append(t.Context(), id, runs.Entry{Kind: runs.Rejected, Error: "no such kind"}))
 		if got := x.collect(); (len(got.Held) > 0) != started || (len(x.names("commits/")) > 0) != started {
 			t.Errorf("started %v: held %v, %d commits are left", started, got.Held, len(x.names("commits/")))
 		}

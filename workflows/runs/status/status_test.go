@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/runs"
 )
@@ -41,20 +42,12 @@ func TestTheJSONOfAStatusIsWhatOtherProgramsRead(t *testing.T) {
 		Reasons:  []string{"again at noon"},
 		Priority: 2, Pinned: true, PinnedCells: []string{"c01"}, Note: "too noisy", Tags: []string{"paper"},
 	}
-	got, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(json.MarshalIndent(s, "", "  "))(t)
 	const golden = "testdata/status.json"
 	if *rewrite {
-		if err := os.WriteFile(golden, append(got, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, append(got, '\n'), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if string(got)+"\n" != string(want) {
 		t.Errorf("the JSON is\n%s\nwant that of %s", got, golden)
 	}
