@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/internal/score"
 	"coalmine/privacy"
 	"coalmine/tasks/audits/membership/onerun"
@@ -54,16 +55,11 @@ func TestAFileIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	want := file()
 	var text bytes.Buffer
-	if err := want.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, want.Write(&text))
 	if !strings.Contains(text.String(), `"my <pin> is"`) {
 		t.Error("texts are not written as they are")
 	}
-	got, err := Read("canaries.jsonl", &text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Read("canaries.jsonl", &text))(t)
 	g, _ := json.Marshal(got)
 	if w, _ := json.Marshal(want); string(g) != string(w) {
 		t.Errorf("read\n%s\nwant\n%s", g, w)
@@ -98,10 +94,7 @@ func TestCanariesAreRankedAmongTheReferencesOfTheirGroup(t *testing.T) {
 		for _, l := range f.Lines {
 			some[l.ID] = -float64(rapid.IntRange(0, 6).Draw(r, l.ID))
 		}
-		report, err := Audit(f, scored(f, some), Options{PlainLoss: true})
-		if err != nil {
-			r.Fatal(err)
-		}
+		report := must.Get(Audit(f, scored(f, some), Options{PlainLoss: true}))(r)
 		if report.Basis != References || len(report.Canaries) != 3 || len(report.Controls) != 2 {
 			r.Fatalf("%+v", report)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/score"
 	"coalmine/tasks/audits/canaries/probabilisticextraction"
 	"coalmine/tasks/canaries"
@@ -20,10 +21,7 @@ func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
 // commanded is a command that scores by a model, asked about words of its vocabulary or bytes.
 func commanded(t *testing.T, model []byte, inBytes bool) *modelaudit.Command {
 	t.Helper()
-	client, err := score.Start(context.WithoutCancel(t.Context()), score.Options{Command: servetest.Command(t, model), Name: "scorer", Concurrency: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(score.Start(context.WithoutCancel(t.Context()), score.Options{Command: servetest.Command(t, model), Name: "scorer", Concurrency: 3}))(t)
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {
 			t.Error(err)
@@ -31,15 +29,9 @@ func commanded(t *testing.T, model []byte, inBytes bool) *modelaudit.Command {
 	})
 	vocabulary := modelaudit.BytesVocabulary()
 	if !inBytes {
-		if vocabulary, err = modelaudit.ReadWords(bytes.NewReader(model)); err != nil {
-			t.Fatal(err)
-		}
+		vocabulary = must.Get(modelaudit.ReadWords(bytes.NewReader(model)))(t)
 	}
-	c, err := modelaudit.NewCommand(client, vocabulary, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(modelaudit.NewCommand(client, vocabulary, 64))(t)
 }
 
 func TestAModelBehindACommandIsRankedAsItsFileIs(t *testing.T) {
@@ -56,18 +48,9 @@ func TestAModelBehindACommandIsRankedAsItsFileIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, list, model := trainedAs(t, c.file, c.separator)
-			opened, err := modelaudit.OpenModel(bytes.NewReader(model))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := modelaudit.Run(t.Context(), opened, read(t, list), c.options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := commanded(t, model, c.separator == "").Run(t.Context(), read(t, list), c.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
+			want := must.Get(modelaudit.Run(t.Context(), opened, read(t, list), c.options))(t)
+			got := must.Get(commanded(t, model, c.separator == "").Run(t.Context(), read(t, list), c.options))(t)
 			checkCommanded(t, got, want)
 		})
 	}
@@ -81,10 +64,7 @@ func TestReferencesAreScoredOnce(t *testing.T) {
 	_, list, model := trainedAs(t, byteFile, "")
 	const references = 600
 	options := modelaudit.Options{Seed: 5, References: references, SkewNormal: 300, Exact: true, Alphabet: canaries.Digits, Format: "Pin ##-#"}
-	got, err := commanded(t, model, true).Run(t.Context(), read(t, list), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(commanded(t, model, true).Run(t.Context(), read(t, list), options))(t)
 	if want := int64(references + 32 + 2*len(got.Canaries) + 128); got.Command.Sequences != want || len(got.Canaries) < 2 {
 		t.Errorf("%d sequences are scored for %d canaries, want %d", got.Command.Sequences, len(got.Canaries), want)
 	}
@@ -123,15 +103,10 @@ func TestACommandTellsWhatTheModelWrites(t *testing.T) {
 	t.Parallel()
 	extracting := strings.Replace(file, "beam_search: {width: 3}", "beam_search: {width: 3}, probabilistic_extraction: {}", 1)
 	audit, list, model := trainedAs(t, extracting, " ")
-	got, err := commanded(t, model, false).Run(t.Context(), read(t, list), modelaudit.Options{Seed: 5, SkewNormal: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(commanded(t, model, false).Run(t.Context(), read(t, list), modelaudit.Options{Seed: 5, SkewNormal: 100}))(t)
 	want := make([]probabilisticextraction.CanaryOutcome, len(got.Canaries))
 	for i, c := range all(audit) {
-		if err := c.Decode(&want[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Decode(&want[i]))
 	}
 	for i := range got.Canaries {
 		c, w := &got.Canaries[i], want[i]

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control"
@@ -22,20 +23,13 @@ import (
 // endpoint is a server's model with its own vocabulary.
 func endpoint(t *testing.T, s *servetest.Completions, model []byte) *modelaudit.Endpoint {
 	t.Helper()
-	vocabulary, err := modelaudit.ReadVocabulary(bytes.NewReader(model), -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	vocabulary := must.Get(modelaudit.ReadVocabulary(bytes.NewReader(model), -1))(t)
 	return asked(t, s, vocabulary)
 }
 
 func asked(t *testing.T, s *servetest.Completions, vocabulary *modelaudit.Vocabulary) *modelaudit.Endpoint {
 	t.Helper()
-	e, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: s.URL, Model: "small", Concurrency: 2}, vocabulary, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: s.URL, Model: "small", Concurrency: 2}, vocabulary, 64))(t)
 }
 
 func TestAServedModelIsRankedAsItsFileIs(t *testing.T) {
@@ -57,19 +51,10 @@ func TestAServedModelIsRankedAsItsFileIs(t *testing.T) {
 			if c.options.References > 20_000 {
 				list = strings.Join(strings.Split(list, "\n")[5:], "\n") // those that were held back
 			}
-			opened, err := modelaudit.OpenModel(bytes.NewReader(model))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := modelaudit.Run(t.Context(), opened, read(t, list), c.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
+			want := must.Get(modelaudit.Run(t.Context(), opened, read(t, list), c.options))(t)
 			s := servetest.ServeCompletions(t, model)
-			got, err := endpoint(t, s, model).Run(t.Context(), read(t, list), c.options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(endpoint(t, s, model).Run(t.Context(), read(t, list), c.options))(t)
 			checkServed(t, got, want)
 			if s.Largest.Load() != 64 {
 				t.Errorf("at most %d prompts in a request, want 64", s.Largest.Load())
@@ -111,11 +96,7 @@ func checkServed(t *testing.T, got, want *modelaudit.Report) {
 
 func indented(t *testing.T, v any) string {
 	t.Helper()
-	data, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return string(must.Get(json.MarshalIndent(v, "", " "))(t))
 }
 
 // A server whose scores depend on the place in a batch gives ranks between bounds, which
@@ -124,16 +105,10 @@ func TestRanksOfAServerThatRoundsAreIntervals(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	options := modelaudit.Options{Seed: 5, References: 2000}
-	exact, err := endpoint(t, servetest.ServeCompletions(t, model), model).Run(t.Context(), read(t, list), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exact := must.Get(endpoint(t, servetest.ServeCompletions(t, model), model).Run(t.Context(), read(t, list), options))(t)
 	s := servetest.ServeCompletions(t, model)
 	s.Noise = 1e-3
-	got, err := endpoint(t, s, model).Run(t.Context(), read(t, list), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(endpoint(t, s, model).Run(t.Context(), read(t, list), options))(t)
 	// 32 references are compared in one batch; the last of them is off by 32 units in each of
 	// the three words after the prefix.
 	if d := got.Endpoint.LargestDifference; math.Abs(d-3*1e-3*32) > 1e-9 || got.Endpoint.Compared != 32+len(got.Canaries) {
@@ -164,14 +139,8 @@ func TestAListOfTokensIsAVocabulary(t *testing.T) {
 	_, list, model := trained(t)
 	options := modelaudit.Options{Seed: 5, References: 300}
 	s := servetest.ServeCompletions(t, model)
-	want, err := endpoint(t, s, model).Run(t.Context(), read(t, list), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	words, err := control.ExportedVocabulary(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(endpoint(t, s, model).Run(t.Context(), read(t, list), options))(t)
+	words := must.Get(control.ExportedVocabulary(model))(t)
 	var ids, texts strings.Builder
 	tokens := make([]any, len(words))
 	for id := datasets.FirstWord; id < len(words); id++ {
@@ -193,18 +162,9 @@ func TestAListOfTokensIsAVocabulary(t *testing.T) {
 		"export's words": {words, -1, texts.String()},
 		"foreign tokens": {tokens, datasets.Begin, ids.String()},
 	} {
-		data, err := json.Marshal(c.vocabulary)
-		if err != nil {
-			t.Fatal(err)
-		}
-		vocabulary, err := modelaudit.ReadVocabulary(bytes.NewReader(data), c.begin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := asked(t, s, vocabulary).Run(t.Context(), read(t, c.list), options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(c.vocabulary))(t)
+		vocabulary := must.Get(modelaudit.ReadVocabulary(bytes.NewReader(data), c.begin))(t)
+		got := must.Get(asked(t, s, vocabulary).Run(t.Context(), read(t, c.list), options))(t)
 		for i := range got.Canaries {
 			if *got.Canaries[i].Rank != *want.Canaries[i].Rank {
 				t.Errorf("%s: rank %d, want %d", name, *got.Canaries[i].Rank, *want.Canaries[i].Rank)
@@ -237,10 +197,7 @@ func TestATextIsNoCanaryOfAListedVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "http://localhost/"}, vocabulary, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "http://localhost/"}, vocabulary, 64))(t)
 	for line, want := range map[string]string{"a b c": `"a b c" is no list of token ids`, "[0, 9]": `"9" is not in the model's vocabulary`} {
 		_, err = e.Run(t.Context(), read(t, line), modelaudit.Options{References: 1, Prefix: 1})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -255,10 +212,7 @@ func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
 	t.Parallel()
 	_, list, model := trained(t)
 	s := servetest.ServeCompletions(t, model)
-	words, err := control.ExportedVocabulary(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	words := must.Get(control.ExportedVocabulary(model))(t)
 	swapped := slices.Clone(words)
 	slices.Reverse(swapped[datasets.FirstWord:])
 	for want, words := range map[string][]string{
@@ -269,10 +223,7 @@ func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		vocabulary, err := modelaudit.ReadVocabulary(bytes.NewReader(data), -1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		vocabulary := must.Get(modelaudit.ReadVocabulary(bytes.NewReader(data), -1))(t)
 		_, err = asked(t, s, vocabulary).Run(t.Context(), read(t, list), modelaudit.Options{References: 100})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -320,14 +271,8 @@ func TestAListWithoutABeginningIsNamed(t *testing.T) {
 	t.Parallel()
 	const list = `["<s>", null, "to", "be", "<|endoftext|>"]`
 	for begin, want := range map[int]string{-1: "true [{0 <s>} {4 <|endoftext|>}]", 0: "false []"} {
-		v, err := modelaudit.ReadVocabulary(strings.NewReader(list), begin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "http://localhost:1/v1/completions", Model: "m"}, v, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(modelaudit.ReadVocabulary(strings.NewReader(list), begin))(t)
+		e := must.Get(modelaudit.NewEndpoint(&modelaudit.CompletionsClient{URL: "http://localhost:1/v1/completions", Model: "m"}, v, 8))(t)
 		if s := e.Served(); fmt.Sprint(s.NoBegin, s.Begins) != want {
 			t.Errorf("--begin %d: %v %v, want %s", begin, s.NoBegin, s.Begins, want)
 		}

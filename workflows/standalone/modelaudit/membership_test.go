@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/score"
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/datasets"
@@ -20,20 +21,13 @@ import (
 // owned reads a file of owners.
 func owned(t *testing.T, text string) []modelaudit.Owner {
 	t.Helper()
-	owners, err := modelaudit.ReadOwners("texts.jsonl", strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return owners
+	return must.Get(modelaudit.ReadOwners("texts.jsonl", strings.NewReader(text)))(t)
 }
 
 // known has texts of w1 to w9 in words of a model's vocabulary.
 func known(t *testing.T, model []byte) func(text string) string {
 	t.Helper()
-	words, err := control.ExportedVocabulary(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	words := must.Get(control.ExportedVocabulary(model))(t)
 	var pairs []string
 	for i := 1; i <= 9; i++ {
 		pairs = append(pairs, fmt.Sprintf("w%d", i), words[datasets.FirstWord+i])
@@ -60,17 +54,11 @@ func TestMembershipIsToldByMeanLosses(t *testing.T) {
 	_, _, model := trained(t)
 	c, in := commanded(t, model, false), known(t, model)
 	of := modelaudit.Membership{Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile))}
-	got, err := c.Membership(t.Context(), of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(c.Membership(t.Context(), of))(t)
 	loss := func(targets float64, texts ...string) float64 {
 		sum := 0.0
 		for _, text := range texts {
-			answers, err := c.Client.LogLikelihoods(t.Context(), []score.Pair{{Continuation: in(text)}}, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answers := must.Get(c.Client.LogLikelihoods(t.Context(), []score.Pair{{Continuation: in(text)}}, 1))(t)
 			sum -= answers[0].LogProb
 		}
 		return sum / targets
@@ -95,27 +83,18 @@ func TestMembershipIsToldByMeanLosses(t *testing.T) {
 func TestMembershipOfTextsIsThatOfTheModelWhereverItIs(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
-	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
 	in := known(t, model)
 	of := modelaudit.Membership{
 		Sequence: 2, NeighbourTexts: 3, Seed: 1,
 		Members: owned(t, in("w1 w2 w3\nw4 nobody w6\n")), NonMembers: owned(t, in("w9 w8 w7\nw2 w2 w2\nw1 w4 w1\n")),
 	}
-	want, err := opened.Membership(t.Context(), of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(opened.Membership(t.Context(), of))(t)
 	want.Attacks = slices.DeleteFunc(want.Attacks, func(o membership.AttackOutcome) bool { // these tell of targets alone
 		return o.Attack == membership.MinKPlusPlus || o.Attack == membership.Curvature
 	})
 	for name, model := range map[string]member{"command": commanded(t, model, false), "endpoint": endpoint(t, servetest.ServeCompletions(t, model), model)} {
-		got, err := model.Membership(t.Context(), of)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(model.Membership(t.Context(), of))(t)
 		if g, w := indented(t, got), indented(t, want); g != w || want.By != "texts" {
 			t.Errorf("the report of the %s is\n%s\nthe file's\n%s", name, g, w)
 		}
@@ -131,17 +110,11 @@ type member interface {
 func TestMembersAreToldAfterAPrefix(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
-	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
 	in := known(t, model)
 	of := modelaudit.Membership{PrefixUsers: 1, Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile+`{"user":"f","text":"w5 w4 w3"}`))}
 	for _, m := range []member{opened, commanded(t, model, false), endpoint(t, servetest.ServeCompletions(t, model), model)} {
-		got, err := m.Membership(t.Context(), of)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(m.Membership(t.Context(), of))(t)
 		at := slices.IndexFunc(got.Attacks, func(o membership.AttackOutcome) bool { return o.Attack == membership.ReCaLL })
 		if at < 0 || got.Attacks[at].Members == nil || got.Attacks[at].Members.AUC.Value == got.Attacks[0].Members.AUC.Value && got.Attacks[at].Members.P == got.Attacks[0].Members.P || got.HeldOut != 3 {
 			t.Errorf("%+v", got)
@@ -163,10 +136,7 @@ func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
 		}
 	}
 	_, _, model := trained(t)
-	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
 	for want, of := range map[string]modelaudit.Membership{
 		`user "a" is both among the members and among the non-members`:                                      {Members: owned(t, membersFile), NonMembers: owned(t, membersFile)},
 		`user "d" is a non-member, and members have all of its texts, such as "w2 w5"; expected texts that`: {Members: owned(t, membersFile), NonMembers: owned(t, `{"user":"d","text":"w2 w5"}`)},
@@ -185,10 +155,7 @@ func TestTextsThatCannotBeToldApartAreRefused(t *testing.T) {
 func TestTextsOnBothSidesAreCounted(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
-	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
 	in := known(t, model)
 	of := modelaudit.Membership{Members: owned(t, in(membersFile)), NonMembers: owned(t, in(nonMembersFile+`{"user":"e","text":"w2 w5"}`))}
 	if got, err := opened.Membership(t.Context(), of); err != nil || got.SharedTexts != 1 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
@@ -51,55 +52,27 @@ func trained(t *testing.T) (audit *reports.Audit, list string, model []byte) {
 // separator between them.
 func trainedAs(t *testing.T, file, separator string) (audit *reports.Audit, list string, model []byte) {
 	t.Helper()
-	spec, err := experiment.Parse("test.yaml", []byte(file), experiment.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("test.yaml", []byte(file), experiment.Options{}))(t)
 	data := taskstest.Text(1500)
 	facts := []experiment.Facts{{Files: []storage.Digest{storage.DigestOf(data)}, Users: 30, Examples: 1000, DistinctWords: 98, TestExamples: 100}}
-	if err := spec.Resolve(facts); err != nil {
-		t.Fatal(err)
-	}
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spec.Resolve(facts))
+	p := must.Get(compile.Plan(spec))(t)
 	e := localexec.New(p, compile.Registry(), data)
 	blob := func(r plan.Ref, name string) []byte {
-		if err := e.Reach(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		data, err := e.Blob(t.Context(), r.Key, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+		must.Do(t, e.Reach(t.Context(), r))
+		return must.Get(e.Blob(t.Context(), r.Key, name))(t)
 	}
 	var report reports.Report
-	if err := json.Unmarshal(blob(p.Cells[0].Report, reports.CellBlob), &report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(blob(p.Cells[0].Report, reports.CellBlob), &report))
 	var lines strings.Builder
 	lines.WriteString("# canaries of the run\n\n")
 	for _, c := range all(report.Audit) {
 		lines.WriteString(strings.Join(c.Words, separator) + "\n")
 	}
-	checkpoint, err := checkpoints.Decode(blob(p.Cells[0].Model, tasks.ModelBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
-	vocabulary, err := datasets.ParseVocabulary(blob(p.Cells[0].Vocabulary, datasets.VocabularyBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
-	words, err := json.Marshal(vocabulary.Words)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err = checkpoints.Encode(checkpoint.Network, checkpoint.Params, map[string]string{"vocabulary": string(words)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkpoint := must.Get(checkpoints.Decode(blob(p.Cells[0].Model, tasks.ModelBlob)))(t)
+	vocabulary := must.Get(datasets.ParseVocabulary(blob(p.Cells[0].Vocabulary, datasets.VocabularyBlob)))(t)
+	words := must.Get(json.Marshal(vocabulary.Words))(t)
+	model = must.Get(checkpoints.Encode(checkpoint.Network, checkpoint.Params, map[string]string{"vocabulary": string(words)}))(t)
 	return report.Audit, lines.String(), model
 }
 
@@ -107,11 +80,7 @@ func all(a *reports.Audit) []reports.Canary { return a.Canaries() }
 
 func read(t *testing.T, list string) []modelaudit.Line {
 	t.Helper()
-	lines, err := modelaudit.ReadCanaries("list.txt", strings.NewReader(list))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lines
+	return must.Get(modelaudit.ReadCanaries("list.txt", strings.NewReader(list)))(t)
 }
 
 func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
@@ -145,23 +114,15 @@ func TestAFinishedModelIsAuditedAsItsRunWas(t *testing.T) {
 // checkAudit audits a model, and compares with the audit of its run.
 func checkAudit(t *testing.T, want *reports.Audit, list string, file []byte, options modelaudit.Options) {
 	t.Helper()
-	model, err := modelaudit.OpenModel(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := modelaudit.Run(t.Context(), model, read(t, list), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t)
+	got := must.Get(modelaudit.Run(t.Context(), model, read(t, list), options))(t)
 	memorized, found := 0, 0
 	for i, canary := range all(want) {
 		g, c := got.Canaries[i], struct {
 			modelaudit.Ranked
 			modelaudit.Extracted
 		}{}
-		if err := canary.Decode(&c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, canary.Decode(&c))
 		if *g.Rank != *c.Rank || *g.Ranked.LogPerplexity != *c.Ranked.LogPerplexity || *g.CanaryLogPerplexity != *c.CanaryLogPerplexity || !slices.Equal(g.Best, c.Best) || *g.Memorized != *c.Memorized || *g.Found != *c.Found || g.Line != i+3 {
 			t.Errorf("canary %v: rank %d, found %v in line %d; the run says rank %d, found %v", canary.Words, *g.Rank, *g.Found, g.Line, *c.Rank, *c.Found)
 		}
@@ -180,10 +141,7 @@ func checkAudit(t *testing.T, want *reports.Audit, list string, file []byte, opt
 func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 	t.Parallel()
 	_, _, file := trainedAs(t, byteFile, "")
-	model, err := modelaudit.OpenModel(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t)
 	for want, c := range map[string]struct {
 		list string
 		modelaudit.Options
@@ -200,9 +158,7 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 		}
 	}
 	_, list, words := trained(t)
-	if model, err = modelaudit.OpenModel(bytes.NewReader(words)); err != nil {
-		t.Fatal(err)
-	}
+	model = must.Get(modelaudit.OpenModel(bytes.NewReader(words)))(t)
 	first := read(t, list)[0].Text
 	one, rest, _ := strings.Cut(first, " ")
 	for want, o := range map[string]modelaudit.Options{
@@ -224,16 +180,10 @@ func TestCanariesOutsideTheirAlphabetAreRefused(t *testing.T) {
 func TestCanariesOfSeveralLengthsKeepTheirPlaces(t *testing.T) {
 	t.Parallel()
 	run, _, file := trained(t)
-	model, err := modelaudit.OpenModel(bytes.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t)
 	words := all(run)[0].Words
 	text := strings.Join(words, " ") + "\n" + strings.Join(words[:2], " ") + "\n" + strings.ToUpper(strings.Join(words[1:], "  ")) + "\n"
-	r, err := modelaudit.Run(t.Context(), model, read(t, text), modelaudit.Options{References: 50, Prefix: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(modelaudit.Run(t.Context(), model, read(t, text), modelaudit.Options{References: 50, Prefix: 1}))(t)
 	for i, want := range [][]string{words, words[:2], words[1:]} {
 		if c := r.Canaries[i]; c.Line != i+1 || !slices.Equal(c.Words, want) || c.Rank == nil || c.Found != nil {
 			t.Errorf("canary %d is %+v, want %v with a rank", i, c, want)
@@ -282,35 +232,22 @@ list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, an
 // remade is a model's file after a change of its parts.
 func remade(t *testing.T, model []byte, change func(*safetensors.File)) []byte {
 	t.Helper()
-	file, err := safetensors.Unmarshal(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(safetensors.Unmarshal(model))(t)
 	change(&file)
-	data, err := safetensors.Marshal(file.Tensors, file.Metadata)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(safetensors.Marshal(file.Tensors, file.Metadata))(t)
 }
 
 func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 	t.Parallel()
 	_, _, file := trained(t)
-	checkpoint, err := checkpoints.Decode(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkpoint := must.Get(checkpoints.Decode(file))(t)
 	for want, metadata := range map[string]map[string]string{
 		"no vocabulary in its metadata":                 nil,
 		"predicts 64 tokens, and its vocabulary has 5:": {"vocabulary": `["a","b","c","d","e"]`},
 		"has 1 tokens; expected more than the 4":        {"vocabulary": `["a"]`},
 		`metadata field "vocabulary"`:                   {"vocabulary": `a b c`},
 	} {
-		data, err := checkpoints.Encode(checkpoint.Network, checkpoint.Params, metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(checkpoints.Encode(checkpoint.Network, checkpoint.Params, metadata))(t)
 		if _, err := modelaudit.OpenModel(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -329,14 +266,8 @@ func TestAModelWithoutItsVocabularyIsRefused(t *testing.T) {
 
 func TestAModelOfPairsIsRefused(t *testing.T) {
 	t.Parallel()
-	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: 6, Embedding: 3, Units: 4, Separator: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := checkpoints.Encode(m, make([]float32, m.Parameters()), map[string]string{"vocabulary": `["<pad>","<unk>","<begin>","<end>","a","b"]`})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(models.New(models.Config{Kind: models.LSTM, Vocabulary: 6, Embedding: 3, Units: 4, Separator: 3}))(t)
+	file := must.Get(checkpoints.Encode(m, make([]float32, m.Parameters()), map[string]string{"vocabulary": `["<pad>","<unk>","<begin>","<end>","a","b"]`}))(t)
 	if _, err := modelaudit.OpenModel(bytes.NewReader(file)); err == nil || !strings.Contains(err.Error(), "predicts targets of pairs; expected a language model") {
 		t.Errorf("got %v", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // uniform gives each of n tokens nearly the same probability, as a logarithm to a base.
@@ -30,10 +32,7 @@ func TestScoresThatAreNoProbabilitiesAreNamed(t *testing.T) {
 	for i := range words {
 		words[i] = fmt.Sprintf(`"w%d"`, i)
 	}
-	v, err := ReadVocabulary(strings.NewReader("["+strings.Join(words, ",")+"]"), -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(ReadVocabulary(strings.NewReader("["+strings.Join(words, ",")+"]"), -1))(t)
 	if n, err := checkTotal(t.Context(), uniform{1000, math.E}, v, nil, 10); err != nil || n != 256 {
 		t.Errorf("%d tokens asked, error %v; want 256, and none", n, err)
 	}
