@@ -15,7 +15,7 @@ func TestTheDemonstrationNeedsNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, first)
 	}
-	for _, want := range []string{"plain SGD ", "clipped ", "DP-SGD ", "RS memorized", "epsilon proved", "perplexity", "Next:\n"} {
+	for _, want := range []string{"plain SGD ", "clipped ", "DP-SGD, no noise ", "DP-SGD ", "RS memorized", "epsilon proved", "perplexity", "Next:\n"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("no %q in\n%s", want, first)
 		}
