@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -197,6 +198,12 @@ func TestAStragglerIsSaidWithWhatItsSiblingsTook(t *testing.T) {
 	}
 	if s.Health != status.Slow {
 		t.Errorf("it is %s", s.Health)
+	}
+	// A worker tells its seconds of work later than they pass.
+	x.Now = x.Now.Add(3 * time.Second)
+	a.Running = 13
+	if later := x.View.Status(r); !reflect.DeepEqual(later.Waits, s.Waits) {
+		t.Errorf("the reason changes with the seconds, from %+v to %+v", s.Waits, later.Waits)
 	}
 }
 

@@ -233,10 +233,10 @@ func (w *waits) addStraggler(x *graph.Task) {
 	if !straggles {
 		return
 	}
-	since := w.Now.Add(-time.Duration(a.Running * float64(time.Second)))
 	wait := status.Wait{
-		Tasks: 1, Key: &x.Key, Attempt: a.Number, Worker: a.Worker, Since: since,
-		Detail: fmt.Sprintf("%s: at work on %s since %s, its siblings took %.3g s", x.Label(), a.Worker, since.Format(time.TimeOnly), median),
+		Tasks: 1, Key: &x.Key, Attempt: a.Number, Worker: a.Worker,
+		Since:  w.Now.Add(-time.Duration(a.Running * float64(time.Second))), // as the first look saw it
+		Detail: fmt.Sprintf("%s: still at work on %s, its siblings took %.3g s", x.Label(), a.Worker, median),
 	}
 	if len(attempts) > 1 {
 		wait.Detail += "; a second attempt is under way"
