@@ -46,7 +46,7 @@ func (r *reader) memberNames() ([]string, error) {
 	var object map[string]json.RawMessage
 	err := json.NewDecoder(content).Decode(&object)
 	if errors.Is(err, io.EOF) {
-		return nil, mistaken("the file is empty; expected an object on every line")
+		return nil, mistaken("the file is empty; expected an object of JSON on every line, or in a CSV file the names of its columns first")
 	}
 	if err != nil {
 		return nil, mistaken("the first line is not JSON (%w); expected an object on every line", err)

@@ -250,6 +250,9 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		if v.Highest == nil {
 			return audits.NoValue("exposure", "no canary of the training data was ranked")
 		}
+		if v.Most > 0 && *v.Highest >= v.Most && v.Most > limit {
+			return []string{fmt.Sprintf("exposure is at least %.4g, the most that the references can show, above the limit of %.4g", v.Most, limit)}
+		}
 		return audits.Above("exposure", *v.Highest, limit)
 	}),
 	Check: checkLimit, FalseAlarms: falseAlarms,

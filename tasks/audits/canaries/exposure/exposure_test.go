@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
+	"slices"
 	"testing"
 
 	"coalmine/tasks/audits"
@@ -74,6 +75,25 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.CanaryOutcome{outcome{Sampled, 30}}})
 	if v := derive(c).(*Outcome); ValueOf(v.Highest) != 5 {
 		t.Errorf("highest exposure %v, want 5", ValueOf(v.Highest))
+	}
+}
+
+// The first rank among n references is an exposure of log2 n or more.
+func TestAGateOfTheFirstRankSaysAtLeast(t *testing.T) {
+	t.Parallel()
+	limit := 4.0
+	for most, want := range map[float64]string{
+		12:  "exposure is 7.5, above the limit of 4",
+		7.5: "exposure is at least 7.5, the most that the references can show, above the limit of 4",
+	} {
+		v := &Outcome{Most: most, Highest: new(7.5)}
+		if got := limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{v}}, &limit); !slices.Equal(got, []string{want}) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	limit = 7.5
+	if got := limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{&Outcome{Most: 7.5, Highest: new(7.5)}}}, &limit); got != nil {
+		t.Errorf("at the limit it says %q", got)
 	}
 }
 
