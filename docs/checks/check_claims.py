@@ -19,7 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MARGIN = {"memorized": 0.1, "beam_found": 0.1}
 PERCENT = {"memorized", "beam_found", "samples_first_unknown", "samples_unknown", "recall_at_1", "search_extracted", "deanonymization_mlp_ap",
            "profiles_ap", "attributes_accuracy", "attributes_joint_accuracy", "attributes_identity_accuracy", "attributes_joint_identity_accuracy",
-           "federated_recall_at_1", "federated_recall_at_5", "later_share", "later_words"}
+           "federated_recall_at_1", "federated_recall_at_5", "later_share", "later_words", "real_images_right"}
 EXPOSURES = {"exposure", "fitted_exposure", "enumerated_exposure"}
 COUNTED = {"memorized": "random_sampling_memorized", "beam_found": "beam_search_memorized"}
 

@@ -106,6 +106,7 @@ var measures = map[string]struct {
 	"attributes_joint_identity_accuracy": {name: "identity, joint network", unit: 100, digits: 1},
 	"later_share":                        {name: "after 1920", unit: 100, digits: 1, suffix: "%"},
 	"later_words":                        {name: "words of after 1920", unit: 100, digits: 1, suffix: "%"},
+	"real_images_right":                  {name: "real images right", unit: 100, digits: 1, suffix: "%"},
 	"prepared_users_below_half":          {name: "users", unit: 1, digits: 0, of: usersBelowHalf},
 	"rarest_memorized":                   {name: "place of the rarest configuration memorized, by random sampling", unit: 1, digits: 1, of: rarest("memorized")},
 	"rarest_beam_found":                  {name: "by beam search", unit: 1, digits: 1, of: rarest("beam_found")},
