@@ -294,10 +294,15 @@ func (m *Measure) number(v Outcome) float64 {
 	return 0
 }
 
-// Interval returns the printed number with its interval; false for none.
+// Interval returns the printed number with its ends; false for none.
 func (m *Measure) Interval(v Outcome) (Interval, bool) {
-	b, ok := m.Of.of(v).(Interval)
-	return Interval{m.Scale.Of(b.Value), m.Scale.Of(b.Low), m.Scale.Of(b.High)}, ok
+	switch x := m.Of.of(v).(type) {
+	case float64:
+		return Interval{m.Scale.Of(x), m.Scale.Of(x), m.Scale.Of(x)}, true
+	case Interval:
+		return Interval{m.Scale.Of(x.Value), m.Scale.Of(x.Low), m.Scale.Of(x.High)}, true
+	}
+	return Interval{}, false
 }
 
 // printed is a value for people, empty for none.

@@ -128,8 +128,8 @@ func TestMeasuresNameOthers(t *testing.T) {
 			if m.Canary != "" && !slices.Contains(canary, m.Canary) {
 				t.Errorf("%s, %s: outcomes of canaries have no measure %q", d.Name, m.Header, m.Canary)
 			}
-			if m.Name == "" && m.Header == "" && m.Curve == nil {
-				t.Errorf("%s: a measure has neither a column of tables, nor one of CSV, nor a curve", d.Name)
+			if m.Name == "" && m.Header == "" && m.Curve == nil && m.Drawn == "" {
+				t.Errorf("%s: a measure has neither a column of tables, nor one of CSV, nor a figure", d.Name)
 			}
 		}
 	}
