@@ -106,7 +106,7 @@ type Canaries struct {
 	Groups []Group
 	// Inserted is the number of those that are not held back.
 	Inserted int
-	// PerConfiguration is the number of each configuration and form, with which Inserted grows in proportion.
+	// PerConfiguration is the number of each configuration and format, with which Inserted grows in proportion.
 	PerConfiguration int
 }
 
@@ -169,7 +169,7 @@ func (g Group) SplitByPrefix(prefix, atMost int) []Group {
 type Devices struct {
 	// Unseen and HeldOut shares of the users; 0 in a closed world.
 	Unseen, HeldOut numbers.Probability
-	// IID: devices have examples of all users, as a control.
+	// IID: devices have examples of all users, for comparison.
 	IID bool
 	// Profiles have devices, too.
 	Profiles bool
