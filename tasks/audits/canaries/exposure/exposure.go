@@ -42,6 +42,23 @@ type Range struct {
 	Path, How string
 }
 
+// OfReferences is the range of ranks among a number of references, which a field sets.
+func OfReferences(n int, path string) Range {
+	return Range{Basis: Sampled, Most: math.Log2(float64(n)), Path: path, How: fmt.Sprintf("log2(%d references)", n)}
+}
+
+// Check reports a limit that no exposure of a secret exceeds.
+func (r *Range) Check(name, secret string, limit float64, fail audits.Fail) {
+	if limit >= r.Most {
+		fail([]string{"audit.fail_if." + name, r.Path}, "is %g, which no %s can exceed: exposure is at most %s = %.2f bits", limit, secret, r.How, r.Most)
+	}
+}
+
+// ByChance bounds the probability that one of n unmemorized secrets has more than some bits: each is as likely as
+// any sequence that it is ranked among, so that it has with probability 2^-bits at most (Carlini et al. 2019,
+// section 4.2).
+func ByChance(n int, bits float64) float64 { return audits.MoreThan(0, n, math.Exp2(-bits)) }
+
 // Bounded is implemented by the outcome of such an audit if its exposures have an upper bound, in
 // bits.
 type Bounded interface {
@@ -258,11 +275,8 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Check: checkLimit, FalseAlarms: falseAlarms,
 }.Limit()}
 
-// falseAlarms are those of unmemorized canaries: each is as likely as any sequence that it is ranked
-// among, so that its exposure exceeds T bits with probability at most 2^-T (Carlini et al. 2019,
-// section 4.2).
 func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
-	return audits.CanaryAlarms(s, "exposure", limit, func(n int) float64 { return audits.MoreThan(0, n, math.Exp2(-limit)) })
+	return audits.CanaryAlarms(s, "exposure", limit, func(n int) float64 { return ByChance(n, limit) })
 }
 
 func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
@@ -276,9 +290,7 @@ func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 		fail([]string{path, "canaries"}, "limits the exposure of inserted canaries, and none is inserted; insert some, or remove the limit")
 		return
 	}
-	if limit >= best.Most {
-		fail([]string{path, best.Path}, "is %g, which no canary can exceed: exposure is at most %s = %.2f bits", limit, best.How, best.Most)
-	}
+	best.Check("exposure", "canary", limit, fail)
 }
 
 func (m *measured) explain() string {

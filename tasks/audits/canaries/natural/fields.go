@@ -2,11 +2,11 @@ package natural
 
 import (
 	"fmt"
-	"math"
 
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
 )
@@ -109,9 +109,8 @@ func checkExposure(s *audits.Setting, limit float64, fail audits.Fail) {
 	if !ok {
 		return
 	}
-	if n := f.Natural.References; limit >= math.Log2(float64(n)) {
-		fail([]string{"audit.fail_if.natural_exposure", path + ".references"}, "is %g, which no secret can exceed: exposure is at most log2(%d references) = %.2f bits", limit, n, math.Log2(float64(n)))
-	}
+	r := exposure.OfReferences(f.Natural.References, path+".references")
+	r.Check("natural_exposure", "secret", limit, fail)
 }
 
 // asLikely is the condition of a false alarm.
@@ -126,10 +125,6 @@ func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	}
 	return []audits.FalseAlarm{{
 		Limit: "natural_exposure", Allowed: limit, Trials: f.Natural.Most, Unit: "secrets at most", Where: asLikely,
-		Probability: byChance(f.Natural.Most, limit),
+		Probability: exposure.ByChance(f.Natural.Most, limit),
 	}}
 }
-
-// byChance bounds the probability that one of n secrets has at least this many bits, if each is as likely
-// as any other of its form.
-func byChance(n int, bits float64) float64 { return audits.MoreThan(0, n, math.Exp2(-bits)) }

@@ -85,7 +85,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 		note += fmt.Sprintf("; a search extracts %d of %d", *v.Extracted, v.ranked())
 	}
 	if n := v.ranked(); n > 0 {
-		note += fmt.Sprintf("; %s, one of %d has %.1f bits or more with a probability of at most %.2g", asLikely, n, *v.Highest, byChance(n, *v.Highest))
+		note += fmt.Sprintf("; %s, one of %d has %.1f bits or more with a probability of at most %.2g", asLikely, n, *v.Highest, exposure.ByChance(n, *v.Highest))
 	}
 	if len(v.CanariesInData) > 0 {
 		numbers := strings.Trim(fmt.Sprint(v.CanariesInData), "[]")

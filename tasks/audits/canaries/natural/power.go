@@ -1,9 +1,6 @@
 package natural
 
 import (
-	"fmt"
-	"math"
-
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/exposure"
 )
@@ -14,13 +11,13 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	if !ok {
 		return nil
 	}
-	size, references := audits.FieldSize(path+".most", "secret", f.Natural.Most), f.Natural.References
+	size := audits.FieldSize(path+".most", "secret", f.Natural.Most)
 	if o, _ := v.(*Outcome); o != nil {
 		if size.N = o.ranked(); size.N == 0 {
 			return nil
 		}
 	}
-	r := exposure.Range{Basis: exposure.Sampled, Most: math.Log2(float64(references)), Path: path + ".references", How: fmt.Sprintf("log2(%d references)", references)}
+	r := exposure.OfReferences(f.Natural.References, path+".references")
 	return []audits.Statement{r.Statement("natural_exposure", "ranked secret", size, func(v audits.Outcome) (*float64, int) {
 		o := v.(*Outcome)
 		return o.Highest, o.ranked()

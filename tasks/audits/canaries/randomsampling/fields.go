@@ -2,7 +2,6 @@ package randomsampling
 
 import (
 	"fmt"
-	"math"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -41,8 +40,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 }
 
 func (f *Fields) Exposures(*audits.Setting) exposure.Range {
-	n := f.RandomSampling.References
-	return exposure.Range{Basis: exposure.Sampled, Most: math.Log2(float64(n)), Path: path + ".references", How: fmt.Sprintf("log2(%d references)", n)}
+	return exposure.OfReferences(f.RandomSampling.References, path+".references")
 }
 
 // CanariesATask is the number of canaries of a task: one may take seconds. It shows in keys, not in
