@@ -44,6 +44,19 @@ func TestLimitsArePassedByLowerBounds(t *testing.T) {
 	}
 }
 
+func TestTheBestAttackIsDrawn(t *testing.T) {
+	t.Parallel()
+	v := found()
+	v.Attacks = append(v.Attacks, AttackOutcome{Attack: Zlib, Members: &Group{AUC: audits.Interval{Value: 0.95, Low: 0.9, High: 0.97}}})
+	drawn := &Audit.Measures[slices.IndexFunc(Audit.Measures, func(m audits.Measure) bool { return m.Drawn != "" })]
+	if got, ok := drawn.Interval(v); !ok || got != (audits.Interval{Value: 95, Low: 90, High: 97}) {
+		t.Errorf("%+v, want the area of zlib in percent", got)
+	}
+	if got, ok := drawn.Interval(new(Outcome)); ok {
+		t.Errorf("%+v of no attack", got)
+	}
+}
+
 // A gate that can't be measured does not pass.
 func TestARateThatCannotBeEstimatedPassesNoLimit(t *testing.T) {
 	t.Parallel()
