@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"coalmine/privacy"
@@ -27,20 +28,27 @@ func examine(t testing.TB, p *replaytest.Program, repeats int) (*replay.Observat
 	return o, replay.Examine(p.Claim(), o, falseAlarm)
 }
 
+// The page of the method has the row of each.
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	t.Parallel()
+	page, err := os.ReadFile("../../../docs/method/privacy-audits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, bug := range replaytest.Bugs() {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
-			p := replaytest.Planted(bug)
-			_, f := examine(t, p, 200)
+			_, f := examine(t, replaytest.Planted(bug), 200)
 			refutes := func(x replay.Test) bool {
 				return x.Name == replaytest.Found(bug) && x.P*float64(len(f.Tests)) <= falseAlarm
 			}
 			if !f.Refuted || !slices.ContainsFunc(f.Tests, refutes) {
 				t.Errorf("not found by %q: %+v", replaytest.Found(bug), f)
 			}
-			t.Logf("p %.2g by %s; sensitivity %.3g, outside %.3g, noise multiplier %.3g [%.3g, %.3g] of %s", f.P, f.By, f.Sensitivity, f.Outside, f.Noise.Measured, f.Noise.Low, f.Noise.High, f.Noise.Part)
+			row := fmt.Sprintf("\n|%s|%s|%.2g|%.3g|%.3g|\n", bug, f.By, f.P, f.Sensitivity, f.Noise.Measured)
+			if !strings.Contains(string(page), row) {
+				t.Errorf("docs/method/privacy-audits.md has another row than %s", row)
+			}
 		})
 	}
 }
