@@ -141,11 +141,16 @@ class Study:
             for name in measures:
                 own, _, other = name.partition(":")
                 a = self.seeds(results, c["row"], own)
+                low, high = -1, 1
                 try:
                     b = dict.fromkeys(a, float(c["to"]))
+                    low, high = -float(c["to"]), 1 - float(c["to"])
                 except ValueError:
                     b = self.seeds(results, c["to"], other or own)
-                yield own, interval([a[s] - b[s] for s in sorted(a) if s in b])
+                n, mean, *ends = interval([a[s] - b[s] for s in sorted(a) if s in b])
+                if own in PERCENT - set(OF_CELLS) and ends[0] is not None:  # a share
+                    ends = [max(ends[0], low), min(ends[1], high)]
+                yield own, (n, mean, *ends)
             return
         pair = self.pairs.get((results + "/" + c["row"], results + "/" + c["to"]))
         for name in measures:

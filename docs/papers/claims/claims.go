@@ -128,6 +128,14 @@ func newEstimate(values []float64) estimate {
 	return estimate{e.N, float64(e.Mean), e.Low, e.High}
 }
 
+// within ends the interval at the range of the number.
+func (e estimate) within(low, high float64) estimate {
+	if e.Low != nil {
+		e.Low, e.High = new(max(*e.Low, low)), new(min(*e.High, high))
+	}
+	return e
+}
+
 // comparison is the difference of two rows.
 type comparison struct {
 	label, toLabel string

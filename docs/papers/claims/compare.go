@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -92,10 +93,23 @@ func (s *study) compareSeeds(c *claim) (comparison, error) {
 			}
 		}
 		if len(differences) > 0 {
-			found.measures[name] = newEstimate(differences)
+			found.measures[name] = newEstimate(differences).within(differencesOf(name, constant, isConstant))
 		}
 	}
 	return found, lacking(c, found)
+}
+
+// differencesOf returns the range of the differences of a measure, of two rows or of one and a constant. The
+// measures in percent that are no quotients are shares.
+func differencesOf(measure string, constant float64, isConstant bool) (low, high float64) {
+	own, _ := pair(measure)
+	switch m := measures[own]; {
+	case m.unit != 100 || m.of != nil:
+		return math.Inf(-1), math.Inf(1)
+	case isConstant:
+		return 0 - constant, 1 - constant
+	}
+	return -1, 1
 }
 
 // pair are the measures of the two rows.

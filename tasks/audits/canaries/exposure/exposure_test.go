@@ -3,8 +3,8 @@ package exposure
 import (
 	"encoding/json"
 	"math"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 
 	"coalmine/tasks/audits"
