@@ -94,7 +94,7 @@ func roundingOf(s *Scorer) rounding {
 	r := rounding{width: s.model.config.outputWidth()}
 	largest := 0.0
 	for w, b := range s.weights.outputBias {
-		if b == Absent {
+		if b < Absent/2 {
 			continue // its exponential is 0 in any order of arithmetic
 		}
 		largest = max(largest, math.Abs(float64(b)))

@@ -23,6 +23,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
+	"coalmine/tasks/pretrained/pretrainedtest"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/data/sources"
@@ -301,6 +302,11 @@ model: {kind: transformer, embedding: 8, heads: 2, context: 24}
 training: {rounds: 2, cohort: 4, engine: pytorch, pytorch: {users: 3}}
 `, `
 name: full
+data: {source: text.jsonl, level: subword, vocabulary: {size: 487}, users: {words: 60}}
+model: {kind: transformer, pretrained: gpt2}
+training: {rounds: 2, cohort: 4, engine: pytorch, pytorch: {users: 3}}
+`, `
+name: full
 data: {source: text.jsonl, level: subword, tokenizer: tokenizer.json, vocabulary: {size: 487}, users: {words: 60}}
 canaries: {format: "the # #", per_configuration: 1, insertions: [1], held_back: 1}
 model: {kind: gru, embedding: 8, units: 8}
@@ -308,10 +314,11 @@ training: {rounds: 2, cohort: 4}
 audit: {random_sampling: {references: 20}}
 `}
 
-// finder finds the text of a file, and packs code from a folder.
+// finder finds the text of a file, and packs code and reads models from a folder.
 type finder struct {
 	sources.Text
 	sources.Packer
+	sources.ModelFinder
 }
 
 // Find finds the text of the file, or its tokenizer.
@@ -434,6 +441,7 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 	w.write(experiment.TrainerCode+"/torch.py", "print()\n")
 	tokenizer := must.Get(tokenizerFile())(t)
 	w.write("tokenizer.json", string(tokenizer))
+	must.Do(t, os.CopyFS(filepath.Join(w.dir, "gpt2"), pretrainedtest.Folder(t, "gpt2", nil)))
 	files := append(slices.Clone(fullFiles), auditFiles(t)...)
 	for i, file := range files {
 		if data := string(source(file)); data != text() || strings.Contains(file, "code:") || strings.Contains(file, "engine: pytorch") || strings.Contains(file, "tokenizer:") {
@@ -446,7 +454,7 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 
 	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}, sample: rand.New(rand.NewPCG(1, 2))}
 	for _, file := range files {
-		s := must.Get(submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, finder{source(file), sources.Here{Folder: w.dir}}, nil))(t)
+		s := must.Get(submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, finder{source(file), sources.Here{Folder: w.dir}, sources.Here{Folder: w.dir}}, nil))(t)
 		spec := s.Spec.Canonical()
 		if status, answer := api.send(spec); status != http.StatusCreated {
 			t.Fatalf("the record as it is: %d %s", status, answer)

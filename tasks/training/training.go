@@ -23,6 +23,8 @@ import (
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
+	"coalmine/storage"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 )
@@ -73,9 +75,11 @@ func (l *Local) Rate(step int) float64 {
 type InitialParams struct {
 	Seed  uint64        `json:"seed"`
 	Model models.Config `json:"model"`
+	// Checkpoint is the digest of an imported model file that the training begins with; zero to draw it.
+	Checkpoint storage.Digest `json:"checkpoint,omitzero"`
 }
 
-// Initial draws the initial model. It has no inputs.
+// Initial draws the initial model, or reads an imported one. It has no inputs.
 var Initial = tasks.Kind{Name: "training/initial", Version: 1, Class: tasks.Compute, Run: runInitial}
 
 func runInitial(ctx context.Context, t *tasks.Task) error {
@@ -87,7 +91,31 @@ func runInitial(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return tasks.Permanent(err)
 	}
+	if p.Checkpoint != (storage.Digest{}) {
+		params, err := importedParams(ctx, t, network, p.Checkpoint)
+		if err != nil {
+			return err
+		}
+		return checkpoints.Write(ctx, t, network, params)
+	}
 	return checkpoints.Write(ctx, t, network, network.Init(seeds.Stream(p.Seed, seeds.Weights)))
+}
+
+// importedParams reads the parameters of an imported model file, which must be of the network.
+func importedParams(ctx context.Context, t *tasks.Task, network models.Network, digest storage.Digest) ([]float32, error) {
+	file, err := t.Imported(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	data, err := safetensors.Read(file, checkpoints.MaxFile)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	params := make([]float32, network.Parameters())
+	if err := checkpoints.CopyParameters(network, params, data); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("checkpoint %s that the training begins with: %w", digest.Short(), err))
+	}
+	return params, nil
 }
 
 // learner takes optimizer steps on one copy of a model. It is reused for many

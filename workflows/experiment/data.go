@@ -124,7 +124,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 		}
 		s.Cells[i].Experiment.Training.adopt(&settled[i])
 		s.Cells[i].Experiment.Training.Rounds = rounds[i]
-		if err := s.Cells[i].checkSubwords(); err != nil {
+		if err := s.Cells[i].checkRead(); err != nil {
 			return err
 		}
 		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() {

@@ -39,6 +39,9 @@ func (d *decoder) complete(e *Experiment) {
 		d.completeAudits(e)
 	}
 	e.Model.complete(d.present["model.units"] != nil)
+	if d := &e.Data; e.Model.Pretrained != "" && d.Level == datasets.SubwordLevel && d.Tokenizer == "" {
+		d.Tokenizer = strings.TrimRight(e.Model.Pretrained, "/") + "/tokenizer.json"
+	}
 	for _, p := range e.Prepare.all() {
 		p.Optimizer.complete(0.005)
 	}

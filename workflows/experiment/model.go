@@ -1,7 +1,12 @@
 package experiment
 
 import (
+	"encoding/json"
+	"errors"
+
+	"coalmine/internal/encoding"
 	"coalmine/models"
+	"coalmine/storage"
 	"coalmine/tasks/datasets"
 )
 
@@ -31,6 +36,7 @@ func (m *Model) Config(d *Data) models.Config {
 		if m.Context != models.DefaultContext {
 			c.Context = m.Context
 		}
+		c.Blocks, _ = m.blocks() // checker.model has checked them
 	}
 	if m.Kernel != models.DefaultKernel {
 		c.Kernel = m.Kernel
@@ -46,6 +52,65 @@ func (m *Model) Config(d *Data) models.Config {
 		c.Separator = datasets.Separator
 	}
 	return c
+}
+
+// blocks are the options of a transformer's blocks.
+func (m *Model) blocks() (b models.Blocks, err error) {
+	if len(m.Blocks) == 0 {
+		return b, nil
+	}
+	return b, encoding.UnmarshalJSON(m.Blocks, &b)
+}
+
+// Begin makes the network that of a pretrained model, whose weights are a checkpoint with the digest.
+func (m *Model) Begin(c models.Config, digest storage.Digest) error {
+	m.Embedding, m.Units, m.Layers, m.Heads, m.Context, m.Untied = c.Embedding, c.Units, max(1, c.Layers), c.Heads, c.Context, c.Untied
+	m.Blocks, m.PretrainedSHA256 = nil, digest.String()
+	if c.Blocks == (models.Blocks{}) {
+		return nil
+	}
+	blocks, err := json.Marshal(c.Blocks)
+	var fields map[string]any
+	if err := errors.Join(err, json.Unmarshal(blocks, &fields)); err != nil {
+		return err
+	}
+	m.Blocks, err = json.Marshal(fields) // whose names are sorted
+	return err
+}
+
+// Initial is the digest of the checkpoint that the training begins with; zero if it is drawn.
+func (m *Model) Initial() storage.Digest {
+	digest, _ := storage.ParseDigest(m.PretrainedSHA256) // zero without
+	return digest
+}
+
+// unread reports that the folder of a pretrained model has not been read.
+func (m *Model) unread() bool { return m.Pretrained != "" && m.PretrainedSHA256 == "" }
+
+// pretrained checks a model that begins with the weights of another.
+func (c *checker) pretrained() {
+	const field = "model.pretrained"
+	m := &c.Model
+	if m.Pretrained == "" {
+		if m.PretrainedSHA256 != "" {
+			c.fail([]string{"model.pretrained_sha256"}, "is given without %s; expected both, or none", field)
+		}
+		return
+	}
+	if c.Data.Level != datasets.SubwordLevel {
+		c.fail([]string{field, "data.level"}, "needs the tokens of its tokenizer, and data.level is %s; expected %s", c.Data.Level, datasets.SubwordLevel)
+	}
+	if !m.unread() {
+		if _, err := storage.ParseDigest(m.PretrainedSHA256); err != nil {
+			c.fail([]string{"model.pretrained_sha256"}, "%v", err)
+		}
+		return
+	}
+	for _, name := range []string{"embedding", "units", "layers", "heads", "context", "untied", "blocks"} {
+		if path := "model." + name; c.givenTogether(path, field) {
+			c.fail([]string{path, field}, "is a size of the network, and %s has its own; remove it for this cell", m.Pretrained)
+		}
+	}
 }
 
 // reader is a network that predicts the labels of texts.

@@ -288,6 +288,14 @@ func (c *checker) model() {
 	if c.Model.Kind == models.External {
 		return
 	}
+	c.pretrained()
+	if _, bad := c.Model.blocks(); bad != nil {
+		c.fail([]string{"model.blocks"}, "is %.200s; expected a block with some of rotary, theta, key_heads and epsilon (numbers), activation (gelu or silu), parallel, rms, gated and unbiased (true or false)", c.Model.Blocks)
+		return
+	}
+	if c.Model.unread() {
+		return // the sizes are not known yet; Resolve checks them
+	}
 	if longest := c.Data.Reading().Sequence; c.Model.Kind == models.Transformer && longest > c.Model.Context {
 		c.fail([]string{"model.context", "data.sequence"}, "is %d, and an example has up to %d tokens (data.sequence); expected at least as many", c.Model.Context, longest)
 	}

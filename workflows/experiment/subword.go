@@ -54,14 +54,18 @@ func (e *Experiment) ListCanaryWords(words []string) error {
 	return nil
 }
 
-// checkSubwords repeats the checks that depend on the canaries' words, which the tokenizer
-// determines.
-func (c *Cell) checkSubwords() error {
-	if c.Experiment.Data.Level != datasets.SubwordLevel || c.Experiment.Canaries == nil {
+// checkRead repeats the checks that depend on the canaries' words, which the tokenizer determines, and on
+// the sizes of a pretrained model.
+func (c *Cell) checkRead() error {
+	e := &c.Experiment
+	where, of := "canaries", "words of "+e.Data.Tokenizer
+	if e.Model.Pretrained != "" {
+		where, of = "model", "the sizes of "+e.Model.Pretrained
+	} else if e.Data.Level != datasets.SubwordLevel || e.Canaries == nil {
 		return nil
 	}
-	if err := c.Experiment.check(); err != nil {
-		return fmt.Errorf("%s: with words of %s: %w", c.Where("canaries"), c.Experiment.Data.Tokenizer, err)
+	if err := e.check(); err != nil {
+		return fmt.Errorf("%s: with %s: %w", c.Where(where), of, err)
 	}
 	return nil
 }

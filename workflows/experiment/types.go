@@ -141,6 +141,15 @@ type Model struct {
 	Heads int `json:"heads,omitzero" default:"8" range:"[1,65536]" when:"kind=transformer" unit:"heads" also:"n_head num_heads" source:"Vaswani et al. 2017, section 3.2.2"`
 	// Most tokens that a transformer reads, at least data.sequence.
 	Context int `json:"context,omitzero" default:"128" range:"[1,65536]" when:"kind=transformer" unit:"tokens" also:"block_size n_positions context_length"`
+	// Folder of a finished GPT-2, GPT-NeoX (Pythia) or Llama model in Hugging Face's layout, looked for as
+	// data.source: the transformer has its sizes and begins with its weights. data.level is then subword and
+	// data.tokenizer by default the folder's.
+	Pretrained string `json:"pretrained,omitzero" when:"kind=transformer" also:"folder from_pretrained pretrained_model checkpoint"`
+	// SHA-256 of the initial weights as a checkpoint. Submitted runs carry it.
+	PretrainedSHA256 string `json:"pretrained_sha256,omitzero" when:"kind=transformer"`
+	// Variants of a transformer's blocks: rotary, theta, key_heads, parallel, rms, epsilon, activation, gated,
+	// unbiased (docs/model.md). Absent: those of GPT-2. Submitted runs carry those of model.pretrained.
+	Blocks Free `json:"blocks,omitempty" when:"kind=transformer" source:"Black et al. 2022; Touvron et al. 2023"`
 	// Width of every layer's projected output, by default the embedding's. 0: none.
 	Projection *int `json:"projection,omitempty" range:"[0,65536]" when:"kind=cifg-lstm lstm gru conv" source:"Sak et al. 2014, section 2.2"`
 	// Gives the output layer its own weights, not the embedding's, with which projection must equal

@@ -71,7 +71,7 @@ func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Opt
 		return nil, err
 	}
 	s := &Submission{Spec: spec}
-	if err := s.readTokenizers(ctx, finder); err != nil {
+	if err := errors.Join(s.readModels(ctx, finder), s.readTokenizers(ctx, finder)); err != nil {
 		return nil, err
 	}
 	facts, err := s.survey(ctx, finder)

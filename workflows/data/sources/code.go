@@ -55,8 +55,13 @@ func pack(code fs.FS, stat func(string) (fs.FileInfo, error), path, shown string
 	if err != nil {
 		return nil, fault(shown, "cannot be packed: %w", err)
 	}
-	open := func(context.Context) (io.ReadCloser, error) { return memory{bytes.NewReader(archive)}, nil }
-	return &Source{Name: shown, Files: []*File{{Name: shown, Digest: storage.DigestOf(archive), Open: open}}}, nil
+	return InMemory(shown, archive), nil
+}
+
+// InMemory is a source of one file, whose content it holds.
+func InMemory(name string, content []byte) *Source {
+	open := func(context.Context) (io.ReadCloser, error) { return memory{bytes.NewReader(content)}, nil }
+	return &Source{Name: name, Files: []*File{{Name: name, Digest: storage.DigestOf(content), Open: open}}}
 }
 
 // memory is a file that is all there.
@@ -66,16 +71,21 @@ func (memory) Close() error { return nil }
 
 // Pack implements Packer: a server packs no code, and knows only uploaded code.
 func (s Served) Pack(ctx context.Context, name, digest string, _ func(string) bool) (*Source, error) {
+	return s.uploaded(ctx, name, digest, "code")
+}
+
+// uploaded is an uploaded source of a sort.
+func (s Served) uploaded(ctx context.Context, name, digest, sort string) (*Source, error) {
 	d, err := storage.ParseDigest(digest)
 	if err != nil {
-		return nil, fault(name, "is code that this server has not: submit the experiment by coalmine submit, which uploads it")
+		return nil, fault(name, "is %s that this server has not: submit the experiment by coalmine submit, which uploads it", sort)
 	}
 	there, err := s.Archive.HasSource(ctx, d)
 	if err != nil {
 		return nil, err
 	}
 	if !there {
-		return nil, fault(name, "is code with the digest %s, which has not been uploaded: submit the experiment by coalmine submit", d.Short())
+		return nil, fault(name, "is %s with the digest %s, which has not been uploaded: submit the experiment by coalmine submit", sort, d.Short())
 	}
 	open := func(ctx context.Context) (io.ReadCloser, error) { return s.Archive.OpenSource(ctx, d) }
 	return &Source{Name: name, Files: []*File{{Name: name, Digest: d, Open: open}}}, nil

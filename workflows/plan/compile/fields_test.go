@@ -24,6 +24,7 @@ var inNoKey = map[string]string{
 	"label":                        "names the cell, for people",
 	"data.source":                  "says where the text stands; its content is in the keys, by the digest",
 	"data.tokenizer":               "says where the tokenizer stands; its content is in the keys, by the digest",
+	"model.pretrained":             "says where the model stands, likewise",
 	"data.background.source":       "says where the background stands, likewise",
 	"data.devices.profiles.source": "says where the profiles stand, likewise",
 
@@ -73,6 +74,10 @@ var texts = map[string][]string{
 
 	"data.tokenizer":        {"b.json"},
 	"data.tokenizer_sha256": {storage.DigestOf([]byte("other tokenizer")).String()},
+
+	"model.pretrained":        {"other"},
+	"model.pretrained_sha256": {storage.DigestOf([]byte("other model")).String()},
+	"model.blocks":            {"{parallel: true, rotary: 2}"},
 
 	"data.file_splits":   {"[test]"},
 	"data.reading_rules": {"2"},

@@ -39,7 +39,7 @@ func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Diges
 	}
 	err = errors.Join(err, missing)
 	_, code := e.Training.CodeOf()
-	for _, sha256 := range []string{*code, e.Training.ScorerSHA256, e.Data.TokenizerSHA256} {
+	for _, sha256 := range []string{*code, e.Training.ScorerSHA256, e.Data.TokenizerSHA256, e.Model.PretrainedSHA256} {
 		if file, given := storage.ParseDigest(sha256); given == nil {
 			all = append(all, file)
 		}

@@ -9,6 +9,7 @@ import (
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/aggregation"
 	"coalmine/tasks/clientprograms"
@@ -52,13 +53,22 @@ func (c *cell) training() {
 	c.gather()
 }
 
+// initialParams are the draws of an initial model, or the checkpoint that it is.
+func initialParams(e *experiment.Experiment) training.InitialParams {
+	p := training.InitialParams{Seed: e.Seed, Model: e.Model.Config(&e.Data), Checkpoint: e.Model.Initial()}
+	if p.Checkpoint != (storage.Digest{}) {
+		p.Seed = 0 // nothing is drawn
+	}
+	return p
+}
+
 // initial compiles the initial model.
 func (c *cell) initial() plan.Ref {
 	e := c.experiment
 	if p := e.ClientProgram(); p != nil {
 		return c.node(training.ClientInitial, "initial model", training.ClientInitialParams{Seed: e.Seed, Program: *p}, c.vocabularyEdge())
 	}
-	return c.node(training.Initial, "initial model", training.InitialParams{Seed: e.Seed, Model: e.Model.Config(&e.Data)})
+	return c.node(training.Initial, "initial model", initialParams(e))
 }
 
 // gather compiles the nodes that gather the recorded updates. All but the last cover
