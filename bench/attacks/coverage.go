@@ -18,6 +18,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"coalmine/tasks/audits"
+	"coalmine/workflows/results"
 )
 
 // Study is a simulated experiment.
@@ -113,7 +114,7 @@ func paired(s *Study, o *outcome) (low, high, truth float64) {
 }
 
 // pairing compares the canaries of both rows.
-func (s *Study) pairing(o *outcome) *audits.Pairing {
+func (s *Study) pairing(o *outcome) *results.Pairing {
 	var seeds [][]float64
 	for i := range o.first {
 		var differences []float64
@@ -122,7 +123,7 @@ func (s *Study) pairing(o *outcome) *audits.Pairing {
 		}
 		seeds = append(seeds, differences)
 	}
-	return audits.NewPairing(seeds)
+	return results.NewPairing(seeds)
 }
 
 // signs is the sign test of rows that memorize alike: its p is at least the confidence's

@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // near reports whether two numbers agree to a relative 1e-9: gonum's quantiles of Student's t
@@ -46,81 +44,6 @@ func TestOneMeasurementHasNoSpread(t *testing.T) {
 	if m := NewEstimate([]float64{0.1, 0.1, 0.1}); *m.SD != 0 || m.Mean != 0.1 || m.Low != nil || m.High != nil {
 		t.Errorf("%+v", m)
 	}
-}
-
-// By the definition: of all ways to draw the signs, those that are as unequal or more.
-func TestTheSignTestCountsTheWaysToDrawSigns(t *testing.T) {
-	t.Parallel()
-	for n := range 15 {
-		for more := range n + 1 {
-			unequal := 0
-			for signs := range 1 << n {
-				ones := 0
-				for rest := signs; rest > 0; rest &= rest - 1 {
-					ones++
-				}
-				if max(ones, n-ones) >= max(more, n-more) {
-					unequal++
-				}
-			}
-			if got, want := SignTest(more, n-more), float64(unequal)/float64(int(1)<<n); !near(got, want) {
-				t.Errorf("%d against %d: p %v, by definition %v", more, n-more, got, want)
-			}
-		}
-	}
-}
-
-// Values of scipy.stats.binomtest.
-func TestTheSignTestOfMany(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		more, fewer int
-		p           float64
-	}{{1, 8, 0.0390625}, {12, 30, 0.00791589733489673}, {200, 260, 0.005883922473104}, {0, 40, 1.81898940354586e-12}} {
-		for _, got := range []float64{SignTest(c.more, c.fewer), SignTest(c.fewer, c.more)} {
-			if !near(got, c.p) {
-				t.Errorf("%d against %d: p %v, want %v", c.more, c.fewer, got, c.p)
-			}
-		}
-	}
-}
-
-// Pairs are counted over all seeds, and their means are taken seed by seed.
-func TestPairsAreCountedAndAveragedSeedBySeed(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		seeds := rapid.SliceOfN(rapid.SliceOfN(rapid.Float64Range(-3, 3), 0, 6), 0, 5).Draw(t, "differences by seed")
-		pairs, more, fewer, means := 0, 0, 0, []float64{}
-		for _, differences := range seeds {
-			sum := 0.0
-			for _, d := range differences {
-				sum += d
-				pairs++
-				if d > 0 {
-					more++
-				}
-				if d < 0 {
-					fewer++
-				}
-			}
-			if len(differences) > 0 {
-				means = append(means, sum/float64(len(differences)))
-			}
-		}
-		p := NewPairing(seeds)
-		if (p == nil) != (pairs == 0) {
-			t.Fatalf("%v of %d pairs", p, pairs)
-		}
-		if p == nil {
-			return
-		}
-		if p.Pairs != pairs || p.More != more || p.Fewer != fewer || p.P != SignTest(more, fewer) {
-			t.Errorf("%+v of %d pairs, %d greater, %d smaller", p, pairs, more, fewer)
-		}
-		if want := NewEstimate(means); p.Difference.N != want.N || math.Abs(float64(p.Difference.Mean-want.Mean)) > 1e-12 {
-			t.Errorf("difference %+v, want %+v", p.Difference, want)
-		}
-	})
 }
 
 // Of 1000 intervals of five normal numbers at least 925 contain their mean: with a coverage

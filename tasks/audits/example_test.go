@@ -31,9 +31,3 @@ func ExampleMoreThan() {
 	fmt.Printf("%.5f\n", audits.MoreThan(1, 10, 0.01))
 	// Output: 0.00427
 }
-
-// Nine of ten signs agree.
-func ExampleSignTest() {
-	fmt.Printf("%.4f\n", audits.SignTest(9, 1))
-	// Output: 0.0215
-}

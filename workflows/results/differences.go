@@ -26,7 +26,7 @@ type Difference struct {
 	// Measures are those of rows, by their names.
 	Measures map[string]*audits.Estimate `json:"measures"`
 	// Canaries are compared one by one, by columns of the canaries' rows.
-	Canaries map[string]*audits.Pairing `json:"canaries"`
+	Canaries map[string]*Pairing `json:"canaries"`
 }
 
 // Matching says whether two rows are of equal utility: in recall@1 and perplexity, or in the
@@ -117,7 +117,7 @@ func alongAxis(axes experiment.Axes, i int) string {
 func newDifference(row, to *viewRow) *Difference {
 	d := &Difference{
 		Row: row.Name, Label: row.Label, To: to.Name, ToLabel: to.Label, Axes: differing(row.Axes, to.Axes), Seeds: []uint64{},
-		Measures: map[string]*audits.Estimate{}, Canaries: map[string]*audits.Pairing{},
+		Measures: map[string]*audits.Estimate{}, Canaries: map[string]*Pairing{},
 	}
 	for _, seed := range row.Seeds {
 		if to.done[seed] != nil {
@@ -179,7 +179,7 @@ func (d *Difference) pair(row, to *viewRow) {
 		for _, seed := range d.Seeds {
 			seeds = append(seeds, pairs(row.done[seed], to.done[seed], m.Name))
 		}
-		if p := audits.NewPairing(seeds); p != nil {
+		if p := NewPairing(seeds); p != nil {
 			least, most := m.Range()
 			p.Difference.Clip(least-most, most-least)
 			d.Canaries[m.Name] = p

@@ -239,7 +239,7 @@ func TestRowsAreRecomputedFromTheirCanaries(t *testing.T) {
 			means = append(means, float64(total)/float64(len(held[x.Row][seed])))
 		}
 		got, want := x.Canaries["memorized"], audits.NewEstimate(means)
-		if got.Pairs != pairs || got.More != more || got.Fewer != fewer || got.P != audits.SignTest(more, fewer) || math.Abs(float64(got.Difference.Mean-want.Mean)) > 1e-12 {
+		if got.Pairs != pairs || got.More != more || got.Fewer != fewer || got.P != SignTest(more, fewer) || math.Abs(float64(got.Difference.Mean-want.Mean)) > 1e-12 {
 			t.Errorf("%s less %s: %+v, by their canaries %d pairs, %d, %d, %+v", x.Row, x.To, got, pairs, more, fewer, want)
 		}
 	}
