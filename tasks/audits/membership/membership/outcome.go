@@ -218,7 +218,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 			"zlib and the blind baseline (AUC %s) find them by the length, which says nothing about the model", percents(g.AUC))
 	}
 	for _, o := range v.Attacks {
-		if text := o.text(v.HeldOut); text != "" {
+		if text := o.text(v); text != "" {
 			note += "; " + text
 		}
 	}
@@ -233,13 +233,13 @@ func (v *Outcome) tooFew() bool { return min(v.Members, v.HeldOut) < leastUsers 
 
 const chance = 0.5
 
-func (o *AttackOutcome) text(heldOut int) string {
+func (o *AttackOutcome) text(v *Outcome) string {
 	var texts []string
 	if o.Members != nil {
-		texts = append(texts, o.Members.text(heldOut)+o.overBlindText())
+		texts = append(texts, o.Members.text(v.HeldOut)+o.overBlindText(v.blind().Members))
 	}
 	if o.Sharers != nil {
-		texts = append(texts, "of users with canaries "+o.Sharers.text(heldOut))
+		texts = append(texts, "of users with canaries "+o.Sharers.text(v.HeldOut))
 	}
 	if texts == nil {
 		return ""
@@ -247,15 +247,18 @@ func (o *AttackOutcome) text(heldOut int) string {
 	return o.Attack.Title() + ": " + strings.Join(texts, ", ")
 }
 
-// overBlindText compares an attack with the blind baseline.
-func (o *AttackOutcome) overBlindText() string {
+// overBlindText compares an attack with the blind baseline. One that is below chance by chance makes any
+// attack look better.
+func (o *AttackOutcome) overBlindText(blind *Group) string {
 	switch d := o.OverBlind; {
 	case d == nil:
 		return ""
+	case d.Low > 0 && (blind.AUC.Value >= chance || o.Members.AUC.Low > chance):
+		return fmt.Sprintf(", above the blind baseline of %.2f%% by %s", 100*blind.AUC.Value, percents(*d))
 	case d.Low > 0:
-		return fmt.Sprintf(", above the blind baseline by %s", percents(*d))
+		return fmt.Sprintf(", above the blind baseline of %.2f%%, but not shown to be above chance", 100*blind.AUC.Value)
 	default:
-		return fmt.Sprintf(", not shown to be above the blind baseline (by %s)", percents(*d))
+		return fmt.Sprintf(", not shown to be above the blind baseline of %.2f%% (by %s)", 100*blind.AUC.Value, percents(*d))
 	}
 }
 

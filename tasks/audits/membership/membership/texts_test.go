@@ -339,3 +339,22 @@ func TestTheFigureHasTheBaseline(t *testing.T) {
 		t.Errorf("%v, want %v", names, want)
 	}
 }
+
+// A baseline that chance has put below one half does not make an attack that knows nothing look good.
+func TestABaselineBelowChanceIsNoMerit(t *testing.T) {
+	t.Parallel()
+	over := &audits.Interval{Value: 0.15, Low: 0.02, High: 0.3}
+	for _, c := range []struct {
+		blind, low float64
+		want       string
+	}{
+		{0.55, 0.5, ", above the blind baseline of 55.00% by 15.00% (2.00 to 30.00)"},
+		{0.4, 0.51, ", above the blind baseline of 40.00% by 15.00% (2.00 to 30.00)"},
+		{0.4, 0.49, ", above the blind baseline of 40.00%, but not shown to be above chance"},
+	} {
+		o := AttackOutcome{OverBlind: over, Members: &Group{AUC: audits.Interval{Low: c.low}}}
+		if got := o.overBlindText(&Group{AUC: audits.Interval{Value: c.blind}}); got != c.want {
+			t.Errorf("blind %v, least %v: %q, want %q", c.blind, c.low, got, c.want)
+		}
+	}
+}
