@@ -32,11 +32,11 @@ def read(folder, name):
         return list(csv.DictReader(f))
 
 
-def interval(values):
+def interval(values, level=0.95):
     n, mean = len(values), float(numpy.mean(values))
     if n < 2 or max(values) == min(values):
         return n, mean, None, None
-    half = stats.t.ppf(0.975, n - 1) * numpy.std(values, ddof=1) / math.sqrt(n)
+    half = stats.t.ppf((1 + level) / 2, n - 1) * numpy.std(values, ddof=1) / math.sqrt(n)
     return n, mean, mean - half, mean + half
 
 
@@ -147,7 +147,7 @@ class Study:
                     low, high = -float(c["to"]), 1 - float(c["to"])
                 except ValueError:
                     b = self.seeds(results, c["to"], other or own)
-                n, mean, *ends = interval([a[s] - b[s] for s in sorted(a) if s in b])
+                n, mean, *ends = interval([a[s] - b[s] for s in sorted(a) if s in b], float(c.get("level") or 0.95))
                 if own in PERCENT - set(OF_CELLS) and ends[0] is not None:  # a share
                     ends = [max(ends[0], low), min(ends[1], high)]
                 yield own, (n, mean, *ends)

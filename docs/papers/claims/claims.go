@@ -62,6 +62,8 @@ type claim struct {
 	// Seeds is the number of trainings that Experiment was run with, where they are fewer than
 	// a verdict needs and their rows are not kept. One more takes Minutes of a processor, by coalmine plan.
 	Seeds, Minutes int
+	// Level is the coverage of the intervals, 0 for audits.Confidence: more where seeds were added after a look.
+	Level float64
 }
 
 // measures are those that claims are about: means of columns, unless they have a function of their own.
@@ -128,6 +130,16 @@ func newEstimate(values []float64) estimate {
 	return estimate{e.N, float64(e.Mean), e.Low, e.High}
 }
 
+// at widens the interval from the coverage audits.Confidence to another; 0 leaves it.
+func (e estimate) at(level float64) estimate {
+	if e.Low != nil && level > 0 {
+		t := distuv.StudentsT{Sigma: 1, Nu: float64(e.N - 1)}
+		half := (*e.High - *e.Low) / 2 * t.Quantile((1+level)/2) / t.Quantile((1+audits.Confidence)/2)
+		e.Low, e.High = new(e.Mean-half), new(e.Mean+half)
+	}
+	return e
+}
+
 // within ends the interval at the range of the number.
 func (e estimate) within(low, high float64) estimate {
 	if e.Low != nil {
@@ -190,7 +202,8 @@ func (s *study) resultOn(text string, row map[string]string) (outcome, error) {
 	margin, _ := number(row["margin"])
 	seeds, _ := number(row["seeds"])
 	minutes, _ := number(row["minutes"])
-	c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any", int(seeds), int(minutes)}
+	level, _ := number(row["level"])
+	c := claim{row["claim"], row["section"], row["results"], row["experiment"], row["row"], row["to"], strings.Fields(row["measures"]), row["expected"], margin, row["utility"] == "any", int(seeds), int(minutes), level}
 	if text == "" {
 		return s.result(&c)
 	}

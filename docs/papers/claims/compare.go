@@ -93,7 +93,7 @@ func (s *study) compareSeeds(c *claim) (comparison, error) {
 			}
 		}
 		if len(differences) > 0 {
-			found.measures[name] = newEstimate(differences).within(differencesOf(name, constant, isConstant))
+			found.measures[name] = newEstimate(differences).at(c.Level).within(differencesOf(name, constant, isConstant))
 		}
 	}
 	return found, lacking(c, found)
