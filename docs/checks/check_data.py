@@ -48,7 +48,12 @@ def draw_parts(e, examples, own={}):
 
 
 def balance(e, train):
-    """Runs of a user's examples of about the same number of words, or all of them; some held out."""
+    """The balanced users that are not held out."""
+    return members(e, balanced(e, train))
+
+
+def balanced(e, train):
+    """Runs of a user's examples of about the same number of words, or all of them."""
     users, size = [], e["data"]["users"]["words"]
     for _, examples in itertools.groupby(train, key=lambda row: row["user"]):
         open_user = []
@@ -58,13 +63,18 @@ def balance(e, train):
                 users.append(open_user)
                 open_user = []
         users += [] if size else [open_user]
-    return members(e, users)
+    return users
+
+
+def held_out(e, users):
+    """The places of the users that are held out."""
+    share = float(fraction(e["data"]["held_out_users"]["fraction"]))
+    return set(stream(e["seed"], "held-out users").permutation(len(users))[:int(share * len(users) + 0.5)])
 
 
 def members(e, users):
     """The users that are not held out."""
-    share = float(fraction(e["data"]["held_out_users"]["fraction"]))
-    held = set(stream(e["seed"], "held-out users").permutation(len(users))[:int(share * len(users) + 0.5)])
+    held = held_out(e, users)
     return [user for i, user in enumerate(users) if i not in held]
 
 

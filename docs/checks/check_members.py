@@ -7,6 +7,13 @@
         --prefix-users 3 --neighbour-texts 4 --json > DIR/audit.json
     python3 docs/checks/check_members.py DIR check 3 4
 
+or the scores of all users of a run by the tokens of their texts:
+
+    coalmine export RUN CELL -o DIR/model.safetensors
+    coalmine show RUN CELL --json > DIR/experiment.json
+    coalmine data export RUN CELL --only parts,population,memberships -o DIR
+    python3 docs/checks/check_members.py DIR users
+
 It needs PyTorch or NumPy, computes in float64, and is written from docs/model.md, docs/method/membership.md and
 docs/random-streams.md. The model reads words. The scores of zlib are not computed again.
 """
@@ -17,6 +24,7 @@ import sys
 
 import numpy
 
+import check_data
 import check_export
 import check_streams
 
@@ -78,6 +86,44 @@ def least(values):
     return numpy.sort(values)[:max(1, int(0.2 * len(values)))].mean()
 
 
+def min_k_plus_plus(scores):
+    return least((scores[0] - scores[1]) / numpy.maximum(scores[2], 1e-6))
+
+
+def curvature(scores):
+    return (scores[0] - scores[1]).mean() / max(math.sqrt((scores[2] ** 2).mean()), 1e-6)
+
+
+def check_users(folder):
+    """Members come first, without the examples that canaries have replaced."""
+    with open(os.path.join(folder, "experiment.json")) as f:
+        e = json.load(f)["cells"][0]["experiment"]
+    table = lambda name: map(json.loads, lines(folder, name + ".jsonl"))
+    everyone = check_data.balanced(e, [row for row in table("parts") if row["part"] == "train"])
+    held = check_data.held_out(e, everyone)
+    order = [i for i in range(len(everyone)) if i not in held] + sorted(held)
+    replaced = {(row["user"], row["example"]) for row in table("population") if row["canary"] is not None}
+    sentences, owners = [], []
+    for user, place in enumerate(order):
+        for i, text in enumerate(everyone[place]):
+            if (user, i) not in replaced:
+                sentences.append([BEGIN] + list(text) + [END] * (len(text) < SEQUENCE))
+                owners.append(user)
+    of = [[] for _ in order]
+    for user, scores in zip(owners, predict(check_export.Model(os.path.join(folder, "model.safetensors")), sentences)):
+        of[user].append(scores)
+    most, users = {}, 0
+    for row in table("memberships"):
+        assert row["member"] == (order[row["user"]] not in held) and row["targets"] == sum(s.shape[1] for s in of[row["user"]]), row["user"]
+        if not row["targets"]:
+            continue
+        users += 1
+        scores = numpy.concatenate(of[row["user"]], axis=1)
+        for name, value in (("loss", -scores[0].sum()), ("min_k", least(scores[0])), ("min_k_plus_plus", min_k_plus_plus(scores)), ("curvature", curvature(scores))):
+            most[name] = max(most.get(name, 0), abs(value - row[name]) / max(1, abs(value)))
+    print(f"{users} users: differences, relative above 1, of at most", ", ".join(f"{d:.1e} in {name}" for name, d in most.items()))
+
+
 def check(folder, prefix_users, neighbour_texts, seed=1):
     model = check_export.Model(os.path.join(folder, "model.safetensors"))
     tokens = {r["text"]: r["token"] for r in map(json.loads, lines(folder, "vocabulary.jsonl")) if r["token"] >= FIRST_WORD}
@@ -98,8 +144,8 @@ def check(folder, prefix_users, neighbour_texts, seed=1):
     attacks = {
         "loss": -loss / targets,
         "min-k": [least(s[0]) for s in scores],
-        "min-k-plus-plus": [least((s[0] - s[1]) / numpy.maximum(s[2], 1e-6)) for s in scores],
-        "curvature": [(s[0] - s[1]).mean() / max(math.sqrt((s[2] ** 2).mean()), 1e-6) for s in scores],
+        "min-k-plus-plus": [min_k_plus_plus(s) for s in scores],
+        "curvature": [curvature(s) for s in scores],
         "recall": prefixed / loss,
         "neighbours": (near - loss) / targets,
     }
@@ -114,9 +160,11 @@ def check(folder, prefix_users, neighbour_texts, seed=1):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4 or sys.argv[2] not in ("texts", "check"):
+    if len(sys.argv) < 3 or len(sys.argv) != {"users": 3, "texts": 4, "check": 5}.get(sys.argv[2]):
         raise SystemExit(__doc__)
-    if sys.argv[2] == "texts":
+    if sys.argv[2] == "users":
+        check_users(sys.argv[1])
+    elif sys.argv[2] == "texts":
         write_texts(sys.argv[1], int(sys.argv[3]))
     else:
         check(sys.argv[1], int(sys.argv[3]), int(sys.argv[4]))
