@@ -1,6 +1,6 @@
 """Decoder-only transformers for coalmine.torch: model.kind transformer.
 
-    model: {kind: transformer, layers: 4, embedding: 256, heads: 8, context: 128}
+    model: {kind: transformer, layers: 4, embedding: 256, heads: 8, context: 128}   # and blocks
 
 docs/model.md has the equations, and the names and shapes of the tensors. The weights of all users are stacked, [users, ...].
 """
@@ -127,7 +127,8 @@ class Transformer(Shape):
     def split(self, x):
         """[..., tokens, width] as [..., heads, tokens, width of a head]; heads share keys and values."""
         x = x.unflatten(-1, (-1, self.width // self.heads)).transpose(-3, -2)
-        return x.repeat_interleave(self.heads // x.shape[-3], -3)
+        shared = self.heads // x.shape[-3]
+        return x if shared == 1 else x.repeat_interleave(shared, -3)
 
     def mix(self, queries, keys, values, hidden=None):
         """Attention of [..., tokens, width]; hidden says which keys a query does not see."""
