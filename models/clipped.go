@@ -21,6 +21,7 @@ type perExample struct {
 	x, d, more         []float32 // contiguous copies of rows of the batch
 	product            []float32 // the gradient of a matrix of weights
 	left, right, cross gram
+	block              []float32 // [targets, targets]: the inner products of some columns
 
 	part []float32 // the gradient of a group after the first
 }

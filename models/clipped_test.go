@@ -47,7 +47,14 @@ func compareClipped(t *testing.T, m *Language, params []float32, sentences [][]i
 	t.Helper()
 	wantLoss, gradients, want := oneByOne(t, m, params, sentences)
 	factor := clipTo(slices.Sorted(slices.Values(want))[len(want)/2])
-	loss, sum, norms := mustClippedSum(t, m.NewTrainer(), params, sentences, factor)
+	calls := 0
+	loss, sum, norms := mustClippedSum(t, m.NewTrainer(), params, sentences, func(norm float64) float64 {
+		calls++
+		return factor(norm)
+	})
+	if calls != len(sentences) {
+		t.Errorf("%d factors are asked for %d sentences", calls, len(sentences))
+	}
 	if loss.Tokens != wantLoss.Tokens || !near(loss.Sum, wantLoss.Sum, wantLoss.Sum, 1e-9) {
 		t.Errorf("loss %+v, one by one %+v", loss, wantLoss)
 	}

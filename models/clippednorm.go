@@ -50,7 +50,6 @@ type gram struct {
 	n         int
 	products  []float64 // [n, n]
 	precision float64   // of a product, relative to the norms of its factors
-	block     []float32 // [n, n]: products of some columns
 }
 
 // gramDepth is the number of columns whose products are summed up in float32; the sums of
@@ -59,23 +58,20 @@ const gramDepth = tileWidth
 
 // reset makes room for the sums over some columns of products of n rows.
 func (g *gram) reset(n, width int) {
-	g.n, g.products, g.block = n, grow(g.products, n*n), grow(g.block, n*n)
+	g.n, g.products = n, grow(g.products, n*n)
 	clear(g.products)
-	g.setPrecision(width)
+	// Errors of each block, 1% for their products with each other, and those of sums over
+	// pairs in float64.
+	g.precision = 1.01*roundoff*float64(min(width, gramDepth)) + float64(n*n)*0x1p-52
 }
 
-// setPrecision bounds the errors of sums over some columns: those of each block, 1% for their
-// products with each other, and those of sums over pairs in float64.
-func (g *gram) setPrecision(width int) {
-	g.precision = 1.01*roundoff*float64(min(width, gramDepth)) + float64(g.n*g.n)*0x1p-52
-}
-
-// set computes the inner products of the rows of x and y, with their strides.
-func (g *gram) set(n, width int, x []float32, xStride int, y []float32, yStride int) {
-	g.reset(n, width)
-	for from := 0; from < width; from += gramDepth {
-		kernels.Gemm(false, true, n, n, min(gramDepth, width-from), 1, x[from:], xStride, y[from:], yStride, 0, g.block, n)
-		addWide(g.products, g.block)
+// setInner sets g to the inner products of n rows of x and y.
+func (e *perExample) setInner(g *gram, n int, x, y strided) {
+	g.reset(n, x.width)
+	e.block = grow(e.block, n*n)
+	for from := 0; from < x.width; from += gramDepth {
+		kernels.Gemm(false, true, n, n, min(gramDepth, x.width-from), 1, x.values[from:], x.stride, y.values[from:], y.stride, 0, e.block, n)
+		addWide(g.products, e.block)
 	}
 }
 
@@ -109,8 +105,8 @@ func (e *perExample) addProduct(b *normBound, n int, x, d strided, extra float64
 }
 
 func (e *perExample) addPaired(b *normBound, n int, x, d strided, extra float64) {
-	e.left.set(n, x.width, x.values, x.stride, x.values, x.stride)
-	e.right.set(n, d.width, d.values, d.stride, d.values, d.stride)
+	e.setInner(&e.left, n, x, x)
+	e.setInner(&e.right, n, d, d)
 	b.addTerms(b.addPairs(&e.left, &e.right, extra))
 }
 
@@ -160,7 +156,8 @@ func (s *stackTrace) addEmbeddingNorm(b *normBound, e *perExample, rows []int) (
 	n, g := len(rows), &e.left
 	e.x = grow(e.x, n*s.width)
 	gatherRows(e.x, s.inputGradient, s.width, rows)
-	g.set(n, s.width, e.x, s.width, e.x, s.width)
+	u := strided{e.x, s.width, s.width}
+	e.setInner(g, n, u, u)
 	for i, r := range rows {
 		norms += math.Sqrt(g.square(i))
 		for j, r2 := range rows {
@@ -193,8 +190,9 @@ func (t *Trainer) logitGrams(first int) (last int) {
 		from, to := tileBounds(o.vocabulary, k)
 		for turn := first; turn < last; turn++ {
 			g, d := &e.logits[turn-first], o.exps[from*o.stride+e.first[turn]:to*o.stride]
-			kernels.Gemm(true, false, g.n, g.n, to-from, 1, d, o.stride, d, o.stride, 0, g.block, g.n)
-			addWide(g.products, g.block)
+			e.block = grow(e.block, g.n*g.n)
+			kernels.Gemm(true, false, g.n, g.n, to-from, 1, d, o.stride, d, o.stride, 0, e.block, g.n)
+			addWide(g.products, e.block)
 		}
 	}
 	for turn := first; turn < last; turn++ {
@@ -220,8 +218,8 @@ const gramMemory = 1 << 18
 // sum over pairs of d_t[x_s] (u_s h_t).
 func (t *Trainer) addVocabularyNorm(b *normBound, turn int, rows []int, logits *gram) {
 	e, width := &t.each, t.output.width
-	n, h := len(rows), e.outputs[e.first[turn]*width:]
-	e.right.set(n, width, h, width, h, width)
+	n, h := len(rows), strided{e.outputs[e.first[turn]*width:], width, width}
+	e.setInner(&e.right, n, h, h)
 	output, input := b.addPairs(&e.right, logits, 1), t.addEmbeddingNorm(b, e, rows)
 	if t.model.config.Untied {
 		b.addTerms(output)
@@ -229,7 +227,7 @@ func (t *Trainer) addVocabularyNorm(b *normBound, turn int, rows []int, logits *
 		return
 	}
 	b.addTerms(output + input)
-	e.cross.set(n, width, e.x, width, h, width)
+	e.setInner(&e.cross, n, strided{e.x, width, width}, h)
 	for s, r := range rows {
 		token := t.batch.inputs[r]
 		for i := range n {
