@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,9 +35,9 @@ func TestAccountTakesTheRecipesOfARunElsewhereToo(t *testing.T) {
 // recipe, and together they cost more than each.
 func accountsForCells(t *testing.T, home string) {
 	var found results.Results
-	decode(t, prints(t, "results", "latest", "--home", home, "--json"), &found)
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &found)
 	var answer forecast.PrivacyAnswer
-	decode(t, prints(t, "account", "latest", "--home", home, "--delta", "1e-5", "--scale", "50", "--json"), &answer)
+	decodeJSON(t, prints(t, "account", "latest", "--home", home, "--delta", "1e-5", "--scale", "50", "--json"), &answer)
 	if len(answer.Trainings) != 2 || len(answer.Together) != 2 || len(answer.LeftOut) != 1 || answer.LeftOut[0].Cell != "c03" {
 		t.Fatalf("answer %+v", answer)
 	}
@@ -49,7 +47,7 @@ func accountsForCells(t *testing.T, home string) {
 			t.Errorf("%s costs %v, %v proved; its results say %v, %v", training.Cell, small.Epsilon, small.EpsilonProved, cell.Privacy.Epsilon, cell.Privacy.EpsilonProved)
 		}
 		var recipe privacy.Report
-		decode(t, prints(t, "account", "--population", fmt.Sprint(small.Population), "--cohort=4", "--rounds=3", "--delta=1e-5", "--noise-multiplier",
+		decodeJSON(t, prints(t, "account", "--population", fmt.Sprint(small.Population), "--cohort=4", "--rounds=3", "--delta=1e-5", "--noise-multiplier",
 			fmt.Sprint(small.NoiseMultiplier), "--scale-cohort=200", "--scale-population", fmt.Sprint(50*small.Population), "--json"), &recipe)
 		if scaled.Epsilon != recipe.Epsilon || scaled.EpsilonProved != recipe.EpsilonProved || scaled.NoiseMultiplier != recipe.NoiseMultiplier {
 			t.Errorf("%s at scale 50 costs %v, %v proved; the recipe %v, %v", training.Cell, scaled.Epsilon, scaled.EpsilonProved, recipe.Epsilon, recipe.EpsilonProved)
@@ -93,9 +91,7 @@ func recomputesCosts(t *testing.T, home string) {
 	mpmath := testserver.Python(t, "mpmath")
 	dir := t.TempDir()
 	text := prints(t, "account", "latest", "--home", home, "--scale", "2", "--json")
-	if err := os.WriteFile(filepath.Join(dir, "account.json"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "account.json"), text)
 	runPython(t, dir, mpmath, "-m", "check_account", "account.json")
 }
 
@@ -104,11 +100,4 @@ func TestAccountRefusesAScaleWithoutARun(t *testing.T) {
 	t.Parallel()
 	refuses(t, "--scale is given without a RUN", "account", "--population=100", "--cohort=1", "--rounds=1", "--noise-multiplier=1", "--delta=0.1", "--scale=2")
 	refuses(t, `required flag(s) "population", "cohort", "delta" not set: a recipe needs them; or name a RUN`, "account", "--rounds=1")
-}
-
-func decode(t *testing.T, text string, into any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(text), into); err != nil {
-		t.Fatalf("%v:\n%s", err, text)
-	}
 }

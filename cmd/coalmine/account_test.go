@@ -23,9 +23,7 @@ import (
 // account runs the command and returns its exit code and output.
 func account(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, err bytes.Buffer
-	code = execute(t.Context(), append([]string{"account"}, args...), &out, &err)
-	return code, out.String(), err.String()
+	return coalmine(t, append([]string{"account"}, args...)...)
 }
 
 // printed is a value as the papers print it, with the proved epsilon beside it,
@@ -158,10 +156,7 @@ func TestAccountRefusesWhatItCannotAnswerInOneSentence(t *testing.T) {
 		"--noise-multiplier is missing":                                {"--population=9", "--cohort=3", "--rounds=3", "--delta=0.1"},
 		`required flag(s) "delta" not set`:                             {"--population=9", "--cohort=3", "--rounds=3", "--noise-multiplier=1"},
 	} {
-		code, out, stderr := account(t, args...)
-		if code != exitUsage || out != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
-			t.Errorf("%v: exit status %d, stdout %q, stderr %q; want %d and one line with %q", args, code, out, stderr, exitUsage, want)
-		}
+		refuses(t, want, append([]string{"account"}, args...)...)
 	}
 }
 
@@ -212,11 +207,8 @@ func TestAccountSweepsAndPlots(t *testing.T) {
 
 func wellFormed(t *testing.T, path string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for d := xml.NewDecoder(bytes.NewReader(data)); ; {
+	data := contentOf(t, path)
+	for d := xml.NewDecoder(strings.NewReader(data)); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
@@ -404,9 +396,7 @@ func TestAccountLabelsWhatIsProvedAsProved(t *testing.T) {
 func TestAFailedPlotLeavesTheFileAlone(t *testing.T) {
 	t.Parallel()
 	plot := filepath.Join(t.TempDir(), "epsilon.svg")
-	if err := os.WriteFile(plot, []byte("older"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, plot, "older")
 	code, _, _ := account(t, "--population=1000", "--cohort=10", "--rounds=5,50", "--noise-multiplier=0", "--delta=1e-5", "--plot", plot)
 	if data, err := os.ReadFile(plot); code != exitUsage || err != nil || string(data) != "older" {
 		t.Errorf("exit status %d, %v, the file holds %q", code, err, data)
@@ -422,9 +412,7 @@ func composedFile(t *testing.T) string {
 - {population: 410000, cohort: 6000, rounds: 500, noise_multiplier: 0.8, sampling: poisson}
 - {name: DP-FTRL, population: 500000, cohort: 500, rounds: 2000, noise_multiplier: 7, sampling: tree, participations: 4, separation: 400}
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	return file
 }
 
@@ -433,7 +421,7 @@ func TestAccountComposesRecipesOfAFile(t *testing.T) {
 	t.Parallel()
 	file := composedFile(t)
 	var answer forecast.PrivacyAnswer
-	decode(t, prints(t, "account", "--compose", file, "--delta", "1e-7", "--json"), &answer)
+	decodeJSON(t, prints(t, "account", "--compose", file, "--delta", "1e-7", "--json"), &answer)
 	together := answer.Together[0]
 	if got := float64(together.EpsilonProved); got < 44.585 || got > 44.660 || together.Neighbouring != privacy.ReplaceOne || len(answer.Trainings) != 4 {
 		t.Errorf("%+v", together)
@@ -443,7 +431,7 @@ func TestAccountComposesRecipesOfAFile(t *testing.T) {
 		t.Errorf("table:\n%s", table)
 	}
 	curve := filepath.Join(t.TempDir(), "errors.svg")
-	decode(t, prints(t, "account", "--compose", file, "--target-epsilon", "50", "--solve", "delta", "--trade-off", curve, "--json"), &answer)
+	decodeJSON(t, prints(t, "account", "--compose", file, "--target-epsilon", "50", "--solve", "delta", "--trade-off", curve, "--json"), &answer)
 	if together := answer.Together[0]; float64(together.EpsilonProved) > 50 || together.Delta > 1e-7 || len(answer.TradeOff) < 20 {
 		t.Errorf("%+v, errors %v", together, answer.TradeOff)
 	}
@@ -465,10 +453,7 @@ func TestAccountRefusesFilesOfRecipesThatItCannotUse(t *testing.T) {
 		"delta 7: expected":                {"--compose", file, "--delta=7"},
 		"conversion \"no\": exp":           {"--compose", file, "--delta=1e-7", "--conversion=no"},
 	} {
-		code, out, stderr := account(t, args...)
-		if code == exitDone || out != "" || !strings.Contains(stderr, want) {
-			t.Errorf("%v: exit status %d, stdout %q, stderr %q; want %q", args, code, out, stderr, want)
-		}
+		fails(t, want, append([]string{"account"}, args...)...)
 	}
 }
 
@@ -479,7 +464,7 @@ func TestAccountAnswersWithDeltaAndErrors(t *testing.T) {
 		privacy.Report
 		TradeOff []privacy.ErrorRates `json:"trade_off"`
 	}
-	decode(t, prints(t, "account", "--population=392000", "--cohort=5000", "--rounds=784", "--noise-multiplier=1",
+	decodeJSON(t, prints(t, "account", "--population=392000", "--cohort=5000", "--rounds=784", "--noise-multiplier=1",
 		"--target-epsilon=20", "--solve=delta", "--trade-off", numbers, "--json"), &report)
 	if report.EpsilonProved > 20 || report.EpsilonProved < 19.99 || report.Rho != 784*2 || report.Mu != 56 || len(report.TradeOff) < 20 {
 		t.Errorf("%+v", report)

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,11 +13,8 @@ import (
 // commandLine is one that scores by a file's model.
 func commandLine(t *testing.T, path string) string {
 	t.Helper()
-	model, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "'" + strings.Join(servetest.Command(t, model).Args, "' '") + "'"
+	model := contentOf(t, path)
+	return "'" + strings.Join(servetest.Command(t, []byte(model)).Args, "' '") + "'"
 }
 
 func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {
@@ -27,9 +22,7 @@ func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {
 	dir := t.TempDir()
 	_, model := servedModel(t, dir)
 	list := filepath.Join(dir, "list.txt")
-	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\nw5 w6 w7\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, list, "w1 w2 w3 w4\nw5 w6 w7\n")
 	common := []string{"audit", "--canaries", list, "--references", "500"}
 	var want, got modelaudit.Report
 	for report, args := range map[*modelaudit.Report][]string{&want: {model, "--beam-width", "0"}, &got: {"--command", commandLine(t, model), "--vocabulary", model}} {
@@ -56,9 +49,7 @@ func TestAuditRefusesACommandThatCannotServe(t *testing.T) {
 	dir := t.TempDir()
 	_, model := servedModel(t, dir)
 	list := filepath.Join(dir, "list.txt")
-	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, list, "w1 w2 w3 w4\n")
 	for want, args := range map[string][]string{
 		`unexpected argument "` + model:                        {model, "--command", "true"},
 		"--model is for another sort of model (endpoint: name": {"--command", "true", "--model", "m"},
@@ -70,10 +61,6 @@ func TestAuditRefusesACommandThatCannotServe(t *testing.T) {
 		"batches of 0 sequences":             {"--command", commandLine(t, model), "--batch", "0"},
 		"the word \\\"w\\\" is not in the v": {"--command", commandLine(t, model), "--alphabet", "printable"},
 	} {
-		var out, messages bytes.Buffer
-		code := execute(t.Context(), append([]string{"audit", "--canaries", list}, args...), &out, &messages)
-		if code != exitUsage || out.Len() > 0 || !strings.Contains(messages.String(), want) {
-			t.Errorf("%v: exit status %d, %q, %q; want %q", args, code, out.String(), messages.String(), want)
-		}
+		fails(t, want, append([]string{"audit", "--canaries", list}, args...)...)
 	}
 }

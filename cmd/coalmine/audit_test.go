@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,9 +21,7 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, text)
 		return path
 	}
 	list, empty, noModel := write("list.txt", "a b c\n"), write("empty.txt", "\n# only a note\n"), write("model.safetensors", "no model")
@@ -37,11 +34,7 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 		"none.safetensors: no such file":                                           {filepath.Join(dir, "none.safetensors"), "--canaries", list},
 		"model.safetensors: ":                                                      {noModel, "--canaries", list},
 	} {
-		var out, messages bytes.Buffer
-		code := execute(t.Context(), append([]string{"audit"}, args...), &out, &messages)
-		if code != exitUsage || out.Len() > 0 || strings.Count(messages.String(), "\n") != 1 || !strings.Contains(messages.String(), want) {
-			t.Errorf("%v: exit status %d, %q, %q; want one line with %q", args, code, out.String(), messages.String(), want)
-		}
+		refuses(t, want, append([]string{"audit"}, args...)...)
 	}
 }
 
@@ -107,9 +100,7 @@ func TestAuditAsksAnEndpointForWhatItsFileWouldSay(t *testing.T) {
 	dir := t.TempDir()
 	s, model := servedModel(t, dir)
 	list := filepath.Join(dir, "list.txt")
-	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\nw5 w6 w7\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, list, "w1 w2 w3 w4\nw5 w6 w7\n")
 	t.Setenv(endpointKey, "sk-1")
 	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") != "Bearer sk-1" {
@@ -118,15 +109,13 @@ func TestAuditAsksAnEndpointForWhatItsFileWouldSay(t *testing.T) {
 		return false
 	}
 	audit := func(args ...string) (report modelaudit.Report, messages string) {
-		var out, notes bytes.Buffer
 		args = append([]string{"audit", "--json", "--canaries", list, "--references", "500"}, args...)
-		if code := execute(t.Context(), args, &out, &notes); code != exitDone {
-			t.Fatalf("%v: exit status %d, %s", args, code, notes.String())
+		code, out, messages := coalmine(t, args...)
+		if code != exitDone {
+			t.Fatalf("%v: exit status %d, %s", args, code, messages)
 		}
-		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-			t.Fatal(err)
-		}
-		return report, notes.String()
+		decodeJSON(t, out, &report)
+		return report, messages
 	}
 	want, _ := audit(model, "--beam-width", "0")
 	got, notes := audit(s.URL, "--model", "m", "--vocabulary", model)
@@ -149,9 +138,7 @@ func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
 		return true
 	}
 	list := filepath.Join(dir, "list.txt")
-	if err := os.WriteFile(list, []byte("w1 w2 w3 w4\nw1 w2 w3 w5\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, list, "w1 w2 w3 w4\nw1 w2 w3 w5\n")
 	for want, args := range map[string][]string{
 		"an endpoint needs --model":                             {s.URL, "--vocabulary", model},
 		"and --vocabulary, without which":                       {s.URL, "--model", "m"},
@@ -164,11 +151,7 @@ func TestAuditRefusesAnEndpointInOneLine(t *testing.T) {
 		"1 completions for 2 prompts":                           {s.URL, "--model", "m", "--vocabulary", model, "--batch", "64", "--concurrency", "1"},
 		`endpoint "http:": expected a URL such as http://local`: {"http://", "--model", "m", "--vocabulary", model},
 	} {
-		var out, messages bytes.Buffer
-		code := execute(t.Context(), append([]string{"audit", "--canaries", list}, args...), &out, &messages)
-		if code != exitUsage || out.Len() > 0 || strings.Count(messages.String(), "\n") != 1 || !strings.Contains(messages.String(), want) {
-			t.Errorf("%v: exit status %d, %q, %q; want one line with %q", args, code, out.String(), messages.String(), want)
-		}
+		refuses(t, want, append([]string{"audit", "--canaries", list}, args...)...)
 	}
 }
 

@@ -72,9 +72,6 @@ func TestAMissingOrUnexpectedArgumentIsNamed(t *testing.T) {
 		"--set is for a submission":                                                        {"run", "--continue", "some", "--set", "seed=2"},
 		"usage: coalmine data inspect SOURCE":                                              {"data", "inspect"},
 	} {
-		var stdout, stderr bytes.Buffer
-		if code := execute(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), want) {
-			t.Errorf("%v: exit %d, %s", args, code, &stderr)
-		}
+		refuses(t, want, args...)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/internal/score"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/standalone/canaryfiles"
@@ -33,22 +33,13 @@ audit: {random_sampling: {references: 200, exact: true}, one_run: {canaries: 20,
 // scoresOf are the scores that a model gives to all lines, as a file.
 func scoresOf(t *testing.T, f *canaryfiles.File, model string) string {
 	t.Helper()
-	data, err := os.ReadFile(model)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := score.Start(t.Context(), score.Options{Command: servetest.Command(t, data)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := contentOf(t, model)
+	client := must.Get(score.Start(t.Context(), score.Options{Command: servetest.Command(t, []byte(data))}))(t)
 	var pairs []score.Pair
 	for _, l := range f.Lines {
 		pairs = append(pairs, score.Pair{Context: l.Context, Continuation: l.Continuation})
 	}
-	answers, err := client.LogLikelihoods(t.Context(), pairs, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := must.Get(client.LogLikelihoods(t.Context(), pairs, 100))(t)
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
@@ -79,9 +70,7 @@ func TestScoresAloneHaveTheVerdictsOfTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := canaryfiles.Read(path, text)
-	if err = errors.Join(err, text.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, text.Close()))
 	trained, initial := filepath.Join(dir, "trained"), filepath.Join(dir, "initial")
 	prints(t, "export", "latest", "c01", "--home", home, "-o", trained)
 	prints(t, "export", "latest", "c01", "--home", home, "--round", "0", "-o", initial)
@@ -122,10 +111,7 @@ func harnessSamples(t *testing.T, dir, model string) string {
 	if err := yaml.Unmarshal([]byte(contentOf(t, filepath.Join(dir, harnessFile))), &task); err != nil || task.Output != "loglikelihood" {
 		t.Fatalf("%v, the task is of %q", err, task.Output)
 	}
-	client, err := score.Start(t.Context(), score.Options{Command: servetest.Command(t, []byte(contentOf(t, model)))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(score.Start(t.Context(), score.Options{Command: servetest.Command(t, []byte(contentOf(t, model)))}))(t)
 	var samples strings.Builder
 	for line := range strings.Lines(contentOf(t, filepath.Join(dir, task.Dataset.Files["test"]))) {
 		var row map[string]any
@@ -137,10 +123,7 @@ func harnessSamples(t *testing.T, dir, model string) string {
 			pieces = append(pieces, score.Pair{Context: text, Continuation: " " + word})
 			text += " " + word
 		}
-		answers, err := client.LogLikelihoods(t.Context(), pieces, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answers := must.Get(client.LogLikelihoods(t.Context(), pieces, 100))(t)
 		sum, greedy := 0.0, "True"
 		for _, a := range answers {
 			if sum += a.LogProb; !a.Greedy {
@@ -215,10 +198,6 @@ func TestCanariesAndScoresThatDoNotFitAreRefused(t *testing.T) {
 		"a prefix of 4 of canaries of 4; expected something to be left": {"--prefix", "4"},
 		"neither a canaries block nor audit.one_run":                    {"--set", "canaries=null", "--set", "audit=null"},
 	} {
-		var out, messages bytes.Buffer // the latter with warnings of the experiment
-		code := execute(t.Context(), append(export[:len(export):len(export)], args...), &out, &messages)
-		if code != exitUsage || out.Len() > 0 || !strings.Contains(messages.String(), want) {
-			t.Errorf("%v: exit status %d, %q, %q; want %q", args, code, &out, &messages, want)
-		}
+		fails(t, want, append(export[:len(export):len(export)], args...)...)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,23 +12,19 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/results"
 )
 
 // pipelines are the YAML blocks of docs/ci.md.
 func pipelines(t *testing.T) (github githubWorkflow, gitlab gitlabPipeline) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/ci.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	page := contentOf(t, "../../docs/ci.md")
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch([]byte(page), -1)
 	if len(blocks) != 2 {
 		t.Fatalf("%d pipelines in docs/ci.md, want two", len(blocks))
 	}
-	if err := errors.Join(yaml.Unmarshal(blocks[0][1], &github), yaml.Unmarshal(blocks[1][1], &gitlab)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(yaml.Unmarshal(blocks[0][1], &github), yaml.Unmarshal(blocks[1][1], &gitlab)))
 	return github, gitlab
 }
 
@@ -128,13 +123,9 @@ func checkout(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"text.jsonl": spendingText(), "ci-gate.yaml": smallGate} {
 		path := filepath.Join(dir, "examples", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
-	if err := os.Symlink(os.Args[0], filepath.Join(dir, "coalmine")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(os.Args[0], filepath.Join(dir, "coalmine")))
 	return dir
 }
 
@@ -162,14 +153,8 @@ func inPipeline(t *testing.T, dir string, script []string) (output string, code 
 
 func checkAlarms(t *testing.T, path string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var r results.Results
-	if err := json.Unmarshal(data, &r); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, contentOf(t, path), &r)
 	if len(r.FalseAlarms) != 1 || r.FalseAlarms[0].Trials != 4 || len(r.Cells[0].Breaches) != 1 {
 		t.Errorf("false alarms %+v and breaches %q, want one of four canaries", r.FalseAlarms, r.Cells[0].Breaches)
 	}

@@ -49,12 +49,11 @@ func TestErrorsAreJSONWhereJSONIsAskedFor(t *testing.T) {
 		{[]string{"status", "nobody"}, "no-run", "nobody"},
 		{[]string{"status", "--bogus"}, "", "--bogus"},
 	} {
-		var out, messages bytes.Buffer
-		code := execute(t.Context(), append(want.args, "--json", "--home", t.TempDir()), &out, &messages)
-		lines := strings.Split(strings.TrimSpace(messages.String()), "\n")
+		code, _, messages := coalmine(t, append(want.args, "--json", "--home", t.TempDir())...)
+		lines := strings.Split(strings.TrimSpace(messages), "\n")
 		var got failure
 		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil || code == exitDone || got.Exit != code || got.Kind != want.kind || !strings.Contains(got.Error, want.error) {
-			t.Errorf("%v: exit status %d, %q, %v; want the kind %q and %q", want.args, code, messages.String(), err, want.kind, want.error)
+			t.Errorf("%v: exit status %d, %q, %v; want the kind %q and %q", want.args, code, messages, err, want.kind, want.error)
 		}
 	}
 }

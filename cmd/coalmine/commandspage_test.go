@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,10 +28,7 @@ func typedCommands(parent *cobra.Command) (found []string) {
 // beginning of each span of code.
 func commandsOfPage(t *testing.T) (found []string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/commands.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := contentOf(t, "../../docs/commands.md")
 	for _, row := range regexp.MustCompile("(?m)^\\|(`.*?) \\|").FindAllStringSubmatch(string(page), -1) {
 		for _, span := range regexp.MustCompile("`([a-z]+(?: [a-z]+)*)").FindAllStringSubmatch(row[1], -1) {
 			found = append(found, span[1])

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -18,11 +17,10 @@ func TestContractCheckSaysWhatAClientBreaks(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, passed)
 		}
 	}
-	var out, messages bytes.Buffer
-	code := execute(t.Context(), []string{"contract", "check", "client", "--command", line, "--config", `{"fault": "nan"}`}, &out, &messages)
+	code, out, messages := coalmine(t, "contract", "check", "client", "--command", line, "--config", `{"fault": "nan"}`)
 	for _, want := range []string{"fail   trains on a user's examples\n", `has values that are not finite`, "       rule 5: " + clients.FiniteNumbers.Sentence, " of 15 checks failed"} {
-		if code != exitCellFailed || !strings.Contains(out.String(), want) {
-			t.Errorf("exit status %d, %q is missing in\n%s%s", code, want, &out, &messages)
+		if code != exitCellFailed || !strings.Contains(out, want) {
+			t.Errorf("exit status %d, %q is missing in\n%s%s", code, want, out, messages)
 		}
 	}
 	var report clients.Report

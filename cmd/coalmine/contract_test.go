@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/score"
 )
 
@@ -23,14 +23,13 @@ func TestContractCheckSaysWhatIsBroken(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, passed)
 		}
 	}
-	var out, messages bytes.Buffer
-	code := execute(t.Context(), []string{"contract", "check", "score", "--texts", texts, "--command", line + " | sed -u 's/NaN//; /\"id\":2,/i Loading'"}, &out, &messages)
+	code, out, messages := coalmine(t, "contract", "check", "score", "--texts", texts, "--command", line+" | sed -u 's/NaN//; /\"id\":2,/i Loading'")
 	for _, want := range []string{
 		"fail   scores several pairs in their order\n", `it printed "Loading" to standard output; expected answers alone`,
 		"       rule 1: " + score.OneObjectALine.Sentence, " of 12 checks failed",
 	} {
-		if code != exitCellFailed || !strings.Contains(out.String(), want) {
-			t.Errorf("exit status %d, %q is missing in\n%s%s", code, want, &out, &messages)
+		if code != exitCellFailed || !strings.Contains(out, want) {
+			t.Errorf("exit status %d, %q is missing in\n%s%s", code, want, out, messages)
 		}
 	}
 	var report score.Report
@@ -45,16 +44,11 @@ func TestContractCheckSaysWhatIsBroken(t *testing.T) {
 
 func contentOf(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	return string(data)
 }
 
-func writeFile(t *testing.T, path, text string) {
+func writeFile[T string | []byte](t *testing.T, path string, data T) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(data), 0o600))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,15 +15,12 @@ func TestTextFilesBecomeASource(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(dir, "texts", name), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "texts", name, "a.txt"), []byte("One sentence of "+name+".\nAnother one.\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, "texts", name, "a.txt"), "One sentence of "+name+".\nAnother one.\n")
 	}
 	to := filepath.Join(dir, "texts.jsonl.gz")
 	run := func(args ...string) (int, string) {
-		var out, messages bytes.Buffer
-		code := execute(t.Context(), append(args, "--home", filepath.Join(dir, "none")), &out, &messages)
-		return code, out.String() + messages.String()
+		code, out, messages := coalmine(t, append(args, "--home", filepath.Join(dir, "none"))...)
+		return code, out + messages
 	}
 	if code, said := run("data", "convert", "texts", filepath.Join(dir, "texts"), "-o", to); code != exitDone || !strings.Contains(said, "4 examples of 2 users in 2 files") {
 		t.Fatalf("exit status %d: %s", code, said)
@@ -36,8 +32,6 @@ func TestTextFilesBecomeASource(t *testing.T) {
 		`--unit "word": expected one of [line paragraph file]`: {"--unit", "word", "-o", to},
 		"expected a name that ends in .jsonl":                  {"-o", "texts.csv"},
 	} {
-		if code, said := run(append([]string{"data", "convert", "texts", dir}, args...)...); code == exitDone || !strings.Contains(said, want) {
-			t.Errorf("exit status %d: %s, want %s", code, said, want)
-		}
+		refuses(t, want, append([]string{"data", "convert", "texts", dir, "--home", filepath.Join(dir, "none")}, args...)...)
 	}
 }

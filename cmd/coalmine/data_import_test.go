@@ -1,13 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/data/sources"
@@ -23,17 +23,11 @@ func TestAnImportedSourceIsUsedByItsName(t *testing.T) {
 		text: taskstest.Text(300),
 		file: []byte("name: named\ndata: {source: 'store:posts', users: {words: 50}, vocabulary: {size: 20}}\nmodel: {embedding: 4, units: 4}\ntraining: {rounds: 1, cohort: 1}\naudit: {utility: true}\n"),
 	} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, content, 0o600))
 	}
 	var entry sources.Entry
-	if err := json.Unmarshal([]byte(prints(t, "data", "import", text, "--name", "posts", "--home", home, "--json")), &entry); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(text); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "data", "import", text, "--name", "posts", "--home", home, "--json"), &entry)
+	must.Do(t, os.Remove(text))
 	listed := prints(t, "data", "list", "--home", home)
 	for _, part := range []string{"store:posts", entry.SHA256.Short(), "300"} {
 		if !strings.Contains(listed, part) {
@@ -42,9 +36,7 @@ func TestAnImportedSourceIsUsedByItsName(t *testing.T) {
 	}
 	prints(t, "run", file, "--home", home)
 	var shown shownNodes
-	if err := json.Unmarshal([]byte(prints(t, "show", "latest", "--nodes", "--json", "--home", home)), &shown); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "show", "latest", "--nodes", "--json", "--home", home), &shown)
 	if !slices.ContainsFunc(shown.Nodes, func(n control.Node) bool { return n.Key == entry.Corpus }) {
 		t.Errorf("the run has no node %s, which was there", entry.Corpus.Short())
 	}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"coalmine/dashboards"
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/storage"
 	"coalmine/storage/open"
@@ -23,9 +23,7 @@ func TestAHomeIsServedWhereAndToWhomItIsSaid(t *testing.T) {
 	t.Parallel()
 	dir, address, token := t.TempDir(), testserver.FreeAddress(t), "a-token-of-26-characters-xx"
 	file := filepath.Join(dir, "token")
-	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, token)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
@@ -83,10 +81,7 @@ func TestAHomeRefusesFlagsThatItCannotHeed(t *testing.T) {
 // A run in a home shares the machine with the unfinished runs there.
 func TestARunNamesTheUnfinishedOnesBesideIt(t *testing.T) {
 	t.Parallel()
-	store, err := open.Open(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(open.Open(t.Context(), t.TempDir()))(t)
 	archive := storage.NewArchive(store)
 	service := runs.NewService(archive, nil)
 	var ids []string
@@ -98,9 +93,7 @@ func TestARunNamesTheUnfinishedOnesBesideIt(t *testing.T) {
 		ids = append(ids, run.ID)
 	}
 	api := control.New(archive, nil, nil)
-	if _, err := api.Steer(t.Context(), ids[2], runs.Entry{Kind: runs.PauseEntry}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(api.Steer(t.Context(), ids[2], runs.Entry{Kind: runs.PauseEntry}))(t)
 	var stderr bytes.Buffer
 	(&global{stderr: &stderr}).noteOthers(t.Context(), api, ids[0])
 	if want := "unfinished runs go on beside it: " + ids[1] + " (coalmine pause RUN"; !strings.Contains(stderr.String(), want) {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"testing"
 
 	"coalmine/internal/clone"
+	"coalmine/internal/must"
 )
 
 // documents are the pages and the examples of the repository, by their paths from its root.
@@ -25,19 +24,10 @@ func documents(t *testing.T) (root string, all map[string]string) {
 	}
 	all = map[string]string{}
 	for _, pattern := range []string{"README.md", "docs/*.md", "docs/*/*.md", "examples/*.yaml", "examples/*/*.yaml", "examples/*/*/*.md", "examples/*/*/*.yaml"} {
-		paths, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := must.Get(filepath.Glob(filepath.Join(root, pattern)))(t)
 		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name, err := filepath.Rel(root, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := contentOf(t, path)
+			name := must.Get(filepath.Rel(root, path))(t)
 			all[filepath.ToSlash(name)] = string(text)
 		}
 	}
@@ -90,9 +80,7 @@ func values(t *testing.T, root, arguments string) (found []float64) {
 		return nil
 	}
 	var answer any
-	if err := json.Unmarshal([]byte(out), &answer); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, out, &answer)
 	return costs(answer)
 }
 

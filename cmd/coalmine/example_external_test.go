@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -45,10 +46,7 @@ func TestTheExamplesInPyTorchAreAuditedElsewhere(t *testing.T) {
 		"transformer": "{width: 8, heads: 2, layers: 2, length: 32, dropout: 0.1, epochs: 4, batch: 16, learning_rate: 0.02}",
 	} {
 		t.Run(example, func(t *testing.T) {
-			trainer, err := filepath.Abs("../../examples/external/" + example + "/trainer")
-			if err != nil {
-				t.Fatal(err)
-			}
+			trainer := must.Get(filepath.Abs("../../examples/external/" + example + "/trainer"))(t)
 			home := smallRun(t, strings.NewReplacer("JOB", job, "code: trainer", "code: "+trainer).Replace(externalFile))
 			dir := filepath.Join(home, "..", "exported")
 			prints(t, "data", "export", "latest", "c01", "--home", home, "--only", "vocabulary,parts,canaries,references", "-o", dir)
@@ -104,10 +102,7 @@ func TestTheFaultsInTheExampleOfDPSGDAreFoundElsewhere(t *testing.T) {
 	}
 	name := testserver.Python(t, "torch, numpy, scipy.stats")
 	setPython(t, name)
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	t.Chdir(t.TempDir())
 	table := prints(t, "run", "examples/external/dp-sgd/experiment.yaml")
 	for setting, verdict := range map[string]string{"no training.job.bug": "no (p ", "bug=clip-batch": "YES", "bug=noise-divided": "YES", "bug=shuffled": "YES"} {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/taskstest"
@@ -56,31 +57,45 @@ func smallFiles(t *testing.T, file, text string) (path, home string) {
 	dir := t.TempDir()
 	source, path := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "small.yaml")
 	for name, data := range map[string]string{source: text, path: fmt.Sprintf(file, source)} {
-		if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, name, data)
 	}
 	return path, filepath.Join(dir, "home")
+}
+
+// coalmine runs a command and returns its exit status and outputs.
+func coalmine(t *testing.T, args ...string) (code int, out, messages string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = execute(t.Context(), args, &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
 }
 
 // prints returns the output of a command, which must succeed.
 func prints(t *testing.T, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if code := execute(t.Context(), args, &out, &messages); code != exitDone {
-		t.Fatalf("coalmine %s: exit status %d\n%s", strings.Join(args, " "), code, &messages)
+	code, out, messages := coalmine(t, args...)
+	if code != exitDone {
+		t.Fatalf("coalmine %s: exit status %d\n%s", strings.Join(args, " "), code, messages)
 	}
-	return out.String()
+	return out
 }
 
 // refuses runs a command that must fail, with one line that has the words.
 func refuses(t *testing.T, words string, args ...string) {
 	t.Helper()
-	var out, messages bytes.Buffer
-	code := execute(t.Context(), args, &out, &messages)
-	if code != exitUsage || out.Len() > 0 || strings.Count(messages.String(), "\n") != 1 || !strings.Contains(messages.String(), words) {
-		t.Errorf("coalmine %s: exit status %d, %q, %q; want one line with %q", strings.Join(args, " "), code, &out, &messages, words)
+	if messages := fails(t, words, args...); strings.Count(messages, "\n") != 1 {
+		t.Errorf("coalmine %s: %q; want one line", strings.Join(args, " "), messages)
 	}
+}
+
+// fails runs a command that must fail, with a message that has the words, and returns all its messages.
+func fails(t *testing.T, words string, args ...string) string {
+	t.Helper()
+	code, out, messages := coalmine(t, args...)
+	if code != exitUsage || out != "" || !strings.Contains(messages, words) {
+		t.Errorf("coalmine %s: exit status %d, %q, %q; want the message %q", strings.Join(args, " "), code, out, messages, words)
+	}
+	return messages
 }
 
 func TestExports(t *testing.T) {
@@ -99,14 +114,8 @@ func exportsModels(t *testing.T, home string) {
 		t.Helper()
 		path := filepath.Join(dir, cell+strings.Join(round, ""))
 		prints(t, append([]string{"export", "latest", cell, "--home", home, "-o", path}, round...)...)
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := checkpoints.Decode(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := contentOf(t, path)
+		m := must.Get(checkpoints.Decode([]byte(file)))(t)
 		models[strings.Join(append([]string{cell}, round...), " ")] = m.Params
 	}
 	for _, cell := range []string{"c01", "c02"} {
@@ -140,9 +149,7 @@ func wantManifest(t *testing.T, home, name string, facts *exportedData) {
 	t.Helper()
 	text, err := os.ReadFile(name)
 	var listed exportedData
-	if err = errors.Join(err, json.Unmarshal(text, &listed)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, json.Unmarshal(text, &listed)))
 	if listed.Format != 1 || listed.Build != version() || listed.Run != facts.Run || len(listed.Files) != 8 || listed.Files[0].Path != "vocabulary.jsonl" || listed.Files[7].Path != "references.parquet" && listed.Files[7].Path != "canaries.parquet" {
 		t.Errorf("the manifest has %+v", listed)
 	}
@@ -153,9 +160,7 @@ func wantManifest(t *testing.T, home, name string, facts *exportedData) {
 	} {
 		field, _, _ := strings.Cut(change, ":")
 		changed := regexp.MustCompile(field+": [^,]*").ReplaceAllLiteralString(string(text), change)
-		if err := os.WriteFile(filepath.Join(dir, exportManifest), []byte(changed), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, exportManifest), changed)
 		refuses(t, want, "data", "export", "latest", "c01", "--home", home, "-o", dir)
 	}
 }
@@ -163,9 +168,7 @@ func wantManifest(t *testing.T, home, name string, facts *exportedData) {
 func exportsTables(t *testing.T, home string) {
 	dir := filepath.Join(t.TempDir(), "new", "c01")
 	var facts exportedData
-	if err := json.Unmarshal([]byte(prints(t, "data", "export", "latest", "c01", "--home", home, "-o", dir, "--json")), &facts); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "data", "export", "latest", "c01", "--home", home, "-o", dir, "--json"), &facts)
 	rows := map[dataexport.Table]int64{}
 	for _, f := range facts.Files {
 		data, err := os.ReadFile(f.Path)
@@ -220,9 +223,7 @@ func TestAnExportThatBreaksOffLeavesNothing(t *testing.T) {
 func showsNodes(t *testing.T, home string) {
 	var all, cell shownNodes
 	for args, into := range map[string]*shownNodes{"latest": &all, "latest c02": &cell} {
-		if err := json.Unmarshal([]byte(prints(t, append(strings.Fields("show --nodes --json --home "+home), strings.Fields(args)...)...)), into); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(prints(t, append(strings.Fields("show --nodes --json --home "+home), strings.Fields(args)...)...)), into))
 	}
 	kinds, listed := map[string]int{}, map[storage.Key]bool{}
 	for _, n := range all.Nodes {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -149,15 +150,10 @@ func copying(t *testing.T, native, file, script string) (path, home string) {
 	t.Helper()
 	path, home = smallFiles(t, file, contentOf(t, filepath.Join(native, "..", "text.jsonl")))
 	trainer := filepath.Join(filepath.Dir(path), "trainer")
-	if err := os.Mkdir(trainer, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(trainer, 0o700))
 	prints(t, "export", "latest", "c01", "--home", native, "-o", filepath.Join(trainer, "trained"))
 	prints(t, "export", "latest", "c01", "--home", native, "--round", "0", "-o", filepath.Join(trainer, "initial"))
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	writeFile(t, filepath.Join(trainer, "train.sh"), strings.ReplaceAll(script, "PROGRAM", program))
 	return path, home
 }
@@ -185,9 +181,8 @@ echo '{"model":"out/model","score":"PROGRAM serve-score out/model"}' > out/resul
 	trainer := filepath.Join(filepath.Dir(path), "trainer")
 	prints(t, "export", "latest", "c02", "--home", native, "-o", filepath.Join(trainer, "trained2"))
 	prints(t, "export", "latest", "c02", "--home", native, "--round", "0", "-o", filepath.Join(trainer, "initial2"))
-	var out, messages strings.Builder
-	if status := execute(t.Context(), []string{"run", path, "--home", home}, &out, &messages); status != exitGate || !strings.Contains(out.String()+messages.String(), "above the limit of 3") {
-		t.Fatalf("exit status %d, want %d for an exposure above the limit\n%s%s", status, exitGate, &out, &messages)
+	if status, out, messages := coalmine(t, "run", path, "--home", home); status != exitGate || !strings.Contains(out+messages, "above the limit of 3") {
+		t.Fatalf("exit status %d, want %d for an exposure above the limit\n%s%s", status, exitGate, out, messages)
 	}
 	var found struct {
 		Cells []struct {
@@ -264,19 +259,17 @@ func TestACellWhoseTrainingFailsHasFailedWithoutAnAudit(t *testing.T) {
 	t.Parallel()
 	path, home := smallFiles(t, unauditedFile, string(taskstest.Text(300)))
 	dir := filepath.Dir(path)
-	if err := os.Mkdir(filepath.Join(dir, "trainer"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "trainer"), 0o700))
 	mended := filepath.Join(dir, "mended")
 	writeFile(t, filepath.Join(dir, "trainer", "train.sh"), "[ -e "+mended+` ] || { echo No module named torch >&2; exit 1; }
 echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 `)
-	var out, messages strings.Builder
-	if status := execute(t.Context(), []string{"run", path, "--home", home}, &out, &messages); status != exitCellFailed {
+	status, out, _ := coalmine(t, "run", path, "--home", home)
+	if status != exitCellFailed {
 		t.Errorf("exit status %d, want %d", status, exitCellFailed)
 	}
-	if !strings.Contains(out.String(), "failed") || !strings.Contains(out.String(), "No module named torch") {
-		t.Errorf("the table is\n%s", &out)
+	if !strings.Contains(out, "failed") || !strings.Contains(out, "No module named torch") {
+		t.Errorf("the table is\n%s", out)
 	}
 	state := func() string {
 		var r struct{ Cells []struct{ State string } }
@@ -324,9 +317,7 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code := filepath.Join(dir, name)
-			if err := os.Mkdir(code, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(code, 0o700))
 			writeFile(t, filepath.Join(code, "train.sh"), c.script)
 			out, status := checkTrain(t, "--command", "sh train.sh", "--code", code, "--rounds", "3", "--deterministic")
 			if !strings.Contains(out, c.want) || (status == exitDone) != (name == "right" || name == "anew" || name == "once") {
@@ -384,9 +375,8 @@ func TestProgramsThatStepAreChecked(t *testing.T) {
 
 func checkTrain(t *testing.T, args ...string) (string, int) {
 	t.Helper()
-	var out, messages strings.Builder
-	status := execute(t.Context(), append([]string{"contract", "check", "train"}, args...), &out, &messages)
-	return out.String() + messages.String(), status
+	status, out, messages := coalmine(t, append([]string{"contract", "check", "train"}, args...)...)
+	return out + messages, status
 }
 
 // imagesFile has a native classifier, and its audits.
@@ -430,22 +420,14 @@ func TestAClassifierThatIsNotOursIsAuditedAsOurs(t *testing.T) {
 	}
 	dir := t.TempDir()
 	path, home := filepath.Join(dir, "images.yaml"), filepath.Join(dir, "home")
-	source, err := filepath.Abs(handwriting)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(filepath.Abs(handwriting))(t)
 	native := strings.Replace(imagesFile, "../../examples/data/handwriting.jsonl.gz", source, 1)
 	writeFile(t, path, native)
 	prints(t, "run", path, "--home", home)
 	trainer := filepath.Join(dir, "trainer")
-	if err := os.Mkdir(trainer, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(trainer, 0o700))
 	prints(t, "export", "latest", "c01", "--home", home, "-o", filepath.Join(trainer, "trained"))
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	writeFile(t, filepath.Join(trainer, "train.sh"), `cat in/train-* | cksum > tmp/sum
 if [ ! -e checkpoint/sum ]; then mv tmp/sum checkpoint/sum; kill -9 $$; fi
 cmp tmp/sum checkpoint/sum || exit 1
@@ -503,9 +485,8 @@ done
 		t.Errorf("it prints\n%s", out)
 	}
 	writeFile(t, filepath.Join(dir, "score.sh"), strings.ReplaceAll(scorer, "-0.6931472]", "-0.7,-3]"))
-	var printed, messages strings.Builder
-	if status := execute(t.Context(), append([]string{"contract", "check", "score"}, score...), &printed, &messages); status != exitCellFailed || !strings.Contains(printed.String(), "image 1 has 3 log-probabilities; expected one for each of 2 classes") || !strings.Contains(printed.String(), "rule 15: ") {
-		t.Errorf("exit status %d, it prints\n%s%s", status, &printed, &messages)
+	if status, printed, messages := coalmine(t, append([]string{"contract", "check", "score"}, score...)...); status != exitCellFailed || !strings.Contains(printed, "image 1 has 3 log-probabilities; expected one for each of 2 classes") || !strings.Contains(printed, "rule 15: ") {
+		t.Errorf("exit status %d, it prints\n%s%s", status, printed, messages)
 	}
 	refuses(t, `invalid argument "28x28" for "--images" flag: expected width x height x channels x classes`, "contract", "check", "train", "--command", "true", "--images", "28x28")
 	refuses(t, "images of 2 channels", "contract", "check", "client", "--command", "true", "--images", "3x3x2x1")

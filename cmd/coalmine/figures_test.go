@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,26 +13,21 @@ func TestFiguresAreFilesByTheirTitles(t *testing.T) {
 	home, _ := replicatesHome(t)
 	dir := filepath.Join(t.TempDir(), "figures")
 	var drawn drawnFigures
-	if err := json.Unmarshal(outputOf(t, home, "results", "--format", "svg", "-o", dir, "--json"), &drawn); err != nil {
-		t.Fatal(err)
-	}
-	page := string(outputOf(t, home, "results", "--format", "html"))
+	decodeJSON(t, outputOf(t, home, "results", "--format", "svg", "-o", dir, "--json"), &drawn)
+	page := outputOf(t, home, "results", "--format", "html")
 	if n := strings.Count(page, "<svg"); n != len(drawn.Figures) || n == 0 || drawn.Folder != dir {
 		t.Errorf("%d figures in %s, and %d on the page", len(drawn.Figures), drawn.Folder, n)
 	}
 	for _, f := range drawn.Figures {
-		data, err := os.ReadFile(filepath.Join(dir, f.File))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.HasPrefix(data, []byte(`<svg xmlns="http://www.w3.org/2000/svg"`)) || !strings.Contains(string(data), `aria-label="`+f.Title) {
+		data := contentOf(t, filepath.Join(dir, f.File))
+		if !strings.HasPrefix(data, `<svg xmlns="http://www.w3.org/2000/svg"`) || !strings.Contains(data, `aria-label="`+f.Title) {
 			t.Errorf("%s is no figure of %q", f.File, f.Title)
 		}
 	}
 	if want := "00-mean-exposure-of-canaries-bits-by-data-partition.svg"; drawn.Figures[0].File != want {
 		t.Errorf("the first file is %s, want %s", drawn.Figures[0].File, want)
 	}
-	if text := string(outputOf(t, home, "results", "--format", "svg", "-o", dir)); !strings.Contains(text, filepath.Join(dir, drawn.Figures[0].File)+": "+drawn.Figures[0].Caption+"\n") {
+	if text := outputOf(t, home, "results", "--format", "svg", "-o", dir); !strings.Contains(text, filepath.Join(dir, drawn.Figures[0].File)+": "+drawn.Figures[0].Caption+"\n") {
 		t.Errorf("the command says %q, not what the first figure is", text)
 	}
 }
@@ -45,11 +39,8 @@ func TestFiguresNeedAFolder(t *testing.T) {
 		`--width: width "wide": expected one-column (85 mm) or`:          {"--format", "pdf", "-o", "figures", "--width", "wide"},
 		"--rows means: format svg has figures; leave out --rows":         {"--format", "svg", "-o", "figures", "--rows", "means"},
 	} {
-		var out, messages bytes.Buffer
 		args = append([]string{"results", "--home", t.TempDir()}, args...)
-		if code := execute(t.Context(), args, &out, &messages); code != exitUsage || !strings.Contains(messages.String(), want) {
-			t.Errorf("%v: exit status %d, %s; want %q", args, code, messages.String(), want)
-		}
+		refuses(t, want, args...)
 	}
 }
 
@@ -59,16 +50,13 @@ func TestFiguresAreOneFileOrAFolder(t *testing.T) {
 	home, _ := replicatesHome(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "all.pdf")
-	pages := strings.Count(string(outputOf(t, home, "results", "--format", "pdf", "-o", file)), "\n")
+	pages := strings.Count(outputOf(t, home, "results", "--format", "pdf", "-o", file), "\n")
 	data, err := os.ReadFile(file)
 	if err != nil || !bytes.HasPrefix(data, []byte("%PDF-1.4")) || bytes.Count(data, []byte("/Type /Page ")) != pages || pages < 2 {
 		t.Errorf("%d pages in %.40q, %v", pages, data, err)
 	}
 	one := filepath.Join(dir, "one.png")
-	var out, messages bytes.Buffer
-	if code := execute(t.Context(), []string{"results", "--home", home, "--format", "png", "-o", one}, &out, &messages); code != exitUsage || !strings.Contains(messages.String(), "choose one by --figure") {
-		t.Errorf("exit status %d, %s", code, messages.String())
-	}
+	refuses(t, "choose one by --figure", "results", "--home", home, "--format", "png", "-o", one)
 	outputOf(t, home, "results", "--format", "png", "--width", "two-columns", "--figure", "00-mean", "-o", one)
 	if data, err := os.ReadFile(one); err != nil || !bytes.HasPrefix(data, []byte("\x89PNG")) {
 		t.Errorf("%.40q, %v", data, err)

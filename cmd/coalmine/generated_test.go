@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html"
 	"image"
@@ -67,19 +66,14 @@ func verdictOf(t *testing.T, home string) (v generatedimages.Outcome) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--json")), &results); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &results)
 	return results.Cells[0].Audit.GeneratedImages
 }
 
 func picture(t *testing.T, path string) image.Image {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := png.Decode(bytes.NewReader(data))
+	data := contentOf(t, path)
+	p, err := png.Decode(strings.NewReader(data))
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
@@ -111,9 +105,7 @@ func TestAGanIsSampledExportedAndShownElsewhereToo(t *testing.T) {
 	})
 	t.Run("images are files of their own", func(t *testing.T) {
 		var got sampledImages
-		if err := json.Unmarshal([]byte(prints(t, sample("-o", at("images"), "--count", "40", "--json")...)), &got); err != nil {
-			t.Fatal(err)
-		}
+		decodeJSON(t, prints(t, sample("-o", at("images"), "--count", "40", "--json")...), &got)
 		if got.Images != 40 || len(got.Files) != 40 || got.Sheet != "" || got.Files[7] != at("images/image-07.png") {
 			t.Errorf("%+v", got)
 		}
@@ -145,11 +137,8 @@ func TestAGanIsSampledExportedAndShownElsewhereToo(t *testing.T) {
 	})
 	t.Run("the prepared classifier is exported", func(t *testing.T) {
 		prints(t, "export", "latest", "c02", "--home", home, "--prepared", "classifier", "-o", at("classifier.safetensors"))
-		file, err := os.ReadFile(at("classifier.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		model, err := checkpoints.Decode(file)
+		file := contentOf(t, at("classifier.safetensors"))
+		model, err := checkpoints.Decode([]byte(file))
 		if err != nil || model.Network.Config().Kind != models.CNN || model.Network.Config().Image.Classes != 3 {
 			t.Errorf("exported %+v, %v", model, err)
 		}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,17 +16,13 @@ func TestLogsTellWhatHappenedAndStatusWhatIsAttached(t *testing.T) {
 	const text = "name: one\ndata: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 100}}\n" +
 		"model: {embedding: 4, units: 4}\ntraining: {algorithm: sgd, rounds: 4, cohort: 4, client: {learning_rate: 0.1}}\n"
 	for path, data := range map[string]string{source: string(spendingText()), file: text} {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, data)
 	}
 	outputOf(t, home, "run", file)
 	outputOf(t, home, "note", "one", "too noisy\nsecond line")
 	outputOf(t, home, "tag", "one", "paper", "table-1")
 	var told runLogs
-	if err := json.Unmarshal(outputOf(t, home, "logs", "one", "--json"), &told); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, outputOf(t, home, "logs", "one", "--json"), &told)
 	var kinds []runs.Kind
 	for _, e := range told.History.Events {
 		kinds = append(kinds, e.Kind)
@@ -37,10 +31,10 @@ func TestLogsTellWhatHappenedAndStatusWhatIsAttached(t *testing.T) {
 	if !slices.Equal(kinds, want) || len(told.Logs) != 0 || told.Logs == nil {
 		t.Errorf("the history is %q, want %q; logs %v", kinds, want, told.Logs)
 	}
-	if out := string(outputOf(t, home, "logs", "one")); !strings.Contains(out, "  submitted by ") || !strings.Contains(out, "  tags set to ") {
+	if out := outputOf(t, home, "logs", "one"); !strings.Contains(out, "  submitted by ") || !strings.Contains(out, "  tags set to ") {
 		t.Errorf("logs print\n%s", out)
 	}
-	if out := string(outputOf(t, home, "status", "one")); !strings.Contains(out, "note: too noisy\n      second line\ntags: paper table-1\n") {
+	if out := outputOf(t, home, "status", "one"); !strings.Contains(out, "note: too noisy\n      second line\ntags: paper table-1\n") {
 		t.Errorf("status prints\n%s", out)
 	}
 }

@@ -10,25 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/data/conversion"
 )
 
 const handwriting = "../../examples/data/handwriting.jsonl.gz"
 
-// told runs a command that must succeed, and returns its output.
-func told(t *testing.T, args ...string) string {
-	t.Helper()
-	var stdout, stderr bytes.Buffer
-	if code := execute(t.Context(), args, &stdout, &stderr); code != exitDone {
-		t.Fatalf("%v: exit status %d: %s", args, code, &stderr)
-	}
-	return stdout.String()
-}
-
 func TestInspectShowsTheImagesOfASource(t *testing.T) {
 	t.Parallel()
 	sheet := filepath.Join(t.TempDir(), "sheet.png")
-	text := told(t, "data", "inspect", handwriting, "--level", "image", "--sheet", sheet, "--rows", "2", "--columns", "3", "--test", "0.2")
+	text := prints(t, "data", "inspect", handwriting, "--level", "image", "--sheet", sheet, "--rows", "2", "--columns", "3", "--test", "0.2")
 	for _, words := range []string{
 		"           source    297     10000      33.67", "users that train    297", "Images of 28 x 28 pixels of 1 channel.",
 		"A user has 8 to 130 of them, half of the users at most 21.", "0: 980  1: 1135  2: 1032", "9: 1009\n",
@@ -37,15 +28,9 @@ func TestInspectShowsTheImagesOfASource(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", words, text)
 		}
 	}
-	file, err := os.Open(sheet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(sheet))(t)
 	defer file.Close()
-	picture, err := png.Decode(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	picture := must.Get(png.Decode(file))(t)
 	if size := picture.Bounds().Size(); size.X <= size.Y || size.X%3 != 1 {
 		t.Errorf("a sheet of %v for 2 rows of 3", size)
 	}
@@ -54,9 +39,7 @@ func TestInspectShowsTheImagesOfASource(t *testing.T) {
 func TestInspectCountsImagesForPrograms(t *testing.T) {
 	t.Parallel()
 	var got inspection
-	if err := json.Unmarshal([]byte(told(t, "data", "inspect", handwriting, "--level", "image", "--json", "--iid", "--held-out-users", "0.1")), &got); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "data", "inspect", handwriting, "--level", "image", "--json", "--iid", "--held-out-users", "0.1"), &got)
 	if g := got.Images; g == nil || len(g.PerClass) != 10 || g.PerClass[9] != 1009 || g.PerUser.Median != 21 || g.Width != 28 {
 		t.Errorf("%+v", g)
 	}
@@ -69,28 +52,24 @@ func TestImagesWithTagsAreConvertedAndCounted(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	var picture bytes.Buffer
-	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 3, 2))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 3, 2))))
 	table := "path,user,tags\na.png,ann,dog|old tree\na.png,bob,\na.png,bob,dog\n"
 	for name, data := range map[string][]byte{"a.png": picture.Bytes(), "table.csv": []byte(table)} {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(folder, name), data)
 	}
 	out := filepath.Join(folder, "a.jsonl.gz")
-	text := told(t, "data", "convert", "folder", filepath.Join(folder, "table.csv"), "--tags-column", "tags", "--separator", "|", "-o", out)
+	text := prints(t, "data", "convert", "folder", filepath.Join(folder, "table.csv"), "--tags-column", "tags", "--separator", "|", "-o", out)
 	for _, words := range []string{"dog: 2 images\n  old tree: 1 image", `level: image, label: tags, tags: ["dog", "old tree"], image: {width: 3, height: 2, channels: 1}}`} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q is missing in:\n%s", words, text)
 		}
 	}
 	inspect := []string{"data", "inspect", out, "--level", "image", "--width", "3", "--height", "2", "--tags", "old tree,cat,dog"}
-	if text = told(t, inspect...); !strings.Contains(text, "Images of each tag:  old tree: 1  cat: 0  dog: 2\n") {
+	if text = prints(t, inspect...); !strings.Contains(text, "Images of each tag:  old tree: 1  cat: 0  dog: 2\n") {
 		t.Errorf("inspect says:\n%s", text)
 	}
 	var got inspection
-	if err := json.Unmarshal([]byte(told(t, append(inspect, "--json")...)), &got); err != nil || len(got.Images.PerTag) != 3 || got.Images.PerTag[2].Images != 2 {
+	if err := json.Unmarshal([]byte(prints(t, append(inspect, "--json")...)), &got); err != nil || len(got.Images.PerTag) != 3 || got.Images.PerTag[2].Images != 2 {
 		t.Errorf("%+v, %v", got.Images, err)
 	}
 }
@@ -120,10 +99,7 @@ func TestMistakesAboutImagesAreNamed(t *testing.T) {
 		"absent.sqlite": {"data", "convert", "tff", "absent.sqlite", "-o", out},
 		"usage: coalmine data convert leaf FILE.json...": {"data", "convert", "leaf", "-o", out},
 	} {
-		var stdout, stderr bytes.Buffer
-		if code := execute(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), words) {
-			t.Errorf("%v: exit status %d, %s; want %q", args, code, &stderr, words)
-		}
+		refuses(t, words, args...)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
 		t.Errorf("conversions that failed have left %v (%v)", left, err)
@@ -134,19 +110,17 @@ func TestConvertMakesASourceThatInspectReads(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	leaf, out := filepath.Join(folder, "all_data.json"), filepath.Join(folder, "femnist.jsonl.zst")
-	if err := os.WriteFile(leaf, []byte(`{"users": ["f1"], "num_samples": [2], "user_data": {"f1": {"x": [[0, 1, 0.5, 1], [1, 1, 1, 1]], "y": [10, 61]}}}`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	text := told(t, "data", "convert", "leaf", leaf, "-o", out, "--ignore-case", "--invert")
+	writeFile(t, leaf, `{"users": ["f1"], "num_samples": [2], "user_data": {"f1": {"x": [[0, 1, 0.5, 1], [1, 1, 1, 1]], "y": [10, 61]}}}`)
+	text := prints(t, "data", "convert", "leaf", leaf, "-o", out, "--ignore-case", "--invert")
 	if want := out + ": 2 images of 1 user, 2 x 2 pixels of 1 channel.\ndata: {source: " + out + ", level: image, image: {width: 2, height: 2, channels: 1, classes: 36}}\n"; text != want {
 		t.Errorf("got %q, want %q", text, want)
 	}
-	read := told(t, "data", "inspect", out, "--level", "image", "--width", "2", "--height", "2", "--classes", "36", "--test", "0")
+	read := prints(t, "data", "inspect", out, "--level", "image", "--width", "2", "--height", "2", "--classes", "36", "--test", "0")
 	if !strings.Contains(read, "35: 1") || !strings.Contains(read, "10: 1") {
 		t.Errorf("%s", read)
 	}
 	var again conversion.Summary
-	if err := json.Unmarshal([]byte(told(t, "data", "convert", "leaf", leaf, "-o", out, "--json")), &again); err != nil || again.Images != 2 || again.Classes != 62 {
+	if err := json.Unmarshal([]byte(prints(t, "data", "convert", "leaf", leaf, "-o", out, "--json")), &again); err != nil || again.Images != 2 || again.Classes != 62 {
 		t.Errorf("%+v (%v)", again, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/workflows/standalone/starter"
 )
@@ -51,9 +52,7 @@ func table(comma rune, names []string, row func(i int, p post) []string) func(*t
 		for i, p := range list {
 			rows = append(rows, row(i, p))
 		}
-		if err := w.WriteAll(rows); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.WriteAll(rows))
 		writeFile(t, path, b.String())
 	}
 }
@@ -63,9 +62,7 @@ func lines(object func(p post) any) func(*testing.T, string, []post) {
 	return func(t *testing.T, path string, list []post) {
 		var b bytes.Buffer
 		for _, p := range list {
-			if err := json.NewEncoder(&b).Encode(object(p)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.NewEncoder(&b).Encode(object(p)))
 		}
 		writeFile(t, path, b.String())
 	}
@@ -74,9 +71,7 @@ func lines(object func(p post) any) func(*testing.T, string, []post) {
 func textFiles(t *testing.T, path string, list []post) {
 	for i, p := range list {
 		file := filepath.Join(path, p.user, fmt.Sprintf("%d.txt", i))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o700))
 		writeFile(t, file, strings.ReplaceAll(p.text, "\n", " "))
 	}
 }
@@ -93,10 +88,7 @@ func leaf(t *testing.T, path string, list []post) {
 		}
 		data[p.user].X, data[p.user].Y = append(data[p.user].X, p.text), append(data[p.user].Y, "s")
 	}
-	text, err := json.Marshal(map[string]any{"users": []string{}, "user_data": data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(map[string]any{"users": []string{}, "user_data": data}))(t)
 	writeFile(t, path, strings.Replace(string(text), `"user_data"`, `"num_samples":[],"user_data"`, 1))
 }
 
@@ -310,10 +302,7 @@ func TestInitNamesTheExamplesThatSomebodyMayMean(t *testing.T) {
 	for like, words := range map[string]string{
 		"quikstart": "did you mean quickstart?", "thakkar-2020/tabel-1": "did you mean thakkar-2020/table-1?", "thakkar-2020": "expected one of\n  thakkar-2020/",
 	} {
-		var out, messages bytes.Buffer
-		if code := execute(t.Context(), []string{"init", filepath.Join(dir, "second.yaml"), "--like", like}, &out, &messages); code != exitUsage || !strings.Contains(messages.String(), words) {
-			t.Errorf("%s: exit status %d\n%s", like, code, &messages)
-		}
+		fails(t, words, "init", filepath.Join(dir, "second.yaml"), "--like", like)
 	}
 	refuses(t, "--private and --like: expected one of them", "init", filepath.Join(dir, "second.yaml"), "--like", "quickstart", "--private")
 }
@@ -324,9 +313,7 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 	dir := t.TempDir()
 	data, file, folder := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "first.yaml"), filepath.Join(dir, "trainer")
 	dataOfInit[0].write(t, data, posts(1, 4*unmeasuredTexts, 30, 12))
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(folder, 0o700))
 	writeFile(t, filepath.Join(folder, "model.py"), "mine")
 	refuses(t, "expected torch", "init", file, "--data", data, "--trainer", "jax")
 	refuses(t, "--private and --trainer", "init", file, "--data", data, "--trainer", "torch", "--private")
@@ -349,9 +336,7 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 	if lines >= 80 || contentOf(t, filepath.Join(folder, "model.py")) != "mine" {
 		t.Errorf("the programs have %d lines, or the module was replaced", lines)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(file))
 	refuses(t, ".py is there already; --force replaces it", "init", file, "--data", data, "--trainer", "torch")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("an experiment file was written beside programs of somebody else")
@@ -384,10 +369,7 @@ func TestTheProgramsOfInitKeepTheirContractsElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	data, folder := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "trainer")
 	dataOfInit[0].write(t, data, posts(1, 400, 30, 12))
-	program, err := exec.LookPath(python)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(exec.LookPath(python))(t)
 	asUser := func(args ...string) { // whose python3 has PyTorch, and nothing of Coalmine
 		t.Helper()
 		command := exec.CommandContext(t.Context(), os.Args[0], args...)

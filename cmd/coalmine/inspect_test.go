@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,15 +15,10 @@ const quickstart = "../../examples/quickstart.yaml"
 // one preparation for each partition, with every copy of a canary counted once.
 func TestInspectOfAnExperimentCountsItsCanaries(t *testing.T) {
 	t.Parallel()
-	var stdout, stderr bytes.Buffer
 	args := []string{"data", "inspect", quickstart, "--json", "--set", "canaries.user_probability=1%", "--set", "data.source=../../examples/data/state-of-the-union.jsonl.gz"}
-	if code := execute(t.Context(), args, &stdout, &stderr); code != exitDone {
-		t.Fatalf("exit status %d: %s", code, &stderr)
-	}
+	stdout := prints(t, args...)
 	var got struct{ Preparations []preparation }
-	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, stdout, &got)
 	if len(got.Preparations) != 2 {
 		t.Fatalf("%d preparations, want one for each partition", len(got.Preparations))
 	}
@@ -55,9 +47,7 @@ func TestInspectOfAnExperimentSaysWhereFaultsArePlanted(t *testing.T) {
 	file := "name: faulty\ndata: {source: " + source + ", level: byte, users: {words: 0}, select: {words: {outside: 50}}, faults: {fault: join-words, users: 1}}\n" +
 		"training: {rounds: 1, cohort: 1}\n"
 	for name, text := range map[string][]byte{source: taskstest.Text(300), path: []byte(file)} {
-		if err := os.WriteFile(name, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, name, text)
 	}
 	said := prints(t, "data", "inspect", path)
 	for _, want := range []string{
@@ -76,9 +66,6 @@ func TestFlagsOfASourceAreRefusedForAnExperiment(t *testing.T) {
 		"--words is for sources":        {"data", "inspect", quickstart, "--words", "10"},
 		"--set is for experiment files": {"data", "inspect", "text.jsonl", "--set", "seed=2"},
 	} {
-		var stdout, stderr bytes.Buffer
-		if code := execute(t.Context(), args, &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), words) {
-			t.Errorf("%v: exit status %d, %s", args, code, &stderr)
-		}
+		refuses(t, words, args...)
 	}
 }

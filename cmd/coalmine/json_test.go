@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -110,7 +109,7 @@ func TestCommandsSpeakOneJSON(t *testing.T) {
 	for _, line := range jsonCommands {
 		printed := outputOf(t, home, append(strings.Fields(words.Replace(line)), "--json")...)
 		var v any
-		if err := json.Unmarshal(printed, &v); err != nil {
+		if err := json.Unmarshal([]byte(printed), &v); err != nil {
 			t.Errorf("%s prints no JSON: %v: %.200s", line, err, printed)
 		}
 		if _, object := v.(map[string]any); !object && !strings.HasPrefix(line, "sample") {
@@ -160,11 +159,7 @@ func incoherent(path string, v any) (problems []string) {
 
 func TestOneFormatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	var out, messages bytes.Buffer
-	code := execute(t.Context(), []string{"results", "--json", "--format", "csv", "--home", t.TempDir()}, &out, &messages)
-	if code != exitUsage || !strings.Contains(messages.String(), "--format csv with --json") {
-		t.Errorf("exit status %d: %s", code, messages.String())
-	}
+	refuses(t, "--format csv with --json", "results", "--json", "--format", "csv", "--home", t.TempDir())
 }
 
 // Standard error tells once which run a name was taken for, and standard output has the
@@ -177,14 +172,14 @@ func TestANameThatFitsSeveralRunsIsSaidToMeanTheNewest(t *testing.T) {
 	}
 	outputOf(t, home, "submit", file)
 	var newest control.Submitted
-	decodeJSON(t, string(outputOf(t, home, "submit", file, "--set", "seed=3", "--json")), &newest)
-	var out, messages bytes.Buffer
-	if code := execute(t.Context(), []string{"results", "json", "--json", "--home", home}, &out, &messages); code != exitDone {
-		t.Fatalf("exit status %d: %s", code, messages.String())
+	decodeJSON(t, outputOf(t, home, "submit", file, "--set", "seed=3", "--json"), &newest)
+	code, out, messages := coalmine(t, "results", "json", "--json", "--home", home)
+	if code != exitDone {
+		t.Fatalf("exit status %d: %s", code, messages)
 	}
 	var found results.Results
-	decodeJSON(t, out.String(), &found)
-	if want := fmt.Sprintf("%q fits 2 runs; this is the newest, %s\n", "json", newest.Run); found.Run != newest.Run || messages.String() != want {
-		t.Errorf("results of %s, and %q; want those of %s, and %q", found.Run, messages.String(), newest.Run, want)
+	decodeJSON(t, out, &found)
+	if want := fmt.Sprintf("%q fits 2 runs; this is the newest, %s\n", "json", newest.Run); found.Run != newest.Run || messages != want {
+		t.Errorf("results of %s, and %q; want those of %s, and %q", found.Run, messages, newest.Run, want)
 	}
 }

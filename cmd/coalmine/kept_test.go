@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"testing"
 
 	"coalmine/internal/clone"
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -34,9 +34,7 @@ func piped(t *testing.T, output []byte, program, argument string) []byte {
 		var answer any
 		decoder := json.NewDecoder(bytes.NewReader(output))
 		decoder.UseNumber()
-		if err := decoder.Decode(&answer); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, decoder.Decode(&answer))
 		var made bytes.Buffer
 		for _, value := range at(t, answer, argument) {
 			if value == nil {
@@ -77,10 +75,7 @@ func at(t *testing.T, answer any, path string) []any {
 // cut keeps the named columns of a CSV, as csvcut does.
 func cut(t *testing.T, data []byte, names string) []byte {
 	t.Helper()
-	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(bytes.NewReader(data)).ReadAll())(t)
 	var made bytes.Buffer
 	w := csv.NewWriter(&made)
 	for _, row := range rows {
@@ -104,14 +99,11 @@ func again(t *testing.T, kept string) []byte {
 	t.Helper()
 	home, made := t.TempDir(), bytes.Buffer{}
 	for _, match := range keptCommand.FindAllStringSubmatch(kept, -1) {
-		var out, messages bytes.Buffer
 		args := append(strings.Fields(match[1]), "--home", home)
-		if code := execute(t.Context(), args, &out, &messages); code != exitDone {
-			t.Fatalf("coalmine %s: exit status %d: %s", match[1], code, &messages)
-		}
+		out := prints(t, args...)
 		fmt.Fprintln(&made, match[0])
 		if args[0] != "run" {
-			made.Write(piped(t, out.Bytes(), match[2], match[3]))
+			made.Write(piped(t, []byte(out), match[2], match[3]))
 		}
 	}
 	return made.Bytes()
@@ -131,10 +123,7 @@ func TestKeptOutputsAreThoseOfTheirCommands(t *testing.T) {
 		t.Fatalf("%d kept outputs, %d of papers; expected both", len(paths), len(ofPapers))
 	}
 	for _, path := range append(paths, ofPapers...) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := contentOf(t, path)
 		seconds, commands := 0.0, keptCommand.FindAllStringSubmatch(string(data), -1)
 		if len(commands) == 0 {
 			t.Errorf("%s has no command that made it; expected one, or another suffix if it depends on a machine", path)

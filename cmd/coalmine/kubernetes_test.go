@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +17,7 @@ import (
 
 	"coalmine/dashboards"
 	"coalmine/internal/childprocess"
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 )
 
@@ -86,11 +85,8 @@ func readManifests(t *testing.T) []manifest {
 	}
 	var all []manifest
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for d := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		data := contentOf(t, path)
+		for d := yaml.NewDecoder(strings.NewReader(data)); ; {
 			var m manifest
 			if err := d.Decode(&m); errors.Is(err, io.EOF) {
 				break
@@ -199,14 +195,8 @@ func TestKubernetesWaitsForTheGraceOfAWorker(t *testing.T) {
 
 func TestTheProbesOfKubernetesAreServed(t *testing.T) {
 	t.Parallel()
-	monitor, err := dashboards.NewMonitor(dashboards.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	monitor := must.Get(dashboards.NewMonitor(dashboards.Options{}))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	served := make(chan error, 1)
 	go func() { served <- monitor.Serve(t.Context(), l) }()
 	t.Cleanup(func() { <-served })
@@ -256,19 +246,10 @@ func TestThePodsOfKubernetesGetTheirSecretsByReference(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.FromSlash(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // secretKeys are those of the command in docs/operations.md.
 func secretKeys(t *testing.T) []string {
 	var keys []string
-	for _, m := range regexp.MustCompile(`--from-(?:literal|file)=([a-z-]+)=`).FindAllStringSubmatch(read(t, "../../docs/operations.md"), -1) {
+	for _, m := range regexp.MustCompile(`--from-(?:literal|file)=([a-z-]+)=`).FindAllStringSubmatch(contentOf(t, "../../docs/operations.md"), -1) {
 		keys = append(keys, m[1])
 	}
 	if len(keys) == 0 {
@@ -337,7 +318,7 @@ func TestPrometheusLooksForWhatThereIs(t *testing.T) {
 			services[m.Metadata.Name+", type: A, port: "+strconv.Itoa(p.Port)] = true
 		}
 	}
-	targets := regexp.MustCompile(`names: \[([a-z-]+)\](, type: A, port: \d+)`).FindAllStringSubmatch(read(t, "../../deploy/prometheus/prometheus.yaml"), -1)
+	targets := regexp.MustCompile(`names: \[([a-z-]+)\](, type: A, port: \d+)`).FindAllStringSubmatch(contentOf(t, "../../deploy/prometheus/prometheus.yaml"), -1)
 	if len(targets) != 2 {
 		t.Errorf("%d targets", len(targets))
 	}
@@ -346,8 +327,8 @@ func TestPrometheusLooksForWhatThereIs(t *testing.T) {
 			t.Errorf("no service is %s%s", m[1], m[2])
 		}
 	}
-	documented := read(t, "../../docs/operations.md")
-	asked := regexp.MustCompile(`coalmine_\w+`).FindAllString(read(t, "../../deploy/prometheus/alerts.yaml")+read(t, "../../deploy/kubernetes/autoscaler.yaml"), -1)
+	documented := contentOf(t, "../../docs/operations.md")
+	asked := regexp.MustCompile(`coalmine_\w+`).FindAllString(contentOf(t, "../../deploy/prometheus/alerts.yaml")+contentOf(t, "../../deploy/kubernetes/autoscaler.yaml"), -1)
 	for _, name := range asked {
 		if name != "coalmine_work" && !strings.Contains(documented, "|`"+name) {
 			t.Errorf("%s is not a metric of docs/operations.md", name)

@@ -30,9 +30,7 @@ func TestMembershipIsRecomputedElsewhere(t *testing.T) {
 	home, file := filepath.Join(dir, "home"), filepath.Join(dir, "membership.yaml")
 	source := filepath.Join(dir, "text.jsonl")
 	for path, data := range map[string][]byte{source: taskstest.Text(1500), file: fmt.Appendf(nil, membershipFile, source)} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, data)
 	}
 	outputOf(t, home, "run", file)
 	for _, cell := range []string{"c01", "c02"} {
@@ -44,9 +42,7 @@ func TestMembershipIsRecomputedElsewhere(t *testing.T) {
 			"nodes.json":   {"show", "latest", cell, "--nodes", "--json"},
 			"results.json": {"results", "latest", "--format", "json"},
 		} {
-			if err := os.WriteFile(filepath.Join(facts, name), outputOf(t, home, args...), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, filepath.Join(facts, name), outputOf(t, home, args...))
 		}
 		runPython(t, dir, interpreter, "-m", "check_membership", facts, filepath.Join(home, "store"), cell)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 )
@@ -50,9 +49,7 @@ func TestTheMemoryOfTheMachineIsRead(t *testing.T) {
 		t.Errorf("%d bytes where the system tells nothing", got)
 	}
 	for text, want := range map[string]int64{"MemTotal:       24676404 kB\nMemFree: 5 kB\n": 24676404 << 10, "nothing": 0} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, text)
 		if got := machineMemory(path); got != want {
 			t.Errorf("%d bytes, want %d of %q", got, want, text)
 		}

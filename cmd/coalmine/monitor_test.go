@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,9 +12,7 @@ func TestAnEmptyTokenFileIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "token")
 	for _, content := range []string{"", "\n", " \t\n"} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, content)
 		for name, flags := range map[string]listenFlags{"operator": {tokenFile: path}, "reader": {readTokenFile: path}} {
 			if err := flags.complete(); err == nil || !strings.Contains(err.Error(), path) {
 				t.Errorf("%s token %q: error %v, want one that names the file", name, content, err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,11 +13,8 @@ import (
 func TestNotebooksReadTheTablesElsewhere(t *testing.T) {
 	t.Parallel()
 	pandas := testserver.Python(t, "pandas")
-	docs, err := os.ReadFile("../../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := regexp.MustCompile("(?s)```python\n(import pandas.*?)```").FindSubmatch(docs)
+	docs := contentOf(t, "../../docs/api.md")
+	lines := regexp.MustCompile("(?s)```python\n(import pandas.*?)```").FindStringSubmatch(docs)
 	if lines == nil {
 		t.Fatal("docs/api.md has no lines for pandas")
 	}
@@ -27,7 +23,7 @@ func TestNotebooksReadTheTablesElsewhere(t *testing.T) {
 	for _, table := range []string{"cells", "canaries", "rounds"} {
 		outputOf(t, home, "results", "--format", "csv", "--table", table, "-o", filepath.Join(dir, table+".csv"))
 	}
-	printed := runPython(t, dir, pandas, "-c", string(lines[1]))
+	printed := runPython(t, dir, pandas, "-c", lines[1])
 	for _, want := range []string{"fedavg", "sgd"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("no row of %s: %s", want, printed)

@@ -113,11 +113,7 @@ func TestAFailedCellMakesTheStateFailed(t *testing.T) {
 func TestABadAddressIsRefusedBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"hooks.example", "ftp://hooks.example/x", "https:///x", "http://%zz"} {
-		var out, messages bytes.Buffer
-		code := execute(t.Context(), []string{"run", "nowhere.yaml", "--notify", address}, &out, &messages)
-		if code != exitUsage || !strings.Contains(messages.String(), "--notify (COALMINE_NOTIFY_URL): expected a URL that begins with http://") {
-			t.Errorf("%s: exit status %d: %s", address, code, messages.String())
-		}
+		refuses(t, "--notify (COALMINE_NOTIFY_URL): expected a URL that begins with http://", "run", "nowhere.yaml", "--notify", address)
 	}
 }
 

@@ -28,9 +28,7 @@ func TestOneShotEstimatesAreRecomputedElsewhere(t *testing.T) {
 	home, file := filepath.Join(dir, "home"), filepath.Join(dir, "one-shot.yaml")
 	source := filepath.Join(dir, "text.jsonl")
 	for path, data := range map[string][]byte{source: taskstest.Text(1500), file: fmt.Appendf(nil, oneShotFile, source)} {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, data)
 	}
 	outputOf(t, home, "run", file)
 	facts := filepath.Join(dir, "c01")
@@ -43,9 +41,7 @@ func TestOneShotEstimatesAreRecomputedElsewhere(t *testing.T) {
 		"experiment.json": {"show", "latest", "c01", "--json"},
 		"results.json":    {"results", "latest", "--format", "json"},
 	} {
-		if err := os.WriteFile(filepath.Join(facts, name), outputOf(t, home, args...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(facts, name), outputOf(t, home, args...))
 	}
 	runPython(t, dir, interpreter, "-m", "check_one_shot", facts)
 }
@@ -62,9 +58,7 @@ func TestThePowerOfAuditsIsCountedElsewhere(t *testing.T) {
 	}
 	dir := t.TempDir()
 	results := fmt.Sprintf(`{"cells": [%s, %s, {"state": "failed"}]}`, cell(0.01, 11.3), cell(0.06, 60))
-	if err := os.WriteFile(filepath.Join(dir, "results.json"), []byte(results), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "results.json"), results)
 	got := runPython(t, dir, interpreter, "-m", "power_of_audits", "results.json")
 	want := "| no-noise | 0.86 | 8 | 1.5 (to 1.5), 0/2 | 2.5 (to 2.5), 1/2 | 35.6 (to 60), 2/2 | 12 (to 12), 2/2 |"
 	if !strings.Contains(got, want) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -106,9 +105,7 @@ audit: {random_sampling: {references: 200, exact: true}, beam_search: {}, search
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--json")), &results); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &results)
 	if len(results.Cells[0].Audit.Canaries) != 1 {
 		t.Fatalf("%d canaries, want 1", len(results.Cells[0].Audit.Canaries))
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"maps"
@@ -111,9 +110,8 @@ func TestCommandsThatDeleteActWhereTheFlagsSay(t *testing.T) {
 		{"serve --server http://127.0.0.1:1", "server http://127.0.0.1:1", exitUsage},
 		{"verify --server http://127.0.0.1:1", "server http://127.0.0.1:1", exitUsage},
 	} {
-		var stdout, stderr bytes.Buffer
-		code := execute(t.Context(), strings.Fields(c.args), &stdout, &stderr)
-		if said := stdout.String() + stderr.String(); code != c.code || !strings.Contains(said, c.says) || strings.Contains(said, elsewhere) {
+		code, stdout, stderr := coalmine(t, strings.Fields(c.args)...)
+		if said := stdout + stderr; code != c.code || !strings.Contains(said, c.says) || strings.Contains(said, elsewhere) {
 			t.Errorf("%s: exit status %d, want %d saying %q:\n%s", c.args, code, c.code, c.says, said)
 		}
 	}

@@ -69,13 +69,10 @@ func TestAPlanSaysWhatClustersTake(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "text.jsonl"), taskstest.Text(500), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte("name: federated\ndata: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 50}}\nmodel: {embedding: 8, units: 8}\ntraining: {rounds: 40, cohort: 4, chunks: 2}\naudit: {utility: true}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, "name: federated\ndata: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 50}}\nmodel: {embedding: 8, units: 8}\ntraining: {rounds: 40, cohort: 4, chunks: 2}\naudit: {utility: true}\n")
 	plan := func(args ...string) (int, []byte, string) {
-		var out, messages bytes.Buffer
-		code := execute(t.Context(), append([]string{"plan", file, "--home", filepath.Join(dir, "none")}, args...), &out, &messages)
-		return code, out.Bytes(), messages.String()
+		code, out, messages := coalmine(t, append([]string{"plan", file, "--home", filepath.Join(dir, "none")}, args...)...)
+		return code, []byte(out), messages
 	}
 	code, out, messages := plan("--json", "--cores", "1,2,100")
 	var planned struct {
@@ -126,9 +123,7 @@ training: {algorithm: sgd, rounds: 50, cohort: 4, steps_per_task: 50, client: {l
 audit: {utility: true}
 `, source)
 	for path, data := range map[string]string{source: text.String(), file: experiment} {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, data)
 	}
 	var perStep float64
 	for _, c := range []struct {
@@ -139,17 +134,14 @@ audit: {utility: true}
 		{49, []string{"train to 49 from the start"}},
 		{149, []string{"train to 100 from the start", "train to 149 from the checkpoint at 100"}},
 	} {
-		var out, messages bytes.Buffer
 		args := []string{"plan", file, "--json", "--set", fmt.Sprintf("training.rounds=%d", c.steps), "--home", filepath.Join(dir, "none")}
-		if code := execute(t.Context(), args, &out, &messages); code != exitDone {
-			t.Fatalf("exit status %d: %s", code, messages.String())
-		}
+		out := prints(t, args...)
 		var plan struct {
 			Cells        []struct{ Training []string }
 			TrainingFLOP float64 `json:"training_flop"`
 		}
-		if err := json.Unmarshal(out.Bytes(), &plan); err != nil || !slices.Equal(plan.Cells[0].Training, c.want) {
-			t.Errorf("%d steps: %v in %s, want %q", c.steps, err, out.String(), c.want)
+		if err := json.Unmarshal([]byte(out), &plan); err != nil || !slices.Equal(plan.Cells[0].Training, c.want) {
+			t.Errorf("%d steps: %v in %s, want %q", c.steps, err, out, c.want)
 		}
 		if perStep == 0 {
 			perStep = plan.TrainingFLOP / float64(c.steps)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -24,9 +22,7 @@ import (
 func cellsOf(t *testing.T, home string) []string {
 	t.Helper()
 	var spec struct{ Cells []struct{ Name string } }
-	if err := json.Unmarshal([]byte(prints(t, "show", "latest", "--home", home, "--json")), &spec); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "show", "latest", "--home", home, "--json"), &spec)
 	var names []string
 	for _, c := range spec.Cells {
 		names = append(names, c.Name)
@@ -46,9 +42,7 @@ func exportCell(t *testing.T, home, cell string) string {
 		"results.json":    prints(t, "results", "latest", "--home", home, "--json"),
 		"experiment.json": prints(t, "show", "latest", cell, "--home", home, "--json"),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), text)
 	}
 	return dir
 }
@@ -142,15 +136,12 @@ for directory in sys.argv[2:]:
 // pagesTorch is the example of docs/model.md.
 func pagesTorch(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/model.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	example := regexp.MustCompile("(?s)```python\n(.*?)```").FindSubmatch(page)
+	page := contentOf(t, "../../docs/model.md")
+	example := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(page)
 	if example == nil {
 		t.Fatal("docs/model.md has no example in Python")
 	}
-	return string(example[1])
+	return example[1]
 }
 
 // modulesOf are the directories of models for which PyTorch has a module.
@@ -158,11 +149,8 @@ func modulesOf(t *testing.T, dirs []string) []string {
 	t.Helper()
 	var found []string
 	for _, dir := range dirs {
-		text, err := os.ReadFile(filepath.Join(dir, "experiment.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		has := func(field string) bool { return bytes.Contains(text, []byte(field)) }
+		text := contentOf(t, filepath.Join(dir, "experiment.json"))
+		has := func(field string) bool { return strings.Contains(text, field) }
 		if has(`"kind": "lstm"`) || has(`"kind": "gru"`) && has(`"projection": 0`) {
 			found = append(found, dir)
 		}
@@ -300,9 +288,8 @@ func TestDevicesOfGroupsAreDividedAgainElsewhere(t *testing.T) {
 func TestUsersOfOneGroupAreNamed(t *testing.T) {
 	t.Parallel()
 	path, home := smallFiles(t, groupsFile, albums(func(int) int { return 7 }))
-	var out, messages bytes.Buffer
-	code := execute(t.Context(), []string{"run", path, "--home", home}, &out, &messages)
-	if said := messages.String(); code != exitUsage || !strings.Contains(said, "has 1 group of ") || !strings.Contains(said, `"`) {
+	code, _, messages := coalmine(t, "run", path, "--home", home)
+	if said := messages; code != exitUsage || !strings.Contains(said, "has 1 group of ") || !strings.Contains(said, `"`) {
 		t.Errorf("exit status %d, %s", code, said)
 	}
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,9 +27,7 @@ func replicatesHome(t *testing.T) (home, file string) {
 	dir := t.TempDir()
 	home, source, file := filepath.Join(dir, "home"), filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "replicates.yaml")
 	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(replicatesFile, source)} {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, data)
 	}
 	outputOf(t, home, "run", file)
 	return home, file
@@ -48,9 +44,7 @@ func TestAFurtherSeedRunsNoCellAgain(t *testing.T) {
 			Cached bool   `json:"cached"`
 		} `json:"cells"`
 	}
-	if err := json.Unmarshal(outputOf(t, home, "plan", file, "--set", "grid.replicates=3", "--json"), &planned); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, outputOf(t, home, "plan", file, "--set", "grid.replicates=3", "--json"), &planned)
 	for i, c := range planned.Cells {
 		if c.Cached != (i < 8) {
 			t.Errorf("cell %d, %s, of three seeds: cached %v", i, c.Cell, c.Cached)
@@ -70,12 +64,10 @@ func TestReplicatesAreRecomputedElsewhere(t *testing.T) {
 	dir := filepath.Dir(file)
 	for _, rows := range []string{"cells", "canaries", "means", "differences"} {
 		text := outputOf(t, home, "results", "--format", "csv", "--rows", rows)
-		if err := os.WriteFile(filepath.Join(dir, rows+".csv"), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, rows+".csv"), text)
 	}
 	runPython(t, dir, interpreter, "-m", "check_replicates", ".")
-	compared := string(outputOf(t, home, "compare", "latest/r01", "latest/r04"))
+	compared := outputOf(t, home, "compare", "latest/r01", "latest/r04")
 	if !strings.Contains(compared, "data.partition: iid -> by-user") || !strings.Contains(compared, ", p ") {
 		t.Errorf("compare prints:\n%s", compared)
 	}

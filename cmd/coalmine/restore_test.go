@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // restoredExperiment has outputs that are stored as blobs, and some that lie in commits.
@@ -42,15 +44,12 @@ func (c coalmineAt) says(code int, args ...string) string {
 func (c coalmineAt) stored() (files []string) {
 	c.t.Helper()
 	for _, kind := range []string{"commits", "blobs"} {
-		err := filepath.WalkDir(filepath.Join(c.home, "store", kind), func(path string, entry fs.DirEntry, err error) error {
+		must.Do(c.t, filepath.WalkDir(filepath.Join(c.home, "store", kind), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
 				files = append(files, path)
 			}
 			return err
-		})
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		}))
 	}
 	return files
 }
@@ -62,9 +61,7 @@ func TestADoneRunIsRestoredFromABackupWithoutItsOutputs(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "experiment.yaml")
 	for path, content := range map[string]string{filepath.Join(dir, "text.jsonl"): spendingText(), file: restoredExperiment} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, content)
 	}
 	c := coalmineAt{t, filepath.Join(dir, "home")}
 	c.says(exitDone, "run", file)
@@ -86,9 +83,7 @@ func TestADoneRunIsRestoredFromABackupWithoutItsOutputs(t *testing.T) {
 			}
 		}
 		for _, path := range slices.DeleteFunc(c.stored(), func(path string) bool { return !lost(path) }) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(path))
 		}
 		c.says(exitDone, []string{"retry", "resume"}[i%2])
 		if said := c.says(exitDone, "run", file); !strings.Contains(said, "continuing run") {
@@ -109,9 +104,7 @@ func TestVerificationOfNothingFails(t *testing.T) {
 	key := []string{"--secret-key", filepath.Join(dir, "key")}
 	c := coalmineAt{t, filepath.Join(dir, "home")}
 	c.says(exitDone, append([]string{"run", file}, key...)...)
-	if err := os.RemoveAll(filepath.Join(c.home, "store", "commits")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(filepath.Join(c.home, "store", "commits")))
 	if said := c.says(exitCellFailed, append([]string{"verify"}, key...)...); !strings.Contains(said, "there is nothing to verify") || !strings.Contains(said, "coalmine retry") {
 		t.Error(said)
 	}

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -32,14 +29,10 @@ grid:
       - {algorithm: sgd, rounds: 50, cohort: 4, steps_per_task: 20}
 `
 
-// outputOf runs a command about the runs of a folder and returns its output.
-func outputOf(t *testing.T, home string, args ...string) []byte {
+// outputOf returns the output of a command about the runs of a home.
+func outputOf(t *testing.T, home string, args ...string) string {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if code := execute(t.Context(), append(args, "--home", home), &out, &messages); code != exitDone {
-		t.Fatalf("%v: exit status %d: %s", args, code, messages.String())
-	}
-	return out.Bytes()
+	return prints(t, append(args, "--home", home)...)
 }
 
 func TestEveryRoundHasARowWithItsNormsAndItsClipNorm(t *testing.T) {
@@ -47,15 +40,11 @@ func TestEveryRoundHasARowWithItsNormsAndItsClipNorm(t *testing.T) {
 	dir := t.TempDir()
 	home, source, file := filepath.Join(dir, "home"), filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "rounds.yaml")
 	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(roundsFile, source)} {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, data)
 	}
 	outputOf(t, home, "run", file)
 	var found results.Rounds
-	if err := json.Unmarshal(outputOf(t, home, "results", "--rows", "rounds", "--json"), &found); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, outputOf(t, home, "results", "--rows", "rounds", "--json"), &found)
 	checkAdaptive(t, found.Cells[0].Rounds)
 	checkUnclipped(t, found.Cells[1].Rounds)
 	checkRates(t, &found)
@@ -71,9 +60,7 @@ func TestEveryRoundHasARowWithItsNormsAndItsClipNorm(t *testing.T) {
 	// A longer training closes the segment, and leaves the record of the last round.
 	outputOf(t, home, "run", file, "--set", "grid.axes.training=[{rounds: 230, cohort: 4, chunks: 2, privacy: {clip: 0.1, noise_multiplier: 1, delta: 1e-5, adaptive: {count_noise: 2}}}]")
 	var again results.Rounds
-	if err := json.Unmarshal(outputOf(t, home, "results", found.Run, "--rows", "rounds", "--json"), &again); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, outputOf(t, home, "results", found.Run, "--rows", "rounds", "--json"), &again)
 	if !slices.EqualFunc(again.Cells[0].Rounds, found.Cells[0].Rounds, equalButForSpeed) {
 		t.Errorf("once a longer training has run, the run of 130 rounds has %d rows, or others", len(again.Cells[0].Rounds))
 	}
@@ -150,10 +137,10 @@ func checkFlatRounds(t *testing.T, home string, want *results.Rounds) {
 		}
 	}
 	data := outputOf(t, home, "results", "--rows", "rounds", "--format", "parquet")
-	if got, err := parquet.Read[row](bytes.NewReader(data), int64(len(data))); err != nil || !slices.Equal(got, expected) {
+	if got, err := parquet.Read[row](strings.NewReader(data), int64(len(data))); err != nil || !slices.Equal(got, expected) {
 		t.Errorf("Parquet: %d rows, %v; want the %d of the JSON", len(got), err, len(expected))
 	}
-	lines, err := csv.NewReader(bytes.NewReader(outputOf(t, home, "results", "--rows", "rounds", "--format", "csv"))).ReadAll()
+	lines, err := csv.NewReader(strings.NewReader(outputOf(t, home, "results", "--rows", "rounds", "--format", "csv"))).ReadAll()
 	if err != nil || len(lines) != len(expected)+1 {
 		t.Fatalf("CSV: %d lines, %v; want a header and %d", len(lines), err, len(expected))
 	}
@@ -181,9 +168,6 @@ func TestFormatsAndRowsThatAreNotThereAreRefused(t *testing.T) {
 		`--rows: format latex has no rows of rounds; expected one of table, json, csv, parquet`:                                    {"results", "--rows", "rounds", "--format", "latex"},
 		`--rows: rows "clients": expected one of cells, canaries, attacks, attacked-users, membership, means, differences, rounds`: {"results", "--rows", "clients"},
 	} {
-		var out, messages bytes.Buffer
-		if code := execute(t.Context(), append(args, "--home", t.TempDir()), &out, &messages); code != exitUsage || !strings.Contains(messages.String(), want) {
-			t.Errorf("%v: exit status %d, %s; want %q", args, code, messages.String(), want)
-		}
+		refuses(t, want, append(args, "--home", t.TempDir())...)
 	}
 }

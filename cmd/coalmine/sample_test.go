@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
 	"slices"
 	"strings"
@@ -50,13 +49,9 @@ func TestSamplesArePrinted(t *testing.T) {
 				Audit struct{ Samples samples.Outcome }
 			}
 		}
-		if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--format", "json")), &results); err != nil {
-			t.Fatal(err)
-		}
+		decodeJSON(t, prints(t, "results", "latest", "--home", home, "--format", "json"), &results)
 		var got []samples.Text
-		if err := json.Unmarshal([]byte(prints(t, ask("--json", "--seed", "3", "--count", "30", "--length", "9", "--temperature", "0.8", "--top-k", "30")...)), &got); err != nil {
-			t.Fatal(err)
-		}
+		decodeJSON(t, prints(t, ask("--json", "--seed", "3", "--count", "30", "--length", "9", "--temperature", "0.8", "--top-k", "30")...), &got)
 		if want := results.Cells[0].Audit.Samples.Shown; len(got) != 30 || !slices.Equal(got, want) {
 			t.Errorf("%+v\nthe audit has\n%+v", got, want)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"math/bits"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 )
 
@@ -32,9 +32,7 @@ model: {embedding: 4, units: 4}
 training: {rounds: 2, cohort: 4, client: {batch: 2}, privacy: {clip: 1, noise_multiplier: 1, delta: 1e-3, randomness: secret}}
 `
 	for path, content := range map[string]string{source: b.String(), file: text} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, content)
 	}
 	return file, dir
 }
@@ -53,16 +51,12 @@ func TestSecretRandomnessNeedsAKeyFile(t *testing.T) {
 		{[]string{"run", file, "--secret-key", key}, exitDone, "wrote a new secret key to " + key},
 		{[]string{"run", file, "--secret-key", key}, exitDone, ""},
 	} {
-		var stdout, stderr bytes.Buffer
 		args := append(c.args, "--home", home)
-		if code := execute(t.Context(), args, &stdout, &stderr); code != c.code || !strings.Contains(stderr.String(), c.want) {
-			t.Fatalf("%v: exit status %d, %q; want %d and %q", c.args, code, stderr.String(), c.code, c.want)
+		if code, _, stderr := coalmine(t, args...); code != c.code || !strings.Contains(stderr, c.want) {
+			t.Fatalf("%v: exit status %d, %q; want %d and %q", c.args, code, stderr, c.code, c.want)
 		}
 	}
-	k, err := secrets.Read(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(secrets.Read(key))(t)
 	noneHolds(t, home, k)
 }
 
@@ -80,9 +74,8 @@ func TestNoSecretKeyIsWrittenForAPlaceThatIsMissing(t *testing.T) {
 		{"submit", file, "--server", server.URL, "--new"},
 		{"run", file, "--server", server.URL, "--new"},
 	} {
-		var stdout, stderr bytes.Buffer
-		if code := execute(t.Context(), append(args, "--secret-key", key), &stdout, &stderr); code == exitDone || strings.Contains(stderr.String(), "does not exist: home") {
-			t.Errorf("%v: exit status %d, %s", args, code, &stderr)
+		if code, _, stderr := coalmine(t, append(args, "--secret-key", key)...); code == exitDone || strings.Contains(stderr, "does not exist: home") {
+			t.Errorf("%v: exit status %d, %s", args, code, stderr)
 		}
 		if _, err := os.Stat(key); err == nil {
 			t.Fatalf("%v wrote a key", args)
@@ -96,19 +89,12 @@ func TestARunWhoseSecretKeyIsLostIsNotBegunAgain(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	home, path := filepath.Join(dir, "home"), filepath.Join(dir, "key")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(home, 0o700))
 	with := func(args ...string) []string { return append(args, "--home", home, "--secret-key", path) }
 	run := strings.TrimSpace(prints(t, with("submit", file)...))
 	key := contentOf(t, path)
-	lost, err := secrets.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	lost := must.Get(secrets.Read(path))(t)
+	must.Do(t, os.Remove(path))
 	waits := "run " + run + " of this experiment waits for the key " + lost.Fingerprint()
 	named := "training.privacy.key=" + lost.Fingerprint()
 	for _, command := range []string{"run", "submit"} {
@@ -118,15 +104,11 @@ func TestARunWhoseSecretKeyIsLostIsNotBegunAgain(t *testing.T) {
 			t.Errorf("%s wrote a new key where one is missing", command)
 		}
 	}
-	if _, err := secrets.Create(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(secrets.Create(path))(t)
 	refuses(t, "holds another key: a secret key is missing: "+waits, with("submit", file)...)
 	prints(t, with("submit", file, "--new")...)
 	prints(t, with("submit", file)...) // it goes on with the new one
-	if err := os.WriteFile(path, []byte(key), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, key)
 	if again := strings.TrimSpace(prints(t, with("submit", file)...)); again != run {
 		t.Errorf("with the key the run that goes on is %s, want %s", again, run)
 	}
@@ -137,9 +119,7 @@ func TestASecretKeyAmongTheResultsIsRefused(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	home := filepath.Join(dir, "home")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(home, 0o700))
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink(home, link); err != nil {
 		t.Skip(err)
@@ -154,16 +134,11 @@ func TestASecretKeyThatOthersMayReadIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	path := filepath.Join(dir, "key")
-	if _, err := secrets.Create(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var out, messages bytes.Buffer
-	code := execute(t.Context(), []string{"plan", file, "--home", filepath.Join(dir, "home"), "--secret-key", path}, &out, &messages)
-	if code != exitDone || strings.Count(messages.String(), "has mode 0644, so that other users may read or replace the key: chmod 600 "+path) != 1 {
-		t.Errorf("exit status %d\n%s", code, &messages)
+	must.Get(secrets.Create(path))(t)
+	must.Do(t, os.Chmod(path, 0o644))
+	code, _, messages := coalmine(t, "plan", file, "--home", filepath.Join(dir, "home"), "--secret-key", path)
+	if code != exitDone || strings.Count(messages, "has mode 0644, so that other users may read or replace the key: chmod 600 "+path) != 1 {
+		t.Errorf("exit status %d\n%s", code, messages)
 	}
 }
 
@@ -225,9 +200,7 @@ func publishedRounds(t *testing.T, home string) []map[string]float64 {
 	var r struct {
 		Cells []struct{ Rounds []map[string]float64 }
 	}
-	if err := json.Unmarshal([]byte(prints(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "json")), &r); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--rows", "rounds", "--format", "json"), &r)
 	return r.Cells[0].Rounds
 }
 
@@ -283,11 +256,11 @@ func TestNoMessageHasThePasswordOfAnAddress(t *testing.T) {
 		{"status", "--redis", "redis://me:hunter2@localhost:1/none", "--store", dir},
 		{"status", "--store", "s3://AK:hunter2@bucket/x"},
 	} {
-		var out, messages bytes.Buffer
-		if code := execute(t.Context(), args, &out, &messages); code == exitDone {
+		code, out, messages := coalmine(t, args...)
+		if code == exitDone {
 			t.Errorf("%q succeeds", args)
 		}
-		if text := out.String() + messages.String(); strings.Contains(text, "hunter2") || text == "" {
+		if text := out + messages; strings.Contains(text, "hunter2") || text == "" {
 			t.Errorf("%q prints %s", args, text)
 		}
 	}
@@ -298,7 +271,7 @@ func noneHolds(t *testing.T, dir string, key secrets.Key) {
 	t.Helper()
 	secret := key.Bytes()
 	digits := []byte(hex.EncodeToString(secret[:8]))
-	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -307,10 +280,7 @@ func noneHolds(t *testing.T, dir string, key secrets.Key) {
 			t.Errorf("%s holds the secret key", path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // To train again under another key costs as much privacy as the first training did.
@@ -320,9 +290,7 @@ func TestADoneTrainingWhoseSecretKeyIsLostIsNotRepeated(t *testing.T) {
 	path, home := filepath.Join(dir, "key"), filepath.Join(dir, "home")
 	run := []string{"run", file, "--home", home, "--secret-key", path}
 	prints(t, run...)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	refuses(t, "is done with the key", run...)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a new key was written")

@@ -42,7 +42,7 @@ func TestARunSelectsUnlikelySentencesAndSaysWhatIsLeft(t *testing.T) {
 	execute(t.Context(), []string{"run", path, "--home", home}, &stdout, &stderr)
 	var r results.Results
 	run, _, _ := strings.Cut(strings.TrimPrefix(firstLine(stderr.String()+stdout.String()), "run "), "\n")
-	if err := json.Unmarshal([]byte(told(t, "results", run, "--home", home, "--format", "json")), &r); err != nil || len(r.Cells) != 3 {
+	if err := json.Unmarshal([]byte(prints(t, "results", run, "--home", home, "--format", "json")), &r); err != nil || len(r.Cells) != 3 {
 		t.Fatalf("%v; the run printed\n%s%s", err, &stdout, &stderr)
 	}
 	for i, ratio := range []bool{false, true} {
@@ -54,7 +54,7 @@ func TestARunSelectsUnlikelySentencesAndSaysWhatIsLeft(t *testing.T) {
 	if c := r.Cells[2]; c.Status != results.Failed || len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "the cohort of 198 is above the population of") || len(c.Thresholds) < 4 {
 		t.Errorf("too few users: %s, %q, %v, %+v", c.Status, c.Errors, c.Thresholds, c.Report)
 	}
-	if want := "data.select would leave with at_least 1: "; !strings.Contains(told(t, "results", run, "--home", home), want) {
+	if want := "data.select would leave with at_least 1: "; !strings.Contains(prints(t, "results", run, "--home", home), want) {
 		t.Errorf("the table lacks %q", want)
 	}
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 )
@@ -25,9 +25,7 @@ func resolvedFile(t *testing.T, name string, text []byte) *experiment.Spec {
 	}}
 	facts := slices.Repeat(fitting, len(spec.Cells))
 	for i := range facts {
-		if err := spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Cells[i].Experiment.ListCanaryWords(strings.Fields("to be or not that is the question whether it nobler in mind suffer slings arrows of outrageous fortune take arms against a sea troubles and by opposing end them die sleep no more")))
 		facts[i].Prepared = slices.Repeat(fitting, len(spec.Cells[i].Experiment.Sources()))
 	}
 	if err := spec.Resolve(facts); err != nil {
@@ -40,9 +38,7 @@ func resolvedFile(t *testing.T, name string, text []byte) *experiment.Spec {
 func shown(t *testing.T, spec *experiment.Spec) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := (&global{stdout: &out}).writeSpec(spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&global{stdout: &out}).writeSpec(spec))
 	return out.String()
 }
 
@@ -59,20 +55,15 @@ func TestWhatShowPrintsIsTheSameExperimentAgain(t *testing.T) {
 	for _, path := range append(examples, complete...) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			spec := resolvedFile(t, path, text)
+			text := contentOf(t, path)
+			spec := resolvedFile(t, path, []byte(text))
 			documents := strings.Split(shown(t, spec), "---\n")
 			if len(documents) != len(spec.Cells) {
 				t.Fatalf("%d documents for %d cells", len(documents), len(spec.Cells))
 			}
 			for i, cell := range spec.Cells {
 				one := *spec
-				if err := onlyCell(&one, cell.Name); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, onlyCell(&one, cell.Name))
 				for _, file := range []string{documents[i], shown(t, &one)} {
 					again := resolvedFile(t, cell.Name, []byte(file)).Cells[0].Experiment
 					if again.Digest() != cell.Experiment.Digest() {

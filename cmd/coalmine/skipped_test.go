@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,9 +24,7 @@ func TestResultsCountTheRecordsThatWereSkipped(t *testing.T) {
 		"skipped.yaml": "name: skipped\ndata: {source: posts.csv, form: csv, columns: {user: author, text: body}, users: {words: 50}, vocabulary: {size: 20}}\n" +
 			"model: {embedding: 4, units: 4}\ntraining: {rounds: 1, cohort: 1}\naudit: {utility: true}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), content)
 	}
 	refuses(t, `posts.csv, line 2: "author" is empty`, "run", file, "--home", home)
 	const left = `data.on_error left out 2 records of the source that are at fault, the first in file 1, line 2: "author" is empty`

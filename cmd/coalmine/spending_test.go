@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/workflows/control"
 )
@@ -41,9 +41,7 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	dir := t.TempDir()
 	source, file := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "noisy.yaml")
 	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(noisyFile, source)} {
-		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, data)
 	}
 	planned := plannedPrivacy(t, file)
 	var out, messages bytes.Buffer
@@ -57,11 +55,8 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	g := &global{stdout: &out, data: &out, stderr: &messages}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	g.flags(flags)
-	err := flags.Set("home", home)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = g.withControl(t.Context(), func(api control.API) error {
+	must.Do(t, flags.Set("home", home))
+	must.Do(t, g.withControl(t.Context(), func(api control.API) error {
 		results, err := api.Results(t.Context(), "")
 		if err != nil {
 			return err
@@ -79,24 +74,18 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 			t.Errorf("a training without noise has spent %+v", clipped)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // plannedPrivacy is the planned privacy cost of each cell.
 func plannedPrivacy(t *testing.T, file string) []*privacy.Report {
 	t.Helper()
-	var out, messages bytes.Buffer
-	if code := execute(t.Context(), []string{"plan", file, "--json", "--home", filepath.Join(t.TempDir(), "none")}, &out, &messages); code != exitDone {
-		t.Fatalf("exit status %d: %s", code, messages.String())
-	}
+	out := prints(t, "plan", file, "--json", "--home", filepath.Join(t.TempDir(), "none"))
 	var plan struct {
 		Cells []struct{ Privacy *privacy.Report }
 	}
-	if err := json.Unmarshal(out.Bytes(), &plan); err != nil || len(plan.Cells) != 2 {
-		t.Fatalf("%v in %s", err, out.String())
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || len(plan.Cells) != 2 {
+		t.Fatalf("%v in %s", err, out)
 	}
 	return []*privacy.Report{plan.Cells[0].Privacy, plan.Cells[1].Privacy}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
@@ -16,10 +17,7 @@ func failedRun(t *testing.T) *status.Run {
 	t.Helper()
 	s := &status.Run{Run: "r-01234567"}
 	for prefix, label := range map[string]string{"aa1": "step 3", "aa2": "step 3", "b": "beam search at 40"} {
-		key, err := storage.ParseKey(prefix + strings.Repeat("0", 64-len(prefix)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(storage.ParseKey(prefix + strings.Repeat("0", 64-len(prefix))))(t)
 		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: runs.Failure{Label: label, Cells: []string{"c-" + prefix}}})
 	}
 	slices.SortFunc(s.Failures, func(a, b status.Failure) int { return a.Key.Compare(b.Key) })

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/plan/localexec"
 	"coalmine/workflows/runs"
@@ -44,15 +45,9 @@ type keptStore struct {
 func openKept(t *testing.T, name string) *keptStore {
 	t.Helper()
 	s := &keptStore{t, filepath.Join(t.TempDir(), "home")}
-	packed, err := os.Open(filepath.Join(stores, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(os.Open(filepath.Join(stores, name)))(t)
 	defer packed.Close()
-	unzip, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzip := must.Get(gzip.NewReader(packed))(t)
 	for files := tar.NewReader(unzip); ; {
 		h, err := files.Next()
 		if err == io.EOF {
@@ -100,40 +95,28 @@ func decoded[V any](s *keptStore, args ...string) V {
 func (s *keptStore) rewriteSpec(change func(experiment string) string) {
 	s.t.Helper()
 	name := s.path("runs/" + keptRun + "/spec")
-	data, err := os.ReadFile(name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(name))(s.t)
 	var spec runs.Spec
-	if err := json.Unmarshal(data, &spec); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal(data, &spec))
 	changed := change(string(spec.Experiment))
 	if changed == string(spec.Experiment) {
 		s.t.Fatal("nothing was changed")
 	}
 	spec.Experiment, spec.Digest = runs.Document(changed), storage.DigestOf([]byte(changed))
-	if data, err = json.Marshal(spec); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	data = must.Get(json.Marshal(spec))(s.t)
+	must.Do(s.t, os.WriteFile(name, data, 0o600))
 }
 
 // files are the objects of the store.
 func (s *keptStore) files() map[string]bool {
 	s.t.Helper()
 	found := make(map[string]bool)
-	err := fs.WalkDir(os.DirFS(filepath.Join(s.home, "store")), ".", func(path string, d fs.DirEntry, err error) error {
+	must.Do(s.t, fs.WalkDir(os.DirFS(filepath.Join(s.home, "store")), ".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !strings.HasPrefix(path, "leader/") && !strings.HasPrefix(path, "~") {
 			found[path] = true
 		}
 		return err
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	}))
 	return found
 }
 
@@ -168,14 +151,9 @@ func within(path string, want, got any) error {
 
 func (s *keptStore) wantResults() {
 	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(stores, "tiny.json"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(stores, "tiny.json")))(s.t)
 	var want any
-	if err := json.Unmarshal(text, &want); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal(text, &want))
 	if err := within("results", want, decoded[any](s, "results", keptRun)); err != nil {
 		s.t.Error(err)
 	}

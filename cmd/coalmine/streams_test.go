@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
 	"coalmine/tasks/audits/canaries/randomsampling"
@@ -28,10 +28,7 @@ const streamsPage = "../../docs/random-streams.md"
 // equal the draws of the code, and every stream has one.
 func TestTheVectorsOfThePageAreWhatIsDrawn(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(streamsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := contentOf(t, streamsPage)
 	block := regexp.MustCompile("(?s)```vectors\n(.*?)```").FindStringSubmatch(string(page))
 	if block == nil {
 		t.Fatalf("%s has no vectors", streamsPage)
@@ -135,22 +132,16 @@ func digest32(values []float64) string {
 
 func cohortOf(t *testing.T, sampling privacy.Sampling) []int {
 	t.Helper()
-	users, err := training.Cohort(&training.ClientsParams{Cohort: 5, Sampling: sampling}, 1, 20, func(round int) (*rand.Rand, error) {
+	users := must.Get(training.Cohort(&training.ClientsParams{Cohort: 5, Sampling: sampling}, 1, 20, func(round int) (*rand.Rand, error) {
 		return seeds.Stream(1, seeds.Cohort, uint64(round)), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return users
 }
 
 func referencesOf(t *testing.T) []int32 {
 	t.Helper()
 	p := randomsampling.Params{Seed: 1, References: 4, Space: canaries.Space{Words: 3}, Prefix: 1}
-	rows, err := p.DrawReferences(t.Context(), nil, 100, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(p.DrawReferences(t.Context(), nil, 100, nil))(t)
 	var tokens []int32
 	for row := range rows {
 		tokens = append(tokens, row...)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -26,9 +25,7 @@ func novels(t *testing.T, users int) string {
 			if u+f == 0 {
 				text += "\xff\n"
 			}
-			if err := os.WriteFile(filepath.Join(folder, fmt.Sprint(f, ".txt")), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, filepath.Join(folder, fmt.Sprint(f, ".txt")), text)
 		}
 	}
 	return dir
@@ -42,9 +39,7 @@ func TestADirectoryOfTextFilesIsTrainedOn(t *testing.T) {
 	home, file := filepath.Join(t.TempDir(), "home"), filepath.Join(t.TempDir(), "novels.yaml")
 	experiment := "name: novels\ndata: {source: " + dir + ", unit: paragraph, on_error: skip, users: {words: 20}, vocabulary: {size: 10}}\n" +
 		"model: {embedding: 4, units: 4}\ntraining: {rounds: 1, cohort: 1}\naudit: {utility: true}\n"
-	if err := os.WriteFile(file, []byte(experiment), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, experiment)
 	refuses(t, `user 0/0.txt, line 19: "text" is not valid UTF-8 from its byte 1`, "data", "inspect", dir)
 	for unit, examples := range map[string]int{"line": 144, "paragraph": 72, "file": 11} {
 		printed := prints(t, "data", "inspect", dir, "--unit", unit, "--skip-faults", "--vocabulary", "10", "--words", "20", "--json")
@@ -57,9 +52,9 @@ func TestADirectoryOfTextFilesIsTrainedOn(t *testing.T) {
 	if err := json.Unmarshal([]byte(imported), &entry); err != nil || len(entry.Files) != 1 || entry.Holds.Examples != 72 {
 		t.Fatalf("%v, %+v", err, entry)
 	}
-	var out, messages bytes.Buffer
-	if code := execute(t.Context(), []string{"data", "import", dir, "--skip-faults", "--home", home}, &out, &messages); code != exitDone || !strings.Contains(messages.String(), "left out 1 records of the source that are at fault, the first in file 1, user 0/0.txt, line 19") {
-		t.Errorf("exit status %d: %s", code, &messages)
+	code, _, messages := coalmine(t, "data", "import", dir, "--skip-faults", "--home", home)
+	if code != exitDone || !strings.Contains(messages, "left out 1 records of the source that are at fault, the first in file 1, user 0/0.txt, line 19") {
+		t.Errorf("exit status %d: %s", code, messages)
 	}
 	prints(t, "run", file, "--home", home)
 	if printed := prints(t, "results", "latest", "--home", home); !strings.Contains(printed, "data.on_error left out 1 records of the source that are at fault, the first in file 1, user 0/0.txt, line 19") {

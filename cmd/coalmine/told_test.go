@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/privacy/empirical"
 )
@@ -81,10 +82,7 @@ func TestATrainingOfOthersTellsOfItsCanaryClientsElsewhere(t *testing.T) {
 		}
 	}
 	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &found)
-	want, err := empirical.Epsilon(empirical.Normal{Mean: 1, Deviation: 1}, empirical.Normal{Deviation: 1}, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(empirical.Epsilon(empirical.Normal{Mean: 1, Deviation: 1}, empirical.Normal{Deviation: 1}, 1e-5))(t)
 	got := found.Cells[0].Audit.OneShot
 	if off := math.Abs(got.Final.Epsilon - want); !(off < 4*got.Final.StandardError) || got.Final.StandardError > 0.3*want {
 		t.Errorf("estimated epsilon %.3f +- %.3f, want %.3f", got.Final.Epsilon, got.Final.StandardError, want)

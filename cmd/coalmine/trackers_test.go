@@ -1,9 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,16 +34,15 @@ func TestTrackersHaveEveryNumberOfTheResultsElsewhere(t *testing.T) {
 		"cells.csv":       {"results", "--format", "csv"},
 		"experiment.json": {"show", "latest", "--json"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), outputOf(t, home, args...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), outputOf(t, home, args...))
 	}
 	if text := string(outputOf(t, home, "results", "--format", "tensorboard", "-o", filepath.Join(dir, "logs"))); !strings.Contains(text, "tensorboard --logdir "+filepath.Join(dir, "logs")) {
 		t.Errorf("the command says %q, not how to look at it", text)
 	}
 	var written trackers.Written
-	if err := json.Unmarshal(outputOf(t, home, "results", "--format", "mlflow", "-o", filepath.Join(dir, "mlruns"), "--json"), &written); err != nil || written.Cells != 3 {
-		t.Errorf("--json says %+v, %v", written, err)
+	decodeJSON(t, outputOf(t, home, "results", "--format", "mlflow", "-o", filepath.Join(dir, "mlruns"), "--json"), &written)
+	if written.Cells != 3 {
+		t.Errorf("--json says %+v", written)
 	}
 	program := testserver.Python(t, "struct")
 	runPython(t, ".", program, "-m", "check_trackers", dir)
@@ -59,10 +55,7 @@ func TestTrackersNeedAFolder(t *testing.T) {
 		"leave out --rows": {"--format", "tensorboard", "-o", "logs", "--rows", "rounds"},
 		`--format "gif": expected one of table, json, csv, latex, parquet, html, svg, pdf, png, mlflow, tensorboard`: {"--format", "gif"},
 	} {
-		var out, messages bytes.Buffer
 		args = append([]string{"results", "--home", t.TempDir()}, args...)
-		if code := execute(t.Context(), args, &out, &messages); code != exitUsage || !strings.Contains(messages.String(), want) {
-			t.Errorf("%v: exit status %d, %s; want %q", args, code, messages.String(), want)
-		}
+		refuses(t, want, args...)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -48,9 +49,7 @@ func openTutorial(t *testing.T, name string) tutorial {
 	}
 	for _, file := range fileBlock.FindAllStringSubmatch(page, -1) {
 		path := filepath.Join(tut.dir, file[1])
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		writeFile(t, path, file[2])
 	}
 	return tut
@@ -64,9 +63,7 @@ func (tut *tutorial) run(t *testing.T) string {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "coalmine"), []byte("#!/bin/sh\n"+asCommand+"=1 exec "+program+" \"$@\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(bin, "coalmine"), []byte("#!/bin/sh\n"+asCommand+"=1 exec "+program+" \"$@\"\n"), 0o700))
 	script := "set -e\ntrap 'kill $(jobs -p) 2> jobs.log || true; wait' EXIT\n"
 	for _, block := range shBlock.FindAllStringSubmatch(tut.page, -1) {
 		script += block[1]
@@ -96,10 +93,7 @@ func (tut *tutorial) prints(t *testing.T, output string) {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "localhost:0"))(t)
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	return port

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,29 +13,18 @@ import (
 
 func TestTheVersionIsAFlagToo(t *testing.T) {
 	t.Parallel()
-	if out := mustExecute(t, "--version"); out != "coalmine "+version()+"\n" {
+	if out := prints(t, "--version"); out != "coalmine "+version()+"\n" {
 		t.Errorf("%q", out)
 	}
-}
-
-func mustExecute(t *testing.T, args ...string) string {
-	t.Helper()
-	var out, messages bytes.Buffer
-	if code := execute(t.Context(), args, &out, &messages); code != exitDone {
-		t.Fatalf("%v: exit status %d: %s", args, code, messages.String())
-	}
-	return out.String()
 }
 
 func TestVersionNamesVersionGoPlatformAndKernels(t *testing.T) {
 	t.Parallel()
-	if out := mustExecute(t, "version"); !regexp.MustCompile(`^coalmine ` + regexp.QuoteMeta(build.Version) + `( \(commit [0-9a-f]{12} .*\))?, go\S+, \w+/\w+, \w+ kernels\n$`).MatchString(out) {
+	if out := prints(t, "version"); !regexp.MustCompile(`^coalmine ` + regexp.QuoteMeta(build.Version) + `( \(commit [0-9a-f]{12} .*\))?, go\S+, \w+/\w+, \w+ kernels\n$`).MatchString(out) {
 		t.Errorf("%q", out)
 	}
 	var facts map[string]any
-	if err := json.Unmarshal([]byte(mustExecute(t, "version", "--json")), &facts); err != nil {
-		t.Fatal(err)
-	}
+	decodeJSON(t, prints(t, "version", "--json"), &facts)
 	for _, name := range []string{"version", "go", "platform", "kernels", "kinds"} {
 		if facts[name] == nil {
 			t.Errorf("version --json lacks %q", name)
@@ -69,7 +56,7 @@ func TestTheCitationNamesTheVersion(t *testing.T) {
 
 func TestLicensesAreThoseOfGoAndOfModules(t *testing.T) {
 	t.Parallel()
-	out := mustExecute(t, "version", "--licenses")
+	out := prints(t, "version", "--licenses")
 	for _, name := range []string{"github.com/spf13/cobra v", "Go's runtime and standard library, LICENSE", "modernc.org/sqlite v"} {
 		if !strings.Contains(out, "\n"+name) {
 			t.Errorf("version --licenses lacks %s", name)
@@ -79,7 +66,7 @@ func TestLicensesAreThoseOfGoAndOfModules(t *testing.T) {
 
 func TestThePageImportsNoPackageWithoutALicense(t *testing.T) {
 	t.Parallel()
-	out := mustExecute(t, "version", "--licenses")
+	out := prints(t, "version", "--licenses")
 	imported := regexp.MustCompile(`(?:from|import)\s*\(?'((?:@[\w-]+/)?[\w-]+)[/']`)
 	found := 0
 	err := filepath.WalkDir("../../dashboards/page/src", func(path string, e fs.DirEntry, err error) error {

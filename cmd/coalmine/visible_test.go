@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/readable"
 )
 
@@ -40,20 +41,13 @@ func TestTextOfOthersIsVisibleInEveryOutput(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	for _, user := range []string{"=1+1", "\x1b[31mred", "\u202eevil", "a\nFORGED"} {
-		line, err := json.Marshal(map[string]string{"user": user, "text": strings.Repeat("one two three four five ", 12)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(json.Marshal(map[string]string{"user": user, "text": strings.Repeat("one two three four five ", 12)}))(t)
 		text.Write(append(line, '\n'))
 	}
 	path, home := smallFiles(t, hostileFile, text.String())
 	trainer := filepath.Join(filepath.Dir(path), "trainer")
-	if err := os.Mkdir(trainer, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(trainer, "train.sh"), []byte(hostileTrainer), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(trainer, 0o700))
+	writeFile(t, filepath.Join(trainer, "train.sh"), hostileTrainer)
 	all := func(args ...string) string {
 		t.Helper()
 		var out, messages bytes.Buffer
@@ -113,9 +107,7 @@ func checkShown(t *testing.T, path, shown string) {
 	again := filepath.Join(filepath.Dir(path), "again.yaml")
 	documents := strings.Split(shown, "---\n")
 	for i, want := range []string{"=cmd|' /C calc'!A0", "a\nFORGED", "\x1b]0;title\a", "\u202eevil"} {
-		if err := os.WriteFile(again, []byte(documents[i]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, again, documents[i])
 		var planned struct {
 			Cells []struct{ Cached bool }
 		}
