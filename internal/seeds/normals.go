@@ -110,7 +110,7 @@ func (n *Normals) make() {
 	kernels.ChaCha8(n.rows[:], n.state[:])
 	words := n.words[:]
 	for first := 0; first < blocksOfKey; first += blocksAtOnce {
-		for row := first; row < len(n.rows) && len(words) > 1; row += blocksOfKey {
+		for row := first; row < len(n.rows); row += blocksOfKey {
 			four := n.rows[row:][:blocksAtOnce]
 			words[0] = uint64(four[0]) | uint64(four[1])<<32
 			words[1] = uint64(four[2]) | uint64(four[3])<<32
