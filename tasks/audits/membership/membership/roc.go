@@ -46,7 +46,7 @@ func (r ranks) area() func(weights [][]float64) (low, high float64) {
 		for i := range lower {
 			low += float64(member[i] * (below[lower[i]] + below[notHigher[i]]) / 2)
 		}
-		return low, low + float64((1-unseen)*missed) + unseen
+		return low, min(1, low+float64((1-unseen)*missed)+unseen) // rounding
 	}
 }
 
