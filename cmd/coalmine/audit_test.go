@@ -28,11 +28,11 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 	for want, args := range map[string][]string{
 		"audit: expected --canaries FILE, or --members FILE and --nonmembers FILE": {noModel, "--members", list},
 		"--nonmembers FILE, or all three":                                          {noModel},
-		"argument MODEL|URL|RUN is missing":                                        {"--canaries", list},
-		"--canaries: open":                                                         {noModel, "--canaries", filepath.Join(dir, "none.txt")},
-		"empty.txt: there is no canary in it":                                      {noModel, "--canaries", empty},
-		"none.safetensors: no such file":                                           {filepath.Join(dir, "none.safetensors"), "--canaries", list},
-		"model.safetensors: ":                                                      {noModel, "--canaries", list},
+		"argument MODEL|FOLDER|URL|RUN is missing":                                 {"--canaries", list},
+		"--canaries: open":                    {noModel, "--canaries", filepath.Join(dir, "none.txt")},
+		"empty.txt: there is no canary in it": {noModel, "--canaries", empty},
+		"none.safetensors: no such file":      {filepath.Join(dir, "none.safetensors"), "--canaries", list},
+		"model.safetensors: ":                 {noModel, "--canaries", list},
 	} {
 		refuses(t, want, append([]string{"audit"}, args...)...)
 	}
