@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,13 +41,11 @@ func TestInspectOfAnExperimentCountsItsCanaries(t *testing.T) {
 
 func TestInspectOfAnExperimentSaysWhereFaultsArePlanted(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	source, path := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "faulty.yaml")
-	file := "name: faulty\ndata: {source: " + source + ", level: byte, users: {words: 0}, select: {words: {outside: 50}}, faults: {fault: join-words, users: 1}}\n" +
-		"training: {rounds: 1, cohort: 1}\n"
-	for name, text := range map[string][]byte{source: taskstest.Text(300), path: []byte(file)} {
-		writeFile(t, name, text)
-	}
+	path, _ := smallFiles(t, `
+name: faulty
+data: {source: %s, level: byte, users: {words: 0}, select: {words: {outside: 50}}, faults: {fault: join-words, users: 1}}
+training: {rounds: 1, cohort: 1}
+`, string(taskstest.Text(300)))
 	said := prints(t, "data", "inspect", path)
 	for _, want := range []string{
 		"The examples of the parts and the population are words outside of a vocabulary of 50, and their words are bytes.",

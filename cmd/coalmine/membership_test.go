@@ -1,13 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"coalmine/internal/testserver"
-	"coalmine/tasks/taskstest"
 )
 
 // membershipFile has both partitions, with canaries and reference models.
@@ -26,13 +24,8 @@ grid: {axes: {data.partition: [by-user, iid]}}
 func TestMembershipIsRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	interpreter := testserver.Python(t, "sklearn, scipy")
-	dir := t.TempDir()
-	home, file := filepath.Join(dir, "home"), filepath.Join(dir, "membership.yaml")
-	source := filepath.Join(dir, "text.jsonl")
-	for path, data := range map[string][]byte{source: taskstest.Text(1500), file: fmt.Appendf(nil, membershipFile, source)} {
-		writeFile(t, path, data)
-	}
-	outputOf(t, home, "run", file)
+	home := smallRun(t, membershipFile)
+	dir := filepath.Dir(home)
 	for _, cell := range []string{"c01", "c02"} {
 		facts := filepath.Join(dir, cell)
 		if err := os.Mkdir(facts, 0o755); err != nil {

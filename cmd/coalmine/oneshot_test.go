@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"coalmine/internal/testserver"
-	"coalmine/tasks/taskstest"
 )
 
 // oneShotFile has canary clients in a training with noise.
@@ -24,13 +23,8 @@ audit: {one_shot: {canaries: 60}}
 func TestOneShotEstimatesAreRecomputedElsewhere(t *testing.T) {
 	t.Parallel()
 	interpreter := testserver.Python(t, "scipy")
-	dir := t.TempDir()
-	home, file := filepath.Join(dir, "home"), filepath.Join(dir, "one-shot.yaml")
-	source := filepath.Join(dir, "text.jsonl")
-	for path, data := range map[string][]byte{source: taskstest.Text(1500), file: fmt.Appendf(nil, oneShotFile, source)} {
-		writeFile(t, path, data)
-	}
-	outputOf(t, home, "run", file)
+	home := smallRun(t, oneShotFile)
+	dir := filepath.Dir(home)
 	facts := filepath.Join(dir, "c01")
 	if err := os.Mkdir(facts, 0o755); err != nil {
 		t.Fatal(err)

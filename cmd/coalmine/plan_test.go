@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -64,15 +62,15 @@ func TestAPlanSumsUp(t *testing.T) {
 // all tasks together.
 func TestAPlanSaysWhatClustersTake(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "federated.yaml")
-	if err := os.WriteFile(filepath.Join(dir, "text.jsonl"), taskstest.Text(500), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, file, "name: federated\ndata: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 50}}\nmodel: {embedding: 8, units: 8}\ntraining: {rounds: 40, cohort: 4, chunks: 2}\naudit: {utility: true}\n")
-	plan := func(args ...string) (int, []byte, string) {
-		code, out, messages := coalmine(t, append([]string{"plan", file, "--home", filepath.Join(dir, "none")}, args...)...)
-		return code, []byte(out), messages
+	file, home := smallFiles(t, `
+name: federated
+data: {source: %s, vocabulary: {size: 20}, users: {words: 50}}
+model: {embedding: 8, units: 8}
+training: {rounds: 40, cohort: 4, chunks: 2}
+audit: {utility: true}
+`, string(taskstest.Text(500)))
+	plan := func(args ...string) (int, string, string) {
+		return coalmine(t, append([]string{"plan", file, "--home", home}, args...)...)
 	}
 	code, out, messages := plan("--json", "--cores", "1,2,100")
 	var planned struct {
@@ -82,7 +80,7 @@ func TestAPlanSaysWhatClustersTake(t *testing.T) {
 		ThisMachine  thisMachine `json:"this_machine"`
 		Clusters     []simulatedCluster
 	}
-	if err := json.Unmarshal(out, &planned); err != nil || code != exitDone || len(planned.Clusters) != 3 {
+	if err := json.Unmarshal([]byte(out), &planned); err != nil || code != exitDone || len(planned.Clusters) != 3 {
 		t.Fatalf("exit status %d, %v: %s%s", code, err, out, messages)
 	}
 	here, total := planned.ThisMachine, planned.TrainingFLOP+planned.MeasuredFLOP
@@ -93,13 +91,13 @@ func TestAPlanSaysWhatClustersTake(t *testing.T) {
 	if one.Busy < 0.999 || one.Seconds < 40*3*forecast.TaskSeconds || two.Seconds >= one.Seconds || many.Seconds > two.Seconds || many.Seconds < 40*2*forecast.TaskSeconds || many.Busy > 0.05 {
 		t.Errorf("%+v", planned.Clusters)
 	}
-	if code, out, _ := plan("--cores", "100"); code != exitDone || !strings.Contains(string(out), "on 100 such cores, at work") || !strings.Contains(string(out), fmt.Sprintf("\n%d tasks, none cached; ", planned.Tasks)) {
+	if code, out, _ := plan("--cores", "100"); code != exitDone || !strings.Contains(out, "on 100 such cores, at work") || !strings.Contains(out, fmt.Sprintf("\n%d tasks, none cached; ", planned.Tasks)) {
 		t.Errorf("exit status %d: %s", code, out)
 	}
-	if _, out, _ := plan(); strings.Contains(string(out), "training: ") {
+	if _, out, _ := plan(); strings.Contains(out, "training: ") {
 		t.Errorf("without --nodes the plan lists tasks: %s", out)
 	}
-	if _, out, _ := plan("--nodes"); !strings.Contains(string(out), "\n      training: train ") {
+	if _, out, _ := plan("--nodes"); !strings.Contains(out, "\n      training: train ") {
 		t.Errorf("with --nodes the plan lists no tasks: %s", out)
 	}
 	if code, _, messages := plan("--cores", "0"); code == exitDone || !strings.Contains(messages, "--cores: 0 cores; expected from 1 to 100000") {
@@ -109,22 +107,17 @@ func TestAPlanSaysWhatClustersTake(t *testing.T) {
 
 func TestAPlanCountsTheLastStepsOfATraining(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	source, file := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "central.yaml")
 	var text strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&text, `{"user":"u%d","text":"a%d b%d c%d"}`+"\n", i%23, i%13, i%7, i%5)
 	}
-	experiment := fmt.Sprintf(`
+	file, home := smallFiles(t, `
 name: central
 data: {source: %q, vocabulary: {size: 20}, users: {words: 10}}
 model: {embedding: 3, units: 4}
 training: {algorithm: sgd, rounds: 50, cohort: 4, steps_per_task: 50, client: {learning_rate: 1}}
 audit: {utility: true}
-`, source)
-	for path, data := range map[string]string{source: text.String(), file: experiment} {
-		writeFile(t, path, data)
-	}
+`, text.String())
 	var perStep float64
 	for _, c := range []struct {
 		steps int
@@ -134,8 +127,7 @@ audit: {utility: true}
 		{49, []string{"train to 49 from the start"}},
 		{149, []string{"train to 100 from the start", "train to 149 from the checkpoint at 100"}},
 	} {
-		args := []string{"plan", file, "--json", "--set", fmt.Sprintf("training.rounds=%d", c.steps), "--home", filepath.Join(dir, "none")}
-		out := prints(t, args...)
+		out := outputOf(t, home, "plan", file, "--json", "--set", fmt.Sprintf("training.rounds=%d", c.steps))
 		var plan struct {
 			Cells        []struct{ Training []string }
 			TrainingFLOP float64 `json:"training_flop"`

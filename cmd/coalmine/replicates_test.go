@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,11 +23,7 @@ grid:
 // replicatesHome has a run of three seeds, after one of two.
 func replicatesHome(t *testing.T) (home, file string) {
 	t.Helper()
-	dir := t.TempDir()
-	home, source, file := filepath.Join(dir, "home"), filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "replicates.yaml")
-	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(replicatesFile, source)} {
-		writeFile(t, path, data)
-	}
+	file, home = smallFiles(t, replicatesFile, spendingText())
 	outputOf(t, home, "run", file)
 	return home, file
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/csv"
-	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -37,11 +35,7 @@ func outputOf(t *testing.T, home string, args ...string) string {
 
 func TestEveryRoundHasARowWithItsNormsAndItsClipNorm(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	home, source, file := filepath.Join(dir, "home"), filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "rounds.yaml")
-	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(roundsFile, source)} {
-		writeFile(t, path, data)
-	}
+	file, home := smallFiles(t, roundsFile, spendingText())
 	outputOf(t, home, "run", file)
 	var found results.Rounds
 	decodeJSON(t, outputOf(t, home, "results", "--rows", "rounds", "--json"), &found)

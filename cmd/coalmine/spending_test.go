@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -38,21 +38,12 @@ func spendingText() string {
 
 func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	source, file := filepath.Join(dir, "text.jsonl"), filepath.Join(dir, "noisy.yaml")
-	for path, data := range map[string]string{source: spendingText(), file: fmt.Sprintf(noisyFile, source)} {
-		writeFile(t, path, data)
-	}
+	file, home := smallFiles(t, noisyFile, spendingText())
 	planned := plannedPrivacy(t, file)
-	var out, messages bytes.Buffer
-	home := filepath.Join(dir, "home")
-	if code := execute(t.Context(), []string{"run", file, "--home", home}, &out, &messages); code != exitDone {
-		t.Fatalf("exit status %d: %s", code, messages.String())
+	if table := outputOf(t, home, "run", file); !strings.Contains(table, "add-or-remove-one, unit balanced user, score loss-difference") {
+		t.Errorf("the table does not say what its lower bound means:\n%s", table)
 	}
-	if !strings.Contains(out.String(), "add-or-remove-one, unit balanced user, score loss-difference") {
-		t.Errorf("the table does not say what its lower bound means:\n%s", out.String())
-	}
-	g := &global{stdout: &out, data: &out, stderr: &messages}
+	g := &global{stdout: io.Discard, data: io.Discard, stderr: io.Discard}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	g.flags(flags)
 	must.Do(t, flags.Set("home", home))
