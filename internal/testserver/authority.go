@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 // Authority signs certificates for one test. Only clients configured for it trust
@@ -38,13 +40,8 @@ func NewAuthority(t testing.TB) *Authority {
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
 	a.key = a.newKey()
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.certificate, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key))(t)
+	a.certificate = must.Get(x509.ParseCertificate(der))(t)
 	a.File = a.write("ca.pem", "CERTIFICATE", der)
 	return a
 }
@@ -62,14 +59,8 @@ func (a *Authority) Issue(name string, changes ...func(*x509.Certificate)) Pair 
 		change(template)
 	}
 	key := a.newKey()
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key))(a.t)
+	secret := must.Get(x509.MarshalPKCS8PrivateKey(key))(a.t)
 	return Pair{a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", secret)}
 }
 
@@ -82,10 +73,7 @@ func ForHost(name string) func(*x509.Certificate) {
 }
 
 func (a *Authority) template(name string) *x509.Certificate {
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	serial := must.Get(rand.Int(rand.Reader, big.NewInt(1<<62)))(a.t)
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name},
@@ -95,17 +83,12 @@ func (a *Authority) template(name string) *x509.Certificate {
 }
 
 func (a *Authority) newKey() *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
 	return key
 }
 
 func (a *Authority) write(name, kind string, der []byte) string {
 	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
+	must.Do(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	return path
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 // Redis is a private redis-server: databases empty at the start, appending every
@@ -72,10 +74,7 @@ func (r *Redis) URL() string {
 // tests of packages in folders of internal.
 func LeastRights(t testing.TB, password string) []any {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/operations.md"))(t)
 	line := regexp.MustCompile(`(?m)^\s*(ACL SETUSER coalmine .*)$`).FindSubmatch(text)
 	if line == nil {
 		t.Fatal("docs/operations.md has no ACL")

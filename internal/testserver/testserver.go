@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"coalmine/internal/clone"
+	"coalmine/internal/must"
 )
 
 // readyTimeout is how long a server may take until it answers. A machine that
@@ -138,13 +139,8 @@ func (s *server) Addr() string { return s.addr }
 // FreeAddress is a host:port of the loopback interface that nobody listens on now.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	must.Do(t, l.Close())
 	return l.Addr().String()
 }
 
@@ -153,15 +149,9 @@ func FreeAddress(t testing.TB) string {
 // it, as it could take a free address.
 func Nobody(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() }) // with the test all is over
-	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn.LocalAddr().String()
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -26,10 +27,7 @@ func testCommit(attempt string, blobs ...storage.Blob) *storage.Commit {
 
 func putBlob(t testing.TB, a *storage.Archive, n int, name string, data []byte) storage.Blob {
 	t.Helper()
-	b, err := a.PutBlob(t.Context(), testKey(n), name, data, storage.Recomputable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(a.PutBlob(t.Context(), testKey(n), name, data, storage.Recomputable))(t)
 	return b
 }
 
@@ -69,9 +67,7 @@ func archiveKeptBlobs(t *testing.T, d Driver) {
 		if err != nil || kept.Name != "kept" || kept.Digest != b.Digest {
 			t.Fatalf("kept %+v (%v), want %+v under another name", kept, err, b)
 		}
-		if err := a.DeleteNode(t.Context(), testCommit("maker", b)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.DeleteNode(t.Context(), testCommit("maker", b)))
 		if got, err := a.ReadBlob(t.Context(), testKey(2), kept); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("of %d bytes %s is left (%v), want %s", size, digest(got), err, digest(data))
 		}
@@ -169,9 +165,7 @@ func archiveSources(t *testing.T, d Driver) {
 	put(t, s, "sources/"+key.String(), []byte(text[:len(text)-1]+"!"))
 	_, err = readSource(t, a, key)
 	wantError(t, "reading a damaged source", err, storage.ErrCorrupt)
-	if err := a.DeleteSource(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteSource(t.Context(), key))
 	_, err = a.OpenSource(t.Context(), key)
 	wantError(t, "opening a deleted source", err, storage.ErrNotFound)
 }
@@ -189,21 +183,15 @@ func readSource(t *testing.T, a *storage.Archive, key storage.Digest) (string, e
 func archiveRuns(t *testing.T, d Driver) {
 	a := storage.NewArchive(d.new(t))
 	for _, id := range []string{"b-2", "a", "b"} {
-		if err := a.CreateRun(t.Context(), id, []byte("spec of "+id)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.CreateRun(t.Context(), id, []byte("spec of "+id)))
 	}
 	if err := a.CreateRun(t.Context(), "a", []byte("spec of a")); err != nil {
 		t.Errorf("repeating a submission: %v", err)
 	}
 	wantError(t, "taking a taken id", a.CreateRun(t.Context(), "a", []byte("another")), storage.ErrExists)
 	wantError(t, "a bad id", a.CreateRun(t.Context(), "A/b", nil), storage.ErrName)
-	if _, err := a.AppendLog(t.Context(), "b", json.RawMessage(`"pause"`)); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.PutTaskLog(t.Context(), "b", testKey(1), "1", []byte("printed")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(a.AppendLog(t.Context(), "b", json.RawMessage(`"pause"`)))(t)
+	must.Do(t, a.PutTaskLog(t.Context(), "b", testKey(1), "1", []byte("printed")))
 	if got, err := a.ReadTaskLog(t.Context(), "b", testKey(1), "1"); err != nil || string(got) != "printed" {
 		t.Errorf("task log: %q, %v", got, err)
 	}
@@ -211,9 +199,7 @@ func archiveRuns(t *testing.T, d Driver) {
 		t.Errorf("task logs: %q, %v", got, err)
 	}
 	wantRuns(t, a, "a", "b", "b-2")
-	if err := a.DeleteRun(t.Context(), "b"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteRun(t.Context(), "b"))
 	wantRuns(t, a, "a", "b-2")
 	if spec, err := a.Spec(t.Context(), "b-2"); err != nil || string(spec) != "spec of b-2" {
 		t.Errorf("spec: %q, %v", spec, err)
@@ -248,10 +234,7 @@ func archiveLogAppendRace(t *testing.T, d Driver) {
 		defer mu.Unlock()
 		said[n] = entry
 	})
-	entries, err := storage.NewArchive(stores[0]).ReadLog(t.Context(), "run", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(storage.NewArchive(stores[0]).ReadLog(t.Context(), "run", 1))(t)
 	if len(entries) != racers {
 		t.Errorf("%d entries, want %d", len(entries), racers)
 	}
@@ -431,9 +414,7 @@ func archiveNodeDeletion(t *testing.T, d Driver) {
 	if ok, err := a.Available(t.Context(), c); !ok || err != nil {
 		t.Fatalf("a fresh commit is not available: %v", err)
 	}
-	if err := a.DeleteBlobs(t.Context(), c, "model"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteBlobs(t.Context(), c, "model"))
 	if missing, err := a.Missing(t.Context(), c); err != nil || !slices.Equal(missing, []string{"model"}) {
 		t.Errorf("after eviction %q is missing (%v), want model", missing, err)
 	}
@@ -442,15 +423,11 @@ func archiveNodeDeletion(t *testing.T, d Driver) {
 	if there, err := a.HasCommit(t.Context(), c.Key); !there || err != nil {
 		t.Errorf("an eviction removed the commit (%v)", err)
 	}
-	if err := a.DeleteNode(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteNode(t.Context(), c))
 	if infos := collect(t, a.Store().List(t.Context(), "")); len(infos) != 1 || infos[0].Size != 60_000 {
 		t.Errorf("a deleted node left %v, want only what its record does not name", infos)
 	}
-	if err := a.DeleteTrace(t.Context(), c.Key); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.DeleteTrace(t.Context(), c.Key))
 	if infos := collect(t, a.Store().List(t.Context(), "")); len(infos) != 0 {
 		t.Errorf("a node without a trace left %v", infos)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -18,9 +19,7 @@ const racers = 24
 func createKeeps(t *testing.T, d Driver) {
 	location := d.Location(t)
 	one, other := d.Open(t, location), d.Open(t, location)
-	if err := one.Create(t.Context(), "commits/x", []byte("first")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, one.Create(t.Context(), "commits/x", []byte("first")))
 	wantError(t, "create again", other.Create(t.Context(), "commits/x", []byte("second")), storage.ErrExists)
 	wantError(t, "create the same again", one.Create(t.Context(), "commits/x", []byte("first")), storage.ErrExists)
 	wantObject(t, other, "commits/x", []byte("first"))
@@ -29,9 +28,7 @@ func createKeeps(t *testing.T, d Driver) {
 	wantError(t, "create over a put", one.Create(t.Context(), "commits/y", []byte("created")), storage.ErrExists)
 	wantObject(t, one, "commits/y", []byte("put"))
 
-	if err := one.Delete(t.Context(), "commits/x"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, one.Delete(t.Context(), "commits/x"))
 	if err := other.Create(t.Context(), "commits/x", []byte("third")); err != nil {
 		t.Fatalf("create after delete: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/open"
 )
@@ -82,13 +83,8 @@ func killedWhilePutting(t *testing.T, d Driver) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
-	stdout, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(child.StdoutPipe())(t)
+	must.Do(t, child.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if line != "stuck\n" {
 		t.Errorf("the child said %q (%v), want to hear that it is stuck", line, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -19,14 +20,9 @@ func putAndGet(t *testing.T, d Driver) {
 		for _, durability := range []storage.Durability{storage.Durable, storage.Recomputable} {
 			name := fmt.Sprintf("objects/of-size/%d.%d", size, durability)
 			data := pattern(size)
-			if err := s.Put(t.Context(), name, bytes.NewReader(data), durability); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Put(t.Context(), name, bytes.NewReader(data), durability))
 			wantObject(t, s, name, data)
-			info, err := s.Head(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := must.Get(s.Head(t.Context(), name))(t)
 			if info.Name != name || info.Size != int64(size) || time.Since(info.Modified).Abs() > time.Hour {
 				t.Errorf("head says %+v of %d bytes stored just now", info, size)
 			}
@@ -45,17 +41,11 @@ func putReplaces(t *testing.T, d Driver) {
 func putRewinds(t *testing.T, d Driver) {
 	s := d.new(t)
 	body := bytes.NewReader(pattern(1000))
-	if _, err := io.CopyN(io.Discard, body, 600); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Put(t.Context(), "rewound", body, storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.CopyN(io.Discard, body, 600))(t)
+	must.Do(t, s.Put(t.Context(), "rewound", body, storage.Durable))
 	// A body that can only be read and sought is enough.
 	plain := struct{ io.ReadSeeker }{body}
-	if err := s.Put(t.Context(), "plain", plain, storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Put(t.Context(), "plain", plain, storage.Durable))
 	wantObject(t, s, "rewound", pattern(1000))
 	wantObject(t, s, "plain", pattern(1000))
 }
@@ -66,17 +56,13 @@ func copies(t *testing.T, d Driver) {
 	put(t, s, "b/replaced", pattern(300))
 	for _, to := range []string{"b/replaced", "c/new/copy", "b/replaced"} {
 		for _, durability := range []storage.Durability{storage.Recomputable, storage.Durable} {
-			if err := s.Copy(t.Context(), "a/original", to, durability); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Copy(t.Context(), "a/original", to, durability))
 			wantObject(t, s, to, pattern(5000))
 		}
 	}
 	put(t, s, "a/original", pattern(200))
 	wantObject(t, s, "b/replaced", pattern(5000))
-	if err := s.Delete(t.Context(), "b/replaced"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(t.Context(), "b/replaced"))
 	wantObject(t, s, "a/original", pattern(200))
 	wantObject(t, s, "c/new/copy", pattern(5000))
 	if n := len(collect(t, s.List(t.Context(), ""))); n != 2 {
@@ -248,12 +234,8 @@ func children(t *testing.T, d Driver) {
 func deletion(t *testing.T, d Driver) {
 	s := d.new(t)
 	putAll(t, s, "a/1", "a/2", "a/3", "b/c/d", "e")
-	if err := s.Delete(t.Context(), "a/1", "a/missing", "a/3", "b/c/d"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Delete(t.Context(), "e"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Delete(t.Context(), "a/1", "a/missing", "a/3", "b/c/d"))
+	must.Do(t, s.Delete(t.Context(), "e"))
 	if err := s.Delete(t.Context()); err != nil {
 		t.Fatalf("deleting nothing: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage/s3"
 )
 
@@ -11,14 +12,8 @@ import (
 // those of the environment, which all tests of a process share.
 func OpenS3(t testing.TB, url, accessKey, secretKey string) *s3.Store {
 	t.Helper()
-	config, err := s3.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(s3.ParseURL(url))(t)
 	config.AccessKey, config.SecretKey = accessKey, secretKey
-	store, err := s3.OpenConfig(context.Background(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(s3.OpenConfig(context.Background(), config))(t)
 	return store
 }

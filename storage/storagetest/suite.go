@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 )
 
@@ -99,9 +100,7 @@ func putAll(t testing.TB, s storage.Store, names ...string) {
 
 func put(t testing.TB, s storage.Store, name string, data []byte) {
 	t.Helper()
-	if err := s.Put(t.Context(), name, bytes.NewReader(data), storage.Recomputable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Put(t.Context(), name, bytes.NewReader(data), storage.Recomputable))
 }
 
 func get(ctx context.Context, s storage.Store, name string, offset, length int64) ([]byte, error) {
@@ -115,10 +114,7 @@ func get(ctx context.Context, s storage.Store, name string, offset, length int64
 
 func wantObject(t testing.TB, s storage.Store, name string, want []byte) {
 	t.Helper()
-	got, err := get(t.Context(), s, name, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(get(t.Context(), s, name, 0, -1))(t)
 	if !bytes.Equal(got, want) {
 		t.Fatalf("%s holds %s, want %s", name, digest(got), digest(want))
 	}

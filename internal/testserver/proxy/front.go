@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coalmine/internal/goroutines"
+	"coalmine/internal/must"
 )
 
 // Spoiling is the treatment of one request.
@@ -66,10 +67,7 @@ type Front struct {
 // NewFront opens a front to the server at an address. It lasts as long as the test.
 func NewFront(t testing.TB, target string) *Front {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	f := &Front{address: listener.Addr().String(), ended: make(chan struct{})}
 	f.server = &http.Server{Handler: f.handler(target)}
 	go func() {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 // State is the treatment of bytes by a Link.
@@ -68,10 +70,7 @@ func (p *pair) reset() {
 // NewLink opens a link to the server at an address. It lasts as long as the test.
 func NewLink(t testing.TB, target string) *Link {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l := &Link{target: target, listener: listener, changed: make(chan struct{}), pairs: map[*pair]bool{}}
 	l.pumps.Go(l.accept)
 	t.Cleanup(l.close)

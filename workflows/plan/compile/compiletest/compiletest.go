@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/storage"
 	"coalmine/tasks/reports"
@@ -41,30 +42,20 @@ func Facts(t testing.TB, files ...storage.Digest) experiment.Facts {
 // digests.
 func Resolve(t testing.TB, text string, files []storage.Digest, sets ...string) *experiment.Spec {
 	t.Helper()
-	spec, err := experiment.Parse("test.yaml", []byte(text), experiment.Options{Sets: sets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("test.yaml", []byte(text), experiment.Options{Sets: sets}))(t)
 	facts := make([]experiment.Facts, len(spec.Cells))
 	for i := range facts {
 		facts[i] = Facts(t, files...)
 	}
-	if err := spec.Resolve(facts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, spec.Resolve(facts))
 	return spec
 }
 
 // Plan compiles an experiment file, as if its data were the file of the digest.
 func Plan(t testing.TB, text string, digest storage.Digest, sets ...string) *plan.Plan {
 	t.Helper()
-	p, err := compile.Plan(Resolve(t, text, []storage.Digest{digest}, sets...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(Resolve(t, text, []storage.Digest{digest}, sets...)))(t)
+	must.Do(t, p.Check())
 	return p
 }
 
@@ -88,16 +79,9 @@ func Report(t testing.TB, text string, sets ...string) reports.Report {
 // Decode runs a node and decodes a blob of it.
 func Decode(t testing.TB, e *localexec.Executor, node plan.Ref, blob string, into any) {
 	t.Helper()
-	if err := e.Reach(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	data, err := e.Blob(t.Context(), node.Key, blob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Reach(t.Context(), node))
+	data := must.Get(e.Blob(t.Context(), node.Key, blob))(t)
+	must.Do(t, json.Unmarshal(data, into))
 }
 
 // Outcome decodes the result of an audit into v; it fails the test if there is
@@ -108,7 +92,5 @@ func Outcome(t testing.TB, r *reports.Report, audit string, v any) {
 	if !measured {
 		t.Fatalf("the report has no outcome of %s", audit)
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(raw, v))
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 	"coalmine/workflows/control"
@@ -36,17 +37,10 @@ type Completions struct {
 // be set before it is asked.
 func ServeCompletions(tb testing.TB, model []byte) *Completions {
 	tb.Helper()
-	decoded, err := checkpoints.Decode(model)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	decoded := must.Get(checkpoints.Decode(model))(tb)
 	s := new(Completions)
-	if s.words, err = control.ExportedVocabulary(model); err != nil {
-		tb.Fatal(err)
-	}
-	if s.scorer, err = decoded.NewScorer(); err != nil {
-		tb.Fatal(err)
-	}
+	s.words = must.Get(control.ExportedVocabulary(model))(tb)
+	s.scorer = must.Get(decoded.NewScorer())(tb)
 	listening := httptest.NewServer(s)
 	tb.Cleanup(listening.Close)
 	s.URL = listening.URL + "/v1/completions"

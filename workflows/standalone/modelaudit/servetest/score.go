@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/storage"
@@ -50,9 +51,7 @@ func Main(m *testing.M) int {
 func Command(tb testing.TB, model []byte) childprocess.Command {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "model.safetensors")
-	if err := os.WriteFile(path, model, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, os.WriteFile(path, model, 0o600))
 	return childprocess.Command{Args: []string{os.Args[0], serve, path}}
 }
 
@@ -60,18 +59,9 @@ func Command(tb testing.TB, model []byte) childprocess.Command {
 func Untrained(tb testing.TB, cell models.Kind, words []string) []byte {
 	tb.Helper()
 	words = append(datasets.Specials(), words...)
-	language, err := models.New(models.Config{Kind: cell, Vocabulary: len(words), Embedding: 4, Units: 6})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	vocabulary, err := json.Marshal(words)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	model, err := checkpoints.Encode(language, language.Init(seeds.Stream(3, seeds.Weights)), map[string]string{"vocabulary": string(vocabulary)})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	language := must.Get(models.New(models.Config{Kind: cell, Vocabulary: len(words), Embedding: 4, Units: 6}))(tb)
+	vocabulary := must.Get(json.Marshal(words))(tb)
+	model := must.Get(checkpoints.Encode(language, language.Init(seeds.Stream(3, seeds.Weights)), map[string]string{"vocabulary": string(vocabulary)}))(tb)
 	return model
 }
 
