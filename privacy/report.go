@@ -238,7 +238,7 @@ func (r Recipe) noiseAssumptions(infinite bool) []string {
 func (r Recipe) holdsAgainst() string {
 	switch r.Randomness {
 	case Seeded:
-		return "only someone without the experiment's seed, which gives away cohorts and noise"
+		return "only adversaries who do not know the experiment's seed, which determines cohorts and noise"
 	case Secret:
 		return "anyone without the run's secret key and without its store, whose sums over chunks have no noise"
 	}

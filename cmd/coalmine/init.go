@@ -56,7 +56,7 @@ func newInitCommand(g *global) *cobra.Command {
 		Short: "Write a first experiment file, for your data or for the included example",
 		Long:  fmt.Sprintf(initHelp, sourceHelp, starter.SchemaFile),
 		Example: "  coalmine init\n  coalmine init --data posts.csv\n  coalmine init --data posts.csv --column user=author --column text=body --time 10m\n" +
-			"  coalmine init --trainer torch --data posts.csv\n  coalmine init --like thakkar-2020/table1-small\n  coalmine init federated.yaml --data posts.jsonl --algorithm fedavg --private",
+			"  coalmine init --trainer torch --data posts.csv\n  coalmine init --like thakkar-2020/table-1-small\n  coalmine init federated.yaml --data posts.jsonl --algorithm fedavg --private",
 		GroupID: groupRun,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -74,7 +74,7 @@ func newInitCommand(g *global) *cobra.Command {
 func (f *initFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.data, "data", "", "source of the texts")
 	f.look.addTable(s)
-	s.StringVar(&f.like, "like", "", "copy an example instead: quickstart, thakkar-2020/table1-small, ...")
+	s.StringVar(&f.like, "like", "", "copy an example instead: quickstart, thakkar-2020/table-1-small, ...")
 	s.StringVar(&f.algorithm, "algorithm", "sgd", "training: sgd (central) or fedavg (federated averaging over users)")
 	s.StringVar(&f.trainer, "trainer", "", "torch: also write programs that train and score a PyTorch module, trainer/model.py")
 	s.BoolVar(&f.private, "private", false, "compare the training with a differentially private one")

@@ -36,7 +36,7 @@ func (r *Range) Statement(limit, each string, size audits.Size, highest func(aud
 	threshold := func(n int) float64 { return math.Log2(float64(n) / audits.Significance) }
 	x := audits.Statement{
 		Finds: fmt.Sprintf("an exposure above %.3g bits", threshold(n)), Limit: limit, Sizes: sizes,
-		Leak: audits.Leak{Name: "bits", Means: fmt.Sprintf("the exposure of each %s is raised by bits:", each), Default: 5, Most: 64},
+		Leak: audits.Leak{Name: "bits", Means: fmt.Sprintf("the exposure of each %s, in bits, rises by", each), Default: 5, Most: 64},
 		Nothing: func(v audits.Outcome) bool {
 			found, n := highest(v)
 			return found != nil && *found <= threshold(n)
