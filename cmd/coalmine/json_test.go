@@ -50,7 +50,7 @@ var jsonCommands = []string{
 var jsonElsewhere = map[string]string{
 	"audit":                "asks a model for long, and has null for what of a canary was not asked; its tests decode its JSON",
 	"retry":                "wants a failed run, and prints what pause prints",
-	"demo":                 "trains for half a minute, and prints what run prints",
+	"demo":                 "trains for 40 seconds, and prints the output of run",
 	"data example":         "needs Python; examples_test.go runs it",
 	"drain":                "wants a live worker, and prints a list of ids",
 	"contract check score": "asks a program; its tests decode its JSON", "contract check train": "asks a program; its tests decode its JSON",

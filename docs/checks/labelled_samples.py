@@ -4,10 +4,10 @@
     coalmine sample RUN CELL --seed 1 --count 2000 -o DIR/images
     python3 docs/checks/labelled_samples.py DIR ...
 
-In place of people, the label of the nearest real image of the training part labels an image of the gan. A real image of the test part is
-classified by the nearest image of the training part, by the nearest labelled one of the gan, and by the nearest of as many real ones. A line
-of each DIR: the shares that each of these, and the most frequent digit, get right, and how often the labels of the gan's images have the
-rarest and the most frequent digit. It needs PyTorch and NumPy.
+In place of people, the nearest real image of the training part labels each image of the gan. A real image of the test part is then
+classified by the nearest image of the training part, the nearest labelled image of the gan, and the nearest of a random part of the training
+images, as many as those of the gan. A line for each DIR has the shares that these and the most frequent digit classify correctly, and the numbers
+of the gan's images with the rarest and the most frequent label. It needs PyTorch and NumPy.
 """
 import glob
 import sys
