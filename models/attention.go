@@ -14,7 +14,7 @@ import (
 type position struct {
 	before *position // of the token before it; nil at the first
 	at     int       // tokens before it
-	// keysAndValues is [blocks, 2, keyWidth]; rotated keys are.
+	// keysAndValues is [blocks, 2, keyWidth]; its keys are already rotated.
 	keysAndValues []float32
 }
 
@@ -40,7 +40,7 @@ func (s *Scorer) checkContext(states *States) error {
 type attending struct {
 	normal  []float32   // [block, width]
 	mixed   []float32   // [block, width]: the heads' outputs
-	turns   []float32   // [block, 2, pairs]: cosines and sines of the newest positions
+	turns   []float32   // [block, 2, pairs]: cosines and sines of the rotations of the newest positions
 	scores  []float32   // [context] of one head
 	history []*position // of one state, the first token first
 }
@@ -104,8 +104,8 @@ func (h *half) add(n, width int, emitted []float32, columns int, x []float32) {
 	kernels.GemmPacked(false, n, 1, emitted, columns, &h.output, 1, x, width)
 }
 
-// attend is attention of the states' newest positions over themselves and those before, into
-// w.attending.mixed.
+// attend computes the attention of each state's newest position over itself and the positions
+// before it, into w.attending.mixed.
 func (b *blocks) attend(w *workspace, i int, x []float32, states []*position) {
 	n, a, wide, keys := len(states), &w.attending, b.gates(), b.keyWidth()
 	b.project(w, &b.each[i].attention, n, x, w.gates, wide)
@@ -145,7 +145,7 @@ func (b *blocks) mix(a *attending, i int, query, mixed []float32) {
 	}
 }
 
-// feed computes the hidden values of the feed-forward layer, the first units of the rows of w.emitted.
+// feed computes the hidden values of the feed-forward layer, into the first units of the rows of w.emitted.
 func (b *blocks) feed(w *workspace, h *half, n int, x []float32) {
 	b.project(w, h, n, x, w.emitted, b.fedWidth())
 	for i := range n {

@@ -8,33 +8,33 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Blocks are the options of a Transformer's blocks. The zero value describes those of GPT-2; others
-// are those of GPT-NeoX (Black et al., "GPT-NeoX-20B", 2022) and Llama (Touvron et al., "LLaMA:
+// Blocks are the options of a Transformer's blocks. The zero value describes GPT-2; the fields
+// cover GPT-NeoX (Black et al., "GPT-NeoX-20B", 2022) and Llama (Touvron et al., "LLaMA:
 // Open and Efficient Foundation Language Models", 2023).
 type Blocks struct {
 	// Rotary is the number of leading elements of each head's queries and keys that are rotated
 	// by their position (Su et al., "RoFormer", 2021, section 3.2), element i with element
-	// i + Rotary/2. Even; 0: positions are learned instead.
+	// i + Rotary/2. It is even; 0 means learned positions instead.
 	Rotary int `json:"rotary,omitempty"`
 	// Theta is the base of the rotations' wavelengths. 0 means 10000.
 	Theta float64 `json:"theta,omitempty"`
 	// KeyHeads is the number of heads of keys and values, a divisor of Heads: each serves
 	// Heads/KeyHeads heads of queries (Ainslie et al., "GQA", 2023). 0 means Heads.
 	KeyHeads int `json:"key_heads,omitempty"`
-	// Parallel blocks add attention and feed-forward layer to one input, each of which has a
-	// normalisation of its own.
+	// Parallel blocks add attention and feed-forward layer to the same input, which each of them
+	// normalises by itself.
 	Parallel bool `json:"parallel,omitempty"`
 	// RMS divides by the root mean square alone, without mean and shift (Zhang and Sennrich,
 	// "Root Mean Square Layer Normalization", 2019).
 	RMS bool `json:"rms,omitempty"`
 	// Epsilon is added to the variance or the mean square. 0 means 1e-5.
 	Epsilon float64 `json:"epsilon,omitempty"`
-	// Activation of the feed-forward layer.
+	// Activation is the nonlinearity of the feed-forward layer.
 	Activation Activation `json:"activation,omitempty"`
 	// Gated multiplies the activation of half of the feed-forward layer's inputs by the other
 	// half (Shazeer, "GLU Variants Improve Transformer", 2020): Units each.
 	Gated bool `json:"gated,omitempty"`
-	// Unbiased matrices have no biases.
+	// Unbiased leaves out the biases of matrices.
 	Unbiased bool `json:"unbiased,omitempty"`
 }
 
@@ -42,14 +42,14 @@ type Blocks struct {
 // its approximation by tanh.
 type Activation string
 
-// The other activations: x times the normal distribution function at x, and x times the logistic
-// function of x (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2).
+// ExactGELU is x times the normal distribution function at x, SiLU x times the logistic function of
+// x (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2).
 const (
 	ExactGELU Activation = "gelu"
 	SiLU      Activation = "silu"
 )
 
-// validate adds the problems of a Transformer's blocks.
+// validate adds the faults of the options to problems.
 func (b *Blocks) validate(problems *[]error, c *Config) {
 	if c.Heads < 1 || c.Embedding < 1 {
 		return
@@ -94,7 +94,7 @@ func (c cell) fedWidth() int {
 }
 
 // frequencies returns the angles by which one position rotates the pairs of a head, in radians and
-// in float32, as the models were trained with.
+// in float32, as in the training of the models.
 func (c cell) frequencies() []float32 {
 	theta, pairs := c.options.Theta, make([]float32, c.options.Rotary/2)
 	if theta == 0 {
@@ -106,7 +106,7 @@ func (c cell) frequencies() []float32 {
 	return pairs
 }
 
-// turn sets the cosines and sines of position at, [2, pairs].
+// turn sets dst, [2, pairs], to the cosines and sines of the angles at a position.
 func turn(dst, frequencies []float32, at int) {
 	for i, f := range frequencies {
 		sin, cos := math.Sincos(float64(float32(at) * f))
@@ -114,7 +114,7 @@ func turn(dst, frequencies []float32, at int) {
 	}
 }
 
-// rotate turns the leading elements of every head of width size by the cosines and sines of turn.
+// rotate turns the leading elements of every head of width size by the cosines and sines that turn set.
 func rotate(heads, turns []float32, size int) {
 	pairs := len(turns) / 2
 	for at := 0; at < len(heads) && pairs > 0; at += size {
@@ -147,7 +147,7 @@ func (b *blocks) activate(hidden, scratch []float32) {
 	}
 }
 
-// normalize sets dst to the normalised x, times scale plus shift. Sums are in float64.
+// normalize sets dst to the normalised x, multiplied by scale, plus shift. Sums are in float64.
 func (b *blocks) normalize(dst, x, scale, shift []float32) {
 	epsilon := b.options.Epsilon
 	if epsilon == 0 {

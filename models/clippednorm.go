@@ -6,11 +6,11 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// normBound bounds the norm of a sentence's gradient from above, from what its tensors add:
-// sums over rows of outer products x d^T.
+// normBound bounds the norm of a sentence's gradient from above. The gradient of each tensor is
+// a sum over rows of outer products x d^T.
 type normBound struct {
 	square float64 // the squared norm as computed
-	short  float64 // no rounding makes square smaller than it is by more
+	short  float64 // at most this much of the exact squared norm is lost to rounding
 	terms  float64 // the squared norm if all outer products of a tensor had one direction
 }
 
@@ -19,7 +19,7 @@ const (
 	underflow = 0x1p-126
 )
 
-// addTerms takes in the sum of the norms of a tensor's outer products.
+// addTerms adds a tensor, given the sum of the norms of its outer products.
 func (b *normBound) addTerms(sum float64) { b.terms += sum * sum }
 
 // upper returns the bound, for a sentence of n rows. The second term covers rounding in
@@ -44,8 +44,8 @@ func (b *normBound) addPairs(x, d *gram, extra float64) (norms float64) {
 	return norms
 }
 
-// gram holds the inner products of the rows of one matrix with those of another, or of
-// the same.
+// gram holds the inner products of the rows of one matrix with the rows of another matrix, or
+// of the same one.
 type gram struct {
 	n         int
 	products  []float64 // [n, n]
@@ -75,7 +75,7 @@ func (e *perExample) setInner(g *gram, n int, x, y strided) {
 	}
 }
 
-// square returns the squared norm of row t of the one matrix, with room for underflow.
+// square returns the squared norm of row t of a matrix with itself, with room for underflow.
 func (g *gram) square(t int) float64 { return g.products[t*g.n+t] + underflow }
 
 // addWide adds x to sum.
@@ -94,8 +94,8 @@ type strided struct {
 func (m strided) row(i int) []float32 { return m.values[i*m.stride:][:m.width] }
 
 // addProduct adds the squared norm of x^T d, of n rows each, and of extra times the sum of
-// the rows of d: of a bias, if extra is 1, and of nothing if it is 0. It takes the cheaper
-// of two ways: the inner products of rows, or the product itself.
+// the rows of d: extra is 1 if there is a bias, else 0. It takes the cheaper of two ways: the
+// inner products of rows, or the product itself.
 func (e *perExample) addProduct(b *normBound, n int, x, d strided, extra float64) {
 	if n*(x.width+d.width) < x.width*d.width {
 		e.addPaired(b, n, x, d, extra)

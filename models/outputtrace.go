@@ -61,7 +61,7 @@ func (o *outputTrace) loss(w, g *weights, h []float32, targets []int32, scale fl
 	return sum
 }
 
-// forward returns the loss of a row block and leaves its exps, their sums, which are not
+// forward returns the loss of a row block. It leaves the block's exponentials, their sums, not
 // far above largest, and their product with the weights.
 func (o *outputTrace) forward(w *weights, h []float32, targets []int32, largest float64) float64 {
 	o.prepare(w, h, targets)

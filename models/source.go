@@ -2,15 +2,15 @@ package models
 
 import "fmt"
 
-// source has the values of a layout's spans.
+// source returns the values of a layout's spans.
 type source interface {
-	// keep returns values that last; none for an empty span.
+	// keep returns values that stay valid; nil for an empty span.
 	keep(at Span) []float32
-	// lend returns values that last until the next call of lend.
+	// lend returns values that stay valid until the next call of lend.
 	lend(at Span) []float32
 }
 
-// sourceOf is the source of a flat vector, which it shares.
+// sourceOf is a source that shares a flat vector.
 type sourceOf []float32
 
 func (flat sourceOf) keep(at Span) []float32 {
@@ -22,13 +22,13 @@ func (flat sourceOf) keep(at Span) []float32 {
 
 func (flat sourceOf) lend(at Span) []float32 { return at.Of(flat) }
 
-// reading is a source whose tensors a function reads one by one.
+// reading is a source that reads one tensor at a time by a function.
 type reading struct {
 	tensors map[int]Tensor // by offset
 	read    func(t Tensor, values []float32) error
 	lent    []float32
 	kept    int64
-	err     error // the first one
+	err     error // the first error
 }
 
 func (r *reading) keep(at Span) []float32 {

@@ -101,8 +101,7 @@ func (r *Runner) Task(spec Spec, into Sink) *Task {
 	return NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients).WithWritable(r.Writable)
 }
 
-// Share gives tasks a value decoded from a node, as Memoize does, in place of the outputs that it would
-// be decoded from.
+// Share makes Memoize return a decoded value for a node, so that tasks need no outputs to decode.
 func (r *Runner) Share(node storage.Key, part string, decoded any) {
 	_, _ = r.memo.Get(memoKey(node, part), func() (any, int64, error) { return decoded, 0, nil }) // which does not fail
 }

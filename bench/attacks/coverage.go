@@ -126,8 +126,8 @@ func (s *Study) pairing(o *outcome) *results.Pairing {
 	return results.NewPairing(seeds)
 }
 
-// signs is the sign test of rows that memorize alike: its p is at least the confidence's
-// complement in a share of cases of at least the confidence, which stands here as an interval that holds.
+// signs is the sign test of rows that memorize alike, as an interval from 1 - Confidence to 1 around its p-value: p
+// lies within it in a share of at least Confidence of the cases.
 func signs(s *Study, o *outcome) (low, high, truth float64) {
 	return 1 - audits.Confidence, 1, s.pairing(o).P
 }

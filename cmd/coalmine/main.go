@@ -239,9 +239,8 @@ func explainFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("--%s %q: expected %s", invalid.GetFlag().Name, invalid.GetValue(), expected)
 }
 
-// explainArguments has a command that is given too many or too few arguments name the
-// first one that is missing or not expected. A command with subcommands keeps the words
-// of cobra, which suggest the nearest subcommand.
+// explainArguments makes a command name the first argument that is missing or unexpected.
+// A command with subcommands keeps cobra's message, which suggests the nearest subcommand.
 func explainArguments(c *cobra.Command) {
 	if check := c.Args; check != nil && !c.HasSubCommands() {
 		c.Args = func(c *cobra.Command, args []string) error {
@@ -256,8 +255,8 @@ func explainArguments(c *cobra.Command) {
 	}
 }
 
-// wrongArgument names the first of the arguments that the check does not accept after
-// those before it, or else, from the usage line, the first that is missing.
+// wrongArgument names the first argument that the check rejects, or else the first one that
+// is missing, from the usage line.
 func wrongArgument(c *cobra.Command, check cobra.PositionalArgs, args []string) string {
 	for n := len(args) - 1; n >= 0; n-- {
 		if check(c, args[:n]) == nil {

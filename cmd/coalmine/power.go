@@ -92,7 +92,7 @@ func leaksOf(effects []string) (map[string]float64, error) {
 // powers is the output of the command.
 type powers struct {
 	Powers []forecast.Power `json:"powers"`
-	// Powerless are the other audits that look for a leak.
+	// Powerless are the audits without a power.
 	Powerless []experiment.Powerless `json:"powerless,omitempty"`
 	// Seconds of a run as it is, with nothing cached; null if unknown.
 	Seconds *float64 `json:"seconds"`

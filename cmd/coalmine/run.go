@@ -124,7 +124,7 @@ unfinished run as it was submitted, without FILE.`
 func (f *submitFlags) checkRun(c *cobra.Command, args []string) error {
 	for _, name := range []string{"set", "new", "max-cells", "priority"} {
 		if f.goesOn != "" && c.Flags().Changed(name) {
-			return fmt.Errorf("run: --continue goes on with a run as it was submitted, and --%s is for a submission; leave one of them out", name)
+			return fmt.Errorf("run: --continue resumes a run as it was submitted, and --%s is for a submission; leave one of them out", name)
 		}
 	}
 	if (len(args) == 1) == (f.goesOn != "") {

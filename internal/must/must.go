@@ -1,4 +1,4 @@
-// Package must ends a test at an error of its preparations.
+// Package must ends a test at an error in its setup.
 package must
 
 // T is a *testing.T, *testing.B, testing.TB or *rapid.T.

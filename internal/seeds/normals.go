@@ -7,17 +7,17 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Normals draws numbers from the standard normal distribution: those that NormFloat64 of
-// math/rand/v2 draws from a stream, in a third of the time or less. It is not safe for
+// Normals draws numbers from the standard normal distribution: the same as NormFloat64 of
+// math/rand/v2 from the same stream, in a third of its time or less. It is not safe for
 // concurrent use.
 type Normals struct {
 	state [kernels.ChaCha8State * blocksOfKey]uint32 // the initial state of all blocks of a key
-	rows  [kernels.ChaCha8Rows * blocksOfKey]uint32  // of these blocks
+	rows  [kernels.ChaCha8Rows * blocksOfKey]uint32  // the output of these blocks
 	words [kernels.ChaCha8Rows * blocksOfKey / 2]uint64
-	next  int // word
+	next  int // index of the next word
 }
 
-// wordsOfKey are the numbers of a stream drawn from one key.
+// wordsOfKey is the number of words that a stream draws from one key.
 const wordsOfKey = blocksOfKey*kernels.ChaCha8Rows/2 - keyWords/2
 
 // NewNormals begins the stream with the given key, of StreamKey or SecretStreamKey.
@@ -49,8 +49,8 @@ func (n *Normals) Draw(x []float64) {
 	}
 }
 
-// drawCentres draws numbers from one word each, as far as they lie in the centre of their
-// layer, and returns their number.
+// drawCentres draws numbers from one word each until one lies outside the centre of its
+// layer, and returns the number of draws.
 func drawCentres(x []float64, words []uint64) int {
 	x = x[:len(words)]
 	for i, word := range words {
@@ -93,7 +93,7 @@ func (n *Normals) tail() float64 {
 	}
 }
 
-// uniform draws a number of [0, 1).
+// uniform draws a number from [0, 1).
 func (n *Normals) uniform() float64 { return float64(n.word()<<11>>11) / (1 << 53) }
 
 func (n *Normals) word() uint64 {
@@ -104,7 +104,7 @@ func (n *Normals) word() uint64 {
 	return n.words[n.next-1]
 }
 
-// make makes the words of the next key, and takes those after them as the key after it. A
+// make makes the words of the next key, and sets the key after it to the last of them. A
 // source interleaves blocksAtOnce blocks at a time: see Streams.
 func (n *Normals) make() {
 	kernels.ChaCha8(n.rows[:], n.state[:])
@@ -124,7 +124,7 @@ func (n *Normals) make() {
 	n.next = 0
 }
 
-// setKey sets a word of the key, which all blocks are made from.
+// setKey sets a word of the key in the initial state of all blocks.
 func (n *Normals) setKey(word int, value uint32) {
 	blocks := n.state[word*blocksOfKey:][:blocksOfKey]
 	for i := range blocks {
@@ -137,15 +137,15 @@ func (n *Normals) setKey(word int, value uint32) {
 // math/rand/v2.
 const (
 	layerCount = 128
-	layerEdge  = 3.442619855899 // of the lowest layer, beyond which is the tail
+	layerEdge  = 3.442619855899 // edge of the lowest layer; the tail lies beyond it
 	layerArea  = 9.91256303526217e-3
 )
 
 // layer is a layer of the ziggurat.
 type layer struct {
-	step   float64 // its width / 2^31, rounded to float32
-	centre uint32  // offsets below it, in steps, lie under the density for sure
-	height float32 // of the density at its edge
+	step   float64 // width of the layer / 2^31, rounded to float32
+	centre uint32  // offsets below it, in steps, always lie under the density
+	height float32 // density at the edge of the layer
 }
 
 var layers = ziggurat()

@@ -69,8 +69,8 @@ func (p *Parts) Floats(into func(name string) []float32) error {
 	return nil
 }
 
-// Convert sets dst to the values of the named tensor, of float32, float16 or bfloat16, all of
-// which are numbers of float32. A tensor of another type or length is an error.
+// Convert sets dst to the values of the named tensor of float32, float16 or bfloat16; float32
+// represents all of them exactly. A tensor of another type or length is an error.
 func (p *Parts) Convert(name string, dst []float32) error {
 	i := slices.IndexFunc(p.entries, func(e namedEntry) bool { return e.name == name })
 	if i < 0 {

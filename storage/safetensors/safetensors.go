@@ -85,16 +85,16 @@ const (
 	bf16 dtype = "BF16"
 )
 
-// sizes are those of the format's elements, in bytes. Parts skips tensors of the other types.
+// sizes are the sizes of elements by type, in bytes. Parts skips tensors of types that are not listed.
 var sizes = map[dtype]int64{
 	f32: 4, i64: 8, f16: 2, bf16: 2,
 	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "U32": 4, "I32": 4, "U64": 8, "F64": 8,
 }
 
-// size of an element in bytes, 0 for an unknown type.
+// size returns the size of an element in bytes, 0 for an unknown type.
 func (d dtype) size() int64 { return sizes[d] }
 
-// own reports that the package writes elements of the type.
+// own reports whether the package writes elements of the type.
 func (d dtype) own() bool { return d == f32 || d == i64 }
 
 // entry describes one tensor in the header.

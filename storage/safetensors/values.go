@@ -63,7 +63,7 @@ func CopyFloats(dst []float32, data []byte) {
 	_, _ = binary.Decode(data, binary.LittleEndian, dst) // the sizes agree
 }
 
-// converters set numbers of float32 to those of a file.
+// converters convert the data of a file to float32, by element type.
 var converters = map[dtype]func(dst []float32, data []byte){f32: CopyFloats, f16: copyHalves, bf16: copyBrains}
 
 // copyBrains converts bfloat16, the upper half of a float32.
@@ -73,8 +73,8 @@ func copyBrains(dst []float32, data []byte) {
 	}
 }
 
-// copyHalves converts float16 (IEEE 754 binary16): a sign, 5 bits of exponent with the bias 15 and 10
-// of fraction.
+// copyHalves converts float16 (IEEE 754 binary16): a sign, 5 bits of exponent with the bias 15,
+// and 10 bits of fraction.
 func copyHalves(dst []float32, data []byte) {
 	for i := range dst {
 		bits := uint32(binary.LittleEndian.Uint16(data[2*i:]))

@@ -53,7 +53,7 @@ type Measure struct {
 	Level float64
 }
 
-// Interval is a number, and an interval around it; without one both ends are the number.
+// Interval is a number with the ends of an interval around it. Without an interval both ends equal the number.
 type Interval struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`

@@ -14,14 +14,14 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// config is a file config.json: the fields that decide a model's predictions.
+// config has the fields of config.json that determine a model's predictions.
 type config struct {
 	ModelType string          `json:"model_type"`
 	Begin     *int            `json:"bos_token_id"`
 	End       json.RawMessage `json:"eos_token_id"` // a number, or several
 	Tied      *bool           `json:"tie_word_embeddings"`
 
-	// Of gpt2.
+	// Fields of gpt2.
 	Width2       int     `json:"n_embd"`
 	Layers2      int     `json:"n_layer"`
 	Heads2       int     `json:"n_head"`
@@ -33,7 +33,7 @@ type config struct {
 	ScaleByLayer bool    `json:"scale_attn_by_inverse_layer_idx"`
 	CrossAttends bool    `json:"add_cross_attention"`
 
-	// Of gpt_neox and llama.
+	// Fields of gpt_neox and llama.
 	Width      int     `json:"hidden_size"`
 	Layers     int     `json:"num_hidden_layers"`
 	Heads      int     `json:"num_attention_heads"`
@@ -48,7 +48,7 @@ type config struct {
 	Biased     *bool   `json:"attention_bias"`
 	FeedBiased bool    `json:"mlp_bias"`
 
-	// Of rotations.
+	// Fields of rotations.
 	RotaryShare   *float64        `json:"rotary_pct"`
 	PartialRotary *float64        `json:"partial_rotary_factor"`
 	RotaryBase    float64         `json:"rotary_emb_base"`
@@ -59,7 +59,7 @@ type config struct {
 	Quantization  json.RawMessage `json:"quantization_config"`
 }
 
-// rotations is how newer versions of the library write the fields of rotations.
+// rotations has the fields of rotations in files of newer versions of the library.
 type rotations struct {
 	Type          string   `json:"rope_type"`
 	Theta         float64  `json:"rope_theta"`
@@ -86,13 +86,13 @@ func (c *config) family() (*family, error) {
 		{"mlp_bias", c.FeedBiased},
 	} {
 		if of.wrong {
-			return nil, fmt.Errorf("%s changes the arithmetic in a way that is not supported here; expected a model without, or a program that scores it (--command)", of.field)
+			return nil, fmt.Errorf("%s changes the arithmetic in an unsupported way; expected a model without it, or a program that scores the model (--command)", of.field)
 		}
 	}
 	return f, nil
 }
 
-// unscaled reports whether rope_scaling says that nothing is scaled.
+// unscaled reports whether rope_scaling asks for no scaling.
 func (c *config) unscaled() bool {
 	var r rotations
 	return json.Unmarshal(c.Scaling, &r) == nil && r.Type == "default"
@@ -107,7 +107,7 @@ func (c *config) tied(f *family) bool {
 	return f.tied
 }
 
-// specials returns the tokens that begin and end a text, of a model of some rows.
+// specials returns the tokens that begin and end a text; rows is the model's number of tokens.
 func (c *config) specials(rows int) (begin, end int32, err error) {
 	ids, last := []int{}, 0
 	if json.Unmarshal(c.End, &ids) != nil && json.Unmarshal(c.End, &last) == nil {

@@ -1,5 +1,5 @@
-// Package pretrained reads finished causal language models of Hugging Face's layout, which it scores
-// as a models.Transformer:
+// Package pretrained reads finished causal language models of Hugging Face's layout, as a
+// models.Transformer:
 //
 //	folder, err := pretrained.Open(os.DirFS("gpt2"), "gpt2")
 //	...
@@ -7,8 +7,8 @@
 //	scorer, err := folder.NewScorer()
 //
 // A folder has config.json, tokenizer.json (package subwords), and model.safetensors or its parts by
-// model.safetensors.index.json, in float32, float16 or bfloat16. Known are the models gpt2, gpt_neox
-// (Pythia) and llama. Everything that changes the arithmetic and is not known is refused by its name.
+// model.safetensors.index.json, in float32, float16 or bfloat16. It knows the models gpt2, gpt_neox
+// (Pythia) and llama, and refuses by name each setting that would change the arithmetic in an unknown way.
 //
 // Token n of the folder is token datasets.FirstWord + n. datasets.Begin has the vector of the token that
 // begins a text; none of the tokens below datasets.FirstWord is ever predicted.
@@ -54,9 +54,9 @@ type Folder struct {
 	read   []float32 // scratch
 }
 
-// Open reads all of a folder but its weights, of which it checks names and shapes; their files must be
-// io.ReaderAt, as those of os.DirFS are. name is for messages: an error is one sentence that names the
-// file.
+// Open reads a folder except its weights, whose names and shapes it checks. Files of weights must be
+// io.ReaderAt, as those of os.DirFS are. name stands in messages; an error is one sentence that names
+// the file.
 func Open(from fs.FS, name string) (folder *Folder, err error) {
 	f := &Folder{name: name, from: from}
 	defer func() {
@@ -113,8 +113,8 @@ func (f *Folder) Names(e *subwords.Encoder, text string) []string {
 	return names
 }
 
-// AfterSpace returns a text as the tokenizer reads it behind other words: tokenizers of characters put a
-// space before it by themselves.
+// AfterSpace returns a text for the tokenizer to read as if it followed other words. Tokenizers of
+// characters put a space before a text by themselves.
 func (f *Folder) AfterSpace(text string) string {
 	if subwords.AlphabetOf(f.Tokenizer.Tokens()) == subwords.Bytes {
 		return " " + text
@@ -152,7 +152,7 @@ func (f *Folder) decode(file string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return f.fail(file, fmt.Errorf("not the JSON that was expected: %w", err))
+		return f.fail(file, fmt.Errorf("not the expected JSON: %w", err))
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (f *Folder) openWeights() error {
 		names = nil
 		for _, name := range index.Files {
 			if path.Base(name) != name {
-				return f.fail(indexFile, fmt.Errorf("weights in the file %q; expected a file beside it", name))
+				return f.fail(indexFile, fmt.Errorf("weights in the file %q; expected a file in the same folder", name))
 			}
 			names = append(names, name)
 		}
@@ -195,7 +195,7 @@ func (f *Folder) openPart(name string) error {
 	info, err := file.Stat()
 	at, ok := file.(io.ReaderAt)
 	if err != nil || !ok {
-		return f.fail(name, errors.Join(err, errors.New("it cannot be read at any place; expected a file of a disk")))
+		return f.fail(name, errors.Join(err, errors.New("the file has no random access; expected a file on a disk")))
 	}
 	parts, err := safetensors.OpenParts(info.Size(), func(offset, length int64) ([]byte, error) {
 		data := make([]byte, length)
@@ -209,7 +209,7 @@ func (f *Folder) openPart(name string) error {
 	return nil
 }
 
-// findPrefix finds out whether names of tensors begin as in a model with a head.
+// findPrefix finds whether names of tensors have the prefix of a model with an output layer.
 func (f *Folder) findPrefix() {
 	if f.prefix = f.family.prefix; f.shape(f.family.tensors[models.EmbeddingTensor][0]) == nil {
 		f.prefix = ""
@@ -228,7 +228,7 @@ func (f *Folder) holder(name string) (*safetensors.Parts, string) {
 	return nil, f.prefix + name
 }
 
-// shape returns that of a tensor, nil if there is none.
+// shape returns the shape of a tensor, nil if there is none.
 func (f *Folder) shape(name string) []int {
 	parts, full := f.holder(name)
 	if parts == nil {
@@ -264,7 +264,7 @@ func (f *Folder) readTokenizer(c *config) error {
 	}
 	f.Vocabulary = datasets.NewVocabulary(words)
 	if f.Vocabulary.Level() != datasets.SubwordLevel {
-		return f.fail(TokenizerFile, errors.New("no token begins with a space; expected tokens that are words with a space before"))
+		return f.fail(TokenizerFile, errors.New("no token begins with a space; expected tokens such as \" the\", of a word after a space"))
 	}
 	if f.Begin, f.End, err = c.specials(rows); err != nil {
 		return f.fail(ConfigFile, err)

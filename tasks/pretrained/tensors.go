@@ -10,23 +10,23 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// family is a type of models: the names of its tensors, and the meaning of its configuration.
+// family is a type of model: the names of its tensors and the reading of its configuration.
 type family struct {
 	network func(c *config) (models.Config, error)
-	// prefix begins the names of all tensors but that of the output layer, in files of models that
-	// have one.
+	// prefix begins the names of all tensors except the output layer's, in files of models with an
+	// output layer.
 	prefix string
-	// tensors are the parts of a tensor of a models.Transformer, side by side; # stands for the
-	// number of the block.
+	// tensors maps each tensor of a models.Transformer to the names of its parts, side by side; # stands
+	// for the number of the block.
 	tensors map[string][]string
-	// columns reports that a matrix has a column for each input, as in torch.nn.Linear.
+	// columns reports whether a matrix has a column for each input, as in torch.nn.Linear.
 	columns bool
-	// interleaved reports that queries, keys and values of a head stand together.
+	// interleaved reports whether the queries, keys and values of each head are adjacent.
 	interleaved bool
 	tied        bool // by default
 }
 
-// families are those known, by the field model_type.
+// families are the known families by model_type.
 var families = map[string]*family{
 	"gpt2": {
 		network: gpt2, prefix: "transformer.", tied: true,
@@ -93,12 +93,12 @@ func (f *family) pieces(name string) (parts []string, first string) {
 	return parts, first
 }
 
-// transposed reports whether the file has the transpose of a tensor.
+// transposed reports whether the file stores the transpose of a tensor.
 func (f *family) transposed(t models.Tensor) bool {
 	return f.columns && len(t.Shape) == 2 && !perToken(t.Name) && t.Name != models.PositionTensor
 }
 
-// fill sets values to those of a tensor of the model.
+// fill sets values to the elements of a tensor of the model.
 func (f *Folder) fill(t models.Tensor, values []float32) error {
 	if t.Name == models.OutputBiasTensor {
 		models.Fill(values[:datasets.FirstWord], models.Absent)
@@ -122,7 +122,7 @@ func (f *Folder) fill(t models.Tensor, values []float32) error {
 	return nil
 }
 
-// part reads a tensor of the folder into memory that the next call uses again.
+// part reads a tensor of the folder into memory that the next call overwrites.
 func (f *Folder) part(name string) ([]float32, error) {
 	size := 1
 	for _, n := range f.shape(name) {
@@ -134,7 +134,7 @@ func (f *Folder) part(name string) ([]float32, error) {
 	return f.read[:size], f.convert(name, f.read[:size])
 }
 
-// fillTokens sets the rows of tokens, of which the tensor may have fewer than the folder.
+// fillTokens sets the rows of the tokens; the tensor may have fewer of them than the folder.
 func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
 	name, width := f.family.tensors[t.Name][0], t.Shape[1]
 	own := values[datasets.FirstWord*width:]
@@ -159,8 +159,8 @@ func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
 	return nil
 }
 
-// Initial returns the model as a training begins with it, and its parameters: a model over the tokens of
-// the tokenizer alone, that predicts the ends of texts by datasets.End in place of the folder's own token.
+// Initial returns the model that a training begins with, and its parameters. The model has only the tokens
+// of the tokenizer, and predicts the end of a text as datasets.End in place of the folder's own token.
 func (f *Folder) Initial() (*models.Language, []float32, error) {
 	config := f.Model.Config()
 	config.Vocabulary = datasets.FirstWord + len(f.Tokenizer.Tokens())
@@ -184,7 +184,7 @@ func (f *Folder) Initial() (*models.Language, []float32, error) {
 	return model, params, nil
 }
 
-// splits reports whether queries, keys and values must be taken apart.
+// splits reports whether a tensor's queries, keys and values must be separated.
 func (f *Folder) splits(first string) bool {
 	return f.family.interleaved && (first == "attention.input" || first == "attention.input_bias")
 }

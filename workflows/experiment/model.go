@@ -62,7 +62,7 @@ func (m *Model) blocks() (b models.Blocks, err error) {
 	return b, encoding.UnmarshalJSON(m.Blocks, &b)
 }
 
-// Begin makes the network that of a pretrained model, whose weights are a checkpoint with the digest.
+// Begin sets the network to the one of a pretrained model, and its weights to the checkpoint with the digest.
 func (m *Model) Begin(c models.Config, digest storage.Digest) error {
 	m.Embedding, m.Units, m.Layers, m.Heads, m.Context, m.Untied = c.Embedding, c.Units, max(1, c.Layers), c.Heads, c.Context, c.Untied
 	m.Blocks, m.PretrainedSHA256 = nil, digest.String()
@@ -108,7 +108,7 @@ func (c *checker) pretrained() {
 	}
 	for _, name := range []string{"embedding", "units", "layers", "heads", "context", "untied", "blocks"} {
 		if path := "model." + name; c.givenTogether(path, field) {
-			c.fail([]string{path, field}, "is a size of the network, and %s has its own; remove it for this cell", m.Pretrained)
+			c.fail([]string{path, field}, "describes the network, and %s already has one; remove it for this cell", m.Pretrained)
 		}
 	}
 }

@@ -66,10 +66,10 @@ func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statemen
 	return list
 }
 
-// Powerless is an audit that finds nothing with a probability, because it has neither an interval nor a test.
+// Powerless is an audit without a power, because it has neither an interval nor a test.
 type Powerless struct {
 	Audit string `json:"audit"`
-	// Reports ends "the audit reports ".
+	// Reports names the reported numbers; it completes the sentence "the audit reports ...".
 	Reports string `json:"reports"`
 }
 

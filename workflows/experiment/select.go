@@ -98,7 +98,7 @@ func (c *checker) selecting() {
 	}
 	c.selectedExamples(s)
 	if s.predicted() && c.Prepare.classifier() == nil {
-		c.fail([]string{"data.select", "prepare.classifier"}, "goes by the predictions of a classifier, and there is none; expected prepare.classifier, such as {steps: 2000}")
+		c.fail([]string{"data.select", "prepare.classifier"}, "needs the predictions of a classifier, and the experiment has none; expected prepare.classifier, such as {steps: 2000}")
 	}
 	if s.Words == nil {
 		c.uncounted()
@@ -144,7 +144,7 @@ func (c *checker) selectedExamples(s *Select) {
 func (c *checker) unlikely(s *Select) {
 	const path = "data.select.examples"
 	if c.Prepare == nil || c.Prepare.LanguageModel == nil {
-		c.fail([]string{path, "prepare.language_model"}, "goes by the likelihoods of a language model, and there is none; expected prepare.language_model, such as {source: public.jsonl, steps: 2000}")
+		c.fail([]string{path, "prepare.language_model"}, "needs the likelihoods of a language model, and the experiment has none; expected prepare.language_model, such as {source: public.jsonl, steps: 2000}")
 	}
 	if s.Percentile.IsZero() == (s.Above == nil) {
 		c.fail([]string{path, "data.select.percentile", "data.select.above"}, "is unlikely; expected one of data.select.percentile, such as 90%%, and data.select.above, such as 6 nats a token")

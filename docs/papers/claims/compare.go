@@ -99,8 +99,8 @@ func (s *study) compareSeeds(c *claim) (comparison, error) {
 	return found, lacking(c, found)
 }
 
-// differencesOf returns the range of the differences of a measure, of two rows or of one and a constant. The
-// measures in percent that are no quotients are shares.
+// differencesOf returns the range of a measure's differences between two rows, or between a row and a constant.
+// Measures in percent that are not quotients are shares of at most 1.
 func differencesOf(measure string, constant float64, isConstant bool) (low, high float64) {
 	own, _ := pair(measure)
 	switch m := measures[own]; {

@@ -15,7 +15,7 @@ import (
 func (t *Tokenizer) Words() ([]string, error) {
 	alphabet := AlphabetOf(t.tokens)
 	if alphabet == 0 {
-		return nil, errors.New("no token begins with a space; expected tokens that are words with a space before")
+		return nil, errors.New("no token begins with a space; expected tokens such as \" the\", of a word after a space")
 	}
 	if crossing := t.crossing(alphabet); crossing != "" {
 		return nil, fmt.Errorf("token %.100q joins the end of a word to the next one; expected tokens within words", crossing)

@@ -14,8 +14,8 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// readModels reads each pretrained model once, and makes the networks of all cells that name it those
-// of the model. Its checkpoint, in float32, is held until it is uploaded.
+// readModels reads each pretrained model once, and gives its network to every cell that names it. The
+// checkpoint, in float32, stays in memory until it is uploaded.
 func (s *Submission) readModels(ctx context.Context, finder sources.Finder) error {
 	type named struct{ folder, sha256 string }
 	known := map[named]*readModel{}
@@ -40,13 +40,13 @@ func (s *Submission) readModels(ctx context.Context, finder sources.Finder) erro
 	return nil
 }
 
-// readModel is a pretrained model that was read; its network is empty if only its checkpoint is known.
+// readModel is a pretrained model after reading; network is empty if only the checkpoint is known.
 type readModel struct {
 	network models.Config
 	digest  storage.Digest
 }
 
-// begin makes the network of a cell that of the model.
+// begin gives the network of the model to a cell.
 func (r *readModel) begin(c *experiment.Cell) error {
 	if r.network == (models.Config{}) {
 		return nil // the experiment file has its sizes

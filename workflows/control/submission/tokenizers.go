@@ -72,7 +72,7 @@ func (s *Submission) readTokenizer(ctx context.Context, finder sources.Finder, d
 	return digest, nil
 }
 
-// findTokenizer finds the file of a tokenizer. The error for a folder that holds one names it.
+// findTokenizer finds the file of a tokenizer. If it is given a folder with such a file, the error names the file.
 func findTokenizer(ctx context.Context, finder sources.Finder, d *experiment.Data) (*sources.Source, error) {
 	source, err := finder.Find(ctx, d.Tokenizer, d.TokenizerSHA256)
 	if err == nil && len(source.Files) == 1 {

@@ -58,7 +58,7 @@ func pack(code fs.FS, stat func(string) (fs.FileInfo, error), path, shown string
 	return InMemory(shown, archive), nil
 }
 
-// InMemory is a source of one file, whose content it holds.
+// InMemory returns a source of one file with a content.
 func InMemory(name string, content []byte) *Source {
 	open := func(context.Context) (io.ReadCloser, error) { return memory{bytes.NewReader(content)}, nil }
 	return &Source{Name: name, Files: []*File{{Name: name, Digest: storage.DigestOf(content), Open: open}}}
@@ -74,11 +74,11 @@ func (s Served) Pack(ctx context.Context, name, digest string, _ func(string) bo
 	return s.uploaded(ctx, name, digest, "code")
 }
 
-// uploaded is an uploaded source of a sort.
+// uploaded returns the uploaded source of a name; sort is its noun in errors.
 func (s Served) uploaded(ctx context.Context, name, digest, sort string) (*Source, error) {
 	d, err := storage.ParseDigest(digest)
 	if err != nil {
-		return nil, fault(name, "is %s that this server has not: submit the experiment by coalmine submit, which uploads it", sort)
+		return nil, fault(name, "is %s that this server does not have: submit the experiment by coalmine submit, which uploads it", sort)
 	}
 	there, err := s.Archive.HasSource(ctx, d)
 	if err != nil {

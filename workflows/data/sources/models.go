@@ -9,7 +9,7 @@ import (
 
 // ModelFinder finds the models that model.pretrained names, within the permissions of a reader.
 type ModelFinder interface {
-	// FindModel returns the folder of a model or, where only uploaded ones are known, the checkpoint with
+	// FindModel returns the folder of a model, or from a finder of uploaded models its checkpoint, with
 	// the digest of the experiment file. The error is a *datasets.SourceError if the name is at fault.
 	FindModel(ctx context.Context, name, digest string) (folder fs.FS, uploaded *Source, err error)
 }

@@ -281,8 +281,8 @@ func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membe
 // date matches a year, and its month if both are numbers: 2023, 2023-05-17, 17.05.2023, May 2023.
 var date = regexp.MustCompile(`\b((?:19|20)\d\d)\b(?:[-/](0[1-9]|1[0-2])\b)?`)
 
-// datesOf are words for the dates in a text, each begun by a space, which no word of the text has: years, months
-// of years, and once the latest year.
+// datesOf returns words for the dates in a text: years, months of years, and once the latest year. Each begins
+// with a space, so that none equals a word of the text.
 func datesOf(text string) (words []string) {
 	latest := ""
 	for _, found := range date.FindAllStringSubmatch(text, -1) {
@@ -298,7 +298,7 @@ func datesOf(text string) (words []string) {
 	return words
 }
 
-// textsOf are the words of owners, without case, the dates in them, and their texts.
+// textsOf returns the texts of owners, and their words: in lower case, with the dates.
 func textsOf(owners []Owner) []membership.UserText {
 	numbers := map[string]int64{}
 	texts := make([]membership.UserText, len(owners))

@@ -1,6 +1,6 @@
-// Package modelaudit audits a finished model, as coalmine export writes it or in a folder of Hugging
-// Face's layout, against a list of canaries: without a run, a store or a queue. Ranks and extractions
-// are those that the audits of a run would give.
+// Package modelaudit audits a finished model, a file of coalmine export or a folder of Hugging Face's
+// layout, against a list of canaries, without a run, a store or a queue. Ranks and extractions equal
+// those of the audits of a run.
 //
 //	model, err := modelaudit.OpenModel(file) // or OpenFolder
 //	...
@@ -179,16 +179,16 @@ type (
 	Fitted    = skewnormal.CanaryOutcome
 )
 
-// Model is a model of a file or a folder.
+// Model is a model from a file or a folder.
 type Model struct {
 	vocabulary *datasets.Vocabulary
-	// scorer reads the weights the first time.
+	// scorer reads the weights at its first call.
 	scorer func() (*models.Scorer, error)
 	// context is the greatest number of tokens that the model reads; 0 for no limit.
 	context int
 	// end is the token that ends a text.
 	end int32
-	// canaries and texts are how canaries and whole texts become tokens.
+	// canaries and texts turn canaries and whole texts into tokens.
 	canaries, texts lexicon
 }
 

@@ -312,7 +312,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	f := &audits.Figure{
 		Name:  "Membership of users",
 		Title: "true positives in % against false positives in %",
-		About: "The share of the users that trained that each attack finds (upwards, %), against the share of the held-out users that it takes for members (to the right, %). " +
+		About: "The share of the users of the training that each attack finds (upwards, %), against the share of the held-out users that it takes for members (to the right, %). " +
 			"Scores that know nothing lie on the diagonal, and an attack says something about the model above the line of the blind baseline alone. " +
 			"Scorings: how often an attack scores each text, if more than once.",
 		X: audits.Axis{Title: "false positives (%)", Most: 100}, Y: audits.Axis{Title: "true positives (%)", Most: 100},
