@@ -30,7 +30,7 @@ func mustClippedSum(tb testing.TB, trainer *Trainer, params []float32, sentences
 	return loss, sum, norms
 }
 
-// oneByOne takes each sentence's gradient alone.
+// oneByOne computes each sentence's gradient by itself.
 func oneByOne(tb testing.TB, m *Language, params []float32, sentences [][]int32) (loss Loss, gradients [][]float32, norms []float64) {
 	tb.Helper()
 	for _, s := range sentences {
@@ -193,7 +193,7 @@ func TestDropoutIsThatOfTheGradient(t *testing.T) {
 	})
 }
 
-// The sum of one sentence, rounded to float32 as it is, within the clip norm.
+// The sum over one sentence, in float32, has at most the clip norm.
 func checkWithin(t *testing.T, m *Language, params []float32, sentence []int32) {
 	t.Helper()
 	const clip = 0.01
@@ -227,7 +227,7 @@ func TestNoSentenceOfALargeModelAddsMoreThanTheClipNorm(t *testing.T) {
 	}
 }
 
-// Two tokens in turn: each step's gradient takes back nearly all of the one before.
+// Two tokens alternate: the gradient of each step nearly cancels the one before.
 func TestTheNormOfTermsThatCancelIsNotBelowThatOfTheGradient(t *testing.T) {
 	t.Parallel()
 	m := mustNew(t, 2, 3, 4)

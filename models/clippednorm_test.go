@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// opposed returns n rows of x and d whose outer products nearly cancel, two by two.
+// opposed returns n rows of x and d whose outer products nearly cancel in pairs.
 func opposed(rng *rand.Rand, n, width, columns, stride int) (x, d strided) {
 	x = strided{make([]float32, n*width), width, width}
 	d = strided{make([]float32, n*stride), columns, stride}
@@ -27,7 +27,7 @@ func opposed(rng *rand.Rand, n, width, columns, stride int) (x, d strided) {
 	return x, d
 }
 
-// exactNorm is the norm of x^T d and extra sums of d, in float64.
+// exactNorm returns the norm of x^T d and of extra times the sum of the rows of d, in float64.
 func exactNorm(n int, x, d strided, extra float64) float64 {
 	var square float64
 	for j := range x.width + 1 {
@@ -46,7 +46,7 @@ func exactNorm(n int, x, d strided, extra float64) float64 {
 	return math.Sqrt(square)
 }
 
-// Without bounds on rounding the norm would be below the exact one in a good part of the cases.
+// Without bounds on rounding the norm would be below the exact norm in many of the cases.
 func TestRoundingDoesNotTakeABoundBelowTheExactNorm(t *testing.T) {
 	t.Parallel()
 	rng := testRand(41)

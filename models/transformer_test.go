@@ -375,7 +375,7 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 	}
 }
 
-// Tensors that are read one by one make the same scorer as the whole vector.
+// A scorer from tensors read one by one equals the scorer from the whole vector.
 func TestATransformerReadByTensorsScoresTheSame(t *testing.T) {
 	t.Parallel()
 	eachTransformer(t, 40, func(t *testing.T, m *Language) {
@@ -409,7 +409,7 @@ func TestATransformerReadByTensorsScoresTheSame(t *testing.T) {
 	})
 }
 
-// Absent tokens widen no bound, and leave the probabilities of the others as in a smaller vocabulary.
+// Absent tokens widen no bound, and the others have the probabilities of a smaller vocabulary.
 func TestAbsentTokensAreNeverPredicted(t *testing.T) {
 	t.Parallel()
 	m := mustConfigure(t, transformers(wideVocabulary)[0])

@@ -156,7 +156,7 @@ func run(t testing.TB, c command) result {
 	return result{code, p.stdout.String(), p.stderr.String()}
 }
 
-// printed runs a command that has to succeed, and returns its output.
+// printed runs a command, which must succeed, and returns its output.
 func printed(t testing.TB, c command) string {
 	t.Helper()
 	r := run(t, c)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The slices end inside of a key's words and at their end, and a twelfth of a thousand numbers is
-// drawn slowly. The last stream is long enough for some of the tail.
+// The slices end within a key's words and at their end. A twelfth of a thousand numbers takes
+// drawSlowly, and the last stream is long enough to reach the tail.
 func TestNormalsAreThoseOfNormFloat64(t *testing.T) {
 	t.Parallel()
 	for stream, lengths := range [][]int{{1, 2, 3}, {124, 248, 1}, {0, 1000, 7, 5000}, slices.Repeat([]int{997}, 500)} {
@@ -31,7 +31,7 @@ func TestNormalsAreThoseOfNormFloat64(t *testing.T) {
 	}
 }
 
-// words is a source of the given numbers.
+// words is a source that returns the given numbers.
 type words struct {
 	next  []uint64
 	drawn int
@@ -59,7 +59,7 @@ func TestTheLayersAreThoseOfNormFloat64(t *testing.T) {
 	}
 }
 
-// Layers of equal area under the density.
+// All layers have the same area under the density.
 func TestTheLayersHaveTheDensityAtTheirEdge(t *testing.T) {
 	t.Parallel()
 	for i := 1; i < layerCount; i++ {

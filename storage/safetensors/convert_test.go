@@ -10,7 +10,7 @@ import (
 	"coalmine/storage/safetensors"
 )
 
-// parts opens a file of one tensor w with n elements of a type.
+// parts opens a file with one tensor w of n elements of a type.
 func parts(t *testing.T, dtype string, n int, data []byte) *safetensors.Parts {
 	t.Helper()
 	all := file(fmt.Sprintf(`{"w":{"dtype":"%s","shape":[%d],"data_offsets":[0,%d]}}`, dtype, n, len(data)), data...)
@@ -21,7 +21,7 @@ func parts(t *testing.T, dtype string, n int, data []byte) *safetensors.Parts {
 	return p
 }
 
-// All 65,536 numbers of 16 bits, more than one part of a file together, by their definitions.
+// All 65,536 numbers of 16 bits, which fill more than one part of a file, convert by their definitions.
 func TestNumbersOf16BitsAreReadExactly(t *testing.T) {
 	t.Parallel()
 	const repeats = 65
@@ -51,7 +51,7 @@ func TestNumbersOf16BitsAreReadExactly(t *testing.T) {
 	}
 }
 
-// ieee is the number with an exponent field, whose largest value stands for infinity and NaN.
+// ieee returns the number of an exponent field, whose largest value means infinity or NaN.
 func ieee(sign float64, exponent, most, bias int, fraction float64) float64 {
 	switch {
 	case exponent == most && fraction == 0:

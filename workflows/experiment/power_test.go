@@ -53,7 +53,7 @@ func TestModelsOfSeveralSizesHaveTheirOwnPower(t *testing.T) {
 	}
 }
 
-// Words that are read off updates have neither an interval nor a test.
+// The audit of words read from updates has neither an interval nor a test.
 func TestAuditsWithoutPowerAreNamed(t *testing.T) {
 	t.Parallel()
 	spec := parse(t, minimal, "training.record={layers: [output.bias]}", "audit={update_words: {}}")

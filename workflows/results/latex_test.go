@@ -23,7 +23,7 @@ const latexPage = `\documentclass[10pt]{article}
 \end{document}
 `
 
-// everyColumn is a table with the columns of all audits, filled with the numbers of replicates.
+// everyColumn returns a table with the columns of all audits, filled with the numbers of replicates.
 func everyColumn() (header []string, rows [][]string) {
 	header, cells := []string{"setting"}, []string{"by-user, FedAvg, b=10, noise multiplier 0.001"}
 	for _, d := range all.Audits() {
@@ -34,8 +34,8 @@ func everyColumn() (header []string, rows [][]string) {
 	return header, [][]string{cells, cells}
 }
 
-// A real LaTeX sets the tables of the shipped examples, those of every kind that golden files hold, and one with
-// the columns of all audits, within the width of a page.
+// LaTeX sets three sorts of tables within the width of a page: those of the shipped examples, those of the
+// golden files, and a table with the columns of all audits.
 func TestTheTablesOfTheExamplesFitAPaperElsewhere(t *testing.T) {
 	t.Parallel()
 	testserver.InCheck(t, "Elsewhere")

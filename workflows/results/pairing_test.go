@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// By the definition: of all ways to draw the signs, those that are as unequal or more.
+// By definition p is the share of all draws of signs that are at least as unequal.
 func TestTheSignTestCountsTheWaysToDrawSigns(t *testing.T) {
 	t.Parallel()
 	for n := range 15 {
@@ -31,7 +31,7 @@ func TestTheSignTestCountsTheWaysToDrawSigns(t *testing.T) {
 	}
 }
 
-// Values of scipy.stats.binomtest.
+// The expected values are those of scipy.stats.binomtest.
 func TestTheSignTestOfMany(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -28,7 +28,7 @@ func examine(t testing.TB, p *replaytest.Program, repeats int) (*replay.Observat
 	return o, replay.Examine(p.Claim(), o, falseAlarm)
 }
 
-// The page of the method has the row of each.
+// The page docs/method/privacy-audits.md has a row for each planted fault.
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/method/privacy-audits.md")

@@ -22,7 +22,7 @@ training: {engine: pytorch, rounds: 2, cohort: 4, chunks: 2, client: {learning_r
 audit: {random_sampling: {references: 50}}
 `
 
-// prepareTuned prepares an experiment beside a folder of a model, which an edit may change.
+// prepareTuned prepares an experiment beside a folder with a model. edit may change the folder's files.
 func prepareTuned(t *testing.T, edit func(file string, data []byte) []byte, sets ...string) (*Submission, error) {
 	t.Helper()
 	dir := folder(t, "tuned", map[string]string{"text.jsonl": text(0, 400), "tuned.yaml": tuned})
@@ -56,7 +56,7 @@ func TestAPretrainedModelIsASourceOfTheRun(t *testing.T) {
 	if found, err := compile.Sources(s.Spec); err != nil || !slices.Contains(found, e.Model.Initial()) {
 		t.Errorf("sources %v, error %v; expected the checkpoint %s among them", found, err, e.Model.PretrainedSHA256)
 	}
-	// The record, as a coordinator reads it.
+	// A coordinator reads the record.
 	read, err := experiment.ReadSpec(s.Spec.Canonical())
 	if err != nil {
 		t.Fatal(err)

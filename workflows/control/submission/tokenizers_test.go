@@ -53,7 +53,7 @@ func TestATokenizerIsASourceOfTheRun(t *testing.T) {
 	}
 }
 
-// A folder in place of the file is named, with the file if it is there.
+// The error for a folder in place of a file names the folder, and the file in it if there is one.
 func TestAFolderOfATokenizerIsNamed(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string]string{

@@ -199,7 +199,7 @@ func TestAStragglerIsSaidWithWhatItsSiblingsTook(t *testing.T) {
 	if s.Health != status.Slow {
 		t.Errorf("it is %s", s.Health)
 	}
-	// A worker tells its seconds of work later than they pass.
+	// A worker reports its seconds of work with a delay.
 	x.Now = x.Now.Add(3 * time.Second)
 	a.Running = 13
 	if later := x.View.Status(r); !reflect.DeepEqual(later.Waits, s.Waits) {

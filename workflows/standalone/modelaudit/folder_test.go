@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-// opened is a folder as the audit and as a test see it.
+// opened is a folder, opened for the audit and for a test.
 func opened(t *testing.T, name string) (*modelaudit.Model, *pretrained.Folder, *models.Scorer) {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func opened(t *testing.T, name string) (*modelaudit.Model, *pretrained.Folder, *
 	return model, folder, scorer
 }
 
-// tokensOf are those of a text as it stands.
+// tokensOf returns the tokens of an unchanged text.
 func tokensOf(f *pretrained.Folder, text string) []int32 {
 	var tokens []int32
 	for _, token := range f.Tokenizer.Encoder().Encode(text) {
@@ -48,7 +48,7 @@ func tokensOf(f *pretrained.Folder, text string) []int32 {
 	return tokens
 }
 
-// Ranks are those among references whose losses are computed one by one.
+// Ranks equal those among references whose losses are computed one by one.
 func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
 	t.Parallel()
 	for _, name := range pretrainedtest.Names {
@@ -99,7 +99,7 @@ func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
 	}
 }
 
-// fed is the state after some tokens.
+// fed returns the state after tokens.
 func fed(t *testing.T, scorer *models.Scorer, tokens ...int32) *models.States {
 	t.Helper()
 	state := scorer.Start(1)

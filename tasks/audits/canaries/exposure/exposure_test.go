@@ -78,7 +78,7 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 	}
 }
 
-// The first rank among n references is an exposure of log2 n or more.
+// Rank 1 among n references means an exposure of log2 n or more.
 func TestAGateOfTheFirstRankSaysAtLeast(t *testing.T) {
 	t.Parallel()
 	limit := 4.0

@@ -177,7 +177,7 @@ func TestFittedExposuresOfSkewNormalReferencesAreRight(t *testing.T) {
 	}
 }
 
-// A fit of the bootstrap is that of as many draws with replacement as there are costs, from a stream of its own.
+// Each bootstrap fit draws as many costs as there are, with replacement, from its own stream.
 func TestAFitOfTheBootstrapResamplesAsManyCosts(t *testing.T) {
 	t.Parallel()
 	costs := draws(rand.New(rand.NewPCG(3, 1)), Distribution{Location: 60, Scale: 5, Shape: -2}, 50)

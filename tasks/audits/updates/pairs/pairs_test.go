@@ -104,7 +104,7 @@ func TestRankingFollowsTheDefinitions(t *testing.T) {
 	}
 }
 
-// Pairs that are all told apart have upper ends of exactly 1, however the weights round.
+// If an attack separates all pairs, the upper ends are exactly 1 for any rounding of the weights.
 func TestNoIntervalEndsAboveOne(t *testing.T) {
 	t.Parallel()
 	var pairs []Pair
