@@ -148,7 +148,7 @@ def rounds_of(privacy):
 
 
 def independent_p(units, guesses, correct, wrong_at):
-    """The chance of so many right guesses about canaries that do not hide each other."""
+    """The chance of at least that number of right guesses about canaries that do not hide each other."""
     def accuracy(share):
         y = optimize.brentq(lambda y: y + wrong_at(y) - share, 0, share, xtol=1e-14)
         return y / share

@@ -166,7 +166,7 @@ def references(rng, count, choices, excluded, complete=tuple):
 
 
 def placed(rng, elements, values):
-    """Twice the projection of a layer to so many values: each element in one place of each block."""
+    """Twice the projection of a layer to a number of values: each element in one place of each block."""
     sums, edges = [0] * values, [block * values // 4 for block in range(5)]
     for element in elements:
         numbers = [rng.uint64(), rng.uint64()]

@@ -189,7 +189,7 @@ func TestAFullDiskIsNamedAndNothingSubmitted(t *testing.T) {
 	refused(t, w, w.coalmine("run", "experiment.yaml"), "full", "no space left")
 }
 
-// mountSmall mounts a file system of so many bytes. The test is skipped where it
+// mountSmall mounts a file system of a size in bytes. The test is skipped where it
 // may not.
 func mountSmall(t testing.TB, dir string, size int) {
 	t.Helper()

@@ -147,7 +147,7 @@ func checkConserved(t *testing.T, before, after []string) {
 		}
 	}
 	if gone := len(before) - len(after); gone >= smallRecipe.Words {
-		t.Errorf("%d of %d records are gone; one unfinished user cannot hold so many", gone, len(before))
+		t.Errorf("%d of %d records are gone; one unfinished user cannot hold that number", gone, len(before))
 	}
 	if slices.Equal(before[:len(after)], after) {
 		t.Error("nothing was shuffled")

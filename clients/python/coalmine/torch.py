@@ -381,7 +381,7 @@ class Trainer(Client):
                 g *= scale.view(-1, *[1] * (g.dim() - 1))
 
     def dropping(self, batch, streams):
-        """Factors of a layer's outputs: each user's from a stream of its own, whoever else trains."""
+        """Factors of a layer's outputs: each user's from a stream of its own, independent of the other users."""
         rate = self.local.get("dropout")
         if not rate:
             return None
