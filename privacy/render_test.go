@@ -26,7 +26,7 @@ func TestTableShowsBothEpsilonsAndEveryAssumption(t *testing.T) {
 	}
 	for _, text := range []string{
 		"epsilon proved", "papers' convention", "5.62", "20.9", "29.9", "18.8", "71.7", "154", "pld", "fixed-size, 5000 of 392000", "replace-one", "classic",
-		"Theorem 27", "balanced user", "the vocabulary", "sigma = noise multiplier / 2", "only adversaries who do not know the experiment's seed",
+		"Theorem 27", "balanced user", "the vocabulary", "sigma = noise multiplier / 2", "valid only while the experiment's seed",
 	} {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("the table lacks %q:\n%s", text, out.String())

@@ -234,11 +234,15 @@ func (r Recipe) noiseAssumptions(infinite bool) []string {
 	return out
 }
 
+// withoutSeed is the HoldsAgainst of a seeded training. It is in the outcomes of stored runs, whose bytes must not
+// change; Validity has the sentence for readers.
+const withoutSeed = "only someone without the experiment's seed, which gives away cohorts and noise"
+
 // holdsAgainst names the party against whom the guarantee protects.
 func (r Recipe) holdsAgainst() string {
 	switch r.Randomness {
 	case Seeded:
-		return "only adversaries who do not know the experiment's seed, which determines cohorts and noise"
+		return withoutSeed
 	case Secret:
 		return "anyone without the run's secret key and without its store, whose sums over chunks have no noise"
 	}
@@ -299,6 +303,17 @@ const wholeUser = "user"
 // relation moves a sum by no more than the clip norm.
 func (r Report) proved() bool { return r.Neighbouring.sensitivity() == 1 }
 
+// Validity is the condition under which the epsilon protects, as text; empty if the report names none.
+func (r Report) Validity() string {
+	switch r.HoldsAgainst {
+	case "":
+		return ""
+	case withoutSeed:
+		return "valid only while the experiment's seed, which determines cohorts and noise, is secret"
+	}
+	return "holds against " + r.HoldsAgainst
+}
+
 // Summary returns the report in one line, never a bare epsilon.
 func (r Report) Summary() string {
 	how, proved := string(r.Neighbouring), "proved"
@@ -318,8 +333,8 @@ func (r Report) Summary() string {
 		line += fmt.Sprintf(", at delta %g", r.Delta)
 	}
 	line += fmt.Sprintf(" after %d %s; unit %s, %s, %s conversion", r.Rounds, rounds, r.Unit, r.Sampling.Noun(), r.Conversion)
-	if r.HoldsAgainst != "" {
-		line += "; holds against " + r.HoldsAgainst
+	if validity := r.Validity(); validity != "" {
+		line += "; " + validity
 	}
 	if h.Underestimates {
 		line += fmt.Sprintf("; the papers' convention underestimates: for %s some data have %s at least", r.Neighbouring, r.LossDistribution.Lower)

@@ -143,8 +143,8 @@ func writeFacts(w io.Writer, r Report) error {
 		fact("loss distribution", "%s", l.Accountant)
 	}
 	fact("unit", "%s", r.Unit)
-	if r.HoldsAgainst != "" {
-		fact("holds against", "%s", r.HoldsAgainst)
+	if validity := r.Validity(); validity != "" {
+		fact("validity", "%s", validity)
 	}
 	fact("not covered", "%s", strings.Join(r.NotCovered, ", "))
 	for i, assumption := range r.Assumptions {

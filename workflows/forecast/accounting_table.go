@@ -95,8 +95,8 @@ func (a *PrivacyAnswer) facts() []string {
 	for i := range a.Trainings {
 		r := &a.Trainings[i].Scales[0].Report
 		add(fmt.Sprintf("protected: a %s (%s), %s, %s conversion", r.Unit, r.Neighbouring, r.Sampling.Noun(), r.Conversion))
-		if r.HoldsAgainst != "" {
-			add("as trained, holds against " + r.HoldsAgainst)
+		if validity := r.Validity(); validity != "" {
+			add("as trained, " + validity)
 		}
 	}
 	for i := range a.Trainings {

@@ -153,7 +153,7 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 		"a generator inherits the guarantee of its discriminator", "post-processing", "samples, images",
 		"selections that exclude each other", "need training.privacy.randomness: secret", "one and the same user",
 		"delta is 1/users, at a scale", "the mean update has the same noise", "left out: text/c02 (plain): no noise was added", "fixed-size sampling, classic conversion",
-		"not covered: the vocabulary", "percentiles, and models that were prepared", "who do not know the experiment's seed", "without the run's secret key",
+		"not covered: the vocabulary", "percentiles, and models that were prepared", "only while the experiment's seed", "without the run's secret key",
 	} {
 		if !strings.Contains(b.String(), text) {
 			t.Errorf("the table lacks %q:\n%s", text, b.String())
