@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 )
 
@@ -45,6 +46,17 @@ func OpenParts(size int64, read func(offset, length int64) ([]byte, error)) (*Pa
 
 // Tensors returns the number of tensors.
 func (p *Parts) Tensors() int { return len(p.entries) }
+
+// Names gives the names of the tensors, in the order of their data.
+func (p *Parts) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, e := range p.entries {
+			if !yield(e.name) {
+				return
+			}
+		}
+	}
+}
 
 // Shape returns the shape of the named tensor, and whether it is of float32. It must not be
 // changed.

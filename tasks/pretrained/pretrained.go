@@ -22,6 +22,8 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 
 	"coalmine/models"
 	"coalmine/storage/safetensors"
@@ -102,7 +104,13 @@ func (f *Folder) Close() error {
 
 // NewScorer reads the weights. The memory is that of the scorer, 4 bytes a parameter and as much for the
 // token vectors again, and the two largest tensors.
-func (f *Folder) NewScorer() (*models.Scorer, error) { return f.Model.ReadScorer(f.fill) }
+func (f *Folder) NewScorer() (*models.Scorer, error) {
+	scorer, err := f.Model.ReadScorer(f.fill)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	return scorer, nil
+}
 
 // Names returns the names of a text's tokens in Vocabulary.
 func (f *Folder) Names(e *subwords.Encoder, text string) []string {
@@ -205,6 +213,13 @@ func (f *Folder) openPart(name string) error {
 	if err != nil {
 		return f.fail(name, err)
 	}
+	for tensor := range parts.Names() {
+		for _, other := range f.shards {
+			if _, _, ok := other.Shape(tensor); ok {
+				return f.fail(name, fmt.Errorf("tensor %q is in another file of weights, too; expected it in one of them", tensor))
+			}
+		}
+	}
 	f.shards = append(f.shards, parts)
 	return nil
 }
@@ -296,6 +311,11 @@ func (f *Folder) checkTensors() error {
 		if columns != t.Shape[len(t.Shape)-1] {
 			return f.misshapen(pieces[0], t)
 		}
+	}
+	layers := max(1, f.Model.Config().Layers)
+	next := strings.Replace(f.family.tensors["attention.output"][0], "#", strconv.Itoa(layers), 1)
+	if f.shape(next) != nil {
+		return fmt.Errorf("%s: its weights have a tensor %q, of a block more than the %d that %s describes; expected the same number in both", f.name, next, layers, ConfigFile)
 	}
 	return nil
 }

@@ -171,6 +171,8 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 		{"llama", without("model-00002-of-00003.safetensors"), "model-00002-of-00003.safetensors: file does not exist"},
 		{"llama", replace("model.safetensors.index.json", "model-00002-of-00003.safetensors", "../other.safetensors"), "expected a file in the same folder"},
 		{"llama", replace("config.json", `"num_hidden_layers": 2`, `"num_hidden_layers": 3`), `no tensor "model.layers.2.input_layernorm.weight"`},
+		{"llama", replace("config.json", `"num_hidden_layers": 2`, `"num_hidden_layers": 1`), `"layers.1.self_attn.o_proj.weight", of a block more than the 1 that config.json describes`},
+		{"llama", replace("model-00003-of-00003.safetensors", "layers.0.self_attn.k_proj", "layers.0.self_attn.v_proj"), `tensor "model.layers.0.self_attn.v_proj.weight" is in another file of weights, too`},
 		{"llama", replace("config.json", `"intermediate_size": 40`, `"intermediate_size": 41`), "does not make up feed.input [24 82]"},
 		{"gpt2", replace("config.json", `"gpt2"`, `"bloom"`), `model_type is "bloom"; expected gpt2, gpt_neox, llama`},
 		{"gpt2", replace("config.json", "gelu_new", "relu"), `the activation "relu" is not supported; expected one of gelu,`},
@@ -194,6 +196,23 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "models/x") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want one of models/x with %q", err, c.want)
 		}
+	}
+}
+
+func TestWeightsThatAreNoNumbersAreRefusedWithTheFolder(t *testing.T) {
+	t.Parallel()
+	folder, err := pretrained.Open(pretrainedtest.Folder(t, "gpt2", func(file string, data []byte) []byte {
+		if file == "model.safetensors" {
+			copy(data[len(data)/2&^3:], "\xff\xff\xff\x7f\xff\xff\xff\x7f")
+		}
+		return data
+	}), "models/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = folder.Close() }()
+	if _, err := folder.NewScorer(); err == nil || !strings.HasPrefix(err.Error(), "models/x: tensor") || !strings.Contains(err.Error(), "NaN") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -175,7 +175,7 @@ func (f *Folder) Initial() (*models.Language, []float32, error) {
 	for _, t := range model.Tensors() {
 		values := t.View(params)
 		if err := f.fill(t, values); err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("%s: %w", f.name, err)
 		}
 		if t.Name == models.OutputBiasTensor {
 			values[datasets.End], values[f.End] = 0, models.Absent
@@ -214,8 +214,5 @@ func (f *Folder) place(t models.Tensor, first string, values, part []float32, co
 // convert reads a tensor of the folder.
 func (f *Folder) convert(name string, values []float32) error {
 	parts, full := f.holder(name)
-	if err := parts.Convert(full, values); err != nil {
-		return fmt.Errorf("%s: %w", f.name, err)
-	}
-	return nil
+	return parts.Convert(full, values)
 }
