@@ -74,7 +74,7 @@ var faults = registry.New("fault", func(s FaultScheme) Fault { return s.Fault },
 	},
 	FaultScheme{
 		Fault:   Truncate,
-		Summary: "a longer text is cut after `length` characters from its first visible one on, also within a word",
+		Summary: "a longer text is cut after `length` characters, counted from its first visible one, also within a word",
 		Levels:  []Level{WordLevel, ByteLevel},
 		text:    func(p *Planted, text string, first bool) string { return truncate(text, p.Length, first) },
 	},

@@ -28,7 +28,7 @@ const (
 	ClipAfterMean       Bug = "the mean is clipped"
 	MeanLoss            Bug = "the mean loss of a microbatch is clipped"
 	ShuffledForPoisson  Bug = "Poisson is claimed, shuffling done"
-	LastBatchSmaller    Bug = "the last batch is smaller, and the mean is of those in it"
+	LastBatchSmaller    Bug = "the last batch is smaller, and the mean is over its own records"
 	DataDependentMean   Bug = "the mean is divided by an expected batch that depends on the data"
 	SameSeed            Bug = "noise has the same seed in every round"
 	SharedNoise         Bug = "tensors share their noise"
