@@ -75,12 +75,13 @@ func (r *sentenceRows) setFactor(turn int, factor float64) {
 // Language Models Can Be Strong Differentially Private Learners", 2022, section 4). One
 // more product, of all rows times their factors, gives the sum.
 //
-// An element of norms is not below the exact norm. It is above it by bounds on the rounding
-// of its computation and of the sentence's share of the sum: by at most 2e-5 times the number
-// of targets, unless the terms of the sentence's gradient cancel. So the clipped gradient of a
-// sentence alone has at most the clip norm, rounding included. The
-// rounding in a sum over several sentences depends on all of them, as that of noise does
-// (privacy.AddGaussian).
+// An element of norms is not below the exact norm, as long as no product leaves the normal
+// range of float32, as products do whose factors differ by 1e8 or more from tensor to tensor. It
+// is above the exact norm by bounds on the rounding of its computation and of the sentence's
+// share of the sum: by at most 2e-5 times the number of targets, unless the terms of the
+// sentence's gradient cancel. So the clipped gradient of a sentence alone has at most the clip
+// norm, rounding included. The last digits of a norm, and the rounding in a sum over several
+// sentences, depend on all of them, as those of noise do (privacy.AddGaussian).
 func (t *Trainer) ClippedSum(params []float32, sentences [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (Loss, error) {
 	if err := t.checkClipped(params, sentences, sum, norms); err != nil {
 		return Loss{}, err

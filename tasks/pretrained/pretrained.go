@@ -179,10 +179,13 @@ func (f *Folder) openWeights() error {
 		}
 		names = nil
 		for _, name := range index.Files {
-			if path.Base(name) != name {
+			if !fs.ValidPath(name) || name == "." || path.Base(name) != name {
 				return f.fail(indexFile, fmt.Errorf("weights in the file %q; expected a file in the same folder", name))
 			}
 			names = append(names, name)
+		}
+		if len(names) == 0 {
+			return f.fail(indexFile, errors.New("its weight_map names no file; expected the file of each tensor"))
 		}
 		slices.Sort(names)
 	}
@@ -214,30 +217,41 @@ func (f *Folder) openPart(name string) error {
 		return f.fail(name, err)
 	}
 	for tensor := range parts.Names() {
-		for _, other := range f.shards {
-			if _, _, ok := other.Shape(tensor); ok {
-				return f.fail(name, fmt.Errorf("tensor %q is in another file of weights, too; expected it in one of them", tensor))
-			}
+		if f.file(tensor) != nil {
+			return f.fail(name, fmt.Errorf("tensor %q is in another file of weights, too; expected it in one of them", tensor))
 		}
 	}
 	f.shards = append(f.shards, parts)
+	for tensor := range parts.Names() {
+		if bare, prefixed := strings.CutPrefix(tensor, f.family.prefix); prefixed && bare != tensor && f.file(bare) != nil {
+			return f.fail(name, fmt.Errorf("the weights have both %q and %q; expected one of them", tensor, bare))
+		}
+	}
 	return nil
 }
 
 // findPrefix finds whether names of tensors have the prefix of a model with an output layer.
 func (f *Folder) findPrefix() {
-	if f.prefix = f.family.prefix; f.shape(f.family.tensors[models.EmbeddingTensor][0]) == nil {
-		f.prefix = ""
+	if f.file(f.family.prefix+f.family.tensors[models.EmbeddingTensor][0]) != nil {
+		f.prefix = f.family.prefix
 	}
+}
+
+// file returns the file of weights that has a tensor, by its name there; nil if none has.
+func (f *Folder) file(tensor string) *safetensors.Parts {
+	for _, parts := range f.shards {
+		if _, _, ok := parts.Shape(tensor); ok {
+			return parts
+		}
+	}
+	return nil
 }
 
 // holder returns the file of a tensor and its name there; nil if there is none.
 func (f *Folder) holder(name string) (*safetensors.Parts, string) {
 	for _, full := range []string{f.prefix + name, name} {
-		for _, parts := range f.shards {
-			if _, _, ok := parts.Shape(full); ok {
-				return parts, full
-			}
+		if parts := f.file(full); parts != nil {
+			return parts, full
 		}
 	}
 	return nil, f.prefix + name
