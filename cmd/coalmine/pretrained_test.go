@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"coalmine/internal/build"
+	"coalmine/internal/must"
+	"coalmine/internal/testserver"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/pretrained"
+	"coalmine/tasks/pretrained/pretrainedtest"
+	"coalmine/tasks/taskstest"
+)
+
+const tunedFile = `
+name: tuned
+data: {source: %s, level: subword, sequence: 24, vocabulary: {size: 520}, users: {words: 60}, test: {fraction: 10%%}}
+canaries: {words: 3, per_configuration: 2, user_probability: 1/3, example_probability: 1, held_back: 2}
+model: {kind: transformer, pretrained: %s}
+training: {engine: pytorch, pytorch: {users: 4}, rounds: 3, cohort: 4, chunks: 2, client: {learning_rate: 0.5, gradient_clip: 1}}
+audit: {utility: true, random_sampling: {references: 100}}
+`
+
+// Three rounds lower the loss of a text of the training, by the native scorer. The environment is shared by tests.
+func TestAPretrainedModelIsFineTunedElsewhere(t *testing.T) {
+	if build.Race {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	setPython(t, testserver.Python(t, "torch"))
+	dir := t.TempDir()
+	model, source := filepath.Join(dir, "llama"), filepath.Join(dir, "text.jsonl")
+	must.Do(t, os.CopyFS(model, pretrainedtest.Folder(t, "llama", nil)))
+	writeFile(t, source, string(taskstest.Text(800)))
+	writeFile(t, filepath.Join(dir, "small.yaml"), fmt.Sprintf(tunedFile, source, model))
+	home := filepath.Join(dir, "home")
+	prints(t, "run", filepath.Join(dir, "small.yaml"), "--home", home)
+	losses := map[string]float64{}
+	for _, round := range []string{"0", "3"} {
+		file := filepath.Join(dir, "model"+round)
+		prints(t, "export", "latest", "c01", "--round", round, "-o", file, "--home", home)
+		losses[round] = lossOf(t, file)
+	}
+	if !(losses["3"] < losses["0"]-0.1) {
+		t.Errorf("losses by round: %v; want the last at least 0.1 nats below the first", losses)
+	}
+}
+
+// lossOf is the mean loss of one sentence of the training text under an exported model, in nats.
+func lossOf(t *testing.T, path string) float64 {
+	t.Helper()
+	decoded := must.Get(checkpoints.Decode(must.Get(os.ReadFile(path))(t)))(t)
+	scorer := must.Get(decoded.NewScorer())(t)
+	var line struct{ Text string }
+	must.Do(t, json.NewDecoder(bytes.NewReader(taskstest.Text(1))).Decode(&line))
+	losses, err := scorer.Losses([][]int32{append([]int32{2}, tokensOf(t, line.Text)...)})
+	if err != nil || math.IsNaN(losses[0].Sum) {
+		t.Fatal(losses, err)
+	}
+	return losses[0].Sum / float64(losses[0].Tokens)
+}
+
+// tokensOf are the first 20 tokens of a text.
+func tokensOf(t *testing.T, text string) (tokens []int32) {
+	t.Helper()
+	folder := must.Get(pretrained.Open(pretrainedtest.Folder(t, "llama", nil), "llama"))(t)
+	for _, token := range folder.Tokenizer.Encoder().Encode(text) {
+		tokens = append(tokens, datasets.FirstWord+int32(token))
+	}
+	return tokens[:min(len(tokens), 20)]
+}
