@@ -121,13 +121,13 @@ unfinished run as it was submitted, without FILE.`
 
 // checkRun returns an error unless a run is given either a file, or --continue without
 // the flags of a submission.
-func (f *submitFlags) checkRun(c *cobra.Command, args []string) error {
+func (s *submitFlags) checkRun(c *cobra.Command, args []string) error {
 	for _, name := range []string{"set", "new", "max-cells", "priority"} {
-		if f.goesOn != "" && c.Flags().Changed(name) {
+		if s.goesOn != "" && c.Flags().Changed(name) {
 			return fmt.Errorf("run: --continue resumes a run as it was submitted, and --%s is for a submission; leave one of them out", name)
 		}
 	}
-	if (len(args) == 1) == (f.goesOn != "") {
+	if (len(args) == 1) == (s.goesOn != "") {
 		return errors.New("run: expected either the FILE of an experiment, or --continue and an unfinished run (coalmine run --help tells more)")
 	}
 	return nil
