@@ -20,13 +20,13 @@ const (
 )
 
 // addTerms adds a tensor, given the sum of the norms of its outer products.
-func (b *normBound) addTerms(sum float64) { b.terms += sum * sum }
+func (b *normBound) addTerms(sum float64) { b.terms += float64(sum * sum) }
 
 // upper returns the bound, for a sentence of n rows. The second term covers rounding in
 // sums of outer products: of those formed for a norm, and of the clipped sum itself, where
 // each is multiplied by up to three factors and a tied embedding sums up 2n of them.
 func (b *normBound) upper(n int) float64 {
-	return math.Sqrt(max(b.square+b.short, 0)) + float64(3*n+16)*roundoff*math.Sqrt(b.terms)
+	return math.Sqrt(max(b.square+b.short, 0)) + float64(float64(3*n+16)*roundoff*math.Sqrt(b.terms))
 }
 
 // addPairs adds the squared norm of a sum of outer products x d^T, where each x has an
@@ -40,7 +40,7 @@ func (b *normBound) addPairs(x, d *gram, extra float64) (norms float64) {
 	for t := range x.n {
 		norms += math.Sqrt((x.square(t) + extra) * d.square(t))
 	}
-	b.short += (x.precision + d.precision) * norms * norms
+	b.short += float64((x.precision + d.precision) * norms * norms)
 	return norms
 }
 
@@ -62,7 +62,7 @@ func (g *gram) reset(n, width int) {
 	clear(g.products)
 	// Errors of each block, 1% for their products with each other, and those of sums over
 	// pairs in float64.
-	g.precision = 1.01*roundoff*float64(min(width, gramDepth)) + float64(n*n)*0x1p-52
+	g.precision = float64(1.01*roundoff*float64(min(width, gramDepth))) + float64(n*n)*0x1p-52
 }
 
 // setInner sets g to the inner products of n rows of x and y.
@@ -121,7 +121,7 @@ func (e *perExample) addFormed(b *normBound, n int, x, d strided, extra float64)
 		kernels.Add(column, d.row(i))
 		norms += math.Sqrt((kernels.SquaredNorm(x.row(i)) + extra) * kernels.SquaredNorm(d.row(i)))
 	}
-	b.square += extra * kernels.SquaredNorm(column)
+	b.square += float64(extra * kernels.SquaredNorm(column))
 	b.addTerms(norms)
 }
 
@@ -163,7 +163,7 @@ func (s *stackTrace) addEmbeddingNorm(b *normBound, e *perExample, rows []int) (
 		for j, r2 := range rows {
 			if s.batch.inputs[r] == s.batch.inputs[r2] {
 				b.square += g.products[i*n+j]
-				b.short += g.precision * math.Sqrt(g.square(i)*g.square(j))
+				b.short += float64(g.precision * math.Sqrt(g.square(i)*g.square(j)))
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func (t *Trainer) addVocabularyNorm(b *normBound, turn int, rows []int, logits *
 		for i := range n {
 			d := t.output.logitGradient(int(token), e.first[turn]+i)
 			b.square += 2 * float64(d*e.cross.products[s*n+i])
-			b.short += 2 * e.cross.precision * math.Abs(d) * math.Sqrt(e.left.square(s)*e.right.square(i))
+			b.short += float64(2 * e.cross.precision * math.Abs(d) * math.Sqrt(e.left.square(s)*e.right.square(i)))
 		}
 	}
 }

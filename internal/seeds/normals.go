@@ -8,8 +8,7 @@ import (
 )
 
 // Normals draws numbers from the standard normal distribution: the same as NormFloat64 of
-// math/rand/v2 from the same stream, in a third of its time or less. It is not safe for
-// concurrent use.
+// math/rand/v2 from the same stream, in less time. It is not safe for concurrent use.
 type Normals struct {
 	state [kernels.ChaCha8State * blocksOfKey]uint32 // the initial state of all blocks of a key
 	rows  [kernels.ChaCha8Rows * blocksOfKey]uint32  // the output of these blocks
