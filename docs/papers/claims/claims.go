@@ -122,30 +122,17 @@ type estimate struct {
 	Low, High *float64
 }
 
-func newEstimate(values []float64) estimate {
+// newEstimate returns the estimate of values, at least one, from low to high. Its interval has the coverage
+// level; 0 is audits.Confidence.
+func newEstimate(values []float64, level, low, high float64) estimate {
 	e := audits.NewEstimate(values)
-	if e == nil {
-		return estimate{}
-	}
-	return estimate{e.N, float64(e.Mean), e.Low, e.High}
-}
-
-// at widens the interval from the coverage audits.Confidence to another; 0 leaves it.
-func (e estimate) at(level float64) estimate {
 	if e.Low != nil && level > 0 {
-		t := distuv.StudentsT{Sigma: 1, Nu: float64(e.N - 1)}
-		half := (*e.High - *e.Low) / 2 * t.Quantile((1+level)/2) / t.Quantile((1+audits.Confidence)/2)
-		e.Low, e.High = new(e.Mean-half), new(e.Mean+half)
+		wider := distuv.StudentsT{Sigma: 1, Nu: float64(e.N - 1)}.Quantile((1+level)/2) / audits.StudentT(e.N-1)
+		mean, half := float64(e.Mean), (*e.High-*e.Low)/2
+		*e.Low, *e.High = mean-float64(wider*half), mean+float64(wider*half)
 	}
-	return e
-}
-
-// within ends the interval at the range of the number.
-func (e estimate) within(low, high float64) estimate {
-	if e.Low != nil {
-		e.Low, e.High = new(max(*e.Low, low)), new(min(*e.High, high))
-	}
-	return e
+	e.Clip(low, high)
+	return estimate{e.N, float64(e.Mean), e.Low, e.High}
 }
 
 // comparison is the difference of two rows.

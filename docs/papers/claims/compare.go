@@ -93,7 +93,8 @@ func (s *study) compareSeeds(c *claim) (comparison, error) {
 			}
 		}
 		if len(differences) > 0 {
-			found.measures[name] = newEstimate(differences).at(c.Level).within(differencesOf(name, constant, isConstant))
+			low, high := differencesOf(name, constant, isConstant)
+			found.measures[name] = newEstimate(differences, c.Level, low, high)
 		}
 	}
 	return found, lacking(c, found)
