@@ -17,9 +17,9 @@ import (
 )
 
 const auditHelp = `Audit a finished model for memorized canaries or members. The model is a file of coalmine
-export, a folder of Hugging Face's layout, an HTTP endpoint, or a command that scores texts. --canaries is a text file with one
-canary per line, its words separated by spaces; empty lines and lines that begin with # are
-ignored. For a model of bytes (data.level: byte) a canary is the line without outer spaces,
+export, a folder of Hugging Face's layout, an HTTP endpoint, or a command that scores
+texts. --canaries is a text file with one canary per line, its words separated by spaces;
+empty lines and lines that begin with # are ignored. For a model of bytes (data.level: byte) a canary is the line without outer spaces,
 and --alphabet, --symbols and --format describe its random part. For a model of words
 --symbols and --format do, as in a run; without them any word may follow the prefix.
 
@@ -29,9 +29,9 @@ distribution to the log-perplexities of random sequences, for exposures beyond t
 These are the audits of a run.
 
 Folder: config.json, tokenizer.json and model.safetensors (or its parts) of a GPT-2, GPT-NeoX
-(Pythia) or Llama model. Neither Python nor a GPU is needed. The folder's tokenizer cuts a canary,
-as behind a space, and other texts as they stand; --prefix and --sequence count tokens, and words of
---format and --symbols are single tokens.
+(Pythia) or Llama model. Neither Python nor a GPU is needed. The folder's tokenizer cuts a
+canary as if a space stood before it, and other texts as they stand; --prefix and --sequence
+count tokens, and words of --format and --symbols are single tokens.
 
 Endpoint: a URL of the OpenAI completions API with echo and logprobs. Prompts are token ids,
 so --vocabulary is required: a model file of coalmine export, or a JSON list of the texts of

@@ -41,7 +41,7 @@ func TestARunSaysWhatEveryRoundHasCost(t *testing.T) {
 	file, home := smallFiles(t, noisyFile, spendingText())
 	planned := plannedPrivacy(t, file)
 	if table := outputOf(t, home, "run", file); !strings.Contains(table, "add-or-remove-one, unit balanced user, score loss-difference") {
-		t.Errorf("the table does not say what its lower bound means:\n%s", table)
+		t.Errorf("the table does not explain its lower bound:\n%s", table)
 	}
 	g := &global{stdout: io.Discard, data: io.Discard, stderr: io.Discard}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

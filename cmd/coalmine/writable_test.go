@@ -31,7 +31,7 @@ func TestCommandsWriteWhereTheirUserLetsThem(t *testing.T) {
 	cache := t.TempDir()
 	path, home := smallFiles(t, strings.Replace(cachingFile, "CACHE", cache, 1), string(taskstest.Text(1500)))
 	if code, out, messages := coalmine(t, "run", path, "--home", home); code != exitCellFailed || !strings.Contains(out, "--commands-may-write DIR") {
-		t.Errorf("exit status %d, want %d and what to do\n%s%s", code, exitCellFailed, out, messages)
+		t.Errorf("exit status %d, want %d and the remedy\n%s%s", code, exitCellFailed, out, messages)
 	}
 	prints(t, "run", path, "--home", home, "--commands-may-write", cache)
 	if _, err := os.Stat(filepath.Join(cache, "file")); err != nil {

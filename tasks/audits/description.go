@@ -76,7 +76,7 @@ type Description struct {
 	// Power has the statements of the audit whose power is computed, with the numbers of an outcome in place
 	// of the planned ones, if there is one; nil: none.
 	Power func(s *Setting, v Outcome) []Statement
-	// Powerless says what an attack reports that has no Power: "shares of words, without an interval or a test".
+	// Powerless names the numbers that an attack without Power reports: "shares of words, without an interval or a test".
 	Powerless string
 	// Replay asks a command that trains the whole model to replay steps; nil: not asked.
 	Replay func(Fields) *external.Replay

@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Measurements look for no leak, skew_normal estimates what exposure measures, and privacy is proved.
+// The exceptions measure no leak, except skew_normal, whose power is that of exposure, and privacy, which is proved.
 func TestEveryAuditHasPowerOrSaysWhyNot(t *testing.T) {
 	t.Parallel()
 	without := []string{"utility", "baselines", "accuracy_per_user", "samples", "generated_images", "upper_bound", "skew_normal", "privacy"}
