@@ -48,23 +48,13 @@ func (r *reading) lend(at Span) []float32 {
 }
 
 func (r *reading) fill(at Span, values []float32) {
-	if r.err != nil {
-		return
-	}
-	t := r.tensors[at.From]
-	if r.err = r.read(t, values); r.err != nil {
-		return
-	}
-	for i, v := range values {
-		if !finite(float64(v)) {
-			r.err = fmt.Errorf("tensor %s: element %d is %v; expected finite numbers", t, i, v)
-			return
-		}
+	if r.err == nil {
+		r.err = r.read(r.tensors[at.From], values)
 	}
 }
 
 // ReadScorer prepares a Transformer whose tensors read fills in, each once. Unlike NewScorer it needs
-// no vector of all parameters: the memory is Scorer.Bytes and the largest tensor.
+// no vector of all parameters: the memory is Scorer.Bytes and the largest tensor. The values must be finite.
 func (m *Language) ReadScorer(read func(t Tensor, values []float32) error) (*Scorer, error) {
 	layout := &m.layout
 	b := layout.decoder.layers[0].blocks

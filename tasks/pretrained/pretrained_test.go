@@ -217,6 +217,9 @@ func TestWeightsThatAreNoNumbersAreRefusedWithTheFolder(t *testing.T) {
 	if _, err := folder.NewScorer(); err == nil || !strings.HasPrefix(err.Error(), "models/x: tensor") || !strings.Contains(err.Error(), "NaN") {
 		t.Errorf("error %v", err)
 	}
+	if _, _, err := folder.Initial(); err == nil || !strings.HasPrefix(err.Error(), "models/x: tensor") || !strings.Contains(err.Error(), "NaN") {
+		t.Errorf("error %v of a training", err)
+	}
 }
 
 // Rotations of newer versions of the library, and defaults of configurations that leave fields out.

@@ -2,6 +2,7 @@ package pretrained
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -211,8 +212,16 @@ func (f *Folder) place(t models.Tensor, first string, values, part []float32, co
 	return columns
 }
 
-// convert reads a tensor of the folder.
+// convert reads a tensor of the folder. A value that is not finite is an error.
 func (f *Folder) convert(name string, values []float32) error {
 	parts, full := f.holder(name)
-	return parts.Convert(full, values)
+	if err := parts.Convert(full, values); err != nil {
+		return err
+	}
+	for i, v := range values {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return fmt.Errorf("tensor %s: element %d is %v; expected finite numbers", full, i, v)
+		}
+	}
+	return nil
 }
