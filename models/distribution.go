@@ -10,54 +10,87 @@ import (
 
 // distribution is the distribution of the next token. Its zero value is for set.
 type distribution struct {
-	// weights are the probabilities of the tokens that may be drawn, up to a factor for
-	// each tile. kept names the tokens, unless they are all tokens in order.
-	weights []float32
-	kept    []int32
-	// scales are the factors of the tiles, masses the sums of their weights.
+	// logits are those of the tokens that may be drawn. kept names the tokens, unless they are all
+	// tokens in order.
+	logits []float32
+	kept   []int32
+	// scales and masses of the tiles are the peaks and sums of a finished normaliser: the probability of
+	// a token is its e^(logit - peak) in the tile times the tile's scale.
 	scales []float32
 	masses []float64
+	exps   [tileWidth]float32
+
+	changed []float32  // memory of logits
+	own     normaliser // of changed
 }
 
-// set makes the distribution that of a sampling, given the log probabilities of all tokens.
-func (d *distribution) set(s Sampling, logProbs []float32) error {
-	d.keep(s.TopK, logProbs)
-	if s.Temperature != 1 {
-		for i, l := range d.weights {
-			d.weights[i] = float32(float64(l) / s.Temperature)
-		}
+// set makes the distribution that of a sampling, given the logits of all tokens, which it keeps, and
+// their normaliser, of row i. An error is a *DivergedError.
+func (d *distribution) set(s Sampling, logits []float32, z *normaliser, i int) error {
+	if !finite(z.logs[i]) {
+		return &DivergedError{What: "log probability", Value: z.logs[i]}
 	}
-	tiles := tileCount(len(d.weights))
-	d.scales, d.masses = grow(d.scales, tiles), grow(d.masses, tiles)
-	for k := range tiles {
-		from, to := tileBounds(len(d.weights), k)
-		d.scales[k], d.masses[k] = kernels.SoftmaxTile(d.weights[from:to])
+	d.kept = d.kept[:0]
+	if s.Temperature == 1 && (s.TopK == 0 || s.TopK >= len(logits)) {
+		d.logits, d.scales, d.masses = logits, row(z.peaks, i, z.tiles), z.sums[i*z.tiles:(i+1)*z.tiles]
+		return nil
 	}
-	if sum := kernels.SoftmaxMerge(d.scales, d.masses); !finite(sum) {
-		return &DivergedError{What: "log probability", Value: sum}
+	d.change(s, logits, z, i)
+	return d.reduce()
+}
+
+// change sets logits to the log probabilities of the tokens that may be drawn, divided by the temperature.
+func (d *distribution) change(s Sampling, logits []float32, z *normaliser, i int) {
+	d.changed = d.changed[:0]
+	for _, logit := range logits {
+		d.changed = append(d.changed, z.logProb(i, logit))
+	}
+	if 0 < s.TopK && s.TopK < len(logits) {
+		d.keep(s.TopK)
+	}
+	for j, l := range d.changed {
+		d.changed[j] = float32(float64(l) / s.Temperature)
+	}
+	d.logits = d.changed
+}
+
+// reduce computes scales and masses of the logits.
+func (d *distribution) reduce() error {
+	d.own.reset(1, tileCount(len(d.logits)))
+	for k := range d.own.tiles {
+		d.own.add(0, k, d.tile(k))
+	}
+	d.own.finish()
+	d.scales, d.masses = d.own.peaks, d.own.sums
+	if !finite(d.own.logs[0]) {
+		return &DivergedError{What: "log probability", Value: d.own.logs[0]}
 	}
 	return nil
 }
 
-// keep sets the weights to the log probabilities of the tokens that may be drawn.
-func (d *distribution) keep(topK int, logProbs []float32) {
-	d.kept = d.kept[:0]
-	if topK == 0 || topK >= len(logProbs) {
-		d.weights = append(d.weights[:0], logProbs...)
-		return
-	}
-	d.weights = d.weights[:0]
-	for token, l := range logProbs {
-		if len(d.kept) == topK && l <= d.weights[topK-1] {
+// tile copies the logits of a tile to exps.
+func (d *distribution) tile(k int) []float32 {
+	from, to := tileBounds(len(d.logits), k)
+	return d.exps[:copy(d.exps[:], d.logits[from:to])]
+}
+
+// keep leaves the topK largest of changed, in descending order.
+func (d *distribution) keep(topK int) {
+	kept := d.changed[:0] // never longer than the part that has been read
+	for token, l := range d.changed {
+		if len(kept) == topK && l <= kept[topK-1] {
 			continue
 		}
 		// After all equal values: the lower token comes first.
-		at, _ := slices.BinarySearchFunc(d.weights, l, func(have, l float32) int {
+		at, _ := slices.BinarySearchFunc(kept, l, func(have, l float32) int {
 			return cmp.Or(cmp.Compare(l, have), -1)
 		})
-		d.weights, d.kept = slices.Insert(d.weights, at, l), slices.Insert(d.kept, at, int32(token))
-		d.weights, d.kept = d.weights[:min(topK, len(d.weights))], d.kept[:min(topK, len(d.kept))]
+		if len(kept) == topK {
+			kept, d.kept = kept[:topK-1], d.kept[:topK-1]
+		}
+		kept, d.kept = slices.Insert(kept, at, l), slices.Insert(d.kept, at, int32(token))
 	}
+	d.changed = kept
 }
 
 // draw returns the first token at which the cumulative probability exceeds u, which
@@ -82,28 +115,28 @@ func (d *distribution) place(u float64) int {
 		if of == 0 {
 			continue
 		}
-		from, to := tileBounds(len(d.weights), k)
 		if rest < of {
-			return d.placeIn(from, to, rest/float64(d.scales[k]))
+			return d.placeIn(k, rest/float64(d.scales[k]))
 		}
 		rest, last = rest-of, k
 	}
-	from, to := tileBounds(len(d.weights), last)
-	return d.placeIn(from, to, math.Inf(1))
+	return d.placeIn(last, math.Inf(1))
 }
 
-// placeIn returns the first index in [from, to) at which the cumulative weight exceeds
+// placeIn returns the first index of a tile at which the cumulative weight exceeds
 // rest, or the last with a weight.
-func (d *distribution) placeIn(from, to int, rest float64) int {
-	last := from
-	for i, weight := range d.weights[from:to] {
+func (d *distribution) placeIn(k int, rest float64) int {
+	weights := d.tile(k)
+	kernels.SoftmaxTile(weights)
+	last := 0
+	for i, weight := range weights {
 		if weight == 0 {
 			continue
 		}
-		last = from + i
+		last = i
 		if rest -= float64(weight); rest < 0 {
 			break
 		}
 	}
-	return last
+	return k*tileWidth + last
 }

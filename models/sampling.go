@@ -122,13 +122,13 @@ func (r *sampler) drawTokens() error {
 	rest := r.going
 	for from := 0; from < r.states.Len(); from += scoringBlock {
 		to := min(from+scoringBlock, r.states.Len())
-		r.logProbs(w, from, to)
+		r.logits(w, from, to)
 		for state := from; state < to; state++ {
 			n := 0
 			for n < len(rest) && rest[n].state == state {
 				n++
 			}
-			if err := r.drawAfter(row(r.rows, state-from, r.scorer.model.config.Vocabulary), rest[:n]); err != nil {
+			if err := r.drawAfter(&w.normaliser, state-from, rest[:n]); err != nil {
 				return err
 			}
 			rest = rest[n:]
@@ -137,25 +137,25 @@ func (r *sampler) drawTokens() error {
 	return nil
 }
 
-// logProbs computes the rows of a block of states.
-func (r *sampler) logProbs(w *workspace, from, to int) {
+// logits computes the rows of a block of states, and their normalisers.
+func (r *sampler) logits(w *workspace, from, to int) {
 	width := r.scorer.model.config.outputWidth()
 	r.rows = grow(r.rows, (to-from)*r.scorer.model.config.Vocabulary)
-	r.scorer.logProbRows(w, r.states.top()[from*width:to*width], r.rows)
+	r.scorer.logitRows(w, r.states.top()[from*width:to*width], r.rows)
 }
 
-// drawAfter draws the next token of samples at one state, given the log
-// probabilities of all tokens there.
-func (r *sampler) drawAfter(logProbs []float32, samples []going) error {
-	if err := r.tokens.set(r.draw.Sampling, logProbs); err != nil {
+// drawAfter draws the next token of samples at one state, that of row i.
+func (r *sampler) drawAfter(z *normaliser, i int, samples []going) error {
+	logits := row(r.rows, i, r.scorer.model.config.Vocabulary)
+	if err := r.tokens.set(r.draw.Sampling, logits, z, i); err != nil {
 		return err
 	}
-	for i := range samples {
-		g := &samples[i]
+	for at := range samples {
+		g := &samples[at]
 		g.token = r.tokens.draw(r.streams[g.sample].Float64())
 		s := &r.samples[g.sample]
 		s.Tokens = append(s.Tokens, g.token)
-		s.LogProbability += float64(logProbs[g.token])
+		s.LogProbability += float64(z.logProb(i, logits[g.token]))
 	}
 	return nil
 }

@@ -383,6 +383,18 @@ func (w *workspace) markTops(targets []int32, tops []bool) {
 
 // logProbRows scores every token for the rows of output, which form a block.
 func (s *Scorer) logProbRows(w *workspace, output, dst []float32) {
+	s.logitRows(w, output, dst)
+	for i := range w.logs {
+		logits := row(dst, i, s.model.config.Vocabulary)
+		for j, logit := range logits {
+			logits[j] = w.logProb(i, logit)
+		}
+	}
+}
+
+// logitRows sets the rows of dst to the logits of the rows of output, which form a block, and reduces
+// them to w's normaliser.
+func (s *Scorer) logitRows(w *workspace, output, dst []float32) {
 	vocabulary := s.model.config.Vocabulary
 	rows := len(dst) / vocabulary
 	w.reset(rows, len(s.tiles))
@@ -395,10 +407,4 @@ func (s *Scorer) logProbRows(w *workspace, output, dst []float32) {
 		}
 	}
 	w.finish()
-	for i := range rows {
-		logits := row(dst, i, vocabulary)
-		for j, logit := range logits {
-			logits[j] = w.logProb(i, logit)
-		}
-	}
 }

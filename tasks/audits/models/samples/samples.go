@@ -35,7 +35,7 @@ type Params struct {
 
 // Kind draws samples after Begin. Sample i draws from stream i of seeds.Samples, the same in any task. Its
 // input is audits.ModelInput, its blob DrawnBlob.
-var Kind = tasks.Kind{Name: "audits/samples", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
+var Kind = tasks.Kind{Name: "audits/samples", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 // DrawnBlob is a JSON array of Drawn.
 const DrawnBlob = "drawn"
