@@ -160,10 +160,11 @@ class Study:
                 own, _, other = COUNTED.get(name, name).partition(":")
                 yield own, self.welch(results, c["row"], c["to"], own, other or own)
 
-    def matched(self, c):
+    def utility(self, c):
+        """What recall@1, in points, and perplexity of the two rows differ by, and whether they are equal; no numbers where it does not matter."""
         row, to = c["row"].split()[0], c["to"].split()[0]
         if row == to or c["utility"] == "any" or re.fullmatch(r"[0-9.]+", c["to"]):
-            return True
+            return [], True
         levels = {}
         for measure in ("recall_at_1", "perplexity"):
             a, b = self.seeds(c["results"], row, measure), self.seeds(c["results"], to, measure)
@@ -173,7 +174,8 @@ class Study:
             else:
                 levels[measure] = [float(self.mean(c["results"], r, measure)["mean"]) for r in (row, to)]
         recall, perplexity = levels["recall_at_1"], levels["perplexity"]
-        return min(recall) > 0 and abs(recall[0] - recall[1]) <= 0.01 and abs(perplexity[0] - perplexity[1]) <= 0.05 * perplexity[1]
+        points, more = recall[0] - recall[1], perplexity[0] - perplexity[1]
+        return [100 * points, more], min(recall) > 0 and abs(points) <= 0.01 and abs(more) <= 0.05 * perplexity[1]
 
     def could_fall(self, c, measure, margin):
         if measure not in EXPOSURES | set(COUNTED) | set(COUNTED.values()):
@@ -184,9 +186,9 @@ class Study:
         return max(float(self.mean(c["results"], r, counted)["pooled_share"]) for r in (c["row"], c["to"])) >= 0.1
 
     def decide(self, c):
-        """The verdict, and the numbers as the page prints them."""
+        """The verdict, the seeds, and the numbers as the page prints them."""
         if not c["results"]:
-            return ("cannot tell: too few seeds" if c["seeds"] else "not measured"), []
+            return ("cannot tell: too few seeds" if c["seeds"] else "not measured"), c["seeds"], []
         said, numbers, least = [], [], math.inf
         for measure, (n, mean, low, high) in self.estimates(c):
             least, margin = min(least, n), float(c["margin"] or MARGIN.get(measure, 1))
@@ -200,24 +202,29 @@ class Study:
             elif low is not None and (low > 0 or high < 0):
                 word = "reproduced" if (low > 0) == (c["expected"] == "more") else "contradicted"
             said.append(word)
+        differences, equal = self.utility(c)
+        return self.together(c, said, least, equal), str(least), numbers + differences
+
+    @staticmethod
+    def together(c, said, least, equal):
         positive, negative = "reproduced" in said, "contradicted" in said
         if c["expected"] == "no" and any(word.startswith("cannot") for word in said):
             positive = False
         if least < 3:
-            return "cannot tell: too few seeds", numbers
+            return "cannot tell: too few seeds"
         if positive and negative:
-            return "cannot tell: measures disagree", numbers
+            return "cannot tell: measures disagree"
         if not positive and not negative:
-            return max((word for word in said if word.startswith("cannot")), key=len), numbers
-        if not self.matched(c):
-            return "cannot tell: unequal utility", numbers
-        return "reproduced" if positive else "contradicted", numbers
+            return max((word for word in said if word.startswith("cannot")), key=len)
+        if not equal:
+            return "cannot tell: unequal utility"
+        return "reproduced" if positive else "contradicted"
 
 
 def printed(cell):
-    """The numbers of a result: those with a sign, before what the models' utility differs by."""
-    cell = cell.split(": ")[-1].split("; recall@1 ")[0]
-    return [(float(x), len(x.partition(".")[2])) for x in re.findall(r"(?<![0-9^])[+-][0-9]+(?:\.[0-9]+)?", cell)]
+    """The numbers of a result, those with a sign, and half a unit of the last digit of each."""
+    found = re.findall(r"(?<![0-9^e])([+-][0-9]+(?:\.([0-9]+))?(?:e([+-][0-9]+))?)", cell.split(": ")[-1])
+    return [(float(x), 0.5001 * 10.0 ** (int(exponent or 0) - len(digits))) for x, digits, exponent in found]
 
 
 def check(name):
@@ -230,17 +237,18 @@ def check(name):
         raise SystemExit(f"{name}: {len(lines)} lines of {len(claims)} claims")
     for column, text in enumerate([""] + others.split()):
         for c, line in zip(claims, lines):
-            result, said = [x.strip() for x in line.split("|")][3 + 2 * column:5 + 2 * column]
+            cells = [x.strip() for x in line.split("|")]
+            result, said = cells[3 + 2 * column:5 + 2 * column]
             c = dict(c, results=c["results"] + ("-" + text if text else ""))
             if text and not any(c["results"] + f"-{part}.csv" in files for part in ("cells", "means")):
                 if result or said:
                     raise SystemExit(f"{name}: {c['claim']}: {said}, and no results on {text}")
                 continue
-            verdict, numbers = study.decide(c)
-            if verdict != said:
-                raise SystemExit(f"{name}: {c['claim']}: the page says {said}, and the numbers {verdict}")
+            verdict, seeds, numbers = study.decide(c)
+            if (verdict, seeds) != (said, cells[2]):
+                raise SystemExit(f"{name}: {c['claim']}: the page says {said} of {cells[2]} seeds, and the numbers {verdict} of {seeds}")
             there = printed(result) if numbers else []
-            if len(there) != len(numbers) or any(abs(x - y) > 0.5001 * 10 ** -digits for (x, digits), y in zip(there, numbers)):
+            if len(there) != len(numbers) or any(abs(x - y) > half for (x, half), y in zip(there, numbers)):
                 raise SystemExit(f"{name}: {c['claim']}: {there}, and here {numbers}")
             total, verdicts = total + len(numbers), verdicts + 1
     print(f"{name}: {verdicts} verdicts and {total} numbers agree")
