@@ -5,11 +5,15 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"coalmine/tasks/taskstest"
 )
+
+// byHand is a verdict that no number has decided.
+var byHand = regexp.MustCompile(`\*\*(As in|Unlike) the paper`)
 
 func TestPagesHaveTheTablesOfTheirResults(t *testing.T) {
 	t.Parallel()
@@ -26,6 +30,9 @@ func TestPagesHaveTheTablesOfTheirResults(t *testing.T) {
 		head, _, found := bytes.Cut(page, []byte("<!-- claims"))
 		if !found || bytes.Contains(head, []byte("\n## ")) {
 			t.Errorf("%s.md does not begin with the table of the paper's claims", name)
+		}
+		if verdict := byHand.Find(page); verdict != nil {
+			t.Errorf("%s.md says %q outside of the table of claims, which alone has verdicts", name, verdict)
 		}
 		taskstest.File(t, folder+".md", made)
 	}
