@@ -30,8 +30,8 @@ import (
 //	in bits                   and so are the numbers divided by log 2
 //	one COLUMN a row          rows of CSV with one value in this column have all numbers of a row
 //	one command a row         the output of one command has all numbers of a row
-//	one line a cell           one line of text, or one row of CSV, has all numbers of a cell
-//	up to the semicolon       what follows a semicolon in a cell is of other seeds
+//	one line a cell           one line of text, or one row of CSV, has all numbers of a cell up to a semicolon;
+//	                          what follows it is of other seeds, and so of other lines
 var kept = regexp.MustCompile(`^numbers of (.*)$`)
 
 var (
@@ -87,7 +87,6 @@ type sources struct {
 	alternatives []source    // one of which has the numbers of a row
 	commands     [][]float64 // the numbers of each, of which one has those of a row that no file has
 	lineACell    bool
-	toSemicolon  bool
 }
 
 // source are tables, or those rows of them that are equal in a column.
@@ -130,8 +129,6 @@ func (n *numbers) readSources(t *testing.T) (s sources, ok bool) {
 			s.lineACell = true
 		case words[0] == "one":
 			s.alternatives = all.by(words[1])
-		case clause == "up to the semicolon":
-			s.toSemicolon = true
 		case widening[words[0]] == nil && computed[words[0]] == nil:
 			t.Fatalf("%s: %q has an unknown clause %q", n.page, n.marker, clause)
 		}
@@ -388,7 +385,8 @@ func (s *sources) missingIn(from *source, head, row []string) (found []string) {
 		named := row[0] + head[i] + cell
 		percent := strings.Contains(named, "%") || strings.Contains(named, "AP")
 		lost := lacking(from.values, amounts(cell), percent)
-		if s.lineACell && !slices.ContainsFunc(from.lines, func(line []float64) bool { return lacking(line, amounts(cell), percent) == nil }) {
+		ofLine, _, _ := strings.Cut(cell, ";")
+		if s.lineACell && !slices.ContainsFunc(from.lines, func(line []float64) bool { return lacking(line, amounts(ofLine), percent) == nil }) {
 			lost = amounts(cell)
 		}
 		found = append(found, lost...)
@@ -401,11 +399,7 @@ func (s *sources) compared(head, row []string, i int) string {
 	if ofPaper.MatchString(row[0] + " " + head[i]) {
 		return ""
 	}
-	cell := row[i]
-	if s.toSemicolon {
-		cell, _, _ = strings.Cut(cell, ";")
-	}
-	return code.ReplaceAllStringFunc(cell, func(span string) string { return strings.Repeat(" ", len(span)) })
+	return code.ReplaceAllStringFunc(row[i], func(span string) string { return strings.Repeat(" ", len(span)) })
 }
 
 // lacking are the numbers that are not among the values.
