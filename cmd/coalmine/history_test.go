@@ -31,7 +31,7 @@ func TestLogsTellWhatHappenedAndStatusWhatIsAttached(t *testing.T) {
 	if !slices.Equal(kinds, want) || len(told.Logs) != 0 || told.Logs == nil {
 		t.Errorf("the history is %q, want %q; logs %v", kinds, want, told.Logs)
 	}
-	if out := outputOf(t, home, "logs", "one"); !strings.Contains(out, "  submitted by ") || !strings.Contains(out, "  tags set to ") {
+	if out := outputOf(t, home, "logs"); !strings.Contains(out, "  submitted by ") || !strings.Contains(out, "  tags set to ") {
 		t.Errorf("logs print\n%s", out)
 	}
 	if out := outputOf(t, home, "status", "one"); !strings.Contains(out, "note: too noisy\n      second line\ntags: paper table-1\n") {

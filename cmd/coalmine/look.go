@@ -297,19 +297,19 @@ func newWatchCommand(g *global) *cobra.Command {
 	return c
 }
 
-const logsHelp = `Print the newest 200 events of a run, in order, and the logs of failed attempts of at most
-100 nodes since their last retry. With NODE, a name that "coalmine status RUN" prints or
-the beginning of a key, print only the logs of that node, including those before a retry
-and the last output of a successful training.`
+const logsHelp = `Print the newest 200 events of a run (default the latest), in order, and the logs of
+failed attempts of at most 100 nodes since their last retry. With NODE, a name that
+"coalmine status RUN" prints or the beginning of a key, print only the logs of that node,
+including those before a retry and the last output of a successful training.`
 
 func newLogsCommand(g *global) *cobra.Command {
 	return &cobra.Command{
-		Use:     "logs RUN [NODE]",
+		Use:     "logs [RUN [NODE]]",
 		Short:   "Print the events of a run and the logs of failed attempts",
 		Long:    logsHelp,
-		Example: "  coalmine logs quickstart\n  coalmine logs quickstart 3fa2c1",
+		Example: "  coalmine logs\n  coalmine logs quickstart\n  coalmine logs quickstart 3fa2c1",
 		GroupID: groupLook,
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    cobra.MaximumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {
 				told, err := lookUpLogs(c.Context(), api, args)
@@ -338,7 +338,7 @@ func lookUpLogs(ctx context.Context, api control.API, args []string) (runLogs, e
 		logs, err := api.Logs(ctx, args[0], args[1])
 		return runLogs{Logs: logs}, err
 	}
-	history, err := api.History(ctx, args[0])
+	history, err := api.History(ctx, runArgument(args))
 	if err != nil {
 		return runLogs{}, err
 	}
