@@ -177,7 +177,7 @@ func (g *global) propose(ctx context.Context, f *initFlags, out *outputs) error 
 	folder := filepath.Dir(out.experiment)
 	options := starter.Options{
 		Name: cmp.Or(f.name, nameOf(named)), Source: fromFolder(data, folder), Seed: f.seed,
-		Federated: f.algorithm == "fedavg", Private: f.private, Epochs: programEpochs, Percent: 100,
+		Federated: f.algorithm == "fedavg", Private: f.private, Epochs: programEpochs,
 	}
 	if f.trainer != "" {
 		options.Code = trainerFolder

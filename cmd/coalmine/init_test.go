@@ -199,6 +199,7 @@ func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
 		"empty.csv": "", "empty.jsonl": "", "header.csv": "user,text\n", "numbers.csv": "a,b\n1,2\n3,4\n", "images.jsonl": `{"user":"a","label":1,"pixels":[0,1]}` + "\n",
 		"tiny.csv": "user,text\na,hello there\nb,good bye\n", "one.txt": "hello there\n", "wide.csv": "\xff\xfeu\x00s\x00e\x00r\x00", "broken.jsonl": "{\n",
 		"few.csv": "user,text\n" + strings.Repeat("a,b c d e f g h i j k l m n o p q r s t\n", 60), "array.json": "[1, 2]", "taken.yaml": "mine",
+		"one.csv": "user,text\n" + strings.Repeat("a,b c d e f g h i j k l m n o p q r s t\n", 2000),
 	} {
 		writeFile(t, at(name), text)
 	}
@@ -216,6 +217,7 @@ func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
 		"convert it to UTF-8":                         {"--data", at("wide.csv")},
 		"the first line is not JSON":                  {"--data", at("broken.jsonl")},
 		"one canary would be":                         {"--data", at("few.csv")},
+		"all texts are of one user":                   {"--data", at("one.csv"), "--algorithm", "fedavg"},
 		"write its elements one a line":               {"--data", at("array.json")},
 		`--algorithm "adam": expected sgd or fedavg`:  {"--algorithm", "adam"},
 		"--time -1s: expected a time above 0":         {"--time", "-1s"},
@@ -313,6 +315,8 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 	dir := t.TempDir()
 	data, file, folder := filepath.Join(dir, "posts.csv"), filepath.Join(dir, "first.yaml"), filepath.Join(dir, "trainer")
 	dataOfInit[0].write(t, data, posts(1, 4*unmeasuredTexts, 30, 12))
+	vocabulary := regexp.MustCompile(`\n  vocabulary: .*`)
+	ofAll := vocabulary.FindString(prints(t, "init", "-", "--data", data))
 	must.Do(t, os.Mkdir(folder, 0o700))
 	writeFile(t, filepath.Join(folder, "model.py"), "mine")
 	refuses(t, "expected torch", "init", file, "--data", data, "--trainer", "jax")
@@ -323,6 +327,8 @@ func TestInitWritesProgramsAroundAModule(t *testing.T) {
 		checkInserted(t, file, dir)
 		if text := contentOf(t, file); !strings.Contains(text, "\n  code: trainer ") {
 			t.Errorf("the program is elsewhere:\n%s", text)
+		} else if ofShare := vocabulary.FindString(text); ofAll == "" || ofShare != ofAll {
+			t.Errorf("a share of the data has the vocabulary%s, all of it%s", ofShare, ofAll)
 		}
 	}
 	// The file holds no module, so that the speed of the programs is unknown.

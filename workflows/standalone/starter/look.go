@@ -156,3 +156,10 @@ func (d *Data) dropUsual() {
 		c.Text = ""
 	}
 }
+
+// unused lists the columns that hold neither users nor texts.
+func (d *Data) unused() []string {
+	return slices.DeleteFunc(slices.Clone(d.Choices), func(c string) bool {
+		return c == cmp.Or(d.Columns.User, "user") || c == cmp.Or(d.Columns.Text, "text")
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
 )
 
 // Options are the facts that the data do not tell.
@@ -21,8 +22,8 @@ type Options struct {
 	Private bool
 	// Code is the directory of a program in Python that trains; empty for a model of Coalmine.
 	Code string
-	// Epochs of the training, over Percent of the training part.
-	Epochs, Percent int
+	// Epochs of the training.
+	Epochs int
 	// Time says how long that takes; empty if nobody knows.
 	Time string
 }
@@ -31,12 +32,16 @@ type Options struct {
 type Proposal struct {
 	Options
 	data *Data
+	// Percent of the training part that trains.
+	Percent int
 	// sequence is the length at which texts are cut, vocabulary the number of words.
 	sequence, vocabulary int
 	// perMille is the share of the test part, 0 if it is a split.
 	perMille int
 	// words of a balanced user, 0 for users as they are.
-	words    int
+	words int
+	// unknown is the share of the words of the training part that the vocabulary leaves out.
+	unknown  float64
 	facts    datasets.Facts
 	canaries canarySet
 }
@@ -85,16 +90,20 @@ var (
 	vocabularies = []int{1000, 2000, 5000, 10000}
 )
 
-// Propose chooses the sizes of an experiment by the data.
+// Propose chooses the sizes of an experiment by the data, all of which it uses.
 func (d *Data) Propose(ctx context.Context, o Options) (*Proposal, error) {
-	p := &Proposal{Options: o, data: d, sequence: sequences[0], vocabulary: 1, perMille: 100}
+	p := &Proposal{Options: o, data: d, Percent: 100, sequence: sequences[0], vocabulary: 1, perMille: 100}
 	if d.TestSplit != "" {
 		p.perMille = 0
 	}
 	if err := p.chooseLengths(ctx); err != nil {
 		return nil, err
 	}
-	return p, p.fit(ctx)
+	if err := p.fit(ctx); err != nil {
+		return nil, err
+	}
+	p.unknown = float64(p.facts.Parts.UnknownWords) / float64(max(1, p.facts.Parts.Train.Words))
+	return p, nil
 }
 
 // With is the proposal with other epochs, of other data.
@@ -206,6 +215,9 @@ func (p *Proposal) chooseCanaries() error {
 		return &datasets.SourceError{File: p.data.source.Name, Err: fmt.Errorf(format, args...)}
 	}
 	trained := p.facts.Balance.Balanced
+	if p.Federated && p.facts.Source.Users == 1 {
+		return fault("all texts are of one user, and federated training averages over users; expected at least 2: --column user=NAME names another column, --algorithm sgd trains centrally")
+	}
 	if p.Federated && trained.Users < 2 {
 		return fault("the texts make %s; expected at least 2 for federated training: give more text, or --algorithm sgd", readable.Count(trained.Users, "user"))
 	}
@@ -234,6 +246,9 @@ func (p *Proposal) Summary() string {
 		if !p.data.Alone {
 			users += fmt.Sprintf(" by the column %q", cmp.Or(columns.User, "user"))
 		}
+	}
+	if unused := p.data.unused(); len(unused) > 0 {
+		users += "; not used: " + forms.Quoted(unused)
 	}
 	return fmt.Sprintf("%s%s, %s", readable.Count(source.Examples, "text"), named, users)
 }

@@ -88,7 +88,7 @@ func (p *Proposal) writeData(w *writer) {
 		w.line("  split: "+scalar(d.Split), "")
 	}
 	w.explained(fmt.Sprintf("  sequence: %d", p.sequence), "words at which a text is cut; %s longer", cutText(source.CutExamples))
-	w.explained(fmt.Sprintf("  vocabulary: {size: %d}", p.vocabulary), "of %d different words; %s of the text is others", parts.DistinctWords, percent(float64(parts.UnknownWords)/float64(max(1, parts.Train.Words))))
+	w.explained(fmt.Sprintf("  vocabulary: {size: %d}", p.vocabulary), "of %d different words; %s of the text is others", parts.DistinctWords, percent(p.unknown))
 	p.writeUsers(w)
 	if p.Percent < 100 {
 		comment := "of the training part: more does not fit into the time"
