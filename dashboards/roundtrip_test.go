@@ -352,7 +352,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 	t.Run("spending", func(t *testing.T) {
 		api.spending = control.Spending{
 			Cell: "c01", Delta: 1e-7, Sampling: privacy.FixedSize, Neighbouring: privacy.ReplaceOne, Conversion: privacy.Classic, Unit: "balanced user",
-			Budget: &privacy.Budget{Epsilon: 8, Delta: 1e-7}, Grounds: privacy.Grounds{Assumptions: []string{"a"}, NotCovered: []string{"b"}, HoldsAgainst: "c"},
+			Budget: &privacy.Budget{Epsilon: 8, Delta: 1e-7}, Grounds: privacy.Grounds{Assumptions: []string{"a"}, NotCovered: []string{"b"}, HoldsAgainst: "c", Validity: "d"},
 			Rounds: []control.SpentRound{{Round: 1, Epsilon: 0.5, EpsilonProved: 2}, {Round: 9, Epsilon: 1.5, EpsilonProved: 7}},
 		}
 		got, err := c.Spending(ctx, "", "c01")

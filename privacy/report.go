@@ -152,6 +152,8 @@ type Grounds struct {
 	Assumptions  []string `json:"assumptions"`
 	NotCovered   []string `json:"not_covered"`
 	HoldsAgainst string   `json:"holds_against,omitempty"`
+	// Validity is that of the Report.
+	Validity string `json:"validity,omitempty"`
 }
 
 // GroundsOf returns the grounds of a Report of the recipe, which is not a tree, without
@@ -169,7 +171,8 @@ func GroundsOf(recipe Recipe) (Grounds, error) {
 	if m.strategy, err = recipe.strategy(); err != nil {
 		return Grounds{}, err
 	}
-	return Grounds{m.assumptions(recipe.Rounds, false), slices.Clone(notCovered), recipe.holdsAgainst()}, nil
+	against := recipe.holdsAgainst()
+	return Grounds{m.assumptions(recipe.Rounds, false), slices.Clone(notCovered), against, validity(against)}, nil
 }
 
 // assumptions states the assumptions of the two epsilons in sentences.
@@ -304,14 +307,16 @@ const wholeUser = "user"
 func (r Report) proved() bool { return r.Neighbouring.sensitivity() == 1 }
 
 // Validity is the condition under which the epsilon protects, as text; empty if the report names none.
-func (r Report) Validity() string {
-	switch r.HoldsAgainst {
+func (r Report) Validity() string { return validity(r.HoldsAgainst) }
+
+func validity(holdsAgainst string) string {
+	switch holdsAgainst {
 	case "":
 		return ""
 	case withoutSeed:
 		return "valid only while the experiment's seed, which determines cohorts and noise, is secret"
 	}
-	return "holds against " + r.HoldsAgainst
+	return "protects against " + holdsAgainst
 }
 
 // Summary returns the report in one line, never a bare epsilon.

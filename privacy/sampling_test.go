@@ -209,7 +209,7 @@ func TestGroundsAreThoseOfTheReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := privacy.GroundsOf(recipe)
-		if err != nil || !slices.Equal(got.Assumptions, report.Assumptions) || !slices.Equal(got.NotCovered, report.NotCovered) || got.HoldsAgainst != report.HoldsAgainst || len(got.Assumptions) < 3 {
+		if err != nil || !slices.Equal(got.Assumptions, report.Assumptions) || !slices.Equal(got.NotCovered, report.NotCovered) || got.HoldsAgainst != report.HoldsAgainst || got.Validity != report.Validity() || len(got.Assumptions) < 3 {
 			t.Errorf("%s: %+v, %v; the report rests on %q", s.Sampling, got, err, report.Assumptions)
 		}
 	}

@@ -96,7 +96,7 @@ await page.getByRole('button', { name: 'Pin', exact: true }).waitFor({ state: 'h
 await stands('steer', null);
 // What the address asks for and there is not is said.
 await page.goto(`${origin}/?sort=-nonsense&columns=recall,nothing&steer=gone`);
-await shows('an order by “-nonsense”, which there is not here');
+await shows('an order by “-nonsense”');
 await shows('a column “nothing”');
 await shows('the run “gone”');
 await inspect('runs-astray');
@@ -115,7 +115,7 @@ await page.getByRole('link', { name: /^safetensors, model of/ }).nth(cells.lengt
 expect('the title does not name the run', (await page.title()).includes(run));
 await page.getByLabel('Colour').selectOption({ index: 1 });
 expect('the colour is not in the address', asked('colour') !== null);
-await page.getByLabel('Only what differs').check();
+await page.getByLabel('Only columns that differ').check();
 const heads = page.getByRole('region', { name: 'Results, table' }).locator('thead th');
 const all = await heads.allInnerTexts();
 const menu = (name) => page.locator('.tools', { has: page.getByLabel(`Find in ${name}`) }).locator('details.menu');
@@ -182,7 +182,7 @@ expect('what is copied is not selected', (await page.evaluate(() => getSelection
 await inspect('run');
 
 await page.goto(`${origin}/runs/${run}?rows=x&colour=y&chosen=c99&results.sort=2&results.columns=-x3`);
-await shows('rows by “x”, which there is not here');
+await shows('rows by “x”');
 await shows('the cell “c99”');
 await shows('an order by “2”');
 // A cell that still trains says of which round its numbers are, among replicates below its row.
@@ -213,6 +213,7 @@ await page.getByRole('heading', { name: 'Grid' }).waitFor();
 await page.getByRole('link', { name: 'Privacy', exact: true }).click();
 await shows('Assumptions');
 await shows('Not covered');
+await shows('Valid only while the experiment');
 await page.locator('.uplot').first().waitFor();
 await page.locator('label', { hasText: /^Count/ }).locator('select').selectOption('papers');
 await stands('convention', 'papers');
@@ -345,11 +346,11 @@ const drag = async (over, y) => {
   await over.dragTo(over, { sourcePosition: { x: width / 4, y }, targetPosition: { x: (3 * width) / 4, y } });
 };
 await drag(curve, 40);
-await page.getByRole('button', { name: 'All of the training' }).waitFor();
+await page.getByRole('button', { name: 'Whole training' }).waitFor();
 await page.reload();
-await page.getByRole('button', { name: 'All of the training' }).waitFor();
+await page.getByRole('button', { name: 'Whole training' }).waitFor();
 expect('texts of canaries that were shown are forgotten by a reload', /\w \w/.test(await canaries.locator('tbody td').nth(1).innerText()));
-await page.getByRole('button', { name: 'All of the training' }).click();
+await page.getByRole('button', { name: 'Whole training' }).click();
 await stands('zoom', null);
 await canaries.getByRole('checkbox').first().check();
 await shows('among random sequences');
@@ -385,12 +386,12 @@ await page.reload();
 const attempts = page.getByRole('region', { name: 'Attempts that failed, table' }).locator('tbody').getByRole('button');
 await attempts.nth(1).waitFor(); // both are listed
 await attempts.first().click();
-await shows('It has left no log.');
+await shows('No log is stored.');
 await attempts.last().click();
 await shows('log of w9');
 expect('an attempt has the log of another', (await page.getByText('log of w8').count()) === 0);
 await shows('out of memory <b>');
-await page.locator('figure', { hasText: 'What each worker was at' }).locator('.u-over').waitFor();
+await page.locator('figure', { hasText: 'Tasks of each worker' }).locator('.u-over').waitFor();
 await inspect('cell-attempts');
 await page.getByRole('button', { name: 'Close' }).click();
 await page.unroute('**/logs?node=*');
@@ -405,7 +406,7 @@ await page.reload();
 await shows('stand before it');
 await page.locator('.dag .box.lit').first().waitFor();
 await page.locator('.lineage').getByRole('button').first().click();
-const lanes = page.locator('figure', { hasText: 'What each worker was at' }).locator('.u-over');
+const lanes = page.locator('figure', { hasText: 'Tasks of each worker' }).locator('.u-over');
 await lanes.waitFor();
 await drag(lanes, 8);
 await shows(/\d+ of \d+ attempts from second/);
@@ -435,7 +436,7 @@ await shows('no such run');
 await shows('To the runs');
 await inspect('no-run');
 await page.goto(`${origin}/workers`);
-await shows('Nothing is at work, and nothing waits for a slot');
+await shows('No task runs or waits for a slot');
 await page.getByRole('region', { name: 'Workers, table' }).locator('tbody tr').first().waitFor();
 await inspect('workers-idle');
 const streamed = (pattern, value) => page.route(pattern, (r) => r.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(value)}\n\nevent: end\ndata: {}\n\n` }));
@@ -559,11 +560,11 @@ await page.route(`**/cells/${cell}/nodes*`, (r) => {
 });
 await page.route('**/history', (r) => r.fulfill({ json: { run, dropped: 0, events: passed === 0 ? [] : [{ kind: 'attempt failed', text: 'x', key: report.key, label: report.label, error: 'broken', attempts: 1, worker: 'w1', seconds: 1, time: new Date() }] } }));
 await page.goto(`${origin}/runs/${run}/cells/${cell}?tasks=1`);
-await shows(/1 at work, pale/);
-await shows('at work on w1');
+await shows(/1 running, pale/);
+await shows('running on w1');
 await inspect('cell-tasks-live');
 passed = 1;
-await page.getByText(/1 at work, pale/).waitFor({ state: 'hidden' });
+await page.getByText(/1 running, pale/).waitFor({ state: 'hidden' });
 const made = page.getByRole('region', { name: 'Tasks, table' }).locator('tbody tr').filter({ hasText: report.label });
 await made.filter({ hasText: / on / }).first().waitFor();
 await page.getByRole('region', { name: 'Attempts that failed, table' }).getByText('broken').waitFor();

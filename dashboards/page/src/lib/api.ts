@@ -57,7 +57,7 @@ export interface Node {
 }
 export interface Reader { key: string; kind: string; label: string; input: string; training?: boolean; cells: string[]; cells_total: number; committed: boolean }
 export interface Ancestry { node: Node; readers: Reader[]; readers_total: number }
-export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; budget?: { epsilon: number; delta: number }; assumptions: string[] | null; not_covered: string[] | null; holds_against?: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }
+export interface Spending { cell: string; delta: number; sampling: string; neighbouring: string; conversion: string; unit: string; budget?: { epsilon: number; delta: number }; assumptions: string[] | null; not_covered: string[] | null; validity?: string; rounds: { round: number; epsilon: number | null; epsilon_proved: number | null }[] | null }
 
 /** base is the path below which a proxy shows the server; '' where it is the root. */
 export const base = document.querySelector<HTMLMetaElement>('meta[name="base"]')?.content ?? '';

@@ -59,7 +59,7 @@ export interface Asked { name: string; what: string; fits: (value: string) => bo
 export function astray(asked: Asked[]): string[] {
   return asked.flatMap(({ name, what, fits, several, instead }) => {
     const wrong = (several ? list(name) : [get(name)]).filter((v) => v !== '' && !fits(v));
-    return wrong.length === 0 ? [] : [`The address asks for ${what} “${wrong.join(', ')}”, which there is not here: ${instead}.`];
+    return wrong.length === 0 ? [] : [`Ignored, as unknown: ${what} “${wrong.join(', ')}”; ${instead}.`];
   });
 }
 
