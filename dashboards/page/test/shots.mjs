@@ -48,8 +48,8 @@ for (const [name, [address, there, heading]] of Object.entries(views)) {
   await page.goto(address);
   try {
     await there();
-  } catch {
-    console.error(`${name}: not there`);
+  } catch (e) {
+    console.error(`${name}: ${e.message}`);
     continue;
   }
   for (const colorScheme of ['light', 'dark']) {
