@@ -428,3 +428,18 @@ func TestADeltaThatAllowsAWholeUserIsNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestNoiseAboveEveryUpdateIsNamed(t *testing.T) {
+	t.Parallel()
+	for noise, named := range map[float64]bool{4999: false, 5000: true, 79786: true, 0: false} {
+		r := tenEpochs()
+		r.Cohort, r.NoiseMultiplier = 5000, noise
+		var table strings.Builder
+		if err := privacy.WriteTable(&table, []privacy.Report{account(t, r)}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(table.String(), "the noise is as large as any update can be") != named {
+			t.Errorf("noise multiplier %v: %s", noise, &table)
+		}
+	}
+}

@@ -299,6 +299,16 @@ func (r Report) DeltaWarning() string {
 		r.Delta, unit, unit, r.Population, 1/float64(r.Population))
 }
 
+// NoiseWarning warns of noise under which nothing is learned; otherwise it is empty. A coordinate of the mean
+// update has noise of NoiseMultiplier x clip norm / Cohort, and no update exceeds the clip norm.
+func (r Report) NoiseWarning() string {
+	if r.Cohort == 0 || r.NoiseMultiplier < float64(r.Cohort) {
+		return ""
+	}
+	return fmt.Sprintf("noise multiplier %g is the cohort %d or more: on each coordinate of a mean update the noise is as large as any update can be, so that a model learns next to nothing; expected a larger epsilon, a larger cohort or fewer rounds",
+		r.NoiseMultiplier, r.Cohort)
+}
+
 // wholeUser is the default unit of a recipe.
 const wholeUser = "user"
 

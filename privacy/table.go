@@ -114,6 +114,9 @@ func writeFacts(w io.Writer, r Report) error {
 		fact("WARNING", "%s", warning)
 	}
 	fact("noise multiplier", "%g%s", r.NoiseMultiplier, orLess(r.NoiseAtMost))
+	if warning := r.NoiseWarning(); warning != "" {
+		fact("WARNING", "%s", warning)
+	}
 	if r.UpdateNoise > 0 {
 		fact("noise on updates", "%.6g, the rest being on the count of adaptive clipping", r.UpdateNoise)
 	}
