@@ -1,6 +1,12 @@
 package results
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
+
+// failedGate begins the note on a limit that a cell or a row exceeds.
+const failedGate = " failed its gate: "
 
 // note is a remark on a cell, or on a row of replicates.
 type note struct {
@@ -12,6 +18,14 @@ type note struct {
 }
 
 func (n note) String() string { return fmt.Sprintf("%s (%s)%s", n.name, n.label, n.text) }
+
+// ofAll is the text if the note is of several cells or rows.
+func (n note) ofAll() string {
+	if breach, failed := strings.CutPrefix(n.text, failedGate); failed {
+		return " failed their gate: " + breach
+	}
+	return n.text
+}
 
 // each are the notes one by one.
 func each(notes []note) []string {
@@ -64,7 +78,7 @@ func (v *view) once(notes []note) []string {
 		text := n.String()
 		for i, g := range groups {
 			if g.holds(n) && g.size > 1 && times[i][n.text] == g.size {
-				text = g.name + n.text
+				text = g.name + n.ofAll()
 				break
 			}
 		}

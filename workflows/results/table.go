@@ -294,7 +294,7 @@ func (v *viewCell) reportNotes() []string {
 // endNotes tell about gates, failures and losses.
 func (v *viewCell) endNotes() (notes []string) {
 	for _, b := range v.Breaches {
-		notes = append(notes, " failed its gate: "+b)
+		notes = append(notes, failedGate+b)
 	}
 	for _, u := range v.Unjudged {
 		notes = append(notes, ": not judged: "+u)
