@@ -60,6 +60,23 @@ func TestAPlanSumsUp(t *testing.T) {
 // Steps of SGD come by 50 a task here, and the rest in one task. A training goes step by step: a
 // cluster of a hundred cores is no faster with it than one of two, and one core takes as long as
 // all tasks together.
+func TestAPlanSaysThatARangeOfPowerIsOverCells(t *testing.T) {
+	t.Parallel()
+	auc := func(power float64) forecast.Power {
+		return forecast.Power{Audit: "membership", Statement: "auc", Leak: forecast.Leak{Name: "AUC", Value: 0.6}, Power: power}
+	}
+	for want, list := range map[string][]forecast.Power{
+		"membership auc (AUC 0.6) 10% to 72% over the cells; ": {auc(0.72), auc(0.1)},
+		"membership auc (AUC 0.6) 10%; ":                       {auc(0.1)},
+	} {
+		var out strings.Builder
+		(&global{stdout: &out}).writePower(list, nil)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q lacks %q", &out, want)
+		}
+	}
+}
+
 func TestAPlanSaysWhatClustersTake(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, `

@@ -298,7 +298,7 @@ func (g *global) writePower(list []forecast.Power, powerless []experiment.Powerl
 	for i, name := range names {
 		text := readable.Percent(least[name])
 		if most[name] > least[name] {
-			text += " to " + readable.Percent(most[name])
+			text += " to " + readable.Percent(most[name]) + " over the cells"
 		}
 		names[i] += " " + text
 	}
