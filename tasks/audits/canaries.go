@@ -242,18 +242,18 @@ func (f *PrefixField) CheckReferences(s *Setting, audit string, references int, 
 }
 
 func (g *Group) checkReferences(ordinary int, audit string, prefix, references int, fail Fail) {
-	over, unit, larger := fmt.Sprintf("vocabulary of %d words", ordinary), "words", "vocabulary"
+	over, unit, larger := fmt.Sprintf("vocabulary of %d words", ordinary), "word", "vocabulary"
 	switch {
 	case g.Alphabet != "":
-		over, unit, larger = fmt.Sprintf("alphabet %s", g.Alphabet), "bytes", "alphabet"
+		over, unit, larger = fmt.Sprintf("alphabet %s", g.Alphabet), "byte", "alphabet"
 	case g.Symbols != "":
 		over, larger = "listed words", "list of symbols"
 	}
 	room := g.Sequences(ordinary, prefix)
 	if room > 1 && float64(references+g.Count) > room {
 		fail([]string{audit + ".references", audit + ".prefix", "canaries.words", "canaries.format", "canaries.formats", "canaries.alphabet", "data.vocabulary.size"},
-			"is %d; expected, with the %d canaries, at most %.0f, the number of sequences over the %s that can follow the prefix of %d %s. Use fewer references, longer canaries or a larger %s",
-			references, g.Count, room, over, prefix, unit, larger)
+			"is %d; expected, with the %s, at most %.0f, the number of sequences over the %s that can follow the prefix of %s. Use fewer references, longer canaries or a larger %s",
+			references, readable.Count(g.Count, "canary"), room, over, readable.Count(prefix, unit), larger)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -150,7 +151,7 @@ func (p *DrawParams) fits(s Space, v *datasets.Vocabulary) error {
 		return nil
 	}
 	if room := s.Sequences(n, 0); float64(2*p.Canaries()) > room {
-		return fmt.Errorf("%d different canaries of %d symbols; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries(), s.Words, room)
+		return fmt.Errorf("%d different canaries of %s; expected at most half of the %.0f sequences: make them longer or fewer", p.Canaries(), readable.Count(s.Words, "symbol"), room)
 	}
 	return nil
 }

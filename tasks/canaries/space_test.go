@@ -87,7 +87,7 @@ func TestSpacesThatDoNotFitAreRefused(t *testing.T) {
 		`format "##" for canaries of 2 words`:                                   {Words: 2, Format: "##"},
 		`format "##" for canaries of 3 bytes`:                                   {Words: 3, Alphabet: Digits, Format: "##"},
 		`format "abc" for canaries of 3 bytes`:                                  {Words: 3, Alphabet: Digits, Format: "abc"},
-		"6 different canaries of 1 symbols; expected at most half of the 10 se": {Words: 1, Alphabet: Digits},
+		"6 different canaries of 1 symbol; expected at most half of the 10 se": {Words: 1, Alphabet: Digits},
 	} {
 		p := good
 		p.Space, p.HeldBack = space, 3

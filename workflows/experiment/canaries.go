@@ -313,7 +313,7 @@ func (c *checker) room(f *CanaryFormat, path string) {
 	}
 	if room := space.Sequences(c.Data.Ordinary(), 0); float64(2*drawn) > room {
 		c.fail([]string{path, join(path, "words"), join(path, "format"), join(path, "alphabet")},
-			"ask for %d different canaries of %d symbols; expected at most half of the %.0f sequences %s: use fewer or longer ones, or a larger alphabet", drawn, f.Words, room, over)
+			"ask for %d different canaries of %s; expected at most half of the %.0f sequences %s: use fewer or longer ones, or a larger alphabet", drawn, readable.Count(f.Words, "symbol"), room, over)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/readable"
 	"coalmine/tasks/datasets"
 )
 
@@ -129,7 +130,7 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 		return canary{}, err
 	}
 	if n := len(words); n <= o.Prefix || n > datasets.MaxSequence {
-		return canary{}, l.fail("a canary of %d words; expected more than the prefix of %d, and at most %d", n, o.Prefix, datasets.MaxSequence)
+		return canary{}, l.fail("a canary of %s; expected more than the prefix of %d, and at most %d", readable.Count(n, "word"), o.Prefix, datasets.MaxSequence)
 	}
 	c := canary{words: words}
 	for _, word := range words {
