@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
+	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 )
@@ -356,13 +357,30 @@ type canaryRow struct {
 	Format             *string  `parquet:"format"`
 }
 
+// rankedRow is the number of references that a canary was ranked among; null without a rank.
+type rankedRow struct {
+	References *int64 `parquet:"references"`
+}
+
+func (v *viewCell) ranked(canaryOutcomes []audits.CanaryOutcome) (row rankedRow) {
+	for _, canaryOutcome := range canaryOutcomes {
+		o, ok := canaryOutcome.(*randomsampling.CanaryOutcome)
+		if ok && o.Rank != nil {
+			if all, measured := audits.OutcomeOf[*randomsampling.Outcome](&v.decoded); measured {
+				row.References = new(int64(all.References))
+			}
+		}
+	}
+	return row
+}
+
 // canaryRows has one row a canary.
 func canaryRows(v *view) (*flatTable, error) {
 	prototypes := []any{canaryRow{}}
 	for _, columns := range ofAudits().ordered {
 		prototypes = append(prototypes, columns.rowOf(nil))
 	}
-	prototypes = append(prototypes, v.replicateColumns()...)
+	prototypes = append(append(prototypes, v.replicateColumns()...), rankedRow{})
 	t := newFlatTable("canaries", prototypes)
 	for i := range v.cells {
 		c := &v.cells[i]
@@ -403,7 +421,9 @@ func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {
 func (t *flatTable) addCanary(c *viewCell, row canaryRow, prototypes []any, canaryOutcomes ...audits.CanaryOutcome) {
 	structs := slices.Clone(prototypes)
 	structs[0] = row
-	copy(structs[len(structs)-len(c.replicate()):], c.replicate())
+	last := len(structs) - 1
+	structs[last] = c.ranked(canaryOutcomes)
+	copy(structs[last-len(c.replicate()):], c.replicate())
 	for _, canaryOutcome := range canaryOutcomes {
 		columns := ofCanaryOutcome(canaryOutcome)
 		structs[1+slices.Index(ofAudits().ordered, columns)] = columns.rowOf(canaryOutcome)
