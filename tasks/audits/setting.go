@@ -207,6 +207,8 @@ type Data struct {
 	// Users are balanced and train, on their Examples.
 	Users, Examples int
 	TestExamples    int
+	// Carriers are the users among them that carry a canary of the block canaries, on average.
+	Carriers int
 	// HeldOutUsers are balanced and never train.
 	HeldOutUsers int
 	// Seen, Unseen and HeldOut users, if users are divided into devices, which Users then counts.

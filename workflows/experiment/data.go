@@ -70,7 +70,8 @@ type Facts struct {
 // of are the facts as audits see them.
 func (f *Facts) of(c *Cell) *audits.Data {
 	return &audits.Data{
-		Label: c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples, HeldOutUsers: f.HeldOutUsers,
+		Carriers: c.Experiment.Canaries.carriers(f.Users, f.Examples),
+		Label:    c.Label, Source: c.Experiment.Data.Source, Users: f.Users, Examples: f.Examples, TestExamples: f.TestExamples, HeldOutUsers: f.HeldOutUsers,
 		Seen: f.Devices.Seen, Unseen: f.Devices.Unseen, HeldOut: f.Devices.HeldOut,
 	}
 }
@@ -452,6 +453,26 @@ func (c *Canaries) replaced(each float64) float64 {
 		}
 	}
 	return -math.Expm1(kept)
+}
+
+// carriers is the mean number of users that carry at least one canary, if users have equally many examples.
+func (c *Canaries) carriers(users, examples int) int {
+	if c == nil || users == 0 || examples == 0 {
+		return 0
+	}
+	own := float64(examples) / float64(users)
+	if len(c.Insertions) > 0 {
+		spared := max(0, 1-float64(c.copies())/float64(examples)) // of an example
+		return int(math.Round(float64(users) * (1 - math.Pow(spared, own))))
+	}
+	each, kept := float64(c.PerConfiguration*len(c.AllFormats())), 1.0
+	for _, user := range c.UserProbability {
+		for _, example := range c.ExampleProbability {
+			replaced := 1 - math.Pow(1-example.Float64(), own) // at least one example of a user that has the canary
+			kept *= math.Pow(1-float64(user.Float64()*replaced), each)
+		}
+	}
+	return int(math.Round(float64(users) * (1 - kept)))
 }
 
 // leastInData is how many canaries the data must have by themselves, on average, for a warning.

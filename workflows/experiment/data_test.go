@@ -198,6 +198,25 @@ func TestDoubtfulCanariesGiveWarnings(t *testing.T) {
 	}
 }
 
+// 100 users have 10 examples each. A canary that replaces all examples of its users is carried by its share of
+// them, and copies are of as many users as drawing their places often finds.
+func TestCarriersAreTheUsersWithACanary(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]int{
+		"{per_configuration: 1, user_probability: 20%, example_probability: 100%}":        20,
+		"{per_configuration: 2, user_probability: 50%, example_probability: 100%}":        75,
+		"{per_configuration: 1, user_probability: [10%, 1/2], example_probability: 100%}": 55,
+		"{per_configuration: 1, user_probability: 1, example_probability: 10%}":           65, // 1 - 0.9^10
+		"{per_configuration: 4, insertions: [1, 4, 20]}":                                  65, // 100 of 1000 examples
+		"{per_configuration: 1, insertions: [1]}":                                         1,
+	} {
+		e := parse(t, minimal, "canaries="+config).Cells[0].Experiment
+		if got := e.Canaries.carriers(100, 1000); got != want {
+			t.Errorf("%s: %d users carry a canary, want %d", config, got, want)
+		}
+	}
+}
+
 func TestABatchThatManyClientsCannotFillGivesAWarning(t *testing.T) {
 	t.Parallel()
 	for sets, want := range map[string]bool{

@@ -76,14 +76,18 @@ func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) 
 }
 
 func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string) {
+	members := readable.Count(d.Users-d.Carriers, "training user")
+	if d.Carriers > 0 {
+		members = fmt.Sprintf("about %s without a canary", members)
+	}
 	switch least := needed(falsePositives[0]); {
-	case min(d.Users, d.HeldOutUsers) < leastUsers:
-		return []string{fmt.Sprintf("audit.membership has %s that train and %d held-out ones (%s): it will print no AUC, which takes %d of each", readable.Count(d.Users, "user"), d.HeldOutUsers, d.Label, leastUsers)}
+	case min(d.Users-d.Carriers, d.HeldOutUsers) < leastUsers:
+		return []string{fmt.Sprintf("audit.membership has %s and %s (%s): an AUC takes %d of each", members, readable.Count(d.HeldOutUsers, "held-out user"), d.Label, leastUsers)}
 	case d.HeldOutUsers < least:
 		warnings = append(warnings, fmt.Sprintf("audit.membership has %s (%s), and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", readable.Count(d.HeldOutUsers, "held-out user"), d.Label, 100*falsePositives[0], least))
 	}
-	if d.Users < fewUsers {
-		warnings = append(warnings, fmt.Sprintf("audit.membership has %s that train (%s): an AUC over fewer than %d says little", readable.Count(d.Users, "user"), d.Label, fewUsers))
+	if d.Users-d.Carriers < fewUsers {
+		warnings = append(warnings, fmt.Sprintf("audit.membership has %s (%s): an AUC over fewer than %d says little", members, d.Label, fewUsers))
 	}
 	return warnings
 }

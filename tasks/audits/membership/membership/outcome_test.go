@@ -127,6 +127,25 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 	}
 }
 
+// Users with canaries stand apart: few others are too few, however many train.
+func TestMembersAreThoseWithoutCanaries(t *testing.T) {
+	t.Parallel()
+	f := Fields{Membership: new(Block)}
+	for carriers, want := range map[int]string{
+		0:  "",
+		80: "about 20 training users without a canary (x): an AUC over fewer than 30 says little",
+		99: "about 1 training user without a canary and 1000 held-out users (x): an AUC takes 2 of each",
+	} {
+		d := &audits.Data{Label: "x", Users: 100, HeldOutUsers: 1000, Carriers: carriers}
+		if got := strings.Join(f.Warnings(nil, d), "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("with %d users that carry canaries plan warns %q, want %q", carriers, got, want)
+		}
+		if sizes := usersOf(&audits.Setting{Data: d}, nil); sizes[0].N != 100-carriers {
+			t.Errorf("with %d users that carry canaries %d are members", carriers, sizes[0].N)
+		}
+	}
+}
+
 // users have losses in between each other.
 func users(members, heldOut int) (losses []UserLoss) {
 	for i := range members + heldOut {

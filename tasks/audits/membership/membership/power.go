@@ -55,7 +55,7 @@ func usersOf(s *audits.Setting, v audits.Outcome) []audits.Size {
 		return sizes(o.Members, o.HeldOut)
 	}
 	if d := s.Data; d != nil {
-		return sizes(d.Users, d.HeldOutUsers)
+		return sizes(d.Users-d.Carriers, d.HeldOutUsers)
 	}
 	return nil
 }
