@@ -4,16 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models/attacks"
 )
 
 func TestASmallTrainingIsMeasured(t *testing.T) {
 	t.Parallel()
 	for _, kind := range attacks.Kinds() {
-		r, err := Run(t.Context(), Options{Attack: kind, Updates: 40, Values: 50, Users: 4, Epochs: 2, Memory: 16})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Run(t.Context(), Options{Attack: kind, Updates: 40, Values: 50, Users: 4, Epochs: 2, Memory: 16}))(t)
 		var table strings.Builder
 		r.Print(&table)
 		if r.Updates != 40 || r.ReadGB == 0 || r.Heap == 0 || !strings.Contains(table.String(), string(kind)) {

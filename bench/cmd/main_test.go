@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coalmine/bench/cluster"
+	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/internal/testserver"
 )
@@ -65,24 +66,16 @@ func TestTheScaleBenchmarkMeasuresAndLeavesNothingBehind(t *testing.T) {
 func TestTheScaleBenchmarkRefusesARedisThatIsInUse(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t)
-	conn, err := queue.Open(t.Context(), redis.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(queue.Open(t.Context(), redis.URL()))(t)
 	defer conn.Close()
 	command := exec.Command(os.Args[0], cluster.WorkerCommand)
 	command.Env = append(os.Environ(), "COALMINE_REDIS_URL="+redis.URL(), "COALMINE_STORE_URL="+t.TempDir())
-	worker, err := cluster.StartChild(command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	worker := must.Get(cluster.StartChild(command))(t)
 	defer worker.Kill()
-	if err := cluster.Await(t.Context(), "the worker to begin", func() (bool, error) {
+	must.Do(t, cluster.Await(t.Context(), "the worker to begin", func() (bool, error) {
 		live, err := conn.Broker().Workers(t.Context())
 		return len(live) > 0, errors.Join(err, worker.Ended())
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var out, messages bytes.Buffer
 	if code := execute(t.Context(), []string{"queue", "--scale", "--redis", redis.URL(), "--tasks", "10", "--rounds", "10"}, &out, &messages); code != 2 || !strings.Contains(messages.String(), "serves 1 workers already") {
 		t.Errorf("exit status %d, want 2 and the number of workers:\n%s", code, &messages)

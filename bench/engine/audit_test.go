@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 const auditText = "../../examples/data/state-of-the-union.jsonl.gz"
@@ -22,29 +24,17 @@ func someCanaries(t *testing.T, s *Subject, n int) {
 
 func TestSubjectsAreRankedAlikeByAnyNumberOfWorkers(t *testing.T) {
 	t.Parallel()
-	made, err := subjects(t.Context(), auditText, size{vocabulary: 1000, records: 2000, steps: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(subjects(t.Context(), auditText, size{vocabulary: 1000, records: 2000, steps: 2}))(t)
 	const canaries, references = 3, 200
 	for i := range made {
 		s := &made[i]
 		someCanaries(t, s, canaries)
-		one, err := Audit(t.Context(), s, 1, references)
-		if err != nil {
-			t.Fatal(err)
-		}
-		two, err := Audit(t.Context(), s, 2, references)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(Audit(t.Context(), s, 1, references))(t)
+		two := must.Get(Audit(t.Context(), s, 2, references))(t)
 		if !slices.Equal(one.Ranks, two.Ranks) {
 			t.Errorf("%s: ranks %+v on one worker, %+v on two", s.Name, one.Ranks, two.Ranks)
 		}
-		single, err := Rank(t.Context(), s, canaries-1, references)
-		if err != nil {
-			t.Fatal(err)
-		}
+		single := must.Get(Rank(t.Context(), s, canaries-1, references))(t)
 		if single.Rank != one.Ranks[canaries-1] || single.Work.Advanced == 0 || single.GFLOPS <= 0 {
 			t.Errorf("%s: %+v alone, %+v in the audit", s.Name, single, one.Ranks[canaries-1])
 		}

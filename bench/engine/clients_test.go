@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/workers/clients/clientstest"
 )
 
@@ -14,10 +15,7 @@ func TestMain(m *testing.M) { clientstest.Main(m) }
 
 func TestAProgramIsMeasuredBesideItsOwnLoop(t *testing.T) {
 	t.Parallel()
-	r, err := RunClients(t.Context(), ClientsOptions{Command: clientstest.Command(), Config: []byte(`{"rate": 0.1}`), Words: 9, Examples: 4, Length: 3, Clients: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(RunClients(t.Context(), ClientsOptions{Command: clientstest.Command(), Config: []byte(`{"rate": 0.1}`), Words: 9, Examples: 4, Length: 3, Clients: 3}))(t)
 	// The program says that each loop takes half a second, which none does.
 	if r.Parameters != 4+9+1 || r.Loop != 0.5 || !(r.All > 0) || !(r.Overhead > -1) || r.Program != "unigrams 1" {
 		t.Errorf("%+v", r)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 )
 
@@ -15,12 +16,9 @@ const text = "../../examples/data/state-of-the-union.jsonl.gz"
 
 func TestARunMeasuresTheRowsAskedFor(t *testing.T) { // not parallel: it measures allocations
 	var seen []string
-	report, err := Run(t.Context(), Options{
+	report := must.Get(Run(t.Context(), Options{
 		Repeat: 2, Only: []string{"allocations", "peak", "memory", "scoring-whole"}, Done: func(r Row) { seen = append(seen, r.Name) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if got := strings.Join(seen, " "); got != "peak allocations scoring-whole memory" {
 		t.Errorf("rows %q, want those asked for in the order of the table", got)
 	}
@@ -42,10 +40,7 @@ func TestARunMeasuresTheRowsAskedFor(t *testing.T) { // not parallel: it measure
 func TestAFigureOfZeroIsPrinted(t *testing.T) {
 	t.Parallel()
 	none := 0.0
-	data, err := json.Marshal(Row{Name: "x", Allocations: &none})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(Row{Name: "x", Allocations: &none}))(t)
 	if want := `{"row":"x","what":"","allocations":0}`; string(data) != want {
 		t.Errorf("%s, want %s", data, want)
 	}
@@ -66,10 +61,7 @@ func TestImpossibleOptionsAreErrors(t *testing.T) {
 func TestBatchesAreRealSentences(t *testing.T) {
 	t.Parallel()
 	for _, cut := range []int{0, datasets.SentenceWords} {
-		batches, err := readBatches(t.Context(), text, cut)
-		if err != nil {
-			t.Fatal(err)
-		}
+		batches := must.Get(readBatches(t.Context(), text, cut))(t)
 		longest := 0
 		for _, batch := range batches {
 			if len(batch) != batchSize {
@@ -92,9 +84,7 @@ func TestBatchesAreRealSentences(t *testing.T) {
 func TestATextThatIsNotThereSkipsTheRow(t *testing.T) {
 	t.Parallel()
 	var r Row
-	if err := measureSentences(t.Context(), &bench{Options: Options{Repeat: 1, Text: filepath.Join(t.TempDir(), "none")}}, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, measureSentences(t.Context(), &bench{Options: Options{Repeat: 1, Text: filepath.Join(t.TempDir(), "none")}}, &r))
 	if !strings.Contains(r.Skipped, "--text") || r.Reached != nil {
 		t.Errorf("row %+v: want it skipped, and the flag to mend it", r)
 	}
@@ -108,9 +98,7 @@ func TestAPeerIsRead(t *testing.T) {
 		`{"rows":[]}`: "no name or no rows",
 		`PyTorch`:     "bench/pytorch/pytorch.py",
 	} {
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o644))
 		p, err := ReadPeer(path)
 		switch {
 		case want == "" && (err != nil || p.TokensPerSecond("training") != 50.5 || p.TokensPerSecond("gru") != 0):
