@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/clone"
+	"coalmine/internal/must"
 )
 
 // root is that of the repository.
@@ -206,10 +207,7 @@ func TestTheTablesOfTheReadmeAreKeptOutputs(t *testing.T) {
 	t.Parallel()
 	var kept string
 	for _, name := range []string{"demo", "quickstart"} {
-		text, err := os.ReadFile(filepath.Join(root(t), "docs", "tutorials", name+".txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(root(t), "docs", "tutorials", name+".txt")))(t)
 		kept += string(text)
 	}
 	tables := regexp.MustCompile("(?s)```\n(setting .*?)```").FindAllStringSubmatch(pages(t)["README.md"], -1)

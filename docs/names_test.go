@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 var (
@@ -26,10 +28,7 @@ func TestNamesOfCodeInPagesAreDeclared(t *testing.T) {
 	declared["Long"] = true // of a command of cobra
 	found := 0
 	for _, page := range []string{"docs/architecture.md", "docs/extending.md", "docs/storage.md", "CONTRIBUTING.md"} {
-		text, err := os.ReadFile(filepath.Join(root(t), page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(root(t), page)))(t)
 		for _, match := range quoted.FindAllStringSubmatch(string(text), -1) {
 			name := ofCode.FindStringSubmatch(match[1])
 			if name == nil {
@@ -49,7 +48,7 @@ func TestNamesOfCodeInPagesAreDeclared(t *testing.T) {
 // declaredNames returns the names of functions, methods, types, fields, constants and variables.
 func declaredNames(t *testing.T) map[string]bool {
 	names := map[string]bool{}
-	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -80,9 +79,6 @@ func declaredNames(t *testing.T) map[string]bool {
 			return true
 		})
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
+
+	"coalmine/internal/must"
 )
 
 // kept is the comment before a table whose numbers are those of its sources, and how they are compared:
@@ -113,10 +115,7 @@ func (n *numbers) readSources(t *testing.T) (s sources, ok bool) {
 			continue
 		}
 		name, condition, _ := strings.Cut(name, "?")
-		data, err := os.ReadFile(filepath.Join(root(t), filepath.Dir(n.page), name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(root(t), filepath.Dir(n.page), name)))(t)
 		for _, table := range tablesIn(t, name, string(data)) {
 			all.tables = append(all.tables, table.where(condition).widened(clauses[1:]))
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/correlated"
 )
 
@@ -121,20 +122,14 @@ func allTables(t *testing.T) (found []numbers) {
 func TestNoiseOfMechanismsIsThatOfPrefixSums(t *testing.T) {
 	t.Parallel()
 	part := correlated.Participation{Rounds: 777, Separation: 259, Times: 3} // dp-ftrl-small.yaml
-	blt, err := correlated.OptimizeBLT(part, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	blt := must.Get(correlated.OptimizeBLT(part, 2))(t)
 	strategies := map[string]correlated.Strategy{"independent": correlated.Independently(), "tree": correlated.Tree{}, "BLT": blt}
 	for _, table := range allTables(t) {
 		if table.marker != "compared by "+t.Name() {
 			continue
 		}
 		for _, row := range table.rows {
-			squared, err := strategies[row[0]].SquaredSensitivity(part)
-			if err != nil {
-				t.Fatal(err)
-			}
+			squared := must.Get(strategies[row[0]].SquaredSensitivity(part))(t)
 			of := func(variance float64) string { return fmt.Sprintf("%.1f", math.Sqrt(squared*variance)) }
 			variances := strategies[row[0]].Errors(part.Rounds)
 			if last, largest := of(variances[part.Rounds-1]), of(slices.Max(variances)); row[1] != last || row[2] != largest {

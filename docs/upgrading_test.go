@@ -7,15 +7,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // Each row of the table of upgrades is tested by the function beside it.
 func TestTheTestsOfUpgradesExist(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("upgrading.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("upgrading.md"))(t)
 	missing := map[string]bool{}
 	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(page), -1) {
 		missing[m[1]] = true
@@ -23,7 +22,7 @@ func TestTheTestsOfUpgradesExist(t *testing.T) {
 	if len(missing) < 8 {
 		t.Fatalf("only %d tests are named", len(missing))
 	}
-	err = filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}

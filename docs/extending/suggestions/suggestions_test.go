@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/docs/extending/suggestions"
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks/audits/all"
@@ -49,12 +50,8 @@ func TestRanksAreThoseOfEnumeration(t *testing.T) {
 	for _, c := range report.Audit.Canaries() {
 		var found suggestions.CanaryOutcome
 		var exact enumeration.CanaryOutcome
-		if err := c.Decode(&found); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Decode(&exact); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Decode(&found))
+		must.Do(t, c.Decode(&exact))
 		if int64(*found.Rank) != *exact.Rank || *found.Suggested != (*found.Rank <= 3) {
 			t.Errorf("canary %q: rank %d, suggested %t; by enumeration rank %d", c.Words, *found.Rank, *found.Suggested, *exact.Rank)
 		}
@@ -65,25 +62,15 @@ func TestRanksAreThoseOfEnumeration(t *testing.T) {
 func finished(t *testing.T) *results.Results {
 	t.Helper()
 	spec := compiletest.Resolve(t, file, []storage.Digest{storage.DigestOf(compiletest.Source())})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	var report json.RawMessage
 	compiletest.Decode(t, compiletest.Executor(t, p), p.Cells[0].Report, reports.CellBlob, &report)
 	archive, key := storage.NewArchive(storagetest.NewMemory()), p.Cells[0].Report.Key
-	blob, err := archive.PutBlob(t.Context(), key, reports.CellBlob, report, storage.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	blob := must.Get(archive.PutBlob(t.Context(), key, reports.CellBlob, report, storage.Durable))(t)
 	if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: "reports/cell", Attempt: "1", Blobs: []storage.Blob{blob}}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := results.Load(t.Context(), archive, &runs.Run{ID: "suggested-1", Spec: runs.Spec{Experiment: spec.Canonical()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(results.Load(t.Context(), archive, &runs.Run{ID: "suggested-1", Spec: runs.Spec{Experiment: spec.Canonical()}}))(t)
 }
 
 // The description is all that results know of the audit. A canary that no model has memorized ends

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -19,10 +20,7 @@ func TestPagesHaveTheTablesOfTheirResults(t *testing.T) {
 	t.Parallel()
 	for _, name := range studies {
 		folder := filepath.Join("..", name)
-		page, err := os.ReadFile(folder + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(os.ReadFile(folder + ".md"))(t)
 		made, err := pageOf(folder, page)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -94,14 +92,9 @@ func made(t *testing.T, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
-	page, err := pageOf(folder, []byte("<!-- claims: made of results -->\n<!-- end -->"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(pageOf(folder, []byte("<!-- claims: made of results -->\n<!-- end -->")))(t)
 	return string(page)
 }
 

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func parsed(t *testing.T, text string) float64 {
@@ -21,10 +23,7 @@ func parsed(t *testing.T, text string) float64 {
 // drawn are the points of a figure of rows, by their names: the text after the label.
 func drawn(t *testing.T, path string) map[string]string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	points := map[string]string{}
 	for _, match := range regexp.MustCompile(`<title>(r\d+), .*: mean exposure of canaries, bits (.*)</title>`).FindAllSubmatch(data, -1) {
 		points[string(match[1])] = string(match[2])
@@ -40,9 +39,7 @@ func TestFiguresOfTheStudyShowItsResults(t *testing.T) {
 		t.Fatalf("no figures: %v", err)
 	}
 	s := &study{folder: "../thakkar-2020", tables: map[string]table{}}
-	if err := s.readCompared(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.readCompared())
 	for _, path := range figures {
 		name := regexp.MustCompile(`table-\d`).FindString(path)
 		checkExposures(t, s, name, drawn(t, path))
@@ -74,10 +71,7 @@ func checkExposures(t *testing.T, s *study, name string, points map[string]strin
 
 func checkUtility(t *testing.T, s *study, name string, points map[string]string) {
 	t.Helper()
-	means, err := s.table(name + "-means")
-	if err != nil {
-		t.Fatal(err)
-	}
+	means := must.Get(s.table(name + "-means"))(t)
 	recalls := means.where("measure=recall_at_1")
 	if len(points) != len(recalls) {
 		t.Errorf("%s: %d points of %d rows", name, len(points), len(recalls))
