@@ -10,6 +10,7 @@ import (
 
 	"coalmine/internal/build"
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 )
 
 // clipTo is the factor that brings a norm to at most clip.
@@ -23,10 +24,7 @@ func mustClippedSum(tb testing.TB, trainer *Trainer, params []float32, sentences
 	for i := range sum {
 		sum[i] = float32(math.NaN()) // so that an element left out shows
 	}
-	loss, err := trainer.ClippedSum(params, sentences, factor, sum, norms)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	loss := must.Get(trainer.ClippedSum(params, sentences, factor, sum, norms))(tb)
 	return loss, sum, norms
 }
 
@@ -340,9 +338,7 @@ func TestAClippedSumAllocatesNothingOnceWarm(t *testing.T) {
 	large, small := mixedSentences(rng, 700, 16, 21), mixedSentences(rng, 700, 5, 9)
 	step := func() {
 		for _, sentences := range [][][]int32{large, small} {
-			if _, err := trainer.ClippedSum(params, sentences, factor, sum, norms[:len(sentences)]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(trainer.ClippedSum(params, sentences, factor, sum, norms[:len(sentences)]))(t)
 		}
 	}
 	if n := testing.AllocsPerRun(20, step); n != 0 {

@@ -5,19 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestAnExternalNetworkHasTheTensorsOfItsOutline(t *testing.T) {
 	t.Parallel()
 	shapes := []Shape{{"b", []int{2, 3}}, {"a.scale", nil}, {"a", []int{4}}}
-	outline, err := OutlineOf(shapes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := NewExternal(Config{Kind: External, Outline: outline})
-	if err != nil {
-		t.Fatal(err)
-	}
+	outline := must.Get(OutlineOf(shapes))(t)
+	n := must.Get(NewExternal(Config{Kind: External, Outline: outline}))(t)
 	if n.Parameters() != 11 || n.Trained() != 11 || len(n.Init(rand.New(rand.NewPCG(1, 2)))) != 11 {
 		t.Errorf("%d parameters, want 11", n.Parameters())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/networks"
@@ -50,9 +51,7 @@ func newGorgoniaModel(t *testing.T, m *models.Language, sentences, tokens int) *
 		node, values := g.Input(fmt.Sprint("tokens", step), sentences, g.config.Vocabulary)
 		g.tokens, g.tokenNodes = append(g.tokens, values), append(g.tokenNodes, node)
 	}
-	if err := g.CompileLoss(g.loss(sentences * (tokens - 1))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.CompileLoss(g.loss(sentences*(tokens-1))))
 	return g
 }
 
@@ -241,10 +240,7 @@ func TestEveryVariantsGradientEqualsThatOfAGorgoniaGraph(t *testing.T) {
 
 func compareWithGorgonia(t *testing.T, config models.Config) {
 	const sentences, tokens = 4, 8 // as many steps as the widest kernel has inputs
-	m, err := models.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(models.New(config))(t)
 	g := newGorgoniaModel(t, m, sentences, tokens)
 	rng := seeds.Stream(1, "test")
 	params := g.Params
@@ -258,10 +254,7 @@ func compareWithGorgonia(t *testing.T, config models.Config) {
 		}
 	}
 	g.fill(batch)
-	wantLoss, err := g.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
+	wantLoss := must.Get(g.Run())(t)
 
 	flat, gradient := make([]float32, m.Parameters()), make([]float32, m.Parameters())
 	for _, tensor := range m.Tensors() {
@@ -269,10 +262,7 @@ func compareWithGorgonia(t *testing.T, config models.Config) {
 			flat[tensor.Offset+i] = float32(v)
 		}
 	}
-	loss, err := m.NewTrainer().Gradient(flat, batch, gradient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loss := must.Get(m.NewTrainer().Gradient(flat, batch, gradient))(t)
 	if math.Abs(loss.Mean()-wantLoss) > 1e-5 {
 		t.Errorf("mean loss %v, of the graph %v", loss.Mean(), wantLoss)
 	}

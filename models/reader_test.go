@@ -7,15 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func mustReader(tb testing.TB, c Config) *Reader {
 	tb.Helper()
-	r, err := NewReader(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return r
+	return must.Get(NewReader(c))(tb)
 }
 
 // readers are small networks of every kind.
@@ -116,10 +114,7 @@ func TestGradientsOfReadersEqualFiniteDifferencesInEveryElement(t *testing.T) {
 			for i := range gradient {
 				gradient[i] = float32(math.NaN()) // so that an element left out shows
 			}
-			loss, err := r.NewLearner(nil).Gradient(params, examples, gradient)
-			if err != nil {
-				t.Fatal(err)
-			}
+			loss := must.Get(r.NewLearner(nil).Gradient(params, examples, gradient))(t)
 			wide := widen(params)
 			if want := lossOf(t, r, wide, examples); math.Abs(loss.Mean()-want) > 1e-5 || loss.Tokens != len(examples) {
 				t.Errorf("loss %v of %d texts, want %v of %d", loss.Mean(), loss.Tokens, want, len(examples))
@@ -159,16 +154,10 @@ func TestWhatIsPredictedOfATextFollowsTheEquationsWhateverStandsBesideIt(t *test
 			lengths[i] = 1 + rng.IntN(6)
 		}
 		examples := labelledTexts(r, rng, lengths...)
-		together, err := r.NewLabeller(params).Label(examples)
-		if err != nil {
-			t.Fatal(err)
-		}
+		together := must.Get(r.NewLabeller(params).Label(examples))(t)
 		labeller := r.NewLabeller(params)
 		for i, e := range examples {
-			alone, err := labeller.Label(examples[i : i+1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			alone := must.Get(labeller.Label(examples[i : i+1]))(t)
 			if !slices.Equal(alone[0].Predicted, together[i].Predicted) || !slices.Equal(alone[0].Truth, together[i].Truth) {
 				t.Fatalf("%s: text %d alone %v, with others %v", r.config.Kind, i, alone[0], together[i])
 			}
@@ -195,10 +184,7 @@ func TestReadersLearnWhatWordsSay(t *testing.T) {
 	gradient := make([]float32, len(params))
 	var first, last Loss
 	for step := range 400 {
-		loss, err := learner.Gradient(params, examples, gradient)
-		if err != nil {
-			t.Fatal(err)
-		}
+		loss := must.Get(learner.Gradient(params, examples, gradient))(t)
 		for i, g := range gradient {
 			params[i] -= 0.1 * g
 		}

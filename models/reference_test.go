@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // reference is the model once more, in float64, sentence by sentence and
@@ -238,11 +240,7 @@ func mustNew(tb testing.TB, vocabulary, embedding, units int) *Language {
 
 func mustConfigure(tb testing.TB, c Config) *Language {
 	tb.Helper()
-	m, err := New(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return m
+	return must.Get(New(c))(tb)
 }
 
 func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }

@@ -8,15 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func mustScorer(tb testing.TB, m *Language, params []float32) *Scorer {
 	tb.Helper()
-	s, err := m.NewScorer(params)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return must.Get(m.NewScorer(params))(tb)
 }
 
 func check(tb testing.TB, err error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 )
 
 func mustGradient(tb testing.TB, trainer *Trainer, params []float32, sentences [][]int32) (Loss, []float32) {
@@ -17,10 +18,7 @@ func mustGradient(tb testing.TB, trainer *Trainer, params []float32, sentences [
 	for i := range gradient {
 		gradient[i] = float32(math.NaN()) // so that an element left out shows
 	}
-	loss, err := trainer.Gradient(params, sentences, gradient)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	loss := must.Get(trainer.Gradient(params, sentences, gradient))(tb)
 	return loss, gradient
 }
 
@@ -290,9 +288,7 @@ func TestGradientAllocatesNothingOnceWarm(t *testing.T) {
 	large, small := mixedSentences(rng, 700, 16, 21), mixedSentences(rng, 700, 5, 9)
 	step := func() {
 		for _, sentences := range [][][]int32{large, small} {
-			if _, err := trainer.Gradient(params, sentences, gradient); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(trainer.Gradient(params, sentences, gradient))(t)
 		}
 	}
 	if n := testing.AllocsPerRun(20, step); n != 0 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
@@ -60,11 +61,7 @@ func Example() {
 
 func tinyModel(t testing.TB, vocabulary int) *models.Language {
 	t.Helper()
-	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 13, Units: 21})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 13, Units: 21}))(t)
 }
 
 // patterned draws sentences in which each token all but fixes the next.
@@ -85,19 +82,13 @@ func patterned(rng *rand.Rand, vocabulary, n int) [][]int32 {
 // the mean loss of each step.
 func train(t testing.TB, m *models.Language, config optimizers.Config, rate float64, steps int) ([]float32, []float64) {
 	t.Helper()
-	optimizer, err := optimizers.New(config, m.Parameters())
-	if err != nil {
-		t.Fatal(err)
-	}
+	optimizer := must.Get(optimizers.New(config, m.Parameters()))(t)
 	params, gradient, trainer := m.Init(seeds.Stream(3, seeds.Weights)), make([]float32, m.Parameters()), m.NewTrainer()
 	data := patterned(seeds.Stream(4, seeds.Shuffle), m.Config().Vocabulary, 240)
 	losses := make([]float64, steps)
 	for step := range losses {
 		from := step * 8 % len(data)
-		loss, err := trainer.Gradient(params, data[from:from+8], gradient)
-		if err != nil {
-			t.Fatal(err)
-		}
+		loss := must.Get(trainer.Gradient(params, data[from:from+8], gradient))(t)
 		losses[step] = loss.Mean()
 		optimizer.Step(params, gradient, rate)
 	}
@@ -117,10 +108,7 @@ func TestEveryOptimizerTrainsTheModel(t *testing.T) {
 			if rates[kind] == 0 {
 				t.Fatalf("there is no learning rate for %s: add one", kind)
 			}
-			config, err := optimizers.Defaults(kind)
-			if err != nil {
-				t.Fatal(err)
-			}
+			config := must.Get(optimizers.Defaults(kind))(t)
 			_, losses := train(t, tinyModel(t, 60), config, rates[kind], 240)
 			first, last := losses[0], mean(losses[len(losses)-30:])
 			if first < 4 || first > 4.2 { // ln 60 = 4.09: an untrained model knows nothing
@@ -139,12 +127,9 @@ func TestEveryKindTrains(t *testing.T) {
 	for _, kind := range models.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			m, err := models.New(models.Config{
+			m := must.Get(models.New(models.Config{
 				Kind: kind, Vocabulary: 60, Embedding: 11, Units: 17, Layers: 2, Projection: models.Unprojected, Untied: true,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			_, losses := train(t, m, optimizers.Config{Kind: optimizers.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, 0.01, 240)
 			if last := mean(losses[len(losses)-30:]); last > losses[0]-1 {
 				t.Errorf("mean loss %.3f at first, %.3f over the last 30 of 240 steps", losses[0], last)

@@ -10,6 +10,7 @@ import (
 
 	"coalmine/internal/build"
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 )
 
@@ -182,9 +183,7 @@ func TestNoVariantAllocatesOnceWarm(t *testing.T) {
 		large, small := mixedSentences(rng, 300, 9, 12), mixedSentences(rng, 300, 4, 6)
 		step := func() {
 			for _, sentences := range [][][]int32{large, small} {
-				if _, err := trainer.Gradient(params, sentences, gradient); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(trainer.Gradient(params, sentences, gradient))(t)
 			}
 		}
 		if n := testing.AllocsPerRun(5, step); n != 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 )
 
 // set is data in memory, in blocks of some examples.
@@ -77,23 +78,15 @@ func task(s Shape, n int, noise float64) (*set, Block) {
 
 func mustTrain(t *testing.T, kind Kind, s Shape, o Options, data Data) (Attack, Training) {
 	t.Helper()
-	a, err := New(kind, s, o, rand.New(rand.NewPCG(1, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	how, err := a.Train(t.Context(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(New(kind, s, o, rand.New(rand.NewPCG(1, 0))))(t)
+	how := must.Get(a.Train(t.Context(), data))(t)
 	return a, how
 }
 
 func mustScore(t *testing.T, a Attack, s Shape, rows []float32) []float32 {
 	t.Helper()
 	scores := make([]float32, len(rows)/s.Inputs*s.Classes)
-	if err := a.Score(t.Context(), rows, scores); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Score(t.Context(), rows, scores))
 	return scores
 }
 
@@ -184,9 +177,7 @@ func TestTheNetworksGradientIsThatOfFiniteDifferences(t *testing.T) {
 	s := Shape{Inputs: 7, Classes: 4}
 	rng := rand.New(rand.NewPCG(3, 0))
 	m := newMLP(s, Options{Epochs: 1, Batch: 6}, rng).(*mlp)
-	if err := m.begin(6); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.begin(6))
 	kernels.Axpy(0.1, normals(rng, len(m.params())), m.params()) // biases, too
 	b := Block{Rows: normals(rng, 6*s.Inputs), Labels: []int{0, 1, 2, 3, 1, 0}}
 	wide := widened(m)
@@ -385,10 +376,7 @@ func TestATrainingEndsWithItsContext(t *testing.T) {
 	data, _ := task(s, 100, 0.5)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	a, err := New(MLP, s, Options{Epochs: 10, Batch: 16}, rand.New(rand.NewPCG(1, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(New(MLP, s, Options{Epochs: 10, Batch: 16}, rand.New(rand.NewPCG(1, 0))))(t)
 	if _, err := a.Train(ctx, data); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
@@ -400,13 +388,9 @@ var paper = Shape{Inputs: 50000, Classes: 118}
 func BenchmarkMLP(b *testing.B) {
 	data := clusters(rand.New(rand.NewPCG(1, 0)), paper, make([]float32, paper.Inputs*paper.Classes), 32, 1)
 	m := newMLP(paper, Options{Epochs: 1, Batch: 32}, rand.New(rand.NewPCG(1, 0))).(*mlp)
-	if err := m.begin(32); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, m.begin(32))
 	for b.Loop() {
-		if err := m.step(data); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, m.step(data))
 	}
 }
 
@@ -420,18 +404,10 @@ func BenchmarkSVM(b *testing.B) {
 	}
 	data, others := &set{shape: s, Block: clusters(rng, s, centres, 1600, 1)}, clusters(rng, s, centres, 1000, 1)
 	for b.Loop() {
-		a, err := New(SVM, s, Options{Epochs: 1000, Batch: 32}, rng)
-		if err != nil {
-			b.Fatal(err)
-		}
-		how, err := a.Train(b.Context(), data)
-		if err != nil {
-			b.Fatal(err)
-		}
+		a := must.Get(New(SVM, s, Options{Epochs: 1000, Batch: 32}, rng))(b)
+		how := must.Get(a.Train(b.Context(), data))(b)
 		scores := make([]float32, len(others.Labels)*s.Classes)
-		if err := a.Score(b.Context(), others.Rows, scores); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, a.Score(b.Context(), others.Rows, scores))
 		b.ReportMetric(float64(how.Epochs), "epochs")
 		b.ReportMetric(right(scores, others.Labels, s.Classes), "right")
 	}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // byBruteForce are the k nearest ids of a query, of vectors of small whole numbers, whose
@@ -51,9 +53,7 @@ func TestTheNearestAreThoseOfBruteForceHoweverTheyAreShown(t *testing.T) {
 		search := NewSearch(queries, dimension, k)
 		for from := 0; from < n; {
 			to := min(n, from+1+rng.IntN(2*tile))
-			if err := search.Show(t.Context(), vectors[from*dimension:to*dimension], ids[from:to]); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, search.Show(t.Context(), vectors[from*dimension:to*dimension], ids[from:to]))
 			from = to
 		}
 		for q := range len(queries) / dimension {

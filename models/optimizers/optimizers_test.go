@@ -7,25 +7,18 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models/optimizers"
 )
 
 func mustNew(t testing.TB, c optimizers.Config, n int) optimizers.Optimizer {
 	t.Helper()
-	o, err := optimizers.New(c, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
+	return must.Get(optimizers.New(c, n))(t)
 }
 
 func mustDefaults(t testing.TB, kind optimizers.Kind) optimizers.Config {
 	t.Helper()
-	c, err := optimizers.Defaults(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(optimizers.Defaults(kind))(t)
 }
 
 // One parameter from 1 with gradients 1, 1, -2 at rate 0.1. The sequences are

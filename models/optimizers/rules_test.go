@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // fileField is the field of Given under a parameter's name.
@@ -60,14 +62,8 @@ func TestGivenParametersReplaceTheDefaultsOfTheirRule(t *testing.T) {
 		if !rule.Uses("beta2") {
 			g.Beta2 = nil
 		}
-		config, err := g.Config(rule.Kind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := Defaults(rule.Kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := must.Get(g.Config(rule.Kind))(t)
+		want := must.Get(Defaults(rule.Kind))(t)
 		if rule.Uses("beta2") {
 			want.Beta2 = 0.25
 		}

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // Half of the elements have a gradient in the first steps alone, as those of a unit that dies: their
@@ -11,16 +13,10 @@ import (
 // not, also when the gradient comes back.
 func TestFlushedSquaresShowInNoParameter(t *testing.T) {
 	t.Parallel()
-	config, err := Defaults(RMSProp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(Defaults(RMSProp))(t)
 	var results [2][]float32
 	for i, flush := range []bool{false, true} {
-		o, err := New(config, 200)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(New(config, 200))(t)
 		rng, params, grad := rand.New(rand.NewPCG(1, 2)), make([]float32, 200), make([]float32, 200)
 		subnormal := false
 		for step := range 1500 {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func near(t *testing.T, what string, got, want, tolerance float64) {
@@ -34,10 +36,7 @@ func TestAveragePrecisionIsThatOfScikitLearn(t *testing.T) {
 		// test_average_precision_score_tied_values.
 		{[]float32{0.5, 0.5, 0.6}, []bool{false, true, true}, 0.8333333333333333},
 	} {
-		got, err := AveragePrecision(c.scores, c.relevant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(AveragePrecision(c.scores, c.relevant))(t)
 		near(t, "AP", got, c.want, 1e-12)
 	}
 	curve, err := Curve([]float32{0.1, 0.4, 0.35, 0.8}, []bool{false, false, true, true})
@@ -88,10 +87,7 @@ func TestAveragePrecisionIsItsDefinition(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	for range 500 {
 		scores, relevant := random(rng)
-		got, err := AveragePrecision(scores, relevant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(AveragePrecision(scores, relevant))(t)
 		near(t, "AP", got, bruteForce(scores, relevant), 1e-12)
 	}
 }
@@ -106,10 +102,7 @@ func TestOwnedIsTheAveragePrecisionOfEveryOwner(t *testing.T) {
 		for i := range of {
 			of[i] = rng.Perm(owners)[:rng.IntN(3)]
 		}
-		got, err := Owned(scores, of, owners)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Owned(scores, of, owners))(t)
 		for o := range owners {
 			relevant := make([]bool, len(scores))
 			for i := range of {
@@ -158,10 +151,7 @@ func TestShuffledIsTheMeanOverAllOrders(t *testing.T) {
 				for i, at := range order {
 					scores[i], relevant[i] = float32(at), i < positives
 				}
-				ap, err := AveragePrecision(scores, relevant)
-				if err != nil {
-					t.Fatal(err)
-				}
+				ap := must.Get(AveragePrecision(scores, relevant))(t)
 				sum += ap
 				orders++
 			})
