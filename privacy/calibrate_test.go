@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
 	"coalmine/privacy/pld"
@@ -57,10 +58,7 @@ func checkNoise(t *rapid.T, recipe privacy.Recipe, budget privacy.Budget) {
 }
 
 func checkRounds(t *rapid.T, recipe privacy.Recipe, budget privacy.Budget) {
-	meter, err := privacy.NewMeter(recipe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	meter := must.Get(privacy.NewMeter(recipe))(t)
 	n := budget.RoundsWithin(meter)
 	fits := func(rounds int) bool { return meter.EpsilonProved(rounds, budget.Delta) <= budget.Epsilon }
 	if !fits(n) || n < privacy.MaxRounds && fits(n+1) {
@@ -76,10 +74,7 @@ func TestABudgetAllowsTheRoundsThatACountAllows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		recipe := drawSeparated(t)
 		recipe.Accountant = rapid.SampledFrom([]privacy.Accountant{privacy.RDP, privacy.Tightest}).Draw(t, "accountant")
-		meter, err := privacy.NewMeter(recipe)
-		if err != nil {
-			t.Fatal(err)
-		}
+		meter := must.Get(privacy.NewMeter(recipe))(t)
 		most := rapid.IntRange(0, 80).Draw(t, "most rounds")
 		budget := privacy.Budget{Epsilon: 1.001*meter.EpsilonProved(most, recipe.Delta) + 1e-3, Delta: recipe.Delta}
 		fits := func(rounds int) bool { return meter.EpsilonProved(rounds, budget.Delta) <= budget.Epsilon }

@@ -6,17 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/rdp"
 )
 
 func compose(t *testing.T, delta float64, recipes ...privacy.Recipe) privacy.Composition {
 	t.Helper()
-	c, err := privacy.Compose(recipes, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(privacy.Compose(recipes, delta))(t)
 }
 
 // Several trainings of one recipe cost as much as one training of all their rounds,
@@ -70,10 +67,7 @@ func byHand(t *testing.T, orders []float64, share float64, conversion privacy.Co
 	for _, order := range orders {
 		divergence := 0.
 		for _, r := range recipes {
-			curve, err := rdp.FixedSize(float64(r.Cohort)/float64(r.Population), share*r.NoiseMultiplier, []float64{order})
-			if err != nil {
-				t.Fatal(err)
-			}
+			curve := must.Get(rdp.FixedSize(float64(r.Cohort)/float64(r.Population), share*r.NoiseMultiplier, []float64{order}))(t)
 			divergence += float64(r.Rounds) * curve.Values()[0]
 		}
 		epsilon := divergence + math.Log(1e7)/(order-1)

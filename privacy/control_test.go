@@ -5,22 +5,17 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 )
 
 func TestAControlIsLoudAndChangesNoEpsilon(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 50, Rounds: 20, NoiseMultiplier: 1, Delta: 1e-5}
-	honest, err := privacy.Account(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	honest := must.Get(privacy.Account(r))(t)
 	for _, word := range privacy.Control("").Choices() {
 		r.Control = privacy.Control(word)
-		got, err := privacy.Account(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(privacy.Account(r))(t)
 		const loud = "this training is broken on purpose ("
 		if got.EpsilonProved != honest.EpsilonProved || !strings.HasPrefix(got.Summary(), "CONTROL "+word+": "+loud) || !strings.Contains(got.Assumptions[0], loud) {
 			t.Errorf("%s: %s", word, got.Summary())

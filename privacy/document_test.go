@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 )
 
@@ -45,10 +46,7 @@ func TestTheDocumentedTableIsWhatIsComputed(t *testing.T) {
 
 // documentedRows returns the cells of the rows that begin with a population.
 func documentedRows(t *testing.T) (rows [][]string) {
-	text, err := os.ReadFile("../docs/privacy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../docs/privacy.md"))(t)
 	for _, line := range regexp.MustCompile(`(?m)^\|[0-9].*$`).FindAllString(string(text), -1) {
 		cells := strings.Split(strings.Trim(line, "| "), "|")
 		for i := range cells {
@@ -68,11 +66,7 @@ func documentedRecipe(t *testing.T, row []string) privacy.Recipe {
 }
 
 func documentedNumber(t *testing.T, text string) float64 {
-	x, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return must.Get(strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64))(t)
 }
 
 // roundedLike writes x with the digits, and in the form, of a text such as 0.160,

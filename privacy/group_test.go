@@ -5,17 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/pld"
 )
 
 func group(t *testing.T, r privacy.Recipe, members int) privacy.Group {
 	t.Helper()
-	g, err := privacy.GroupOf(r, members)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(privacy.GroupOf(r, members))(t)
 }
 
 // A group of one is one member, and a larger one costs more.

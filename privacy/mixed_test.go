@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/pld"
 )
@@ -89,10 +90,7 @@ func TestReplacingAUserOfAPoissonSampleIsWithinThePair(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ rate, z float64 }{{0.01, 1}, {0.3, 0.8}, {0.9, 2}, {1, 1.5}} {
 		for _, epsilon := range []float64{0, 0.1, 0.5, 1, 2} {
-			bound, err := pld.FixedSizeDelta([]pld.Step{{Rate: c.rate, Sigma: c.z / 2, Rounds: 1}}, epsilon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			bound := must.Get(pld.FixedSizeDelta([]pld.Step{{Rate: c.rate, Sigma: c.z / 2, Rounds: 1}}, epsilon))(t)
 			if got := hockeyStick(c.rate, c.z, epsilon); got > bound.Upper*(1+1e-5)+1e-12 {
 				t.Errorf("%+v, epsilon %v: delta %v of the sample, %v of the pair", c, epsilon, got, bound.Upper)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
 )
@@ -20,12 +21,8 @@ func tenEpochs() privacy.Recipe {
 	}
 }
 
-func account(t interface{ Fatal(...any) }, r privacy.Recipe) privacy.Report {
-	report, err := privacy.Account(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+func account(t must.T, r privacy.Recipe) privacy.Report {
+	return must.Get(privacy.Account(r))(t)
 }
 
 func TestBothEpsilonsStandSideBySide(t *testing.T) {
@@ -88,10 +85,7 @@ func TestInfiniteEpsilonIsNullInJSON(t *testing.T) {
 	t.Parallel()
 	recipe := tenEpochs()
 	recipe.NoiseMultiplier, recipe.Delta = 0, 0 // a run that only clips states no delta
-	data, err := json.Marshal(account(t, recipe))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(account(t, recipe)))(t)
 	for _, field := range []string{`"epsilon":null`, `"epsilon_proved":null`, `"infinite":true`, "without noise there is no bound"} {
 		if !strings.Contains(string(data), field) {
 			t.Errorf("no %s in %s", field, data)
@@ -105,14 +99,9 @@ func TestInfiniteEpsilonIsNullInJSON(t *testing.T) {
 
 func TestAccountJSONHoldsItsContract(t *testing.T) {
 	t.Parallel()
-	data, err := json.Marshal(account(t, tenEpochs()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(account(t, tenEpochs())))(t)
 	var fields map[string]any
-	if err := json.Unmarshal(data, &fields); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &fields))
 	for name, want := range map[string]any{
 		"delta": 1e-7, "order": 6.0, "sampling": "fixed-size", "conversion": "classic", "neighbouring": "replace-one",
 		"accountant_proved": "pld",
@@ -161,10 +150,7 @@ func TestBadRecipesAreRefusedInOneSentenceEach(t *testing.T) {
 
 func TestMeterAgreesWithAccountAndGrows(t *testing.T) {
 	t.Parallel()
-	meter, err := privacy.NewMeter(tenEpochs())
-	if err != nil {
-		t.Fatal(err)
-	}
+	meter := must.Get(privacy.NewMeter(tenEpochs()))(t)
 	got, err := meter.After(784)
 	if want := account(t, tenEpochs()); err != nil || got.EpsilonProved != want.EpsilonProved {
 		t.Errorf("meter %v, account %v, %v", got.EpsilonProved, want.EpsilonProved, err)
@@ -184,10 +170,7 @@ func TestMeterAgreesWithAccountAndGrows(t *testing.T) {
 
 func TestBudgetStopsBeforeTheRoundThatWouldPassIt(t *testing.T) {
 	t.Parallel()
-	meter, err := privacy.NewMeter(tenEpochs())
-	if err != nil {
-		t.Fatal(err)
-	}
+	meter := must.Get(privacy.NewMeter(tenEpochs()))(t)
 	budget := privacy.Budget{Epsilon: 25, Delta: 1e-6}
 	n := budget.RoundsWithin(meter)
 	if !budget.Allows(meter, n) || budget.Allows(meter, n+1) {
@@ -205,10 +188,7 @@ func TestCalibratedNoiseIsTheLeastThatFits(t *testing.T) {
 		for _, epsilon := range []float64{0.5, 8, 1000} {
 			recipe := tenEpochs()
 			recipe.Sampling, recipe.Conversion, recipe.Delta = sampling, privacy.Improved, 1e-6
-			z, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: epsilon, Delta: recipe.Delta})
-			if err != nil {
-				t.Fatal(err)
-			}
+			z := must.Get(privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: epsilon, Delta: recipe.Delta}))(t)
 			at := func(z float64) float64 {
 				recipe.NoiseMultiplier = z
 				return float64(account(t, recipe).EpsilonProved)
@@ -233,10 +213,7 @@ func TestScaleUpKeepsTheNoisePerUser(t *testing.T) {
 		t.Errorf("epsilon %v, printed 1.39", got)
 	}
 	budget := privacy.Budget{Epsilon: 7.6, Delta: 5e-9}
-	cohort, err := privacy.CalibrateCohort(simulation, 2_000_000, budget)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cohort := must.Get(privacy.CalibrateCohort(simulation, 2_000_000, budget))(t)
 	at := func(cohort int) float64 {
 		return float64(account(t, privacy.ScaleUp(simulation, 2_000_000, cohort)).EpsilonProved)
 	}
@@ -361,10 +338,7 @@ func TestAnEmptyRoundSaysNothingAboutTheQuantile(t *testing.T) {
 func TestAdaptiveClippingSplitsTheNoise(t *testing.T) {
 	t.Parallel()
 	q := privacy.ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: 5}
-	got, err := q.UpdateNoise(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(q.UpdateNoise(1))(t)
 	if want := 1 / math.Sqrt(1-1.0/100); math.Abs(got-want) > 1e-14 {
 		t.Errorf("applied noise multiplier %v, expected %v", got, want)
 	}
@@ -418,9 +392,7 @@ func TestADeltaThatAllowsAWholeUserIsNamed(t *testing.T) {
 		r.Delta = delta
 		report := account(t, r)
 		var table strings.Builder
-		if err := privacy.WriteTable(&table, []privacy.Report{report}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, privacy.WriteTable(&table, []privacy.Report{report}))
 		for where, text := range map[string]string{"summary": report.Summary(), "table": table.String()} {
 			if strings.Contains(text, "WARNING") != named {
 				t.Errorf("delta %v, %s: %s", delta, where, text)

@@ -4,16 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 )
 
 func sweep(t *testing.T, recipe privacy.Recipe, rounds ...int) []privacy.Report {
 	t.Helper()
-	reports, err := privacy.Sweep(privacy.Account, recipe, rounds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reports
+	return must.Get(privacy.Sweep(privacy.Account, recipe, rounds))(t)
 }
 
 func TestTableShowsBothEpsilonsAndEveryAssumption(t *testing.T) {
@@ -21,9 +18,7 @@ func TestTableShowsBothEpsilonsAndEveryAssumption(t *testing.T) {
 	recipe := tenEpochs()
 	recipe.Randomness = privacy.Seeded
 	var out strings.Builder
-	if err := privacy.WriteTable(&out, sweep(t, recipe, 784, 7840)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, privacy.WriteTable(&out, sweep(t, recipe, 784, 7840)))
 	for _, text := range []string{
 		"epsilon proved", "papers' convention", "5.62", "20.9", "29.9", "18.8", "71.7", "154", "pld", "fixed-size, 5000 of 392000", "replace-one", "classic",
 		"Theorem 27", "balanced user", "the vocabulary", "sigma = noise multiplier / 2", "valid only while the experiment's seed",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 )
 
@@ -28,13 +29,10 @@ func samplings() []privacy.Sampling {
 // draw is the cohort of a round, from a seed of the test's.
 func draw(t *testing.T, s privacy.Scheme, number, population, cohort int) []int {
 	t.Helper()
-	users, err := s.Draw(privacy.Round{
+	users := must.Get(s.Draw(privacy.Round{
 		Number: number, Population: population, Cohort: cohort,
 		Stream: func(number int) (*rand.Rand, error) { return rand.New(rand.NewPCG(7, uint64(number))), nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return users
 }
 
@@ -86,10 +84,7 @@ func TestEveryUserComesAsOftenAsItsSamplingRateSays(t *testing.T) {
 
 func TestACohortOfFixedSizeHasThatSize(t *testing.T) {
 	t.Parallel()
-	s, err := privacy.FindScheme(privacy.FixedSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(privacy.FindScheme(privacy.FixedSize))(t)
 	for number := range 500 {
 		users := draw(t, s, number, 40, 9)
 		if len(slices.Compact(users)) != 9 {
@@ -100,10 +95,7 @@ func TestACohortOfFixedSizeHasThatSize(t *testing.T) {
 
 func TestAShuffledPopulationComesOnceAnEpoch(t *testing.T) {
 	t.Parallel()
-	s, err := privacy.FindScheme(privacy.Shuffled)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(privacy.FindScheme(privacy.Shuffled))(t)
 	const population, cohort, epoch = 23, 5, 4 // three users sit each epoch out
 	var last []int
 	for number := 1; number <= 10*epoch; number += epoch {
@@ -130,10 +122,7 @@ func TestAnEpochInShuffledOrderCostsWhatOneGaussianMechanismDoes(t *testing.T) {
 		Sampling: privacy.Shuffled, Conversion: privacy.Improved, Unit: privacy.RecordUnit, LossDistribution: true,
 	}
 	const epoch = 10_000 / 64
-	reports, err := privacy.Sweep(privacy.Account, recipe, []int{0, 1, epoch, 4*epoch + 1, 5 * epoch, 5*epoch + 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reports := must.Get(privacy.Sweep(privacy.Account, recipe, []int{0, 1, epoch, 4*epoch + 1, 5 * epoch, 5*epoch + 1}))(t)
 	proved := func(i int) float64 { return float64(reports[i].EpsilonProved) }
 	if proved(0) != 0 || proved(1) != proved(2) || proved(3) != proved(4) || !(proved(5) > proved(4)) {
 		t.Errorf("after %v steps of epochs of %d: %v", []int{0, 1, epoch, 4*epoch + 1, 5 * epoch, 5*epoch + 1}, epoch, reports)
@@ -168,12 +157,9 @@ func TestEverySchemeSaysWhatItIsAndCanBeAccountedFor(t *testing.T) {
 		if s.Summary == "" || s.Source == "" || s.Neighbouring != s.Sampling.Neighbouring() {
 			t.Errorf("the entry of %s lacks a summary, a source or its relation", s.Sampling)
 		}
-		r, err := privacy.Account(privacy.Recipe{
+		r := must.Get(privacy.Account(privacy.Recipe{
 			Population: 1000, Cohort: 10, Rounds: 50, NoiseMultiplier: 1, Delta: 1e-6, Sampling: s.Sampling,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if r.Infinite || !(r.EpsilonRenyi >= r.Epsilon) || r.EpsilonProved > r.EpsilonRenyi || r.AccountantProved == "" || r.TheoremProved == "" || r.Accountant == "" || len(r.Assumptions) < 3 || r.Sampling != s.Sampling {
 			t.Errorf("%s: report %+v", s.Sampling, r)
 		}
@@ -204,10 +190,7 @@ func TestGroundsAreThoseOfTheReport(t *testing.T) {
 		if s.Sampling == privacy.Separated {
 			recipe.Separation, recipe.Participations = 10, 5
 		}
-		report, err := privacy.Account(recipe)
-		if err != nil {
-			t.Fatal(err)
-		}
+		report := must.Get(privacy.Account(recipe))(t)
 		got, err := privacy.GroundsOf(recipe)
 		if err != nil || !slices.Equal(got.Assumptions, report.Assumptions) || !slices.Equal(got.NotCovered, report.NotCovered) || got.HoldsAgainst != report.HoldsAgainst || got.Validity != report.Validity() || len(got.Assumptions) < 3 {
 			t.Errorf("%s: %+v, %v; the report rests on %q", s.Sampling, got, err, report.Assumptions)

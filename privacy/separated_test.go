@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
 	"coalmine/privacy/pld"
@@ -18,10 +19,7 @@ import (
 // participations are the rounds of every user of a separated training.
 func participations(t rapid.TB, r privacy.Round, rounds int) ([][]int, error) {
 	t.Helper()
-	scheme, err := privacy.FindScheme(privacy.Separated)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scheme := must.Get(privacy.FindScheme(privacy.Separated))(t)
 	r.Stream = func(number int) (*rand.Rand, error) { return rand.New(rand.NewPCG(7, uint64(number))), nil }
 	of := make([][]int, r.Population)
 	for r.Number = 1; r.Number <= rounds; r.Number++ {
@@ -48,10 +46,7 @@ func TestASeparatedTrainingKeepsItsSeparationAndItsParticipations(t *testing.T) 
 		rounds := rapid.IntRange(1, 120).Draw(t, "rounds")
 		recipe := privacy.Recipe{Population: population, Cohort: cohort, Separation: separation}
 		p := recipe.Participation(rounds)
-		of, err := participations(t, privacy.Round{Population: population, Cohort: cohort, Separation: separation, Participations: p.Times}, rounds)
-		if err != nil {
-			t.Fatal(err)
-		}
+		of := must.Get(participations(t, privacy.Round{Population: population, Cohort: cohort, Separation: separation, Participations: p.Times}, rounds))(t)
 		most := 0
 		for user, taken := range of {
 			most = max(most, len(taken))
@@ -86,11 +81,7 @@ func ftrl(m *correlated.Mechanism) privacy.Recipe {
 
 func cost(t *testing.T, r privacy.Recipe) privacy.Report {
 	t.Helper()
-	report, err := privacy.Account(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+	return must.Get(privacy.Account(r))(t)
 }
 
 // All rounds together are one Gaussian mechanism (Denisov et al. 2022, Theorem 2.1).
@@ -108,10 +99,7 @@ func TestCorrelatedNoiseCostsOneGaussianMechanism(t *testing.T) {
 		r := ftrl(c.mechanism)
 		report := cost(t, r)
 		// 64 rounds of groups of 100, each of which comes in ten rounds of its own: once.
-		squared, err := c.strategy.SquaredSensitivity(correlated.Participation{Rounds: 64, Separation: 20, Times: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		squared := must.Get(c.strategy.SquaredSensitivity(correlated.Participation{Rounds: 64, Separation: 20, Times: 1}))(t)
 		if want := pld.GaussianEpsilon(3/math.Sqrt(squared), 1e-6); math.Abs(float64(report.EpsilonProved)/want-1) > 1e-4 {
 			t.Errorf("%+v: epsilon %v, one Gaussian has %v", c.mechanism, report.EpsilonProved, want)
 		}
@@ -131,10 +119,7 @@ func TestATreeOverOneEpochCostsWhatTheTreeCosts(t *testing.T) {
 	r.Separation, r.Rounds = 0, 200
 	once := r
 	once.Mechanism = nil
-	tree, err := privacy.Tree(once)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(privacy.Tree(once))(t)
 	if got := cost(t, r); got.EpsilonProved != tree.EpsilonProved || got.Rho != tree.Rho {
 		t.Errorf("epsilon %v, rho %v; the tree has %v, %v", got.EpsilonProved, got.Rho, tree.EpsilonProved, tree.Rho)
 	}
@@ -145,10 +130,7 @@ func TestMoreRoundsCostMore(t *testing.T) {
 	for _, kind := range []*correlated.Mechanism{
 		nil, {Kind: correlated.KindTree}, {Kind: correlated.KindBLT, Scales: []float64{0.1, 0.3}, Decays: []float64{0.99, 0.7}},
 	} {
-		meter, err := privacy.NewMeter(ftrl(kind))
-		if err != nil {
-			t.Fatal(err)
-		}
+		meter := must.Get(privacy.NewMeter(ftrl(kind)))(t)
 		last := 0.0
 		for _, rounds := range []int{0, 1, 5, 20, 21, 64, 400, 401, 5000} {
 			epsilon := meter.EpsilonProved(rounds, 1e-6)
@@ -167,10 +149,7 @@ func TestMoreRoundsCostMore(t *testing.T) {
 func TestNoiseIsCalibratedToCorrelation(t *testing.T) {
 	t.Parallel()
 	r := ftrl(&correlated.Mechanism{Kind: correlated.KindBLT, Scales: []float64{0.1, 0.3}, Decays: []float64{0.99, 0.7}})
-	z, err := privacy.CalibrateNoise(r, privacy.Budget{Epsilon: 4, Delta: 1e-6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(privacy.CalibrateNoise(r, privacy.Budget{Epsilon: 4, Delta: 1e-6}))(t)
 	r.NoiseMultiplier = z
 	if got := cost(t, r).EpsilonProved; got > 4 || got < 3.999 {
 		t.Errorf("noise %v costs %v, want a little less than 4", z, got)

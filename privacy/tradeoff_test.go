@@ -13,16 +13,13 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/must"
 	"coalmine/privacy"
 )
 
 func tradeOff(t *testing.T, recipes ...privacy.Recipe) *privacy.TradeOff {
 	t.Helper()
-	curve, err := privacy.NewTradeOff(recipes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return curve
+	return must.Get(privacy.NewTradeOff(recipes))(t)
 }
 
 // Without sampling the curve is that of two normal distributions, 2 sqrt(rounds)/z apart if
@@ -101,9 +98,7 @@ func TestTradeOffsAreWritten(t *testing.T) {
 	t.Parallel()
 	curve := tradeOff(t, sampledBy(privacy.FixedSize))
 	var text, picture strings.Builder
-	if err := curve.WriteCSV(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, curve.WriteCSV(&text))
 	rows, err := csv.NewReader(strings.NewReader(text.String())).ReadAll()
 	if err != nil || len(rows) != len(curve.Points())+1 || !slices.Equal(rows[0], []string{"false_positive", "false_negative_at_least"}) {
 		t.Fatalf("%v, %v", rows, err)

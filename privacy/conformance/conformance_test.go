@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
@@ -66,17 +67,12 @@ func corpus(t *testing.T) (recipes []recipe, methods map[string]string) {
 
 func readCorpus(t *testing.T, name string) (recipes []recipe, methods map[string]string) {
 	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(name))(t)
 	var file struct {
 		Methods map[string]string
 		Recipes []recipe
 	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &file))
 	if len(data) > 400_000 {
 		t.Errorf("recipes.json has %d bytes: expected at most 400,000", len(data))
 	}
@@ -240,10 +236,7 @@ func TestAttainedEpsilonsAreAtMostTheTrueOnes(t *testing.T) {
 // The page lists the printed epsilons that are below their interval, with the interval.
 func TestThePageListsPublishedEpsilonsThatAreUnsound(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/method/epsilons.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/method/epsilons.md"))(t)
 	recipes, _ := corpus(t)
 	unsound := 0
 	for _, r := range recipes {

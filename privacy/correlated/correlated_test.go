@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/privacy/pld"
 	"coalmine/privacy/rdp"
@@ -18,10 +19,7 @@ import (
 // 1e-5 there. It used a penalty of 1e-8, which this search does not have.
 func TestTheBestBLTIsThePublishedOne(t *testing.T) {
 	t.Parallel()
-	b, err := OptimizeBLT(Participation{Rounds: 100_000, Separation: 1, Times: 1}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(OptimizeBLT(Participation{Rounds: 100_000, Separation: 1, Times: 1}, 2))(t)
 	near(t, "scales", b.Scales, []float64{0.0122853238, 0.1878393665}, 1e-7)
 	near(t, "decays", b.Decays, []float64{0.9999528892, 0.9857068667}, 1e-7)
 }
@@ -51,10 +49,7 @@ func TestBLTsComeNearTheBestOfAllStrategies(t *testing.T) {
 		ratio           float64
 	}{{10, 1, 1.04}, {100, 2, 1.03}, {1000, 2, 1.04}, {1000, 3, 1.03}, {10_000, 1, 1.45}, {10_000, 3, 1.03}, {100_000, 4, 1.03}} {
 		p := Participation{Rounds: c.rounds, Separation: 1, Times: 1}
-		b, err := OptimizeBLT(p, c.buffers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(OptimizeBLT(p, c.buffers))(t)
 		if got := math.Sqrt(loss(t, b, p)) / (1 + math.Log(float64(c.rounds))/math.Pi); got > c.ratio {
 			t.Errorf("%d rounds, %d buffers: %v times the bound, published at most %v", c.rounds, c.buffers, got, c.ratio)
 		}
@@ -65,10 +60,7 @@ func TestBLTsComeNearTheBestOfAllStrategies(t *testing.T) {
 // root of the matrix of prefix sums (Dvijotham et al. 2024, section 2).
 func TestTheBestStrategyOfAllBandsIsTheSquareRoot(t *testing.T) {
 	t.Parallel()
-	b, err := OptimizeBanded(Participation{Rounds: 30, Separation: 1, Times: 1}, 30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(OptimizeBanded(Participation{Rounds: 30, Separation: 1, Times: 1}, 30))(t)
 	near(t, "coefficients", b.Coefficients, startBanded(30).Coefficients, 1e-6)
 }
 
@@ -84,10 +76,7 @@ func near(t *testing.T, what string, got, want []float64, tolerance float64) {
 // loss is the objective of the search, computed by the public methods.
 func loss(t rapid.TB, s Strategy, p Participation) float64 {
 	t.Helper()
-	squared, err := s.SquaredSensitivity(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	squared := must.Get(s.SquaredSensitivity(p))(t)
 	return squared * slices.Max(s.Errors(p.Rounds))
 }
 
@@ -210,10 +199,7 @@ func TestTheBoundOfATreeIsNearItsSensitivity(t *testing.T) {
 	for p, most := range map[Participation]float64{
 		{2000, 314, 6}: 1.04, {24, 3, 8}: 1.3, {1000, 1, 1000}: 1.0, {1000, 100, 10}: 1.15,
 	} {
-		exact, err := rdp.Participation{Steps: p.Rounds, Times: p.Times, Separation: p.Separation}.SquaredSensitivity()
-		if err != nil {
-			t.Fatal(err)
-		}
+		exact := must.Get(rdp.Participation{Steps: p.Rounds, Times: p.Times, Separation: p.Separation}.SquaredSensitivity())(t)
 		got, err := Tree{}.SquaredSensitivity(p)
 		if ratio := got / float64(exact); err != nil || ratio < 1 || ratio > most {
 			t.Errorf("%+v: %v (%v), exact %v: %v times", p, got, err, exact, ratio)
@@ -296,9 +282,7 @@ func TestErrorsEqualThoseOfTheInvertedMatrix(t *testing.T) {
 		}
 	}
 	var inverse, product mat.Dense
-	if err := inverse.Inverse(strategy); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, inverse.Inverse(strategy))
 	product.Mul(sums, &inverse)
 	want := make([]float64, n)
 	for i := range want {
@@ -337,19 +321,13 @@ func TestEverySearchEndsAtAMinimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawParticipation(t, 300)
 		buffers := rapid.IntRange(1, 4).Draw(t, "buffers")
-		b, err := OptimizeBLT(p, buffers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(OptimizeBLT(p, buffers))(t)
 		none := float64(p.Rounds * p.times()) // the loss of independent noise
 		if got := loss(t, b, p); got > none*(1+1e-6) {
 			t.Errorf("%+v: loss %v, that of independent noise is %v", b, got, none)
 		}
 		bands := rapid.IntRange(1, min(12, p.Rounds)).Draw(t, "bands")
-		banded, err := OptimizeBanded(p, bands)
-		if err != nil {
-			t.Fatal(err)
-		}
+		banded := must.Get(OptimizeBanded(p, bands))(t)
 		gradient := make([]float64, bands-1)
 		if lossOfBanded(fromBanded(banded), gradient, p); !(math.Sqrt(squaredNorm(gradient)) < 1e-4) {
 			t.Errorf("%+v for %+v: the loss still has the slopes %v", banded, p, gradient)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 )
@@ -110,11 +111,7 @@ func normalOutcome(t *testing.T, rng *rand.Rand, m, c int, mu float64) empirical
 			scores[i] += mu
 		}
 	}
-	o, err := empirical.Guess(included, scores, c/2, c/2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
+	return must.Get(empirical.Guess(included, scores, c/2, c/2))(t)
 }
 
 // A bound with 95% confidence is above the truth in at most 5% of audits: of 500, in more than 43 with
@@ -145,14 +142,8 @@ func TestIndependentNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	o := empirical.Outcome{Units: 500, Guesses: 400, Correct: 320}
-	got, err := empirical.LeastNoiseIndependent([]empirical.Outcome{o}, r, 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mu, err := empirical.IndependentBound(o, 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(empirical.LeastNoiseIndependent([]empirical.Outcome{o}, r, 0.95))(t)
+	mu := must.Get(empirical.IndependentBound(o, 0.95))(t)
 	if want := 8 / mu; got.NoiseMultiplier < want*(1-1e-9) || got.NoiseMultiplier > want*1.06 {
 		t.Errorf("noise multiplier %v is refuted, of the Gaussian curve %v", got.NoiseMultiplier, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 )
@@ -30,10 +31,7 @@ func TestTheManyRunBoundCovers(t *testing.T) {
 	epsilon := remembered(func(r empirical.Rates) float64 { return r.Epsilon(delta, confidence) })
 	shift := remembered(func(r empirical.Rates) float64 { return r.Shift(confidence) })
 	for _, mu := range []float64{0, 0.5, 1.666} {
-		truth, err := empirical.Epsilon(empirical.Normal{Deviation: 1}, empirical.Normal{Mean: mu, Deviation: 1}, delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		truth := must.Get(empirical.Epsilon(empirical.Normal{Deviation: 1}, empirical.Normal{Mean: mu, Deviation: 1}, delta))(t)
 		epsilons, shifts := 0, 0
 		for range audits {
 			runs := gaussianRuns(rng, 200, mu)
@@ -97,10 +95,7 @@ func TestTheNoiseOfRatesIsThatOfTheGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	recipe := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	r := empirical.Rates{Right: 45, Of: 50, Wrong: 4, Others: 50}
-	got, err := r.LeastNoise(recipe, 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(r.LeastNoise(recipe, 0.95))(t)
 	if want := 8 / r.Shift(0.95); got.NoiseMultiplier < want*(1-1e-9) || got.NoiseMultiplier > want*1.01 {
 		t.Errorf("noise multiplier %v is refuted, of the Gaussian curve %v", got.NoiseMultiplier, want)
 	}
@@ -114,10 +109,7 @@ func TestTheNoiseOfRatesIsThatOfTheGaussianMechanism(t *testing.T) {
 func TestTheGaussianEstimateHasItsStandardError(t *testing.T) {
 	t.Parallel()
 	const audits, mu, delta = 500, 1.666, 1e-5
-	truth, err := empirical.Epsilon(empirical.Normal{Deviation: 1}, empirical.Normal{Mean: mu, Deviation: 1}, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	truth := must.Get(empirical.Epsilon(empirical.Normal{Deviation: 1}, empirical.Normal{Mean: mu, Deviation: 1}, delta))(t)
 	rng := rand.New(rand.NewChaCha8([32]byte{9}))
 	var mean, squares, stated float64
 	for range audits {
@@ -126,10 +118,7 @@ func TestTheGaussianEstimateHasItsStandardError(t *testing.T) {
 		for _, run := range gaussianRuns(rng, 1000, mu) {
 			included, scores = append(included, run.Included), append(scores, 3*run.Score-7)
 		}
-		e, err := empirical.EstimateGaussian(included, scores, delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(empirical.EstimateGaussian(included, scores, delta))(t)
 		mean, squares, stated = mean+e.Epsilon/audits, squares+e.Epsilon*e.Epsilon/audits, stated+e.StandardError/audits
 	}
 	deviation := math.Sqrt(squares - mean*mean)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 )
@@ -14,14 +15,8 @@ func TestLeastNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	o := empirical.Outcome{Units: 500, Guesses: 120, Correct: 110}
-	got, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mu, err := empirical.GaussianBound(o, 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95))(t)
+	mu := must.Get(empirical.GaussianBound(o, 0.95))(t)
 	// The curve is known at 24 points, which lie on or below the Gaussian's.
 	if want := 8 / mu; got.NoiseMultiplier < want*(1-1e-9) || got.NoiseMultiplier > want*1.05 {
 		t.Errorf("noise multiplier %v is refuted, of the Gaussian curve %v", got.NoiseMultiplier, want)
@@ -58,10 +53,7 @@ func TestSamplingCountsForTheCurve(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 2000, Cohort: 100, Rounds: 30, Delta: 1e-5, Sampling: privacy.NoSampling}
 	o := empirical.Outcome{Units: 400, Guesses: 100, Correct: 75}
-	full, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := must.Get(empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95))(t)
 	r.Sampling = privacy.FixedSize
 	sampled, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
 	if err != nil || !(sampled.NoiseMultiplier < full.NoiseMultiplier/3) || !(sampled.Epsilon > 0.2) {
@@ -74,10 +66,7 @@ func TestSeveralNumbersOfGuessesShareTheLevel(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, Delta: 1e-5, NoiseMultiplier: 20, Sampling: privacy.NoSampling}
 	few, chance := empirical.Outcome{Units: 500, Guesses: 30, Correct: 30}, empirical.Outcome{Units: 500, Guesses: 120, Correct: 60}
-	together, err := empirical.LeastNoise([]empirical.Outcome{chance, few}, r, 0.9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	together := must.Get(empirical.LeastNoise([]empirical.Outcome{chance, few}, r, 0.9))(t)
 	alone, err := empirical.LeastNoise([]empirical.Outcome{few}, r, 0.95)
 	if err != nil || together.By != 1 || together.NoiseMultiplier != alone.NoiseMultiplier || together.PValue != 2*alone.PValue {
 		t.Errorf("together %+v, the better alone at half of the level %+v (%v)", together, alone, err)

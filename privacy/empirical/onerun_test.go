@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/empirical"
 )
 
@@ -21,10 +22,7 @@ func TestLowerBoundMatchesPublishedValues(t *testing.T) {
 		{35, 23, 0.05, 0.014548719860613346}, {100, 60, 0.05, 0.05073561053723097},
 		{30, 23, 0.05, 0.42648759204894304}, {30, 23, 0.01, 0.16005427204072475},
 	} {
-		got, err := empirical.LowerBound(empirical.Outcome{Units: 500, Guesses: c.guesses, Correct: c.correct}, 1e-5, 1-c.level)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(empirical.LowerBound(empirical.Outcome{Units: 500, Guesses: c.guesses, Correct: c.correct}, 1e-5, 1-c.level))(t)
 		if math.Abs(got.Epsilon-c.want) > 1e-8 {
 			t.Errorf("%d of %d at %v: epsilon %v, published %v", c.correct, c.guesses, c.level, got.Epsilon, c.want)
 		}
@@ -37,10 +35,7 @@ func TestLowerBoundMatchesPublishedValues(t *testing.T) {
 func TestBoundGrowsWithCorrectGuessesAndFallsWithConfidence(t *testing.T) {
 	t.Parallel()
 	bound := func(correct int, confidence float64) float64 {
-		b, err := empirical.LowerBound(empirical.Outcome{Units: 200, Guesses: 60, Correct: correct}, 1e-6, confidence)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(empirical.LowerBound(empirical.Outcome{Units: 200, Guesses: 60, Correct: correct}, 1e-6, confidence))(t)
 		return b.Epsilon
 	}
 	for correct := 1; correct <= 60; correct++ {
@@ -70,14 +65,8 @@ func TestBoundHoldsForRandomizedResponse(t *testing.T) {
 				scores[i] = 1
 			}
 		}
-		outcome, err := empirical.Guess(included, scores, 100, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
-		bound, err := empirical.LowerBound(outcome, 0, 0.95)
-		if err != nil {
-			t.Fatal(err)
-		}
+		outcome := must.Get(empirical.Guess(included, scores, 100, 100))(t)
+		bound := must.Get(empirical.LowerBound(outcome, 0, 0.95))(t)
 		if bound.Epsilon > 1 {
 			passed++
 		}

@@ -6,16 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/pld"
 )
 
 func mustEpsilon(t *testing.T, one, other Normal, delta float64) float64 {
 	t.Helper()
-	epsilon, err := Epsilon(one, other, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return epsilon
+	return must.Get(Epsilon(one, other, delta))(t)
 }
 
 // calibrated is the noise at which the Gaussian mechanism of sensitivity 1 has epsilon at delta.
@@ -184,10 +181,7 @@ func TestAMechanismThatRunsIsEstimated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, epsilon := range []float64{1, 3, 10} {
 		sigma := calibrated(epsilon, 1e-6)
-		e, err := FinalIterate(mechanism(200, 20_000, sigma, rng), 20_000, 1e-6)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(FinalIterate(mechanism(200, 20_000, sigma, rng), 20_000, 1e-6))(t)
 		hidden := epsilon * 200 / (20_000 * sigma * sigma) // the share of the sum's square that is canaries'
 		if e.StandardError <= 0 || math.Abs(e.Epsilon-epsilon) > 4*e.StandardError+hidden {
 			t.Errorf("estimate %+v of epsilon %v", e, epsilon)
@@ -216,16 +210,10 @@ func TestTheStandardErrorIsTheSpreadOfEstimates(t *testing.T) {
 		var epsilons []float64
 		promised := 0.0
 		for range trials {
-			e, err := of()
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(of())(t)
 			epsilons, promised = append(epsilons, e.Epsilon), promised+e.StandardError/trials
 		}
-		spread, err := FitNormal(epsilons)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spread := must.Get(FitNormal(epsilons))(t)
 		if math.Abs(promised/spread.Deviation-1) > 0.35 {
 			t.Errorf("%s: standard error %v, and a spread of %v", name, promised, spread.Deviation)
 		}

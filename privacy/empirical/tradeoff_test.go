@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/empirical"
 	"coalmine/privacy/pld"
 )
@@ -23,10 +24,7 @@ func TestGaussianBoundMatchesPublishedValues(t *testing.T) {
 		{386, 406, 379, 2.164749}, {374, 938, 934, 4.7218075}, {140, 5436, 5436, 9.133752},
 	} {
 		o := empirical.Outcome{Units: 20_000, Guesses: c.guesses, Correct: c.correct}
-		mu, err := empirical.GaussianBound(o, 1-0.05/float64(c.thresholds))
-		if err != nil {
-			t.Fatal(err)
-		}
+		mu := must.Get(empirical.GaussianBound(o, 1-0.05/float64(c.thresholds)))(t)
 		if got := pld.GaussianEpsilon(1/mu, 1e-6); math.Abs(got/c.want-1) > 1e-5 {
 			t.Errorf("%d of %d: epsilon %v, published %v", c.correct, c.guesses, got, c.want)
 		}
@@ -88,14 +86,8 @@ func TestTheBoundHoldsForNormalScores(t *testing.T) {
 				scores[i] += mu
 			}
 		}
-		outcome, err := empirical.Guess(included, scores, 50, 50)
-		if err != nil {
-			t.Fatal(err)
-		}
-		bound, err := empirical.GaussianBound(outcome, 0.95)
-		if err != nil {
-			t.Fatal(err)
-		}
+		outcome := must.Get(empirical.Guess(included, scores, 50, 50))(t)
+		bound := must.Get(empirical.GaussianBound(outcome, 0.95))(t)
 		if bound > mu {
 			passed++
 		}

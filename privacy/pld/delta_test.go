@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // accountants are Epsilon and Delta, of Poisson samples and of such of fixed size.
@@ -88,10 +90,7 @@ func TestEpsilonNextToZeroTakesNoTime(t *testing.T) {
 	t.Parallel()
 	s := Step{Rate: 0.002, Sigma: 0.5, Rounds: 2}
 	for name, of := range accountants {
-		atZero, err := of.delta([]Step{s}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		atZero := must.Get(of.delta([]Step{s}, 0))(t)
 		for _, epsilon := range []float64{1e-66, 1e-12, 1e-6} {
 			if got, err := of.delta([]Step{s}, epsilon); err != nil || got.Upper < atZero.Lower*(1-1e-5) || got.Lower > atZero.Upper {
 				t.Errorf("%s: delta %+v (%v) at epsilon %v, %+v at 0", name, got, err, epsilon, atZero)

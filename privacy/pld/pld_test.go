@@ -5,14 +5,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
-func epsilon(t interface{ Fatal(...any) }, delta float64, steps ...Step) Bounds {
-	b, err := Epsilon(steps, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+func epsilon(t must.T, delta float64, steps ...Step) Bounds {
+	return must.Get(Epsilon(steps, delta))(t)
 }
 
 // Exact values by Balle and Wang's formula in 60-digit arithmetic.
@@ -122,10 +120,7 @@ func TestFixedSizeBoundsAreThoseOfAGrid(t *testing.T) {
 		{Step{1000.0 / 500000, 0.5, 1000}, 2e-8, 7.64}, {Step{1000.0 / 1250000, 0.5, 1000}, 8e-9, 5.79},
 		{Step{1000.0 / 2000000, 0.5, 1000}, 5e-9, 5.21},
 	} {
-		got, err := FixedSizeEpsilon([]Step{c.step}, c.delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(FixedSizeEpsilon([]Step{c.step}, c.delta))(t)
 		if math.Abs(got.Upper-c.want) > 0.005+1e-9 || got.Lower > got.Upper || got.Upper > got.Lower*1.0005 {
 			t.Errorf("%+v, delta %v: %+v, expected %v", c.step, c.delta, got, c.want)
 		}
@@ -138,10 +133,7 @@ func TestReplacingCostsMoreThanRemovingAtTheSameNoise(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s, delta := drawStep(t), drawDelta(t)
-		fixed, err := FixedSizeEpsilon([]Step{s}, delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fixed := must.Get(FixedSizeEpsilon([]Step{s}, delta))(t)
 		if poisson := epsilon(t, delta, s); fixed.Upper < poisson.Lower*(1-1e-9) {
 			t.Errorf("%+v, delta %v: replacing costs %+v, removing %+v", s, delta, fixed, poisson)
 		}
@@ -154,10 +146,7 @@ func TestReplacingCostsMoreThanRemovingAtTheSameNoise(t *testing.T) {
 func TestDeltaMatchesPublishedValue(t *testing.T) {
 	t.Parallel()
 	// dp_accounting: rate 0.2, noise 0.5, three rounds have delta(1) of 0.15594.
-	got, err := Delta([]Step{{0.2, 0.5, 3}}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Delta([]Step{{0.2, 0.5, 3}}, 1))(t)
 	if math.Abs(got.Upper-0.15594) > 1e-5 || got.Lower > got.Upper || got.Upper-got.Lower > 1e-5 {
 		t.Errorf("delta(1) within %+v, published 0.15594", got)
 	}
@@ -184,10 +173,7 @@ func TestOneRoundBoundsEncloseTheHockeyStick(t *testing.T) {
 		e := rapid.Float64Range(0, 2).Draw(t, "epsilon")
 		s := Step{q, sigma, 1}
 		got := deltaFor([]Step{s}, removing, e)
-		exact, err := Delta([]Step{s}, e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		exact := must.Get(Delta([]Step{s}, e))(t)
 		// The mixture exceeds exp(e) times the noise beyond one output.
 		x := sigma*sigma*math.Log1p(math.Expm1(e)/q) + 0.5
 		noise, shifted := upperTail(x/sigma), upperTail((x-1)/sigma)

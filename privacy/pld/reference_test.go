@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // The bounds on the pair that dominates samples of fixed size hold its epsilon in numbers of 170
@@ -37,10 +39,7 @@ func TestFixedSizeBoundsHoldAGridBetweenThem(t *testing.T) {
 
 // references reads count rows of a file.
 func references(t *testing.T, name string, count int) (numbers [][5]float64) {
-	file, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(name))(t)
 	defer file.Close()
 	rows, err := csv.NewReader(file).ReadAll()
 	if err != nil || len(rows) != 1+count {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 // Two rounds cost the mean, over the loss of the first, of the second round's cost
@@ -24,10 +26,7 @@ func TestBoundsEncloseTwoRoundsIntegratedDirectly(t *testing.T) {
 		if rapid.Bool().Draw(t, "fixed size") {
 			bound, changes = FixedSizeEpsilon, []change{replacing}
 		}
-		got, err := bound([]Step{s}, delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(bound([]Step{s}, delta))(t)
 		if most := s.deltaOfTwo(got.Upper, changes); most > delta*(1+1e-6)+1e-14 {
 			t.Errorf("%+v, delta %v: bounds %+v, but delta at the upper one is %v", s, delta, got, most)
 		}

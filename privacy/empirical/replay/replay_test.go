@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/privacy/empirical/replay/replaytest"
@@ -19,22 +20,16 @@ const falseAlarm = 1e-4
 
 func examine(t testing.TB, p *replaytest.Program, repeats int) (*replay.Observations, replay.Finding) {
 	t.Helper()
-	o, err := replay.Observe(t.Context(), p, replay.Plan{
+	o := must.Get(replay.Observe(t.Context(), p, replay.Plan{
 		Repeats: repeats, States: 2, Moves: 16, Search: 100, NoiseMultiplier: p.NoiseMultiplier, Columns: 5000,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return o, replay.Examine(p.Claim(), o, falseAlarm)
 }
 
 // The page docs/method/privacy-audits.md has a row for each planted fault.
 func TestEveryPlantedBugIsFound(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/method/privacy-audits.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../docs/method/privacy-audits.md"))(t)
 	for _, bug := range replaytest.Bugs() {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
