@@ -3,6 +3,7 @@ package audits
 import (
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 )
 
@@ -19,10 +20,7 @@ func TestLowestIsByFrequencyThenUsers(t *testing.T) {
 		{Canary: datasets.Canary{HeldBack: true}},
 		{Canary: datasets.Canary{UserProbability: "1/1000000", ExampleProbability: "1/100"}}, // never inserted
 	}
-	m, err := Count(placed, func(canary int) bool { return canary != 2 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Count(placed, func(canary int) bool { return canary != 2 }))(t)
 	if want := (Configuration{UserProbability: 2e-5, ExampleProbability: 0.1}); m.Memorized != 3 || m.Of != 4 || *m.Lowest != want {
 		t.Errorf("%d of %d memorized, lowest %+v; want 3 of 4 and %+v", m.Memorized, m.Of, m.Lowest, want)
 	}

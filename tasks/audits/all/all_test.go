@@ -9,26 +9,21 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 )
 
 // A folder beside this one that describes an audit stands in the list.
 func TestEveryFolderOfAnAuditIsInTheList(t *testing.T) {
 	t.Parallel()
-	list, err := os.ReadFile("all.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(os.ReadFile("all.go"))(t)
 	files, err := filepath.Glob("../*/*/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no audits: %v", err)
 	}
 	described := 0
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		if !strings.Contains(string(text), "\nvar Audit = ") {
 			continue
 		}
@@ -102,10 +97,7 @@ func TestTheMethodOfEveryAuditIsWrittenDown(t *testing.T) {
 	}
 	var text strings.Builder
 	for _, page := range pages {
-		data, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(page))(t)
 		text.WriteString("\n" + strings.ToLower(strings.ReplaceAll(string(data), "-", " ")))
 	}
 	for _, d := range Audits() {

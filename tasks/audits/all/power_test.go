@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 )
@@ -41,9 +42,7 @@ func TestTooFewForAFindIsSaid(t *testing.T) {
 			list := Audits()
 			d := &list[slices.IndexFunc(list, func(d audits.Description) bool { return d.Name == name })]
 			f := d.New()
-			if err := json.Unmarshal([]byte(fields), f); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(fields), f))
 			for _, users := range []int{1, 2, 6, 12} {
 				checkTooFew(t, d, &audits.Setting{
 					Audits: []audits.Fields{f}, Trained: 5000, Data: &audits.Data{Users: users, Seen: users, HeldOutUsers: users},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 )
@@ -15,19 +16,12 @@ import (
 // the same, at 4 predictions are far from uniform.
 func RandomScorer(t testing.TB, config models.Config, seed uint64, scale float32) *models.Scorer {
 	t.Helper()
-	m, err := models.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(models.New(config))(t)
 	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
 	for i := range params {
 		params[i] *= scale
 	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(m.NewScorer(params))(t)
 }
 
 // Texts returns the cells of an outcome in the columns of tables, in their order.

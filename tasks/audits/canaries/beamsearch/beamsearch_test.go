@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -23,46 +24,28 @@ import (
 // predictions are far from uniform.
 func testScorer(t *testing.T, vocabulary int, seed uint64) *models.Scorer {
 	t.Helper()
-	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 7, Units: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 7, Units: 9}))(t)
 	params := m.Init(rand.New(rand.NewPCG(seed, 1)))
 	for i := range params {
 		params[i] *= 4
 	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(m.NewScorer(params))(t)
 }
 
 func treeOf(t *testing.T, s *models.Scorer, prefix []int32, choices [][]int32) *search.Tree {
 	t.Helper()
-	tree, err := search.NewTree(s, prefix, choices)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
+	return must.Get(search.NewTree(s, prefix, choices))(t)
 }
 
 // cost is the log-perplexity of words after a prefix, one word at a time.
 func cost(t *testing.T, s *models.Scorer, prefix, words []int32) float64 {
 	t.Helper()
-	state, err := audits.PrefixState(s, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(audits.PrefixState(s, prefix))(t)
 	sum, logProb := 0.0, make([]float32, 1)
 	for _, w := range words {
-		if err := s.LogProbs(state, []int32{w}, logProb); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.LogProbs(state, []int32{w}, logProb))
 		sum += audits.Surprisal(logProb[0])
-		if err := s.Step(state, []int32{w}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Step(state, []int32{w}))
 	}
 	return sum
 }
@@ -94,20 +77,12 @@ func TestNarrowBeamIsGreedy(t *testing.T) {
 	t.Parallel()
 	s := testScorer(t, 14, 3)
 	prefix := []int32{5}
-	best, err := beamSearch(treeOf(t, s, prefix, canaries.Space{Words: 3}.Choices(10)), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	best := must.Get(beamSearch(treeOf(t, s, prefix, canaries.Space{Words: 3}.Choices(10)), 1))(t)
 	greedy := append([]int32(nil), prefix...)
 	for range 3 {
-		state, err := audits.PrefixState(s, greedy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(audits.PrefixState(s, greedy))(t)
 		row := make([]float32, 14)
-		if err := s.LogProbRows(state, row); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.LogProbRows(state, row))
 		word := int32(datasets.FirstWord)
 		for w := word; int(w) < len(row); w++ {
 			if row[w] > row[word] {
@@ -158,10 +133,7 @@ func TestGoldenBytes(t *testing.T) {
 		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
 		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
 	}
-	data, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(list))(t)
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	beam := g.Run(Kind, Params{Width: 3, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
@@ -172,9 +144,7 @@ func TestGoldenBytes(t *testing.T) {
 	var v Outcome
 	var outcomes []CanaryOutcome
 	var found []Extraction
-	if err := errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes), json.Unmarshal(beam.Blob(ExtractionsBlob), &found)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes), json.Unmarshal(beam.Blob(ExtractionsBlob), &found)))
 	if len(outcomes) != 2 || v.Of != 1 || v.Width != 3 || (v.Memorized == 1) != *outcomes[0].Found {
 		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}
@@ -207,10 +177,7 @@ func TestACanaryHasItsOwnCostBesideTheBest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, suffix := range [][]int32{best.words, {4, 9, 13}, {8, 8, 8}} {
-		e, err := extract(s, append(prefix[:1:1], suffix...), 1, choices, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(extract(s, append(prefix[:1:1], suffix...), 1, choices, 1000))(t)
 		if e.Found != slices.Equal(suffix, best.words) || !slices.Equal(e.Best, best.words) || e.LogPerplexity != best.cost {
 			t.Errorf("canary %v: %+v, the best is %v at %v", suffix, e, best.words, best.cost)
 		}

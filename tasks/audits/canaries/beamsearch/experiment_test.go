@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/beamsearch"
 	"coalmine/workflows/plan/compile/compiletest"
@@ -28,9 +29,7 @@ func TestResultsHaveWhatWasFoundInPlaceOfACanary(t *testing.T) {
 	found := map[audits.Role]bool{audits.Inserted: true, audits.HeldBack: false}
 	for _, c := range report.Audit.Canaries() {
 		var o beamsearch.CanaryOutcome
-		if err := c.Decode(&o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Decode(&o))
 		if *o.Found != found[c.Role] || slices.Equal(o.Best, c.Words[1:]) != *o.Found || len(o.Best) != 3 {
 			t.Errorf("%s canary %q: found %v, the best is %q", c.Role, c.Words, *o.Found, o.Best)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -23,15 +24,10 @@ import (
 // costAlone scores a sequence by itself, token by token, with Scorer alone.
 func costAlone(t testing.TB, s *models.Scorer, prefix, words []int32) float64 {
 	t.Helper()
-	state, err := audits.PrefixState(s, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(audits.PrefixState(s, prefix))(t)
 	sum, logProb := 0.0, make([]float32, 1)
 	for _, w := range words {
-		if err := errors.Join(s.LogProbs(state, []int32{w}, logProb), s.Step(state, []int32{w})); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(s.LogProbs(state, []int32{w}, logProb), s.Step(state, []int32{w})))
 		sum += audits.Surprisal(logProb[0])
 	}
 	return sum
@@ -94,9 +90,7 @@ func tallies(t testing.TB, scorer *models.Scorer, choices [][]int32, list []data
 	for _, span := range audits.Split(s.below[0], aPart) {
 		c := &counter{s, span, tree, make([]Tally, len(list))}
 		for _, group := range audits.ByPrefix(list, 1) {
-			if err := c.count(t.Context(), list, group); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.count(t.Context(), list, group))
 		}
 		for i, tally := range c.tallies {
 			sums[i] = Tally{tally.LogPerplexity, sums[i].AtMost + tally.AtMost}
@@ -113,14 +107,9 @@ func TestBlocksAndPruningChangeNoCost(t *testing.T) {
 	scorer := auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + words, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true}, 5, 6)
 	s, tree := newSpace(canaries.Space{Words: 3}.Choices(words)), scorer.Tabulate().NewTreeScorer()
 	prefix := []int32{9}
-	state, err := audits.PrefixState(scorer, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(audits.PrefixState(scorer, prefix))(t)
 	all := func(limit float64) (costs []float64) {
-		if err := s.enumerate(t.Context(), tree, audits.Span{Count: s.below[0]}, state, limit, func(cost float64) { costs = append(costs, cost) }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.enumerate(t.Context(), tree, audits.Span{Count: s.below[0]}, state, limit, func(cost float64) { costs = append(costs, cost) }))
 		return costs
 	}
 	whole := all(math.Inf(1))
@@ -187,10 +176,7 @@ func TestGoldenBytes(t *testing.T) {
 		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11}, Words: []string{"a", "b", "c"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
 		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4}, Words: []string{"e", "f", "g"}, HeldBack: true}},
 	}
-	data, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(list))(t)
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, given)}
 	var parts []*taskstest.Node
@@ -205,9 +191,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, summary)
 	var v Outcome
 	var outcomes []CanaryOutcome
-	if err := errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)))
 	if len(outcomes) != 2 || v.Of != 1 || v.Sequences != 36*36 || (v.Memorized == 1) != (*outcomes[0].Rank == 1) {
 		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}

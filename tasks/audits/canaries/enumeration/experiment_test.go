@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/enumeration"
 	"coalmine/tasks/audits/canaries/randomsampling"
@@ -40,12 +41,8 @@ func TestATrainedModelHasItsCanaryAtRank1(t *testing.T) {
 	for _, c := range report.Audit.Canaries() {
 		var exact enumeration.CanaryOutcome
 		var sampled randomsampling.CanaryOutcome
-		if err := c.Decode(&exact); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Decode(&sampled); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Decode(&exact))
+		must.Do(t, c.Decode(&sampled))
 		if *exact.LogPerplexity != *sampled.LogPerplexity {
 			t.Errorf("canary %q costs %v by enumeration, %v by sampling", c.Words, *exact.LogPerplexity, *sampled.LogPerplexity)
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
@@ -23,16 +24,11 @@ func byteScorer(t testing.TB, units int, scale float32) *models.Scorer {
 // branches are pruned, as with a canary of the median cost.
 func BenchmarkEnumeration(b *testing.B) {
 	tree := byteScorer(b, 200, 1).Tabulate().NewTreeScorer()
-	state, err := audits.PrefixState(tree.Scorer(), []int32{100, 101})
-	if err != nil {
-		b.Fatal(err)
-	}
+	state := must.Get(audits.PrefixState(tree.Scorer(), []int32{100, 101}))(b)
 	s := newSpace(canaries.Space{Words: 6, Alphabet: canaries.Digits, Format: "######"}.Choices(datasets.Bytes))
 	n := 0
 	for b.Loop() {
-		if err := s.enumerate(context.Background(), tree, audits.Span{Count: s.below[0]}, state, math.Inf(1), func(float64) { n++ }); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.enumerate(context.Background(), tree, audits.Span{Count: s.below[0]}, state, math.Inf(1), func(float64) { n++ }))
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "sequences/s")
 	b.ReportMetric(float64(tree.Work().Advanced)/b.Elapsed().Seconds(), "states/s")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits/canaries/natural"
 	"coalmine/workflows/experiment"
 )
@@ -21,10 +22,7 @@ grid: {axes: {seed: [1, 2]}}
 // is no matter of chance.
 func TestALimitOnNaturalSecretsHasItsFalseAlarm(t *testing.T) {
 	t.Parallel()
-	spec, err := experiment.Parse("gated.yaml", []byte(gatedFile), experiment.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("gated.yaml", []byte(gatedFile), experiment.Options{}))(t)
 	alarms := spec.FalseAlarms()
 	if len(alarms) != 1 || alarms[0].Trials != 80 || math.Abs(alarms[0].Probability-(1-math.Pow(1-math.Exp2(-12), 80))) > 1e-12 {
 		t.Fatalf("%+v", alarms)

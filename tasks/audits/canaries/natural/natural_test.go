@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/storage"
@@ -27,10 +28,7 @@ import (
 // replaces one. The card numbers are ones for tests.
 func letters(t *testing.T, g *taskstest.Graph) *taskstest.Node {
 	t.Helper()
-	text, err := os.ReadFile("testdata/letters.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/letters.jsonl"))(t)
 	r := datasets.Recipe{Seed: 1, Reading: datasets.Reading{Level: datasets.ByteLevel}, Words: 60}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import(text)}, Reading: r.Shortest()})
 	parts := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
@@ -50,9 +48,7 @@ var everything = ScanParams{Patterns: []patterns.Pattern{patterns.Card, patterns
 func findingsOf(t *testing.T, node *taskstest.Node) map[string]Finding {
 	t.Helper()
 	var list []Finding
-	if err := json.Unmarshal(node.Blob(FindingsBlob), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(node.Blob(FindingsBlob), &list))
 	byText := map[string]Finding{}
 	for _, f := range list {
 		byText[textOf(f.Secret)] = f
@@ -109,14 +105,8 @@ func TestASecretIsRankedAmongOthersOfItsForm(t *testing.T) {
 		if s.sequences() != c.sequences {
 			t.Errorf("%s: %v sequences, want %v", c.secret, s.sequences(), c.sequences)
 		}
-		form, err := patterns.New(nil, []string{c.example})
-		if err != nil {
-			t.Fatal(err)
-		}
-		card, err := patterns.New([]patterns.Pattern{patterns.Card}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		form := must.Get(patterns.New(nil, []string{c.example}))(t)
+		card := must.Get(patterns.New([]patterns.Pattern{patterns.Card}, nil))(t)
 		for _, drawn := range s.references(seeds.Stream(1, seeds.NaturalReferences), c.secret, 300) {
 			if len(form.Find(drawn)) != 1 || drawn == c.secret {
 				t.Fatalf("%q was drawn in place of %q", drawn, c.secret)
@@ -170,9 +160,7 @@ func TestRanksAreThoseOfScoringEachReferenceAlone(t *testing.T) {
 	for _, show := range []bool{false, true} {
 		summary := g.Run(Summary, SummaryParams{Shares: 2, Show: show}, inputs...)
 		var v Outcome
-		if err := json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v))
 		if shown := strings.Contains(string(summary.Blob(audits.OutcomeBlob)), "4111"); shown != show {
 			t.Errorf("the text is shown: %v, asked for: %v", shown, show)
 		}
@@ -180,14 +168,9 @@ func TestRanksAreThoseOfScoringEachReferenceAlone(t *testing.T) {
 			t.Errorf("%+v: %s", v, v.Note(nil))
 		}
 	}
-	scorer, err := checkpoints.ReadScorer(t.Context(), g.Task(taskstest.In(audits.ModelInput, model)), audits.ModelInput)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scorer := must.Get(checkpoints.ReadScorer(t.Context(), g.Task(taskstest.In(audits.ModelInput, model)), audits.ModelInput))(t)
 	var list []Finding
-	if err := json.Unmarshal(findings.Blob(FindingsBlob), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(findings.Blob(FindingsBlob), &list))
 	for i := range list {
 		checkRank(t, g, model, findings, scorer, i, &list[i])
 	}
@@ -202,16 +185,9 @@ func checkRank(t *testing.T, g *taskstest.Graph, model, findings *taskstest.Node
 	secret := textOf(f.Secret)
 	references := newSpace(f.Pattern, secret).references(seeds.Stream(5, seeds.NaturalReferences, uint64(number)), secret, 200)
 	tree := scorer.Tabulate().NewTreeScorer()
-	state, err := audits.PrefixState(scorer, f.Context)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(audits.PrefixState(scorer, f.Context))(t)
 	cost := func(text string) float64 {
-		sum, err := audits.LogPerplexity(tree, state, tokensOf(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sum
+		return must.Get(audits.LogPerplexity(tree, state, tokensOf(text)))(t)
 	}
 	own, rank := cost(secret), int64(1)
 	for _, r := range references {
@@ -220,10 +196,7 @@ func checkRank(t *testing.T, g *taskstest.Graph, model, findings *taskstest.Node
 		}
 	}
 	p := Params{Seed: 5, References: 200}
-	got, err := p.rank(t.Context(), g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings)), number, f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(p.rank(t.Context(), g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings)), number, f))(t)
 	if got.Rank.Rank != rank || got.Rank.LogPerplexity != own || got.References != 200 {
 		t.Errorf("%q: rank %+v among %d, want %d at %v", secret, got.Rank, got.References, rank, own)
 	}
@@ -231,10 +204,7 @@ func checkRank(t *testing.T, g *taskstest.Graph, model, findings *taskstest.Node
 
 func TestOnlyTheMostFrequentAreRanked(t *testing.T) {
 	t.Parallel()
-	set, err := patterns.New(nil, []string{"[a-z]+"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(patterns.New(nil, []string{"[a-z]+"}))(t)
 	s := scanner{set: set, known: map[string]*Finding{}}
 	for user, text := range []string{"a b b b", "c a"} {
 		s.sentence(user, text)
@@ -266,18 +236,12 @@ func TestASearchExtractsTheLikeliestOfItsForm(t *testing.T) {
 		Kind: models.CIFGLSTM, Vocabulary: datasets.Bytes + datasets.FirstWord, Embedding: 6, Units: 9,
 	}})
 	task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings))
-	tables, err := audits.ReadTables(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := must.Get(audits.ReadTables(t.Context(), task))(t)
 	form := newSpace(patterns.SSN, "pin 12")
 	likeliest, least := "", math.Inf(1)
 	for n := range 100 {
 		secret := tokensOf(fmt.Sprintf("pin %02d", n))
-		rank, err := randomsampling.RankAmong(t.Context(), tables, tokensOf("my "), secret, [][]int32{secret})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rank := must.Get(randomsampling.RankAmong(t.Context(), tables, tokensOf("my "), secret, [][]int32{secret}))(t)
 		if rank.LogPerplexity < least {
 			likeliest, least = textOf(secret), rank.LogPerplexity
 		}
@@ -288,10 +252,7 @@ func TestASearchExtractsTheLikeliestOfItsForm(t *testing.T) {
 	}
 	for secret, want := range map[string]bool{likeliest: true, other: false} {
 		f := Finding{Context: tokensOf("my "), Secret: tokensOf(secret)}
-		found, err := (&Params{Search: 1000}).search(t.Context(), task, form, &f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get((&Params{Search: 1000}).search(t.Context(), task, form, &f))(t)
 		if found.Extracted != want || found.Expanded < 5 || found.Expanded > 20 {
 			t.Errorf("%s, the likeliest is %s: %+v, want extracted %v", secret, likeliest, found, want)
 		}

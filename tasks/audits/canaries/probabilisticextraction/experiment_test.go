@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/canaries/probabilisticextraction"
@@ -27,9 +28,7 @@ func TestAMemorizedCanaryIsSampledSoon(t *testing.T) {
 	report := compiletest.Report(t, sampledFile)
 	for _, c := range report.Audit.Canaries() {
 		var o probabilisticextraction.CanaryOutcome
-		if err := c.Decode(&o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Decode(&o))
 		if inserted := c.Role == audits.Inserted; *o.Extractable != inserted || *o.Greedy != inserted || len(o.Prefixes) != 3 || o.Prefixes[2].Prefix != 3 {
 			t.Errorf("%s canary: log probability %v, %v queries, greedy %v, prefixes %+v", c.Role, *o.LogProbability, *o.Queries, *o.Greedy, o.Prefixes)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
@@ -19,10 +20,7 @@ import (
 func TestATranslationIsDrawnWithTheProbabilityOfItsTokens(t *testing.T) {
 	t.Parallel()
 	pair := slices.Concat(bytesOf("pin?"), []int32{datasets.Separator}, bytesOf("pin 12"))
-	data, err := json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: pair, InsertedTimes: 1}, Insertions: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: pair, InsertedTimes: 1}, Insertions: 1}}))(t)
 	g := taskstest.NewGraph(t)
 	model := taskstest.In(audits.ModelInput, translator(g))
 	placed := g.Put("placements", map[string][]byte{datasets.CanariesBlob: data})
@@ -30,13 +28,8 @@ func TestATranslationIsDrawnWithTheProbabilityOfItsTokens(t *testing.T) {
 		Groups: []Group{{Count: 1, Prefix: 9, Prefixes: []int{5, 9}}}, Sampling: models.Sampling{Temperature: 1}, Queries: 1000, Chance: 0.5,
 	}, model, taskstest.In(audits.PlacementsInput, placed))
 	var outcomes []CanaryOutcome
-	if err := json.Unmarshal(node.Blob(audits.CanaryOutcomesBlob), &outcomes); err != nil {
-		t.Fatal(err)
-	}
-	scorer, err := checkpoints.ReadScorer(t.Context(), g.Task(model), audits.ModelInput)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(node.Blob(audits.CanaryOutcomesBlob), &outcomes))
+	scorer := must.Get(checkpoints.ReadScorer(t.Context(), g.Task(model), audits.ModelInput))(t)
 	for _, after := range outcomes[0].Prefixes {
 		want := costOf(t, scorer, pair, after.Prefix)
 		if got := -*after.LogProbability; math.Abs(got-want) > 1e-5*want {
@@ -69,10 +62,7 @@ func costOf(t *testing.T, s *models.Scorer, pair []int32, prefix int) float64 {
 	if pair[prefix-1] != datasets.Separator {
 		pairs = append(pairs, whole[:1+prefix])
 	}
-	losses, err := s.Losses(pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	losses := must.Get(s.Losses(pairs))(t)
 	rest := losses[0].Sum
 	for _, first := range losses[1:] {
 		rest -= first.Sum

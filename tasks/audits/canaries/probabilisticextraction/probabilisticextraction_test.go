@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
@@ -40,10 +41,7 @@ func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Outco
 		}
 		list = append(list, datasets.Placement{Canary: c, Users: 3, Insertions: 5})
 	}
-	data, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(list))(t)
 	placed := g.Put("placements", map[string][]byte{datasets.CanariesBlob: data})
 	node, err := g.Try(Kind, p, taskstest.In(audits.ModelInput, model), taskstest.In(audits.PlacementsInput, placed))
 	if err != nil {
@@ -52,9 +50,7 @@ func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Outco
 	var v Outcome
 	var outcomes []CanaryOutcome
 	for name, into := range map[string]any{audits.OutcomeBlob: &v, audits.CanaryOutcomesBlob: &outcomes} {
-		if err := json.Unmarshal(node.Blob(name), into); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(node.Blob(name), into))
 	}
 	return node, v, outcomes, nil
 }
@@ -114,14 +110,8 @@ func TestTheProbabilitiesOfAllSequencesSumToOne(t *testing.T) {
 func TestSamplesHaveTheProbabilitiesThatAreComputed(t *testing.T) {
 	t.Parallel()
 	const samples, kept = 40_000, 5
-	m, err := models.New(models.Config{Kind: models.GRU, Vocabulary: vocabulary, Embedding: 6, Units: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
-	scorer, err := m.NewScorer(m.Init(rand.New(rand.NewPCG(3, 3))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(models.New(models.Config{Kind: models.GRU, Vocabulary: vocabulary, Embedding: 6, Units: 9}))(t)
+	scorer := must.Get(m.NewScorer(m.Init(rand.New(rand.NewPCG(3, 3)))))(t)
 	rng, seen := rand.New(rand.NewPCG(11, 2)), map[string]float64{}
 	for range samples {
 		seen[fmt.Sprint(sample(t, scorer, rng, 0.7, kept))]++
@@ -132,10 +122,7 @@ func TestSamplesHaveTheProbabilitiesThatAreComputed(t *testing.T) {
 	}
 	p := params(models.Sampling{Temperature: 0.7, TopK: kept}, len(block))
 	g := &p.Groups[0]
-	scored, err := g.score(scorer, p.Sampling, block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scored := must.Get(g.score(scorer, p.Sampling, block))(t)
 	chi, possible := 0.0, 0
 	for i, c := range block {
 		o := p.outcome(g, scored[i])
@@ -155,16 +142,11 @@ func TestSamplesHaveTheProbabilitiesThatAreComputed(t *testing.T) {
 // sample draws three tokens after token 4.
 func sample(t *testing.T, scorer *models.Scorer, rng *rand.Rand, temperature float64, kept int) []int32 {
 	t.Helper()
-	state, err := audits.PrefixState(scorer, []int32{4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(audits.PrefixState(scorer, []int32{4}))(t)
 	var out []int32
 	for range 3 {
 		row := make([]float32, vocabulary)
-		if err := scorer.LogProbRows(state, row); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, scorer.LogProbRows(state, row))
 		least := slices.Sorted(slices.Values(row))[vocabulary-kept]
 		weights, sum := make([]float64, vocabulary), 0.0
 		for i, l := range row {
@@ -179,9 +161,7 @@ func sample(t *testing.T, scorer *models.Scorer, rng *rand.Rand, temperature flo
 			token++
 		}
 		out = append(out, token)
-		if err := scorer.Step(state, []int32{token}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, scorer.Step(state, []int32{token}))
 	}
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -42,10 +43,7 @@ func TestAProgramsRanksAreThoseOfItsScores(t *testing.T) {
 	for i, tokens := range [][]int32{{4, 5, 6, 7}, {9, 30, 4, 4}, {4, 8, 8, 21}} {
 		placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}})
 	}
-	data, err := json.Marshal(placed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(placed))(t)
 	edges := []taskstest.Edge{
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})),
 		taskstest.In(external.VocabularyInput, vocabularyNode(t, g, words)),
@@ -71,25 +69,16 @@ func TestAProgramsRanksAreThoseOfItsScores(t *testing.T) {
 // encodedModel is a model whose predictions are far from uniform.
 func encodedModel(t *testing.T, vocabulary int) []byte {
 	t.Helper()
-	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 7, Units: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 7, Units: 9}))(t)
 	params := m.Init(rand.New(rand.NewPCG(5, 1)))
 	for i := range params {
 		params[i] *= 4
 	}
-	data, err := checkpoints.Encode(m, params, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(checkpoints.Encode(m, params, nil))(t)
 }
 
 func decodedRanks(t *testing.T, n *taskstest.Node) (ranks []Rank) {
 	t.Helper()
-	if err := json.Unmarshal(n.Blob(RanksBlob), &ranks); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(RanksBlob), &ranks))
 	return ranks
 }

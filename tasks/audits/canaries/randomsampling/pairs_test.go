@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -36,10 +37,7 @@ func pairModel(t *testing.T, g *taskstest.Graph, texts ...string) (model, list *
 		placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: pair}, Insertions: 1})
 		tokens = append(tokens, pair)
 	}
-	data, err := json.Marshal(placed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(placed))(t)
 	return model, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data}), tokens
 }
 
@@ -48,15 +46,11 @@ func costOf(t *testing.T, s *models.Scorer, pair []int32, given int) float64 {
 	t.Helper()
 	states, one, sum := s.Start(1), make([]float32, 1), 0.0
 	for i, token := range append([]int32{datasets.Begin}, pair[:len(pair)-1]...) {
-		if err := s.Step(states, []int32{token}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Step(states, []int32{token}))
 		if i < given {
 			continue
 		}
-		if err := s.LogProbs(states, pair[i:i+1], one); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.LogProbs(states, pair[i:i+1], one))
 		sum -= float64(one[0])
 	}
 	return sum
@@ -79,22 +73,11 @@ func TestPairsRankAsBruteForceSays(t *testing.T) {
 			p := Params{Seed: 5, References: 97, Space: c.space, Prefix: c.space.DefaultPrefix(), Count: 3}
 			node := g.Run(Kind, p, taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, list))
 			var ranks []Rank
-			if err := json.Unmarshal(node.Blob(RanksBlob), &ranks); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(node.Blob(RanksBlob), &ranks))
 			task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, list))
-			scorer, err := checkpoints.ReadScorer(t.Context(), task, audits.ModelInput)
-			if err != nil {
-				t.Fatal(err)
-			}
-			placed, err := datasets.ReadPlacements(t.Context(), task, audits.CanariesInput)
-			if err != nil {
-				t.Fatal(err)
-			}
-			draws, err := p.DrawReferences(t.Context(), task, datasets.Bytes, placed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			scorer := must.Get(checkpoints.ReadScorer(t.Context(), task, audits.ModelInput))(t)
+			placed := must.Get(datasets.ReadPlacements(t.Context(), task, audits.CanariesInput))(t)
+			draws := must.Get(p.DrawReferences(t.Context(), task, datasets.Bytes, placed))(t)
 			var references []float64
 			for row := range draws {
 				references = append(references, costOf(t, scorer, slices.Concat(tokens[0][:p.Prefix], row), c.given))
@@ -124,10 +107,7 @@ func TestReferencesOfPairsHoldOneSecret(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	_, list, tokens := pairModel(t, g, "pin 12=>12 pin")
 	placed := []datasets.Placement{{Canary: datasets.Canary{Tokens: tokens[0]}}}
-	draws, err := p.DrawReferences(t.Context(), g.Task(taskstest.In(audits.CanariesInput, list)), datasets.Bytes, placed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	draws := must.Get(p.DrawReferences(t.Context(), g.Task(taskstest.In(audits.CanariesInput, list)), datasets.Bytes, placed))(t)
 	for row := range draws {
 		if row[0] != row[3] || row[1] != row[4] || row[2] != datasets.Separator {
 			t.Fatalf("reference %v repeats no secret", row)

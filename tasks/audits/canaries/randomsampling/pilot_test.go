@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 )
@@ -37,10 +38,7 @@ func TestAnEstimateRestsOnTheHitsOfAFixedPilot(t *testing.T) {
 		if n >= enough {
 			want = Rank{Rank: int64(1 + math.Round(float64(n)*all/pilot)), ExposureError: 1 / (math.Ln2 * math.Sqrt(float64(n)))}
 		}
-		got, err := sampling.Rank(t.Context(), i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(sampling.Rank(t.Context(), i))(t)
 		want.LogPerplexity = got.LogPerplexity
 		if got != want {
 			t.Errorf("%d hits in the pilot: %+v, want %+v", n, got, want)

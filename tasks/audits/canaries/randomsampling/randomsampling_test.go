@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -63,9 +64,7 @@ func bruteForceCosts(t *testing.T, s *models.Scorer, prefix []int32, r *Referenc
 		for i := range words {
 			words[i] = next(i)
 		}
-		if err := s.LogProbs(states, words, logProbs); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.LogProbs(states, words, logProbs))
 		for i, lp := range logProbs {
 			costs[i] += max(0, -float64(lp))
 		}
@@ -101,14 +100,8 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 								want++
 							}
 						}
-						state, err := audits.PrefixState(s, prefix)
-						if err != nil {
-							t.Fatal(err)
-						}
-						bounds, err := newDepthBounds(tables, state, r.references)
-						if err != nil {
-							t.Fatal(err)
-						}
+						state := must.Get(audits.PrefixState(s, prefix))(t)
+						bounds := must.Get(newDepthBounds(tables, state, r.references))(t)
 						if got, err := r.count(t.Context(), bounds, limit); err != nil || got != want {
 							rt.Fatalf("limit %v: counted %d references (%v), brute force %d", limit, got, err, want)
 						}
@@ -168,14 +161,8 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	exact := newSampling(&p, list, tables, drawn.nested())
 	estimated := 0
 	for i := range count {
-		e, err := exact.Rank(t.Context(), i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := quick.Rank(t.Context(), i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(exact.Rank(t.Context(), i))(t)
+		q := must.Get(quick.Rank(t.Context(), i))(t)
 		if q.Exact {
 			if q != e {
 				t.Errorf("canary %d: %+v, exactly %+v", i, q, e)
@@ -244,19 +231,14 @@ func ranksOf(t *testing.T, n, count int) []Rank {
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
 		Kind: models.GRU, Vocabulary: vocabulary, Embedding: 6, Units: 9, Layers: 2,
 	}})
-	data, err := json.Marshal(manyCanaries(n, vocabulary-datasets.FirstWord))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(manyCanaries(n, vocabulary-datasets.FirstWord)))(t)
 	list := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	var all []Rank
 	for first := 0; first < n; first += count {
 		node := g.Run(Kind, Params{Seed: 1, References: 500, Space: canaries.Space{Words: 4}, Prefix: 1, First: first, Count: count},
 			taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, list))
 		var ranks []Rank
-		if err := json.Unmarshal(node.Blob(RanksBlob), &ranks); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(node.Blob(RanksBlob), &ranks))
 		all = append(all, ranks...)
 	}
 	return all
@@ -278,10 +260,7 @@ func TestRanksDoNotDependOnTheKernelSet(t *testing.T) {
 	const n = 4
 	want := ranksOf(t, n, n)
 	for _, name := range kernels.Sets() {
-		restore, err := kernels.ForceSet(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		restore := must.Get(kernels.ForceSet(name))(t)
 		got := ranksOf(t, n, n)
 		restore()
 		if !slices.Equal(got, want) {
@@ -300,10 +279,7 @@ func TestGoldenBytes(t *testing.T) {
 		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
 		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
 	}
-	data, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(list))(t)
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	sampling := g.Run(Kind, Params{Seed: 1, References: 300, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
@@ -313,9 +289,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, summary)
 	var v Outcome
 	var outcomes []CanaryOutcome
-	if err := errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)))
 	if len(outcomes) != 2 || v.Of != 1 || v.References != 300 || (v.Memorized == 1) != *outcomes[0].Memorized {
 		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}

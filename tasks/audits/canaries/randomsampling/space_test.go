@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -60,10 +61,7 @@ func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
 		Kind: models.CIFGLSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 4, Units: 5,
 	}})
-	data, err := json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("no 12-3.!")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("no 12-3.!")}}}))(t)
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	rank := func(references int, space canaries.Space, prefix int) error {
 		_, err := g.Try(Kind, Params{References: references, Space: space, Prefix: prefix, Count: 1},

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks/audits"
@@ -17,19 +18,13 @@ import (
 // blocks of width 256, initial weights, and the frequencies of Zipf's law in its output biases.
 func BenchmarkRankByATransformer(b *testing.B) {
 	const vocabulary, references = 10_004, 1_000_000
-	m, err := models.New(models.Config{Kind: models.Transformer, Vocabulary: vocabulary, Embedding: 256, Units: 1024, Layers: 4, Heads: 8})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(models.New(models.Config{Kind: models.Transformer, Vocabulary: vocabulary, Embedding: 256, Units: 1024, Layers: 4, Heads: 8}))(b)
 	params := m.Init(seeds.Stream(1, seeds.Weights))
 	tensors := m.Tensors()
 	for w, bias := 0, tensors[len(tensors)-1].View(params); w < vocabulary; w++ {
 		bias[w] = -float32(math.Log(float64(w + 1)))
 	}
-	scorer, err := m.NewScorer(params)
-	if err != nil {
-		b.Fatal(err)
-	}
+	scorer := must.Get(m.NewScorer(params))(b)
 	tables := scorer.Tabulate()
 	drawn := drawnFrom(canaries.Space{Words: 4}, 1, references, vocabulary-datasets.FirstWord, nil)
 	all := drawn.first(references)
@@ -37,22 +32,10 @@ func BenchmarkRankByATransformer(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				tree := tables.NewTreeScorer()
-				state, err := audits.PrefixState(scorer, []int32{4})
-				if err != nil {
-					b.Fatal(err)
-				}
-				cost, err := audits.LogPerplexity(tree, state, words)
-				if err != nil {
-					b.Fatal(err)
-				}
-				bounds, err := newDepthBounds(tables, state, all)
-				if err != nil {
-					b.Fatal(err)
-				}
-				within, err := newRanker(tree, all).count(b.Context(), bounds, cost)
-				if err != nil {
-					b.Fatal(err)
-				}
+				state := must.Get(audits.PrefixState(scorer, []int32{4}))(b)
+				cost := must.Get(audits.LogPerplexity(tree, state, words))(b)
+				bounds := must.Get(newDepthBounds(tables, state, all))(b)
+				within := must.Get(newRanker(tree, all).count(b.Context(), bounds, cost))(b)
 				b.ReportMetric(float64(within+1), "rank")
 				b.ReportMetric(float64(tree.Work().Advanced), "states")
 			}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
@@ -56,10 +57,7 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 				likelier++
 			}
 		}
-		rank, err := sample.Rank(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rank := must.Get(sample.Rank(t.Context(), n))(t)
 		if math.Abs(rank.LogPerplexity-costs[i]) > 1e-9 {
 			t.Errorf("canary %d costs %v, by its own %v", n, rank.LogPerplexity, costs[i])
 		}
@@ -82,9 +80,7 @@ func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
 	}
 	v := &datasets.Vocabulary{Words: append(datasets.Specials(), datasets.ByteLevel.Scheme().Symbols...)}
 	p := Params{Space: space, Prefix: 2, References: 28, Seed: 4}
-	if _, err := p.DrawIn(v, list); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.DrawIn(v, list))(t)
 	p.References++
 	if _, err := p.DrawIn(v, list); err == nil {
 		t.Error("29 references of the 28 sequences that are no canary are drawn")
@@ -93,10 +89,7 @@ func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(30) {
 		p.Seed = seed
-		drawn, err := p.DrawIn(v, list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		drawn := must.Get(p.DrawIn(v, list))(t)
 		for row := range drawn {
 			var text []byte
 			for _, token := range row {
@@ -116,18 +109,12 @@ func TestReferencesOfOtherWordsOfTheSameBytesAreOthers(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 4, Units: 5}})
-	data, err := json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("ad ad")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("ad ad")}}}))(t)
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	draw := func(symbols string) string {
 		task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 		space := canaries.Space{Words: 5, Alphabet: canaries.Listed, Symbols: symbols, SymbolBytes: 2, Format: "# #"}
-		sets, err := readReferences(t.Context(), task, &Params{Space: space, Prefix: 3, References: 1}, datasets.Bytes, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sets := must.Get(readReferences(t.Context(), task, &Params{Space: space, Prefix: 3, References: 1}, datasets.Bytes, nil))(t)
 		return string([]byte{byte(sets[0].row(0)[0] - datasets.FirstWord), byte(sets[0].row(0)[1] - datasets.FirstWord)})
 	}
 	if a, b := draw("adbc"), draw("acbd"); (a != "ad" && a != "bc") || (b != "ac" && b != "bd") {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/workflows/plan/compile/compiletest"
@@ -27,9 +28,7 @@ func TestAMemorizedCanaryIsExtracted(t *testing.T) {
 	report := compiletest.Report(t, searchedFile)
 	for _, c := range report.Audit.Canaries() {
 		var o search.CanaryOutcome
-		if err := c.Decode(&o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Decode(&o))
 		inserted := c.Role == audits.Inserted
 		if *o.Extracted != inserted || !*o.Complete || *o.Certain < 1 || *o.Sequences != 60*60*60 {
 			t.Errorf("%s canary: extracted %v, stopped for %s with %d certain of %v sequences", c.Role, *o.Extracted, *o.Stop, *o.Certain, *o.Sequences)
@@ -63,9 +62,7 @@ func TestASearchThatIsCutSaysSo(t *testing.T) {
 	}
 	for _, c := range report.Audit.Canaries() {
 		var o search.CanaryOutcome
-		if err := c.Decode(&o); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Decode(&o))
 		if *o.Complete || *o.Stop != search.Expansions || *o.Expanded < 40 || *o.Expanded > 40+15 {
 			t.Errorf("stopped for %s after %d nodes, complete: %v", *o.Stop, *o.Expanded, *o.Complete)
 		}

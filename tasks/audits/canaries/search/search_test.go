@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
@@ -38,10 +39,7 @@ func newBench(t *testing.T, vocabulary int, canaries ...[]int32) *bench {
 		c := datasets.Canary{Number: i, Tokens: tokens, UserProbability: "1/10", ExampleProbability: "1"}
 		b.list = append(b.list, datasets.Placement{Canary: c, Users: 3, Insertions: 5})
 	}
-	data, err := json.Marshal(b.list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(b.list))(t)
 	b.canaries = b.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	return b
 }

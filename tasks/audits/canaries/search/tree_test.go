@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
@@ -21,11 +22,7 @@ var choices = [][]int32{{4, 5, 9}, {13}, {6, 7}}
 
 func tree(t *testing.T, s *models.Scorer) *search.Tree {
 	t.Helper()
-	tree, err := search.NewTree(s, []int32{8, 4}, choices)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
+	return must.Get(search.NewTree(s, []int32{8, 4}, choices))(t)
 }
 
 // The cost of a path is the log-perplexity of its sequence, by the scorer's other way.
@@ -37,15 +34,10 @@ func TestThePathOfASequenceCostsItsLogPerplexity(t *testing.T) {
 		t.Errorf("depth %d, %v leaves; want 3 and 6", len(tr.Choices), tr.Leaves())
 	}
 	tokens := []int32{9, 13, 6}
-	state, err := audits.PrefixState(s, []int32{8, 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(audits.PrefixState(s, []int32{8, 4}))(t)
 	want, logProb := 0.0, make([]float32, 1)
 	for _, token := range tokens {
-		if err := errors.Join(s.LogProbs(state, []int32{token}, logProb), s.Step(state, []int32{token})); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(s.LogProbs(state, []int32{token}, logProb), s.Step(state, []int32{token})))
 		want += audits.Surprisal(logProb[0])
 	}
 	if got, err := tr.Cost(tokens); err != nil || got != want {
@@ -68,17 +60,12 @@ func TestAPathCostsTheSameInAnyCompany(t *testing.T) {
 		}
 	}
 	together := new(models.States)
-	if err := tr.Follow(together, tr.Root, []int{0, 0, 0}, tr.Choices[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tr.Follow(together, tr.Root, []int{0, 0, 0}, tr.Choices[0]))
 	if rows, err = tr.Expand(together); err != nil {
 		t.Fatal(err)
 	}
 	for i, token := range tr.Choices[0] {
-		second, err := rows.Cost(i, 13)
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := must.Get(rows.Cost(i, 13))(t)
 		if alone, err := tr.Cost([]int32{token, 13}); err != nil || alone != first[i]+second {
 			t.Errorf("token %d: %v alone (%v), %v with the others", token, alone, err, first[i]+second)
 		}
@@ -87,18 +74,12 @@ func TestAPathCostsTheSameInAnyCompany(t *testing.T) {
 
 func TestAModelThatHasDivergedIsAnError(t *testing.T) {
 	t.Parallel()
-	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: 14, Embedding: 7, Units: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(models.New(models.Config{Kind: models.LSTM, Vocabulary: 14, Embedding: 7, Units: 9}))(t)
 	params := m.Init(rand.New(rand.NewPCG(1, 1)))
 	for i := range params {
 		params[i] = float32(math.NaN())
 	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(m.NewScorer(params))(t)
 	var diverged *models.DivergedError
 	if _, err := tree(t, s).Cost([]int32{4}); !errors.As(err, &diverged) {
 		t.Errorf("error %v, want a DivergedError", err)

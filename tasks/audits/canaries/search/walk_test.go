@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits/auditstest"
@@ -19,11 +20,7 @@ import (
 func randomTree(t *testing.T, seed uint64, scale float32, choices [][]int32) *Tree {
 	t.Helper()
 	s := auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: 16, Embedding: 5, Units: 7, Layers: 2}, seed, scale)
-	tree, err := NewTree(s, []int32{5, 9}, choices)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
+	return must.Get(NewTree(s, []int32{5, 9}, choices))(t)
 }
 
 var (
@@ -52,10 +49,7 @@ func bruteForce(t *testing.T, tree *Tree) []Sequence {
 		all = longer
 	}
 	for i := range all {
-		cost, err := tree.Cost(all[i].Tokens)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cost := must.Get(tree.Cost(all[i].Tokens))(t)
 		all[i].LogPerplexity = cost
 	}
 	slices.SortFunc(all, compareSequences)
@@ -70,10 +64,7 @@ func settings(batch, results, prove int) Settings {
 func searched(t *testing.T, tree *Tree, s Settings, expansions int) (*walk, Stop) {
 	t.Helper()
 	w := newWalk(tree, s)
-	found, err := w.run(t.Context(), expansions, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(w.run(t.Context(), expansions, func(int) {}))(t)
 	return w, found.Stop
 }
 
@@ -117,11 +108,7 @@ func TestTheBestSequencesAreThoseOfBruteForce(t *testing.T) {
 
 func costOf(t *testing.T, tree *Tree, w *walk, n node) float64 {
 	t.Helper()
-	cost, err := tree.Cost(append(w.path(n.parent), n.token))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cost
+	return must.Get(tree.Cost(append(w.path(n.parent), n.token)))(t)
 }
 
 // Where all sequences cost the same, the lower tokens come first, and only the whole tree
@@ -161,16 +148,11 @@ func TestASearchGoesOnAsIfItHadNotStopped(t *testing.T) {
 		for _, step := range []int{1, 5, 40} {
 			part := newWalk(tree, s)
 			for limit := step; ; limit += step {
-				found, err := part.run(t.Context(), limit, func(int) {})
-				if err != nil {
-					t.Fatal(err)
-				}
+				found := must.Get(part.run(t.Context(), limit, func(int) {}))(t)
 				if found.Stop == Expansions {
 					next := newWalk(tree, s)
 					next.Progress = part.Progress
-					if err := next.load(part.save()); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, next.load(part.save()))
 					part = next
 					continue
 				}
@@ -193,9 +175,7 @@ func TestWhichStatesAreKeptChangesNothing(t *testing.T) {
 	w := newWalk(tree, s)
 	for stop := Stop(""); stop == ""; stop = w.ended(unlimited) {
 		w.kept.start(tree, 1) // forgets all states
-		if err := w.iterate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.iterate())
 	}
 	if w.Expanded != want.Expanded || !sameSequences(w.Best, want.Best) || !slices.Equal(w.save(), want.save()) {
 		t.Errorf("%+v without states, %+v with them", w.Progress, want.Progress)
@@ -277,9 +257,7 @@ func TestADamagedFrontierIsRefused(t *testing.T) {
 			refused++
 			continue
 		}
-		if _, err := next.run(t.Context(), 60, func(int) {}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(next.run(t.Context(), 60, func(int) {}))(t)
 	}
 	if refused < 1000 {
 		t.Errorf("%d damaged frontiers of 2000 were refused", refused)

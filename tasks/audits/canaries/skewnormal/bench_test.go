@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
@@ -13,27 +14,16 @@ import (
 // One audit of the byte model of Carlini et al. 2019 with the default references and
 // bootstrap, on one core: the cost of exposure at every epoch.
 func BenchmarkAudit(b *testing.B) {
-	m, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 32, Units: 200, Layers: 2, Projection: models.Unprojected, Untied: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	scorer, err := m.NewScorer(m.Init(rand.New(rand.NewPCG(1, 1))))
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(models.New(models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 32, Units: 200, Layers: 2, Projection: models.Unprojected, Untied: true}))(b)
+	scorer := must.Get(m.NewScorer(m.Init(rand.New(rand.NewPCG(1, 1)))))(b)
 	p := Params{Seed: 1, References: 10_000, Bootstrap: 100, Space: canaries.Space{Words: 24, Alphabet: canaries.Digits, Format: "my number is ###-###-###"}, Prefix: 13}
 	own := []datasets.Placement{{Canary: datasets.Canary{Tokens: make([]int32, 24)}}}
 	for i := range own[0].Tokens {
 		own[0].Tokens[i] = datasets.FirstWord + int32(p.Format[i])
 	}
-	references, err := p.draw(b.Context(), nil, datasets.Bytes, own)
-	if err != nil {
-		b.Fatal(err)
-	}
+	references := must.Get(p.draw(b.Context(), nil, datasets.Bytes, own))(b)
 	for b.Loop() {
 		e := &estimator{&p, scorer.Tabulate().NewTreeScorer(), references, own, make([]Estimate, 1)}
-		if err := e.estimate(b.Context(), audits.ByPrefix(own, p.Prefix)[0]); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, e.estimate(b.Context(), audits.ByPrefix(own, p.Prefix)[0]))
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat"
+
+	"coalmine/internal/must"
 )
 
 // The moments are Azzalini's (1985), over 200,000 draws: each is off by more than five of its
@@ -34,14 +36,9 @@ func TestDrawsAreSkewNormal(t *testing.T) {
 
 func calibrated(t testing.TB, costs []float64, times int) *Fit {
 	t.Helper()
-	fit, err := newFit(costs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fit := must.Get(newFit(costs))(t)
 	p := Params{Seed: 3, Calibration: times}
-	if err := p.calibrate(t.Context(), &fit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.calibrate(t.Context(), &fit))
 	return &fit
 }
 

@@ -11,26 +11,21 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 // logcdf.csv was computed by mpmath with 30 digits, see testdata/vectors.py.
 func TestTheLogarithmOfTheCDFIsThatOfThirtyDigits(t *testing.T) {
 	t.Parallel()
-	f, err := os.Open("testdata/logcdf.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/logcdf.csv"))(t)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(rows) < 50 {
 		t.Fatalf("%d rows: %v", len(rows), err)
 	}
 	number := func(text string) float64 {
-		x, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return x
+		return must.Get(strconv.ParseFloat(text, 64))(t)
 	}
 	for _, row := range rows[1:] {
 		z, shape, want := number(row[0]), number(row[1]), number(row[2])
@@ -104,10 +99,7 @@ func TestTheDerivativesAreThoseOfFiniteDifferences(t *testing.T) {
 // exposure that TensorFlow Privacy extrapolates by it, -log2 of the CDF, is about the same.
 func TestFitsAreThoseOfScipy(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/fits.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/fits.json"))(t)
 	var all []struct {
 		Data          []float64
 		LogLikelihood float64 `json:"log_likelihood"`
@@ -117,10 +109,7 @@ func TestFitsAreThoseOfScipy(t *testing.T) {
 		t.Fatalf("%d fits: %v", len(all), err)
 	}
 	for i, want := range all {
-		got, err := FitDistribution(want.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(FitDistribution(want.Data))(t)
 		sum := 0.0
 		for _, x := range want.Data {
 			sum += got.LogDensity(x)
@@ -148,9 +137,7 @@ func TestAFitMovesWithItsData(t *testing.T) {
 		}
 		a, errA := FitDistribution(data)
 		b, errB := FitDistribution(moved)
-		if err := errors.Join(errA, errB); err != nil {
-			rt.Fatal(err)
-		}
+		must.Do(rt, errors.Join(errA, errB))
 		for _, off := range []float64{a.Shape + b.Shape, b.Scale/scale - a.Scale, (b.Location-shift)/scale + a.Location} {
 			if math.Abs(off) > 1e-4*(1+math.Abs(a.Shape)) {
 				rt.Errorf("%+v, of the mirror image %+v", a, b)
@@ -185,8 +172,6 @@ func BenchmarkFit(b *testing.B) {
 		data[i] = 50 + 4*rng.NormFloat64() + 5*math.Abs(rng.NormFloat64())
 	}
 	for b.Loop() {
-		if _, err := FitDistribution(data); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(FitDistribution(data))(b)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/enumeration"
 	"coalmine/tasks/audits/canaries/skewnormal"
@@ -38,12 +39,8 @@ func TestATrainedModelExposesItsCanary(t *testing.T) {
 	for _, c := range report.Audit.Canaries() {
 		var fitted skewnormal.CanaryOutcome
 		var exact enumeration.CanaryOutcome
-		if err := c.Decode(&fitted); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Decode(&exact); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Decode(&fitted))
+		must.Do(t, c.Decode(&exact))
 		if *fitted.LogPerplexity != *exact.LogPerplexity {
 			t.Errorf("canary %q costs %v by the fit, %v by enumeration", c.Words, *fitted.LogPerplexity, *exact.LogPerplexity)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -34,24 +35,12 @@ func TestReferencesCostWhatTheyCostAlone(t *testing.T) {
 	const words = 9
 	for _, kind := range models.Kinds() {
 		tree := randomScorer(t, kind, datasets.FirstWord+words, 4).Tabulate().NewTreeScorer()
-		state, err := audits.PrefixState(tree.Scorer(), []int32{5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(audits.PrefixState(tree.Scorer(), []int32{5}))(t)
 		p := Params{Seed: 2, References: 2500, Space: canaries.Space{Words: 5}, Prefix: 1}
-		rows, err := p.draw(t.Context(), nil, words, []datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 5, 6, 7, 8}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		costs, err := logPerplexities(t.Context(), tree, state, rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(p.draw(t.Context(), nil, words, []datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 5, 6, 7, 8}}}}))(t)
+		costs := must.Get(logPerplexities(t.Context(), tree, state, rows))(t)
 		for i := 0; i < len(rows); i += 31 {
-			want, err := audits.LogPerplexity(tree, state, rows[i])
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(audits.LogPerplexity(tree, state, rows[i]))(t)
 			if costs[i] != want {
 				t.Fatalf("%s: reference %v costs %v, alone %v", kind, rows[i], costs[i], want)
 			}
@@ -113,10 +102,7 @@ func TestSupportedExposuresAreRightWhateverTheDistributionIs(t *testing.T) {
 		low, high := Distribution{Location: 30, Scale: 4, Shape: 0}, Distribution{Location: 45, Scale: 2, Shape: 1}
 		costs := append(draws(rng, low, 9000), draws(rng, high, 11000)...)
 		rng.Shuffle(len(costs), func(i, j int) { costs[i], costs[j] = costs[j], costs[i] })
-		fit, err := newFit(costs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fit := must.Get(newFit(costs))(t)
 		supported := fit.Supported(0.05)
 		off := func(cost float64) float64 {
 			return bits(fit.Distribution, cost) + math.Log2(0.45*low.CDF(cost)+0.55*high.CDF(cost))
@@ -152,18 +138,12 @@ func TestFittedExposuresOfSkewNormalReferencesAreRight(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 5))
 	truth := Distribution{Location: 60, Scale: 5, Shape: -2}
 	costs := draws(rng, truth, 10_000)
-	fit, err := newFit(costs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fit := must.Get(newFit(costs))(t)
 	if fit.P < 1e-4 || fit.Fitted != 5000 || fit.Tested != 5000 || math.Abs(fit.LowestFitted-5) > 1e-9 || fit.LowestObserved > 20 {
 		t.Errorf("fit %+v", fit)
 	}
 	p := Params{Seed: 1, Bootstrap: 100}
-	again, err := p.bootstrap(t.Context(), costs[:5000])
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(p.bootstrap(t.Context(), costs[:5000]))(t)
 	for _, cost := range []float64{58, 48, 40, 25} {
 		sum, squares := 0.0, 0.0
 		for _, d := range again {
@@ -207,14 +187,11 @@ func TestAHistogramHasAllReferences(t *testing.T) {
 
 func list(t *testing.T) []byte {
 	t.Helper()
-	data, err := json.Marshal([]datasets.Placement{
+	data := must.Get(json.Marshal([]datasets.Placement{
 		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
 		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
 		{Canary: datasets.Canary{Number: 2, Tokens: []int32{8, 4, 4, 5}, Words: []string{"e", "h", "g", "h"}, HeldBack: true}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return data
 }
 
@@ -230,9 +207,7 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, summary)
 	var v Outcome
 	var outcomes []CanaryOutcome
-	if err := errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)))
 	if len(outcomes) != 3 || len(v.Fits) != 2 || *v.Highest != *outcomes[0].Exposure {
 		t.Errorf("outcome %+v of outcomes %+v, want 2 fits for 2 prefixes", v, outcomes)
 	}
@@ -242,17 +217,11 @@ func TestGoldenBytes(t *testing.T) {
 func TestWhatCannotBeFittedIsRefused(t *testing.T) {
 	t.Parallel()
 	const vocabulary = 12
-	model, err := models.New(models.Config{Kind: models.LSTM, Vocabulary: vocabulary, Embedding: 3, Units: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(models.New(models.Config{Kind: models.LSTM, Vocabulary: vocabulary, Embedding: 3, Units: 4}))(t)
 	rows := [][]int32{{4, 5}, {6, 7}, {4, 5}, {5, 5}}
 	own := []datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 9, 9}}}}
 	for value, want := range map[float32]string{0: "all values are equal", float32(math.NaN()): "log-perplexity of a reference"} {
-		scorer, err := model.NewScorer(slices.Repeat([]float32{value}, model.Parameters()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		scorer := must.Get(model.NewScorer(slices.Repeat([]float32{value}, model.Parameters())))(t)
 		e := &estimator{&Params{Prefix: 1, Bootstrap: 2}, scorer.Tabulate().NewTreeScorer(), rows, own, make([]Estimate, 1)}
 		if err := e.estimate(t.Context(), audits.ByPrefix(own, 1)[0]); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("a model of %v: %v, want %q", value, err, want)

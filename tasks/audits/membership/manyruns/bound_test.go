@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
@@ -17,10 +18,7 @@ func bound(t *testing.T, units int) (*taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	population := g.Put("population", map[string][]byte{})
-	counts, err := json.Marshal(datasets.PartitionMetrics{Counts: datasets.Counts{Users: 100}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	counts := must.Get(json.Marshal(datasets.PartitionMetrics{Counts: datasets.Counts{Users: 100}}))(t)
 	population.Metrics = counts
 	inputs := []taskstest.Edge{taskstest.In(PopulationInput, population)}
 	for run := range 30 {
@@ -29,10 +27,7 @@ func bound(t *testing.T, units int) (*taskstest.Node, error) {
 		if run >= 15 {
 			list[0] = onerun.Unit{Score: float64(run) + 10, Included: true}
 		}
-		outcome, err := json.Marshal(onerun.Outcome{Score: onerun.ScoreLikelihood, Units: list})
-		if err != nil {
-			t.Fatal(err)
-		}
+		outcome := must.Get(json.Marshal(onerun.Outcome{Score: onerun.ScoreLikelihood, Units: list}))(t)
 		inputs = append(inputs, taskstest.In(RunInput(run), g.Put(RunInput(run), map[string][]byte{onerun.OutcomeBlob: outcome})))
 	}
 	return g.Try(Bound, Params{
@@ -44,15 +39,10 @@ func bound(t *testing.T, units int) (*taskstest.Node, error) {
 // The rule of the even trainings, 14 and 16 among them, lies between their scores: all odd ones are recognized.
 func TestGoldenBound(t *testing.T) {
 	t.Parallel()
-	n, err := bound(t, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(bound(t, 1))(t)
 	taskstest.Golden(t, n)
 	var v Outcome
-	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(OutcomeBlob), &v))
 	if v.Runs != 30 || v.Included != 15 || v.Rule.Threshold != 20 || v.Rates != (empirical.Rates{Right: 8, Of: 8, Others: 7}) || v.EpsilonLower != v.EpsilonLargest {
 		t.Errorf("outcome %+v", v)
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
@@ -29,9 +30,7 @@ func TestThePowerIsThatOfAudits(t *testing.T) {
 			for i, run := range drawn(c.runs, shift, rng) {
 				v.Trainings = append(v.Trainings, Training{Score: run.Score, Included: run.Included, Chooses: i%2 == 0})
 			}
-			if err := v.judge(recipe); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, v.judge(recipe))
 			if c.limit == nil && v.EpsilonLower > 0 || c.limit != nil && v.EpsilonLower > *c.limit {
 				found[0] += 1. / audited
 			}
@@ -55,10 +54,7 @@ func TestThePowerIsThatOfAudits(t *testing.T) {
 
 func setting(t *testing.T, runs int) *audits.Setting {
 	t.Helper()
-	confidence, err := numbers.ParseProbability("95%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	confidence := must.Get(numbers.ParseProbability("95%"))(t)
 	return &audits.Setting{Audits: []audits.Fields{&Fields{&Block{Runs: runs, Delta: 1e-5, Confidence: confidence}}}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/plan/compile/compiletest"
@@ -17,15 +18,9 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 
 func chains(t *testing.T, sets ...string) int {
 	t.Helper()
-	text, err := os.ReadFile("testdata/complete/membership.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/complete/membership.yaml"))(t)
 	spec := compiletest.Resolve(t, string(text), []storage.Digest{storage.DigestOf([]byte("the text"))}, sets...)
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	return len(p.Chains)
 }
 

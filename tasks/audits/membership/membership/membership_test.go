@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -105,9 +106,7 @@ func (b bench) outcome(t *testing.T, references int) (*taskstest.Node, *Outcome)
 	edges = append(edges, taskstest.In(TextsInput, b.texts()))
 	node := b.Run(Kind, Params{Shares: shares, Texts: true, References: references, Seed: 1}, edges...)
 	var v Outcome
-	if err := json.Unmarshal(node.Blob(audits.OutcomeBlob), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(node.Blob(audits.OutcomeBlob), &v))
 	return node, &v
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 )
@@ -109,10 +110,7 @@ func TestTooFewUsersGiveNoAUC(t *testing.T) {
 	limit, f := 0.8, Fields{Membership: new(Block)}
 	for _, c := range []struct{ members, heldOut, groups, warnings int }{{1, 12, 0, 1}, {12, 1, 0, 1}, {2, 2, 1, 2}, {40, 1000, 1, 0}, {29, 1000, 1, 1}} {
 		w := newWorld(users(c.members, c.heldOut), 1)
-		v, err := w.outcome()
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(w.outcome())(t)
 		auc, text := v.of(Loss).Members, auditstest.Texts(&Audit, v)[0]
 		if (auc != nil) != (c.groups > 0) || (text == "-") != (auc == nil) || v.tooFew() != (auc == nil) || strings.Contains(v.Note(nil), "no AUC") != v.tooFew() {
 			t.Errorf("%d against %d: AUC %v, printed %q, note %q", c.members, c.heldOut, auc, text, v.Note(nil))

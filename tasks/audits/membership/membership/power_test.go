@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mathext"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 )
 
@@ -67,10 +68,7 @@ func TestTooFewUsersAreThoseOfRealIntervals(t *testing.T) {
 		for i := range members {
 			members[i] = 1
 		}
-		g, err := Tell(members, heldOut, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(Tell(members, heldOut, 1))(t)
 		list := power(&audits.Setting{Data: &audits.Data{Users: n, HeldOutUsers: n}}, nil)
 		if len(list) != 1 || (list[0].None != "") != (g.AUC.Low <= 0.5) {
 			t.Errorf("%d users: too few %q, an interval from %g", n, list[0].None, g.AUC.Low)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"coalmine/internal/must"
 )
 
 // random is a world of some users and reference models, in which those who trained a model have
@@ -151,10 +153,7 @@ func ratio(w *world, user int, which func(bool) bool) float64 {
 // does not.
 func TestReferenceModelsCalibrateTheLoss(t *testing.T) {
 	t.Parallel()
-	v, err := random(rand.New(rand.NewPCG(3, 0)), 600, 16).outcome()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(random(rand.New(rand.NewPCG(3, 0)), 600, 16).outcome())(t)
 	plain := v.of(Loss).Members.AUC.Value
 	for _, attack := range attacks {
 		if !attack.needs.references {
@@ -177,9 +176,7 @@ func TestEqualReferenceModelsGiveFiniteScores(t *testing.T) {
 	losses := []UserLoss{{Targets: 1, Loss: 2, Member: true}, {Targets: 1, Loss: 3}, {Targets: 1, Loss: 2}}
 	w := newWorld(losses, 1)
 	for model := range 4 {
-		if err := w.refer(losses, []bool{model%2 == 0, model%2 == 1, model%2 == 0}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.refer(losses, []bool{model%2 == 0, model%2 == 1, model%2 == 0}))
 	}
 	w.read(slices.Repeat([]UserText{NewUserText(nil, nil)}, len(losses)))
 	for _, attack := range attacks {

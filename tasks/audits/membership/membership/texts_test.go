@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -46,10 +47,7 @@ func TestTheBlindBaselineSeesTextsAlone(t *testing.T) {
 		if err != nil || told.Blind.Members.AUC.Low < 0.9 {
 			t.Errorf("of other words: %+v (%v)", told.Blind, err)
 		}
-		same, err := written(rng, 120, true).outcome()
-		if err != nil {
-			t.Fatal(err)
-		}
+		same := must.Get(written(rng, 120, true).outcome())(t)
 		if a := same.Blind.Members.AUC; a.Low > 0.5 || a.High < 0.5 {
 			missed++
 		}
@@ -178,10 +176,7 @@ func TestCurvatureIsTheDistanceToTextsOfTheModel(t *testing.T) {
 func TestAttacksHaveTheirInputs(t *testing.T) {
 	t.Parallel()
 	w := random(rand.New(rand.NewPCG(8, 0)), 30, 4)
-	v, err := w.outcome()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(w.outcome())(t)
 	var got []Attack
 	for _, o := range v.Attacks {
 		got = append(got, o.Attack)
@@ -209,10 +204,7 @@ func TestComparedTextsTellMembers(t *testing.T) {
 			l.Aside, l.Prefixed = true, 0
 		}
 	}
-	v, err := w.outcome()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(w.outcome())(t)
 	for _, attack := range []Attack{ReCaLL, Neighbour} {
 		o := v.of(attack)
 		if o.Members.AUC.Value != 1 || o.OverBlind == nil || o.OverBlind.Low <= 0 {
@@ -327,10 +319,7 @@ func areaOf(members, heldOut []float64) (sum float64) {
 // The figure has a line for each attack, one for the baseline, and one for chance.
 func TestTheFigureHasTheBaseline(t *testing.T) {
 	t.Parallel()
-	v, err := written(rand.New(rand.NewPCG(10, 0)), 60, false).outcome()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(written(rand.New(rand.NewPCG(10, 0)), 60, false).outcome())(t)
 	var names []string
 	for _, line := range v.Figure(new(audits.Cell)).Lines {
 		names = append(names, line.Name)

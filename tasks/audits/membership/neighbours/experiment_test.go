@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks/audits/membership/neighbours"
@@ -118,14 +119,9 @@ func TestReplaysAreComputedElsewhere(t *testing.T) {
 		v := replayed(t, "training.sampling=poisson", "audit.control="+control)
 		cells = append(cells, map[string]any{"cell": control, "audit": map[string]any{"neighbours": v}})
 	}
-	data, err := json.Marshal(map[string]any{"cells": cells})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(map[string]any{"cells": cells}))(t)
 	file := filepath.Join(t.TempDir(), "results.json")
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, data, 0o600))
 	if output, err := exec.CommandContext(t.Context(), python, "-B", "../../../../docs/checks/check_neighbours.py", file).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, output)
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/storage/safetensors"
@@ -40,14 +41,8 @@ func reportedSteps(t *testing.T, g *taskstest.Graph, repeats int, deviation floa
 	for _, name := range []string{"whole", "inside", "outside", "noisy"} {
 		tensors = append(tensors, safetensors.Tensor{Name: name, Shape: []int{repeats, 8}, Float32: values[name]})
 	}
-	file, err := safetensors.Marshal(tensors, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	said, err := json.Marshal(claim)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(safetensors.Marshal(tensors, nil))(t)
+	said := must.Get(json.Marshal(claim))(t)
 	return g.Put("trained", map[string][]byte{external.ResultBlob: []byte(`{"model":"out/model"}`), external.FileBlob("replay.json"): said, external.FileBlob("replay.safetensors"): file})
 }
 
@@ -62,9 +57,7 @@ func TestReplaysOfOthersAreTested(t *testing.T) {
 			taskstest.Golden(t, n)
 		}
 		var v Outcome
-		if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(n.Blob(OutcomeBlob), &v))
 		if v.Refuted != (by != "") || v.Refuted && v.By != by || v.Sensitivity != 1 || v.Unit != "record" || !v.Reported {
 			t.Errorf("noise of deviation %g: %+v", deviation, v)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/privacy/empirical/replay/replaytest"
@@ -150,14 +151,8 @@ func stepsOf(t *testing.T, p *replaytest.Program, repeats int, more ...string) (
 	parts := g.Run(datasets.Encode, datasets.Recipe{VocabularySize: 2}.Encode(), taskstest.In(datasets.CorpusInput, corpus))
 	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser}, taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
-	of, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := json.Marshal(external.Result{Model: "out/model", Step: fmt.Sprintf("'%s' %s '%s' %s", os.Args[0], serve, of, strings.Join(more, " "))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	of := must.Get(json.Marshal(p))(t)
+	result := must.Get(json.Marshal(external.Result{Model: "out/model", Step: fmt.Sprintf("'%s' %s '%s' %s", os.Args[0], serve, of, strings.Join(more, " "))}))(t)
 	trained := g.Put("trained", map[string][]byte{external.ResultBlob: result})
 	n, err := g.Try(neighbours.ReportAuditor, neighbours.ReportParams{
 		Replay: external.Replay{Repeats: repeats}, FalseAlarm: 1e-4, Train: external.TrainParams{Seed: p.Seed, Command: "./train", Rounds: 50},
@@ -180,10 +175,7 @@ func TestEveryBugOfAProgramIsFoundByItsSteps(t *testing.T) {
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
 			begun := time.Now()
-			v, err := stepsOf(t, replaytest.Planted(bug), repeats)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(stepsOf(t, replaytest.Planted(bug), repeats))(t)
 			refutes := func(x replay.Test) bool {
 				return x.Name == replaytest.Found(bug) && x.P*float64(len(v.Tests)) <= v.FalseAlarm
 			}
@@ -205,13 +197,10 @@ func TestRightProgramsAreNotRefutedByTheirSteps(t *testing.T) {
 	for seed := range programs {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			v, err := stepsOf(t, replaytest.New(replaytest.Program{
+			v := must.Get(stepsOf(t, replaytest.New(replaytest.Program{
 				Seed: 300 + uint64(seed), Population: 30 + seed, Cohort: 3 + seed%11, Clip: []float64{0.02, 0.3, 4}[seed/3%3], NoiseMultiplier: 0.3 + float64(seed%5)/2,
 				Sampling: []privacy.Sampling{privacy.Poisson, privacy.FixedSize, privacy.Shuffled}[seed%3],
-			}), repeats)
-			if err != nil {
-				t.Fatal(err)
-			}
+			}), repeats))(t)
 			if v.Refuted || v.Sensitivity > 1+replay.Tolerance || v.Outside > replay.Tolerance || v.Epsilon == nil {
 				t.Errorf("refuted: %+v", v)
 			}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
@@ -17,26 +18,17 @@ import (
 
 func TestBlockLossesAreThoseOfOneCanaryAtATime(t *testing.T) {
 	t.Parallel()
-	m, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 30, Embedding: 7, Units: 9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 30, Embedding: 7, Units: 9}))(t)
 	params := m.Init(rand.New(rand.NewPCG(4, 1)))
 	for i := range params {
 		params[i] *= 4 // far from uniform
 	}
-	s, err := m.NewScorer(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(m.NewScorer(params))(t)
 	var list [][]int32
 	for i := range int32(9) {
 		list = append(list, []int32{4 + i, 29 - i, 12, 7 + 2*i, 25})
 	}
-	together, err := blockCosts(s, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	together := must.Get(blockCosts(s, list))(t)
 	for i := range list {
 		alone, err := blockCosts(s, list[i:i+1])
 		if err != nil || together[i] != alone[0] {
@@ -87,19 +79,14 @@ func auditMadeUp(t *testing.T, params BoundParams) Outcome {
 	}
 	blobs := map[string][]byte{}
 	for name, v := range map[string]any{datasets.CanariesBlob: list, audits.UnitsBlob: units} {
-		data, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(v))(t)
 		blobs[name] = data
 	}
 	coins := g.Put("coins", blobs)
 	n := g.Run(Bound, params, taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial), taskstest.In(UnitsInput, coins))
 	taskstest.Golden(t, n)
 	var v Outcome
-	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(OutcomeBlob), &v))
 	return v
 }
 

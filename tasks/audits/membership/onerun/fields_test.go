@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile/compiletest"
@@ -19,10 +20,7 @@ func TestAuditsThatCouldSayNothingAreRefused(t *testing.T) {
 func resolved(t *testing.T, users int, sets ...string) (*experiment.Spec, error) {
 	t.Helper()
 	const file = "name: x\ndata: {source: a.jsonl}\ntraining: {cohort: 50, rounds: 100}\naudit: {one_run: {canaries: 60}}\n"
-	spec, err := experiment.Parse("x.yaml", []byte(file), experiment.Options{Sets: sets})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("x.yaml", []byte(file), experiment.Options{Sets: sets}))(t)
 	return spec, spec.Resolve([]experiment.Facts{{
 		Files: []storage.Digest{storage.DigestOf([]byte("text"))}, Users: users, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000,
 	}})
@@ -42,10 +40,7 @@ func TestManyCoinsGiveAWarning(t *testing.T) {
 		"audit.one_run.canaries=7840": 0, "audit.one_run.canaries=7900": 1,
 		"audit.one_run.canaries=7900 training.algorithm=sgd": 0,
 	} {
-		spec, err := resolved(t, 392_000, strings.Fields(sets)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(resolved(t, 392_000, strings.Fields(sets)...))(t)
 		if got := spec.Cells[0].Warnings(); len(got) != want {
 			t.Errorf("%s: got %q, want %d warnings", sets, got, want)
 		}

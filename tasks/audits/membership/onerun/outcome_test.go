@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/onerun"
@@ -27,18 +28,14 @@ func audited(t *testing.T, lower float64, more ...string) *results.Results {
 			"neighbouring": "replace-one", "unit": "balanced user", "score": "loss-difference", %s
 			"units": [{"words": ["a", "b"], "score": 1.5, "included": true, "guess": "in"}]}, "canaries": [], "never_inserted": [], "controls": []}}]}`, lower, strings.Join(more, ""))
 	r := new(results.Results)
-	if err := json.Unmarshal([]byte(text), r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), r))
 	return r
 }
 
 func written(t *testing.T, r *results.Results, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Write(&b, format); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Write(&b, format))
 	return b.String()
 }
 
@@ -66,9 +63,7 @@ func TestALowerBoundIsNeverBare(t *testing.T) {
 func TestEveryCoinHasARow(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := audited(t, 1.29).WriteRows(&b, "csv", results.Canaries); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, audited(t, 1.29).WriteRows(&b, "csv", results.Canaries))
 	header, row, _ := strings.Cut(b.String(), "\n")
 	if !strings.Contains(header, ",one_run_score,one_run_included,one_run_guess,") || !strings.HasPrefix(row, `r-1,r,c01,"by-user, DP-FedAvg",one_run,a b,`) || !strings.Contains(row, ",1.5,true,in,") {
 		t.Errorf("got\n%s", b.String())

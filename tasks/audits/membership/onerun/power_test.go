@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
@@ -17,10 +18,7 @@ import (
 // of 370 cases; there are four cases.
 func TestThePowerIsThatOfAudits(t *testing.T) {
 	t.Parallel()
-	confidence, err := numbers.ParseProbability("95%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	confidence := must.Get(numbers.ParseProbability("95%"))(t)
 	const trials, users, leak, delta = 200, 1000, 4, 1e-5
 	training := audits.Training{
 		Sampling: privacy.Shuffled, Unit: "user", NoiseMultiplier: 2, Delta: delta,
@@ -84,24 +82,15 @@ func judged(t *testing.T, p *BoundParams, limits []float64, users int) func([]au
 	known := map[[2]int]bool{}
 	return func(units []audits.Unit, scores []float64) [2]bool {
 		t.Helper()
-		v, err := p.Judge(units, scores)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(p.Judge(units, scores))(t)
 		var outcomes []empirical.Outcome
 		var right [2]int
 		for i, k := range p.choices() {
-			o, err := empirical.Guess(coinsOf(units), scores, k.KPlus, k.KMinus)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(empirical.Guess(coinsOf(units), scores, k.KPlus, k.KMinus))(t)
 			outcomes, right[i] = append(outcomes, o), o.Correct
 		}
 		if _, done := known[right]; !done {
-			bound, err := p.leastNoise()(outcomes, p.Null.Recipe(p.Delta, p.Unit, counts), p.Confidence)
-			if err != nil {
-				t.Fatal(err)
-			}
+			bound := must.Get(p.leastNoise()(outcomes, p.Null.Recipe(p.Delta, p.Unit, counts), p.Confidence))(t)
 			known[right] = float64(bound.Epsilon) > limits[1]
 		}
 		return [2]bool{v.EpsilonLower > limits[0], known[right]}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/privacy/pld"
 	"coalmine/storage"
@@ -173,14 +174,9 @@ func TestManyCanaryClientsGiveAWarning(t *testing.T) {
 	t.Parallel()
 	const file = "name: x\ndata: {source: a.jsonl}\ntraining: {cohort: 50, rounds: 100, privacy: {clip: 1}}\naudit: {one_shot: {canaries: 100}}\n"
 	for canaries, want := range map[string]int{"3900": 0, "4000": 1} {
-		spec, err := experiment.Parse("x.yaml", []byte(file), experiment.Options{Sets: []string{"audit.one_shot.canaries=" + canaries}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(experiment.Parse("x.yaml", []byte(file), experiment.Options{Sets: []string{"audit.one_shot.canaries=" + canaries}}))(t)
 		facts := experiment.Facts{Files: []storage.Digest{storage.DigestOf([]byte("text"))}, Users: 392_000, Examples: 93_000_000, DistinctWords: 500_000, TestExamples: 16_000_000}
-		if err := spec.Resolve([]experiment.Facts{facts}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Resolve([]experiment.Facts{facts}))
 		if got := spec.Cells[0].Warnings(); len(got) != want {
 			t.Errorf("%s canaries: got %q, want %d warnings", canaries, got, want)
 		}

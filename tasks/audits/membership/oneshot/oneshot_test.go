@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
@@ -35,11 +36,7 @@ func TestCanaryClientsAreUsersWithoutData(t *testing.T) {
 	after := g.Run(Clients, ClientsParams{Clients: 7}, taskstest.In(PopulationInput, before))
 	taskstest.Golden(t, after)
 	open := func(n *taskstest.Node) *datasets.Population {
-		p, err := datasets.OpenPopulation(t.Context(), g.Task(taskstest.In("p", n), taskstest.In("s", parts)), "p", "s")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
+		return must.Get(datasets.OpenPopulation(t.Context(), g.Task(taskstest.In("p", n), taskstest.In("s", parts)), "p", "s"))(t)
 	}
 	old, extended := open(before), open(after)
 	if extended.Users() != old.Users()+7 || extended.Records() != old.Records() {
@@ -71,9 +68,7 @@ func TestTheCoinsOfAnotherAuditAreHandedOn(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		n := g.Run(Clients, ClientsParams{Clients: 7, Coins: with}, taskstest.In(PopulationInput, planted))
 		var units []audits.Unit
-		if err := json.Unmarshal(n.Blob(audits.UnitsBlob), &units); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(n.Blob(audits.UnitsBlob), &units))
 		if len(units) == 1 != with {
 			t.Errorf("coins %v: %+v", with, units)
 		}
@@ -93,10 +88,7 @@ func followed(t *testing.T, g *taskstest.Graph, config models.Config, largest []
 	t.Helper()
 	initial = g.Run(training.Initial, training.InitialParams{Seed: 3, Model: config})
 	other := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: config})
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: canaries.LargestTensor, Shape: []int{len(largest)}, Float32: largest}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: canaries.LargestTensor, Shape: []int{len(largest)}, Float32: largest}}, nil))(t)
 	return initial, g.Put("trained", map[string][]byte{tasks.ModelBlob: other.Blob(tasks.ModelBlob), canaries.LargestBlob: data})
 }
 
@@ -109,9 +101,7 @@ func TestTheOutcomeRestsOnTheCosines(t *testing.T) {
 		taskstest.In(audits.ModelInput, trained), taskstest.In(InitialInput, initial))
 	taskstest.Golden(t, n)
 	var v Outcome
-	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(OutcomeBlob), &v))
 	if len(v.Clients) != 5 || v.Clients[2].FinalCosine == nil || v.Clients[3].FinalCosine != nil || v.Clients[3].Seen || *v.Clients[1].LargestCosine != float64(float32(0.2)) {
 		t.Errorf("clients %+v", v.Clients)
 	}
@@ -131,10 +121,7 @@ func TestTheOutcomeRestsOnTheCosines(t *testing.T) {
 
 func checkpoint(t *testing.T, n *taskstest.Node) []float32 {
 	t.Helper()
-	m, err := checkpoints.Decode(n.Blob(tasks.ModelBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(checkpoints.Decode(n.Blob(tasks.ModelBlob)))(t)
 	return slices.Clone(m.Params)
 }
 

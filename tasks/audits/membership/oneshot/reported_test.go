@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -15,10 +16,7 @@ import (
 // told is a made-up training of others with the cosines.
 func told(t *testing.T, g *taskstest.Graph, c external.Cosines) *taskstest.Node {
 	t.Helper()
-	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(c))(t)
 	return g.Put("trained", map[string][]byte{external.FileBlob("one_shot.json"): data})
 }
 
@@ -39,17 +37,9 @@ func TestCosinesThatAreToldGiveTheEstimates(t *testing.T) {
 	n := g.Run(ReportEstimator, params, taskstest.In(audits.ModelInput, told(t, g, c)))
 	taskstest.Golden(t, n)
 	var v Outcome
-	if err := json.Unmarshal(n.Blob(OutcomeBlob), &v); err != nil {
-		t.Fatal(err)
-	}
-	final, err := empirical.FinalIterate(c.Final, c.Dimension, params.Delta)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := empirical.AllIterates(c.Largest, c.Unseen, params.Delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(OutcomeBlob), &v))
+	final := must.Get(empirical.FinalIterate(c.Final, c.Dimension, params.Delta))(t)
+	all := must.Get(empirical.AllIterates(c.Largest, c.Unseen, params.Delta))(t)
 	if *v.Final != final || *v.AllIterates != all || len(v.Clients) != 70 || !v.Reported || v.Unit != "example" {
 		t.Errorf("outcome %+v, %+v, %+v; want the estimates %+v and %+v", v, v.Final, v.AllIterates, final, all)
 	}

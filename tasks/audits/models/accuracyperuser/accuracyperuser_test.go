@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -113,9 +114,7 @@ func TestThePredictionsOfAClassifierAreThoseOfASelection(t *testing.T) {
 	}
 	var shares []float64
 	var users []selection.UserAccuracy
-	if err := json.Unmarshal(predictions.Blob(selection.UsersBlob), &users); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(predictions.Blob(selection.UsersBlob), &users))
 	mean := 0.0
 	for _, u := range users {
 		shares = append(shares, u.Share())

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits/auditstest"
@@ -34,15 +35,8 @@ func measure(g *taskstest.Graph, data *taskstest.Node, p Params) Outcome {
 // sentences are those of a part.
 func sentences(t *testing.T, g *taskstest.Graph, data *taskstest.Node, part datasets.Part) [][]int32 {
 	t.Helper()
-	p, err := datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", part)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := p.ReadRecords(t.Context(), 0, p.Records())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	p := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", part))(t)
+	return must.Get(p.ReadRecords(t.Context(), 0, p.Records()))(t)
 }
 
 var texts = func() string {
@@ -171,15 +165,9 @@ func TestClassesAreToldByMostOfTenNeighbours(t *testing.T) {
 func neighboursOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, labels int) (train, test [][]int32, near func(i int) [][]int32) {
 	t.Helper()
 	train, test = sentences(t, g, data, datasets.Train), sentences(t, g, data, datasets.Test)
-	p, err := datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Train)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Train))(t)
 	layout := devices.FeatureLayout{Labels: labels}
-	set, err := devices.NewFeatures(t.Context(), layout, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(devices.NewFeatures(t.Context(), layout, p))(t)
 	vector := func(s []int32) []float32 {
 		x := make([]float32, set.Dimension())
 		_, content := layout.Divide(devices.FeatureWords(s))

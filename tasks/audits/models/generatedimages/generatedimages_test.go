@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -78,9 +79,7 @@ func (b bench) put(image func(i int) byte) *taskstest.Node {
 
 func outcome(t *testing.T, n *taskstest.Node) (v Outcome) {
 	t.Helper()
-	if err := json.Unmarshal(n.Blob(audits.OutcomeBlob), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(audits.OutcomeBlob), &v))
 	return v
 }
 
@@ -101,10 +100,7 @@ func TestTheSheetShowsTheFirstImages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	v := outcome(t, b.summary(b.put(func(i int) byte { return byte(10 * i) })))
-	sheet, err := png.Decode(bytes.NewReader(v.Sheet))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sheet := must.Get(png.Decode(bytes.NewReader(v.Sheet)))(t)
 	size := sheet.Bounds().Size()
 	for i := range 6 {
 		x, y := size.X*(2*(i%3)+1)/6, size.Y*(2*(i/3)+1)/4
@@ -117,14 +113,8 @@ func TestTheSheetShowsTheFirstImages(t *testing.T) {
 func TestRealImagesAreAtNoDistanceFromThemselves(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	part, err := datasets.OpenPart(t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples, err := part.ReadRecords(t.Context(), 0, part.Records())
-	if err != nil {
-		t.Fatal(err)
-	}
+	part := must.Get(datasets.OpenPart(t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Test))(t)
+	examples := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	var all []byte
 	for _, example := range examples {
 		for _, value := range example[firstPixel:] {

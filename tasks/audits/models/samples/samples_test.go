@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -121,12 +122,8 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 		t.Errorf("outcome %+v", v)
 	}
 	row, state := make([]float32, 7), b.scorer().Start(1)
-	if err := b.scorer().Step(state, []int32{datasets.Begin}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.scorer().LogProbRows(state, row); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.scorer().Step(state, []int32{datasets.Begin}))
+	must.Do(t, b.scorer().LogProbRows(state, row))
 	rest := 0.0
 	for token, l := range row {
 		if token != datasets.End {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
@@ -17,14 +18,8 @@ import (
 // wordsOf are the words of a part, with the ends of its examples.
 func wordsOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, of datasets.Part) (words []int32) {
 	t.Helper()
-	part, err := datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", of)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sentences, err := part.ReadRecords(t.Context(), 0, part.Records())
-	if err != nil {
-		t.Fatal(err)
-	}
+	part := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", of))(t)
+	sentences := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	for _, s := range sentences {
 		words = append(words, s[1:]...)
 	}
@@ -179,10 +174,7 @@ func TestTheJSONOfLabelsHasNoRecall(t *testing.T) {
 
 func TestLimitsOfUtilityFailBelowAndAbove(t *testing.T) {
 	t.Parallel()
-	tenth, err := numbers.ParseProbability("10%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenth := must.Get(numbers.ParseProbability("10%"))(t)
 	for want, v := range map[string]*Outcome{
 		"": {Tokens: 9, RecallAt1: 0.1, Perplexity: 300},
 		"accuracy is 9.9%, below the limit of 10%":       {Tokens: 9, RecallAt1: 0.099, Perplexity: 300},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/audits/auditstest"
@@ -49,23 +50,10 @@ func reader(g *taskstest.Graph, kind models.Kind) *taskstest.Node {
 // predictedTexts are the texts of the test part with the model's predictions.
 func predictedTexts(t *testing.T, g *taskstest.Graph, model, data *taskstest.Node) []models.Labelled {
 	t.Helper()
-	m, err := checkpoints.Decode(model.Blob("model"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, err := datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts, err := part.ReadRecords(t.Context(), 0, part.Records())
-	if err != nil {
-		t.Fatal(err)
-	}
-	labelled, err := m.Network.(models.Labelling).NewLabeller(m.Params).Label(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return labelled
+	m := must.Get(checkpoints.Decode(model.Blob("model")))(t)
+	part := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Test))(t)
+	texts := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
+	return must.Get(m.Network.(models.Labelling).NewLabeller(m.Params).Label(texts))(t)
 }
 
 func TestScoresAreMeasuredByTheirMeanAbsoluteErrorInSharesAsInOne(t *testing.T) {

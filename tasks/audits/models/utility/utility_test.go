@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/storage"
@@ -62,33 +63,17 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 	data, model := parts(t, g), initial(g)
 	got := measureTop(g, model, data, 3, true)
 
-	m, err := checkpoints.Decode(model.Blob(tasks.ModelBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scorer, err := m.NewScorer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, err := datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sentences, err := part.ReadRecords(t.Context(), 0, part.Records())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(checkpoints.Decode(model.Blob(tasks.ModelBlob)))(t)
+	scorer := must.Get(m.NewScorer())(t)
+	part := must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", data)), "data", datasets.Test))(t)
+	sentences := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	row := make([]float32, m.Network.Config().Vocabulary)
 	var words, hits, tops, all, loss float64
 	for _, s := range sentences {
 		state := scorer.Start(1)
 		for i, target := range s[1:] {
-			if err := scorer.Step(state, s[i:i+1]); err != nil {
-				t.Fatal(err)
-			}
-			if err := scorer.LogProbRows(state, row); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, scorer.Step(state, s[i:i+1]))
+			must.Do(t, scorer.LogProbRows(state, row))
 			all++
 			if target < datasets.FirstWord {
 				continue // <unk> and <end> are no words
@@ -187,10 +172,7 @@ func TestLabelsAreCountedAmongTheFiveFirstGuesses(t *testing.T) {
 
 func TestRecallAtFiveIsOfWordsAndClassesAlone(t *testing.T) {
 	t.Parallel()
-	tenth, err := numbers.ParseProbability("10%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenth := must.Get(numbers.ParseProbability("10%"))(t)
 	for label, want := range map[datasets.Label]int{"": 0, datasets.TagsLabel: 1} {
 		found := 0
 		s := &audits.Setting{Reading: datasets.Reading{Label: label}, TestFraction: tenth}

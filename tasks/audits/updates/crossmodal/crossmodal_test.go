@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -74,10 +75,7 @@ func match(t *testing.T, p pairs.Params, v *Vectors, split []devices.Device, lis
 	for _, x := range v.rows {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
 	}
-	users, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := must.Get(json.Marshal(v))(t)
 	vectors := g.Put("vectors", map[string][]byte{UsersBlob: users, VectorsBlob: data})
 	n, err := g.Try(Kind, p, append(observedtest.Inputs(g, observedtest.Layout, split, list), taskstest.In(VectorsInput, vectors))...)
 	if err != nil {
@@ -141,9 +139,7 @@ func TestWhatWasScoredIsWhatIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := map[string]*Scored{}
-	if err := json.Unmarshal(n.Blob(PairsBlob), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(PairsBlob), &all))
 	for what, m := range map[string]*pairs.Measurement{"anonymous": v.Anonymous, "seen": v.Seen, "unseen": v.Unseen} {
 		s := all[what]
 		var list []pairs.Pair
@@ -204,11 +200,7 @@ func population(t *testing.T, g *taskstest.Graph) (corpus, parts, users *taskste
 
 func readAll(t *testing.T, g *taskstest.Graph, n *taskstest.Node) *Vectors {
 	t.Helper()
-	v, err := readVectors(t.Context(), g.Task(taskstest.In(VectorsInput, n)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(readVectors(t.Context(), g.Task(taskstest.In(VectorsInput, n))))(t)
 }
 
 func given(t *testing.T, lines string) (*taskstest.Graph, *taskstest.Node, error) {
@@ -250,10 +242,7 @@ func TestWordVectorsAreMeansOverTheWordsOfShadowDevices(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	_, parts, users := population(t, g)
 	split := []devices.Device{{User: 1, Set: devices.Seen}, {User: 1, Set: devices.Seen, Shadow: true}, {User: 0, Set: devices.Seen, Shadow: true}, {User: 2, Set: devices.Unseen}}
-	list, err := json.Marshal(split)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(json.Marshal(split))(t)
 	model := g.Run(training.Initial, training.InitialParams{Seed: 4, Model: models.Config{Kind: models.LSTM, Vocabulary: 8, Embedding: 3, Units: 3}})
 	n := g.Run(OfWords, struct{}{}, taskstest.In(audits.ModelInput, model), taskstest.In(observed.DevicesInput, g.Put("split", map[string][]byte{devices.DevicesBlob: list})),
 		taskstest.In(datasets.PopulationInput, users), taskstest.In(datasets.ShardsInput, parts))
@@ -261,19 +250,10 @@ func TestWordVectorsAreMeansOverTheWordsOfShadowDevices(t *testing.T) {
 	if !slices.Equal(v.Users, []int{0, 1}) || v.Values != 3 {
 		t.Fatalf("vectors %+v", v)
 	}
-	m, err := checkpoints.Decode(model.Blob(tasks.ModelBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
-	devicesOf, err := datasets.OpenPopulation(t.Context(), g.Task(taskstest.In("p", users), taskstest.In("s", parts)), "p", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(checkpoints.Decode(model.Blob(tasks.ModelBlob)))(t)
+	devicesOf := must.Get(datasets.OpenPopulation(t.Context(), g.Task(taskstest.In("p", users), taskstest.In("s", parts)), "p", "s"))(t)
 	for i, device := range []int{2, 1} {
-		examples, err := devicesOf.ReadUser(t.Context(), device)
-		if err != nil {
-			t.Fatal(err)
-		}
+		examples := must.Get(devicesOf.ReadUser(t.Context(), device))(t)
 		var words []int32
 		for _, token := range slices.Concat(examples...) {
 			if token >= datasets.FirstWord {

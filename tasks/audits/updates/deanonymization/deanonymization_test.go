@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
@@ -110,9 +111,7 @@ func attacked(t *testing.T, w world, change func(*Params)) *Outcome {
 func outcome(t *testing.T, n *taskstest.Node) *Outcome {
 	t.Helper()
 	v := new(Outcome)
-	if err := json.Unmarshal(n.Blob(audits.OutcomeBlob), v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(audits.OutcomeBlob), v))
 	return v
 }
 
@@ -229,21 +228,15 @@ func TestBlocksHaveEveryExampleOnce(t *testing.T) {
 	for _, batch := range []int{4, 1000} {
 		p.Batch = batch // in a block there is room for two batches at least
 		p.Memory = 0
-		reader, err := p.open(t.Context(), g.Task(inputs...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := p.take(t.Context(), reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := must.Get(p.open(t.Context(), g.Task(inputs...)))(t)
+		c := must.Get(p.take(t.Context(), reader))(t)
 		s := &source{params: &p, reader: reader, census: c}
 		var orders [][]float32
 		places := map[int]float32{}
 		for epoch := range 3 {
 			var first []float32
 			counts := make([]int, c.Columns())
-			err := s.Blocks(t.Context(), epoch, func(b attacks.Block) error {
+			must.Do(t, s.Blocks(t.Context(), epoch, func(b attacks.Block) error {
 				for i, label := range b.Labels {
 					counts[label]++
 					value := b.Rows[i*reader.Values()]
@@ -254,10 +247,7 @@ func TestBlocksHaveEveryExampleOnce(t *testing.T) {
 					first = append(first, value)
 				}
 				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if want := classCounts(c); !slices.Equal(counts, want) {
 				t.Errorf("epoch %d has %v examples of the classes, want %v", epoch, counts, want)
 			}
@@ -295,9 +285,7 @@ func TestExamplesAreAsManyAsAsked(t *testing.T) {
 		p := params(w, attacks.Cosine)
 		p.Examples = examples
 		var s Scored
-		if err := json.Unmarshal(g.Run(Reidentify, p, inputs...).Blob(ScoredBlob), &s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(g.Run(Reidentify, p, inputs...).Blob(ScoredBlob), &s))
 		if want := 5 * min(examples, 8); s.Learned != want {
 			t.Errorf("with %d examples of a user it learns from %d, want %d", examples, s.Learned, want)
 		}
@@ -359,10 +347,7 @@ func TestChanceIsTheMeanOverAllDevices(t *testing.T) {
 		s.Items = append(s.Items, Item{Round: i, Users: []int{[]int{3, 5, 8, 9}[rng.IntN(4)]}})
 		s.values = append(s.values, float32(rng.IntN(6)), float32(rng.IntN(6)), float32(rng.NormFloat64()))
 	}
-	m, err := s.measure(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(s.measure(all))(t)
 	for class := range s.Classes {
 		sum := 0.0
 		for _, user := range []int{3, 5, 8, 9} {
@@ -371,10 +356,7 @@ func TestChanceIsTheMeanOverAllDevices(t *testing.T) {
 			for i, item := range s.Items {
 				relevant[i], column[i] = item.Users[0] == user, s.values[3*i+class]
 			}
-			ap, err := ranking.AveragePrecision(column, relevant)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ap := must.Get(ranking.AveragePrecision(column, relevant))(t)
 			if sum += ap; user == s.Classes[class] && math.Abs(ap-m.own[class]) > 1e-12 {
 				t.Errorf("AP of user %d is %v, want %v", user, m.own[class], ap)
 			}
@@ -485,10 +467,7 @@ func TestUnseenUsersAreAmongTheCandidates(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	node := g.Run(Reidentify, params(w, attacks.Cosine), w.inputs(g)...)
 	v := outcome(t, g.Run(Summary, summary(attacks.Cosine), taskstest.In(AttackInput(0), node)))
-	s, err := ReadScores(t.Context(), g.Task(taskstest.In("scores", node)), "scores")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ReadScores(t.Context(), g.Task(taskstest.In("scores", node)), "scores"))(t)
 	if !slices.Equal(s.Classes, []int{0, 1, 2, 3, 4, 5}) || !s.Unseen || len(s.Items) != 10*8 || v.Devices != 10 {
 		t.Errorf("classes %v and others %v, %d items of %d devices", s.Classes, s.Unseen, len(s.Items), v.Devices)
 	}

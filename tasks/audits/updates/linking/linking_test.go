@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/updates/observed/observedtest"
 	"coalmine/tasks/audits/updates/pairs"
@@ -36,10 +37,7 @@ func linked(t *testing.T, p Params, split []devices.Device, list []updates.Updat
 func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
 	t.Parallel()
 	split, list := federation(12, 40, 8, 6)
-	v, err := linked(t, Params{Seed: 1, Updates: 1000, Pairs: 2000}, split, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(linked(t, Params{Seed: 1, Updates: 1000, Pairs: 2000}, split, list))(t)
 	if v.Devices != 12 || v.Updates != v.All || v.Updates >= len(list) {
 		t.Errorf("outcome %+v counts wrongly", v)
 	}
@@ -53,10 +51,7 @@ func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
 func TestEqualDevicesAreFollowedByChance(t *testing.T) {
 	t.Parallel()
 	split, list := federation(12, 60, 10, 0)
-	v, err := linked(t, Params{Seed: 1, Updates: 1000, Pairs: 4000}, split, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(linked(t, Params{Seed: 1, Updates: 1000, Pairs: 4000}, split, list))(t)
 	if v.Pairs.AUC.Low > 0.5 || v.Pairs.AUC.High < 0.5 || math.Abs(v.Pairs.AP.Value-0.5) > 0.05 {
 		t.Errorf("pairs %+v of devices that are alike", v.Pairs)
 	}
@@ -70,10 +65,7 @@ func TestUpdatesAreBoundedByDevices(t *testing.T) {
 	t.Parallel()
 	split, list := federation(12, 40, 8, 6)
 	p := Params{Seed: 1, Updates: 60, Pairs: 200}
-	v, err := linked(t, p, split, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(linked(t, p, split, list))(t)
 	if v.Updates > 60 || v.Updates < 40 || v.Devices >= 12 || v.Devices < 2 {
 		t.Errorf("%d updates of %d devices were looked at", v.Updates, v.Devices)
 	}
@@ -93,18 +85,10 @@ func TestSimilaritiesAreThoseOfAPlainLoop(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	task := g.Task(observedtest.Inputs(g, observedtest.Layout, split, list)...)
 	p := Params{}
-	r, err := p.Open(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(p.Open(t.Context(), task))(t)
 	c := collection{reader: r}
-	if err := c.choose(t.Context(), 1, 1000); err != nil {
-		t.Fatal(err)
-	}
-	got, err := c.similarities(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.choose(t.Context(), 1, 1000))
+	got := must.Get(c.similarities(t.Context(), task))(t)
 	want := plainSimilarities(split, list)
 	if len(want) != got.n {
 		t.Fatalf("%d updates, want %d", got.n, len(want))

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed/observedtest"
@@ -33,10 +34,7 @@ func match(t *testing.T, p pairs.Params, split []devices.Device, list []updates.
 func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 40, Rounds: 120, Cohort: 15, Own: 4, Common: 1, Unseen: 12, HeldOut: 14}.Make()
-	v, err := match(t, params(), split, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(match(t, params(), split, list))(t)
 	if v.Learned.Users+v.Learned.ValidationUsers != 28 || v.Learned.ValidationUsers != 5 || len(v.Learned.Course) != 12 {
 		t.Errorf("learned %+v", v.Learned)
 	}
@@ -54,10 +52,7 @@ func TestCentredUpdatesAreToldBetter(t *testing.T) {
 	p := params()
 	told := map[bool]*Measurements{}
 	for _, p.Centre = range []bool{false, true} {
-		v, err := match(t, p, split, list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(match(t, p, split, list))(t)
 		told[p.Centre] = v.Anonymous
 	}
 	if plain, centred := told[false].Network.AP, told[true].Network.AP; centred.Low <= plain.High {
@@ -74,10 +69,7 @@ func TestCentredUpdatesAreToldBetter(t *testing.T) {
 func TestEqualUsersAreToldByChance(t *testing.T) {
 	t.Parallel()
 	split, list := observedtest.Federation{Users: 30, Rounds: 100, Cohort: 15, Common: 1}.Make()
-	v, err := match(t, params(), split, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(match(t, params(), split, list))(t)
 	if v.Seen != nil || v.Unseen != nil {
 		t.Errorf("outcome %+v of a closed world", v)
 	}
@@ -116,15 +108,9 @@ func TestMoreNetworksSayHowFarInitialValuesDecide(t *testing.T) {
 	split, list := observedtest.Federation{Users: 20, Rounds: 60, Cohort: 10, Own: 1, Common: 1}.Make()
 	p := params()
 	p.Pairs, p.Epochs = 400, 3
-	one, err := match(t, p, split, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(match(t, p, split, list))(t)
 	p.Again = 2
-	three, err := match(t, p, split, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	three := must.Get(match(t, p, split, list))(t)
 	e := three.Learned.Networks
 	if one.Learned.Networks != nil || e == nil || e.N != 3 || *e.SD == 0 || *three.Anonymous != *one.Anonymous {
 		t.Fatalf("%+v with one network, %+v with three, of which the AP is %+v", one.Anonymous, three.Anonymous, e)

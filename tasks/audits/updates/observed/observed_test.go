@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/observed/observedtest"
@@ -23,12 +24,9 @@ func TestAViewHasItsLayersAndALengthOfOne(t *testing.T) {
 	task := g.Task(observedtest.Inputs(g, layout, split,
 		[]updates.Update{{Round: 1, Device: 1, Values: []float32{3, 0, 7, 4}}},
 		[]updates.Update{{Round: 2, Device: 0, Values: []float32{0, 0, 1, 0}}})...)
-	r, err := observed.View{Layers: []string{"a"}}.Open(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(observed.View{Layers: []string{"a"}}.Open(t.Context(), task))(t)
 	var got [][]float32
-	err = r.Each(t.Context(), func(o *observed.Observation) error {
+	err := r.Each(t.Context(), func(o *observed.Observation) error {
 		if o.Shadow != (o.Number == 1) || o.User != 0 || o.Round != 2-o.Number {
 			t.Errorf("observation %+v", o)
 		}
@@ -44,11 +42,8 @@ func TestEveryDeviceIsAUserWhereNobodyWasDivided(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	task := g.Task(observedtest.Inputs(g, layout, nil, []updates.Update{{Round: 1, Device: 7, Values: []float32{3, 0, 7, 4}}})...)
-	r, err := observed.View{Raw: true}.Open(t.Context(), task)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = r.Each(t.Context(), func(o *observed.Observation) error {
+	r := must.Get(observed.View{Raw: true}.Open(t.Context(), task))(t)
+	err := r.Each(t.Context(), func(o *observed.Observation) error {
 		if o.User != 7 || o.Shadow || !slices.Equal(o.Values, []float32{3, 0, 7, 4}) {
 			t.Errorf("observation %+v", o)
 		}
@@ -68,10 +63,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "a.x, b, a.y") {
 		t.Errorf("an unknown layer gives %v", err)
 	}
-	r, err := observed.View{}.Open(t.Context(), diverged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(observed.View{}.Open(t.Context(), diverged))(t)
 	err = r.Each(t.Context(), func(*observed.Observation) error { return nil })
 	if err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "device 7 in round 3 is not finite") {
 		t.Errorf("an update that is no number gives %v", err)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/observed/observedtest"
 	"coalmine/tasks/taskstest"
@@ -18,17 +19,11 @@ func TestSamplesAreOfAllUpdates(t *testing.T) {
 	for i := range 60 {
 		list = append(list, updates.Update{Round: 1 + i/10, Device: i % 10, Values: []float32{float32(i), 1, 0, 0}})
 	}
-	r, err := observed.View{Raw: true}.Open(t.Context(), g.Task(observedtest.Inputs(g, layout, nil, list[:20], list[20:])...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(observed.View{Raw: true}.Open(t.Context(), g.Task(observedtest.Inputs(g, layout, nil, list[:20], list[20:])...)))(t)
 	even := func(o *observed.Observation) bool { return o.User%2 == 0 }
 	counts := map[int]int{}
 	for number := range 300 {
-		s, err := r.Sample(t.Context(), 1, number, 10, even)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(r.Sample(t.Context(), 1, number, 10, even))(t)
 		if len(s.Of) != 10 || s.Values != 4 {
 			t.Fatalf("%d updates of %d values, want 10 of 4", len(s.Of), s.Values)
 		}
@@ -58,21 +53,10 @@ func TestCentredRowsLackWhatARoundHasInCommon(t *testing.T) {
 		{Round: 2, Device: 0, Values: []float32{1, 0, 0, 4}}, {Round: 2, Device: 1, Values: []float32{3, 0, 0, 4}},
 		{Round: 5, Device: 0, Values: []float32{5, 0, 0, 4}}, {Round: 7, Device: 1, Values: []float32{1, 2, 0, 4}}, {Round: 7, Device: 3, Values: []float32{1, 4, 0, 8}},
 	}
-	r, err := observed.View{Raw: true}.Open(t.Context(), g.Task(observedtest.Inputs(g, layout, nil, list)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, err := r.Sample(t.Context(), 1, 0, 10, func(o *observed.Observation) bool { return o.User == 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	others, err := r.Sample(t.Context(), 1, 0, 10, func(o *observed.Observation) bool { return o.User != 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Centre(t.Context(), first, others); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(observed.View{Raw: true}.Open(t.Context(), g.Task(observedtest.Inputs(g, layout, nil, list)...)))(t)
+	first := must.Get(r.Sample(t.Context(), 1, 0, 10, func(o *observed.Observation) bool { return o.User == 0 }))(t)
+	others := must.Get(r.Sample(t.Context(), 1, 0, 10, func(o *observed.Observation) bool { return o.User != 0 }))(t)
+	must.Do(t, r.Centre(t.Context(), first, others))
 	for i, want := range [][]float32{{-1, 0, 0, 0}, {0, 0, 0, 0}} {
 		if got := first.Row(i); [4]float32(got) != [4]float32(want) {
 			t.Errorf("row %d is %v, want %v", i, got, want)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 )
 
@@ -219,10 +220,7 @@ func TestPairsAreDrawnUniformly(t *testing.T) {
 	t.Parallel()
 	list := &Side{Of: []Update{{0, 1}, {0, 2}, {1, 1}, {1, 3}, {2, 2}}}
 	const n = 40_000
-	c, err := Draw(list, list, n, seeds.Stream(1, seeds.UpdatePairs, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Draw(list, list, n, seeds.Stream(1, seeds.UpdatePairs, 1)))(t)
 	counts := map[Drawn]int{}
 	for _, d := range c.Drawn {
 		counts[d]++

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models/attacks"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/auditstest"
@@ -66,14 +67,8 @@ func find(t *testing.T, p Params, split []devices.Device, list []updates.Update,
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	recorded := observedtest.Inputs(g, observedtest.Layout, split, list)
-	described, err := json.Marshal(split)
-	if err != nil {
-		t.Fatal(err)
-	}
-	named, err := json.Marshal(of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	described := must.Get(json.Marshal(split))(t)
+	named := must.Get(json.Marshal(of))(t)
 	inputs := append(observedtest.Names(g, users), taskstest.In(observed.DevicesInput,
 		g.Put("profiles", map[string][]byte{devices.DevicesBlob: described, devices.ProfilesBlob: named})))
 	for i, kind := range p.Attacks {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
@@ -216,9 +217,6 @@ func TestManyRoundsAreSummedUp(t *testing.T) {
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	n, err := b.try(Params{Layer: OutputBias}, b.train(false, plain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(b.try(Params{Layer: OutputBias}, b.train(false, plain)))(t)
 	taskstest.Golden(t, n)
 }
