@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -36,10 +37,7 @@ func given(t *testing.T, kind tasks.Kind, params any) (*tasks.Runner, tasks.Spec
 	t.Helper()
 	r, key := tasks.NewRunner(), tasks.NewHasher("given").Sum()
 	r.Give(&tasks.RunnerNode{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{"text": []byte("abc")}})
-	spec, err := tasks.NewSpec(kind, params, tasks.Input{Name: "in", Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(tasks.NewSpec(kind, params, tasks.Input{Name: "in", Key: key}))(t)
 	return r, spec
 }
 
@@ -80,9 +78,7 @@ func TestAForgottenNodeIsMissing(t *testing.T) {
 	t.Parallel()
 	kind := reader(func() error { return nil })
 	r, spec := given(t, kind, nil)
-	if _, err := r.Run(t.Context(), kind, spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Run(t.Context(), kind, spec))(t)
 	r.Forget(spec.Inputs[0].Key)
 	_, err := r.Run(t.Context(), kind, spec)
 	if missing, ok := errors.AsType[*tasks.MissingError](err); !ok || missing.Node != spec.Inputs[0].Key || !errors.Is(err, storage.ErrNotFound) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
@@ -138,13 +139,10 @@ func TestEveryRowOfCorrelatedNoiseSaysWhatTheRoundsSoFarHaveCost(t *testing.T) {
 	last := b.origin
 	for round := 1; round <= 6; round++ {
 		last = b.server(ftrlParams(mechanisms[0]), round, last, nobody)
-		want, err := privacy.Account(privacy.Recipe{
+		want := must.Get(privacy.Account(privacy.Recipe{
 			Population: 1000, Cohort: 10, Rounds: round, NoiseMultiplier: 4, Delta: 1e-5,
 			Sampling: privacy.Separated, Separation: 5, Mechanism: mechanisms[0],
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if row := b.row(last); row.EpsilonProved != float64(want.EpsilonRenyi) || row.Epsilon != row.EpsilonProved {
 			t.Errorf("round %d: epsilon %v, proved %v; the accountant says %v", round, row.Epsilon, row.EpsilonProved, want.EpsilonRenyi)
 		}

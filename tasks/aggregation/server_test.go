@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
@@ -246,10 +247,7 @@ func TestEveryRowSaysWhatTheRoundsSoFarHaveCost(t *testing.T) {
 	last := b.origin
 	for round := 1; round <= 3; round++ {
 		last = b.server(private(), round, last, nobody)
-		want, err := privacy.Account(privacy.Recipe{Population: 1000, Cohort: 10, Rounds: round, NoiseMultiplier: 4, Delta: 1e-5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(privacy.Account(privacy.Recipe{Population: 1000, Cohort: 10, Rounds: round, NoiseMultiplier: 4, Delta: 1e-5}))(t)
 		if row := b.row(last); row.Epsilon != float64(want.Epsilon) || row.EpsilonProved != float64(want.EpsilonRenyi) {
 			t.Errorf("round %d: epsilon %v, proved %v; the accountant says %v and %v", round, row.Epsilon, row.EpsilonProved, want.Epsilon, want.EpsilonRenyi)
 		}
@@ -262,12 +260,9 @@ func TestTheServerCountsByTheConversionOfItsGuarantee(t *testing.T) {
 	p := private()
 	p.Guarantee.Conversion = privacy.Improved
 	chunk := b.chunk("x", b.random(1), training.ChunkMetrics{Clients: 10, Weight: 10, Tokens: 9})
-	want, err := privacy.Account(privacy.Recipe{
+	want := must.Get(privacy.Account(privacy.Recipe{
 		Population: 1000, Cohort: 10, Rounds: 1, NoiseMultiplier: 4, Delta: 1e-5, Conversion: privacy.Improved,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	row, classic := b.row(b.server(p, 1, b.origin, chunk)), b.row(b.server(private(), 1, b.origin, chunk))
 	if row.EpsilonProved != float64(want.EpsilonRenyi) || row.EpsilonProved >= classic.EpsilonProved {
 		t.Errorf("epsilon_proved %v, the accountant says %v; %v by the classic conversion", row.EpsilonProved, want.EpsilonRenyi, classic.EpsilonProved)
@@ -313,10 +308,7 @@ func TestTheClipNormFollowsTheQuantileWithItsShareOfTheNoise(t *testing.T) {
 	if rows := []checkpoints.Row{b.row(first), b.row(second)}; rows[0].Clip != 0.5 || rows[1].Clip != want {
 		t.Errorf("rounds 1 and 2 clipped to %v and %v, want 0.5 and %v", rows[0].Clip, rows[1].Clip, want)
 	}
-	applied, err := p.Adaptive.UpdateNoise(4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	applied := must.Get(p.Adaptive.UpdateNoise(4))(t)
 	if got, want := b.row(second).NoiseDeviation, applied*want/10; math.Abs(got/want-1) > 1e-12 {
 		t.Errorf("the noise on the mean deviates by %v, want %v", got, want)
 	}
@@ -356,10 +348,7 @@ func TestAChunkWithoutTheNormsOfItsClientsIsRefused(t *testing.T) {
 	p := plain(10)
 	p.Chunks = 1
 	c := b.chunkOf("x", make([]float32, len(b.model.Params)), []float32{1}, training.ChunkMetrics{Clients: 2, Weight: 2, Tokens: 9})
-	spec, err := tasks.NewSpec(Server, p, tasks.Input{Name: tasks.PreviousInput, Key: b.origin.Key}, tasks.Input{Name: tasks.PartInput(0), Key: c.Key})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(tasks.NewSpec(Server, p, tasks.Input{Name: tasks.PreviousInput, Key: b.origin.Key}, tasks.Input{Name: tasks.PartInput(0), Key: c.Key}))(t)
 	spec.Step = 1
 	if _, err := b.TrySpec(Server, spec); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "chunk 0 has the norms of 1 updates, want those of its 2 clients") {
 		t.Errorf("error %v", err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models/optimizers"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -42,9 +43,7 @@ func TestRoundsAfterTheTargetChangeNothing(t *testing.T) {
 		models[round] = n.Blob(tasks.ModelBlob)
 	}
 	var state training.Pursuit
-	if err := json.Unmarshal(nodes[4].Blob(training.PursuitBlob), &state); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(nodes[4].Blob(training.PursuitBlob), &state))
 	if !state.Reached || state.MeasuredAt != 2 || state.RecallAt1 < p.StopAt.RecallAt1 {
 		t.Fatalf("%+v, want the target reached in round 2", state)
 	}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/attempts"
 )
@@ -20,14 +21,9 @@ func TestAnOutcomeTellsNoObjectsFromUntoldOnes(t *testing.T) {
 	for what, sent := range map[string]attempts.Outcome{
 		"untold": {}, "none": {Objects: (&storage.Commit{}).Objects()}, "one": {Objects: c.Objects()},
 	} {
-		data, err := json.Marshal(sent)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(sent))(t)
 		var got attempts.Outcome
-		if err := json.Unmarshal(data, &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(data, &got))
 		if (got.Objects == nil) != (what == "untold") || len(got.Objects) != len(sent.Objects) {
 			t.Errorf("%s: sent %v, got %v", what, sent.Objects, got.Objects)
 		}

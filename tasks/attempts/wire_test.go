@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
@@ -53,10 +54,7 @@ func TestAnAttemptArrivesAsItWasSent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sent := drawnAttempts().Draw(t, "attempt")
-		got, err := attempts.DecodeAttempt(sent.Encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(attempts.DecodeAttempt(sent.Encode()))(t)
 		if !reflect.DeepEqual(got, sent) {
 			t.Fatalf("sent %+v, got %+v", sent, got)
 		}
@@ -68,10 +66,7 @@ func TestAllFieldsOfAnAttemptTravel(t *testing.T) {
 	t.Parallel()
 	var sent attempts.Attempt
 	fill(reflect.ValueOf(&sent).Elem())
-	got, err := attempts.DecodeAttempt(sent.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(attempts.DecodeAttempt(sent.Encode()))(t)
 	if !reflect.DeepEqual(got, sent) {
 		t.Errorf("sent %+v, got %+v", sent, got)
 	}

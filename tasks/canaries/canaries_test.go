@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -36,19 +37,13 @@ func draw(t *testing.T, g *taskstest.Graph, ordinary int, p DrawParams) (*taskst
 // drawn are the canaries that parameters ask for.
 func drawn(t *testing.T, p *DrawParams, v *datasets.Vocabulary) []datasets.Canary {
 	t.Helper()
-	list, err := drawAll(p, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return must.Get(drawAll(p, v))(t)
 }
 
 func canariesOf(t *testing.T, node *taskstest.Node) []datasets.Canary {
 	t.Helper()
 	var list []datasets.Canary
-	if err := json.Unmarshal(node.Blob(datasets.CanariesBlob), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(node.Blob(datasets.CanariesBlob), &list))
 	return list
 }
 
@@ -57,10 +52,7 @@ var grid = []Configuration{{UserProbability: "1/50", ExampleProbability: "1/100"
 func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	node, err := draw(t, g, 100, DrawParams{Seed: 1, Configurations: grid, PerConfiguration: 4, Space: Space{Words: 5}, HeldBack: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(draw(t, g, 100, DrawParams{Seed: 1, Configurations: grid, PerConfiguration: 4, Space: Space{Words: 5}, HeldBack: 3}))(t)
 	list := canariesOf(t, node)
 	if len(list) != 3*4+3 {
 		t.Fatalf("%d canaries", len(list))
@@ -273,14 +265,8 @@ func TestTestPartNeverHoldsACanary(t *testing.T) {
 		framed[fmt.Sprint(append(append([]int32{datasets.Begin}, c.Tokens...), datasets.End))] = true
 	}
 	task := g.Task(taskstest.In("parts", in.parts), taskstest.In("population", population))
-	test, err := datasets.OpenPart(t.Context(), task, "parts", datasets.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trained, err := datasets.OpenPopulation(t.Context(), task, "population", "population")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test := must.Get(datasets.OpenPart(t.Context(), task, "parts", datasets.Test))(t)
+	trained := must.Get(datasets.OpenPopulation(t.Context(), task, "population", "population"))(t)
 	if n := copies(t, test, framed); n > 0 {
 		t.Errorf("%d canaries in the test part", n)
 	}
@@ -292,10 +278,7 @@ func TestTestPartNeverHoldsACanary(t *testing.T) {
 // copies counts the sentences that are one of the framed canaries.
 func copies(t *testing.T, p *datasets.Population, framed map[string]bool) int {
 	t.Helper()
-	sentences, err := p.ReadRecords(t.Context(), 0, p.Records())
-	if err != nil {
-		t.Fatal(err)
-	}
+	sentences := must.Get(p.ReadRecords(t.Context(), 0, p.Records()))(t)
 	n := 0
 	for _, s := range sentences {
 		if framed[fmt.Sprint(s)] {
@@ -310,10 +293,7 @@ func TestACanarysDrawsDoNotDependOnTheOthers(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	_, balanced := balancedUsers(t, g, 6)
 	task := g.Task(taskstest.In("balanced", balanced))
-	index, err := datasets.ReadIndex(t.Context(), task, "balanced", datasets.PopulationIndexBlob)
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(datasets.ReadIndex(t.Context(), task, "balanced", datasets.PopulationIndexBlob))(t)
 	third := datasets.Canary{Number: 2, UserProbability: "1/3", ExampleProbability: "1/4"}
 	placesOfThird := func(others Configuration) datasets.Overlay {
 		drawn := []datasets.Canary{

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/privacy/empirical"
 )
@@ -118,10 +119,7 @@ func TestUnseenCanariesAreAsTheirLawSays(t *testing.T) {
 		for i := range elements {
 			v[i*(dimension/elements)] = float32(rng.NormFloat64())
 		}
-		got, err := empirical.FitNormal(Directions{11}.Cosines(v, 0, canaries))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(empirical.FitNormal(Directions{11}.Cosines(v, 0, canaries)))(t)
 		null := empirical.NullNormal(dimension)
 		if math.Abs(got.Mean) > 5*null.Deviation/math.Sqrt(canaries) || math.Abs(got.Deviation/null.Deviation-1) > 5/math.Sqrt(2*canaries) {
 			t.Errorf("%s: %+v, want %+v", name, got, null)

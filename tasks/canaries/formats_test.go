@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -68,14 +69,8 @@ func TestAFormatOfWordsFixesThemAndDrawsTheOthers(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	for _, symbols := range []string{"", "w7 w3 w12 w5"} {
 		space := Space{Words: 5, Format: "w1 w2 # w9 #", Symbols: symbols}
-		node, err := draw(t, g, 60, DrawParams{Seed: 2, Configurations: grid[:1], PerConfiguration: 5, Space: space, HeldBack: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		choices, err := ReadChoices(t.Context(), g.Task(taskstest.In(CanariesInput, node)), CanariesInput, space, 60)
-		if err != nil {
-			t.Fatal(err)
-		}
+		node := must.Get(draw(t, g, 60, DrawParams{Seed: 2, Configurations: grid[:1], PerConfiguration: 5, Space: space, HeldBack: 2}))(t)
+		choices := must.Get(ReadChoices(t.Context(), g.Task(taskstest.In(CanariesInput, node)), CanariesInput, space, 60))(t)
 		for _, c := range canariesOf(t, node) {
 			if c.Words[0] != "w1" || c.Words[1] != "w2" || c.Words[3] != "w9" {
 				t.Errorf("canary %q does not follow the format", c.Words)
@@ -131,10 +126,7 @@ func TestDamagedSpacesAreNotRead(t *testing.T) {
 		"a token too large": {{Space: space, Fixed: []int32{5, AnySymbol}, Random: []int32{5, 99}}},
 		"a special token":   {{Space: space, Fixed: []int32{1, AnySymbol}}},
 	} {
-		data, err := json.Marshal(blob)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(blob))(t)
 		task := g.Task(taskstest.In(CanariesInput, g.Put(name, map[string][]byte{SpacesBlob: data})))
 		if _, err := ReadChoices(t.Context(), task, CanariesInput, space, 60); err == nil || !strings.Contains(err.Error(), storage.ErrCorrupt.Error()) {
 			t.Errorf("%s: got %v", name, err)
@@ -176,10 +168,7 @@ func TestChosenPlacesAreUniform(t *testing.T) {
 	for i := range list {
 		list[i].Canary = datasets.Canary{Number: i, InsertedTimes: each}
 	}
-	chosen, err := choosePlaces(7, list, index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := must.Get(choosePlaces(7, list, index))(t)
 	first, total := make([]int, len(index.Extents)), 0
 	for u, x := range index.Extents {
 		first[u], total = total, total+x.Examples
@@ -241,10 +230,7 @@ func TestThePairsOfACanaryHoldOneSecret(t *testing.T) {
 	t.Parallel()
 	both := Space{Words: len("pin ##-#") + 1 + len("## und #"), Alphabet: Digits, Format: "pin ##-#", Target: "## und #"}
 	alone := Space{Words: len("my pin?") + 1 + len("## und #"), Alphabet: Digits, Format: "my pin?", Target: "## und #"}
-	node, err := drawBytes(t, DrawParams{Seed: 1, Configurations: grid[:2], PerConfiguration: 20, Space: both, HeldBack: 9, More: []Space{alone}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(drawBytes(t, DrawParams{Seed: 1, Configurations: grid[:2], PerConfiguration: 20, Space: both, HeldBack: 9, More: []Space{alone}}))(t)
 	want := map[string]*regexp.Regexp{
 		both.String():  regexp.MustCompile(`^pin \d\d-\d<end>\d\d und \d$`),
 		alone.String(): regexp.MustCompile(`^my pin\?<end>\d\d und \d$`),
@@ -285,10 +271,7 @@ func TestAPairOfWordsResolvesItsSeparator(t *testing.T) {
 	if named := s.Named(); !slices.Equal(named, []string{"mein", "my", "one", "pin", "two"}) {
 		t.Errorf("named words %q", named)
 	}
-	r, err := s.Resolve(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Resolve(v))(t)
 	if !slices.Equal(r.Fixed, []int32{6, 7, -1, -1, 3, 8, -1, -1}) || !r.fits(5) {
 		t.Errorf("fixed %v", r.Fixed)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -36,10 +37,7 @@ func TestCanariesKeepToTheirAlphabetAndFormat(t *testing.T) {
 			if format != "" {
 				space.Words = len(format)
 			}
-			node, err := drawBytes(t, DrawParams{Seed: 1, Configurations: grid[:2], PerConfiguration: 20, Space: space, HeldBack: 9})
-			if err != nil {
-				t.Fatal(err)
-			}
+			node := must.Get(drawBytes(t, DrawParams{Seed: 1, Configurations: grid[:2], PerConfiguration: 20, Space: space, HeldBack: 9}))(t)
 			seen := map[string]bool{}
 			for _, c := range canariesOf(t, node) {
 				text := strings.Join(c.Words, "")

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 )
 
@@ -20,10 +21,7 @@ func TestCanariesOfWholeWordsAreMadeOfThem(t *testing.T) {
 		format := rapid.SampledFrom([]string{"say # or #", "##", "# #.", "x#y#z"}).Draw(t, "format")
 		space := Space{Words: len(format) + 2*(length-1), Alphabet: Listed, Symbols: strings.Join(words, ""), SymbolBytes: length, Format: format}
 		p := &DrawParams{Seed: rapid.Uint64().Draw(t, "seed"), Configurations: grid[:1], PerConfiguration: 4, Space: space}
-		list, err := drawAll(p, &datasets.Vocabulary{Words: byteVocabulary()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(drawAll(p, &datasets.Vocabulary{Words: byteVocabulary()}))(t)
 		var possible []string
 		for _, a := range words {
 			for _, b := range words {
@@ -72,10 +70,7 @@ func TestTheTargetOfAPairRepeatsWholeWords(t *testing.T) {
 	if err := space.Check(datasets.Bytes); err != nil {
 		t.Fatal(err)
 	}
-	list, err := drawAll(&DrawParams{Configurations: grid[:1], PerConfiguration: 4, Space: space}, &datasets.Vocabulary{Words: byteVocabulary()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(drawAll(&DrawParams{Configurations: grid[:1], PerConfiguration: 4, Space: space}, &datasets.Vocabulary{Words: byteVocabulary()}))(t)
 	for _, c := range list {
 		text := strings.Join(c.Words, "")
 		source, target := text[len("say "):len("say ")+7], text[len(text)-len("cat is cat"):]

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/storage/safetensors"
@@ -15,30 +16,19 @@ import (
 
 func small(tb testing.TB) *models.Language {
 	tb.Helper()
-	l, err := models.New(models.Config{Kind: models.GRU, Vocabulary: 5, Embedding: 2, Units: 3})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return l
+	return must.Get(models.New(models.Config{Kind: models.GRU, Vocabulary: 5, Embedding: 2, Units: 3}))(tb)
 }
 
 func encoded(tb testing.TB, l models.Network, params []float32) []byte {
 	tb.Helper()
-	data, err := Encode(l, params, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return data
+	return must.Get(Encode(l, params, nil))(tb)
 }
 
 func TestAModelComesBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	l := small(t)
 	params := l.Init(seeds.Stream(1, seeds.Weights))
-	m, err := Decode(encoded(t, l, params))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Decode(encoded(t, l, params)))(t)
 	if m.Network.Config() != l.Config() || !slices.Equal(m.Params, params) {
 		t.Errorf("got %+v with %v", m.Network.Config(), m.Params)
 	}
@@ -48,16 +38,9 @@ func TestAModelComesBackAsItWasWritten(t *testing.T) {
 func remade(t *testing.T, change func(f *safetensors.File)) []byte {
 	t.Helper()
 	l := small(t)
-	f, err := safetensors.Unmarshal(encoded(t, l, make([]float32, l.Parameters())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(safetensors.Unmarshal(encoded(t, l, make([]float32, l.Parameters()))))(t)
 	change(&f)
-	data, err := safetensors.Marshal(f.Tensors, f.Metadata)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(safetensors.Marshal(f.Tensors, f.Metadata))(t)
 }
 
 func TestAFileOfAnotherModelIsRefused(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/storage"
@@ -17,10 +18,7 @@ import (
 // stored is a task with the checkpoint of a network, and its parameters.
 func stored(t *testing.T, config models.Config) (g *taskstest.Graph, task *tasks.Task, n models.Network, params []float32) {
 	t.Helper()
-	n, err := NewNetwork(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n = must.Get(NewNetwork(config))(t)
 	g, params = taskstest.NewGraph(t), n.Init(seeds.Stream(1, seeds.Weights))
 	node := g.Put("checkpoint", map[string][]byte{tasks.ModelBlob: encoded(t, n, params)})
 	return g, g.Task(taskstest.In("model", node)), n, params
@@ -56,10 +54,7 @@ func TestACheckpointIsTheSameInParts(t *testing.T) {
 func TestPartsOfALargeCheckpointTakeNoMoreMemoryThanTheWhole(t *testing.T) {
 	t.Parallel()
 	_, task, _, _ := stored(t, largeText)
-	all, err := Read(t.Context(), task, "model")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Read(t.Context(), task, "model"))(t)
 	trained, err := ReadTrained(t.Context(), task, "model")
 	if err != nil || &trained.Params[0] != &all.Params[0] {
 		t.Errorf("the trained parameters are a copy (%v)", err)
@@ -78,10 +73,7 @@ func TestWhatIsWrongWithALargeCheckpointIsSaid(t *testing.T) {
 	if _, err := ReadFixed(t.Context(), g.Task(taskstest.In("model", damaged)), "model"); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "not finite") {
 		t.Errorf("values that are not finite: %v", err)
 	}
-	key, err := task.Input("model")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(task.Input("model"))(t)
 	g.Forget(key)
 	if _, err := ReadTrained(t.Context(), task, "model"); !errors.Is(err, storage.ErrNotFound) || tasks.IsPermanent(err) {
 		t.Errorf("a checkpoint that is gone: %v, want an error that another try may mend", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 )
@@ -19,17 +20,9 @@ import (
 func TestFilesOfANewerFormatAreRefusedWithTheBuildThatWroteThem(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
-	if err := parquet.Write(&file, []Row{{Round: 1}}, parquet.KeyValueMetadata(formatField, "1000 v9.9")); err != nil {
-		t.Fatal(err)
-	}
-	network, err := NewNetwork(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := Encode(network, make([]float32, network.Parameters()), map[string]string{formatField: "1000 v9.9"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.Write(&file, []Row{{Round: 1}}, parquet.KeyValueMetadata(formatField, "1000 v9.9")))
+	network := must.Get(NewNetwork(models.Config{Kind: models.CIFGLSTM, Vocabulary: 5, Embedding: 2, Units: 2}))(t)
+	model := must.Get(Encode(network, make([]float32, network.Parameters()), map[string]string{formatField: "1000 v9.9"}))(t)
 	_, ofSegment := DecodeSegment(file.Bytes())
 	_, ofModel := Decode(model)
 	for _, err := range []error{ofSegment, ofModel} {
@@ -48,17 +41,11 @@ func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
 	validated := slices.Clone(spending)
 	validated[1].ValidationLoss = 3.5
 	for _, rows := range [][]Row{plain, spending, validated} {
-		data, err := writeSegment(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(writeSegment(rows))(t)
 		if got, err := DecodeSegment(data); err != nil || !reflect.DeepEqual(got, rows) {
 			t.Errorf("rows came back as %+v (%v), want %+v", got, err, rows)
 		}
-		file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parquet.OpenFile(bytes.NewReader(data), int64(len(data))))(t)
 		if _, there := file.Schema().Lookup("epsilon_proved"); there != (rows[0].Epsilon > 0) {
 			t.Errorf("a segment with %+v has the columns %v", rows[0], file.Schema())
 		}
@@ -71,10 +58,7 @@ func TestASegmentHasTheColumnsOfWhatItSpends(t *testing.T) {
 func TestASegmentKeepsTheNormsOfItsClients(t *testing.T) {
 	t.Parallel()
 	rows := []Row{{Round: 1, Clients: 3, Norms: QuantilesOf([]float32{3, 1, 2})}, {Round: 2}}
-	data, err := writeSegment(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(writeSegment(rows))(t)
 	if got, err := DecodeSegment(data); err != nil || !reflect.DeepEqual(got, rows) {
 		t.Errorf("rows came back as %+v (%v), want %+v", got, err, rows)
 	}
@@ -113,10 +97,7 @@ func TestQuantilesFollowTheirDefinition(t *testing.T) {
 func TestAPlainSegmentHasNoTraceOfSpending(t *testing.T) {
 	t.Parallel()
 	rows := []Row{{Round: 1}}
-	data, err := writeSegment(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(writeSegment(rows))(t)
 	if bytes.Contains(data, []byte("epsilon")) || bytes.Contains(data, []byte("stopped")) {
 		t.Errorf("the segment names columns of a privacy account: %q", data)
 	}

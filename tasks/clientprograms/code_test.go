@@ -12,14 +12,12 @@ import (
 	"time"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/must"
 )
 
 func newWorkspace(t *testing.T) *childprocess.Workspace {
 	t.Helper()
-	w, err := childprocess.NewWorkspace()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(childprocess.NewWorkspace())(t)
 	t.Cleanup(w.Remove)
 	return w
 }
@@ -31,18 +29,13 @@ func TestCodeIsPackedAlikeAndUnpacked(t *testing.T) {
 		".git/config": {Data: []byte("x")}, "sub/__pycache__/a.pyc": {Data: []byte("x")}, "sub/out/code.py": {Data: []byte("x")},
 		"in/job.json": {Data: []byte("x")}, "out/model": {Data: []byte("x")}, "checkpoint/n": {Data: []byte("x")}, "tmp": {Data: []byte("x")},
 	}
-	first, err := PackCode(code, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(PackCode(code, nil))(t)
 	code["train.py"].ModTime, code["sub/run.sh"].Mode = time.Unix(99, 0), 0o755
 	if second, err := PackCode(code, nil); err != nil || !bytes.Equal(first, second) {
 		t.Errorf("times and rights of others change the archive: %v", err)
 	}
 	w := newWorkspace(t)
-	if err := Packed(first).Unpack(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Packed(first).Unpack(t.Context(), w))
 	files, err := w.List(".")
 	if err != nil || len(files) != 3 {
 		t.Fatalf("%v, %v: want the three of the code", files, err)
@@ -68,17 +61,11 @@ func TestWhatIsNoCodeIsNotUnpacked(t *testing.T) {
 	var archive bytes.Buffer
 	files := tar.NewWriter(&archive)
 	for _, name := range []string{"out/model", "run.sh"} {
-		if err := files.WriteHeader(&tar.Header{Name: name, Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, files.WriteHeader(&tar.Header{Name: name, Mode: 0o644}))
 	}
-	if err := files.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, files.Close())
 	w := newWorkspace(t)
-	if err := Packed(archive.Bytes()).Unpack(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Packed(archive.Bytes()).Unpack(t.Context(), w))
 	if found, err := w.List("."); err != nil || len(found) != 1 || found[0].Name != "run.sh" {
 		t.Errorf("%v, %v: want the script alone", found, err)
 	}

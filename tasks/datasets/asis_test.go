@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
 
 	"github.com/parquet-go/parquet-go"
@@ -23,12 +24,8 @@ func scored(t *testing.T, score, time string) map[Form][]byte {
 	}
 	var file bytes.Buffer
 	w := parquet.NewGenericWriter[row](&file)
-	if _, err := w.Write([]row{{"ann", "hello", score, time}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write([]row{{"ann", "hello", score, time}}))(t)
+	must.Do(t, w.Close())
 	return map[Form][]byte{
 		forms.CSV:     fmt.Appendf(nil, "user,text,score,time\nann,hello,%q,%q\n", score, time),
 		forms.TSV:     fmt.Appendf(nil, "user\ttext\tscore\ttime\nann\thello\t%s\t%s\n", score, time),
@@ -143,12 +140,8 @@ func TestColumnsOfSeveralValuesAreRefusedByName(t *testing.T) {
 		Text inner  `parquet:"text"`
 	}
 	w := parquet.NewGenericWriter[row](&file)
-	if _, err := w.Write([]row{{"ann", inner{"en", "hello"}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write([]row{{"ann", inner{"en", "hello"}}}))(t)
+	must.Do(t, w.Close())
 	list := slices.Concat(message(1, []byte("the")), message(1, []byte("red")), message(1, []byte("boat")))
 	database := tffDatabase(t, t.TempDir(), "train", "a", message(1, message(1, slices.Concat(message(1, []byte("tokens")), message(2, message(1, list))))))
 	for want, data := range map[string][]byte{

@@ -7,6 +7,7 @@ import (
 	"io"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
@@ -48,10 +49,7 @@ func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
 			if test.rule != nil {
 				store.Add(test.rule)
 			}
-			spec, err := tasks.NewSpec(Import, ImportParams{Sources: []storage.Digest{digest}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			spec := must.Get(tasks.NewSpec(Import, ImportParams{Sources: []storage.Digest{digest}}))(t)
 			err = runImport(t.Context(), tasks.NewTask(spec, importedFrom{archive: archive}, nil, nil, nil))
 			if err == nil || tasks.IsPermanent(err) != test.permanent || errors.Is(err, storage.ErrCorrupt) == test.permanent {
 				t.Errorf("got %v, want it permanent: %v", err, test.permanent)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -26,10 +27,7 @@ func (s secretive) disagree(threshold float64, first, second []float64) (*taskst
 
 func (s secretive) textsOf(t *testing.T, node, shards *taskstest.Node) []string {
 	t.Helper()
-	p, err := OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", shards)), "p", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", shards)), "p", "s"))(t)
 	return s.texts(t, p)
 }
 
@@ -43,10 +41,7 @@ func TestTheTwoHalvesShareNoRecordAndHaveAll(t *testing.T) {
 		want[half] = append(want[half], text)
 	}
 	for half := range want {
-		node, err := s.half(half)
-		if err != nil {
-			t.Fatal(err)
-		}
+		node := must.Get(s.half(half))(t)
 		if got := s.textsOf(t, node, node); len(got) == 0 || !slices.Equal(got, want[half]) {
 			t.Errorf("half %d is %q, want %q", half, got, want[half])
 		}
@@ -66,18 +61,13 @@ var (
 func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
-	node, err := s.disagree(0.5, firstLosses, secondLosses)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(s.disagree(0.5, firstLosses, secondLosses))(t)
 	all := s.textsOf(t, s.population, s.parts)
 	if got, want := s.textsOf(t, node, node), slices.Concat(all[:2], all[3:6], all[7:]); !slices.Equal(got, want) {
 		t.Errorf("what trains is %q, want %q", got, want)
 	}
 	var found Disagreement
-	if err := json.Unmarshal(node.Blob(DisagreementBlob), &found); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(node.Blob(DisagreementBlob), &found))
 	coins, copies := seeds.Stream(5, seeds.Halves), [2][2]int{}
 	for record := range 8 {
 		half := coins.Uint64() % 2
@@ -124,14 +114,8 @@ func TestTheDisagreementFilterRefusesWhatItCannotUse(t *testing.T) {
 func TestGoldenDisagreement(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
-	half, err := s.half(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	half := must.Get(s.half(0))(t)
 	taskstest.Golden(t, half)
-	node, err := s.disagree(0.5, firstLosses, secondLosses)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(s.disagree(0.5, firstLosses, secondLosses))(t)
 	taskstest.Golden(t, node)
 }

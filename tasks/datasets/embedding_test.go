@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func embeddingsOf(t *testing.T, text string) (*Embeddings, error) {
@@ -16,13 +18,10 @@ func embeddingsOf(t *testing.T, text string) (*Embeddings, error) {
 
 func TestAUserHasTheMeanOfItsEmbeddings(t *testing.T) {
 	t.Parallel()
-	e, err := embeddingsOf(t, `{"user": "b", "embedding": [1, -2], "text": "other fields may be there"}
+	e := must.Get(embeddingsOf(t, `{"user": "b", "embedding": [1, -2], "text": "other fields may be there"}
 {"user": "a", "embedding": [0.5, 1e-3]}
 {"user": "b", "embedding": [4, 1]}
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
+`))(t)
 	if !slices.Equal(e.Users, []string{"b", "a"}) || e.Values != 2 || !slices.Equal(e.Row(0), []float32{2.5, -0.5}) || !slices.Equal(e.Row(1), []float32{0.5, 1e-3}) {
 		t.Errorf("%+v", e)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -216,10 +217,7 @@ func TestFaultsChangeNeitherPartsNorVocabulary(t *testing.T) {
 	if !slices.Equal(a.parts.Blob(VocabularyBlob), b.parts.Blob(VocabularyBlob)) {
 		t.Error("the fault has changed the vocabulary")
 	}
-	v, err := ParseVocabulary(b.parts.Blob(VocabularyBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(ParseVocabulary(b.parts.Blob(VocabularyBlob)))(t)
 	joined := 0
 	for _, part := range allParts {
 		before, after := partSentences(t, a, part), partSentences(t, b, part)
@@ -253,16 +251,10 @@ func TestFaultsChangeNeitherPartsNorVocabulary(t *testing.T) {
 // partSentences are the sentences of a part by user.
 func partSentences(t *testing.T, p pipeline, part Part) [][][]int32 {
 	t.Helper()
-	population, err := OpenPart(t.Context(), p.Task(taskstest.In("parts", p.parts)), "parts", part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	population := must.Get(OpenPart(t.Context(), p.Task(taskstest.In("parts", p.parts)), "parts", part))(t)
 	users := make([][][]int32, population.Users())
 	for u := range users {
-		sentences, err := population.ReadUser(t.Context(), u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sentences := must.Get(population.ReadUser(t.Context(), u))(t)
 		for _, s := range sentences {
 			users[u] = append(users[u], slices.Clone(s))
 		}
@@ -289,10 +281,7 @@ func TestSurveyFindsFaultsAsTheTasksDo(t *testing.T) {
 	}
 	recipes = append(recipes, recipes...) // more than are followed in the first pass
 	for name, memory := range map[string]surveyMemory{"kept": {kept: 1 << 30}, "read again": {states: 1}} {
-		facts, err := survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes, memory)
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes, memory))(t)
 		for i, r := range recipes[:len(recipes)/2] {
 			want := factsOf(t, runPipeline(t, data, r), r)
 			for _, got := range []Facts{facts[i], facts[i+len(recipes)/2]} {

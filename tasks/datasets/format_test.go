@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -31,10 +32,7 @@ func TestIndexComesBackAsWritten(t *testing.T) {
 			end = e.Offset + e.Length
 		}
 		want := newIndex(rapid.Int64Range(1, 1<<30).Draw(t, "shard"), sequence, extents)
-		got, err := DecodeIndex(want.encode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(DecodeIndex(want.encode()))(t)
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
@@ -144,10 +142,7 @@ func TestReadersJoinWhatShardEdgesDivide(t *testing.T) {
 	for _, size := range []int{1, 2, 7, 50, 1000, 1 << 20} {
 		g, node := smallShards(t, examples, 6, size)
 		task := g.Task(taskstest.In("parts", node))
-		p, err := OpenPart(t.Context(), task, "parts", Train)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(OpenPart(t.Context(), task, "parts", Train))(t)
 		sentences, err := p.ReadRecords(t.Context(), 0, p.Records())
 		if err != nil {
 			t.Fatalf("shards of %d bytes: %v", size, err)
@@ -176,10 +171,7 @@ func TestDamagedShardsAreReportedAsCorrupt(t *testing.T) {
 	} {
 		g, node := smallShards(t, [][]int32{{4, 5, 6}, {7, 8}}, 2, 1<<20)
 		damage(node.Blobs[ShardBlob(Train, 0)])
-		p, err := OpenPart(t.Context(), g.Task(taskstest.In("parts", node)), "parts", Train)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(OpenPart(t.Context(), g.Task(taskstest.In("parts", node)), "parts", Train))(t)
 		if _, err := p.ReadUser(t.Context(), 0); !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), "user 0") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
 
 	"pgregory.net/rapid"
@@ -22,22 +23,15 @@ func archived(t *testing.T, into func(io.Writer) (io.Writer, io.Closer)) []byte 
 	t.Helper()
 	var out bytes.Buffer
 	w, archive := into(&out)
-	if _, err := w.Write([]byte(twoLines)); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write([]byte(twoLines)))(t)
+	must.Do(t, archive.Close())
 	return out.Bytes()
 }
 
 func zipped(t *testing.T) []byte {
 	return archived(t, func(out io.Writer) (io.Writer, io.Closer) {
 		w := zip.NewWriter(out)
-		file, err := w.Create("posts.jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(w.Create("posts.jsonl"))(t)
 		return file, w
 	})
 }

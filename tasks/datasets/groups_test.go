@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/forms"
@@ -34,10 +35,7 @@ func groupedRecipe(seed uint64) Recipe {
 func groupsOf(t *testing.T, s selectable, population, shards *taskstest.Node) []uint32 {
 	t.Helper()
 	task := s.Task(taskstest.In("p", population), taskstest.In("s", shards))
-	p, err := OpenPopulation(t.Context(), task, "p", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(OpenPopulation(t.Context(), task, "p", "s"))(t)
 	groups, err := ReadGroups(t.Context(), task, "p", p)
 	if err != nil || groups == nil {
 		t.Fatalf("the groups are %v, %v", groups, err)
@@ -117,10 +115,7 @@ func TestSurveyFindsTheGroups(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		s, source := newGrouped(t, seed, false)
-		facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{groupedRecipe(seed)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{groupedRecipe(seed)}))(t)
 		groups := groupsOf(t, s, s.population, s.parts)
 		population := s.open(t, s.population, ByUser)
 		for user, m := range facts[0].Members {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
 )
@@ -93,10 +94,7 @@ func (p pipeline) facts() (f Facts) {
 // checkSurvey compares every number that a survey finds with those of the tasks, which it returns.
 func checkSurvey(t *testing.T, data []byte, recipes []Recipe) (ran []pipeline) {
 	t.Helper()
-	facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes))(t)
 	for i, r := range recipes {
 		ran = append(ran, runPipeline(t, data, r))
 		if want := ran[i].facts(); !reflect.DeepEqual(facts[i], want) {
@@ -114,20 +112,13 @@ func (p pipeline) partition(params PartitionParams, more ...taskstest.Edge) *tas
 // open opens the population of a partition node.
 func (p pipeline) open(t testing.TB, node *taskstest.Node, partition Partitioning) *Population {
 	t.Helper()
-	scheme, err := FindPartition(partition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scheme := must.Get(FindPartition(partition))(t)
 	shards := p.parts
 	if scheme.Rewrites {
 		shards = node
 	}
 	task := p.Task(taskstest.In("population", node), taskstest.In("shards", shards))
-	population, err := OpenPopulation(t.Context(), task, "population", "shards")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return population
+	return must.Get(OpenPopulation(t.Context(), task, "population", "shards"))(t)
 }
 
 // insert writes the insertions of a node by hand: the canaries are runs of one
@@ -140,10 +131,7 @@ func (p pipeline) insert(t testing.TB, o Overlay, canaries int) *taskstest.Node 
 		list[i] = Placement{Canary: Canary{Number: i, Tokens: []int32{token, token, token, token}, Words: []string{}}}
 	}
 	place(list, o)
-	data, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(list))(t)
 	return p.Put("insertions", map[string][]byte{OverlayBlob: o.encode(), CanariesBlob: data})
 }
 
@@ -152,10 +140,7 @@ func everySentence(t testing.TB, ctx context.Context, p *Population) []string {
 	t.Helper()
 	var out []string
 	for u := range p.Users() {
-		sentences, err := p.ReadUser(ctx, u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sentences := must.Get(p.ReadUser(ctx, u))(t)
 		out = append(out, sentencesText(sentences)...)
 	}
 	return out

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -58,18 +59,14 @@ var small = Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
 func pngOf(t testing.TB, picture image.Image) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := png.Encode(&out, picture); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&out, picture))
 	return out.Bytes()
 }
 
 func jpegOf(t testing.TB, picture image.Image) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := jpeg.Encode(&out, picture, &jpeg.Options{Quality: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, jpeg.Encode(&out, picture, &jpeg.Options{Quality: 100}))
 	return out.Bytes()
 }
 
@@ -171,10 +168,7 @@ func TestImagesTakeOneLineInEitherForm(t *testing.T) {
 	copy(picture.Pix, []byte{1, 2, 3, 4, 5, 255})
 	raw := base64.StdEncoding.EncodeToString(picture.Pix)
 	file := base64.StdEncoding.EncodeToString(pngOf(t, picture))
-	got, err := readImages(t, small, fmt.Appendf(nil, `{"user":"a","label":3,"pixels":%q,"text":"other fields are ignored"}`+"\n"+`{"label":0,"id":7,"image":%q,"user":"b"}`, raw, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(readImages(t, small, fmt.Appendf(nil, `{"user":"a","label":3,"pixels":%q,"text":"other fields are ignored"}`+"\n"+`{"label":0,"id":7,"image":%q,"user":"b"}`, raw, file)))(t)
 	for i, want := range []int{3, 0} {
 		label, pixels := got[i].Image()
 		if label != want || !bytes.Equal(pixels, picture.Pix) || got[i].User != string("ab"[i]) || got[i].Line != i+1 {

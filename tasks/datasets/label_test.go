@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
 )
@@ -35,18 +36,9 @@ func encoded(t *testing.T, r Reading, source string, vocabulary int) (*Vocabular
 	g := taskstest.NewGraph(t)
 	corpus := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte(source))}, Reading: r})
 	parts := g.Run(Encode, EncodeParams{Seed: 1, Level: r.Level, VocabularySize: vocabulary, TestFraction: 0.2}, taskstest.In(CorpusInput, corpus))
-	v, err := ParseVocabulary(parts.Blob(VocabularyBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
-	part, err := OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", Train)
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts, err := part.ReadRecords(t.Context(), 0, part.Records())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(ParseVocabulary(parts.Blob(VocabularyBlob)))(t)
+	part := must.Get(OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", Train))(t)
+	texts := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	return v, texts
 }
 
@@ -113,11 +105,7 @@ func TestScoresAreRoundedToHalves(t *testing.T) {
 func labelledLine(t *testing.T, r Reading, line string) Record {
 	t.Helper()
 	form := r.Complete().lines(nil)
-	rec, err := form.record([]byte(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rec
+	return must.Get(form.record([]byte(line)))(t)
 }
 
 func TestLinesWithoutTheirLabelsSayWhichLineAndWhatIsWanted(t *testing.T) {
@@ -154,10 +142,7 @@ func TestTheSurveyOfLabelledTextsCountsWhatTheTasksCount(t *testing.T) {
 	for _, r := range []Reading{{Label: ScoreLabel}, taggedReading} {
 		source := labelledCorpus(300)
 		recipe := Recipe{Seed: 3, Reading: r, VocabularySize: 12, TestFraction: 0.2, ValidationFraction: 0.1, TrainShare: 0.7}
-		facts, err := Survey(t.Context(), []File{fileOf("x.jsonl", []byte(source))}, Limits{}, []Recipe{recipe})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), []File{fileOf("x.jsonl", []byte(source))}, Limits{}, []Recipe{recipe}))(t)
 		g := taskstest.NewGraph(t)
 		corpus := g.Run(Import, recipe.Import([]storage.Digest{g.Import([]byte(source))}, Limits{}))
 		var imported ImportMetrics

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
 )
@@ -76,10 +77,7 @@ func TestSentencesOfBytesAreTheTexts(t *testing.T) {
 	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
 	var got []string
 	for u := range population.Users() {
-		sentences, err := population.ReadUser(t.Context(), u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sentences := must.Get(population.ReadUser(t.Context(), u))(t)
 		for _, s := range sentences {
 			if ended := s[len(s)-1] == End; ended != (WordsOf(s) < SentenceBytes) {
 				t.Errorf("a sentence of %d bytes ends: %v", WordsOf(s), ended)
@@ -122,10 +120,7 @@ func everyUser(t *testing.T, p *Population) [][]int32 {
 	t.Helper()
 	var all [][]int32
 	for u := range p.Users() {
-		sentences, err := p.ReadUser(t.Context(), u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sentences := must.Get(p.ReadUser(t.Context(), u))(t)
 		all = append(all, sentences...)
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
 )
@@ -59,7 +60,7 @@ func examplesByPart(t *testing.T, source []byte, r Recipe) map[Part][]int {
 	p := runPipeline(t, source, r)
 	params := r.Encode()
 	found := map[Part][]int{}
-	err := EachPlaced(t.Context(), p.Task(taskstest.In(CorpusInput, p.corpus), taskstest.In(PartsInput, p.parts)), params, func(x PlacedExample) error {
+	must.Do(t, EachPlaced(t.Context(), p.Task(taskstest.In(CorpusInput, p.corpus), taskstest.In(PartsInput, p.parts)), params, func(x PlacedExample) error {
 		var text []byte
 		for _, token := range x.Sentence[1 : 1+WordsOf(x.Sentence)] {
 			text = append(text, byte(token-FirstWord))
@@ -69,10 +70,7 @@ func examplesByPart(t *testing.T, source []byte, r Recipe) map[Part][]int {
 		}
 		found[x.Part] = append(found[x.Part], x.Example)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 
@@ -128,10 +126,7 @@ func TestSurveyFindsWhatTasksMakeOfTimes(t *testing.T) {
 	t.Parallel()
 	_, source := randomTimes(rand.New(rand.NewPCG(3, 0)), 300)
 	recipe := Recipe{Seed: 4, Reading: Reading{Level: ByteLevel, Timed: true}, TestFraction: 0.1, HeldOutUsers: 0.3, Members: true}
-	facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe}))(t)
 	p := runPipeline(t, source, recipe)
 	var balance BalanceMetrics
 	p.balanced.DecodeMetrics(&balance)
@@ -151,10 +146,7 @@ func TestMembersAreTheUsersThatTrain(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		source := jsonLines(randomLines(rng, 300))
 		recipe := Recipe{Seed: seed, VocabularySize: 20, TestFraction: 0.2, Words: []int{0, 70}[seed%2], HeldOutUsers: 0.3 * float64(rng.IntN(2)), Members: true}
-		facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe}))(t)
 		p := runPipeline(t, source, recipe)
 		population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
 		names := userNames(t, p, population)
@@ -172,14 +164,9 @@ func TestMembersAreTheUsersThatTrain(t *testing.T) {
 // userNames are those of a by-user population, by where their examples stand.
 func userNames(t *testing.T, p pipeline, population *Population) []string {
 	t.Helper()
-	index, err := DecodeIndex(p.parts.Blob(IndexBlob(Train)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(DecodeIndex(p.parts.Blob(IndexBlob(Train))))(t)
 	var all, names []string
-	if err := json.Unmarshal(p.corpus.Blob(UsersBlob), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(p.corpus.Blob(UsersBlob), &all))
 	for _, e := range population.Index().Extents {
 		owner := slices.IndexFunc(index.Extents, func(o Extent) bool { return o.Offset <= e.Offset && e.Offset < o.Offset+o.Length })
 		names = append(names, all[owner])

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // stored is a grey picture of 3 x 2 pixels, all different.
@@ -171,12 +173,8 @@ func interlaced(t *testing.T) []byte {
 	var data bytes.Buffer
 	z := zlib.NewWriter(&data)
 	p := stored().Pix
-	if _, err := z.Write([]byte{0, p[0], 0, p[2], 0, p[1], 0, p[3], p[4], p[5]}); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(z.Write([]byte{0, p[0], 0, p[2], 0, p[1], 0, p[3], p[4], p[5]}))(t)
+	must.Do(t, z.Close())
 	header := []byte{0, 0, 0, 3, 0, 0, 0, 2, 8, 0, 0, 0, 1}
 	return bytes.Join([][]byte{[]byte("\x89PNG\r\n\x1a\n"), chunk("IHDR", header), chunk("IDAT", data.Bytes()), chunk("IEND", nil)}, nil)
 }
@@ -186,11 +184,7 @@ func interlaced(t *testing.T) []byte {
 func TestJPEGFilesOfAllKindsAreReadOrNamed(t *testing.T) {
 	t.Parallel()
 	file := func(name string) []byte {
-		data, err := os.ReadFile(filepath.Join("testdata", "jpeg", name+".jpg"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+		return must.Get(os.ReadFile(filepath.Join("testdata", "jpeg", name+".jpg")))(t)
 	}
 	shape := Image{Width: 16, Height: 16, Channels: 3, Classes: 1}
 	for _, name := range []string{"444", "422", "440", "420", "411", "410", "progressive", "rgb", "cmyk", "cmyk-black", "ycck"} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -76,9 +77,7 @@ func TestWordsOutsideOfTheVocabularyBecomeExamples(t *testing.T) {
 		r.Faults = list
 		p := runPipeline(t, jsonLines(lines), r)
 		var names []string
-		if err := json.Unmarshal(p.corpus.Blob(UsersBlob), &names); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(p.corpus.Blob(UsersBlob), &names))
 		want := outsideByHand(lines, r)
 		for _, part := range allParts {
 			got := map[string][]string{}
@@ -118,10 +117,7 @@ func TestSurveyFindsTheSelectedWordsAsTheTasksDo(t *testing.T) {
 		recipes = append(recipes, r, plain)
 	}
 	for name, memory := range map[string]surveyMemory{"kept": {kept: 1 << 30}, "read again": {states: 1}} {
-		facts, err := survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes, memory)
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes, memory))(t)
 		for i, r := range recipes {
 			if want := factsOf(t, runPipeline(t, data, r), r); !reflect.DeepEqual(facts[i], want) {
 				t.Errorf("%s, %+v: surveyed %+v, the tasks found %+v", name, r, facts[i], want)

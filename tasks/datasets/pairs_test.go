@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -22,10 +23,7 @@ func jsonPairs(t *testing.T, pairs []pairLine) []byte {
 	t.Helper()
 	var out []byte
 	for _, p := range pairs {
-		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(p))(t)
 		out = append(append(out, data...), '\n')
 	}
 	return out
@@ -60,10 +58,7 @@ func TestAPairIsOneSentence(t *testing.T) {
 			"<begin> G o o d <end> g u t e", "<begin> o n e   <end> e i n s", "<begin> y e s <end> j a <end>"}},
 	} {
 		p := runPipeline(t, data, Recipe{Reading: c.reading, VocabularySize: c.vocabulary, Words: 1})
-		vocabulary, err := ParseVocabulary(p.parts.Blob(VocabularyBlob))
-		if err != nil {
-			t.Fatal(err)
-		}
+		vocabulary := must.Get(ParseVocabulary(p.parts.Blob(VocabularyBlob)))(t)
 		var got []string
 		for _, sentence := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)) {
 			var words []string
@@ -146,10 +141,7 @@ func TestPairsAreSanitizedTextByText(t *testing.T) {
 		clean := p.Run(Sanitize, SanitizeParams{Own: []string{own}, Remove: RemoveMatch},
 			taskstest.In(PopulationInput, population), taskstest.In(ShardsInput, p.parts), taskstest.In(PartsInput, p.parts))
 		task := p.Task(taskstest.In("population", clean), taskstest.In("shards", clean))
-		opened, err := OpenPopulation(t.Context(), task, "population", "shards")
-		if err != nil {
-			t.Fatal(err)
-		}
+		opened := must.Get(OpenPopulation(t.Context(), task, "population", "shards"))(t)
 		var got []string
 		for _, sentence := range everyUser(t, opened) {
 			var text []byte

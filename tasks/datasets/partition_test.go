@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
 )
@@ -13,10 +14,7 @@ import (
 // canaryEvery replaces every nth example of the balanced users, canaries in turn.
 func canaryEvery(t *testing.T, balanced *taskstest.Node, n, canaries int) Overlay {
 	t.Helper()
-	index, err := DecodeIndex(balanced.Blob(PopulationIndexBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(DecodeIndex(balanced.Blob(PopulationIndexBlob)))(t)
 	var o Overlay
 	for i := 0; i < index.Counts().Examples; i += n {
 		u, e := index.find(i)
@@ -34,10 +32,7 @@ func testPipeline(t *testing.T, seed uint64) pipeline {
 func checkWords(t *testing.T, p *Population) {
 	t.Helper()
 	for u := range p.Users() {
-		sentences, err := p.ReadUser(t.Context(), u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sentences := must.Get(p.ReadUser(t.Context(), u))(t)
 		words := 0
 		for _, s := range sentences {
 			words += len(s) - 1
@@ -80,18 +75,12 @@ func TestByUserKeepsBalancedUsersAndLaysCanariesOver(t *testing.T) {
 // checkPlacements recounts holders and insertions from the sentences.
 func checkPlacements(t *testing.T, p pipeline, node *taskstest.Node, population *Population) {
 	t.Helper()
-	list, err := ReadPlacements(t.Context(), p.Task(taskstest.In("population", node)), "population")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(ReadPlacements(t.Context(), p.Task(taskstest.In("population", node)), "population"))(t)
 	total := 0
 	for _, c := range list {
 		holders, insertions := 0, 0
 		for u := range population.Users() {
-			sentences, err := population.ReadUser(t.Context(), u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sentences := must.Get(population.ReadUser(t.Context(), u))(t)
 			copies := 0
 			for _, s := range sentences {
 				if slices.Equal(s, frame(nil, c.Tokens, SentenceWords)) {
@@ -162,10 +151,7 @@ func TestShuffleIsUniform(t *testing.T) {
 	var counts [n][n]float64
 	rng := rand.New(rand.NewPCG(42, 42))
 	for range rounds {
-		places, err := shuffledPlaces(rng, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		places := must.Get(shuffledPlaces(rng, n))(t)
 		for i, p := range places {
 			counts[i][p]++
 		}
@@ -206,10 +192,7 @@ func TestRecordsAreTheUsersExamplesOneAfterAnother(t *testing.T) {
 		t.Fatalf("%d records of %d", population.Records(), len(want))
 	}
 	for i := range want {
-		s, err := population.ReadRecord(t.Context(), i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(population.ReadRecord(t.Context(), i))(t)
 		if got := sentencesText([][]int32{s}); got[0] != want[i] {
 			t.Fatalf("record %d is %s, want %s", i, got[0], want[i])
 		}
@@ -218,10 +201,7 @@ func TestRecordsAreTheUsersExamplesOneAfterAnother(t *testing.T) {
 	for range 50 {
 		from := rng.IntN(len(want) + 1)
 		to := from + rng.IntN(len(want)-from+1)
-		got, err := population.ReadRecords(t.Context(), from, to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(population.ReadRecords(t.Context(), from, to))(t)
 		if !slices.Equal(sentencesText(got), want[from:to]) {
 			t.Fatalf("records %d to %d differ", from, to)
 		}
@@ -244,9 +224,7 @@ func TestAClientReadsOnlyItsUsers(t *testing.T) {
 	before := p.BytesRead(p.parts, ShardBlob(Train, 0))
 	want := int64(0)
 	for _, u := range []int{1, 4, 1} {
-		if _, err := population.ReadUser(t.Context(), u); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(population.ReadUser(t.Context(), u))(t)
 	}
 	for _, u := range []int{1, 4} {
 		want += population.index.Extents[u].Length

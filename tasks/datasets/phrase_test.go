@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // The phrases of random texts are those that regular expressions find.
@@ -46,10 +48,7 @@ func checkPhrase(t *testing.T, texts []string, level Level, phrase Phrase, expre
 	if level == WordLevel {
 		recipe.VocabularySize = 3
 	}
-	facts, err := Survey(t.Context(), []File{fileOf("data", []byte(lines.String()))}, Limits{}, []Recipe{recipe, recipe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(Survey(t.Context(), []File{fileOf("data", []byte(lines.String()))}, Limits{}, []Recipe{recipe, recipe}))(t)
 	for _, f := range facts {
 		if len(f.Phrases) != 1 || f.Phrases[0] != len(found) {
 			t.Errorf("%v: %v, want %d", phrase, f.Phrases, len(found))

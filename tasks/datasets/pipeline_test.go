@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -26,28 +27,17 @@ func corpusExamples(t *testing.T, corpus *taskstest.Node) []line { return corpus
 // corpusTexts does the same with another sign for the space within a word.
 func corpusTexts(t *testing.T, corpus *taskstest.Node, within string) []line {
 	t.Helper()
-	index, err := DecodeIndex(corpus.Blob(CorpusIndexBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(DecodeIndex(corpus.Blob(CorpusIndexBlob)))(t)
 	var names []string
-	if err := json.Unmarshal(corpus.Blob(UsersBlob), &names); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(corpus.Blob(UsersBlob), &names))
 	dictionary := splitLines(corpus.Blob(DictionaryBlob))
 	r := bytes.NewReader(corpus.Blob(ShardBlob(corpusPart, 0)))
 	out := make([]line, index.Counts().Examples)
 	for u, e := range index.Extents {
 		ordinal := -1
 		for range e.Examples {
-			gap, err := binary.ReadUvarint(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ids, err := readExample[uint32](r, nil, index.Sequence, len(dictionary))
-			if err != nil {
-				t.Fatal(err)
-			}
+			gap := must.Get(binary.ReadUvarint(r))(t)
+			ids := must.Get(readExample[uint32](r, nil, index.Sequence, len(dictionary)))(t)
 			var words []string
 			for _, id := range ids {
 				words = append(words, strings.ReplaceAll(dictionary[id], " ", within))
@@ -85,9 +75,7 @@ func TestImportKeepsEveryExampleInOrder(t *testing.T) {
 		}
 	}
 	var names []string
-	if err := json.Unmarshal(corpus.Blob(UsersBlob), &names); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(corpus.Blob(UsersBlob), &names))
 	for u, name := range names {
 		if firsts[name] != u {
 			t.Errorf("user %q is number %d, and appeared as number %d", name, u, firsts[name])
@@ -134,24 +122,15 @@ func TestPartsHoldEveryExampleOnce(t *testing.T) {
 	t.Parallel()
 	lines := randomLines(rand.New(rand.NewPCG(5, 6)), 600)
 	p := runPipeline(t, jsonLines(lines), smallRecipe)
-	v, err := ParseVocabulary(p.parts.Blob(VocabularyBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(ParseVocabulary(p.parts.Blob(VocabularyBlob)))(t)
 	if v.Ordinary() != smallRecipe.VocabularySize {
 		t.Errorf("%d ordinary words, asked for %d", v.Ordinary(), smallRecipe.VocabularySize)
 	}
 	var got, want []string
 	task := p.Task(taskstest.In("parts", p.parts))
 	for _, part := range allParts {
-		population, err := OpenPart(t.Context(), task, "parts", part)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sentences, err := population.ReadRecords(t.Context(), 0, population.Records())
-		if err != nil {
-			t.Fatal(err)
-		}
+		population := must.Get(OpenPart(t.Context(), task, "parts", part))(t)
+		sentences := must.Get(population.ReadRecords(t.Context(), 0, population.Records()))(t)
 		for _, s := range sentences {
 			got = append(got, vocabularyText(v, s))
 		}
@@ -232,10 +211,7 @@ func TestAShareOfTheTrainingPartLeavesAllElseAsItIs(t *testing.T) {
 		recipe := smallRecipe
 		recipe.TrainShare = share
 		p := runPipeline(t, data, recipe)
-		population, err := OpenPart(t.Context(), p.Task(taskstest.In("parts", p.parts)), "parts", Train)
-		if err != nil {
-			t.Fatal(err)
-		}
+		population := must.Get(OpenPart(t.Context(), p.Task(taskstest.In("parts", p.parts)), "parts", Train))(t)
 		return everySentence(t, t.Context(), population), p.parts
 	}
 	whole, parts := sentences(0)
@@ -271,18 +247,9 @@ func TestBalancedUsersAreRunsOfOneUsersExamples(t *testing.T) {
 		recipe := smallRecipe
 		recipe.Words = words
 		p := runPipeline(t, jsonLines(lines), recipe)
-		part, err := DecodeIndex(p.parts.Blob(IndexBlob(Train)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		members, err := DecodeIndex(p.balanced.Blob(PopulationIndexBlob))
-		if err != nil {
-			t.Fatal(err)
-		}
-		held, err := DecodeIndex(p.balanced.Blob(HeldOutIndexBlob))
-		if err != nil {
-			t.Fatal(err)
-		}
+		part := must.Get(DecodeIndex(p.parts.Blob(IndexBlob(Train))))(t)
+		members := must.Get(DecodeIndex(p.balanced.Blob(PopulationIndexBlob)))(t)
+		held := must.Get(DecodeIndex(p.balanced.Blob(HeldOutIndexBlob)))(t)
 		checkBalanced(t, part, append(slices.Clone(members.Extents), held.Extents...), words)
 		if want := int(0.1*float64(len(members.Extents)+len(held.Extents)) + 0.5); len(held.Extents) != want {
 			t.Errorf("%d words: %d users held out, want %d", words, len(held.Extents), want)
@@ -335,10 +302,7 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, TrainShare: 0.5, Words: 20, Sizes: true},
 			{Seed: seed, VocabularySize: 30, TestFraction: 0.1, TrainShare: 1, Words: 50},
 		}
-		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, recipes))(t)
 		for i, r := range recipes {
 			p := runPipeline(t, data, r)
 			want := p.facts()
@@ -371,10 +335,7 @@ func common(data []byte) []string {
 // missing are the named words that a vocabulary lacks.
 func missing(t *testing.T, vocabulary []byte, named string) string {
 	t.Helper()
-	v, err := ParseVocabulary(vocabulary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(ParseVocabulary(vocabulary))(t)
 	return strings.Join(slices.DeleteFunc(strings.Fields(named), func(word string) bool { return slices.Contains(v.Words, word) }), " ")
 }
 
@@ -409,10 +370,7 @@ func TestFactsDoNotDependOnHowManyRecipesThereAre(t *testing.T) {
 		}
 	}
 	for i, r := range recipes {
-		facts, err := Survey(t.Context(), source, Limits{}, []Recipe{r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), source, Limits{}, []Recipe{r}))(t)
 		alone[i] = facts[0]
 	}
 	for name, memory := range map[string]surveyMemory{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
 )
@@ -71,10 +72,7 @@ func TestReferenceUsersAreThoseOfBothSides(t *testing.T) {
 
 func extents(t *testing.T, node *taskstest.Node, blob string) []Extent {
 	t.Helper()
-	index, err := DecodeIndex(node.Blob(blob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(DecodeIndex(node.Blob(blob)))(t)
 	return index.Extents
 }
 
@@ -121,18 +119,11 @@ func TestOwnExamplesAreThoseWithoutCanaries(t *testing.T) {
 
 func openBalanced(t *testing.T, task *tasks.Task, heldOut bool) *Population {
 	t.Helper()
-	p, err := OpenBalanced(t.Context(), task, BalancedInput, PartsInput, heldOut)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(OpenBalanced(t.Context(), task, BalancedInput, PartsInput, heldOut))(t)
 }
 
 func everyExample(t *testing.T, p *Population, user int) []string {
 	t.Helper()
-	sentences, err := p.ReadUser(t.Context(), user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sentences := must.Get(p.ReadUser(t.Context(), user))(t)
 	return sentencesText(sentences)
 }

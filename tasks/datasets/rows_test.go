@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"coalmine/internal/clone"
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
 
 	"github.com/parquet-go/parquet-go"
@@ -51,9 +52,7 @@ func somePosts() *rapid.Generator[[]post] {
 func inJSON(t rapid.TB, posts []post) []byte {
 	var out bytes.Buffer
 	for _, p := range posts {
-		if err := json.NewEncoder(&out).Encode(p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewEncoder(&out).Encode(p))
 	}
 	return out.Bytes()
 }
@@ -66,9 +65,7 @@ func inCSV(t rapid.TB, comma rune, posts []post) []byte {
 	for i, p := range posts {
 		rows = append(rows, []string{p.Made, strconv.Itoa(i), p.Author, fmt.Sprint(p.Stars), p.Body, strings.Join(p.Topics, "|")})
 	}
-	if err := w.WriteAll(rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.WriteAll(rows))
 	return out.Bytes()
 }
 
@@ -78,12 +75,8 @@ func inParquet(t rapid.TB, posts []post) []byte { return inParquetOf(t, posts, 7
 func inParquetOf(t rapid.TB, posts []post, group int64, page int) []byte {
 	var out bytes.Buffer
 	w := parquet.NewGenericWriter[post](&out, parquet.MaxRowsPerRowGroup(group), parquet.PageBufferSize(page), parquet.Compression(&parquet.Uncompressed))
-	if _, err := w.Write(posts); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(posts))(t)
+	must.Do(t, w.Close())
 	return out.Bytes()
 }
 
@@ -108,16 +101,10 @@ func tffDatabase(t rapid.TB, dir string, rows ...any) []byte {
 	statement := "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; CREATE TABLE examples (split_name TEXT, client_id TEXT, serialized_example_proto BLOB);" +
 		"CREATE INDEX idx_examples_client_id ON examples (client_id);" +
 		"CREATE TABLE client_metadata (client_id TEXT, split_name TEXT, num_examples INTEGER NOT NULL); BEGIN"
-	if _, err := database.Exec(statement); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(database.Exec(statement))(t)
 	for i := 0; i < len(rows); i += 3 {
-		if _, err := database.Exec("INSERT INTO examples VALUES (?, ?, ?)", rows[i:i+3]...); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := database.Exec("INSERT INTO client_metadata VALUES (?, ?, 1)", rows[i+1], rows[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(database.Exec("INSERT INTO examples VALUES (?, ?, ?)", rows[i:i+3]...))(t)
+		must.Get(database.Exec("INSERT INTO client_metadata VALUES (?, ?, 1)", rows[i+1], rows[i]))(t)
 	}
 	_, err = database.Exec("COMMIT")
 	if err = errors.Join(err, database.Close()); err != nil {
@@ -180,10 +167,7 @@ func TestAllFormsGiveTheRecordsOfJSONLines(t *testing.T) {
 			{}, {Timed: true}, {Label: ScoreLabel}, {Label: TagsLabel, Tags: "a\nb\nc", Timed: true},
 		}).Draw(t, "reading")
 		reading.Columns = postColumns
-		want, err := readAs(t, reading, inJSON(t, posts))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(readAs(t, reading, inJSON(t, posts)))(t)
 		tff := reading
 		tff.Columns.User = ""
 		for form, c := range map[forms.Form]struct {
@@ -286,10 +270,7 @@ func TestTheSharedDumpOfStackExchangeIsRead(t *testing.T) {
 	users, examples := map[string]bool{}, 0
 	folder := clone.SharedData(t, "stackexchange-history")
 	for _, name := range []string{"Posts.csv", "Comments.xml"} {
-		data, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 		records, err := readAs(t, Reading{Origin: Origin{Form: forms.StackExchange}, Timed: true}, data)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -412,9 +393,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 	}
 	var table bytes.Buffer
 	ann := "ann"
-	if err := parquet.Write(&table, []nullable{{&ann, "hello"}, {nil, "there"}, {&ann, "again"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.Write(&table, []nullable{{&ann, "hello"}, {nil, "there"}, {&ann, "again"}}))
 	return map[string]faulty{
 		"CSV: a missing value":       {as(forms.CSV), "user,text\nann,hello\nbob\ncat,there\n", "posts, line 3: 1 values; expected 2, as the first row has names", 2},
 		"CSV: an empty user":         {as(forms.CSV), "user,text\nann,hello\n,there\n", `posts, line 3: "user" is empty`, 1},
@@ -566,10 +545,7 @@ func TestWhatSurveysAndImportsSkipIsTheSame(t *testing.T) {
 	t.Parallel()
 	data := []byte("user,text\nann,hello there\n,there\nbob,again\nbob,\n")
 	reading := Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}
-	facts, err := Survey(t.Context(), []File{fileOf("posts", data)}, Limits{}, []Recipe{{Reading: reading, VocabularySize: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(Survey(t.Context(), []File{fileOf("posts", data)}, Limits{}, []Recipe{{Reading: reading, VocabularySize: 1}}))(t)
 	want := []string{`file 1, line 3: "user" is empty`, `file 1, line 5: "text" is empty`}
 	if got := facts[0].Source.Skipped; got == nil || got.Records != 2 || !slices.Equal(got.First, want) {
 		t.Errorf("got %+v, want %q", got, want)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
 )
@@ -128,10 +129,7 @@ func TestASurveyAsksForTheRulesThatChangeAnImport(t *testing.T) {
 			first, current, _ := byRules(t, data, clean.Import(nil, Limits{}))
 			differs = first != current
 		}
-		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{recipe})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{recipe}))(t)
 		if got := facts[0].Rules == CurrentRules; got != differs {
 			t.Errorf("source %d, %s, %+v: the survey says rules %d, and the imports differ: %t", i, data, recipe, facts[0].Rules, differs)
 		}
@@ -184,10 +182,7 @@ func TestASurveyByTheFirstRulesCountsTheirWords(t *testing.T) {
 	for rules, words := range map[Rules]int{FirstRules: 12, CurrentRules: 10} {
 		data := jsonLines([]line{{"ann", "I \u2764\ufe0f the sea"}, {"bob", "one two three four five\u3164 \ufe0f six"}})
 		r := Recipe{Reading: Reading{Rules: rules}, VocabularySize: 1}
-		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r}))(t)
 		var m ImportMetrics
 		g := taskstest.NewGraph(t)
 		g.Run(Import, r.Import([]storage.Digest{g.Import(data)}, Limits{})).DecodeMetrics(&m)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/taskstest"
@@ -43,10 +44,7 @@ func newSecretive(t *testing.T, level Level, canaries ...string) secretive {
 		list = append(list, Placement{Canary: Canary{Number: i, Tokens: s.tokens(text), Words: []string{}}})
 	}
 	overlay := Overlay{{User: 0, Example: 0, Canary: 0}, {User: 1, Example: 0, Canary: 0}, {User: 1, Example: 2, Canary: 1}}
-	data, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(list))(t)
 	insertions := s.Put("insertions", map[string][]byte{OverlayBlob: overlay.encode(), CanariesBlob: data})
 	s.population = s.partition(PartitionParams{Partition: ByUser}, taskstest.In(InsertionsInput, insertions))
 	return s
@@ -71,18 +69,10 @@ func (s secretive) try(params SanitizeParams) (*taskstest.Node, error) {
 // report.
 func (s secretive) sanitize(t *testing.T, params SanitizeParams) ([]string, Sanitized) {
 	t.Helper()
-	node, err := s.try(params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(s.try(params))(t)
 	var report Sanitized
-	if err := json.Unmarshal(node.Blob(SanitizedBlob), &report); err != nil {
-		t.Fatal(err)
-	}
-	p, err := OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", node)), "p", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(node.Blob(SanitizedBlob), &report))
+	p := must.Get(OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", node)), "p", "s"))(t)
 	return s.texts(t, p), report
 }
 
@@ -90,10 +80,7 @@ func (s secretive) texts(t *testing.T, p *Population) (all []string) {
 	t.Helper()
 	replaced := p.Replacements()
 	for u := range p.Users() {
-		sentences, err := p.ReadUser(t.Context(), u)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sentences := must.Get(p.ReadUser(t.Context(), u))(t)
 		for i, sentence := range sentences {
 			var words []string
 			for _, token := range sentence[1 : 1+WordsOf(sentence)] {
@@ -187,9 +174,6 @@ func TestSanitizationRefusesWhatItCannotDo(t *testing.T) {
 func TestGoldenSanitize(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
-	node, err := s.try(SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(s.try(SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch}))(t)
 	taskstest.Golden(t, node)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
 )
@@ -45,16 +46,10 @@ func newSelectable(t *testing.T, rng *rand.Rand) selectable {
 
 func (s selectable) examples(t *testing.T, population, shards *taskstest.Node) (all []selected) {
 	t.Helper()
-	p, err := OpenPopulation(t.Context(), s.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(OpenPopulation(t.Context(), s.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s"))(t)
 	replaced := p.Replacements()
 	for user := range p.Users() {
-		sentences, err := p.ReadUser(t.Context(), user)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sentences := must.Get(p.ReadUser(t.Context(), user))(t)
 		for i, sentence := range sentences {
 			x := selected{user, -1, fmt.Sprint(sentence)}
 			if len(replaced) > 0 && replaced[0].User == user && replaced[0].Example == i {
@@ -109,12 +104,9 @@ func TestSelectedExamplesAreThoseThatAreKept(t *testing.T) {
 			keep[i] = rng.IntN(2) == 0
 		}
 		record := -1
-		node, err := s.try(func(ctx context.Context, task *tasks.Task) error {
+		node := must.Get(s.try(func(ctx context.Context, task *tasks.Task) error {
 			return SelectExamples(ctx, task, atLeast, func(PopulationExample) (bool, error) { record++; return keep[record], nil })
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		want := s.expected(atLeast, func(i int, _ selected) bool { return keep[i] })
 		if got := s.examples(t, node, node); len(want) == 0 || !slices.Equal(got, want) {
 			t.Errorf("seed %d: selected %v, want %v", seed, got, want)
@@ -129,10 +121,7 @@ func TestSelectedUsersKeepAllTheirExamples(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s := newSelectable(t, rng)
 		odd := func(user int) bool { return (user+int(seed))%2 == 1 }
-		node, err := s.try(func(ctx context.Context, task *tasks.Task) error { return SelectUsers(ctx, task, odd) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		node := must.Get(s.try(func(ctx context.Context, task *tasks.Task) error { return SelectUsers(ctx, task, odd) }))(t)
 		want := s.expected(1, func(_ int, x selected) bool { return odd(x.user) })
 		if got := s.examples(t, node, s.parts); len(want) == 0 || !slices.Equal(got, want) {
 			t.Errorf("seed %d: selected %v, want %v", seed, got, want)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -24,18 +25,13 @@ func gzipped(t testing.TB, data []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	z.Write(data)
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.Close())
 	return out.Bytes()
 }
 
 func zstandard(t testing.TB, data []byte) []byte {
 	t.Helper()
-	z, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zstd.NewWriter(nil))(t)
 	return z.EncodeAll(data, nil)
 }
 
@@ -80,11 +76,8 @@ func TestRecordsReadsEveryCompressionAlike(t *testing.T) {
 
 func TestRecordsReadsFilesInTheOrderGiven(t *testing.T) {
 	t.Parallel()
-	got, err := readAll(t.Context(), Limits{},
-		fileOf("a.jsonl", []byte(twoLines)), fileOf("b.jsonl.gz", gzipped(t, []byte(twoLines))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(readAll(t.Context(), Limits{},
+		fileOf("a.jsonl", []byte(twoLines)), fileOf("b.jsonl.gz", gzipped(t, []byte(twoLines)))))(t)
 	if len(got) != 4 || got[2].File != "b.jsonl.gz" || got[2].Line != 1 {
 		t.Errorf("got %v", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/taskstest"
@@ -45,10 +46,7 @@ func TestSurveysFindTheSplitsThatTasksFind(t *testing.T) {
 		{Seed: 4, Reading: bySubset("", ""), VocabularySize: 30, TestFraction: 0.3, Words: 20},
 		{Seed: 5, Reading: Reading{Level: ByteLevel, Origin: bySubset("test", "heldout").Origin}, Outside: Outside{Size: 10}},
 	} {
-		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r}))(t)
 		facts[0].VocabularyWords = 0
 		if want := runPipeline(t, data, r).facts(); !reflect.DeepEqual(facts[0], want) {
 			t.Errorf("recipe %d: surveyed %+v, the tasks found %+v", i, facts[0], want)
@@ -199,10 +197,7 @@ func TestFilesMayBeOfOneSplitEach(t *testing.T) {
 		for i, split := range []string{"train", "test", "valid"} {
 			files[i].Split = split
 		}
-		facts, err := Survey(t.Context(), files, Limits{}, []Recipe{r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), files, Limits{}, []Recipe{r}))(t)
 		r.Files = FileSplits([]string{"train", "test", "valid"})
 		g := taskstest.NewGraph(t)
 		corpus := g.Run(Import, r.Import([]storage.Digest{g.Import(data[0]), g.Import(data[1]), g.Import(data[2])}, Limits{}))
@@ -251,8 +246,6 @@ func TestAColumnOfSplitsGoesBeforeNamesOfFiles(t *testing.T) {
 func inParquetRows[T any](t *testing.T, rows []T) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := parquet.Write(&out, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.Write(&out, rows))
 	return out.Bytes()
 }

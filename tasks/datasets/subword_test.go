@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/subwords"
@@ -16,21 +17,14 @@ import (
 
 func tokenizerFile(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile("subwords/testdata/" + name + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(os.ReadFile("subwords/testdata/" + name + ".json"))(t)
 }
 
 // subwordRecipe reads by a tokenizer of the tests of package subwords.
 func subwordRecipe(t testing.TB, name string) Recipe {
 	t.Helper()
 	data := tokenizerFile(t, name)
-	tokenizer, err := subwords.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokenizer := must.Get(subwords.Parse(data))(t)
 	r := Recipe{Seed: 7, VocabularySize: len(tokenizer.Tokens()), TestFraction: 0.1, ValidationFraction: 0.05, Words: 60, HeldOutUsers: 0.1}
 	r.Level, r.Tokenizer = SubwordLevel, storage.DigestOf(data)
 	r.Reading = r.WithTokenizer(tokenizer)
@@ -56,10 +50,7 @@ func TestSurveyFindsWhatTheTasksFindOfSubwords(t *testing.T) {
 		r.Named = "the antidisestablishmentarianism"
 		short := r
 		short.Sequence, short.Words, short.Named, short.Phrases = 5, 20, "", nil
-		facts, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r, short})
-		if err != nil {
-			t.Fatal(err)
-		}
+		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r, short}))(t)
 		if p := facts[0].Phrases; facts[0].Missing != "antidisestablishmentarianism" || len(p) != 2 || p[0] == 0 || p[1] > p[0] {
 			t.Errorf("%s: missing %q, phrases %v", name, facts[0].Missing, p)
 		}

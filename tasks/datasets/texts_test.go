@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
 )
 
@@ -128,9 +129,7 @@ func linked(t *testing.T, other tar.Header) []byte {
 			errs = append(errs, err)
 		}
 	}
-	if err := errors.Join(append(errs, w.Close())...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(append(errs, w.Close())...))
 	return out.Bytes()
 }
 

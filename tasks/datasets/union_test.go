@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/taskstest"
 )
@@ -22,10 +23,7 @@ func stateOfTheUnion() File {
 func TestStateOfTheUnionIsWhole(t *testing.T) {
 	t.Parallel()
 	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
-	facts, err := Survey(t.Context(), []File{stateOfTheUnion()}, Limits{}, []Recipe{recipe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(Survey(t.Context(), []File{stateOfTheUnion()}, Limits{}, []Recipe{recipe}))(t)
 	source := facts[0].Source
 	t.Logf("%+v", facts[0])
 	if source.Users != 43 || source.Examples != 63239 || source.Words != 1125627 {
@@ -34,15 +32,9 @@ func TestStateOfTheUnionIsWhole(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	f, err := stateOfTheUnion().Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(stateOfTheUnion().Open())(t)
 	defer f.Close()
-	data, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(io.ReadAll(f))(t)
 	if want := runPipeline(t, data, recipe).facts(); !reflect.DeepEqual(facts[0], want) {
 		t.Errorf("surveyed %+v, the tasks found %+v", facts[0], want)
 	}
@@ -51,9 +43,7 @@ func TestStateOfTheUnionIsWhole(t *testing.T) {
 func BenchmarkSurvey(b *testing.B) {
 	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
 	for b.Loop() {
-		if _, err := Survey(b.Context(), []File{stateOfTheUnion()}, Limits{}, []Recipe{recipe}); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(Survey(b.Context(), []File{stateOfTheUnion()}, Limits{}, []Recipe{recipe}))(b)
 	}
 }
 
@@ -64,22 +54,14 @@ func BenchmarkSurveyOfManyRecipes(b *testing.B) {
 		recipes[i] = Recipe{Seed: uint64(i), VocabularySize: 5000, TestFraction: 0.1, Words: 400}
 	}
 	for b.Loop() {
-		if _, err := Survey(b.Context(), []File{stateOfTheUnion()}, Limits{}, recipes); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(Survey(b.Context(), []File{stateOfTheUnion()}, Limits{}, recipes))(b)
 	}
 }
 
 func BenchmarkPipeline(b *testing.B) {
-	f, err := stateOfTheUnion().Open()
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(stateOfTheUnion().Open())(b)
 	defer f.Close()
-	data, err := io.ReadAll(f)
-	if err != nil {
-		b.Fatal(err)
-	}
+	data := must.Get(io.ReadAll(f))(b)
 	recipe := Recipe{Seed: 1, VocabularySize: 5000, TestFraction: 0.1, Words: 400}
 	g := taskstest.NewGraph(b)
 	p := pipeline{Graph: g}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -19,11 +20,7 @@ func training(t *testing.T, lines string, r datasets.Reading, vocabulary int) *d
 	g := taskstest.NewGraph(t)
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(lines))}, Reading: r})
 	parts := g.Run(datasets.Encode, datasets.EncodeParams{Level: r.Level, VocabularySize: vocabulary}, taskstest.In(datasets.CorpusInput, corpus))
-	p, err := datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", datasets.Train)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(datasets.OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", datasets.Train))(t)
 }
 
 func TestFeaturesOfAnImageAreItsPixelsAfterTheLabels(t *testing.T) {
@@ -39,14 +36,8 @@ func TestFeaturesOfAnImageAreItsPixelsAfterTheLabels(t *testing.T) {
 		{FeatureLayout{Images: true, Labels: 3}, datasets.Reading{Level: datasets.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}, `"tags":["b"]`},
 	} {
 		p := training(t, fmt.Sprintf(`{"user":"u",%s,"pixels":%q}`+"\n", c.said, pixels), c.reading, 0)
-		set, err := NewFeatures(t.Context(), c.layout, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sentence, err := p.ReadRecord(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := must.Get(NewFeatures(t.Context(), c.layout, p))(t)
+		sentence := must.Get(p.ReadRecord(t.Context(), 0))(t)
 		labels, content := c.layout.Divide(FeatureWords(sentence))
 		x := make([]float32, set.Dimension())
 		set.Fill(x, content)
@@ -62,10 +53,7 @@ func TestFeaturesOfATextAreHashedWeights(t *testing.T) {
 	t.Parallel()
 	lines := `{"user":"u","text":"a b c"}` + "\n" + `{"user":"u","text":"a d"}` + "\n" + `{"user":"u","text":"a b b"}` + "\n"
 	p := training(t, lines, datasets.Reading{}, 4) // tokens 4 and 5 are a and b
-	set, err := NewFeatures(t.Context(), FeatureLayout{}, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(NewFeatures(t.Context(), FeatureLayout{}, p))(t)
 	const b, c = datasets.FirstWord + 1, datasets.FirstWord + 2
 	x, want := make([]float32, set.Dimension()), make([]float64, 512)
 	set.Fill(x, []int32{4, b, c, 900}) // nobody has 900

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -41,10 +42,7 @@ func TestAnonymousDevicesGetWhatIsAskedForOfABackground(t *testing.T) {
 		known[fmt.Sprint(-1, x.tokens)] = true
 	}
 	for _, p := range []MixParams{{Replace: 0.25}, {Replace: 1}, {Augment: 0.5}, {Augment: 2}} {
-		node, err := b.mixed(divided, p, taskstest.In(BackgroundInput, crowd))
-		if err != nil {
-			t.Fatal(err)
-		}
+		node := must.Get(b.mixed(divided, p, taskstest.In(BackgroundInput, crowd)))(t)
 		if !slices.Equal(b.devices(node), list) {
 			t.Errorf("%+v: the devices are others", p)
 		}
@@ -128,10 +126,7 @@ func TestADeviceIsMixedWithOneMode(t *testing.T) {
 	divided := b.Run(Split, SplitParams{Seed: 1, Prior: Random, Share: 0.5}, b.data()...)
 	crowd := b.crowd(40)
 	modes := b.Run(Modes, ModesParams{Seed: 3, Modes: 2, Level: datasets.ByteLevel}, taskstest.In(BackgroundInput, crowd))
-	node, err := b.mixed(divided, MixParams{Seed: 4, Augment: 1}, taskstest.In(BackgroundInput, crowd), taskstest.In(ModesInput, modes))
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(b.mixed(divided, MixParams{Seed: 4, Augment: 1}, taskstest.In(BackgroundInput, crowd), taskstest.In(ModesInput, modes)))(t)
 	x, y := fmt.Sprint(datasets.FirstWord+'x'), fmt.Sprint(datasets.FirstWord+'y')
 	topics := map[bool]int{}
 	for device, d := range b.devices(node) {
@@ -184,10 +179,7 @@ func TestClustersAreWhereLloydsStepsEnd(t *testing.T) {
 		for i := range vectors {
 			vectors[i] = []float32{float32(rng.IntN(3)) + 0.1*rng.Float32(), rng.Float32(), 0.5 * rng.Float32()}
 		}
-		means, err := cluster(t.Context(), vectors, 4, rng)
-		if err != nil {
-			t.Fatal(err)
-		}
+		means := must.Get(cluster(t.Context(), vectors, 4, rng))(t)
 		groups := map[int][][]float32{}
 		for _, x := range vectors {
 			best, least := 0, math.Inf(1)
@@ -225,10 +217,7 @@ func TestGoldenMix(t *testing.T) {
 	var nodes []*taskstest.Node
 	for _, edges := range [][]taskstest.Edge{{crowd}, {crowd, taskstest.In(ModesInput, modes)}} {
 		for _, p := range []MixParams{{Seed: 2, Replace: 0.5}, {Seed: 2, Augment: 1.5}} {
-			node, err := b.mixed(divided, p, edges...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			node := must.Get(b.mixed(divided, p, edges...))(t)
 			nodes = append(nodes, node)
 		}
 	}

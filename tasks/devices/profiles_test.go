@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -30,10 +31,7 @@ func (b *bench) profiled(divided *taskstest.Node) *taskstest.Node {
 func TestProfilesHaveDevicesAfterAllOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 12, 9, 17)
-	divided, err := b.split(SplitParams{Seed: 1, Prior: Random, Share: 0.5, Unseen: 0.3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	divided := must.Get(b.split(SplitParams{Seed: 1, Prior: Random, Share: 0.5, Unseen: 0.3}))(t)
 	node := b.profiled(divided)
 	list, before := b.devices(node), b.devices(divided)
 	want := append(slices.Clone(before), Device{User: 3, Shadow: true, Set: Profile}, Device{User: 4, Shadow: true, Set: Profile})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
 )
@@ -51,10 +52,7 @@ func TestUsersAreSeenUnseenOrHeldOutAsAsked(t *testing.T) {
 	t.Parallel()
 	sizes := slices.Repeat([]Owned{{Examples: 4}}, 12)
 	p := SplitParams{Seed: 3, Prior: Random, Share: 0.5, Unseen: 0.25, HeldOut: 1. / 3}
-	w, err := p.Divide(sizes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(p.Divide(sizes))(t)
 	users := map[Set][]int{}
 	for number, d := range w.Devices {
 		if d.Shadow {
@@ -69,10 +67,7 @@ func TestUsersAreSeenUnseenOrHeldOutAsAsked(t *testing.T) {
 		t.Errorf("12 users are divided into %v, with %d devices", users, len(w.Devices))
 	}
 	p.Unseen = 0.5
-	other, err := p.Divide(sizes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(p.Divide(sizes))(t)
 	var heldOut []int
 	for _, d := range other.Devices {
 		if d.Set == HeldOut && !d.Shadow {

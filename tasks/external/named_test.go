@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/must"
 	"coalmine/internal/score"
 	"coalmine/storage/safetensors"
 )
@@ -28,10 +29,7 @@ func TestTheFilesThatACommandNamesAreFoundWithoutAShell(t *testing.T) {
 
 func TestAFileThatIsNamedSafetensorsIsOne(t *testing.T) {
 	t.Parallel()
-	valid, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	valid := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil))(t)
 	for name, c := range map[string]struct {
 		content []byte
 		broken  bool
@@ -43,19 +41,11 @@ func TestAFileThatIsNamedSafetensorsIsOne(t *testing.T) {
 		"text.pt":             {[]byte("whatever it is"), false},
 		"longest.safetensors": {[]byte("\xff\xff\xff\xff\xff\xff\xff\x7f{}"), true},
 	} {
-		w, err := childprocess.NewWorkspace()
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(childprocess.NewWorkspace())(t)
 		t.Cleanup(func() { w.Remove() })
-		if err := w.Put(outFolder+"/"+name, c.content); err != nil {
-			t.Fatal(err)
-		}
-		files, err := w.List(outFolder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = (&training{workspace: w}).checkTensors(files)
+		must.Do(t, w.Put(outFolder+"/"+name, c.content))
+		files := must.Get(w.List(outFolder))(t)
+		err := (&training{workspace: w}).checkTensors(files)
 		if (err != nil) != c.broken || c.broken && !strings.Contains(err.Error(), "out/"+name+" is named as a safetensors file and is none") {
 			t.Errorf("%s: %v, broken: %t", name, err, c.broken)
 		}

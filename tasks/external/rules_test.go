@@ -5,14 +5,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestThePageOfTheContractHasItsRulesWordForWord(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/contracts/train.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/contracts/train.md"))(t)
 	for _, want := range []string{"\n## Rules\n\n" + contract.List() + "\n", fmt.Sprintf("# Train: a contract, version %d\n", contract.Version)} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has not: %s", want)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"coalmine/internal/must"
 	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/privacy"
@@ -44,10 +45,7 @@ done
 // model is a training that has ended, and the code that its commands run.
 func model(t *testing.T, g *taskstest.Graph, result string) (*taskstest.Node, external.ModelParams) {
 	t.Helper()
-	code, err := clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(scorer)}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(scorer)}}, nil))(t)
 	return g.Put("model", map[string][]byte{external.ResultBlob: []byte(result)}), external.ModelParams{Code: g.Import(code)}
 }
 
@@ -130,10 +128,7 @@ const evenRow = "[-3,-2,-0.8985,-0.8985]"
 // classifier is a training of images that has ended, whose model gives every image a row.
 func classifier(t *testing.T, g *taskstest.Graph, row string) (*taskstest.Node, external.ModelParams) {
 	t.Helper()
-	code, err := clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(strings.Replace(imageScorer, "ROW", row, 1))}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(strings.Replace(imageScorer, "ROW", row, 1))}}, nil))(t)
 	return g.Put("model", map[string][]byte{external.ResultBlob: []byte(`{"score":"sh score.sh"}`)}),
 		external.ModelParams{Code: g.Import(code), Image: datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}}
 }
@@ -176,9 +171,7 @@ func TestAccuracyOfUsersUnderAModelThatClassifies(t *testing.T) {
 	n := g.Run(accuracyperuser.Scored, accuracyperuser.Params{Part: accuracyperuser.Test, UserShare: utility.UserShare{Shares: 1, Model: &params}},
 		taskstest.In(audits.ModelInput, m), taskstest.In(datasets.PartsInput, images(t, g, params.Image)))
 	var users []selection.UserAccuracy
-	if err := json.Unmarshal(n.Blob(accuracyperuser.UsersBlob), &users); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(accuracyperuser.UsersBlob), &users))
 	examples := 0
 	for i, u := range users {
 		if want := u.Examples * (i % 2); u.Correct != want { // every other user has images of class 2 alone
@@ -224,9 +217,7 @@ func TestLossesOfUsersUnderAModelThatIsNotOurs(t *testing.T) {
 		balanced := g.Run(datasets.Balance, datasets.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(datasets.PartsInput, data))
 		n = g.Run(membership.ScoredLosses, utility.UserShare{Shares: 1, Model: &params},
 			taskstest.In(audits.ModelInput, m), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, data))
-		if err := json.Unmarshal(n.Blob(membership.LossesBlob), &list); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(n.Blob(membership.LossesBlob), &list))
 		return list, n
 	}
 	m, params := model(t, g, bothModels)
@@ -276,19 +267,14 @@ done
 func TestLossesOfUsersByTokensOfAModelThatIsNotOurs(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	code, err := clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(tokenScorer)}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(clientprograms.PackCode(fstest.MapFS{"score.sh": {Data: []byte(tokenScorer)}}, nil))(t)
 	params := external.ModelParams{Code: g.Import(code)}
 	m, data := g.Put("model", map[string][]byte{external.ResultBlob: []byte(`{"score":"sh score.sh"}`)}), parts(t, g)
 	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Seed: 1, HeldOutUsers: 0.4}, taskstest.In(datasets.PartsInput, data))
 	n := g.Run(membership.ScoredLosses, membership.LossParams{UserShare: utility.UserShare{Shares: 1, Model: &params, ByToken: true}, PrefixUsers: 1},
 		taskstest.In(audits.ModelInput, m), taskstest.In(datasets.BalancedInput, balanced), taskstest.In(datasets.PartsInput, data))
 	var users []membership.UserLoss
-	if err := json.Unmarshal(n.Blob(membership.LossesBlob), &users); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(membership.LossesBlob), &users))
 	aside := 0
 	for i, u := range users {
 		texts := float64(u.Targets) / 4 // of four words
@@ -312,10 +298,7 @@ func TestRanksOfAScoredModel(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	m, params := model(t, g, bothModels)
-	data, err := json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 5, 6}}}, {Canary: datasets.Canary{Number: 1, Tokens: []int32{4, 7, 9}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 5, 6}}}, {Canary: datasets.Canary{Number: 1, Tokens: []int32{4, 7, 9}}}}))(t)
 	ranked := func(references int) (*taskstest.Node, error) {
 		return g.Try(randomsampling.Scored, randomsampling.ScoredParams{
 			Params: randomsampling.Params{Seed: 3, References: references, Space: canaries.Space{Words: 3}, Prefix: 1, Count: 2}, Model: params,
@@ -324,14 +307,9 @@ func TestRanksOfAScoredModel(t *testing.T) {
 	if _, err := ranked(50); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "different texts alike") {
 		t.Errorf("a constant: %v", err)
 	}
-	n, err := ranked(20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(ranked(20))(t)
 	var ranks []randomsampling.Rank
-	if err := json.Unmarshal(n.Blob(randomsampling.RanksBlob), &ranks); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(randomsampling.RanksBlob), &ranks))
 	for _, r := range ranks {
 		if r != (randomsampling.Rank{LogPerplexity: 2, Rank: 21, Exact: true}) {
 			t.Errorf("%+v, want rank 21", r)
@@ -356,14 +334,9 @@ func TestCoinsOfAScoredModel(t *testing.T) {
 			taskstest.In(audits.ModelInput, m), taskstest.In(onerun.UnitsInput, coins), taskstest.In(datasets.PartsInput, text))
 	}
 	for plain, want := range map[bool]float64{false: 1, true: -2} {
-		n, err := run(bothModels, plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(run(bothModels, plain))(t)
 		var v onerun.Outcome
-		if err := json.Unmarshal(n.Blob(onerun.OutcomeBlob), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(n.Blob(onerun.OutcomeBlob), &v))
 		for _, u := range v.Units {
 			if u.Score != want {
 				t.Errorf("plain %v: a coin has the score %v, want %v", plain, u.Score, want)

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -56,10 +57,7 @@ func newBenchOf(t *testing.T, source string, r datasets.Reading) *bench {
 // train runs a script as a file of the code.
 func (b *bench) train(t *testing.T, script string, change ...func(*TrainParams)) (*taskstest.Node, error) {
 	t.Helper()
-	code, err := clientprograms.PackCode(fstest.MapFS{"train.sh": {Data: []byte(script)}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(clientprograms.PackCode(fstest.MapFS{"train.sh": {Data: []byte(script)}}, nil))(t)
 	p := TrainParams{Seed: 7, Command: "sh train.sh", Code: b.Import(code), Rounds: 2, Job: json.RawMessage(`{"epochs":2}`)}
 	for _, c := range change {
 		c(&p)
@@ -72,13 +70,10 @@ const finish = `echo '{"score":"./score"}' > out/result.json; `
 func TestACommandFindsItsJobAndLeavesItsModel(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	n, err := b.train(t, `cat in/job.json in/train.jsonl in/vocabulary.json > out/found
+	n := must.Get(b.train(t, `cat in/job.json in/train.jsonl in/vocabulary.json > out/found
 echo '{"round":1,"loss":2.5,"tokens":4,"other":"x","grad_norm":3.5,"Loss per user":-1e3}' > out/metrics.jsonl
 echo '{"round":2,"loss":2}' >> out/metrics.jsonl
-mkdir out/sub; echo weights > out/sub/model; `+finish)
-	if err != nil {
-		t.Fatal(err)
-	}
+mkdir out/sub; echo weights > out/sub/model; `+finish))(t)
 	want := `{"contract":"coalmine/train","version":1,"seed":7,"rounds":2,"users":2,"examples":3,"files":{"train":"in/train.jsonl","vocabulary":"in/vocabulary.json",` +
 		`"checkpoint":"checkpoint","metrics":"out/metrics.jsonl","result":"out/result.json"},"job":{"epochs":2}}
 {"user":"0","text":"one two"}
@@ -104,9 +99,7 @@ func users(t *testing.T, lines string) (list []string) {
 	t.Helper()
 	for line := range strings.Lines(lines) {
 		var e Example
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(line), &e))
 		if !slices.Contains(list, e.User) {
 			list = append(list, e.User)
 		}
@@ -118,16 +111,10 @@ func users(t *testing.T, lines string) (list []string) {
 func TestTrainingDataInSeveralFilesAreThoseOfOne(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, manyUsers(), datasets.Reading{})
-	whole, err := b.train(t, "cat in/train.jsonl > out/found; "+finish)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(b.train(t, "cat in/train.jsonl > out/found; "+finish))(t)
 	want := string(whole.Blob("out/found"))
 	for shards, examples := range map[int][]int{4: {8, 8, 9, 7}, 7: {}, 100: {}} {
-		n, err := b.train(t, "cp in/job.json out/job; cat in/train-*.jsonl > out/found; for f in in/train-*; do cp $f out/; done; "+finish, func(p *TrainParams) { p.Shards = shards })
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(b.train(t, "cp in/job.json out/job; cat in/train-*.jsonl > out/found; for f in in/train-*; do cp $f out/; done; "+finish, func(p *TrainParams) { p.Shards = shards }))(t)
 		var job Job
 		if err := json.Unmarshal(n.Blob("out/job"), &job); err != nil || job.Files.Train != "" || len(job.Files.TrainShards) != shards || job.Examples != strings.Count(want, "\n") {
 			t.Errorf("%d files: the job is %+v, %v", shards, job, err)
@@ -180,12 +167,9 @@ var imageShape = datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
 func TestACommandFindsImagesAndLabels(t *testing.T) {
 	t.Parallel()
 	b := newBenchOf(t, imageLines, datasets.Reading{Level: datasets.ImageLevel, Image: imageShape, Unlabelled: true})
-	n, err := b.train(t, `ls in > out/listed; cat in/job.json in/train-*.jsonl > out/found; tail -c 6 in/train-00000-of-00002.npy > out/first
+	n := must.Get(b.train(t, `ls in > out/listed; cat in/job.json in/train-*.jsonl > out/found; tail -c 6 in/train-00000-of-00002.npy > out/first
 tail -c 12 in/train-00001-of-00002.npy > out/last; head -c 128 in/train-00001-of-00002.npy > out/head; `+finish,
-		func(p *TrainParams) { p.Image, p.Shards = imageShape, 2 })
-	if err != nil {
-		t.Fatal(err)
-	}
+		func(p *TrainParams) { p.Image, p.Shards = imageShape, 2 }))(t)
 	want := `{"contract":"coalmine/train","version":1,"seed":7,"rounds":2,"users":3,"examples":4,"image":{"width":3,"height":2,"channels":1,"classes":4},` +
 		`"files":{"train_shards":["in/train-00000-of-00002.jsonl","in/train-00001-of-00002.jsonl"],` +
 		`"images":{"in/train-00000-of-00002.jsonl":"in/train-00000-of-00002.npy","in/train-00001-of-00002.jsonl":"in/train-00001-of-00002.npy"},` +
@@ -263,10 +247,7 @@ echo "{\"round\":2,\"loss\":2}" >> out/metrics.jsonl; ` + finish
 			t.Fatalf("try %d: %v, want %q and another try", try+1, err, want)
 		}
 	}
-	n, err := b.train(t, script, rounds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(b.train(t, script, rounds))(t)
 	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
 	if err != nil || !reflect.DeepEqual(rows, []checkpoints.Row{{Round: 1, Loss: 1}, {Round: 2, Loss: 2}, {Round: 3, Loss: 3}}) {
 		t.Errorf("rows %v, %v", rows, err)
@@ -296,10 +277,7 @@ echo '{"score":"./score out/initial"}' > out/result.json`
 			t.Fatal(err)
 		}
 	}
-	n, err := b.train(t, script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(b.train(t, script))(t)
 	if got := string(n.Blob("out/initial")); got != "once\n" {
 		t.Errorf("out/initial holds %q", got)
 	}
@@ -325,10 +303,7 @@ printf '{"round":7,"loss":1}' >> out/metrics.jsonl; ` + finish
 	if _, err := b.train(t, script, rounds); err == nil || tasks.IsPermanent(err) {
 		t.Fatal(err)
 	}
-	n, err := b.train(t, script, rounds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(b.train(t, script, rounds))(t)
 	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
 	if err != nil || len(rows) != 7 || rows[6].Round != 7 {
 		t.Errorf("rows %v, %v, want seven", rows, err)
@@ -345,27 +320,21 @@ func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 	for i := 1; i <= rounds; i++ {
 		fmt.Fprintf(&lines, "{\"round\":%d,\"loss\":%d,\"my own\":%d}\n", i, i, i)
 	}
-	if err := once.read(lines.Bytes()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, once.read(lines.Bytes()))
 	list := once.list()
 	if len(list) != rounds/3 || list[0].Round != 3 || list[1].Round != 6 || list[len(list)-1].Round != rounds {
 		t.Errorf("%d rows from %+v to %+v; expected every third and the last", len(list), list[0], list[len(list)-1])
 	}
 	again := metricRows{rounds: rounds}
 	half := bytes.Index(lines.Bytes(), []byte(`{"round":10000,`))
-	if err := again.read(lines.Bytes()[:half]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.read(lines.Bytes()[:half]))
 	resumed := metricRows{rounds: rounds}
 	kept := resumed.restore(again.list())
 	restored := metricRows{rounds: rounds}
 	if err := restored.read(kept); err != nil || !reflect.DeepEqual(restored.list(), again.list()) {
 		t.Errorf("a command finds other lines than it wrote: %v", err)
 	}
-	if err := resumed.read(lines.Bytes()[half:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, resumed.read(lines.Bytes()[half:]))
 	if !reflect.DeepEqual(resumed.list(), list) {
 		t.Error("a training that was interrupted has other rows")
 	}
@@ -412,10 +381,7 @@ func (s *awayStore) KeepFile(ctx context.Context, name string, data []byte, prog
 func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
 	t.Parallel()
 	for fails, want := range map[int]string{2: "", 1000: "its last checkpoint could not be kept: keeping a: "} {
-		w, err := childprocess.NewWorkspace()
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(childprocess.NewWorkspace())(t)
 		t.Cleanup(w.Remove)
 		store := &awayStore{new(tasks.RunnerKeeper), fails}
 		command := "mkdir checkpoint; echo 1 > checkpoint/a; while [ ! -e stored ]; do sleep 0.01; done; exit 75"
@@ -426,7 +392,7 @@ func TestAStoreThatIsAwayEndsNoCommand(t *testing.T) {
 			task: tasks.NewTask(tasks.Spec{}, nil, store, nil, nil), params: &TrainParams{Command: command}, workspace: w, eager: true,
 			watched: func() error { return w.Put("stored", nil) },
 		}
-		err = x.run(t.Context())
+		err := x.run(t.Context())
 		if err == nil || tasks.IsPermanent(err) || !strings.Contains(err.Error(), "exit status 75") || !strings.Contains(err.Error(), want) {
 			t.Errorf("after %d failures: %v, want %q", fails, err, want)
 		}
@@ -469,10 +435,7 @@ func TestTermsBoundACommand(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for terms, want := range map[string]string{`{"seconds":0.3}`: "ran for more than 300ms", `{"memory":25165824}`: "MiB of memory; expected at most 24"} {
-		spec, err := tasks.NewSpec(Train, TrainParams{Command: `a=$(head -c 64000000 /dev/zero | tr "\0" x); sleep 1000`, Rounds: 1}, inputs(b.edges)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(tasks.NewSpec(Train, TrainParams{Command: `a=$(head -c 64000000 /dev/zero | tr "\0" x); sleep 1000`, Rounds: 1}, inputs(b.edges)...))(t)
 		spec.Terms = json.RawMessage(terms)
 		if _, err := b.TrySpec(Train, spec); err == nil || !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q and no other try", terms, err, want)

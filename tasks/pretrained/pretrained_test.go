@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/pretrained"
@@ -15,15 +16,9 @@ import (
 
 func opened(t *testing.T, files fs.FS) (*pretrained.Folder, *models.Scorer) {
 	t.Helper()
-	folder, err := pretrained.Open(files, "folder")
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(pretrained.Open(files, "folder"))(t)
 	t.Cleanup(func() { _ = folder.Close() })
-	scorer, err := folder.NewScorer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	scorer := must.Get(folder.NewScorer())(t)
 	return folder, scorer
 }
 
@@ -37,15 +32,11 @@ func TestLogitsAreThoseOfTheLibrary(t *testing.T) {
 			folder, scorer := opened(t, pretrainedtest.Folder(t, name, nil))
 			state, row, compared := scorer.Start(1), make([]float32, folder.Vocabulary.Size()), 0
 			for at, token := range want.Tokens {
-				if err := scorer.Feed(state, []int32{datasets.FirstWord + token}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, scorer.Feed(state, []int32{datasets.FirstWord + token}))
 				if compared == len(want.After) || want.After[compared] != at {
 					continue
 				}
-				if err := scorer.LogProbRows(state, row); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, scorer.LogProbRows(state, row))
 				checkRow(t, row, want.Logits[compared])
 				compared++
 			}
@@ -79,10 +70,7 @@ func TestTheFirstTokenIsThatOfTheFolder(t *testing.T) {
 	t.Parallel()
 	for _, name := range pretrainedtest.Names {
 		folder, scorer := opened(t, pretrainedtest.Folder(t, name, nil))
-		losses, err := scorer.Losses([][]int32{{datasets.Begin, 70, 80, folder.End}, {folder.Begin, 70, 80, folder.End}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		losses := must.Get(scorer.Losses([][]int32{{datasets.Begin, 70, 80, folder.End}, {folder.Begin, 70, 80, folder.End}}))(t)
 		if losses[0] != losses[1] || losses[0].Tokens != 3 {
 			t.Errorf("%s: the losses of a text are %+v after the first token of texts, %+v after that of the folder", name, losses[0], losses[1])
 		}
@@ -99,10 +87,7 @@ func TestATrainingBeginsWithThePredictionsOfTheFolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scorer, err := model.NewScorer(params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		scorer := must.Get(model.NewScorer(params))(t)
 		tokens := model.Config().Vocabulary
 		if tokens != datasets.FirstWord+len(folder.Tokenizer.Tokens()) {
 			t.Errorf("%s: %d tokens, want those of the tokenizer and the special ones", name, tokens)
@@ -126,12 +111,8 @@ func TestATrainingBeginsWithThePredictionsOfTheFolder(t *testing.T) {
 func rowAfter(t *testing.T, scorer *models.Scorer, tokens ...int32) []float32 {
 	t.Helper()
 	state, row := scorer.Start(1), make([]float32, scorer.Model().Config().Vocabulary)
-	if err := scorer.Feed(state, tokens); err != nil {
-		t.Fatal(err)
-	}
-	if err := scorer.LogProbRows(state, row); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, scorer.Feed(state, tokens))
+	must.Do(t, scorer.LogProbRows(state, row))
 	return row
 }
 
@@ -204,15 +185,12 @@ func TestFoldersThatCannotBeReadAreRefusedByName(t *testing.T) {
 
 func TestWeightsThatAreNoNumbersAreRefusedWithTheFolder(t *testing.T) {
 	t.Parallel()
-	folder, err := pretrained.Open(pretrainedtest.Folder(t, "gpt2", func(file string, data []byte) []byte {
+	folder := must.Get(pretrained.Open(pretrainedtest.Folder(t, "gpt2", func(file string, data []byte) []byte {
 		if file == "model.safetensors" {
 			copy(data[len(data)/2&^3:], "\xff\xff\xff\x7f\xff\xff\xff\x7f")
 		}
 		return data
-	}), "models/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}), "models/x"))(t)
 	defer func() { _ = folder.Close() }()
 	if _, err := folder.NewScorer(); err == nil || !strings.HasPrefix(err.Error(), "models/x: tensor") || !strings.Contains(err.Error(), "NaN") {
 		t.Errorf("error %v", err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -32,10 +33,7 @@ func measured(t *testing.T) (g *taskstest.Graph, edges []taskstest.Edge) {
 		{Canary: datasets.Canary{Number: 1, Tokens: []int32{7, 6}, Words: []string{"c", "b"}, UserProbability: "1/50", ExampleProbability: "1"}},
 		{Canary: datasets.Canary{Number: 2, Tokens: []int32{8, 6}, Words: []string{"d", "b"}, HeldBack: true}},
 	}
-	list, err := json.Marshal(placed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(json.Marshal(placed))(t)
 	edges = append(edges, taskstest.In(PlacementsInput, node("placements", nil, map[string][]byte{datasets.CanariesBlob: list})))
 	for _, m := range []struct{ round, memorized int }{{3920, 7}, {7840, 12}} {
 		sampling, useful := AuditInput("random_sampling", m.round), AuditInput(Utility, m.round)
@@ -70,9 +68,7 @@ func run(t *testing.T, p CellParams) (Report, *taskstest.Node) {
 	g, edges := measured(t)
 	n := g.Run(Cell, p, edges...)
 	var r Report
-	if err := json.Unmarshal(n.Blob(CellBlob), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(CellBlob), &r))
 	return r, n
 }
 
@@ -124,9 +120,7 @@ func TestAReportSaysWhereFaultsWerePlanted(t *testing.T) {
 	source := g.Put("source", nil)
 	source.Metrics = []byte(`{"users":3,"faults":[{"fault":"join-words","users":2,"examples":9,"changed":8}]}`)
 	var r Report
-	if err := json.Unmarshal(g.Run(Cell, papers(), append(edges, taskstest.In(FaultsInput, source))...).Blob(CellBlob), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(g.Run(Cell, papers(), append(edges, taskstest.In(FaultsInput, source))...).Blob(CellBlob), &r))
 	if want := (datasets.PlantedFault{Fault: datasets.JoinWords, Users: 2, Examples: 9, Changed: 8}); len(r.Faults) != 1 || r.Faults[0] != want {
 		t.Errorf("the report has %+v, want %+v", r.Faults, want)
 	}
@@ -141,9 +135,7 @@ func TestAReportCountsWhatIsRecorded(t *testing.T) {
 		edges = append(edges, taskstest.In(RecordedInput(i), gathered))
 	}
 	var r Report
-	if err := json.Unmarshal(g.Run(Cell, papers(), edges...).Blob(CellBlob), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(g.Run(Cell, papers(), edges...).Blob(CellBlob), &r))
 	if r.Recorded == nil || r.Recorded.Rounds != 6 || r.Recorded.Updates != 24 || r.Recorded.Bytes != 1000 || r.Recorded.Values != 7 || len(r.Recorded.Layers) != 2 {
 		t.Errorf("the report has %+v", r.Recorded)
 	}

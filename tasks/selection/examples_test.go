@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -43,10 +44,7 @@ func TestARandomNumberOfEachUsersExamplesIsSelected(t *testing.T) {
 	t.Parallel()
 	b := someTexts(t, 1, 100)
 	all := b.read(b.population, b.parts)
-	n, err := b.random(RandomParams{Seed: 3, PerUser: 7, AtLeast: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(b.random(RandomParams{Seed: 3, PerUser: 7, AtLeast: 6}))(t)
 	got, place := b.read(n, n), 0
 	for _, texts := range all {
 		if len(texts) < 6 {
@@ -91,18 +89,12 @@ func isSubset(part, whole []string) bool {
 func TestARandomShareOfTheExamplesIsSelected(t *testing.T) {
 	t.Parallel()
 	b := someTexts(t, 2, 4000)
-	n, err := b.random(RandomParams{Seed: 4, Share: 0.3, AtLeast: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(b.random(RandomParams{Seed: 4, Share: 0.3, AtLeast: 1}))(t)
 	if s := decode[Selection](t, n, SelectionBlob); s.Examples < 1055 || s.Examples > 1345 || s.Users != 12 {
 		t.Errorf("a share of 30%% selects %+v of 4000", s)
 	}
 	// A larger share only adds to a smaller one.
-	more, err := b.random(RandomParams{Seed: 4, Share: 0.5, AtLeast: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	more := must.Get(b.random(RandomParams{Seed: 4, Share: 0.5, AtLeast: 1}))(t)
 	few, many := b.read(n, n), b.read(more, more)
 	for user := range few {
 		if !isSubset(few[user], many[user]) {
@@ -123,10 +115,7 @@ func TestImagesAreSelectedByWhetherTheyHaveALabel(t *testing.T) {
 				want = append(want, texts)
 			}
 		}
-		n, err := b.Try(Labels, LabelsParams{Criterion: criterion, AtLeast: 2}, b.data()...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(b.Try(Labels, LabelsParams{Criterion: criterion, AtLeast: 2}, b.data()...))(t)
 		if got := b.read(n, n); len(want) == 0 || len(want) == len(all) || fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %v, want %v", criterion, got, want)
 		}
@@ -206,10 +195,7 @@ func TestUnlikelyExamplesAreThoseOfHighSurprise(t *testing.T) {
 					surprises[i] -= second[i]
 				}
 			}
-			n, err := b.unlikely(p, losses...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(b.unlikely(p, losses...))(t)
 			s := decode[Selection](t, n, SelectionBlob)
 			if p.Above == nil && s.Threshold != Percentile(slices.Sorted(slices.Values(surprises)), p.Percentile) || p.Above != nil && s.Threshold != *p.Above {
 				t.Errorf("%+v: threshold %v", p, s.Threshold)
@@ -285,24 +271,15 @@ func TestBadSelectionsOfExamplesAreRefused(t *testing.T) {
 func TestGoldenBytesOfExamples(t *testing.T) {
 	t.Parallel()
 	b := someTexts(t, 1, 60)
-	number, err := b.random(RandomParams{Seed: 1, PerUser: 2, AtLeast: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	number := must.Get(b.random(RandomParams{Seed: 1, PerUser: 2, AtLeast: 1}))(t)
 	taskstest.Golden(t, number)
 	losses := make([]float64, 60)
 	for i := range losses {
 		losses[i] = float64(i*i%17) / 4
 	}
-	unlikely, err := b.unlikely(UnlikelyParams{Percentile: 60, AtLeast: 1}, losses)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlikely := must.Get(b.unlikely(UnlikelyParams{Percentile: 60, AtLeast: 1}, losses))(t)
 	taskstest.Golden(t, unlikely)
 	images := newUnlabelledBench(t)
-	labels, err := images.Try(Labels, LabelsParams{Criterion: Unlabelled, AtLeast: 1}, images.data()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	labels := must.Get(images.Try(Labels, LabelsParams{Criterion: Unlabelled, AtLeast: 1}, images.data()...))(t)
 	taskstest.Golden(t, labels)
 }

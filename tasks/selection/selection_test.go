@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
@@ -106,9 +107,7 @@ func (b *bench) labels() (all [][]int) {
 
 func decode[T any](t *testing.T, n *taskstest.Node, blob string) (v T) {
 	t.Helper()
-	if err := json.Unmarshal(n.Blob(blob), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(blob), &v))
 	return v
 }
 
@@ -189,10 +188,7 @@ func TestUsersAreSelectedByAPercentileOfTheirAccuracy(t *testing.T) {
 	all := b.read(b.population, b.parts)
 	users := decode[[]UserAccuracy](t, b.predictions, UsersBlob)
 	for _, p := range []UsersParams{{Below, 25}, {Above, 75}, {Above, 50}} {
-		n, err := b.users(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(b.users(p))(t)
 		s := decode[Selection](t, n, SelectionBlob)
 		var want [][]string
 		for i, u := range users {
@@ -247,14 +243,8 @@ func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
 	taskstest.Golden(t, b.predictions)
-	examples, err := b.examples(ExamplesParams{Outcome: Misclassified, AtLeast: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	examples := must.Get(b.examples(ExamplesParams{Outcome: Misclassified, AtLeast: 2}))(t)
 	taskstest.Golden(t, examples)
-	users, err := b.users(UsersParams{Side: Below, Percentile: 40})
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := must.Get(b.users(UsersParams{Side: Below, Percentile: 40}))(t)
 	taskstest.Golden(t, users)
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 )
 
@@ -28,15 +29,10 @@ var rewrite = flag.Bool("rewrite", false, "write golden and generated files anew
 func File(t testing.TB, path string, got []byte) {
 	t.Helper()
 	if *rewrite {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, got, 0o644)))
 		return
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is not what the code makes of it, which begins\n%.4000s\nIf that is right, run the package's tests with -rewrite and look at the difference.", path, got)
 	}
@@ -62,18 +58,13 @@ func Golden(t *testing.T, nodes ...*Node) {
 	name, got := fmt.Sprintf("%s@%d", kind, nodes[0].Version), digestOf(nodes)
 	goldenMu.Lock()
 	defer goldenMu.Unlock()
-	lines, err := readGolden()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(readGolden())(t)
 	want, known := lines[name]
 	switch {
 	case *rewrite:
 		maps.DeleteFunc(lines, func(old, _ string) bool { return strings.HasPrefix(old, kind+"@") })
 		lines[name] = got
-		if err := writeGolden(lines); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeGolden(lines))
 	case !known:
 		t.Errorf("%s has no golden digest; run: go test . -run Golden -rewrite", name)
 	case got != want:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
 	"coalmine/tasks/canaries"
@@ -78,10 +79,7 @@ func TestCanaryRecordsSendTheirGradients(t *testing.T) {
 		p.Canaries = &canaries.Clients{Count: records, Over: 10, Coins: sampling.Neighbouring()}
 		p.Watch = &canaries.Watch{Canaries: records, Records: true, Evidence: &canaries.Evidence{Divisor: records / 2, Clip: p.Clip, Coins: sampling.Neighbouring()}}
 		n := b.mustStep(DPSGD, p, b.origin, 1, 0)
-		drawn, err := p.Records(1, records, func(n int) (*rand.Rand, error) { return seeds.Stream(p.Seed, seeds.Cohort, uint64(n)), nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		drawn := must.Get(p.Records(1, records, func(n int) (*rand.Rand, error) { return seeds.Stream(p.Seed, seeds.Cohort, uint64(n)), nil }))(t)
 		sent := make([]float64, records)
 		for _, i := range drawn {
 			switch heads := canaries.Coin(p.Seed, i); {
@@ -91,10 +89,7 @@ func TestCanaryRecordsSendTheirGradients(t *testing.T) {
 				sent[i] = -1
 			}
 		}
-		followed, err := p.Watch.Read(t.Context(), b.Task(taskstest.In("n", n)), "n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		followed := must.Get(p.Watch.Read(t.Context(), b.Task(taskstest.In("n", n)), "n"))(t)
 		var want []float64
 		vector, params := make([]float32, len(without)), b.model(b.origin).Params
 		for _, v := range params {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/privacy"
@@ -275,18 +276,12 @@ func TestClientsAreTrainedTogether(t *testing.T) {
 			p := byProgram(clientsParams())
 			p.Chunks = 1
 			change(&p)
-			alone, err := b.withVocabulary(p, first, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			alone := must.Get(b.withVocabulary(p, first, 1))(t)
 			n.many = &clientprograms.Together{Users: 2, Sum: sums}
 			other := *p.Program
 			other.Config = []byte(`{"together":true}`)
 			p.Program = &other
-			together, err := b.withVocabulary(p, first, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			together := must.Get(b.withVocabulary(p, first, 1))(t)
 			summed := sums && name != "noised"
 			if alike := sameSum(t, alone.Blob(SumBlob), together.Blob(SumBlob), summed); !alike || (n.sums > 0) != summed || slices.Max(n.requests) != 2 {
 				t.Errorf("%s: the same sum %v; requests of %v users, %d sums", name, alike, n.requests, n.sums)
@@ -303,9 +298,7 @@ func sameSum(t *testing.T, a, b []byte, rounded bool) bool {
 	}
 	left, err := safetensors.Unmarshal(a)
 	right, other := safetensors.Unmarshal(b)
-	if err := errors.Join(err, other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, other))
 	for _, name := range []string{SumTensor, NormsTensor} {
 		x, _ := left.Tensor(name)
 		y, _ := right.Tensor(name)

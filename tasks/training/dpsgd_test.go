@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models/optimizers"
 	"coalmine/privacy"
@@ -97,10 +98,7 @@ func TestAnyRuleStepsOnThePrivateGradient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, rule := range optimizers.Rules() {
-		config, err := optimizers.Defaults(rule.Kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := must.Get(optimizers.Defaults(rule.Kind))(t)
 		p := dpParams()
 		p.Local.Optimizer, p.Local.LearningRate = config, 0.01
 		params := b.model(b.origin).Params
@@ -108,10 +106,7 @@ func TestAnyRuleStepsOnThePrivateGradient(t *testing.T) {
 		for _, g := range b.privateMean(params, &p, 1) {
 			gradient = append(gradient, float32(g))
 		}
-		optimizer, err := optimizers.New(config, len(params))
-		if err != nil {
-			t.Fatal(err)
-		}
+		optimizer := must.Get(optimizers.New(config, len(params)))(t)
 		optimizer.Step(params, gradient, 0.01)
 		var want []float64
 		for _, v := range params {
@@ -181,10 +176,7 @@ func TestDPSGDIsTheSameInOneStretchOrMany(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, sampling := range []privacy.Sampling{privacy.Poisson, privacy.Shuffled} {
-		rule, err := optimizers.Defaults(optimizers.RMSProp)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rule := must.Get(optimizers.Defaults(optimizers.RMSProp))(t)
 		p := dpParams()
 		p.Sampling, p.Guarantee.Sampling = sampling, sampling
 		p.Local.Optimizer, p.Local.LearningRate, p.Local.Dropout = rule, 0.01, 0.2
@@ -209,12 +201,9 @@ func TestARowOfDPSGDSaysWhatTheStepsHaveCostAndWhatWasClipped(t *testing.T) {
 	p := dpParams()
 	p.StepsPerTask = 5
 	row := b.row(b.mustStep(DPSGD, p, b.mustStep(DPSGD, p, b.origin, 1, 0), 2, 0))
-	want, err := privacy.Account(privacy.Recipe{
+	want := must.Get(privacy.Account(privacy.Recipe{
 		Population: b.users().Records(), Cohort: 7, Rounds: 10, NoiseMultiplier: 0.8, Delta: 1e-5, Sampling: privacy.Poisson,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if row.Epsilon != float64(want.Epsilon) || row.EpsilonProved != float64(want.EpsilonRenyi) {
 		t.Errorf("10 steps cost %v and %v, the accountant says %v and %v", row.Epsilon, row.EpsilonProved, want.Epsilon, want.EpsilonRenyi)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/models/optimizers"
 	"coalmine/storage"
@@ -111,9 +112,7 @@ func (b stoppingBench) validation(n *taskstest.Node) float64 {
 
 func stateOf(t *testing.T, n *taskstest.Node) (s Stopping) {
 	t.Helper()
-	if err := json.Unmarshal(n.Blob(StoppingBlob), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(StoppingBlob), &s))
 	return s
 }
 
@@ -163,10 +162,7 @@ func TestEarlyStoppingTakesTheModelOfTheLeastValidationLoss(t *testing.T) {
 // checkStoppedRows compares the rows with the measurements.
 func checkStoppedRows(t *testing.T, last *taskstest.Node, stopped int, losses []float64) {
 	t.Helper()
-	rows, err := checkpoints.DecodeRows(last.Blob(tasks.RowsBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(checkpoints.DecodeRows(last.Blob(tasks.RowsBlob)))(t)
 	for i, row := range rows {
 		step := i + 1
 		switch {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
@@ -17,24 +18,12 @@ func TestEveryRecordHasItsLossInTheOrderOfThePopulation(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	population := b.users()
-	model, err := checkpoints.Decode(b.origin.Blob("model"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	scorer, err := model.NewScorer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(checkpoints.Decode(b.origin.Blob("model")))(t)
+	scorer := must.Get(model.NewScorer())(t)
 	var want []float64
 	for i := range population.Records() {
-		sentence, err := population.ReadRecord(t.Context(), i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		loss, err := scorer.MeanLosses([][]int32{sentence})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sentence := must.Get(population.ReadRecord(t.Context(), i))(t)
+		loss := must.Get(scorer.MeanLosses([][]int32{sentence}))(t)
 		want = append(want, loss...)
 	}
 	if got := b.losses(b.origin).Blob(datasets.LossesBlob); len(want) == 0 || !bytes.Equal(got, datasets.EncodeLosses(want)) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models/optimizers"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -17,10 +18,7 @@ func oneClient(t *testing.T, b *bench, p ClientsParams, round int) (got []float3
 	p.Cohort, p.Clip = 1, 1e6 // a clip gives the client weight 1
 	population := b.users()
 	members := cohortOf(t, &p, round, population.Users())
-	examples, err := population.ReadUser(t.Context(), members[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	examples := must.Get(population.ReadUser(t.Context(), members[0]))(t)
 	return sumOf(t, b.mustStep(Clients, p, b.origin, round, 0)), clientUpdate(t, b.model(b.origin), &p, examples, round, members[0])
 }
 

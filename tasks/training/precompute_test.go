@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/storage"
@@ -96,18 +97,13 @@ func TestUsersArePrecomputedInGroups(t *testing.T) {
 	for room, first := range map[int]int{1: 1, mostPrecomputed: 3} {
 		task := b.Task(taskstest.In(tasks.PreviousInput, b.origin))
 		task.Step = 4
-		s, err := readStart(t.Context(), task)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(readStart(t.Context(), task))(t)
 		s.mostPrecomputed = room
 		c := chunkSum{params: &p, population: b.users(), start: s, sender: newSender(task, &p, s.network)}
 		if n, err := c.prepare(t.Context(), task, users); n != first || err != nil {
 			t.Errorf("with room for %d numbers the first group has %d users (%v), want %d", room, n, err, first)
 		}
-		if err := c.addAll(t.Context(), task, users); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.addAll(t.Context(), task, users))
 		if got := c.sum.tensor(len(s.trained)); !slices.Equal(rounded(got), want) {
 			t.Errorf("with room for %d numbers the sum differs", room)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/taskstest"
 )
@@ -20,9 +21,7 @@ func TestAQuantizedModelIsACheckpointWithFewValues(t *testing.T) {
 		t.Errorf("a model of %+v became one of %+v", before.Network.Config(), after.Network.Config())
 	}
 	want := slices.Clone(before.Params)
-	if err := models.Quantize(before.Network, want, 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, models.Quantize(before.Network, want, 3))
 	if !slices.Equal(after.Params, want) || slices.Equal(before.Params, want) {
 		t.Error("the checkpoint has other parameters than those of the model, rounded")
 	}

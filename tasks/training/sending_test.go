@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/privacy"
 	"coalmine/tasks"
@@ -30,10 +31,7 @@ func (b *bench) everyLayer() []string {
 // sent are the updates that a chunk has recorded.
 func sent(t *testing.T, n *taskstest.Node) (all []updates.Update) {
 	t.Helper()
-	s, err := updates.Decode(n.Blob(updates.ShardBlob(0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(updates.Decode(n.Blob(updates.ShardBlob(0))))(t)
 	for i := range s.Len() {
 		u := s.At(i)
 		u.Values = slices.Clone(u.Values)
@@ -62,10 +60,7 @@ func TestWhatIsRecordedIsWhatTheServerGets(t *testing.T) {
 			t.Fatalf("%d updates of %d clients", len(all), len(members))
 		}
 		for i, user := range members {
-			examples, err := population.ReadUser(t.Context(), user)
-			if err != nil {
-				t.Fatal(err)
-			}
+			examples := must.Get(population.ReadUser(t.Context(), user))(t)
 			want := clientUpdate(t, b.model(b.origin), &p, examples, 3, user)
 			if clip > 0 {
 				scale := min(1, clip/norm(want))
@@ -203,9 +198,7 @@ func TestCompressionNeverLengthensAClippedUpdate(t *testing.T) {
 			x[i] = float32(rng.NormFloat64())
 		}
 		scaleTo(x, privacy.ClipScale(math.Sqrt(kernels.SquaredNorm(x)), clip))
-		if err := s.send(x, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.send(x, 1, 1))
 		if norm := math.Sqrt(kernels.SquaredNorm(x)); norm > clip*(1+1e-6) || norm == 0 {
 			t.Errorf("in %d bits an update clipped to %v has norm %v", bits, clip, norm)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
@@ -17,9 +18,7 @@ import (
 
 func pursuitOf(t *testing.T, n *taskstest.Node) (p Pursuit) {
 	t.Helper()
-	if err := json.Unmarshal(n.Blob(PursuitBlob), &p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(n.Blob(PursuitBlob), &p))
 	return p
 }
 
@@ -94,10 +93,7 @@ func TestATrainingEndsAtTheFirstMeasurementThatReachesItsTarget(t *testing.T) {
 			t.Fatalf("after the end checkpoint %d is another model", step)
 		}
 	}
-	rows, err := checkpoints.DecodeRows(watched[n].Blob(tasks.RowsBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(checkpoints.DecodeRows(watched[n].Blob(tasks.RowsBlob)))(t)
 	if loss := b.validation(plain[reached]); math.Abs(rows[reached-1].ValidationLoss-loss) > 1e-5 || rows[reached-1].Stopped || !rows[reached].Stopped || rows[reached].Tokens != 0 {
 		t.Errorf("rows %+v and %+v; the validation loss is %v", rows[reached-1], rows[reached], loss)
 	}
@@ -154,10 +150,7 @@ func TestClientsDoNotTrainAfterTheTarget(t *testing.T) {
 	plain := b.mustStep(Clients, p, b.origin, 2, 0)
 	p.StopAt = &Target{RecallAt1: 0.5, Every: 1}
 	for _, reached := range []bool{false, true} {
-		state, err := json.Marshal(Pursuit{Target: 0.5, MeasuredAt: 1, RecallAt1: 0.4, Reached: reached})
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(json.Marshal(Pursuit{Target: 0.5, MeasuredAt: 1, RecallAt1: 0.4, Reached: reached}))(t)
 		before := b.Put("round 1", map[string][]byte{tasks.ModelBlob: b.origin.Blob(tasks.ModelBlob), PursuitBlob: state})
 		n := b.mustStep(Clients, p, before, 2, 0)
 		var m ChunkMetrics

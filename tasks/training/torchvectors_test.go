@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
@@ -31,10 +32,7 @@ func TestTheTrainerInPyTorchHasTheVectorsOfToday(t *testing.T) {
 	var lines []byte
 	add := func(model models.Config, local Local) {
 		v := trainedVector(t, model, local)
-		line, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(json.Marshal(v))(t)
 		lines = fmt.Appendf(lines, "%s\n", line)
 	}
 	local := Local{Optimizer: sgd, LearningRate: 0.5, Batch: 2, GradientClip: 0.3, WeightDecay: 0.1, Proximal: 0.5}
@@ -45,10 +43,7 @@ func TestTheTrainerInPyTorchHasTheVectorsOfToday(t *testing.T) {
 		add(small, local)
 	}
 	for _, rule := range optimizers.Kinds() {
-		config, err := optimizers.Defaults(rule)
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := must.Get(optimizers.Defaults(rule))(t)
 		if config.Epsilon > 0 {
 			config.Epsilon = max(config.Epsilon, 1e-3) // or a gradient of nearly 0 makes a step whose sign is rounding
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/optimizers"
@@ -106,10 +107,7 @@ func sumOf(t *testing.T, n *taskstest.Node) []float32 { return tensorOf(t, n, Su
 
 func tensorOf(t *testing.T, n *taskstest.Node, name string) []float32 {
 	t.Helper()
-	f, err := safetensors.Unmarshal(n.Blob(SumBlob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(safetensors.Unmarshal(n.Blob(SumBlob)))(t)
 	tensor, ok := f.Tensor(name)
 	if !ok {
 		t.Fatalf("there is no tensor %s", name)
@@ -134,9 +132,7 @@ func clientUpdate(t *testing.T, m *checkpoints.Model, p *ClientsParams, examples
 		order := slices.Clone(examples)
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for batch := range slices.Chunk(order, p.Local.Batch) {
-			if _, err := trainer.Gradient(params, batch, gradient); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(trainer.Gradient(params, batch, gradient))(t)
 			rate := float32(p.Local.Rate(round-1) * float64(len(batch)) / float64(p.Local.Batch))
 			mu, decay := float32(p.Local.Proximal), float32(p.Local.WeightDecay)
 			for i, g := range gradient {
@@ -181,10 +177,7 @@ func TestAChunkSumsItsClientsUpdates(t *testing.T) {
 		members := cohortOf(t, &p, 3, population.Users())
 		want, weights := make([]float64, len(b.model(b.origin).Params)), 0.0
 		for _, user := range members {
-			examples, err := population.ReadUser(t.Context(), user)
-			if err != nil {
-				t.Fatal(err)
-			}
+			examples := must.Get(population.ReadUser(t.Context(), user))(t)
 			update := clientUpdate(t, b.model(b.origin), &p, examples, 3, user)
 			weight := float64(len(examples))
 			if clip > 0 {
@@ -232,10 +225,7 @@ func TestSGDIsTheSameInOneStretchOrMany(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, kind := range []optimizers.Kind{optimizers.SGD, optimizers.Momentum, optimizers.Adam} {
-		rule, err := optimizers.Defaults(kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rule := must.Get(optimizers.Defaults(kind))(t)
 		for _, order := range []Order{ByRecord, ByUser} {
 			b.sameInThreeStretches(60, SGDParams{Seed: 2, Order: order, Local: Local{Optimizer: rule, LearningRate: 0.01, Batch: 7}})
 		}
@@ -274,11 +264,7 @@ func TestATailContinuesTheChain(t *testing.T) {
 
 func orderOf(t *testing.T, population *datasets.Population, p *SGDParams, epoch int64) []uint32 {
 	t.Helper()
-	order, err := epochOrder(population, p, epoch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return order
+	return must.Get(epochOrder(population, p, epoch))(t)
 }
 
 func TestAnUnknownOrderIsNeverTakenForAnother(t *testing.T) {
@@ -330,12 +316,9 @@ func TestEveryEpochSeesEveryRecordOnce(t *testing.T) {
 // cohortOf is the cohort of a round.
 func cohortOf(t *testing.T, p *ClientsParams, round, population int) []int {
 	t.Helper()
-	users, err := Cohort(p, round, population, func(round int) (*rand.Rand, error) {
+	users := must.Get(Cohort(p, round, population, func(round int) (*rand.Rand, error) {
 		return seeds.Stream(p.Seed, seeds.Cohort, uint64(round)), nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return users
 }
 
@@ -574,10 +557,7 @@ func TestTheSumHasTheBytesOfEarlierVersions(t *testing.T) {
 	}
 	b := newBench(t)
 	sum := sumOf(t, b.mustStep(Clients, clientsParams(), b.origin, 1, 0))
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: SumTensor, Shape: []int{len(sum)}, Float32: sum}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: SumTensor, Shape: []int{len(sum)}, Float32: sum}}, nil))(t)
 	if got := storage.DigestOf(data).String(); got != "078c08f13a4f6531869927e7946cb28412ba2532f8478408f9eff2e7548fda1d" {
 		t.Errorf("the sum's digest is %s", got)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/storage/safetensors"
 )
 
@@ -23,14 +24,8 @@ func plainSum(length int, updates []scaled) []float32 {
 }
 
 func written(t *rapid.T, sum safetensors.Tensor) []float32 {
-	data, err := EncodeSum(sum, []float32{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := safetensors.Unmarshal(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(EncodeSum(sum, []float32{}))(t)
+	file := must.Get(safetensors.Unmarshal(data))(t)
 	tensor, _ := file.Tensor(SumTensor)
 	return tensor.Float32
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/updates"
@@ -22,16 +23,11 @@ func rounds(t *testing.T, g *taskstest.Graph, layout updates.Layout, numbers []i
 	for _, round := range numbers {
 		blobs := map[string][]byte{}
 		for j := range chunks {
-			e, err := updates.NewEncoder(layout)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(updates.NewEncoder(layout))(t)
 			for i := range j {
 				u := updates.Update{Round: round, Device: 10*j + i, Values: make([]float32, layout.Values())}
 				u.Values[0], u.Values[1] = float32(round), float32(-j)
-				if err := e.Add(u); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, e.Add(u))
 				all = append(all, u)
 			}
 			blobs[updates.ShardBlob(j)] = e.Bytes()
@@ -58,14 +54,11 @@ func each(ctx context.Context, task *tasks.Task, inputs []string, do func(update
 
 func read(t *testing.T, task *tasks.Task, inputs ...string) (all []updates.Update) {
 	t.Helper()
-	err := each(t.Context(), task, inputs, func(u updates.Update) error {
+	must.Do(t, each(t.Context(), task, inputs, func(u updates.Update) error {
 		u.Values = slices.Clone(u.Values)
 		all = append(all, u)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -130,23 +123,18 @@ func TestSmallShardsArePutTogetherAndLargeOnesKept(t *testing.T) {
 // of them in memory.
 func wantAll(t *testing.T, task *tasks.Task, all []updates.Update) {
 	t.Helper()
-	refs, err := updates.Refs(t.Context(), task, []string{"all"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	refs := must.Get(updates.Refs(t.Context(), task, []string{"all"}))(t)
 	n, bytes := 0, 0
 	for _, r := range refs {
 		bytes = 0
-		if err := r.Each(t.Context(), task, func(u updates.Update) error {
+		must.Do(t, r.Each(t.Context(), task, func(u updates.Update) error {
 			if want := all[n]; u.Round != want.Round || u.Device != want.Device || !slices.Equal(u.Values, want.Values) {
 				return fmt.Errorf("update %d is another than was put", n)
 			}
 			n++
 			bytes += 8 + 4*len(u.Values)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if bytes >= updates.ShardBytes+8+4*len(all[0].Values) {
 			t.Errorf("%d bytes are in memory at once", bytes)
 		}

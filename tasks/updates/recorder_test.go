@@ -7,17 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 )
 
 func network(t *testing.T) models.Network {
 	t.Helper()
-	n, err := checkpoints.NewNetwork(models.Config{Kind: models.LSTM, Vocabulary: 30, Embedding: 5, Units: 5, Untied: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(checkpoints.NewNetwork(models.Config{Kind: models.LSTM, Vocabulary: 30, Embedding: 5, Units: 5, Untied: true}))(t)
 }
 
 func vector(n int) []float32 {
@@ -59,15 +56,9 @@ func TestARecordHasTheChosenLayersInTheirOrder(t *testing.T) {
 	n := network(t)
 	update := vector(n.Trained())
 	record := Recording{Every: 1, Layers: []string{"output.bias", "embedding"}}
-	x, err := record.NewRecorder(n, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(record.NewRecorder(n, 1, 1))(t)
 	x.Add(3, 7, update)
-	s, err := Decode(x.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Decode(x.Bytes()))(t)
 	var want []float32
 	for _, name := range record.Layers {
 		for _, tensor := range n.Tensors() {
@@ -86,10 +77,7 @@ func TestARecordHasTheChosenLayersInTheirOrder(t *testing.T) {
 
 func TestOnlyTrainedTensorsAreLayers(t *testing.T) {
 	t.Parallel()
-	n, err := checkpoints.NewNetwork(models.Config{Kind: models.GAN, Image: models.Image{ImageShape: models.ImageShape{Width: 8, Height: 8, Channels: 1, Classes: 2}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(checkpoints.NewNetwork(models.Config{Kind: models.GAN, Image: models.Image{ImageShape: models.ImageShape{Width: 8, Height: 8, Channels: 1, Classes: 2}}}))(t)
 	total := 0
 	for _, layer := range LayersOf(n) {
 		total += layer.Values
@@ -103,10 +91,7 @@ func TestLongLayersAreProjected(t *testing.T) {
 	t.Parallel()
 	n := network(t)
 	record := Recording{Every: 1, Layers: []string{"embedding", "output.bias"}, Project: 100, Precision: Float16}
-	layout, err := record.Layout(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layout := must.Get(record.Layout(n))(t)
 	want := []Layer{{"embedding", 100, 150}, {"output.bias", 30, 0}}
 	if !slices.Equal(layout.Layers, want) || layout.Precision != Float16 || layout.UpdateBytes() != 8+2*130 {
 		t.Errorf("layout %+v of %d bytes, want %v", layout, layout.UpdateBytes(), want)

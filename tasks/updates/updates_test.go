@@ -4,26 +4,19 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/updates"
 )
 
 func TestAShardGivesWhatWasPutIn(t *testing.T) {
 	t.Parallel()
 	layout := updates.Layout{Layers: []updates.Layer{{Name: "a", Values: 2}, {Name: "b", Values: 1}}}
-	e, err := updates.NewEncoder(layout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(updates.NewEncoder(layout))(t)
 	put := []updates.Update{{Round: 1, Device: 4, Values: []float32{1, -2, 3}}, {Round: 2, Device: 0, Values: []float32{0, 5, -6}}}
 	for _, u := range put {
-		if err := e.Add(u); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Add(u))
 	}
-	s, err := updates.Decode(e.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(updates.Decode(e.Bytes()))(t)
 	if !slices.Equal(s.Layout.Layers, layout.Layers) || s.Len() != len(put) {
 		t.Fatalf("layout %v with %d updates, want %v with %d", s.Layout, s.Len(), layout, len(put))
 	}
@@ -41,17 +34,9 @@ func TestHalfPrecisionKeepsElevenBits(t *testing.T) {
 	t.Parallel()
 	put := []float32{0, 1, -1.0009766, 0.3333, 65504, 1e6, -1e6, 6e-8, 1e-9}
 	want := []float32{0, 1, -1.0009766, 0.33325195, 65504, 65504, -65504, 5.9604645e-08, 0}
-	e, err := updates.NewEncoder(updates.Layout{Layers: []updates.Layer{{Name: "a", Values: len(put)}}, Precision: updates.Float16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Add(updates.Update{Round: 1, Device: 2, Values: put}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := updates.Decode(e.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(updates.NewEncoder(updates.Layout{Layers: []updates.Layer{{Name: "a", Values: len(put)}}, Precision: updates.Float16}))(t)
+	must.Do(t, e.Add(updates.Update{Round: 1, Device: 2, Values: put}))
+	s := must.Get(updates.Decode(e.Bytes()))(t)
 	if got := s.At(0).Values; !slices.Equal(got, want) {
 		t.Errorf("%v became %v, want %v", put, got, want)
 	}
@@ -61,14 +46,9 @@ func TestHalfPrecisionKeepsElevenBits(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	e, err := updates.NewEncoder(updates.Layout{Layers: []updates.Layer{{Name: "a", Values: 1}}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	e := must.Get(updates.NewEncoder(updates.Layout{Layers: []updates.Layer{{Name: "a", Values: 1}}}))(f)
 	f.Add(slices.Clone(e.Bytes()))
-	if err := e.Add(updates.Update{Round: 1, Values: []float32{2}}); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, e.Add(updates.Update{Round: 1, Values: []float32{2}}))
 	f.Add(e.Bytes())
 	f.Add([]byte("coalmine updates 1\n\x42{\"layers\":[{\"name\":\"a\",\"values\":1000000000}],\"precision\":\"float16\"}"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -7,17 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
 )
 
 func newSet(t *testing.T, named []patterns.Pattern, own ...string) *patterns.Set {
 	t.Helper()
-	s, err := patterns.New(named, own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(patterns.New(named, own))(t)
 }
 
 var all = []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets/subwords"
 )
 
@@ -20,10 +21,7 @@ var names = []string{"gpt2", "pythia", "llama3", "o200k", "llama2", "gemma", "t5
 
 func read(t testing.TB, name string) *subwords.Tokenizer {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", name+".json")))(t)
 	tokenizer, err := subwords.Parse(data)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -36,10 +34,7 @@ func TestTokensAreThoseOfTheLibrary(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			data, err := os.ReadFile(filepath.Join("testdata", name+".jsonl"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(os.ReadFile(filepath.Join("testdata", name+".jsonl")))(t)
 			encoder := read(t, name).Encoder()
 			texts := 0
 			for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); texts++ {
@@ -47,9 +42,7 @@ func TestTokensAreThoseOfTheLibrary(t *testing.T) {
 					Text string
 					IDs  []uint32
 				}
-				if err := json.Unmarshal(lines.Bytes(), &want); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal(lines.Bytes(), &want))
 				for range 2 { // the second time from memory
 					if got := encoder.Encode(want.Text); !slices.Equal(got, want.IDs) {
 						t.Errorf("%q:\ngot  %v %q\nwant %v %q", want.Text, got, texted(encoder, got), want.IDs, texted(encoder, want.IDs))
@@ -216,14 +209,8 @@ func TestMergesAreJoinedInTheirOrder(t *testing.T) {
 			vocabulary[joined], ranks[pair] = len(vocabulary), len(merges)
 			known, merges = append(known, joined), append(merges, pair)
 		}
-		data, err := json.Marshal(map[string]any{"model": map[string]any{"type": "BPE", "vocab": vocabulary, "merges": merges}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tokenizer, err := subwords.Parse(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(map[string]any{"model": map[string]any{"type": "BPE", "vocab": vocabulary, "merges": merges}}))(t)
+		tokenizer := must.Get(subwords.Parse(data))(t)
 		symbols := make([]string, rng.IntN(40))
 		for i := range symbols {
 			symbols[i] = string(rune('a' + rng.IntN(3)))
@@ -259,14 +246,8 @@ func TestPiecesAreTheMostProbableOnes(t *testing.T) {
 			scores[piece] = -10 * rng.Float64()
 			vocabulary = append(vocabulary, [2]any{piece, scores[piece]})
 		}
-		data, err := json.Marshal(map[string]any{"model": map[string]any{"type": "Unigram", "unk_id": 0, "vocab": vocabulary}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tokenizer, err := subwords.Parse(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(map[string]any{"model": map[string]any{"type": "Unigram", "unk_id": 0, "vocab": vocabulary}}))(t)
+		tokenizer := must.Get(subwords.Parse(data))(t)
 		text := make([]byte, 1+rng.IntN(12))
 		for i := range text {
 			text[i] = byte('a' + rng.IntN(2))
@@ -357,10 +338,7 @@ func TestWordsDoNotMerge(t *testing.T) {
 
 func TestATokenAcrossWordsLeavesNoWords(t *testing.T) {
 	t.Parallel()
-	tokenizer, err := subwords.Parse([]byte(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["▁of",-1],["▁the",-1],["▁of▁the",-1]]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokenizer := must.Get(subwords.Parse([]byte(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["▁of",-1],["▁the",-1],["▁of▁the",-1]]}}`)))(t)
 	if _, err := tokenizer.Words(); err == nil || !strings.Contains(err.Error(), "▁of▁the") {
 		t.Errorf("error %v; expected one with the token", err)
 	}
@@ -368,10 +346,7 @@ func TestATokenAcrossWordsLeavesNoWords(t *testing.T) {
 
 func TestNamesAreDifferentAndHaveNoSpaces(t *testing.T) {
 	t.Parallel()
-	odd, err := subwords.Parse([]byte(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["▁of",-1],["<token-3>",-1],["a\nb",-1],["<unk>",-1]]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	odd := must.Get(subwords.Parse([]byte(`{"model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["▁of",-1],["<token-3>",-1],["a\nb",-1],["<unk>",-1]]}}`)))(t)
 	if got, want := odd.Names([]string{"<unk>"}), []string{"?", "▁of", "<token-3>", "<<token-3>>", "<token-4>"}; !slices.Equal(got, want) {
 		t.Errorf("names %q; expected %q", got, want)
 	}

@@ -8,6 +8,8 @@ import (
 	"path"
 	"testing"
 	"testing/fstest"
+
+	"coalmine/internal/must"
 )
 
 //go:embed testdata/*/*
@@ -20,10 +22,7 @@ var Names = []string{"gpt2", "gpt-neox", "gpt-neox-sequential", "llama", "llama-
 func Folder(t testing.TB, name string, edit func(file string, data []byte) []byte) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
-	entries, err := fs.ReadDir(folders, path.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(fs.ReadDir(folders, path.Join("testdata", name)))(t)
 	for _, entry := range entries {
 		data := read(t, name, entry.Name())
 		if edit != nil {
@@ -38,11 +37,7 @@ func Folder(t testing.TB, name string, edit func(file string, data []byte) []byt
 
 func read(t testing.TB, name, file string) []byte {
 	t.Helper()
-	data, err := fs.ReadFile(folders, path.Join("testdata", name, file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(fs.ReadFile(folders, path.Join("testdata", name, file)))(t)
 }
 
 // Reference has the logits of the transformers library after some of the tokens: Logits[i] are those after
@@ -56,8 +51,6 @@ type Reference struct {
 // ReferenceOf returns the logits of a model.
 func ReferenceOf(t testing.TB, name string) (r Reference) {
 	t.Helper()
-	if err := json.Unmarshal(read(t, name, "logits.json"), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(read(t, name, "logits.json"), &r))
 	return r
 }
