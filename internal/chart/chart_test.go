@@ -18,6 +18,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 )
 
@@ -327,9 +328,7 @@ func TestSharedRangesHoldAllFigures(t *testing.T) {
 func TestCSVHasEveryNumber(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := samples()["labels"].WriteCSV(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, samples()["labels"].WriteCSV(&b))
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != 7 || strings.Join(rows[2], "|") != "b=5|2|by-user, Dirichlet 0.1|||8|6|10|" {
 		t.Errorf("%q, %v", rows, err)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // grouped is the group in which groups for commands can be made.
@@ -36,10 +38,7 @@ func TestTheSystemBoundsMemory(t *testing.T) {
 	for _, i := range levels() {
 		c := confined(t.TempDir(), i)
 		c.Args, c.Memory = []string{"python3", "-c", grows}, 64<<20
-		p, err := c.Start()
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(c.Start())(t)
 		said, err := io.ReadAll(p.Output)
 		if err != nil || !strings.HasPrefix(string(said), groupPrefix) || strings.Count(string(said), "has it") > 4 {
 			t.Errorf("%+v: %q, %v", i, said, err)
@@ -75,9 +74,7 @@ func TestGroupsOfThoseThatWereKilledAreRemoved(t *testing.T) {
 	t.Parallel()
 	parent := grouped(t)
 	left := filepath.Join(parent, groupPrefix+"4194303-1-LEFT")
-	if err := os.Mkdir(left, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(left, 0o755))
 	mine := newGroup(0, maxProcesses)
 	if mine == nil {
 		t.Fatal("no group can be made")

@@ -65,10 +65,7 @@ func atEveryLevel(t *testing.T, test func(t *testing.T, i isolation)) {
 // saysDone runs a command that says "done" and nothing else.
 func saysDone(t *testing.T, c Command) *Process {
 	t.Helper()
-	p, err := c.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(c.Start())(t)
 	said, err := io.ReadAll(p.Output)
 	if string(said) != "done\n" || err != nil {
 		t.Errorf("%q, %v; standard error says %q", said, err, p.LastLines())
@@ -347,10 +344,7 @@ func TestATrustedCommandFindsNoSecretsOfThisProcess(t *testing.T) {
 func TestACommandInheritsNoFiles(t *testing.T) {
 	t.Parallel()
 	atEveryLevel(t, func(t *testing.T, i isolation) {
-		file, err := os.Create(filepath.Join(t.TempDir(), "secret"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 		defer file.Close()
 		inherited, err := syscall.Dup(int(file.Fd())) // one that programs inherit
 		if err != nil {

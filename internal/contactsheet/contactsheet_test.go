@@ -50,10 +50,7 @@ func TestAnImageByItselfHasItsValues(t *testing.T) {
 		s := Shape{rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height"), rapid.SampledFrom([]int{1, 3}).Draw(t, "channels")}
 		n := s.Width * s.Height * s.Channels
 		pixels := rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "pixels")
-		file, err := PNG(pixels, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(PNG(pixels, s))(t)
 		picture, err := png.Decode(bytes.NewReader(file))
 		if err != nil || picture.Bounds().Dx() != s.Width || picture.Bounds().Dy() != s.Height {
 			t.Fatalf("%v, %v; want %d x %d", err, picture.Bounds(), s.Width, s.Height)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -34,9 +35,7 @@ func TestNumPyReadsItElsewhere(t *testing.T) {
 		"float32 (2, 2) [[1.0, -0.5], [0.0, 3.0]]\n":             NPYFloats([]float32{1, -0.5, 0, 3}, 2, 2),
 	} {
 		path := filepath.Join(t.TempDir(), "a.npy")
-		if err := os.WriteFile(path, file, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, file, 0o600))
 		out, err := exec.CommandContext(t.Context(), python, "-c", `import numpy, sys; a = numpy.load(sys.argv[1], mmap_mode="r"); print(a.dtype, a.shape, a.tolist())`, path).CombinedOutput()
 		if err != nil || string(out) != want {
 			t.Errorf("%v: %s, want %s", err, out, want)

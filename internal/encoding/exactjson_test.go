@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"coalmine/internal/must"
 )
 
 // values generates the values of JSON.
@@ -25,10 +27,7 @@ func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		object := rapid.MapOfN(rapid.String(), values(), 0, 6).Draw(t, "object")
-		data, err := json.MarshalIndent(object, rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "prefix"), " ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.MarshalIndent(object, rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "prefix"), " "))(t)
 		names := append(slices.Sorted(maps.Keys(object)), "not there, surely")
 		fields, err := JSONFields(data, names...)
 		if err != nil {

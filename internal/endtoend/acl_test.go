@@ -41,10 +41,7 @@ func TestAClusterNeedsNoMoreRightsInRedisThanDocumented(t *testing.T) {
 	drained := start(t, part("worker", "--slots", "1"))
 	drained.await("it is ready", func() bool { return strings.Contains(drained.stderr.String(), "ready for tasks") })
 	printed(t, part("status", id, "--json"))
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := must.Get(os.Hostname())(t)
 	printed(t, part("drain", host))
 	if code := drained.wait(); code != 0 {
 		t.Errorf("the drained worker exits with %d", code)

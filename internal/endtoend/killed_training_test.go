@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // onceExperiment has a training that writes its untrained model once, at its start.
@@ -35,9 +37,7 @@ func TestATrainingThatIsKilledKeepsTheFilesOfItsModel(t *testing.T) {
 	w := workspace{t, t.TempDir()}
 	w.write("experiment.yaml", onceExperiment)
 	w.write("text.jsonl", text())
-	if err := os.Mkdir(filepath.Join(w.dir, "trainer"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(w.dir, "trainer"), 0o755))
 	w.write("trainer/train.sh", fmt.Sprintf(onceTrainer, os.Args[0], serveTextsArgument))
 	p := start(t, w.coalmine("run", "experiment.yaml"))
 	p.await("the checkpoint is kept", func() bool { return keptFiles(w.store()) == 3 }) // a state and two files

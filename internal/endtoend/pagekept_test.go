@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 const shortTask = `
@@ -30,10 +32,7 @@ func TestARunKeepsItsPageWhileABrowserLooks(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(w.home(), "owner.json"))
 		return err == nil && json.Unmarshal(data, &owner) == nil && owner.Address != ""
 	})
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := must.Get(cookiejar.New(nil))(t)
 	browser := &http.Client{Jar: jar}
 	view, err := browser.PostForm(owner.Address+"/login", url.Values{"token": {owner.Token}})
 	if err != nil || view.StatusCode != http.StatusOK {

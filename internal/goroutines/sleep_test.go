@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"coalmine/internal/goroutines"
+	"coalmine/internal/must"
 )
 
 func TestSleepLastsAsLongAsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		if err := goroutines.Sleep(t.Context(), time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, goroutines.Sleep(t.Context(), time.Hour))
 		if slept := time.Since(start); slept != time.Hour {
 			t.Errorf("slept for %v, asked for an hour", slept)
 		}

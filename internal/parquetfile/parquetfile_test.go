@@ -180,10 +180,7 @@ func readRow(c *Column, leaf *Leaf) ([]string, error) {
 func TestFilesAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		made, err := write(rapid.Uint64().Draw(t, "seed"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(write(rapid.Uint64().Draw(t, "seed")))(t)
 		rows, err := read(made.file, false)
 		if err != nil || !reflect.DeepEqual(rows, made.rows) {
 			t.Fatalf("%d rows came back as %d (%v):\n%v\n%v", len(made.rows), len(rows), err, made.rows, rows)

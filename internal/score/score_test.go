@@ -38,10 +38,7 @@ var pairs = []Pair{{"my pin is", " 1234"}, {"", "my"}}
 func TestACommandScoresPairs(t *testing.T) {
 	t.Parallel()
 	heard := filepath.Join(t.TempDir(), "heard")
-	c, err := asking(t, described+`read line; echo "$line" > "`+heard+`"; echo '{"id": 2, "result": [[-1.5, false], [0.001, true]]}'; cat`, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(asking(t, described+`read line; echo "$line" > "`+heard+`"; echo '{"id": 2, "result": [[-1.5, false], [0.001, true]]}'; cat`, Options{}))(t)
 	got, err := c.LogLikelihoods(t.Context(), pairs, 8)
 	if want := []Answer{{-1.5, false}, {0, true}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
@@ -58,12 +55,9 @@ func TestACommandScoresPairs(t *testing.T) {
 // Answers come in any order: here the first comes when the second has.
 func TestAnswersMayComeInAnyOrder(t *testing.T) {
 	t.Parallel()
-	c, err := asking(t, described+`id() { expr "$1" : '.*"id":\([0-9]*\)'; }
+	c := must.Get(asking(t, described+`id() { expr "$1" : '.*"id":\([0-9]*\)'; }
 		read a; read b; case "$a" in *pin*) pin=$(id "$a") other=$(id "$b");; *) pin=$(id "$b") other=$(id "$a");; esac
-		echo "{\"id\": $other, \"result\": [[-3, false]]}"; echo "{\"id\": $pin, \"result\": [[-2, false]]}"; read line`, Options{Concurrency: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+		echo "{\"id\": $other, \"result\": [[-3, false]]}"; echo "{\"id\": $pin, \"result\": [[-2, false]]}"; read line`, Options{Concurrency: 2}))(t)
 	got, err := c.LogLikelihoods(t.Context(), pairs, 1)
 	if want := []Answer{{-2, false}, {-3, false}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)

@@ -46,10 +46,7 @@ func TestFilesAreTakenOutOfAQuery(t *testing.T) {
 // client's error.
 func meet(t *testing.T, client, server *tls.Config) error {
 	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(tls.Listen("tcp", "127.0.0.1:0", server))(t)
 	defer listener.Close()
 	go func() {
 		if conn, err := listener.Accept(); err == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"coalmine/internal/must"
 )
 
 // copies are the ways to copy a stream.
@@ -15,10 +17,7 @@ var copies = map[string]func(io.Reader) (*Spooled, error){"without a name": Spoo
 func TestACopyIsReadFromItsBeginningAndRemoved(t *testing.T) { //nolint:paralleltest // it sets TMPDIR
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, copied := range copies {
-		f, err := copied(strings.NewReader("a stream"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(copied(strings.NewReader("a stream")))(t)
 		got, err := io.ReadAll(f)
 		if err != nil || string(got) != "a stream" || f.Size != 8 {
 			t.Errorf("%s: got %q of %d bytes, %v", name, got, f.Size, err)
