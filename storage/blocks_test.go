@@ -31,10 +31,7 @@ func TestAnyPartOfABlobIsReadAndChecked(t *testing.T) {
 		length := rapid.IntRange(0, min(size-offset, 200<<10)).Draw(t, "length")
 		store := fault.Wrap(storagetest.NewMemory())
 		a, data := storage.NewArchive(store), whole[:size]
-		b, err := a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(a.PutBlob(t.Context(), key(1), "b", data, storage.Recomputable))(t)
 		part, err := a.ReadBlobRange(t.Context(), key(1), b, int64(offset), int64(length))
 		if err != nil || !bytes.Equal(part, data[offset:offset+length]) {
 			t.Fatalf("%d bytes, %v", len(part), err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest/fault"
 )
@@ -24,9 +25,7 @@ func TestDamageOnTheWayIsNotTakenForATornRecord(t *testing.T) {
 	if _, err := a.Committed(ctx, key(1)); err != nil {
 		t.Errorf("a commit: %v", err)
 	}
-	if _, err := a.AppendLog(ctx, "r", json.RawMessage(`"paused"`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(a.AppendLog(ctx, "r", json.RawMessage(`"paused"`)))(t)
 	entries, err := a.ReadLog(ctx, "r", 1)
 	if err != nil || len(entries) != 1 || entries[0].Torn {
 		t.Errorf("an entry: %+v, %v", entries, err)

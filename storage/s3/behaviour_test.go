@@ -241,10 +241,7 @@ func TestBrokenTransferGoesOnWhereItWas(t *testing.T) {
 		_, _ = w.Write(data[:400_000])
 		panic(http.ErrAbortHandler)
 	})
-	r, err := s.Get(t.Context(), "x", 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(s.Get(t.Context(), "x", 0, -1))(t)
 	defer r.Close()
 	got, err := io.ReadAll(r)
 	if err != nil || !bytes.Equal(got, data) {

@@ -65,10 +65,7 @@ func TestABucketIsReadWithoutWriting(t *testing.T) {
 	server := testserver.StartS3(t)
 	ctx := t.Context()
 	config := configFor(t, server, server.URL("data"))
-	store, err := s3.OpenConfig(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(s3.OpenConfig(ctx, config))(t)
 	for _, name := range []string{"a.jsonl", "b.jsonl", "sub/c.jsonl"} {
 		must.Do(t, store.Put(ctx, name, strings.NewReader(name), storage.Durable))
 	}

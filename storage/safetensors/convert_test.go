@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage/safetensors"
 )
 
@@ -14,11 +15,7 @@ import (
 func parts(t *testing.T, dtype string, n int, data []byte) *safetensors.Parts {
 	t.Helper()
 	all := file(fmt.Sprintf(`{"w":{"dtype":"%s","shape":[%d],"data_offsets":[0,%d]}}`, dtype, n, len(data)), data...)
-	p, err := safetensors.OpenParts(int64(len(all)), func(offset, length int64) ([]byte, error) { return all[offset : offset+length], nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(safetensors.OpenParts(int64(len(all)), func(offset, length int64) ([]byte, error) { return all[offset : offset+length], nil }))(t)
 }
 
 // All 65,536 numbers of 16 bits, which fill more than one part of a file, convert by their definitions.
@@ -38,9 +35,7 @@ func TestNumbersOf16BitsAreReadExactly(t *testing.T) {
 		},
 	} {
 		got := make([]float32, len(data)/2)
-		if err := parts(t, dtype, len(got), data).Convert("w", got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, parts(t, dtype, len(got), data).Convert("w", got))
 		for i, v := range got {
 			bits := i % (1 << 16)
 			want := value([2]float64{1, -1}[bits>>15], bits)

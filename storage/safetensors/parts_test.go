@@ -27,10 +27,7 @@ func TestPartsHoldWhatAFileHolds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		list := slices.DeleteFunc(tensors().Draw(t, "tensors"), func(t safetensors.Tensor) bool { return t.Int64 != nil })
-		data, err := safetensors.Marshal(list, map[string]string{"a": "1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(safetensors.Marshal(list, map[string]string{"a": "1"}))(t)
 		p, _, err := opened(data)
 		if err != nil || p.Tensors() != len(list) || p.Metadata["a"] != "1" {
 			t.Fatalf("%d tensors and %v (%v)", p.Tensors(), p.Metadata, err)
@@ -90,10 +87,7 @@ func TestPartsWhereNothingIsWantedAreNotRead(t *testing.T) {
 
 func TestPartsRefuse(t *testing.T) {
 	t.Parallel()
-	data, err := safetensors.Marshal([]safetensors.Tensor{{Name: "n", Shape: []int{1}, Int64: []int64{1}}, {Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: "n", Shape: []int{1}, Int64: []int64{1}}, {Name: "w", Shape: []int{2}, Float32: []float32{1, 2}}}, nil))(t)
 	p, _, err := opened(data)
 	if err != nil {
 		t.Fatal(err)

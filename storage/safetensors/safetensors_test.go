@@ -73,10 +73,7 @@ func TestBytesDoNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := tensors().Draw(t, "tensors")
 		metadata := map[string]string{"b": "2", "a": "1", "c": "3"}
-		one, err := safetensors.Marshal(list, metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(safetensors.Marshal(list, metadata))(t)
 		other, err := safetensors.Marshal(rapid.Permutation(list).Draw(t, "shuffled"), metadata)
 		if err != nil || !bytes.Equal(one, other) {
 			t.Fatalf("other bytes in another order (%v)", err)
@@ -109,10 +106,7 @@ func TestRoundedValuesAreWrittenAsFloat32(t *testing.T) {
 			narrow = append(narrow, float32(v))
 		}
 		shape := []int{len(wide)}
-		got, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: shape, Rounded: wide}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: shape, Rounded: wide}}, nil))(t)
 		want, err := safetensors.Marshal([]safetensors.Tensor{{Name: "w", Shape: shape, Float32: narrow}}, nil)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("got %q, want %q (%v)", got, want, err)
@@ -167,10 +161,7 @@ func TestAVocabularyOfMillionsOfWordsFitsInTheMetadata(t *testing.T) {
 		vocabulary = append(vocabulary, '"')
 	}
 	vocabulary = append(vocabulary, ']')
-	data, err := safetensors.Marshal(nil, map[string]string{"vocabulary": string(vocabulary)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(safetensors.Marshal(nil, map[string]string{"vocabulary": string(vocabulary)}))(t)
 	back, err := safetensors.Unmarshal(data)
 	if err != nil || back.Metadata["vocabulary"] != string(vocabulary) {
 		t.Errorf("the vocabulary came back otherwise (%v)", err)
@@ -259,10 +250,7 @@ func (zeros) Read(p []byte) (int, error) {
 func TestReadTakesWhatUnmarshalTakes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		data, err := safetensors.Marshal(tensors().Draw(t, "tensors"), map[string]string{"a": "1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(safetensors.Marshal(tensors().Draw(t, "tensors"), map[string]string{"a": "1"}))(t)
 		got, err := safetensors.Read(iotest.OneByteReader(bytes.NewReader(data)), int64(len(data)))
 		if err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("%d bytes came back as %d (%v)", len(data), len(got), err)

@@ -78,10 +78,7 @@ func killedWhilePutting(t *testing.T, d Driver) {
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = slices.Concat(os.Environ(), d.ChildEnv, []string{childVariable + "=" + location})
 	child.Stderr = os.Stderr
-	stdin, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(child.StdinPipe())(t)
 	defer stdin.Close()
 	stdout := must.Get(child.StdoutPipe())(t)
 	must.Do(t, child.Start())
