@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 // A page is watched while a browser follows a stream of it. Programs, which bring a token, do not look.
@@ -20,10 +22,7 @@ func TestThePageIsWatchedByBrowsersAlone(t *testing.T) {
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+"/api/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+"/api/v1/events", nil))(t)
 	r.AddCookie(&http.Cookie{Name: sessionCookie, Value: sessionOf(token)})
 	stream, err := http.DefaultClient.Do(r)
 	if err != nil || stream.StatusCode != http.StatusOK {

@@ -227,13 +227,10 @@ func TestWorkersAreLive(t *testing.T) {
 func changesOnce(t *testing.T, api *fakeAPI, stream operation[none], words string, change func()) {
 	t.Helper()
 	c, _ := start(t, api, Options{})
-	response, err := stream.open(t.Context(), c, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(stream.open(t.Context(), c, nil))(t)
 	defer response.Body.Close()
 	seen := 0
-	err = readEvents(response.Body, func(kind, data string) error {
+	err := readEvents(response.Body, func(kind, data string) error {
 		if kind != statusEvent {
 			return nil
 		}

@@ -120,10 +120,7 @@ func steer(t *testing.T, c *Client, run string) {
 	if id, err := c.Steer(ctx, run, runs.Entry{Kind: runs.PauseEntry}); err != nil || id != run {
 		t.Errorf("a pause: %q, %v", id, err)
 	}
-	statuses, err := c.Watch(ctx, run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	statuses := must.Get(c.Watch(ctx, run))(t)
 	if s := next(t, statuses); s.Phase != runs.Paused {
 		t.Errorf("paused, it is %s", s.Phase)
 	}

@@ -96,15 +96,12 @@ func TestPagesNameOnlyWhatIsThere(t *testing.T) {
 func TestThePageIsBuiltOfItsSources(t *testing.T) {
 	t.Parallel()
 	files := []string{"index.html", "package-lock.json", "package.json", "tsconfig.json", "vite.config.js"}
-	err := filepath.WalkDir("page/src", func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("page/src", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			files = append(files, strings.TrimPrefix(filepath.ToSlash(path), "page/"))
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	slices.Sort(files)
 	digest := sha256.New()
 	for _, file := range files {

@@ -105,10 +105,7 @@ func useAsBrowser(t *testing.T, address string, b *http.Client) {
 	if got := form.Request.URL.String(); got != address+"/login?next="+url.QueryEscape("/runs/a-1?tasks=1") {
 		t.Fatalf("before the login it leads to %s", got)
 	}
-	request, err := http.NewRequest(http.MethodPost, form.Request.URL.String(), strings.NewReader(url.Values{"token": {operatorToken}}.Encode()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequest(http.MethodPost, form.Request.URL.String(), strings.NewReader(url.Values{"token": {operatorToken}}.Encode())))(t)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Origin", strings.TrimSuffix(address, "/coalmine"))
 	cookies := b.CheckRedirect

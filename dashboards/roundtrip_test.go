@@ -337,10 +337,7 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 	})
 	t.Run("experiment", func(t *testing.T) {
 		file := "name: grid\ndata: {source: a.jsonl}\ntraining: {cohort: 5, epochs: 1}\ngrid: {axes: {data.partition: [iid, by-user]}}\n"
-		parsed, err := experiment.Parse("grid.yaml", []byte(file), experiment.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(experiment.Parse("grid.yaml", []byte(file), experiment.Options{}))(t)
 		stored := must.Get(json.Marshal(parsed))(t)
 		spec := must.Get(experiment.ReadSpec(stored))(t)
 		api.spec = *spec
