@@ -61,10 +61,7 @@ func TestAWorkerWithAnotherStoreDoesNothingButEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := testserver.StartRedis(t, "--appendonly", "no")
-			conn, err := queue.Open(testContext(t), server.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(queue.Open(testContext(t), server.URL()))(t)
 			l := newLabOn(t, conn)
 			l.archive = dirArchive(t, t.TempDir())
 			stray := l.worker(hashKind)
@@ -80,7 +77,7 @@ func TestAWorkerWithAnotherStoreDoesNothingButEnd(t *testing.T) {
 				specs[spec.Key] = spec
 				l.sendAttempt(attempts.Attempt{Spec: spec, Number: 1, Leader: l.leader("coordinator-7")})
 			}
-			err = stray.Run(testContext(t))
+			err := stray.Run(testContext(t))
 			if !errors.Is(err, attempts.ErrOtherStore) {
 				t.Fatalf("the worker ended with %v", err)
 			}
