@@ -33,10 +33,7 @@ func trained(t *testing.T) (api *control.Local, run string, outcomes []randomsam
 	t.Helper()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := compiletest.Resolve(t, ranked, []storage.Digest{storage.DigestOf(compiletest.Source())})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	e := localexec.New(p, compile.Registry(), compiletest.Source())
 	summary := plan.Ref{Key: p.Nodes[p.Cells[0].Report.Key].Input(reports.AuditInput(randomsampling.Audit.Name, 2))}
 	compiletest.Decode(t, e, summary, audits.CanaryOutcomesBlob, &outcomes)

@@ -16,10 +16,7 @@ import (
 func TestARunWithoutNewsTellsAnAwayQueueFromAMissingCoordinator(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t)
-	conn, err := queue.Open(t.Context(), redis.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(queue.Open(t.Context(), redis.URL()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	archive := storage.NewArchive(storagetest.NewMemory())
 	run, _, err := runs.NewService(archive, nil).Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/workflows/control"
@@ -55,9 +56,7 @@ func hidesNoOther(t *testing.T, text string, want error) {
 		}
 		ids = append(ids, run.ID)
 	}
-	if err := store.Put(t.Context(), "runs/"+ids[1]+"/spec", strings.NewReader(text), storage.Durable); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, store.Put(t.Context(), "runs/"+ids[1]+"/spec", strings.NewReader(text), storage.Durable))
 	api := control.New(archive, nil, nil)
 	list, err := api.List(t.Context())
 	if err != nil || len(list) != 2 || list[0].Run != ids[0] || list[1].Run != ids[1] || list[1].Phase != runs.Failed || !list[1].Unreadable || list[1].Error == "" {

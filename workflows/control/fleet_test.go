@@ -21,10 +21,7 @@ import (
 func TestWorkersAreKnownWhateverRunsThereAre(t *testing.T) {
 	t.Parallel()
 	redis := testserver.StartRedis(t)
-	conn, err := queue.Open(t.Context(), redis.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(queue.Open(t.Context(), redis.URL()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	archive := storage.NewArchive(storagetest.NewMemory())
 	api := control.New(archive, conn, nil)

@@ -41,10 +41,7 @@ func ended(t *testing.T, service *runs.Service, name string, ago time.Duration) 
 	t.Helper()
 	ctx := t.Context()
 	sum := storage.DigestOf([]byte("a source"))
-	spec, err := experiment.Parse("test.yaml", []byte("name: "+name+"\ndata: {source: x.jsonl, sha256: "+sum.String()+"}\ntraining: {rounds: 10, cohort: 2}\n"), experiment.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("test.yaml", []byte("name: "+name+"\ndata: {source: x.jsonl, sha256: "+sum.String()+"}\ntraining: {rounds: 10, cohort: 2}\n"), experiment.Options{}))(t)
 	run, _, err := service.Submit(ctx, runs.Spec{Name: name, Digest: spec.Digest(), Experiment: spec.Canonical()}, "somebody", true)
 	if err != nil {
 		t.Fatal(err)

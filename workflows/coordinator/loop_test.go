@@ -219,10 +219,7 @@ func await(t testing.TB, c *Coordinator, id string) *status.Run {
 
 func TestACoordinatorLeadsARunOnADirectoryToItsEnd(t *testing.T) {
 	t.Parallel()
-	store, err := dir.Open(filepath.Join(t.TempDir(), "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(dir.Open(filepath.Join(t.TempDir(), "store")))(t)
 	archive := storage.NewArchive(store)
 	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 12, Keep: []int{4, 8}, Every: 3, KeepLast: 2, Big: true})
 	q := newLiveQueue(archive)

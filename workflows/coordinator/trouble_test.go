@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/policy"
@@ -119,9 +120,7 @@ func TestARunResumedWhileTheQueueWasAwayGoesOnWhenItIsBack(t *testing.T) {
 	w.untilPhase(runs.Cancelled, id)
 	w.away = true
 	w.until(func() bool { return w.term.queueAway.On() })
-	if err := w.service.Steer(context.Background(), id, runs.Entry{Kind: runs.ResumeEntry}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.service.Steer(context.Background(), id, runs.Entry{Kind: runs.ResumeEntry}))
 	w.away = false
 	back := w.clock
 	w.until(func() bool { return w.run(id).State.Phase == runs.Running })

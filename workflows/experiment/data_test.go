@@ -131,13 +131,10 @@ func TestWhatDoesNotFitTheDataIsReportedInPlace(t *testing.T) {
 
 func TestASpecFromARecordResolvesWithoutItsFile(t *testing.T) {
 	t.Parallel()
-	spec, err := ReadSpec(parse(t, minimal).Canonical())
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(ReadSpec(parse(t, minimal).Canonical()))(t)
 	facts := plenty
 	facts.Users = 3
-	err = spec.Resolve(factsFor(spec, facts))
+	err := spec.Resolve(factsFor(spec, facts))
 	if want := "x: training.cohort: is 50; expected at most 3, the balanced users of a.jsonl"; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -20,10 +20,7 @@ audit: {random_sampling: {references: 1000}}
 grid: {axes: {data.partition: [iid, by-user], training.server.learning_rate: [1, 0.5]}}
 `), Options{}))(t)
 	for _, c := range spec.Cells {
-		text, err := c.Experiment.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(c.Experiment.YAML())(t)
 		again, err := Parse("again.yaml", text, Options{})
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, text)

@@ -19,10 +19,7 @@ audit: {random_sampling: {}}
 
 func TestACommandIsAnExternalTraining(t *testing.T) {
 	t.Parallel()
-	spec, err := Parse("x.yaml", []byte(externalFile), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(Parse("x.yaml", []byte(externalFile), Options{}))(t)
 	c := &spec.Cells[0]
 	e := &c.Experiment
 	if e.Training.Algorithm != External || e.Training.Rounds != 1 || e.Training.Cohort != 0 || c.Label != "by-user, external" {

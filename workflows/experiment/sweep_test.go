@@ -70,10 +70,7 @@ func eachTypo(t *testing.T, chosen func() bool, do func(typo)) {
 					continue
 				}
 				set(wrong)
-				text, err := json.Marshal(tree)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must.Get(json.Marshal(tree))(t)
 				do(typo{file, path, wrong, text})
 			}
 			set(old)

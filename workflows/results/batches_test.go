@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/storagetest"
 	"coalmine/tasks"
@@ -26,10 +27,7 @@ name: short
 data: {source: a.jsonl, vocabulary: {size: 60}}
 training: {rounds: 9, cohort: 2, client: {learning_rate: 2, batch: 4}}
 `, []storage.Digest{storage.DigestOf([]byte("source"))})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	run := &runs.Run{ID: "short-1", Spec: runs.Spec{Experiment: spec.Canonical()}, State: runs.State{Outcomes: map[string]runs.Phase{"c01": runs.Done}}}
 	commit(t, archive, p.Cells[0].Report.Key, reports.CellBlob, map[string]any{"utility": map[string]any{"perplexity": 9}, "curve": []map[string]any{{"round": 9}}})
 	if b := loaded(t, archive, run).Cells[0].Batches; b != nil {

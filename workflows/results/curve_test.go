@@ -30,10 +30,7 @@ func TestACurveHasWhatIsMeasuredWhileTheCellGoesOn(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
 	spec := compiletest.Resolve(t, sampledOften, []storage.Digest{storage.DigestOf([]byte("source"))})
-	p, err := compile.Plan(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(compile.Plan(spec))(t)
 	run := &runs.Run{ID: "often-1", Spec: runs.Spec{Experiment: spec.Canonical()}}
 	before, err := results.LoadCurve(t.Context(), archive, run, "c01", 10)
 	if err != nil || len(before.Audited) != 0 || before.Audited == nil || before.Rounds == nil || before.Steps != 9 || before.Unit != "round" {

@@ -108,10 +108,7 @@ func soFar(t *testing.T) *Results {
 func TestOneCellOfARowHasItsOwnTable(t *testing.T) {
 	t.Parallel()
 	whole := replicated(t)
-	alone, err := whole.Of("c05")
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(whole.Of("c05"))(t)
 	table, err := alone.Table()
 	if err != nil || len(table.Rows) != 1 || table.Rows[0].Cell != "c05" || table.Rows[0].Row != "" || table.Differences != nil || slices.Contains(table.Header, "seeds") {
 		t.Errorf("the table is %+v, %v", table, err)
@@ -127,10 +124,7 @@ func TestOneCellOfARowHasItsOwnTable(t *testing.T) {
 
 func TestBelowReplicatesStandThoseThatStillTrain(t *testing.T) {
 	t.Parallel()
-	before, err := replicated(t).Table()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(replicated(t).Table())(t)
 	table, err := soFar(t).Table()
 	if err != nil || len(table.Rows) != len(before.Rows)+1 {
 		t.Fatalf("%d rows, %v; want one more than %d", len(table.Rows), err, len(before.Rows))

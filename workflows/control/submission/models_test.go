@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/pretrained/pretrainedtest"
 	"coalmine/workflows/experiment"
@@ -26,25 +27,16 @@ audit: {random_sampling: {references: 50}}
 func prepareTuned(t *testing.T, edit func(file string, data []byte) []byte, sets ...string) (*Submission, error) {
 	t.Helper()
 	dir := folder(t, "tuned", map[string]string{"text.jsonl": text(0, 400), "tuned.yaml": tuned})
-	if err := os.CopyFS(filepath.Join(dir, "llama"), pretrainedtest.Folder(t, "llama", edit)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(filepath.Join(dir, "llama"), pretrainedtest.Folder(t, "llama", edit)))
 	code := filepath.Join(dir, experiment.TrainerCode)
-	if err := os.Mkdir(code, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(code, "torch.py"), []byte("print()\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(code, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(code, "torch.py"), []byte("print()\n"), 0o600))
 	return Prepare(t.Context(), filepath.Join(dir, "tuned.yaml"), experiment.Options{Sets: sets}, nil)
 }
 
 func TestAPretrainedModelIsASourceOfTheRun(t *testing.T) {
 	t.Parallel()
-	s, err := prepareTuned(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(prepareTuned(t, nil))(t)
 	e := &s.Spec.Cells[0].Experiment
 	want := models.Config{
 		Kind: models.Transformer, Vocabulary: 524, Embedding: 24, Units: 40, Layers: 2, Heads: 4, Context: 40, Untied: true,
@@ -57,17 +49,11 @@ func TestAPretrainedModelIsASourceOfTheRun(t *testing.T) {
 		t.Errorf("sources %v, error %v; expected the checkpoint %s among them", found, err, e.Model.PretrainedSHA256)
 	}
 	// A coordinator reads the record.
-	read, err := experiment.ReadSpec(s.Spec.Canonical())
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(experiment.ReadSpec(s.Spec.Canonical()))(t)
 	if err := read.Check(); err != nil {
 		t.Error(err)
 	}
-	again, err := prepareTuned(t, nil, "model.pretrained_sha256="+e.Model.PretrainedSHA256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(prepareTuned(t, nil, "model.pretrained_sha256="+e.Model.PretrainedSHA256))(t)
 	if report(t, again) != report(t, s) {
 		t.Error("the digest that a run has makes other keys")
 	}
@@ -76,10 +62,7 @@ func TestAPretrainedModelIsASourceOfTheRun(t *testing.T) {
 // Other weights change every key.
 func TestAPretrainedModelsWeightsAreInTheKeys(t *testing.T) {
 	t.Parallel()
-	s, err := prepareTuned(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(prepareTuned(t, nil))(t)
 	other, err := prepareTuned(t, func(file string, data []byte) []byte {
 		if strings.HasSuffix(file, ".safetensors") {
 			data[len(data)-1] ^= 0x80 // the sign of the last number

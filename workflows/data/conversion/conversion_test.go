@@ -170,10 +170,7 @@ func TestAFileAppearsWholeOrNotAtAll(t *testing.T) {
 	for name, magic := range map[string]string{"a.jsonl": "{", "a.jsonl.gz": "\x1f\x8b\x08\x00\x00\x00\x00\x00", "a.jsonl.zst": "\x28\xb5\x2f\xfd"} {
 		folder := t.TempDir()
 		path := filepath.Join(folder, name)
-		given, err := Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		given := must.Get(Create(path))(t)
 		must.Get(Convert(images(grey("a", 0, 1, 1, 4)), given, Options{}))(t)
 		must.Do(t, given.Close())
 		if entries, err := os.ReadDir(folder); err != nil || len(entries) != 0 {

@@ -42,10 +42,7 @@ func TestWhatIsImportedIsTheNodeThatExperimentsHave(t *testing.T) {
 	must.Do(t, m.Add(t.Context(), s, e))
 	g := taskstest.NewGraph(t)
 	want := g.Run(datasets.Import, datasets.Recipe{Reading: byAuthor.Complete()}.Import([]storage.Digest{g.Import([]byte(table))}, datasets.Limits{}))
-	commit, err := archive.Committed(t.Context(), want.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	commit := must.Get(archive.Committed(t.Context(), want.Key))(t)
 	for _, b := range commit.Blobs {
 		if got, err := archive.ReadBlob(t.Context(), want.Key, b); err != nil || string(got) != string(want.Blob(b.Name)) {
 			t.Errorf("%s: %q, %v; the task has %q", b.Name, got, err, want.Blob(b.Name))
@@ -70,10 +67,7 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 	must.Do(t, (&sources.Importer{Archive: archive}).Add(t.Context(), s, e))
 	must.Do(t, os.Remove(s.Files[0].Name))
 	for _, finder := range []sources.Finder{here, sources.Served{Archive: archive}} {
-		found, err := finder.Find(t.Context(), "store:posts", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(finder.Find(t.Context(), "store:posts", ""))(t)
 		facts, err := found.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}})
 		if err != nil || facts[0].Source.Examples != 2 || !reflect.DeepEqual(found.Digests(), e.Files) {
 			t.Errorf("%+v, %v", facts, err)

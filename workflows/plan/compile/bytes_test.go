@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/audits/canaries/beamsearch"
 	"coalmine/tasks/audits/canaries/randomsampling"
@@ -52,9 +53,7 @@ func TestAnExperimentOnBytesRunsToItsReport(t *testing.T) {
 		}
 		var ranked randomsampling.CanaryOutcome
 		var extracted beamsearch.CanaryOutcome
-		if err := errors.Join(canary.Decode(&ranked), canary.Decode(&extracted)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(canary.Decode(&ranked), canary.Decode(&extracted)))
 		if ranked.Rank == nil || *ranked.Rank < 1 || *ranked.Rank > 501 || extracted.Found == nil || len(extracted.Best) != 6 {
 			t.Errorf("canary %q was not audited: %+v, %+v", text, ranked, extracted)
 		}
@@ -101,10 +100,7 @@ func TestTheByteLevelHasDefaultsOfItsOwn(t *testing.T) {
 		if sets != "" {
 			options.Sets = []string{sets}
 		}
-		spec, err := experiment.Parse("x.yaml", []byte(text), options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(experiment.Parse("x.yaml", []byte(text), options))(t)
 		e := &spec.Cells[0].Experiment
 		if !strings.Contains(string(e.Canonical()), `"canaries":`+want) {
 			t.Errorf("%q: %s, want %s", sets, e.Canonical(), want)

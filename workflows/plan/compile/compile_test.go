@@ -240,10 +240,7 @@ func TestSecretNoiseRepeatsUnderItsKeyAlone(t *testing.T) {
 		return e.Blob(t.Context(), p.Cells[0].Model.Key, tasks.ModelBlob)
 	}
 	p, keys := compiled(t, onePrivate, digest, secret), secrets.NewKeyring(compiletest.Key(t))
-	first, err := model(p, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(model(p, keys))(t)
 	if again, err := model(p, keys); err != nil || !bytes.Equal(first, again) {
 		t.Errorf("the same training under the same key gave another model (%v)", err)
 	}

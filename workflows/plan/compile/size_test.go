@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
@@ -41,10 +42,7 @@ func TestTheSizeOfACellIsThatOfItsPlan(t *testing.T) {
 		t.Run(strings.Join(sets, " "), func(t *testing.T) {
 			t.Parallel()
 			spec := compiletest.Resolve(t, single, []storage.Digest{storage.DigestOf(nil)}, sets...)
-			p, err := compile.Plan(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(compile.Plan(spec))(t)
 			size, listed, err := compile.SizeOfFirst(spec)
 			if err != nil {
 				t.Fatal(err)

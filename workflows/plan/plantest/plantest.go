@@ -16,6 +16,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
@@ -313,9 +314,7 @@ func Store(t testing.TB, archive *storage.Archive, p *plan.Plan) {
 	}
 	for _, c := range p.Cells {
 		for _, ref := range []plan.Ref{c.Report, c.Model} {
-			if err := w.all([]plan.Ref{ref}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.all([]plan.Ref{ref}))
 		}
 	}
 }

@@ -225,17 +225,14 @@ func TestNobodyStandsByForALeaderOfAnotherStore(t *testing.T) {
 				q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
 				leader := contest(q, archive, "first")
 				must.Do(t, leader.Await(t.Context()))
-				introduced, err := leader.Introduce(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				introduced := must.Get(leader.Introduce(t.Context()))(t)
 				must.Do(t, Announce(t.Context(), q, introduced, time.Now()))
 				if !same {
 					archive = storage.NewArchive(storagetest.NewMemory())
 				}
 				standing, end := context.WithTimeout(t.Context(), LeaseTTL-time.Millisecond)
 				defer end()
-				err = contest(q, archive, "second").Await(standing)
+				err := contest(q, archive, "second").Await(standing)
 				if errors.Is(err, attempts.ErrOtherStore) == same {
 					t.Errorf("it ended with %v", err)
 				}

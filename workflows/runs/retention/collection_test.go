@@ -93,10 +93,7 @@ func TestWhatHasANameInTheLibraryStays(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)
 	ctx := t.Context()
-	corpus, err := storage.ParseKey(strings.Repeat("1", 64))
-	if err != nil {
-		t.Fatal(err)
-	}
+	corpus := must.Get(storage.ParseKey(strings.Repeat("1", 64)))(t)
 	file, _, err := x.Archive.PutSource(ctx, strings.NewReader("text"))
 	if err != nil {
 		t.Fatal(err)

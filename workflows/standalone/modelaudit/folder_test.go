@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/models/samples"
@@ -20,22 +21,11 @@ import (
 func opened(t *testing.T, name string) (*modelaudit.Model, *pretrained.Folder, *models.Scorer) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, pretrainedtest.Folder(t, name, nil)); err != nil {
-		t.Fatal(err)
-	}
-	model, err := modelaudit.OpenFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, err := pretrained.Open(os.DirFS(dir), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, pretrainedtest.Folder(t, name, nil)))
+	model := must.Get(modelaudit.OpenFolder(dir))(t)
+	folder := must.Get(pretrained.Open(os.DirFS(dir), dir))(t)
 	defer folder.Close()
-	scorer, err := folder.NewScorer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	scorer := must.Get(folder.NewScorer())(t)
 	return model, folder, scorer
 }
 
@@ -57,10 +47,7 @@ func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
 			model, folder, scorer := opened(t, name)
 			options := modelaudit.Options{Seed: 3, References: 200, BeamWidth: 5, Exact: true, Format: "and the # #"}
 			list := read(t, "and the the you\nand the that you\n")
-			report, err := modelaudit.Run(t.Context(), model, list, options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := must.Get(modelaudit.Run(t.Context(), model, list, options))(t)
 			cost := func(tokens []int32) float64 {
 				losses, err := scorer.LossesAfter(fed(t, scorer, folder.Begin, tokens[0]), [][]int32{tokens[1:]}) // its first token is given
 				if err != nil {
@@ -79,10 +66,7 @@ func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
 				Params:   &randomsampling.Params{Seed: options.Seed, References: options.References, Space: space.Space{Words: 4, Format: options.Format}, Prefix: 2, Count: 2},
 				Canaries: placed, Vocabulary: folder.Vocabulary,
 			}
-			rows, err := references.FirstSequences(options.References)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := must.Get(references.FirstSequences(options.References))(t)
 			for i, c := range report.Canaries {
 				rank := int64(1)
 				for _, row := range rows {
@@ -103,9 +87,7 @@ func TestCanariesOfAFolderAreRankedByItsModel(t *testing.T) {
 func fed(t *testing.T, scorer *models.Scorer, tokens ...int32) *models.States {
 	t.Helper()
 	state := scorer.Start(1)
-	if err := scorer.Feed(state, tokens); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, scorer.Feed(state, tokens))
 	return state
 }
 
@@ -129,16 +111,10 @@ func TestMembersOfAFolderAreComparedByItsLosses(t *testing.T) {
 				if tokens = tokens[:min(len(tokens), 12)]; len(tokens) < 12 {
 					tokens = append(tokens, folder.End)
 				}
-				found, err := scorer.Losses([][]int32{append([]int32{folder.Begin}, tokens...)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				found := must.Get(scorer.Losses([][]int32{append([]int32{folder.Begin}, tokens...)}))(t)
 				losses = append(losses, found[0].Sum/float64(found[0].Tokens))
 			}
-			report, err := model.Membership(t.Context(), members)
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := must.Get(model.Membership(t.Context(), members))(t)
 			above := 0.0 // pairs in which the member has the smaller loss
 			for _, member := range losses[:2] {
 				for _, other := range losses[2:] {

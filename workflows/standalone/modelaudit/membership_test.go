@@ -168,10 +168,7 @@ func TestTextsOnBothSidesAreCounted(t *testing.T) {
 func TestTheBlindBaselineReadsDates(t *testing.T) {
 	t.Parallel()
 	_, _, model := trained(t)
-	opened, err := modelaudit.OpenModel(bytes.NewReader(model))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(modelaudit.OpenModel(bytes.NewReader(model)))(t)
 	in, rng := known(t, model), rand.New(rand.NewPCG(3, 0))
 	texts := func(first int) (owners []modelaudit.Owner) {
 		for i := range 40 {
@@ -186,10 +183,7 @@ func TestTheBlindBaselineReadsDates(t *testing.T) {
 		for i := range others {
 			others[i].User += " not a member"
 		}
-		got, err := opened.Membership(t.Context(), modelaudit.Membership{Members: older, NonMembers: others, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(opened.Membership(t.Context(), modelaudit.Membership{Members: older, NonMembers: others, Seed: 1}))(t)
 		if a := got.Blind.Members.AUC; apart && (a.Low < 0.85 || a.High > 1) || !apart && (a.Low > 0.5 || a.High < 0.5) {
 			t.Errorf("dates apart %t: the blind baseline has an AUC of %+v", apart, a)
 		}
