@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/standalone/modelaudit"
 	"coalmine/workflows/standalone/modelaudit/servetest"
 )
@@ -27,9 +28,7 @@ func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {
 	var want, got modelaudit.Report
 	for report, args := range map[*modelaudit.Report][]string{&want: {model, "--beam-width", "0"}, &got: {"--command", commandLine(t, model), "--vocabulary", model}} {
 		text := prints(t, append(append(common, "--json"), args...)...)
-		if err := json.Unmarshal([]byte(text), report); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), report))
 	}
 	for i, c := range want.Canaries {
 		if g := got.Canaries[i]; *g.Rank != *c.Rank || *g.Ranked.LogPerplexity != *c.Ranked.LogPerplexity || g.Text != c.Text || g.Greedy == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/pretrained"
 	"coalmine/tasks/pretrained/pretrainedtest"
 	"coalmine/workflows/standalone/modelaudit"
@@ -18,18 +19,14 @@ func TestAuditReadsAFolderOfHuggingFacesLayout(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	list := write("canaries.txt", "the king and you\nthe king of that\n")
 	members, others := write("members.txt", "To be, or not to be\nthat is\n"), write("others.txt", "the question\nWhether\n")
 	folder := func(name string, edit func(file string, data []byte) []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.CopyFS(path, pretrainedtest.Folder(t, "llama", edit)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(path, pretrainedtest.Folder(t, "llama", edit)))
 		return path
 	}
 	var out, messages bytes.Buffer
@@ -41,9 +38,7 @@ func TestAuditReadsAFolderOfHuggingFacesLayout(t *testing.T) {
 		t.Fatalf("exit status %d: %s", code, messages.String())
 	}
 	var report modelaudit.Report
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out.Bytes(), &report))
 	if r := report.RandomSampling; r.Of != 2 || r.References != 500 || report.Membership == nil || report.Membership.Members != 2 || report.BeamSearch.Of != 2 {
 		t.Errorf("report %s", out.String())
 	}

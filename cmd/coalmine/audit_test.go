@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits/canaries/skewnormal"
 	"coalmine/workflows/standalone/modelaudit"
@@ -88,9 +89,7 @@ func servedModel(t *testing.T, dir string) (*servetest.Completions, string) {
 	}
 	model := servetest.Untrained(t, models.CIFGLSTM, words)
 	path := filepath.Join(dir, "model.safetensors")
-	if err := os.WriteFile(path, model, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, model, 0o600))
 	return servetest.ServeCompletions(t, model), path
 }
 

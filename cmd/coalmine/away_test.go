@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/runs"
@@ -14,10 +15,7 @@ import (
 func TestRunsCanBeLookedAtAndSteeredWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	url := "file://" + filepath.Join(t.TempDir(), "store")
-	store, err := open.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(open.Open(t.Context(), url))(t)
 	service := runs.NewService(storage.NewArchive(store), nil)
 	run, _, err := service.Submit(t.Context(), runs.Spec{Name: "x", Digest: storage.DigestOf(nil)}, "somebody", false)
 	if err != nil {

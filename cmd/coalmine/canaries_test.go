@@ -65,10 +65,7 @@ func TestScoresAloneHaveTheVerdictsOfTheRun(t *testing.T) {
 		t.Errorf("it told %q", told)
 	}
 	path := filepath.Join(dir, "files", canariesFile)
-	text, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.Open(path))(t)
 	f, err := canaryfiles.Read(path, text)
 	must.Do(t, errors.Join(err, text.Close()))
 	trained, initial := filepath.Join(dir, "trained"), filepath.Join(dir, "initial")

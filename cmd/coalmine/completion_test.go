@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/storage/open"
 	"coalmine/workflows/runs"
@@ -14,10 +15,7 @@ import (
 func TestShellsCompleteWhatTheUsageNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	store, err := open.Open(t.Context(), datadir.StorePath(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := must.Get(open.Open(t.Context(), datadir.StorePath(dir)))(t)
 	run, _, err := runs.NewService(storage.NewArchive(store), nil).Submit(t.Context(),
 		runs.Spec{Name: "grid", Experiment: []byte("x"), Digest: storage.DigestOf([]byte("x"))}, "somebody", false)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // A folder of text files becomes a source that can be looked at like any other.
@@ -12,9 +14,7 @@ func TestTextFilesBecomeASource(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"ann", "bob"} {
-		if err := os.MkdirAll(filepath.Join(dir, "texts", name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "texts", name), 0o755))
 		writeFile(t, filepath.Join(dir, "texts", name, "a.txt"), "One sentence of "+name+".\nAnother one.\n")
 	}
 	to := filepath.Join(dir, "texts.jsonl.gz")

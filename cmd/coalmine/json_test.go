@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -167,9 +168,7 @@ func TestOneFormatIsAskedFor(t *testing.T) {
 func TestANameThatFitsSeveralRunsIsSaidToMeanTheNewest(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, jsonFile, string(taskstest.Text(1500)))
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(home, 0o700))
 	outputOf(t, home, "submit", file)
 	var newest control.Submitted
 	decodeJSON(t, outputOf(t, home, "submit", file, "--set", "seed=3", "--json"), &newest)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -28,9 +29,7 @@ func TestMembershipIsRecomputedElsewhere(t *testing.T) {
 	dir := filepath.Dir(home)
 	for _, cell := range []string{"c01", "c02"} {
 		facts := filepath.Join(dir, cell)
-		if err := os.Mkdir(facts, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(facts, 0o755))
 		for name, args := range map[string][]string{
 			"nodes.json":   {"show", "latest", cell, "--nodes", "--json"},
 			"results.json": {"results", "latest", "--format", "json"},

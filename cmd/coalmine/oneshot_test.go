@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 )
 
@@ -26,9 +27,7 @@ func TestOneShotEstimatesAreRecomputedElsewhere(t *testing.T) {
 	home := smallRun(t, oneShotFile)
 	dir := filepath.Dir(home)
 	facts := filepath.Join(dir, "c01")
-	if err := os.Mkdir(facts, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(facts, 0o755))
 	outputOf(t, home, "export", "latest", "c01", "-o", filepath.Join(facts, "model.safetensors"))
 	outputOf(t, home, "export", "latest", "c01", "--round", "0", "-o", filepath.Join(facts, "initial.safetensors"))
 	for name, args := range map[string][]string{

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/tasks/taskstest"
 )
@@ -59,10 +60,7 @@ func exportCells(t *testing.T, home string) []string {
 // runPython runs a program in a directory, with docs/checks on its path, and returns its output.
 func runPython(t *testing.T, dir string, command ...string) string {
 	t.Helper()
-	checks, err := filepath.Abs("../../docs/checks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(filepath.Abs("../../docs/checks"))(t)
 	c := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	c.Dir, c.Env = dir, append(os.Environ(), "PYTHONPATH="+checks, "PYTHONDONTWRITEBYTECODE=1")
 	output, err := c.CombinedOutput()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/results"
@@ -35,9 +36,7 @@ func TestARunSelectsUnlikelySentencesAndSaysWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	path, home := smallFiles(t, unlikelyFile, string(taskstest.Text(1500)))
 	public := []byte(strings.Repeat(`{"user":"anyone","text":"w1 w2 and a word that nobody else knows"}`+"\n", 9))
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "public.jsonl"), public, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(filepath.Dir(path), "public.jsonl"), public, 0o600))
 	var stdout, stderr bytes.Buffer
 	execute(t.Context(), []string{"run", path, "--home", home}, &stdout, &stderr)
 	var r results.Results

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 )
 
@@ -12,9 +13,7 @@ func TestFlagsWithoutEffectAreToldOrRefused(t *testing.T) {
 	t.Parallel()
 	file, dir := secretExperiment(t)
 	key := filepath.Join(dir, "key")
-	if _, err := secrets.Create(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(secrets.Create(key))(t)
 	for args, says := range map[string]string{
 		"run " + file + " --memory 1GiB --secret-key " + key: "--memory has no effect: server http://127.0.0.1:1 works on the run",
 		"submit " + file + " --on-server --max-cells 3":      "the server applies its own limit",

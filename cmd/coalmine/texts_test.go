@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/data/sources"
 )
 
@@ -17,9 +18,7 @@ func novels(t *testing.T, users int) string {
 	dir := t.TempDir()
 	for u := range users {
 		folder := filepath.Join(dir, fmt.Sprint("user ", u))
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(folder, 0o700))
 		for f := range 2 {
 			text := strings.Repeat(fmt.Sprintf("some words of user %d\nand of file %d\n\n", u, f), 6)
 			if u+f == 0 {

@@ -58,10 +58,7 @@ func openTutorial(t *testing.T, name string) tutorial {
 // run executes the commands of the page in one shell, on free ports, and returns their output.
 func (tut *tutorial) run(t *testing.T) string {
 	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	bin := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(bin, "coalmine"), []byte("#!/bin/sh\n"+asCommand+"=1 exec "+program+" \"$@\"\n"), 0o700))
 	script := "set -e\ntrap 'kill $(jobs -p) 2> jobs.log || true; wait' EXIT\n"

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/childprocess"
+	"coalmine/internal/must"
 	"coalmine/internal/secrets"
 	"coalmine/tasks/taskstest"
 )
@@ -55,9 +56,7 @@ func TestACommandFindsNoSecretsOfItsOwner(t *testing.T) {
 		t.Skip("this system keeps no files from commands")
 	}
 	key, home := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "home")
-	if _, err := secrets.Create(key); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(secrets.Create(key))(t)
 	path, _ := smallFiles(t, strings.NewReplacer("HOME", home, "KEY", key).Replace(spyingFile), string(taskstest.Text(1500)))
 	prints(t, "run", path, "--home", home, "--secret-key", key)
 	prints(t, "run", path, "--home", home, "--secret-key", key, "--commands-may-write", home, "--set", "seed=2")
