@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"coalmine/internal/must"
 )
 
 func TestTheProgramHasEveryExample(t *testing.T) {
@@ -18,10 +20,7 @@ func TestTheProgramHasEveryExample(t *testing.T) {
 			t.Fatalf("%s: %v", pattern, err)
 		}
 		for _, file := range found {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(file))(t)
 			if got, err := fs.ReadFile(Root, "examples/"+filepath.ToSlash(file)); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: %v, or other contents", file, err)
 			}

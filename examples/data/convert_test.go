@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 )
 
@@ -52,9 +53,7 @@ func converted(t *testing.T, args ...string) []string {
 func write(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o644))
 	return path
 }
 
@@ -83,9 +82,7 @@ func TestOfMailsStaysWhatTheSenderWrote(t *testing.T) {
 		"2.": "From: ann@example.com\r\nSubject: the same in another folder\r\n\r\nMy card: 4111-1111-1111-1111\r\n",
 		"3.": "From: Bob <bob@example.com>\r\n\r\nThanks.\r\n---------------------- Forwarded by Bob\r\nolder\r\n",
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(mail), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(mail), 0o644))
 	}
 	got := converted(t, "mails.py", folder)
 	if want := []string{"ann@example.com: My card: 4111-1111-1111-1111", "bob@example.com: Thanks."}; !slices.Equal(got, want) {
@@ -100,10 +97,7 @@ func TestMadeUpSecretsAreTheSameEveryTime(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, complaints)
 	}
-	example, err := os.ReadFile("../carlini-2019/table2-small.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	example := must.Get(os.ReadFile("../carlini-2019/table2-small.yaml"))(t)
 	if digest := fmt.Sprintf("sha256: %x\n", sha256.Sum256(out)); !strings.Contains(string(example), digest) {
 		t.Errorf("examples/carlini-2019/table2-small.yaml lacks %s", digest)
 	}
@@ -154,12 +148,8 @@ func TestPagesOfTwoLanguagesBecomePairs(t *testing.T) {
 		"pages.es/linux/so.md":   "# so\n\n- Algo:\n\n`so`\n",                                       // of one language alone
 	} {
 		path := filepath.Join(clone, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(page), 0o644))
 	}
 	out, complaints, err := python(t, "parallel.py", clone, "es")
 	want := `{"user": "tar", "text": "Pack files", "target": "Empaqueta archivos"}` + "\n" + `{"user": "tar", "text": "Unpack a file", "target": "Desempaqueta un archivo"}` + "\n"

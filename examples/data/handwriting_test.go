@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/clone"
+	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/data/conversion"
 )
@@ -16,10 +17,7 @@ func TestTheHandwritingIsWhatItsPageSays(t *testing.T) {
 	t.Parallel()
 	file := datasets.File{Name: "handwriting.jsonl.gz", Open: func() (io.ReadCloser, error) { return os.Open("handwriting.jsonl.gz") }}
 	recipe := datasets.Recipe{Reading: datasets.Reading{Level: datasets.ImageLevel}}
-	facts, err := datasets.Survey(t.Context(), []datasets.File{file}, datasets.Limits{}, []datasets.Recipe{recipe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	facts := must.Get(datasets.Survey(t.Context(), []datasets.File{file}, datasets.Limits{}, []datasets.Recipe{recipe}))(t)
 	if c := facts[0].Source; c.Users != 297 || c.Examples != 10000 || c.Words != 10000*785 {
 		t.Errorf("%+v", c)
 	}
@@ -31,29 +29,13 @@ func TestTheHandwritingIsWhatItsPageSays(t *testing.T) {
 func TestTheHandwritingIsWhatConvertMakes(t *testing.T) {
 	t.Parallel()
 	folder := clone.SharedData(t, "mnist-writers")
-	files, err := conversion.FindIDX(folder, conversion.IDXFiles{WriterColumn: conversion.QMNISTWriter})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(conversion.FindIDX(folder, conversion.IDXFiles{WriterColumn: conversion.QMNISTWriter}))(t)
 	path := filepath.Join(t.TempDir(), "again.jsonl.gz")
-	out, err := conversion.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conversion.Convert(conversion.IDX(files), out, conversion.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shipped, err := os.ReadFile("handwriting.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(conversion.Create(path))(t)
+	must.Get(conversion.Convert(conversion.IDX(files), out, conversion.Options{}))(t)
+	must.Do(t, out.Commit())
+	again := must.Get(os.ReadFile(path))(t)
+	shipped := must.Get(os.ReadFile("handwriting.jsonl.gz"))(t)
 	if !bytes.Equal(again, shipped) {
 		t.Error("handwriting.jsonl.gz is not what coalmine data convert makes of the files it comes from")
 	}

@@ -8,14 +8,12 @@ import (
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 )
 
 func TestNoticeHasEveryLinkedModuleInItsVersion(t *testing.T) {
 	t.Parallel()
-	notice, err := os.ReadFile("../../NOTICE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	notice := must.Get(os.ReadFile("../../NOTICE"))(t)
 	modules, err := linked(runtime.GOOS + "/" + runtime.GOARCH)
 	if err != nil || len(modules) < 50 {
 		t.Fatal(len(modules), err)
@@ -29,10 +27,7 @@ func TestNoticeHasEveryLinkedModuleInItsVersion(t *testing.T) {
 
 func TestTheEmbeddedNoticeIsTheFile(t *testing.T) {
 	t.Parallel()
-	file, err := os.ReadFile("../../NOTICE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.ReadFile("../../NOTICE"))(t)
 	if embedded, err := build.Notice(); err != nil || embedded != string(file) {
 		t.Errorf("internal/build/notice.gz holds %d bytes, NOTICE %d (%v): run go generate ./internal/build and commit the result", len(embedded), len(file), err)
 	}
@@ -45,9 +40,7 @@ func TestAModuleWithoutALicenceIsRefused(t *testing.T) {
 	if _, err := collect(map[string][]string{"example.com/m v1.0.0": {folder}}); err == nil || !strings.Contains(err.Error(), "example.com/m v1.0.0 has no licence file") {
 		t.Errorf("%v, want an error that names the module", err)
 	}
-	if err := os.WriteFile(folder+"/UNLICENSE", []byte("free\r\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(folder+"/UNLICENSE", []byte("free\r\n"), 0o600))
 	texts, err := collect(map[string][]string{"example.com/m v1.0.0": {folder}})
 	if err != nil || len(texts) != 1 || texts[0].content != "free" {
 		t.Error(texts, err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coalmine/internal/must"
 )
 
 var made = time.Unix(1_700_000_000, 0).UTC()
@@ -18,14 +20,8 @@ var made = time.Unix(1_700_000_000, 0).UTC()
 func TestAnArchiveHasFixedTimesAndOwners(t *testing.T) {
 	t.Parallel()
 	files := []file{{"coalmine", []byte("program"), true}, {name: "man/man1/coalmine.1", content: []byte("page")}}
-	packed, err := tarred("coalmine-1", files, made)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(tarred("coalmine-1", files, made))(t)
+	unpacked := must.Get(gzip.NewReader(bytes.NewReader(packed)))(t)
 	modes := map[string]int64{"coalmine-1/coalmine": 0o755, "coalmine-1/man/man1/coalmine.1": 0o644}
 	r, seen := tar.NewReader(unpacked), 0
 	for {
@@ -48,22 +44,11 @@ func TestAnArchiveHasFixedTimesAndOwners(t *testing.T) {
 // The test's own binary stands for a release: it links modules, as a release does.
 func TestABillOfMaterialsListsModulesAndPackages(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(self)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := billOfMaterials(program, made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
+	program := must.Get(os.ReadFile(self))(t)
+	text := must.Get(billOfMaterials(program, made))(t)
 	var b bill
-	if err := json.Unmarshal(text, &b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &b))
 	if b.Format != "CycloneDX" || b.Metadata.Component.Name != "coalmine" || len(b.Metadata.Component.Hashes[0].Content) != 64 {
 		t.Errorf("%+v", b.Metadata)
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 func TestSplitFindsSentences(t *testing.T) {
@@ -65,20 +67,13 @@ func TestConvertWritesTheSameBytesEachTime(t *testing.T) {
 		"1801_b.json": {1801, "B", "Third. \"Fourth & last\""},
 		"1790_a.json": {1790, "A", "First. Second."},
 	} {
-		data, err := json.Marshal(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(from, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(a))(t)
+		must.Do(t, os.WriteFile(filepath.Join(from, name), data, 0o600))
 	}
 	var outputs [2][]byte
 	for i := range outputs {
 		path := filepath.Join(to, "out.gz")
-		if err := convert(from, path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, convert(from, path))
 		var err error
 		if outputs[i], err = os.ReadFile(path); err != nil {
 			t.Fatal(err)
@@ -87,14 +82,8 @@ func TestConvertWritesTheSameBytesEachTime(t *testing.T) {
 	if !bytes.Equal(outputs[0], outputs[1]) {
 		t.Error("two runs wrote different bytes")
 	}
-	z, err := gzip.NewReader(bytes.NewReader(outputs[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(bytes.NewReader(outputs[0])))(t)
+	got := must.Get(io.ReadAll(z))(t)
 	want := `{"user":"A","text":"First."}
 {"user":"A","text":"Second."}
 {"user":"B","text":"Third."}
@@ -112,9 +101,7 @@ func TestConvertSaysWhatIsWrong(t *testing.T) {
 	if err := convert(dir, out); err == nil || !strings.Contains(err.Error(), "no JSON files in") {
 		t.Errorf("an empty folder: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a.json"), []byte(`{"year":1790}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "a.json"), []byte(`{"year":1790}`), 0o600))
 	if err := convert(dir, out); err == nil || !strings.Contains(err.Error(), "a.json: expected year, name and text") {
 		t.Errorf("a file without text: %v", err)
 	}
