@@ -12,7 +12,7 @@ import (
 // Check reports every inconsistency of the plan: a reference to a node or a
 // chain that it does not hold, needs that differ from a spec's inputs, a step
 // beyond its chain, a cycle. It is nil for every plan that is built properly;
-// executors of plans call it once before.
+// executors call it once before they run a plan.
 func (p *Plan) Check() error {
 	c := checker{plan: p}
 	for _, key := range SortedKeys(p.Nodes) {
@@ -24,7 +24,7 @@ func (p *Plan) Check() error {
 	names := make(map[string]bool)
 	for _, cell := range p.Cells {
 		if names[cell.Name] {
-			c.say("two cells are named %q", cell.Name)
+			c.report("two cells are named %q", cell.Name)
 		}
 		names[cell.Name] = true
 		c.ref(func() string { return "report of cell " + cell.Name }, cell.Report)
@@ -51,78 +51,78 @@ const (
 	closed
 )
 
-// naming returns the name of a problem's subject. It is called only for a problem: a
-// plan may have a million nodes without one.
+// naming returns the name of a problem's subject. It is called only if there is a
+// problem, because a plan may have a million nodes.
 type naming func() string
 
-func (c *checker) say(format string, args ...any) {
+func (c *checker) report(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Errorf("plan: "+format, args...))
 }
 
 func (c *checker) node(key storage.Key, n *Node) {
-	what := func() string { return fmt.Sprintf("node %s (%s)", key.Short(), n.Label) }
+	name := func() string { return fmt.Sprintf("node %s (%s)", key.Short(), n.Label) }
 	if n.Key != key {
-		c.say("%s is filed under another key, %s", what(), n.Key.Short())
+		c.report("%s is filed under another key, %s", name(), n.Key.Short())
 	}
-	c.needs(what, n.Inputs, n.Needs)
+	c.needs(name, n.Inputs, n.Needs)
 }
 
 func (c *checker) chain(recipe storage.Key, ch *Chain) {
-	what := "chain " + recipe.Short()
+	name := "chain " + recipe.Short()
 	switch {
 	case ch.Recipe != recipe:
-		c.say("%s is filed under another recipe, %s", what, ch.Recipe.Short())
+		c.report("%s is filed under another recipe, %s", name, ch.Recipe.Short())
 	case ch.Steps < 1:
-		c.say("%s has %d steps, want at least 1", what, ch.Steps)
+		c.report("%s has %d steps, want at least 1", name, ch.Steps)
 	case ch.Width < 0 || ch.Every < 0 || ch.KeepLast < 0:
-		c.say("%s has a negative width or retention: %d, %d, %d", what, ch.Width, ch.Every, ch.KeepLast)
+		c.report("%s has a negative width or retention: %d, %d, %d", name, ch.Width, ch.Every, ch.KeepLast)
 	case !slices.IsSorted(ch.Keep):
-		c.say("%s keeps steps %v, want them ascending", what, ch.Keep)
+		c.report("%s keeps steps %v, want them ascending", name, ch.Keep)
 	}
-	c.ref(func() string { return "origin of " + what }, ch.Origin)
-	c.needs(func() string { return "join of " + what }, ch.Join.Inputs, ch.Join.Needs)
+	c.ref(func() string { return "origin of " + name }, ch.Origin)
+	c.needs(func() string { return "join of " + name }, ch.Join.Inputs, ch.Join.Needs)
 	if ch.Width > 0 {
-		c.needs(func() string { return "parts of " + what }, ch.Part.Inputs, ch.Part.Needs)
+		c.needs(func() string { return "parts of " + name }, ch.Part.Inputs, ch.Part.Needs)
 	}
 }
 
-// tail checks that the rest of a training follows its chain, and is a node of its own.
+// tail checks that the tail of a training follows its chain, and is a separate node.
 func (c *checker) tail(cell *Cell) {
 	switch tail := cell.Tail; {
 	case tail == Tail{}:
 	case tail.Rounds < 0 || tail.After < 0 || cell.Model.Chain != nil:
-		c.say("the training of cell %s ends with %d steps after step %d of its chain, want a node after it", cell.Name, tail.Rounds, tail.After)
+		c.report("the training of cell %s ends with %d steps after step %d of its chain, want a node after it", cell.Name, tail.Rounds, tail.After)
 	case tail.Rounds > 0 && c.plan.Nodes[tail.Node.Key] == nil:
-		c.say("the training of cell %s ends with node %s, which the plan does not hold", cell.Name, tail.Node.Key.Short())
+		c.report("the training of cell %s ends with node %s, which the plan does not hold", cell.Name, tail.Node.Key.Short())
 	case tail.After > 0 && (cell.Chain == nil || tail.After > cell.Chain.Steps):
-		c.say("the training of cell %s ends after step %d, which its chain does not have", cell.Name, tail.After)
+		c.report("the training of cell %s ends after step %d, which its chain does not have", cell.Name, tail.After)
 	}
 }
 
-func (c *checker) needs(what naming, inputs []tasks.Input, needs []Ref) {
+func (c *checker) needs(name naming, inputs []tasks.Input, needs []Ref) {
 	if len(inputs) != len(needs) {
-		c.say("%s has %d inputs and %d needs", what(), len(inputs), len(needs))
+		c.report("%s has %d inputs and %d needs", name(), len(inputs), len(needs))
 		return
 	}
 	for i, need := range needs {
 		if inputs[i].Key != need.Key {
-			c.say("input %q of %s is node %s, its need is %s", inputs[i].Name, what(), inputs[i].Key.Short(), need.Key.Short())
+			c.report("input %q of %s is node %s, its need is %s", inputs[i].Name, name(), inputs[i].Key.Short(), need.Key.Short())
 		}
-		c.ref(func() string { return fmt.Sprintf("input %q of %s", inputs[i].Name, what()) }, need)
+		c.ref(func() string { return fmt.Sprintf("input %q of %s", inputs[i].Name, name()) }, need)
 	}
 }
 
-func (c *checker) ref(what naming, r Ref) {
+func (c *checker) ref(name naming, r Ref) {
 	switch {
 	case r.Chain == nil && c.plan.Nodes[r.Key] == nil:
-		c.say("%s is node %s, which the plan does not hold", what(), r.Key.Short())
+		c.report("%s is node %s, which the plan does not hold", name(), r.Key.Short())
 	case r.Chain == nil:
 	case c.plan.Chains[r.Chain.Recipe] == nil:
-		c.say("%s is a step of chain %s, which the plan does not hold", what(), r.Chain.Recipe.Short())
+		c.report("%s is a step of chain %s, which the plan does not hold", name(), r.Chain.Recipe.Short())
 	case r.Step < 1 || r.Step > r.Chain.Steps:
-		c.say("%s is step %d of a chain of %d steps", what(), r.Step, r.Chain.Steps)
+		c.report("%s is step %d of a chain of %d steps", name(), r.Step, r.Chain.Steps)
 	case r.Key != r.Chain.Key(r.Step):
-		c.say("%s has key %s, step %d has %s", what(), r.Key.Short(), r.Step, r.Chain.Key(r.Step).Short())
+		c.report("%s has key %s, step %d has %s", name(), r.Key.Short(), r.Step, r.Chain.Key(r.Step).Short())
 	}
 }
 
@@ -136,8 +136,7 @@ func (c *checker) cycles() {
 	}
 }
 
-// visit walks a chain as if it were one node, as which the rest of the plan
-// uses it.
+// visit walks a chain as if it were one node, as the other nodes use it.
 func (c *checker) visit(r Ref) {
 	var self any
 	var needs []Ref
@@ -153,7 +152,7 @@ func (c *checker) visit(r Ref) {
 	case closed:
 		return
 	case open:
-		c.say("node %s needs itself in the end", r.Key.Short())
+		c.report("node %s needs itself in the end", r.Key.Short())
 		return
 	}
 	c.state[self] = open
@@ -163,13 +162,13 @@ func (c *checker) visit(r Ref) {
 	c.state[self] = closed
 }
 
-// StandingNeeds are the nodes that the chain's tasks read at every step, and
-// the origin, which the first one reads.
+// StandingNeeds returns the nodes that the chain's tasks read at every step,
+// and the origin, which the first step reads.
 func (c *Chain) StandingNeeds() []Ref {
 	return append(c.StepNeeds(), c.Origin)
 }
 
-// StepNeeds are the nodes that the chain's tasks read at every step.
+// StepNeeds returns the nodes that the chain's tasks read at every step.
 func (c *Chain) StepNeeds() []Ref {
 	needs := slices.Clone(c.Join.Needs)
 	if c.Width > 0 {

@@ -13,8 +13,8 @@ const (
 // Tail is the rest of a central training after its last whole chain step.
 type Tail struct {
 	After  int // chain steps of a cell whose Model is not a step of its chain
-	Rounds int // its length in SGD steps; 0 if there is no tail
-	Node   Ref // the standing node that takes them, if there are any
+	Rounds int // length in SGD steps; 0 if there is no tail
+	Node   Ref // standing node that runs these steps
 }
 
 // ChainSteps returns the number of steps of its chain that the cell wants; the
@@ -38,7 +38,6 @@ func (c *Cell) RoundsDone(step int, trained bool) int {
 	return c.roundsAt(min(max(step, 0), c.ChainSteps()))
 }
 
-// roundsAt returns the rounds of a number of steps of the chain.
 func (c *Cell) roundsAt(step int) int {
 	if c.Chain == nil {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"coalmine/tasks"
 )
 
-// Needed lists the standing nodes and the trainings that the given nodes are
-// made from, these nodes among them: each once, after everything that it reads.
+// Needed returns the given nodes, and the standing nodes and trainings that
+// they are made from: each once, after its inputs.
 func (p *Plan) Needed(refs ...Ref) ([]*Node, []*Chain) {
 	w := walk{plan: p, seen: map[storage.Key]bool{}}
 	for _, r := range refs {
@@ -50,7 +50,7 @@ func (w *walk) visitAll(refs []Ref) {
 	}
 }
 
-// Kept returns the nodes whose outputs stay with a finished run: the standing ones, and the kept
+// Kept returns the nodes with outputs that stay with a finished run: standing nodes and kept
 // steps of trainings.
 func (p *Plan) Kept() []storage.Key {
 	keys := SortedKeys(p.Nodes)
@@ -62,9 +62,9 @@ func (p *Plan) Kept() []storage.Key {
 	return keys
 }
 
-// LastingSteps returns the steps whose records may outlive the training,
+// LastingSteps returns the steps with records that may outlive the training,
 // ascending: the kept ones, the ends of segments, the checkpoints of the rolling
-// retention, and those of the segment that is open at the end.
+// retention, and the steps of the last segment if it is open.
 func (c *Chain) LastingSteps() []int {
 	steps := slices.Clone(c.Keep)
 	for step := tasks.SegmentSteps; step <= c.Steps; step += tasks.SegmentSteps {

@@ -9,10 +9,10 @@ import (
 
 // Parts yields a plan in parts, and io.EOF after the last. Each part is the complete
 // plan of some cells: nodes common to several parts are in each. So a reader of the
-// parts never holds all of a large plan beside its own results.
+// parts never holds all of a large plan.
 type Parts func() (*Plan, error)
 
-// Whole yields a plan as its only part.
+// Whole yields a plan as a single part.
 func Whole(p *Plan) Parts {
 	return func() (part *Plan, err error) {
 		part, p = p, nil
@@ -43,7 +43,7 @@ func (p *Plan) Add(part *Plan) {
 	}
 }
 
-// moveTo has the cell refer to the chains of another plan that has its training.
+// moveTo makes the cell refer to the chains of another plan, which must have its training.
 func (c *Cell) moveTo(chains map[storage.Key]*Chain) {
 	if c.Chain != nil {
 		c.Chain = chains[c.Chain.Recipe]

@@ -1,11 +1,11 @@
-// Package plan describes the wants of a run: a DAG of nodes, pure and without
-// I/O but for the records of plans in the store (Record).
+// Package plan describes the wants of a run: a DAG of nodes. It is pure and
+// does no I/O, except for the records of plans in the store (Record).
 //
-// Most nodes stand alone (import the source, insert the canaries, audit a
-// checkpoint). Training is a Chain: step after step, each made of parallel
-// parts and a join, unrolled lazily, so that a plan of a million rounds is as
-// small as one of ten. The coordinator decides which nodes must run: it walks
-// back from the cells' targets to the stored outputs.
+// Most nodes are standing nodes (import the source, insert the canaries, audit
+// a checkpoint). A training is a Chain of steps, each made of parallel parts
+// and a join. It is unrolled lazily, so a plan of a million rounds is as small
+// as a plan of ten. The coordinator decides which nodes must run: it walks back
+// from the cells' targets to the stored outputs.
 package plan
 
 import (
@@ -17,16 +17,17 @@ import (
 	"coalmine/tasks"
 )
 
-// Plan is everything that one run wants.
+// Plan holds the wants of one run.
 type Plan struct {
 	Cells []Cell
 	// Nodes are the standing nodes of all cells, each once.
 	Nodes map[storage.Key]*Node
 	// Chains are the training chains of all cells by recipe, each once: cells
-	// that differ only in their audit share one, and its Keep is their union.
+	// that differ only in their audit share a chain, and its Keep is their
+	// union.
 	Chains map[storage.Key]*Chain
-	// Sources are the files that the data of the cells are imported from, each once. The first
-	// of several parts of a plan has those of all.
+	// Sources are the files that the data of the cells are imported from, each once. In a plan
+	// of several parts, the first part has all sources.
 	Sources []storage.Digest
 }
 
@@ -35,11 +36,11 @@ type Cell struct {
 	Index int
 	// Name is short and unique within the run, such as "c03".
 	Name string
-	// Label is for people: "by-user, fedavg".
+	// Label is for display: "by-user, fedavg".
 	Label string
-	// Axes and Row are its place in the grid, as the experiment has them in JSON.
+	// Axes and Row are its place in the grid, in the JSON of the experiment.
 	Axes, Row json.RawMessage
-	// Report is the node whose blob "cell" is the cell's part of the results.
+	// Report is the node with the cell's part of the results, in its blob "cell".
 	Report Ref
 	// Model is the final checkpoint. Report and Model are the targets of the
 	// cell.
@@ -49,19 +50,19 @@ type Cell struct {
 	Final Ref
 	// Initial is the model before training.
 	Initial Ref
-	// Prepared is the classifier of the prepare block; zero without.
+	// Prepared is the classifier of the prepare block; zero if there is no such block.
 	Prepared Ref
-	// Vocabulary is the node whose blob "vocabulary" has the words of the model's tokens.
+	// Vocabulary is the node with the words of the model's tokens, in its blob "vocabulary".
 	Vocabulary Ref
-	// Population is the node that assigns training data to users, Shards the one
-	// with the text of it.
+	// Population is the node that assigns training data to users, Shards the
+	// node with their text.
 	Population, Shards Ref
 	// Devices is the node that names the owner of each user's device; zero if users are not
 	// divided.
 	Devices Ref
-	// Recorded are the standing nodes with the recorded updates, in the order of rounds.
+	// Recorded lists the standing nodes with the recorded updates, in the order of rounds.
 	Recorded []storage.Key
-	// Chain is the cell's training as far as it has whole steps, nil if it has none.
+	// Chain has the whole steps of the cell's training, nil if there are none.
 	Chain *Chain
 	// Tail is the rest of the training.
 	Tail Tail
@@ -69,7 +70,7 @@ type Cell struct {
 	Unit Unit
 }
 
-// Ref points to a node: a standing one, or a step of a chain.
+// Ref refers to a standing node or to a step of a chain.
 type Ref struct {
 	Key   storage.Key
 	Chain *Chain // nil for a standing node
@@ -85,7 +86,7 @@ type Node struct {
 	Needs []Ref
 }
 
-// Input is the key of the node's input of that name, zero if it has none.
+// Input returns the key of the node's input of that name, zero if it has no such input.
 func (n *Node) Input(name string) storage.Key {
 	for _, in := range n.Inputs {
 		if in.Name == name {
@@ -102,7 +103,7 @@ type Template struct {
 	// Inputs are standing nodes, the same at every step.
 	Inputs []tasks.Input
 	Needs  []Ref
-	// SecretKey, Class and Terms are those of the tasks' specs.
+	// SecretKey, Class and Terms are as in tasks.Spec.
 	SecretKey string
 	Class     tasks.Class
 	Terms     json.RawMessage
@@ -121,7 +122,7 @@ type Chain struct {
 	Steps int
 	// StepRounds is the number of rounds (fedavg: 1) or SGD steps of one chain step.
 	StepRounds int
-	// Width is the number of parallel parts; 0 when a step is the join alone.
+	// Width is the number of parallel parts; 0 if a step is only the join.
 	Width int
 	Part  Template
 	Join  Template
@@ -136,23 +137,23 @@ type Chain struct {
 }
 
 // keyMemo caches keys so that the hash chain is walked no further than a segment: the
-// key of every boundary so far, and those of the two latest requested steps, because
-// each part of a step asks for the step and the one before.
+// keys of all boundaries so far and of the two latest requested steps, because each
+// part of a step asks for the step and the one before.
 type keyMemo struct {
 	mu         sync.Mutex
 	boundaries []storage.Key // boundaries[i] is the key of step i*tasks.SegmentSteps
 	recent     [2]stepKey
 }
 
-// stepKey is the key of a step; step 0 is none.
+// stepKey is the key of a step; the zero value holds no key.
 type stepKey struct {
 	step int
 	key  storage.Key
 }
 
-// Key is the key of step r, 0 <= r: a bare hash chain,
-// K[r] = H(recipe, r, K[r-1]), with K[0] = H(recipe). Steps beyond Steps have
-// keys too: a run that wants more of them extends the chain.
+// Key is the key of step r, 0 <= r: a bare hash chain, K[r] = H(recipe, r,
+// K[r-1]), with K[0] = H(recipe). Steps beyond Steps have keys too: a run that
+// wants more steps extends the chain.
 func (c *Chain) Key(r int) storage.Key {
 	m := &c.memo
 	m.mu.Lock()
@@ -170,7 +171,7 @@ func (c *Chain) Key(r int) storage.Key {
 	return c.within(Segment(r), r)
 }
 
-// within is Key of a step from a segment's boundary on.
+// within returns the key of a step at or after the boundary of its segment.
 func (c *Chain) within(segment, r int) storage.Key {
 	m, from := &c.memo, stepKey{segment * tasks.SegmentSteps, c.memo.boundaries[segment]}
 	for _, known := range m.recent {

@@ -4,8 +4,8 @@
 //
 // A leader records a plan once, before it works on it ([Record.Keep]). The plan stays the same while
 // the run continues under builds that make the same keys; a build that makes other keys records
-// another plan. The run is computed by the newest plan; the nodes of older ones also stay while
-// the run's record does.
+// another plan. The run is computed by the newest plan; the nodes of older plans also stay as long
+// as the run's record.
 //
 // A record has two parts, both compressed lines of JSON under the digest of the uncompressed text:
 // an outline with the chains and the cells, and the standing nodes in blocks. Nodes are numbered
@@ -24,21 +24,21 @@ import (
 	"coalmine/tasks"
 )
 
-// LostReport is the message about a done cell, in a run without a recorded plan, whose report is not under the
+// LostReport is the message about a done cell, in a run without a recorded plan, without a report under the
 // key of this build.
 const LostReport = "it is done, and its report is not in the store under the key that this build gives it: a build with other keys computed it and recorded no plan, or it is gone; use that build, or run the experiment again, which leaves this run as it is"
 
-// clocks is the largest difference between the clocks of a cluster.
+// clocks bounds the difference between the clocks of a cluster.
 const clocks = 5 * time.Minute
 
 // IsReportOf reports whether a run without a recorded plan can have finished with a report. A report that
-// began later belongs to another run of the experiment; the run's own has another key.
+// began later belongs to another run of the experiment; this run's report has another key.
 func IsReportOf(report *storage.Commit, finished time.Time) bool {
 	return finished.IsZero() || !report.Provenance.Started.After(finished.Add(clocks))
 }
 
-// HasReport reports whether the store has the report with which such a run has finished
-// under a key.
+// HasReport reports whether the store has, under a key, a report with which such a run
+// can have finished.
 func HasReport(ctx context.Context, archive *storage.Archive, key storage.Key, finished time.Time) (bool, error) {
 	report, err := archive.Committed(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
@@ -47,7 +47,7 @@ func HasReport(ctx context.Context, archive *storage.Archive, key storage.Key, f
 	return err == nil && IsReportOf(report, finished), err
 }
 
-// head is the small record that names the parts and so makes them a plan of the run.
+// head is the small record that names the parts of a plan.
 type head struct {
 	Outline storage.Digest `json:"outline"`
 	Nodes   storage.Digest `json:"nodes"`

@@ -40,7 +40,8 @@ func ReadRecords(ctx context.Context, archive *storage.Archive, run string, do f
 	return all(ctx, archive, run, read, do)
 }
 
-// ReadOutlines is like All, but leaves out the standing nodes; references to them are zero.
+// ReadOutlines is like ReadRecords, but leaves out the standing nodes; references to them are
+// zero.
 func ReadOutlines(ctx context.Context, archive *storage.Archive, run string, do func(*Plan)) (known bool, err error) {
 	return all(ctx, archive, run, readOutline, do)
 }
@@ -106,7 +107,7 @@ type decoder struct {
 	// outline was read.
 	nodes []*Node
 	needs []needs
-	texts map[string]text // each once
+	texts map[string]text // one copy of each
 	whole bool
 
 	chains []*Chain
@@ -146,7 +147,7 @@ func (d *decoder) readNodes(ctx context.Context, archive *storage.Archive, run s
 // text is a text of a record in the forms in which a plan uses it.
 type text struct {
 	string
-	raw json.RawMessage // nil of the empty text
+	raw json.RawMessage // nil for the empty text
 }
 
 // column reads a column of a block: numbers of texts, which may be missing if all are empty.
@@ -170,7 +171,7 @@ func (d *decoder) column(b *block, column []int, n int) []text {
 	return texts
 }
 
-// text returns a text, equal ones as one copy.
+// text returns a text. Equal texts share one copy.
 func (d *decoder) text(s string) text {
 	known, there := d.texts[s]
 	if !there {
@@ -210,12 +211,11 @@ func (d *decoder) addBlock(b *block) {
 
 // needs decodes the needs of a block's nodes: see block.
 type needs struct {
-	nodes int
-	of    []int
-	steps []ref
+	nodes   int
+	numbers []int
+	steps   []ref
 }
 
-// linkNodes sets the needs of the nodes.
 func (d *decoder) linkNodes() {
 	left := d.nodes
 	for _, x := range d.needs {
@@ -225,10 +225,10 @@ func (d *decoder) linkNodes() {
 		}
 		for _, n := range left[:x.nodes] {
 			for i := range n.Inputs {
-				need := d.need(x.of[i], steps)
+				need := d.need(x.numbers[i], steps)
 				n.Inputs[i].Key, n.Needs = need.Key, append(n.Needs, need)
 			}
-			x.of = x.of[len(n.Inputs):]
+			x.numbers = x.numbers[len(n.Inputs):]
 		}
 		left = left[x.nodes:]
 	}
@@ -259,7 +259,6 @@ func (d *decoder) fail(format string, args ...any) {
 	}
 }
 
-// plan assembles the plan.
 func (d *decoder) plan() (*Plan, error) {
 	p := &Plan{Nodes: make(map[storage.Key]*Node, len(d.nodes)), Chains: make(map[storage.Key]*Chain), Sources: d.outline.Sources}
 	for i := range d.outline.Chains {
@@ -290,7 +289,6 @@ func (d *decoder) addChain(x *chain) {
 	d.chains = append(d.chains, c)
 }
 
-// linkChain sets the references of a chain.
 func (d *decoder) linkChain(c *Chain, x *chain) {
 	c.Origin, c.Join = d.ref(x.Origin), d.template(&x.Join)
 	if x.Part != nil {
@@ -334,7 +332,7 @@ func (d *decoder) chainOf(n int) *Chain {
 	return d.chains[n]
 }
 
-// ref resolves a reference. Those to standing nodes are zero if the nodes were not read.
+// ref resolves a reference. References to standing nodes are zero if the nodes were not read.
 func (d *decoder) ref(r ref) Ref {
 	if r == "" {
 		return Ref{}

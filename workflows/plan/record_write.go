@@ -16,12 +16,12 @@ import (
 	"coalmine/storage"
 )
 
-// RecordWriter makes the record of a plan from its parts. It copies the data that it keeps, so that a
-// part may be changed afterwards. The zero value is an empty record.
+// RecordWriter makes the record of a plan from its parts. It copies the data that it keeps, so a part
+// may change afterwards. The zero value is an empty record.
 type RecordWriter struct {
 	outline outline
-	numbers map[storage.Key]int // of the standing nodes
-	chains  map[storage.Key]int // by recipe
+	numbers map[storage.Key]int // numbers of the standing nodes
+	chains  map[storage.Key]int // numbers of the chains, by recipe
 	nodes   *packer
 	err     error // the first
 }
@@ -158,7 +158,7 @@ func (w *RecordWriter) cell(c *Cell) cell {
 	return x
 }
 
-// ref names a node by its number, a step by that of its chain.
+// ref refers to a node by its number, and to a step by the number of its chain.
 func (w *RecordWriter) ref(r Ref) ref {
 	switch {
 	case r.Chain != nil:
@@ -169,7 +169,6 @@ func (w *RecordWriter) ref(r Ref) ref {
 	return ref(strconv.Itoa(w.node(r.Key)))
 }
 
-// node returns the number of a standing node.
 func (w *RecordWriter) node(key storage.Key) int {
 	n, known := w.numbers[key]
 	if !known && w.err == nil {

@@ -94,8 +94,8 @@ func Parts(spec *experiment.Spec) (plan.Parts, error) {
 	}, nil
 }
 
-// Check returns the error of Plan, or one of several. It makes the plan of each cell by
-// itself and keeps none of them.
+// Check returns the error of Plan, or one of several. It compiles each cell separately
+// and discards its plan.
 func Check(spec *experiment.Spec) error {
 	if err := CheckSize(spec); err != nil {
 		return err
@@ -112,7 +112,6 @@ func newPlan() *plan.Plan {
 	return &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: map[storage.Key]*plan.Chain{}}
 }
 
-// compileCell adds a cell to a plan.
 func compileCell(spec *experiment.Spec, i int, p *plan.Plan, same shared) error {
 	c := newCell(spec, i, p, same)
 	files, err := spec.Files(&c.experiment.Data)
@@ -142,55 +141,55 @@ func newCell(spec *experiment.Spec, index int, p *plan.Plan, same shared) *cell 
 type cell struct {
 	plan       *plan.Plan
 	same       shared
-	sources    *experiment.Spec // which knows the files of sources
+	sources    *experiment.Spec // has the files of sources
 	index      int
 	spec       *experiment.Cell
 	experiment *experiment.Experiment
 	err        error // the first; later nodes are then meaningless
 
-	// corpus is the source as it was read.
+	// corpus is the imported source.
 	corpus plan.Ref
 	// placements is the partition, which records the positions of the canaries;
 	// population is the training data, including data that audits plant.
 	parts, balanced, canaries, insertions, placements, population, shards plan.Ref
-	// files are those of the source, second those of further sources, ofAudits those of the
-	// sources that audits name, by their paths.
+	// files are the files of the source, second those of further sources, and ofAudits
+	// those of the sources of audits, by path.
 	files    []storage.Digest
 	second   experiment.SecondFiles
 	ofAudits map[string][]storage.Digest
-	// vocabulary is the node of another source whose vocabulary is taken; none without.
+	// vocabulary is the node of the source that provides the vocabulary; zero if it is the
+	// cell's own.
 	vocabulary plan.Ref
-	// selected is the choice of data.select from the population; zero without.
+	// selected is the choice of data.select from the population; zero if there is none.
 	selected plan.Ref
-	// sanitized is the population that patterns were removed from; none without.
+	// sanitized is the population after the removal of patterns; zero if there is no removal.
 	sanitized plan.Ref
 	// undivided is the population before its users are divided into devices.
 	undivided plan.Ref
-	// divided is the population of devices; none without.
+	// divided is the population of devices; zero if users are not divided.
 	divided plan.Ref
 	// disagreed is the population without the sentences that two models disagree on;
-	// none without.
+	// zero if no such filter is set.
 	disagreed plan.Ref
 
 	origin plan.Ref
-	// recorded are the nodes that gather the recorded updates of the training; none
-	// without.
+	// recorded are the nodes that gather the recorded updates of the training.
 	recorded []plan.Ref
 	chain    *plan.Chain
 	model    plan.Ref
 	rest     plan.Tail     // of the training, after its chain
-	best     plan.Ref      // the model of early stopping; zero without
+	best     plan.Ref      // the model of early stopping; zero if there is none
 	secret   *tasks.Secret // of central training, if set
 
 	// setting is the experiment as audits see it.
 	setting *audits.Setting
-	// refs are the nodes that audits refer to by their keys, planted those of the
-	// planters.
+	// refs has the nodes that audits refer to by their keys, planted the nodes of
+	// the planters.
 	refs    map[storage.Key]plan.Ref
 	planted map[audits.Planter]storage.Key
 }
 
-// gathered names the nodes with the recorded updates.
+// gathered returns the keys of the nodes with the recorded updates.
 func (c *cell) gathered() (keys []storage.Key) {
 	for _, r := range c.recorded {
 		keys = append(keys, r.Key)
@@ -239,7 +238,7 @@ type edge struct {
 	ref  plan.Ref
 }
 
-// node adds a standing node, or finds the equal one.
+// node adds a standing node, unless the plan has it.
 func (c *cell) node(kind tasks.Kind, label string, params any, edges ...edge) plan.Ref {
 	inputs, needs := connect(edges)
 	spec, err := tasks.NewSpec(kind, params, inputs...)
@@ -256,8 +255,8 @@ func (c *cell) node(kind tasks.Kind, label string, params any, edges ...edge) pl
 	return plan.Ref{Key: spec.Key}
 }
 
-// shared has the parameters of the last node of each label, and the label. The nodes of
-// cells mostly have equal ones, which a plan of many cells then holds once.
+// shared has the last node's label and parameters, by label. They are mostly equal in
+// all cells, so a plan of many cells holds them once.
 type shared map[string]sharedTexts
 
 type sharedTexts struct {
@@ -265,7 +264,7 @@ type sharedTexts struct {
 	params json.RawMessage
 }
 
-// with returns the label and parameters, those of the last such node if they are equal.
+// with returns the label and parameters: the shared copies if they are equal.
 func (s shared) with(label string, params json.RawMessage) (string, json.RawMessage) {
 	last, there := s[label]
 	switch {

@@ -35,7 +35,7 @@ func Recipe(e *experiment.Experiment) datasets.Recipe {
 	}
 }
 
-// Limits returns those of a cell's source.
+// Limits returns the limits of a cell's source.
 func Limits(e *experiment.Experiment) datasets.Limits {
 	l := e.Data.Limits
 	if l == nil {
@@ -44,8 +44,8 @@ func Limits(e *experiment.Experiment) datasets.Limits {
 	return datasets.Limits{LineBytes: l.Line, TotalBytes: l.Text, Ratio: l.Ratio}
 }
 
-// data compiles the way from the source to the population: parts -> vocabulary
-// -> balance -> canaries -> partition.
+// data compiles the nodes from the source to the population: parts ->
+// vocabulary -> balance -> canaries -> partition.
 func (c *cell) data(files []storage.Digest) {
 	c.files = files
 	r := Recipe(c.experiment)
@@ -67,16 +67,16 @@ func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	return c.node(datasets.Import, label, r.Import(files, Limits(c.experiment)))
 }
 
-// encode compiles the nodes from the source to the parts. The vocabulary is that of the
-// source without faults; words made by faults are outside of it, and so are the words
-// selected for being outside.
+// encode compiles the nodes from the source to the parts. The vocabulary is computed
+// without faults, so it lacks words made by faults and words selected for being
+// unknown.
 func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	edges, label := []edge{{datasets.CorpusInput, c.imported(files, r)}}, "parts and vocabulary"
 	if c.vocabulary != (plan.Ref{}) && !r.Level.Scheme().Fixed() {
 		return c.node(datasets.Encode, "parts of other data", r.Encode(), append(edges, edge{datasets.VocabularyInput, c.vocabulary})...)
 	}
-	if of, elsewhere := r.Vocabulary(); elsewhere {
-		edges = append(edges, edge{datasets.VocabularyInput, c.encode(files, of)})
+	if recipe, elsewhere := r.Vocabulary(); elsewhere {
+		edges = append(edges, edge{datasets.VocabularyInput, c.encode(files, recipe)})
 		label = "parts with faults"
 	}
 	if r.Outside.Size > 0 {

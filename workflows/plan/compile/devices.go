@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// divide gives every user an anonymous device and the adversary's, which train in its place.
+// divide replaces every user by two training devices: an anonymous one and the adversary's.
 func (c *cell) divide() {
 	d := c.experiment.Data.Devices
 	if d == nil {
@@ -48,8 +48,7 @@ func (c *cell) profile() plan.Ref {
 		edge{datasets.PopulationInput, c.divided}, edge{devices.ProfilesInput, encoded}, edge{datasets.CorpusInput, corpus})
 }
 
-// encodeSecond compiles the nodes from a second source to its tokens, in the vocabulary of the
-// data.
+// encodeSecond compiles the nodes that encode a second source in the vocabulary of the data.
 func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) {
 	source := c.experiment.Data.SecondSources()[place].Of
 	r := SecondRecipe(c.experiment, source)
@@ -61,7 +60,8 @@ func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) 
 	return corpus, c.node(datasets.Encode, label, r.Encode(), edges...)
 }
 
-// SecondRecipe is how a second source is read: as the data are, all of it, in one part.
+// SecondRecipe returns the recipe of a second source: that of the data, but all of it in one
+// part.
 func SecondRecipe(e *experiment.Experiment, source *experiment.SecondSource) datasets.Recipe {
 	return datasets.Recipe{Reading: source.Reading(&e.Data), VocabularySize: e.Data.Vocabulary.Size}
 }

@@ -37,7 +37,7 @@ func (c *cell) trainParams() external.TrainParams {
 	return params
 }
 
-// shardsOf are the files of training data, 0 for one.
+// shardsOf returns the number of files of training data, 0 for a single file.
 func shardsOf(t *experiment.Training) int {
 	if t.Shards == 1 {
 		return 0
@@ -45,7 +45,7 @@ func shardsOf(t *experiment.Training) int {
 	return t.Shards
 }
 
-// code is the digest of the code of the training, zero for none.
+// code returns the digest of the training's code, zero if it has no code.
 func (c *cell) code() storage.Digest {
 	sha256 := c.experiment.Training.CodeSHA256
 	if sha256 == "" {
@@ -58,7 +58,7 @@ func (c *cell) code() storage.Digest {
 	return digest
 }
 
-// runsCommands reports whether tasks of some parameters run a command that is not ours.
+// runsCommands reports whether tasks with these parameters run an external command.
 func runsCommands(kind tasks.Kind, params any) bool {
 	asker, ok := params.(clientprograms.Asker)
 	return kind.Command || ok && asker.Asks() != nil
@@ -76,7 +76,7 @@ func (c *cell) commandClass() tasks.Class {
 	return tasks.Commands
 }
 
-// terms returns the limits of the cell's commands, as JSON; nil without any.
+// terms returns the limits of the cell's commands as JSON, nil if there are no limits.
 func (c *cell) terms() json.RawMessage {
 	l, t := c.experiment.Training.Limits, childprocess.Terms{Environment: c.experiment.Training.Environment}
 	if l != nil {

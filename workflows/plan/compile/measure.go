@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// report compiles the measurements and the node that puts them together.
+// report compiles the measurements and the node that collects them.
 func (c *cell) report() plan.Ref {
 	params := reports.CellParams{Training: trainingParams(c.experiment), Measured: c.experiment.Measured(), Audits: []reports.AuditParams{}}
 	edges := []edge{{reports.PopulationInput, c.population}}
@@ -57,7 +57,7 @@ func (c *cell) report() plan.Ref {
 	return c.node(reports.Cell, "report of "+c.spec.Label, params, edges...)
 }
 
-// roundsOf are the rounds after which an audit measures.
+// roundsOf returns the rounds after which an audit measures.
 func (c *cell) roundsOf(m experiment.Method, measured []int) []int {
 	if m.AtEnd {
 		return measured[len(measured)-1:]
@@ -88,7 +88,7 @@ func trainingParams(e *experiment.Experiment) reports.TrainingParams {
 	return p
 }
 
-// builder is the cell as its audits build on it.
+// builder implements audits.Builder for a cell.
 type builder struct{ *cell }
 
 var _ audits.Builder = builder{}
@@ -105,7 +105,8 @@ func (b builder) Node(kind tasks.Kind, label string, params any, inputs ...tasks
 	return b.given(b.node(kind, label, params, edges...))
 }
 
-// given records the node of a key that an audit refers to.
+// given returns the key of a node and records it, because an audit refers to the node by its
+// key.
 func (c *cell) given(r plan.Ref) storage.Key {
 	c.refs[r.Key] = r
 	return r.Key
@@ -220,7 +221,7 @@ func (b builder) Recorded() []storage.Key {
 // Planted implements audits.Builder.
 func (b builder) Planted(p audits.Planter) storage.Key { return b.planted[p] }
 
-// plant has an audit put something into the population.
+// plant compiles an audit's insertion into the population.
 func (c *cell) plant(p audits.Planter) plan.Ref {
 	c.planted[p] = p.Plant(builder{c})
 	return c.refs[c.planted[p]]

@@ -6,8 +6,8 @@ import (
 )
 
 // LearningRates returns the learning rates of a round (sgd: step), counted from 1: that of the
-// optimizer on the data, and the server's. A rate is 0 if there is no such optimizer, or if it
-// is in an external program.
+// optimizer on the data, and the server's. A rate is 0 if there is no such optimizer, or if an
+// external program has it.
 func LearningRates(e *experiment.Experiment) func(round int) (client, server float64) {
 	t := &e.Training
 	ours := t.Algorithm != experiment.External && e.ClientProgram() == nil

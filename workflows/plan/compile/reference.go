@@ -11,9 +11,9 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// reference compiles the cell's training on half of all users, held-out ones included, without
-// canaries and by a seed of its own, and returns its last model. Cells that differ in nothing
-// else share it.
+// reference compiles the cell's training on half of all users, including held-out users,
+// without canaries and with a separate seed, and returns its last model. Otherwise equal cells
+// share it.
 func (c *cell) reference(number int) plan.Ref {
 	apart, e := *c, *c.experiment
 	users := c.node(datasets.ReferenceUsers, fmt.Sprintf("users of reference model %d", number+1),
@@ -35,7 +35,7 @@ func (c *cell) reference(number int) plan.Ref {
 	return apart.after(e.Training.Rounds)
 }
 
-// repeated compiles the cell's training by a seed of its own, with the one audit, on the data of the cell, and
+// repeated compiles the cell's training with a separate seed and a single audit, on the data of the cell, and
 // returns the audit's node.
 func (c *cell) repeated(number int, fields audits.Fields) plan.Ref {
 	apart, e := *c, *c.experiment

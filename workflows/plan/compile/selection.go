@@ -32,11 +32,11 @@ func (c *cell) selectPart() {
 
 // selectPredicted selects by the predictions of the prepared classifier.
 func (c *cell) selectPredicted(s *experiment.Select) {
-	here, clean, ok := c.predicted()
+	predictions, clean, ok := c.predicted()
 	if !ok {
 		return
 	}
-	edges := append(c.populationEdges(), edge{selection.PredictionsInput, here})
+	edges := append(c.populationEdges(), edge{selection.PredictionsInput, predictions})
 	if s.Examples != "" {
 		params := selection.ExamplesParams{Outcome: s.Examples, AtLeast: s.AtLeast}
 		c.selected = c.node(selection.Examples, string(s.Examples)+" examples", params, edges...)
@@ -49,7 +49,7 @@ func (c *cell) selectPredicted(s *experiment.Select) {
 	c.population = c.selected // over the same shards
 }
 
-// classifier is the cell of the one that is prepared; false without.
+// classifier returns the cell of the prepared classifier, false if there is no classifier.
 func (c *cell) classifier() (*cell, bool) {
 	p := c.experiment.Prepare
 	if p == nil || p.Classifier == nil {
@@ -58,19 +58,19 @@ func (c *cell) classifier() (*cell, bool) {
 	return c.prepare(p.Classifier.Of(c.experiment), c.files, plan.Ref{}), true
 }
 
-// predicted are the predictions of the prepared classifier for the population so far, and for
-// that without planted faults; false without a classifier.
-func (c *cell) predicted() (here, clean plan.Ref, ok bool) {
+// predicted returns the prepared classifier's predictions for the population so far, with and
+// without planted faults; false if there is no classifier.
+func (c *cell) predicted() (predictions, clean plan.Ref, ok bool) {
 	apart, ok := c.classifier()
 	if !ok {
-		return here, clean, false
+		return predictions, clean, false
 	}
-	here = c.predictions(apart.model)
+	predictions = c.predictions(apart.model)
 	apart.population, apart.shards = apart.everything()
-	return here, apart.predictions(apart.model), true
+	return predictions, apart.predictions(apart.model), true
 }
 
-// everything is the population before anything is selected, and its shards.
+// everything returns the population before selection, and its shards.
 func (c *cell) everything() (population, shards plan.Ref) {
 	if scheme, err := datasets.FindPartition(c.experiment.Data.Partition); err == nil && scheme.Rewrites {
 		return c.placements, c.placements
@@ -78,7 +78,7 @@ func (c *cell) everything() (population, shards plan.Ref) {
 	return c.placements, c.parts
 }
 
-// selectUnlikely goes by the losses under one or two prepared language models.
+// selectUnlikely selects by the losses under one or two prepared language models.
 func (c *cell) selectUnlikely(s *experiment.Select) {
 	p := c.experiment.Prepare
 	if p == nil || p.LanguageModel == nil {
@@ -96,23 +96,23 @@ func (c *cell) selectUnlikely(s *experiment.Select) {
 // lossesUnder returns the losses of the population so far under a prepared
 // language model.
 func (c *cell) lossesUnder(p *experiment.LanguagePreparation, name string) plan.Ref {
-	of, files, vocabulary := p.Of(c.experiment), c.files, plan.Ref{}
+	e, files, vocabulary := p.Of(c.experiment), c.files, plan.Ref{}
 	if p.Source != "" {
 		var err error
-		if files, err = c.sources.Files(&of.Data); err != nil && c.err == nil {
+		if files, err = c.sources.Files(&e.Data); err != nil && c.err == nil {
 			c.err = err
 		}
 		vocabulary = c.parts
 	}
-	model := c.prepare(of, files, vocabulary).model
+	model := c.prepare(e, files, vocabulary).model
 	return c.node(training.Losses, "losses under the "+name, struct{}{}, append([]edge{{training.ModelInput, model}}, c.dataEdges()...)...)
 }
 
 // prepare compiles a training that the cell depends on, and returns the cell of that training.
-// Its vocabulary is that of a node, if given, otherwise that of its own data.
-func (c *cell) prepare(of *experiment.Experiment, files []storage.Digest, vocabulary plan.Ref) *cell {
+// Its vocabulary comes from the given node or, if that is zero, from its own data.
+func (c *cell) prepare(e *experiment.Experiment, files []storage.Digest, vocabulary plan.Ref) *cell {
 	apart := *c
-	apart.experiment, apart.vocabulary = of, vocabulary
+	apart.experiment, apart.vocabulary = e, vocabulary
 	apart.data(files)
 	if apart.err == nil {
 		apart.training()
@@ -121,7 +121,7 @@ func (c *cell) prepare(of *experiment.Experiment, files []storage.Digest, vocabu
 	return &apart
 }
 
-// predictions returns those of a classifier for the population.
+// predictions returns the predictions of a classifier for the population.
 func (c *cell) predictions(model plan.Ref) plan.Ref {
 	return c.node(selection.Predictions, "predictions", struct{}{}, append([]edge{{selection.ModelInput, model}}, c.populationEdges()...)...)
 }

@@ -11,14 +11,13 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// maxCanaries is the most canaries of a cell: a measurement is compiled to count its
-// tasks, and has a number of them that grows with the canaries.
+// maxCanaries is the maximum number of canaries of a cell: a measurement is compiled
+// to count its tasks, which grow with the canaries.
 const maxCanaries = 100_000
 
 // CheckSize refuses an experiment whose plan would have more nodes or steps than a plan
-// may have. It counts them by arithmetic; nothing is expanded but one measurement of each
-// sort. Cells whose rounds are not counted yet count as trained for one. The error is a
-// *SizeError.
+// may have. It counts them by arithmetic; it expands only one measurement of each sort. A
+// cell with unknown rounds counts as one round. The error is a *SizeError.
 func CheckSize(spec *experiment.Spec) error {
 	s := sizer{spec: spec}
 	for i := range spec.Cells {
@@ -29,7 +28,7 @@ func CheckSize(spec *experiment.Spec) error {
 	return s.whole()
 }
 
-// SizeError is an experiment that asks for too much.
+// SizeError reports an experiment that is too large.
 type SizeError struct{ experiment.Problem }
 
 // Error names the fields whose product is too large, and the remedy.
@@ -39,25 +38,25 @@ func tooLarge(c *experiment.Cell, path, format string, args ...any) error {
 	return &SizeError{c.Problem(path, format, args...)}
 }
 
-// sizer adds up the sizes of cells. Counts are float64, which no product exceeds.
+// sizer adds up the sizes of cells. Counts are float64, which products do not overflow.
 type sizer struct {
 	spec         *experiment.Spec
 	nodes, steps float64
 	sorts        []sort
 }
 
-// recentSorts are compared with a cell, so that a grid of many sorts costs no more than to
-// count each.
+// recentSorts is the number of sorts that a cell is compared with. It bounds the cost of a
+// grid of many sorts.
 const recentSorts = 16
 
 // sort holds the numbers of tasks of cells with equal audits.
 type sort struct {
-	audit       *experiment.Audit
-	canaries    *experiment.Canaries
-	fixed, each float64 // tasks of a cell that has no audit, and of one measurement
+	audit             *experiment.Audit
+	canaries          *experiment.Canaries
+	fixed, perMeasure float64 // tasks of a cell without audit, tasks of one measurement
 }
 
-// add counts a cell, and refuses one that alone is too large.
+// add counts a cell, or returns an error if this cell is too large.
 func (s *sizer) add(c *experiment.Cell) error {
 	e := &c.Experiment
 	if n := drawn(e); n > maxCanaries {
@@ -67,19 +66,19 @@ func (s *sizer) add(c *experiment.Cell) error {
 	if steps > plan.MaxSteps {
 		return tooLarge(c, "training.rounds", "asks for %.0f steps, which are tasks one after another; expected at most %d in a plan: train for fewer rounds, or with sgd take more steps_per_task", steps, plan.MaxSteps)
 	}
-	fixed, each := s.tasks(c)
+	fixed, perMeasure := s.tasks(c)
 	measurements := measurements(e)
-	nodes := fixed + measurements*each + gathers(e)
+	nodes := fixed + measurements*perMeasure + gathers(e)
 	if nodes > plan.MaxNodes {
 		return tooLarge(c, "audit.every", "asks for %.0f measurements (training.rounds %d, audit.every %s) of %.0f tasks each, %.0f tasks in all; expected at most %d in a plan: measure less often, or look for fewer canaries",
-			measurements, rounds, e.Audit.Every, each, nodes, plan.MaxNodes)
+			measurements, rounds, e.Audit.Every, perMeasure, nodes, plan.MaxNodes)
 	}
 	s.nodes += nodes
 	s.steps += steps
 	return nil
 }
 
-// whole refuses cells that together are too large.
+// whole returns an error if the sum of the cells is too large.
 func (s *sizer) whole() error {
 	first, cells := &s.spec.Cells[0], len(s.spec.Cells)
 	if s.nodes > plan.MaxNodes {
@@ -92,7 +91,7 @@ func (s *sizer) whole() error {
 	return nil
 }
 
-// drawn is the number of canaries of a cell.
+// drawn returns the number of canaries of a cell.
 func drawn(e *experiment.Experiment) float64 {
 	c := e.Canaries
 	if c == nil {
@@ -115,8 +114,8 @@ func references(e *experiment.Experiment) (n float64) {
 	return n
 }
 
-// chainSteps returns the length of a cell's chain, and of those of its disagreement
-// filter, its preparation and its reference models.
+// chainSteps returns the total length of a cell's chains: its training,
+// disagreement filter, preparation and reference models.
 func chainSteps(e *experiment.Experiment) float64 {
 	perTask := float64(max(1, e.Training.StepsPerTask))
 	steps := math.Floor(float64(e.Training.Rounds) / perTask)
@@ -130,8 +129,7 @@ func chainSteps(e *experiment.Experiment) float64 {
 	return steps
 }
 
-// gathers returns the number of nodes that gather the recorded updates of a
-// cell.
+// gathers returns the number of nodes that gather a cell's recorded updates.
 func gathers(e *experiment.Experiment) float64 {
 	recording, layout, err := e.Recording()
 	if err != nil || recording == nil {
@@ -154,29 +152,29 @@ func measurements(e *experiment.Experiment) float64 {
 	return once + math.Floor(float64(max(0, e.Training.Rounds-1))/float64(apart))
 }
 
-// tasks counts those of a cell without measurements and those of one measurement. Tasks common to
+// tasks counts the tasks of a cell without measurements, and of one measurement. Tasks common to
 // all measurements, such as the reference frequencies of utility, count once.
-func (s *sizer) tasks(c *experiment.Cell) (fixed, each float64) {
+func (s *sizer) tasks(c *experiment.Cell) (fixed, perMeasure float64) {
 	short := *c
 	e := &short.Experiment
 	task := max(1, e.Training.StepsPerTask)
 	e.Training.Rounds, e.Audit = task+1, measuredAt(e.Audit)
 	for _, known := range s.sorts[max(0, len(s.sorts)-recentSorts):] {
 		if reflect.DeepEqual(known.audit, e.Audit) && reflect.DeepEqual(known.canaries, e.Canaries) {
-			return known.fixed, known.each
+			return known.fixed, known.perMeasure
 		}
 	}
 	s.sorts = append(s.sorts, sort{audit: e.Audit, canaries: e.Canaries})
 	once := nodes(short)
-	if e.Training.Algorithm != experiment.External { // which has one model alone
+	if e.Training.Algorithm != experiment.External { // which has only one model
 		e.Audit = measuredAt(e.Audit, roundsOf(task))
-		each = max(0, nodes(short)-once)
+		perMeasure = max(0, nodes(short)-once)
 	}
-	fixed = once - each
-	each++ // the report lists every measured round
+	fixed = once - perMeasure
+	perMeasure++ // the report lists every measured round
 	found := &s.sorts[len(s.sorts)-1]
-	found.fixed, found.each = fixed, each
-	return fixed, each
+	found.fixed, found.perMeasure = fixed, perMeasure
+	return fixed, perMeasure
 }
 
 // roundsOf returns a share of n rounds.
@@ -185,7 +183,7 @@ func roundsOf(n int) numbers.Share {
 	return rounds
 }
 
-// measuredAt is an audit that measures the last model, and those after some rounds.
+// measuredAt returns an audit of the last model and of the models after some rounds.
 func measuredAt(a *experiment.Audit, rounds ...numbers.Share) *experiment.Audit {
 	if a == nil {
 		return nil
@@ -195,17 +193,17 @@ func measuredAt(a *experiment.Audit, rounds ...numbers.Share) *experiment.Audit 
 	return &last
 }
 
-// nodes counts those of the plan of a single cell. For a cell that does not compile
-// it counts those so far: the plan reports the error.
+// nodes counts the nodes in the plan of a single cell. For a cell that does not
+// compile it counts the nodes before the error, which the plan reports.
 func nodes(c experiment.Cell) float64 {
-	alone := &experiment.Spec{Cells: []experiment.Cell{c}}
+	spec := &experiment.Spec{Cells: []experiment.Cell{c}}
 	p := newPlan()
-	_ = newCell(alone, 0, p, make(shared)).compile([]storage.Digest{{}})
+	_ = newCell(spec, 0, p, make(shared)).compile([]storage.Digest{{}})
 	return float64(len(p.Nodes))
 }
 
-// distinctSteps counts the steps of cells that differ in nothing but the length of their
-// trainings once.
+// distinctSteps counts steps. Cells that differ only in the length of their trainings
+// count once.
 func (s *sizer) distinctSteps() float64 {
 	longest := map[storage.Digest]float64{}
 	for i := range s.spec.Cells {

@@ -9,7 +9,7 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Sources names the files that the data of an experiment was imported from, each once.
+// Sources returns the files from which the data of an experiment was imported, each once.
 func Sources(spec *experiment.Spec) ([]storage.Digest, error) {
 	var sources []storage.Digest
 	seen := map[storage.Digest]bool{}
@@ -28,7 +28,7 @@ func Sources(spec *experiment.Spec) ([]storage.Digest, error) {
 	return sources, nil
 }
 
-// cellFiles are the files of all sources of a cell.
+// cellFiles returns the files of all sources of a cell.
 func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Digest, error) {
 	files, err := spec.Files(&e.Data)
 	second, missing := spec.SecondFiles(&e.Data)

@@ -53,7 +53,7 @@ func (c *cell) training() {
 	c.gather()
 }
 
-// initialParams are the draws of an initial model, or the checkpoint that it is.
+// initialParams returns the seed of an initial model, or the checkpoint to read it from.
 func initialParams(e *experiment.Experiment) training.InitialParams {
 	p := training.InitialParams{Seed: e.Seed, Model: e.Model.Config(&e.Data), Checkpoint: e.Model.Initial()}
 	if p.Checkpoint != (storage.Digest{}) {
@@ -62,7 +62,6 @@ func initialParams(e *experiment.Experiment) training.InitialParams {
 	return p
 }
 
-// initial compiles the initial model.
 func (c *cell) initial() plan.Ref {
 	e := c.experiment
 	if p := e.ClientProgram(); p != nil {
@@ -92,7 +91,7 @@ func (c *cell) gather() {
 	}
 }
 
-// unknownUpdate stands for the bytes of an update if only an external program knows them.
+// unknownUpdate is the assumed size in bytes of an update of an external program.
 const unknownUpdate = 8 << 20
 
 // roundsGathered returns the number of recorded rounds per gathering node: a hundred, or
@@ -106,8 +105,8 @@ func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
 	return max(1, min(tasks.SegmentSteps, updates.NodeBytes/round))
 }
 
-// trainApart compiles the cell's training on another population, of a number of steps
-// and without measurements, and returns its last model.
+// trainApart compiles a training of some steps on another population, without
+// measurements, and returns its last model.
 func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	apart, e := *c, *c.experiment
 	e.Audit = e.Audit.Apart()
@@ -118,8 +117,8 @@ func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	return apart.model
 }
 
-// federated fills in the tasks of a round. A secret is named by the recipe that
-// the chain has without one, so that two trainings under one key never share
+// federated fills in the tasks of a round. A secret is named by the chain's
+// recipe without the secret, so that two trainings under one key never share
 // their noise.
 func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	clients, server := clientsParams(c.experiment), serverParams(c.experiment)
@@ -144,7 +143,7 @@ func (c *cell) federated(chain *plan.Chain, secret *tasks.Secret) {
 	chain.Recipe = plan.Recipe(chain.Origin.Key, chain.Width, 1, chain.Part, chain.Join)
 }
 
-// central fills in the task of a stretch of steps, likewise.
+// central fills in the task of a number of steps, and names the secret as federated does.
 func (c *cell) central(chain *plan.Chain, secret *tasks.Secret) {
 	c.secret = secret
 	kind, params := c.stretch(sgdParams(c.experiment))
@@ -155,7 +154,7 @@ func (c *cell) central(chain *plan.Chain, secret *tasks.Secret) {
 	chain.Recipe = plan.Recipe(chain.Origin.Key, 0, chain.StepRounds, chain.Join)
 }
 
-// stretch is the task of some steps, private or not.
+// stretch returns the task of some steps, private or not.
 func (c *cell) stretch(p training.SGDParams) (kind tasks.Kind, params any) {
 	t := &c.experiment.Training
 	if t.Privacy == nil {
@@ -186,7 +185,7 @@ func (c *cell) clientEdges() []edge {
 
 func (c *cell) vocabularyEdge() edge { return edge{external.VocabularyInput, c.parts} }
 
-// centralEdges are the data, and the validation part that decides when the training ends.
+// centralEdges returns the data, and the validation part that decides when the training ends.
 func (c *cell) centralEdges() []edge { return append(c.dataEdges(), c.validationEdges()...) }
 
 // validationEdges returns the validation part, if the training uses it.
@@ -197,8 +196,8 @@ func (c *cell) validationEdges() []edge {
 	return []edge{{training.ValidationInput, c.parts}}
 }
 
-// serverEdges are the population, which the server's privacy account is about, and the
-// validation part.
+// serverEdges returns the population, the subject of the server's privacy account, and
+// the validation part.
 func (c *cell) serverEdges() []edge {
 	if guarantee(&c.experiment.Training) == nil {
 		return c.validationEdges()
@@ -235,8 +234,8 @@ func (c *cell) length(chain *plan.Chain) {
 	}
 }
 
-// share adds the chain to the plan, or extends the one that another cell has
-// with the same recipe.
+// share adds the chain to the plan, or extends another cell's chain of the same
+// recipe.
 func (c *cell) share(chain *plan.Chain) *plan.Chain {
 	other, there := c.plan.Chains[chain.Recipe]
 	if !there {
@@ -269,7 +268,7 @@ func Unit(t *experiment.Training) plan.Unit {
 	return plan.Round
 }
 
-// after is the model that is measured after a round.
+// after returns the model that is measured after a round.
 func (c *cell) after(round int) plan.Ref {
 	trained := c.model
 	if round != c.experiment.Training.Rounds {
@@ -294,7 +293,7 @@ func sgdParams(e *experiment.Experiment) training.SGDParams {
 	return p
 }
 
-// target is the utility at which a training ends; nil if it takes all rounds.
+// target returns the utility at which a training ends; nil if it runs all rounds.
 func target(t *experiment.Training) *training.Target {
 	if t.StopAt == nil {
 		return nil
@@ -339,8 +338,8 @@ func Trainer(e *experiment.Experiment) (*clientprograms.Program, error) {
 	})
 }
 
-// ofClients returns the control if it is a fault of clients or of their selection, and
-// ofServer if it is one of the server's sum.
+// ofClients returns the control if it is a fault of clients or of their selection,
+// else none. ofServer returns it if it is a fault of the server's sum.
 func ofClients(c privacy.Control) privacy.Control {
 	if c == privacy.NoNoise {
 		return ""
@@ -400,7 +399,7 @@ func budget(p *experiment.Privacy) *privacy.Budget {
 
 func local(e *experiment.Experiment, batch int) training.Local {
 	if e.ClientProgram() != nil {
-		return training.Local{Optimizer: optimizers.Config{Kind: optimizers.SGD}, LearningRate: 1, Batch: 1} // of no use
+		return training.Local{Optimizer: optimizers.Config{Kind: optimizers.SGD}, LearningRate: 1, Batch: 1} // not used
 	}
 	client := &e.Training.Client
 	l := training.Local{

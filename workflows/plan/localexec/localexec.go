@@ -1,7 +1,8 @@
 // Package localexec is the local executor: it runs the nodes of a plan one after
 // another in this process, without queue, workers or coordinator. It is the
 // baseline of performance measurements, and the reference for results in tests.
-// For verification it reads the stored outputs of the plan and executes the rest.
+// For verification it reads the stored outputs of the plan and executes the other
+// nodes.
 package localexec
 
 import (
@@ -19,7 +20,7 @@ import (
 )
 
 // Executor runs the nodes of a plan, each once, and keeps their outputs in memory. It
-// implements tasks.Source over them. It is for one goroutine.
+// implements tasks.Source over these outputs. It is for one goroutine.
 type Executor struct {
 	plan   *plan.Plan
 	kinds  tasks.Registry
@@ -30,7 +31,7 @@ type Executor struct {
 	read map[storage.Key]bool
 }
 
-// New executes the nodes of a plan whose sources are given.
+// New returns an executor of a plan with the given sources.
 func New(p *plan.Plan, kinds tasks.Registry, sources ...[]byte) *Executor {
 	e := &Executor{plan: p, kinds: kinds, runner: tasks.NewRunner(), read: make(map[storage.Key]bool)}
 	e.runner.Source = e
@@ -56,12 +57,12 @@ func (e *Executor) UseKeys(keys *secrets.Keyring) { e.runner.Keys = keys }
 // UseClients sets the runner of the programs that train clients.
 func (e *Executor) UseClients(r clientprograms.Runner) { e.runner.Clients = r }
 
-// UseWritable names directories that commands may write to beside their own.
+// UseWritable names directories that commands may write to, in addition to their own.
 func (e *Executor) UseWritable(directories []string) { e.runner.Writable = directories }
 
-// Reach runs a node and everything that it needs, as far as it has not been run.
+// Reach runs a node and its needs, unless they are available.
 func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
-	if there, err := e.there(ctx, r.Key); there || err != nil {
+	if available, err := e.available(ctx, r.Key); available || err != nil {
 		return err
 	}
 	if r.Chain != nil {
@@ -71,16 +72,16 @@ func (e *Executor) Reach(ctx context.Context, r plan.Ref) error {
 	return e.make(ctx, n.Needs, n.Spec)
 }
 
-// there reports whether a node has been run, or is stored.
-func (e *Executor) there(ctx context.Context, key storage.Key) (bool, error) {
+// available reports whether a node has been run, or is stored.
+func (e *Executor) available(ctx context.Context, key storage.Key) (bool, error) {
 	if ran := e.runner.Node(key) != nil; ran || e.stored == nil {
 		return ran, nil
 	}
 	return e.stored.has(ctx, key)
 }
 
-// make runs a node once all that it needs is there. Something stored that turns
-// out to be gone or damaged is made too.
+// make runs a node after its needs. It also runs needs with stored outputs that
+// turn out to be missing or damaged.
 func (e *Executor) make(ctx context.Context, needs []plan.Ref, spec tasks.Spec) error {
 	for {
 		for _, need := range needs {
@@ -101,9 +102,9 @@ func (e *Executor) make(ctx context.Context, needs []plan.Ref, spec tasks.Spec) 
 func (e *Executor) advance(ctx context.Context, c *plan.Chain, to int) error {
 	from := to
 	for ; from > 0; from-- {
-		if there, err := e.there(ctx, c.Key(from)); err != nil {
+		if available, err := e.available(ctx, c.Key(from)); err != nil {
 			return err
-		} else if there {
+		} else if available {
 			break
 		}
 	}

@@ -15,18 +15,19 @@ import (
 // stored reads the stored outputs of the nodes from an archive.
 type stored struct {
 	archive *storage.Archive
-	// lost are the nodes that count as not stored: to be executed in spite of
-	// their commit, or found damaged.
+	// lost has the nodes that count as not stored: they are to be executed in
+	// spite of their commit, or are damaged.
 	lost map[storage.Key]bool
-	// commits are those of the nodes with all their blobs available; nil for the
-	// others.
+	// commits has the commits of nodes with all their blobs available; nil for
+	// other nodes.
 	commits map[storage.Key]*storage.Commit
-	// whole are blobs whose digest has been checked: of parts only the length is.
+	// whole has the blobs with a verified digest. Of blobs read in parts, only the length is
+	// verified.
 	whole map[storage.Digest]bool
 }
 
-// UseStored makes the executor read committed outputs that are not evicted from
-// an archive, sources included.
+// UseStored makes the executor read committed outputs and sources from an
+// archive, unless they are evicted.
 func (e *Executor) UseStored(archive *storage.Archive) {
 	e.stored = &stored{archive, map[storage.Key]bool{}, map[storage.Key]*storage.Commit{}, map[storage.Digest]bool{}}
 }
@@ -103,7 +104,7 @@ func (s *stored) BlobRange(ctx context.Context, key storage.Key, name string, of
 		s.whole[b.Digest] = true
 	}
 	data, err := s.archive.ReadBlobRange(ctx, key, b, offset, length)
-	return slices.Clone(data), missing(key, name, err) // a part may be written to
+	return slices.Clone(data), missing(key, name, err) // the caller may write to the range
 }
 
 // Imported implements tasks.Source.

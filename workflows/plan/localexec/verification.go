@@ -33,19 +33,19 @@ type Verdict string
 
 // The verdicts on a node. All but Same, Incomparable and MayDiffer are faults.
 const (
-	// Same: all digests and metrics are those of the commit.
+	// Same: all digests and metrics equal those of the commit.
 	Same Verdict = "same"
-	// Differs: the node gives other bytes than those committed.
+	// Differs: the node's bytes differ from the committed ones.
 	Differs Verdict = "differs"
 	// Damaged: the commit or a blob has changed since it was stored.
 	Damaged Verdict = "damaged"
 	// Failed: the node cannot be executed.
 	Failed Verdict = "failed"
-	// Incomparable: the commit is of another architecture, whose bytes are not
-	// known to agree with those of this one. The node was not executed.
+	// Incomparable: the commit is of another architecture, which need not give
+	// the same bytes. The node was not executed.
 	Incomparable Verdict = "incomparable"
-	// MayDiffer: the node gives other bytes than those committed, and is a command that is not
-	// ours and was never said to be deterministic.
+	// MayDiffer: the node's bytes differ from the committed ones, and it is an external
+	// command that was not declared deterministic.
 	MayDiffer Verdict = "may-differ"
 )
 
@@ -58,12 +58,12 @@ type Node struct {
 	Kind    string      `json:"kind"`
 	Label   string      `json:"label"`
 	Verdict Verdict     `json:"verdict"`
-	// Why names the difference, with both digests, or another fault.
+	// Why describes the difference, with both digests, or another fault.
 	Why string `json:"why,omitempty"`
-	// Attempt and Committed say who made the commit.
+	// Attempt and Committed are the attempt and the provenance of the commit.
 	Attempt   string             `json:"attempt,omitempty"`
 	Committed storage.Provenance `json:"committed"`
-	// Executed counts the tasks that ran for the verdict, replays included.
+	// Executed is the number of tasks that ran for the verdict, including replays.
 	Executed int     `json:"executed"`
 	Seconds  float64 `json:"seconds"`
 }
@@ -73,24 +73,24 @@ type Verifier struct {
 	Archive *storage.Archive
 	Plan    *plan.Plan
 	Kinds   tasks.Registry
-	// Keys are needed for trainings with secret randomness; may be nil.
+	// Keys holds the keys of trainings with secret randomness; may be nil.
 	Keys *secrets.Keyring
 	// Clients runs the programs that train clients; nil runs none.
 	Clients clientprograms.Runner
-	// Write are directories that commands may write to beside their own.
+	// Write names directories that commands may write to, in addition to their own.
 	Write []string
 	// Here is the provenance of this process, to compare with that of the commits.
 	Here storage.Provenance
-	// Parallel is how many nodes are executed at once. Default: one a core.
+	// Parallel is the number of nodes executed at once. Default: one per core.
 	Parallel int
-	// Begin, if set, is called with each node as its execution begins. Done is
+	// Begin, if set, is called as each task of a node begins. Done is
 	// called with each verdict. Calls do not overlap.
-	Begin func(label, of string)
+	Begin func(task, node string)
 	Done  func(Node)
 }
 
-// Candidates are the nodes of the run that are committed, in a fixed order:
-// standing nodes by key, then the steps of each training whose records last.
+// Candidates returns the committed nodes of the run in a fixed order: standing
+// nodes by key, then the steps of each training with records that last.
 func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 	var refs []plan.Ref
 	for _, key := range plan.SortedKeys(v.Plan.Nodes) {
@@ -124,7 +124,7 @@ func (v *Verifier) Candidates(ctx context.Context) ([]plan.Ref, error) {
 }
 
 // Sample draws n of the candidates without replacement, in the order of the
-// candidates. The same seed draws the same from the same candidates.
+// candidates. The same seed and candidates give the same sample.
 func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
 	drawn := seeds.Stream(seed, seeds.Verification).Perm(len(candidates))
 	drawn = drawn[:min(n, len(drawn))]
@@ -136,8 +136,8 @@ func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
 	return sample
 }
 
-// Verify executes the nodes and returns the verdicts in their order. Errors are
-// those of the store, or ctx's.
+// Verify executes the nodes and returns the verdicts in their order. Errors
+// come from the store or ctx.
 func (v *Verifier) Verify(ctx context.Context, nodes []plan.Ref) ([]Node, error) {
 	out := make([]Node, len(nodes))
 	var mu sync.Mutex
@@ -221,8 +221,8 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	return out, nil
 }
 
-// damage names a stored blob of a node that differs from its commit, "" if none
-// does.
+// damage returns the name of a stored blob of a node that differs from its
+// commit, or "".
 func (v *Verifier) damage(ctx context.Context, commit *storage.Commit) (string, error) {
 	for _, b := range commit.Blobs {
 		_, err := v.Archive.ReadBlob(ctx, commit.Key, b)

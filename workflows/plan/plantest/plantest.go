@@ -27,9 +27,9 @@ import (
 type Params struct {
 	// Salt distinguishes nodes.
 	Salt string
-	// Big outputs are objects of their own, others travel in the commit.
+	// Big outputs are separate objects; others are inline in the commit.
 	Big bool
-	// Fail makes the kind refuse, always.
+	// Fail makes the kind fail, always.
 	Fail bool `json:",omitempty"`
 }
 
@@ -122,8 +122,8 @@ func OutputsOf(c *storage.Commit) Outputs {
 	return out
 }
 
-// Evaluator computes a plan one node after the other, in memory, with neither
-// queue nor store: the expected results of a coordinator.
+// Evaluator computes a plan one node after the other, in memory, without queue
+// or store. Its results are those expected of a coordinator.
 type Evaluator struct {
 	blobs map[storage.Key]map[string][]byte
 }
@@ -133,7 +133,7 @@ func NewEvaluator() *Evaluator {
 	return &Evaluator{make(map[storage.Key]map[string][]byte)}
 }
 
-// Commit implements tasks.Source; the kinds read none.
+// Commit implements tasks.Source; the kinds read no commits.
 func (e *Evaluator) Commit(context.Context, storage.Key) (*storage.Commit, error) {
 	return nil, errors.New("test kinds read no metrics")
 }
@@ -175,7 +175,7 @@ func (e *Evaluator) execute(spec tasks.Spec) error {
 	return nil
 }
 
-// Reach computes a node of a plan and all that it needs.
+// Reach computes a node of a plan and its needs.
 func (e *Evaluator) Reach(p *plan.Plan, r plan.Ref) error {
 	w := walk{plan: p, done: func(key storage.Key) bool { return e.blobs[key] != nil }, execute: e.execute}
 	return w.reach(r)
@@ -227,7 +227,7 @@ func (w *walk) all(needs []plan.Ref, specs ...tasks.Spec) error {
 	return nil
 }
 
-// Outputs returns those of a computed node, nil for another.
+// Outputs returns the outputs of a node, nil if it has not been computed.
 func (e *Evaluator) Outputs(key storage.Key) Outputs {
 	if e.blobs[key] == nil {
 		return nil
@@ -278,8 +278,8 @@ func (s Source) Imported(context.Context, storage.Digest) (io.ReadCloser, error)
 	return nil, errors.New("test kinds import nothing")
 }
 
-// Execute runs a task on the outputs in an archive and commits its own there, as a
-// worker does. It returns the commit in the archive.
+// Execute runs a task on the outputs in an archive and commits its outputs there,
+// as a worker does. It returns the commit in the archive.
 func Execute(ctx context.Context, archive *storage.Archive, spec tasks.Spec, attempt string) (*storage.Commit, error) {
 	sink := make(Sink)
 	if err := Kinds[spec.Kind].Run(ctx, tasks.NewTask(spec, Source{archive}, sink, nil, nil)); err != nil {
@@ -297,8 +297,8 @@ func Execute(ctx context.Context, archive *storage.Archive, spec tasks.Spec, att
 	return stands, err
 }
 
-// Store executes the targets of a plan's cells, and everything that they need, in an
-// archive. It deletes none of it.
+// Store executes the targets of a plan's cells, and their needs, in an archive. It
+// deletes nothing.
 func Store(t testing.TB, archive *storage.Archive, p *plan.Plan) {
 	t.Helper()
 	w := walk{
@@ -343,9 +343,9 @@ func (b *Builder) Node(kind tasks.Kind, p Params, needs ...plan.Ref) plan.Ref {
 	return plan.Ref{Key: spec.Key}
 }
 
-// ChainOptions are a training's. Keep, Every and KeepLast are those of plan.Chain; the
-// last step is always kept. With Gather, a node reads the checkpoints of each group of
-// that many steps.
+// ChainOptions are the options of a training. Keep, Every and KeepLast are as in
+// plan.Chain; the last step is always kept. If Gather is set, a node reads the
+// checkpoints of each group of Gather steps.
 type ChainOptions struct {
 	Salt            string
 	Width, Steps    int
@@ -358,7 +358,7 @@ type ChainOptions struct {
 	Class           tasks.Class
 }
 
-// Chain adds a training from origin on, whose parts read the shared nodes too.
+// Chain adds a training from origin. Its parts also read the shared nodes.
 func (b *Builder) Chain(o ChainOptions, origin plan.Ref, shared ...plan.Ref) *plan.Chain {
 	template := func(kind tasks.Kind, fail bool, needs []plan.Ref) plan.Template {
 		raw, err := json.Marshal(Params{Salt: o.Salt, Big: o.Big, Fail: fail})
@@ -439,8 +439,8 @@ func partOf(p *plan.Plan, cells []plan.Cell) *plan.Plan {
 	return part
 }
 
-// Federated is a plan as a federated experiment has it: data, a chain, an audit
-// at each kept step, and a report over all of them.
+// Federated returns a plan in the form of a federated experiment: data, a
+// chain, an audit at each kept step, and a report on the audits.
 func Federated(t testing.TB, o ChainOptions) *plan.Plan {
 	b := NewBuilder()
 	data := b.Node(Standing, Params{Salt: "data", Big: true})
@@ -455,11 +455,11 @@ func Federated(t testing.TB, o ChainOptions) *plan.Plan {
 	return b.Done(t)
 }
 
-// gathers adds a node for each group of each steps of a chain; none for 0.
-func (b *Builder) gathers(c *plan.Chain, each int) (nodes []plan.Ref) {
-	for first := 1; each > 0 && first <= c.Steps; first += each {
+// gathers adds a node for each group of size steps of a chain; no nodes if size is 0.
+func (b *Builder) gathers(c *plan.Chain, size int) (nodes []plan.Ref) {
+	for first := 1; size > 0 && first <= c.Steps; first += size {
 		var steps []plan.Ref
-		for step := first; step < first+each && step <= c.Steps; step++ {
+		for step := first; step < first+size && step <= c.Steps; step++ {
 			steps = append(steps, c.At(step))
 		}
 		nodes = append(nodes, b.Node(Standing, Params{Salt: fmt.Sprint("gather ", first), Big: true}, steps...))
@@ -467,8 +467,8 @@ func (b *Builder) gathers(c *plan.Chain, each int) (nodes []plan.Ref) {
 	return nodes
 }
 
-// Random draws a plan: a layered DAG of standing nodes, of which some read
-// checkpoints, some chains, and cells over them.
+// Random draws a plan: a layered DAG of standing nodes, some of which read
+// checkpoints, with chains and cells.
 func Random(t testing.TB, r *rand.Rand) *plan.Plan {
 	b := NewBuilder()
 	var pool []plan.Ref

@@ -3,7 +3,7 @@
 //
 //	report := compiletest.Report(t, file, "training.rounds=3")
 //
-// Mistakes holds refused experiment files against their messages.
+// Mistakes compares the errors of invalid experiment files with their golden messages.
 package compiletest
 
 import (
@@ -26,19 +26,19 @@ import (
 // 60 words, and 74 users of 300 words each.
 func Source() []byte { return taskstest.Text(3000) }
 
-// Key is the key of the experiments that ask for one, the same in all tests.
+// Key returns the key of experiments that need one, the same in all tests.
 func Key(t testing.TB) secrets.Key {
 	t.Helper()
 	return secrets.NewKey([secrets.Size]byte(bytes.Repeat([]byte{0x5a}, secrets.Size)))
 }
 
-// Facts are those of the Source, whose files may be any.
+// Facts returns the facts of the Source, with any files.
 func Facts(t testing.TB, files ...storage.Digest) experiment.Facts {
 	t.Helper()
 	return experiment.Facts{Key: Key(t).Fingerprint(), Files: files, Users: 74, HeldOutUsers: 18, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 }
 
-// Resolve parses an experiment file and resolves it, as if its data were files of these
+// Resolve parses and resolves an experiment file, as if its data were files with these
 // digests.
 func Resolve(t testing.TB, text string, files []storage.Digest, sets ...string) *experiment.Spec {
 	t.Helper()
@@ -51,7 +51,7 @@ func Resolve(t testing.TB, text string, files []storage.Digest, sets ...string) 
 	return spec
 }
 
-// Plan compiles an experiment file, as if its data were the file of the digest.
+// Plan compiles an experiment file, as if its data were a file with the digest.
 func Plan(t testing.TB, text string, digest storage.Digest, sets ...string) *plan.Plan {
 	t.Helper()
 	p := must.Get(compile.Plan(Resolve(t, text, []storage.Digest{digest}, sets...)))(t)
@@ -85,7 +85,7 @@ func Decode(t testing.TB, e *localexec.Executor, node plan.Ref, blob string, int
 }
 
 // Outcome decodes the result of an audit into v; it fails the test if there is
-// none.
+// no result.
 func Outcome(t testing.TB, r *reports.Report, audit string, v any) {
 	t.Helper()
 	raw, measured := r.Outcome(audit)

@@ -10,8 +10,8 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Mistakes parses every file testdata/mistakes/*.yaml, of which each must be refused, and holds
-// the error against the file beside it that ends in .txt.
+// Mistakes parses every file testdata/mistakes/*.yaml, each of which must be invalid, and
+// compares the error with the .txt file of the same name.
 func Mistakes(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/mistakes/*.yaml")
