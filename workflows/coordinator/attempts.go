@@ -26,15 +26,15 @@ func (t *term) launch(x *graph.Task, r *graph.Run) {
 	t.launching = append(t.launching, outgoing{a, m, span.End})
 }
 
-// timeout returns the largest duration of an attempt in seconds: the timeout of all tasks, and
-// the time that a command's terms add. Its directory is prepared before that and read
-// afterwards.
+// timeout returns the maximum duration of an attempt in seconds: the timeout of all tasks
+// and, in addition, the time limit of a command: preparing and reading its directory takes
+// time, too.
 func (t *term) timeout(terms json.RawMessage) float64 {
-	own, err := childprocess.DecodeTerms(terms)
+	limits, err := childprocess.DecodeTerms(terms)
 	if err != nil {
-		return t.TaskTimeout.Seconds() // the task itself fails for that
+		return t.TaskTimeout.Seconds() // the task itself reports invalid terms
 	}
-	return t.TaskTimeout.Seconds() + own.Seconds
+	return t.TaskTimeout.Seconds() + limits.Seconds
 }
 
 // sendBatch is the number of attempts sent at once.
@@ -66,7 +66,7 @@ func (t *term) launched(a *graph.Attempt, err error) {
 		if t.graph.Attempt(a.ID) == a {
 			t.land(a)
 			if a.Task.Number == a.Number {
-				a.Task.Number-- // the same attempt again: if it did arrive, the two are one
+				a.Task.Number-- // the same number again: if the message did arrive, both are one attempt
 			}
 			t.relaunch(a.Task)
 		}
@@ -79,13 +79,13 @@ func (t *term) launched(a *graph.Attempt, err error) {
 	}
 }
 
-// land takes an attempt out of the books.
+// land removes an attempt.
 func (t *term) land(a *graph.Attempt) {
 	a.Span.End(nil)
 	t.graph.Land(a)
 }
 
-// relaunch has a task that is still wanted try again, ahead of the backlog.
+// relaunch retries a task that is still wanted, ahead of the backlog.
 func (t *term) relaunch(x *graph.Task) {
 	if x.State() == graph.Idle {
 		x.Urgent = true

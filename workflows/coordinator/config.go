@@ -20,10 +20,10 @@ type Config struct {
 	Archive *storage.Archive
 	// Queue carries attempts to workers.
 	Queue Queue
-	// Compile makes the plan of a run. It MUST give the same plan every time, in
-	// parts that belong to the coordinator then;
-	// an error marked tasks.Permanent rejects the run, another is tried again.
-	// It is called from several goroutines.
+	// Compile makes the plan of a run. It MUST give the same plan every time;
+	// its parts then belong to the coordinator. An error marked tasks.Permanent
+	// rejects the run, other errors are retried. It is called from several
+	// goroutines.
 	Compile func(ctx context.Context, run *runs.Run) (plan.Parts, error)
 	// Registry gives the class of each kind; unknown kinds belong to
 	// tasks.Compute.
@@ -31,16 +31,16 @@ type Config struct {
 	// Holder names this process in the election of the leader. Empty means that
 	// there is no election: the owner of an embedded store leads.
 	Holder string
-	// Place names the queue, for people and for coordinators of the same store with another
-	// queue.
+	// Place names the queue, in messages and for coordinators of the same store with
+	// another queue.
 	Place string
 	// MaxTries is the number of tries of a node whose attempts end in retryable
 	// errors. Default policy.MaxTries.
 	MaxTries int
-	// TaskTimeout is how long an attempt may take. Default policy.TaskTimeout.
+	// TaskTimeout is the maximum duration of an attempt. Default policy.TaskTimeout.
 	TaskTimeout time.Duration
-	// Limits bounds the attempts of a class that are in the queue or at work at
-	// one time. A class that it doesn't hold is bounded by the live slots only.
+	// Limits bounds the number of attempts in flight, by class. Other classes
+	// are bounded only by the live slots.
 	Limits map[tasks.Class]int
 	// Log is the coordinator's logger. Default slog.Default().
 	Log *slog.Logger

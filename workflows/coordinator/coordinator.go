@@ -15,7 +15,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// TaskTimeout is how long an attempt may take.
+// TaskTimeout is the maximum duration of an attempt.
 func (c *Coordinator) TaskTimeout() time.Duration { return c.cfg.TaskTimeout }
 
 // Coordinator leads, or stands by until it can.
@@ -77,15 +77,15 @@ func New(cfg Config) (*Coordinator, error) {
 func (c *Coordinator) Nudge() {
 	select {
 	case c.nudges <- struct{}{}:
-	default: // it is about to look anyway
+	default: // a nudge is pending
 	}
 }
 
-// Lead leads until ctx is done, then returns nil. With a Holder it leads only
-// while it holds the lease in the queue, and stands by otherwise; for a leader with
-// another store it does not, but returns an error (attempts.ErrOtherStore). Without one
-// it leads at once, and returns an error if another process takes the lead: the
-// store has two owners then.
+// Lead leads until ctx is done, then returns nil. With a Holder it leads only while it
+// holds the lease in the queue, and stands by otherwise; if the leader has another
+// store, it returns an error (attempts.ErrOtherStore). Without a Holder it leads at
+// once, and returns an error if another process takes the lead: the store then has two
+// owners.
 func (c *Coordinator) Lead(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.contest.Await(ctx); ctx.Err() != nil {
@@ -111,8 +111,8 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 	return nil
 }
 
-// Token is the fencing token of the term that this process leads. The error wraps
-// leadership.ErrStandby if it leads none.
+// Token returns the fencing token of this process's term. The error wraps
+// leadership.ErrStandby if it does not lead.
 func (c *Coordinator) Token() (*leadership.Token, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *Coordinator) setToken(t *leadership.Token) {
 }
 
 // Snapshot returns the status of a run as of a moment ago, or false if this
-// process leads no run of that id. It must not be changed.
+// process leads no run of that id. The status must not be changed.
 func (c *Coordinator) Snapshot(run string) (*status.Run, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,19 +11,18 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// deletions deletes outputs that retention has retired, in order, for each
-// chain.
+// deletions deletes retired outputs, in order, for each chain.
 type deletions struct {
 	*jobs
 	store  leaderStore
 	ledger *retention.Ledger
 	graph  *graph.Graph
-	// allowed reports whether the claims of all runs that exist are known: nothing is
+	// allowed reports whether the claims of all existing runs are known. Nothing is
 	// deleted before.
 	allowed func() bool
 
 	lists map[*graph.Chain]*retired
-	// advanced are chains of which less is left to be deleted than before.
+	// advanced lists chains with progress in their deletions.
 	advanced []*graph.Chain
 }
 
@@ -53,13 +52,13 @@ func (d *deletions) listOf(ch *graph.Chain) *retired {
 	return d.lists[ch]
 }
 
-// busy reports whether something of a chain is still to be deleted.
+// busy reports whether a chain has pending deletions.
 func (d *deletions) busy(ch *graph.Chain) bool {
 	l := d.listOf(ch)
 	return l.running || len(l.pending) > 0 || l.seeking > 0 || l.residue != residueKnown
 }
 
-// retained is the chain as retention sees it now.
+// retained returns the present state of a chain for retention.
 func (d *deletions) retained(ch *graph.Chain) *retention.Chain {
 	c := &retention.Chain{Shape: ch.Shape, Frontier: ch.Frontier, Keeps: func(step int) bool {
 		return ch.Keeps(step) || d.ledger.On(ch.Recipe).Keep(step, ch.Frontier)
@@ -70,7 +69,7 @@ func (d *deletions) retained(ch *graph.Chain) *retention.Chain {
 	return c
 }
 
-// afterStep deletes the outputs that a newly joined step makes superfluous.
+// afterStep deletes the outputs that are superfluous after a joined step.
 func (d *deletions) afterStep(j graph.Joined) {
 	ch, step := j.Step.Chain, j.Step.Number
 	d.retire(ch, d.retained(ch).AfterStep(step, j.Step.Objects, j.Ended, d.ledger.On(ch.Recipe))...)
@@ -83,8 +82,8 @@ func (d *deletions) afterPass(l graph.Left) {
 	d.forgetIfReleased(l.Chain)
 }
 
-// afterReading deletes the checkpoints that a standing node was the last to read, if they are
-// still there: the node may have run in a former term.
+// afterReading deletes the checkpoints that a standing node was the last to read, unless a
+// former term has deleted them.
 func (d *deletions) afterReading(n *graph.Node) {
 	for _, r := range n.Reads() {
 		chain := d.retained(r.Chain)
@@ -94,7 +93,7 @@ func (d *deletions) afterReading(n *graph.Node) {
 	}
 }
 
-// seekRead looks whether checkpoints that were read are still there.
+// seekRead looks for checkpoints that have been read and still exist.
 func (d *deletions) seekRead(ch *graph.Chain, read retention.Read) {
 	d.listOf(ch).seeking++
 	d.persist(reading, "looking for rounds that were read", always, func(ctx context.Context) (func(), error) {
@@ -117,8 +116,8 @@ func (d *deletions) afterSurvey(ch *graph.Chain) {
 	d.seekResidue(ch)
 }
 
-// late deletes again the outputs that an overtaken attempt may have stored once
-// more.
+// late deletes again the outputs that an overtaken attempt may have stored
+// again.
 func (d *deletions) late(ch *graph.Chain, key storage.Key) {
 	d.retire(ch, d.listOf(ch).recent.Late(key)...)
 }
@@ -136,7 +135,7 @@ func (d *deletions) retire(ch *graph.Chain, all ...retention.Retirement) {
 	d.goOn(ch)
 }
 
-// goOn carries out the next retirements of a chain, if none are under way.
+// goOn carries out the next retirements of a chain, unless some are being carried out.
 func (d *deletions) goOn(ch *graph.Chain) {
 	l := d.listOf(ch)
 	if l.running || len(l.pending) == 0 || !d.allowed() {
@@ -160,7 +159,7 @@ func (d *deletions) goOn(ch *graph.Chain) {
 	})
 }
 
-// goOnAll goes on after the claims of all runs have become known.
+// goOnAll continues once the claims of all runs are known.
 func (d *deletions) goOnAll() {
 	for _, ch := range d.graph.Chains() {
 		d.seekResidue(ch)
@@ -189,7 +188,7 @@ func (d *deletions) seekResidue(ch *graph.Chain) {
 	})
 }
 
-// forgetIfReleased drops the list of a chain that no live run holds, once it is done.
+// forgetIfReleased drops the completed list of a chain that no live run holds.
 func (d *deletions) forgetIfReleased(ch *graph.Chain) {
 	if l := d.listOf(ch); len(ch.Runs) == 0 && !l.running && len(l.pending) == 0 && l.seeking == 0 {
 		delete(d.lists, ch)

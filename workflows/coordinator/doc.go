@@ -11,10 +11,10 @@
 //	report --> audit at 400 --> checkpoint 400 --> ... --> checkpoint 300 (kept)
 //	                       \-> references (cached)
 //
-// A node is available if it is committed and its blobs can be read. A node that
-// is not is expanded: its inputs are wanted too, for the same runs. A node is
-// scheduled once for all runs and cells that want it, and only while at least
-// one does; pausing a run only removes its wants.
+// A node is available if it is committed and its blobs can be read. An
+// unavailable node is expanded: its inputs are wanted too, for the same runs. A
+// node is scheduled once for all runs and cells that want it, and only while at
+// least one wants it; pausing a run only removes its wants.
 //
 // # Chains
 //
@@ -27,18 +27,18 @@
 //
 // Packages use those above them in this list, never those below:
 //
-//	policy       every rule with its number and why
-//	graph        what live runs want and how far it is; pure, asks are left as data
+//	policy       every rule with its value and reason
+//	graph        the wants of live runs and their progress; pure, asks are data
 //	dispatch     which ready task goes next
 //	observe      statuses, waits, the time left, metrics, spans of traces; reads only
 //	coordinator  the term: events come in, the graph settles, its asks are carried out
 //
-// A report, say, ends an attempt (reports.go, outcomes.go); the graph is told
-// ([graph.Graph.Commit]); [graph.Graph.Settle] finds what is ready now; the term hands
-// that to the dispatcher and carries out the other asks (settle.go); what the dispatcher
-// launches is sent (attempts.go). liveness.go finds attempts that are never reported,
-// records.go keeps the runs' logs, following.go carries them out, ending.go ends runs,
-// and deletions.go deletes behind trainings.
+// For example, a report ends an attempt (reports.go, outcomes.go) and is applied to the
+// graph ([graph.Graph.Commit]); [graph.Graph.Settle] finds the tasks that are ready now;
+// the term passes them to the dispatcher and carries out the other asks (settle.go);
+// launched attempts are sent (attempts.go). liveness.go finds attempts that are never
+// reported, records.go keeps the runs' logs, following.go carries them out, ending.go
+// ends runs, and deletions.go deletes behind trainings.
 //
 // # One goroutine
 //
@@ -52,6 +52,6 @@
 // Reports of workers are hints, storage is authoritative: attempts in flight
 // are looked up there every few seconds, an input that turns out to be missing
 // is planned again, and an unexpected report changes nothing. Two leaders at
-// once for a moment do no harm either, because a node commits once, and a
-// process that deletes first checks that its epoch is still the newest.
+// once do no harm either, because a node commits once, and a process checks
+// that its epoch is the newest before it deletes.
 package coordinator

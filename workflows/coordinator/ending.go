@@ -13,9 +13,8 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// finishIfEnded ends a run all of whose cells have ended, once the retired
-// outputs of its chains have been deleted, and its results have been verified
-// in storage.
+// finishIfEnded ends a run when all its cells have ended, the retired outputs
+// of its chains are deleted, and its results are verified in storage.
 func (t *term) finishIfEnded(r *run) {
 	assured := r.assured
 	r.assured = false
@@ -51,7 +50,7 @@ func (t *term) tidying(r *run) bool {
 	return t.now().Sub(r.Tidying) < policy.TidyPatience
 }
 
-// tidied lets the runs end that have waited for deletions.
+// tidied ends the runs that have waited for deletions.
 func (t *term) tidied() {
 	for _, ch := range t.deletions.advanced {
 		for _, r := range t.graph.Runs() {
@@ -65,8 +64,8 @@ func (t *term) tidied() {
 
 // assure verifies the results of a run in storage before the run ends: cached
 // outputs may have been collected meanwhile. During a batch of a collection the
-// answer would be unreliable. A collection that begins afterwards reads the runs
-// first, this one among them.
+// answer would be unreliable. A collection that begins afterwards reads all runs
+// first, including this one.
 func (t *term) assure(r *run) {
 	if r.assuring {
 		return
@@ -83,13 +82,13 @@ func (t *term) assure(r *run) {
 	})
 }
 
-// stillAssuring reports whether the outcome is still to be looked at.
+// stillAssuring reports whether the outcome is still to be verified.
 func (r *run) stillAssuring() bool {
 	r.assuring = r.Active()
 	return r.assuring
 }
 
-// confirm reports whether all targets were found; those that were not are looked for
+// confirm reports whether all targets were found. Missing targets are looked up
 // again.
 func (t *term) confirm(targets map[storage.Key]graph.Dependency, keys []storage.Key, found []availability.Node) bool {
 	all := true
@@ -102,7 +101,7 @@ func (t *term) confirm(targets map[storage.Key]graph.Dependency, keys []storage.
 	return all
 }
 
-// assured ends the run if its outcome was seen; otherwise it is looked at again.
+// assured ends the run if its outcome was verified; otherwise it verifies the outcome again.
 func (t *term) assured(r *run, seen bool) {
 	r.assuring, r.assured = false, seen
 	if seen {

@@ -27,7 +27,7 @@ func (t *term) followRuns() {
 		} else {
 			t.ledger.Strike(r.ID)
 			t.spans.LetGo()
-			t.deletions.goOnAll() // its claims may have been the last that were not known
+			t.deletions.goOnAll() // its claims may have been the last unknown ones
 		}
 	}
 	t.records.toFollow = nil
@@ -56,7 +56,7 @@ func (t *term) follow(r *run) {
 	}
 }
 
-// letGo has the graph let go of a run's plan.
+// letGo releases a run's plan in the graph.
 func (t *term) letGo(r *run) {
 	if !r.Live() {
 		return // its plan is being made, or there is none
@@ -77,7 +77,7 @@ func (t *term) followPins(r *run) {
 	}
 }
 
-// claim notes the checkpoints that a run keeps of the chains of its plans.
+// claim records the checkpoints that a run keeps in the chains of its plans.
 func (t *term) claim(r *run, plans ...*plan.Plan) {
 	r.claimed = true
 	for _, p := range plans {
@@ -86,7 +86,7 @@ func (t *term) claim(r *run, plans ...*plan.Plan) {
 }
 
 // compile makes the plan of a run: to work on the run or, if it is finished and its plan is not
-// recorded, to learn which checkpoints it keeps.
+// recorded, to find the checkpoints that it keeps.
 func (t *term) compile(r *run) {
 	if r.compiling {
 		return
@@ -100,22 +100,22 @@ func (t *term) compile(r *run) {
 	}
 }
 
-// compilation is a run's plan in the making. Each part is taken up before the next is
-// made: a large plan is never there beside the graph that is made of it, and the loop
-// attends to other things in between.
+// compilation makes a run's plan. It adds each part to the graph before it makes the
+// next, so that a large plan is never in memory twice, and the loop handles other
+// events in between.
 type compilation struct {
 	*term
 	run   *run
 	parts plan.Parts
-	// toWorkOn reports that the graph takes up the plan. Otherwise claims are made
-	// from claimed.
+	// toWorkOn reports that the plan is added to the graph. Otherwise claimed
+	// collects its cells and chains, for the claims.
 	toWorkOn bool
 	claimed  plan.Plan
 	// record is made of all parts.
 	record plan.RecordWriter
 }
 
-// recall reads the kept checkpoints of a finished run from its recorded plans.
+// recall claims the kept checkpoints of a finished run from its recorded plans.
 func (c *compilation) recall() {
 	exists := func() bool { return c.records.exists(c.run) }
 	c.persist(reading, "reading the plan of run "+c.run.ID, exists, func(ctx context.Context) (func(), error) {
@@ -192,7 +192,7 @@ func (c *compilation) planning(do func() error) error {
 	return err
 }
 
-// goOn has the next part made, unless there was an error.
+// goOn makes the next part, unless there was an error.
 func (c *compilation) goOn(err error) {
 	switch {
 	case !c.records.exists(c.run):
@@ -211,7 +211,6 @@ func (c *compilation) goOn(err error) {
 	}
 }
 
-// next makes the next part of the plan and adds it to the record.
 func (c *compilation) next() (*plan.Plan, error) {
 	part, err := c.parts()
 	if err != nil {
@@ -223,7 +222,7 @@ func (c *compilation) next() (*plan.Plan, error) {
 	return part, tasks.Permanent(err)
 }
 
-// add takes up a part of the plan, if there was no error.
+// add adds a part of the plan, if there was no error.
 func (c *compilation) add(part *plan.Plan, err error) {
 	if err == nil && c.records.exists(c.run) {
 		if c.toWorkOn {
@@ -314,7 +313,7 @@ func (c *compilation) remember() {
 	})
 }
 
-// unplanned deals with a run whose plan cannot be made, now or ever.
+// unplanned handles a run without a plan: making it failed, for now or permanently.
 func (t *term) unplanned(r *run, err error) {
 	if !tasks.IsPermanent(err) && r.PlanTries+1 < policy.MaxPlans {
 		r.PlanTries++

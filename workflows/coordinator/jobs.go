@@ -16,7 +16,7 @@ import (
 // job is slow work; the loop applies its result.
 type job func(context.Context) (apply func())
 
-// lane keeps jobs of different sorts from waiting for each other.
+// lane separates sorts of jobs, so that they do not wait for each other.
 type lane int
 
 const (
@@ -43,10 +43,10 @@ type jobs struct {
 	log   *slog.Logger
 	timers
 
-	// queueAway and storeAway are whether the servers answer.
+	// queueAway and storeAway are the outages of the servers.
 	queueAway, storeAway observe.Outage
-	// queueTold is the time of the last log line about the absence of the queue.
-	queueTold time.Time
+	// queueLogged is the time of the last log line about the absence of the queue.
+	queueLogged time.Time
 	// deafUntil is the time from which heartbeats count again after the queue took no writes.
 	deafUntil time.Time
 	// queueReturned reports that the queue answers again, and may have forgotten
@@ -54,30 +54,29 @@ type jobs struct {
 	queueReturned bool
 	// deposed is the error of a term that has been deposed, or that lost a job by a panic.
 	deposed error
-	changed bool // something has changed that people see
+	changed bool // something visible has changed
 }
 
-// after calls do once d has passed.
+// after calls do after d.
 func (j *jobs) after(d time.Duration, do func()) { j.timers.set(j.now().Add(d), do) }
 
-// every calls do now and then again each time that d has passed.
+// every calls do now and then every d.
 func (j *jobs) every(d time.Duration, do func()) {
 	do()
 	j.after(d, func() { j.every(d, do) })
 }
 
-// tick calls the due timers.
 func (j *jobs) tick() { j.timers.run(j.now()) }
 
 // persist runs a storage job until it succeeds. do returns a function to apply;
 // stillNeeded is asked in the loop before another try.
-func (j *jobs) persist(l lane, what string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
-	j.persistFrom(0, l, what, stillNeeded, do)
+func (j *jobs) persist(l lane, action string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
+	j.persistFrom(0, l, action, stillNeeded, do)
 }
 
-func (j *jobs) persistFrom(try int, l lane, what string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
+func (j *jobs) persistFrom(try int, l lane, action string, stillNeeded func() bool, do func(context.Context) (func(), error)) {
 	j.start(l, func(ctx context.Context) func() {
-		apply, err := j.try(ctx, what, do)
+		apply, err := j.try(ctx, action, do)
 		return func() {
 			switch {
 			case err == nil:
@@ -88,11 +87,11 @@ func (j *jobs) persistFrom(try int, l lane, what string, stillNeeded func() bool
 			case errors.Is(err, leadership.ErrDeposed):
 				j.deposed = err
 			default:
-				j.storeFails(what, err)
+				j.storeFails(action, err)
 				pause := policy.StorageRetries[min(try, len(policy.StorageRetries)-1)]
 				j.after(pause, func() {
 					if stillNeeded() {
-						j.persistFrom(try+1, l, what, stillNeeded, do)
+						j.persistFrom(try+1, l, action, stillNeeded, do)
 					}
 				})
 			}
@@ -101,21 +100,21 @@ func (j *jobs) persistFrom(try int, l lane, what string, stillNeeded func() bool
 }
 
 // try calls do and turns a panic into an error.
-func (j *jobs) try(ctx context.Context, what string, do func(context.Context) (func(), error)) (apply func(), err error) {
+func (j *jobs) try(ctx context.Context, action string, do func(context.Context) (func(), error)) (apply func(), err error) {
 	err = goroutines.Recover(func() (err error) {
 		apply, err = do(ctx)
 		return err
 	})
-	goroutines.LogPanic(j.log, err, "doing", what)
+	goroutines.LogPanic(j.log, err, "doing", action)
 	return apply, err
 }
 
-// always is for jobs that are needed in any case.
+// always is the stillNeeded of jobs that are always needed.
 func always() bool { return true }
 
-func (j *jobs) storeFails(what string, err error) {
+func (j *jobs) storeFails(action string, err error) {
 	if j.storeAway.Begin(j.now(), err) {
-		j.log.Warn("storage does not answer; trying again", "doing", what, "error", err)
+		j.log.Warn("storage does not answer; trying again", "doing", action, "error", err)
 	}
 	j.changed = true
 }
@@ -153,20 +152,20 @@ func (j *jobs) sendThen(succeeded func(), do func(context.Context) (apply func()
 	})
 }
 
-// tellEvery is the pause between log lines about an absent queue.
-const tellEvery = time.Minute
+// queueLogEvery is the pause between log lines about an absent queue.
+const queueLogEvery = time.Minute
 
 func (j *jobs) queueFails(err error) {
 	err = queue.Explain(err)
 	j.changed = true
 	if errors.Is(j.queueAway.Err, queue.ErrNoWrites) && !errors.Is(err, queue.ErrNoWrites) && errors.Is(err, context.DeadlineExceeded) {
-		return // the known error says more
+		return // the known error is more specific
 	}
 	j.queueAway.Begin(j.now(), err)
-	if j.now().Sub(j.queueTold) < tellEvery {
+	if j.now().Sub(j.queueLogged) < queueLogEvery {
 		return
 	}
-	j.queueTold = j.now()
+	j.queueLogged = j.now()
 	text := "queue does not answer; nothing is lost, trying again"
 	if errors.Is(err, queue.ErrNoWrites) {
 		text = "queue takes no writes; nothing is lost, trying again"

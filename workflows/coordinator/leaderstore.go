@@ -9,8 +9,8 @@ import (
 	"coalmine/workflows/runs/leadership"
 )
 
-// leaderStore is storage as only the leader may change it. Each deletion checks the
-// fencing token first.
+// leaderStore has the operations on storage that are reserved to the leader. Each
+// deletion checks the fencing token first.
 type leaderStore struct {
 	archive *storage.Archive
 	token   *leadership.Token
@@ -42,8 +42,8 @@ func (s *leaderStore) purge(ctx context.Context, key storage.Key) error {
 	return s.archive.DeleteBlobs(ctx, n.Commit)
 }
 
-// checkEpoch ends the term if another coordinator has begun to lead, also while there is nothing
-// to delete.
+// checkEpoch ends the term if another coordinator has begun to lead, even if there is nothing to
+// delete.
 func (t *term) checkEpoch() {
 	t.persist(reading, "looking for another leader", always, func(ctx context.Context) (func(), error) {
 		return nil, t.store.token.Check(ctx)

@@ -16,7 +16,7 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// pollWorkers reads who is alive.
+// pollWorkers reads the live workers.
 func (t *term) pollWorkers() {
 	t.send(func(ctx context.Context) (func(), error) {
 		workers, err := t.Queue.Workers(ctx)
@@ -28,7 +28,7 @@ func (t *term) pollWorkers() {
 	})
 }
 
-// heard takes in the heartbeats.
+// heard applies the heartbeats.
 func (t *term) heard(workers []queue.Worker) {
 	before := t.dispatcher.Fleet.Workers
 	clear(t.foreign)
@@ -48,14 +48,14 @@ func (t *term) heard(workers []queue.Worker) {
 	}
 }
 
-// missingIn are the workers that a list lacks of another.
-func missingIn(list, of []queue.Worker) []queue.Worker {
-	return slices.DeleteFunc(slices.Clone(of), func(w queue.Worker) bool {
+// missingIn returns the workers of all that are not in list.
+func missingIn(list, all []queue.Worker) []queue.Worker {
+	return slices.DeleteFunc(slices.Clone(all), func(w queue.Worker) bool {
 		return slices.ContainsFunc(list, func(x queue.Worker) bool { return x.ID == w.ID })
 	})
 }
 
-// heardOf takes in that a worker runs an attempt.
+// heardOf records that a worker runs an attempt.
 func (t *term) heardOf(w queue.Worker, r queue.Running) {
 	if a := t.graph.Attempt(r.ID); a != nil {
 		a.Worker, a.Memory, a.Running, a.Progress, a.Misses = w.ID, w.Memory, r.Seconds, r.Progress, 0
@@ -87,7 +87,7 @@ func (t *term) workerGone(w queue.Worker) {
 }
 
 // workerCame withdraws the presumed death of a worker: it was cut off or
-// frozen, or Redis had forgotten it, and no task has killed it.
+// frozen, or Redis had lost its heartbeat.
 func (t *term) workerCame(w queue.Worker) {
 	if t.vanished.worker.ID == w.ID {
 		t.vanished = vanished{}
@@ -118,8 +118,8 @@ func (t *term) recheckAttempts() {
 
 func (t *term) recheck(a *graph.Attempt) { t.checkThen(a, func() {}) }
 
-// checkThen looks in storage whether the attempt's task is done; then, if the attempt
-// has not been reported meanwhile, it calls next.
+// checkThen checks in storage whether the attempt's task is done. Then, if the
+// attempt has not been reported meanwhile, it calls next.
 func (t *term) checkThen(a *graph.Attempt, next func()) {
 	a.Checked, a.Checking = t.now(), true
 	unreported := func() bool { return t.graph.Attempt(a.ID) == a }
@@ -204,8 +204,8 @@ func newVanished(at time.Time, w queue.Worker) vanished {
 	return v
 }
 
-// suspect is the worker that the attempt may have killed, nil if it was more
-// likely the queue that forgot it.
+// suspect returns the worker that the attempt may have killed, nil if the queue
+// more likely lost the attempt.
 func (t *term) suspect(a *graph.Attempt) *queue.Worker {
 	if a.Worker != "" {
 		return &queue.Worker{ID: a.Worker, Memory: a.Memory}
@@ -218,8 +218,8 @@ func (t *term) suspect(a *graph.Attempt) *queue.Worker {
 	return &v.worker
 }
 
-// lost gives up an attempt that nobody works on any more. killed is the worker
-// that died with it, if one did.
+// lost gives up an attempt that no worker runs. killed is the worker that died
+// with it, or nil.
 func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 	x := a.Task
 	a.Span.Fail("lost: its worker died, or the queue forgot it")

@@ -12,12 +12,12 @@ import (
 	"coalmine/workflows/coordinator/policy"
 )
 
-// loop is the goroutine to which a term belongs, with the jobs beside it.
+// loop is the goroutine that owns a term, with its jobs.
 type loop struct {
 	*term
 	ctx    context.Context
 	events chan func()
-	// waiting are jobs whose lane is full, by lane; active counts the others.
+	// waiting has the jobs of full lanes, by lane; active counts the running jobs.
 	waiting [lanes][]job
 	active  [lanes]int
 	jobs    sync.WaitGroup
@@ -103,8 +103,8 @@ func (l *loop) run(c *Coordinator) error {
 	}
 }
 
-// applyPending applies the results that have arrived meanwhile, so that one
-// settling serves many events.
+// applyPending applies the results that have arrived, so that many events
+// settle at once.
 func (l *loop) applyPending() {
 	for range eventBuffer {
 		select {
@@ -152,7 +152,7 @@ func (l *loop) deliver(event func()) {
 	}
 }
 
-// reportsWait is how long one wait for reports lasts.
+// reportsWait is the longest wait for reports.
 const reportsWait = 10 * time.Second
 
 // pumpReports brings the workers' reports to the loop.
@@ -172,7 +172,7 @@ func (l *loop) pumpReports() error {
 	return nil
 }
 
-// show renews the snapshots, if anything has changed or is at work.
+// show renews the snapshots if anything has changed or is running.
 func (c *Coordinator) show(t *term) {
 	if !t.changed && !t.graph.AnyInFlight() {
 		return

@@ -18,7 +18,7 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// outcome follows how an attempt has ended that its worker has reported.
+// outcome applies a worker's report that an attempt has ended.
 func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 	x := a.Task
 	switch o.Result {
@@ -36,7 +36,7 @@ func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 		t.storeFailed(a, o)
 	case attempts.Failed:
 		fallthrough
-	default: // the word of a worker of another version
+	default: // an unknown result of a worker of another version
 		t.tryAgain(x, o)
 	}
 	if o.Result != attempts.StoreAway {
@@ -44,7 +44,7 @@ func (t *term) outcome(a *graph.Attempt, o attempts.Outcome) {
 	}
 }
 
-// measure takes in how long an attempt took.
+// measure records the duration of an attempt.
 func (t *term) measure(a *graph.Attempt, o attempts.Outcome) {
 	t.graph.Durations(a.Task).Add(o.Seconds)
 	t.dispatcher.UseTime(a.Task, o.Seconds)
@@ -53,7 +53,7 @@ func (t *term) measure(a *graph.Attempt, o attempts.Outcome) {
 	}
 }
 
-// succeed ends a task whose output is there, with these objects if they are known.
+// succeed ends a task with an available output. objects are its objects if they are known.
 func (t *term) succeed(x *graph.Task, objects []storage.Blob) {
 	if x.State() == graph.Finished {
 		return
@@ -65,8 +65,8 @@ func (t *term) succeed(x *graph.Task, objects []storage.Blob) {
 	t.graph.Commit(x, objects, t.now())
 }
 
-// storeFailed sends a task back for the store's sake. That may go on for hours,
-// so it is logged once.
+// storeFailed retries a task after a failure of the store. An outage may last
+// hours, so it is logged once.
 func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
 	x, trouble := a.Task, graph.StoreAway
 	if o.StoreFull {
@@ -82,8 +82,8 @@ func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
 
 // handedBack handles an attempt that was returned untried: because the
 // coordinator asked for it, because its worker shuts down or is of another
-// build, or because the store was away. No number of such returns is a reason
-// to give up.
+// build, or because the store was away. A task is never given up because of
+// such returns.
 func (t *term) handedBack(a *graph.Attempt, why string) {
 	x := a.Task
 	if x.State() != graph.Idle {
@@ -100,13 +100,13 @@ func (t *term) handedBack(a *graph.Attempt, why string) {
 	t.pause(x, policy.ReturnedPause(x.Key, trouble.Returned))
 }
 
-// pause keeps an idle task from being tried again for a while.
+// pause delays the next try of an idle task.
 func (t *term) pause(x *graph.Task, d time.Duration) {
 	t.graph.Pause(x)
 	t.after(d, func() { t.graph.Resume(x) })
 }
 
-// tryAgain counts an error that another attempt may mend.
+// tryAgain counts a retryable error.
 func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	trouble := x.AddTrouble()
 	trouble.Tries++
@@ -120,7 +120,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 		return
 	}
 	if x.State() != graph.Idle {
-		return // a second attempt is still under way
+		return // a second attempt is still running
 	}
 	pause := policy.Backoff(trouble.Tries)
 	trouble.Until = t.now().Add(pause)
@@ -134,7 +134,7 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 	})
 }
 
-// inputMissing plans an input again that a worker could not read.
+// inputMissing replans an input that a worker could not read.
 func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
 	if o.MissingNode == nil {
 		o.Error = "an input is missing, but the worker did not say which: " + o.Error
@@ -147,7 +147,7 @@ func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
 	case !ok:
 		o.Error = fmt.Sprintf("node %s is missing, which is no input of %s: %s", key.Short(), x.Label(), o.Error)
 		t.tryAgain(x, o)
-	case t.purging[key]: // it goes on when the input has been planned again
+	case t.purging[key]: // it continues when the input has been replanned
 	case !in.There:
 		t.graph.Requeue(x)
 	default:
@@ -155,8 +155,8 @@ func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
 	}
 }
 
-// inputLost plans an input again that was thought to be there. It counts how
-// often that happens until a task could read it.
+// inputLost replans an input that was presumed available. It counts these
+// losses until a task reads the input.
 func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 	key := *o.MissingNode
 	t.losses[key]++
@@ -183,8 +183,8 @@ func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 	})
 }
 
-// fail gives a task up for all runs that want it, and with it their cells that
-// need it. Another run that wants it later tries it afresh.
+// fail gives a task up for all runs that want it, and their cells that need it.
+// A later run tries it again.
 func (t *term) fail(x *graph.Task, evidence string) {
 	if len(x.Wants) == 0 {
 		t.logOf(x).Info("node failed that no run wants any more", "attempt", x.Number, "error", firstLine(evidence))
@@ -202,7 +202,7 @@ func (t *term) fail(x *graph.Task, evidence string) {
 	t.graph.GiveUp(x)
 }
 
-// cellsLeft are the names of a run's cells that need a task and have not failed.
+// cellsLeft returns the names of a run's cells that need a task and have not failed.
 func (t *term) cellsLeft(x *graph.Task, r *graph.Run) []string {
 	var names []string
 	for _, c := range t.graph.CellsOf(x, r) {
@@ -213,7 +213,7 @@ func (t *term) cellsLeft(x *graph.Task, r *graph.Run) []string {
 	return names
 }
 
-// attemptFailed is the entry of an attempt that failed, which need not be the last that was launched.
+// attemptFailed returns the entry of a failed attempt, which need not be the last one launched.
 func attemptFailed(o attempts.Outcome) runs.Entry {
 	return runs.Entry{Kind: runs.AttemptFailed, Error: o.Error, Attempts: o.Number, Worker: o.Worker, Seconds: o.Seconds, Kept: o.Kept}
 }
@@ -229,7 +229,7 @@ func (t *term) logTrouble(x *graph.Task, e runs.Entry) {
 	}
 }
 
-// diverged notes that two attempts have committed different bytes.
+// diverged records that two attempts have committed different bytes.
 func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
 	t.logOf(x).Error("two attempts at one node differ: its kind is not deterministic",
 		"attempt", o.Number, "worker", o.Worker, "difference", o.Divergent)
@@ -237,8 +237,8 @@ func (t *term) diverged(x *graph.Task, o attempts.Outcome) {
 	t.logTrouble(x, runs.Entry{Kind: runs.Diverged, Error: o.Divergent, Attempts: o.Number, Worker: o.Worker})
 }
 
-// died notes that a worker has died some seconds after it began with an attempt at a task. It
-// gives the task up, and reports so, if that was one too many.
+// died records that a worker has died some seconds into an attempt at a task. It gives the
+// task up, and returns true, if that was one death too many.
 func (t *term) died(x *graph.Task, d runs.Death, seconds float64) (givenUp bool) {
 	trouble := x.AddTrouble()
 	trouble.Deaths, trouble.HandedBack = append(trouble.Deaths, d), ""
@@ -251,8 +251,8 @@ func (t *term) died(x *graph.Task, d runs.Death, seconds float64) (givenUp bool)
 	return false
 }
 
-// tookOver notes that a worker has done a task, if another had died with it. Workers that
-// have gone are forgotten: their ids never come back.
+// tookOver counts a task that a worker finished after another had died with it. Workers
+// that are gone are forgotten, because ids are never reused.
 func (t *term) tookOver(x *graph.Task, worker string) {
 	deaths := x.Trouble().Deaths
 	if len(deaths) == 0 || deaths[len(deaths)-1].Worker == worker {
@@ -266,7 +266,7 @@ func (t *term) tookOver(x *graph.Task, worker string) {
 	t.takeovers[worker]++
 }
 
-// firstLine returns the beginning of an error: the cell's failure has the rest.
+// firstLine returns the beginning of an error: the cell's failure has the whole text.
 func firstLine(text string) string {
 	if first, _, more := strings.Cut(text, "\n"); more {
 		return first + " ..."

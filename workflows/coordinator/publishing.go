@@ -26,7 +26,7 @@ func (t *term) status(r *run) *status.Run {
 	return view.Status(&r.Run)
 }
 
-// statuses describe all runs. Those that have ended are as they were in old.
+// statuses describes all runs. The statuses of ended runs are copied from old.
 func (t *term) statuses(old map[string]*status.Run) map[string]*status.Run {
 	all := make(map[string]*status.Run, len(t.records.byID))
 	for _, r := range t.records.inOrder() {
@@ -39,7 +39,6 @@ func (t *term) statuses(old map[string]*status.Run) map[string]*status.Run {
 	return all
 }
 
-// stock counts the present tasks and attempts.
 func (t *term) stock() observe.Stock {
 	var classes []tasks.Class
 	for _, kind := range t.Registry {
@@ -72,8 +71,8 @@ func (t *term) publish(all map[string]*status.Run) {
 	}
 }
 
-// announce publishes the identity of the store for stand-bys, and so detects whether a queue
-// that refused writes accepts them again.
+// announce publishes the identity of the store for stand-bys. This also detects that a queue
+// accepts writes again.
 func (t *term) announce() {
 	if t.leader.Holder == "" && !t.deaf() {
 		return // there are no stand-bys

@@ -9,7 +9,8 @@ import (
 )
 
 // Queue carries attempts to workers and reports back. It may forget everything
-// at any moment, deliver twice, late and in any order. queue.Broker is one.
+// at any moment, deliver twice, late and in any order. queue.Broker implements
+// it.
 type Queue interface {
 	leadership.Queue
 	// Enqueue sends attempts; it does not change a pending or running one. After
@@ -24,7 +25,7 @@ type Queue interface {
 	Known(ctx context.Context, ids []string) (map[string]bool, error)
 	// Withdraw removes an attempt that no worker has taken.
 	Withdraw(ctx context.Context, id string) (bool, error)
-	// Stop asks the workers that run the attempts to give them back.
+	// Stop asks the workers that run the attempts to hand them back.
 	Stop(ctx context.Context, ids ...string) error
 }
 

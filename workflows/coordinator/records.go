@@ -15,31 +15,31 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// run is a run as a term knows it.
+// run is a run in a term.
 type run struct {
 	observe.Run
-	// spec is the submission, nil once a plan is made of it: for a large grid it
+	// spec is the submission, nil once its plan is made: for a large grid it
 	// takes as much memory as a tenth of its tasks.
 	spec *runs.Spec
-	// record is the run as last read from storage, without its spec; outbox are
-	// entries on their way there. The run's state is the fold of both.
+	// record is the run as last read from storage, without its spec; outbox has
+	// the entries to be stored. The run's state is the fold of both.
 	record  *runs.Run
 	outbox  []runs.Entry
 	posting bool
 	erasing bool // its record is being deleted
 
 	toFollow bool
-	followed runs.State // as of when it was followed last
+	followed runs.State // when it was last followed
 
 	compiling bool
 	claimed   bool       // its claims on checkpoints are known
-	assuring  bool       // its outcome is being looked at
-	assured   bool       // its outcome has just been seen in storage
+	assuring  bool       // its outcome is being verified
+	assured   bool       // its outcome was just verified
 	shown     runs.Phase // as last published
 }
 
-// records holds the existing runs with their logs: it reads the entries that others
-// append, and appends those of this leader.
+// records holds the existing runs with their logs: it reads the entries of other
+// processes, and appends those of this leader.
 type records struct {
 	*jobs
 	store   leaderStore
@@ -47,9 +47,9 @@ type records struct {
 	graph   *graph.Graph
 
 	byID map[string]*run
-	// left are the unreadable runs, with the reasons that were logged.
+	// left has the logged reasons of unreadable runs.
 	left *sync.Map
-	// toFollow are runs whose state may have changed since they were followed.
+	// toFollow lists runs with state that may have changed since they were followed.
 	toFollow []*run
 
 	// discovered reports that all runs have been read once.
@@ -57,7 +57,7 @@ type records struct {
 	discovering, discoverAgain, discoverAll bool
 }
 
-// inOrder are the runs in the order of their ids.
+// inOrder returns the runs ordered by id.
 func (c *records) inOrder() []*run {
 	var all []*run
 	for _, r := range c.graph.Runs() {
@@ -72,7 +72,7 @@ func (c *records) nudged() {
 	c.discover()
 }
 
-// discover reads the records of the runs, all of them or only those at work.
+// discover reads the records of all runs, or only of the active ones.
 func (c *records) discover() {
 	if c.discovering {
 		c.discoverAgain = true
@@ -150,7 +150,7 @@ func (c *records) haveRead(fresh []*runs.Run, err error) {
 	}
 }
 
-// takeIn takes in all runs that exist.
+// takeIn updates the runs from all existing records.
 func (c *records) takeIn(fresh []*runs.Run) {
 	exists := make(map[string]bool, len(fresh))
 	for _, record := range fresh {
@@ -173,7 +173,7 @@ func (c *records) takeIn(fresh []*runs.Run) {
 	c.changed = true
 }
 
-// remove lets go of a run whose record is gone.
+// remove releases a run without a record.
 func (c *records) remove(r *run) {
 	c.graph.RemoveRun(r.Run.Run)
 	delete(c.byID, r.ID)
@@ -183,7 +183,7 @@ func (c *records) remove(r *run) {
 // exists reports whether the run has not been removed meanwhile.
 func (c *records) exists(r *run) bool { return c.byID[r.ID] == r }
 
-// update takes in a newer record of a run.
+// update replaces the record of a run by a newer one.
 func (c *records) update(r *run, record *runs.Run) {
 	record.Spec = runs.Spec{}
 	if record.Position() >= r.record.Position() {
@@ -207,8 +207,8 @@ func (c *records) follow(r *run) {
 
 // append adds an entry to a run's log. It counts at once; it is stored as soon
 // as storage takes it.
-func (c *records) append(of *graph.Run, e runs.Entry) {
-	r := c.byID[of.ID]
+func (c *records) append(owner *graph.Run, e runs.Entry) {
+	r := c.byID[owner.ID]
 	if r == nil {
 		return // the run has been removed
 	}

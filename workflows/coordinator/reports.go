@@ -15,7 +15,7 @@ func (t *term) reports(reports []queue.Report) {
 	}
 }
 
-// report takes a worker's word on an attempt.
+// report applies a worker's report on an attempt.
 func (t *term) report(r queue.Report) {
 	if r.IsNudge() {
 		t.records.nudged()
@@ -54,7 +54,7 @@ func (t *term) report(r queue.Report) {
 		return
 	}
 	if ch := x.Chain(); ch != nil && o.Result == attempts.Done {
-		t.deletions.late(ch, x.Key) // a standing node that is there twice is there once
+		t.deletions.late(ch, x.Key) // a standing node that is stored twice is one object
 	}
 }
 
@@ -76,7 +76,7 @@ func (t *term) unreadable(r queue.Report, a *graph.Attempt, err error) {
 	})
 }
 
-// cannotHelp notes that this coordinator cannot work with the build of a worker.
+// cannotHelp records that this coordinator cannot work with the build of a worker.
 func (t *term) cannotHelp(worker, why string) {
 	if t.dispatcher.Exclude(worker, why) {
 		t.changed = true
@@ -84,8 +84,8 @@ func (t *term) cannotHelp(worker, why string) {
 	}
 }
 
-// stray deals with a report on an attempt that this term does not have in its
-// books: from the term before, or given up for lost. It is a hint to look.
+// stray handles a report on an attempt that this term does not track: sent by
+// the previous term, or presumed lost. It is a hint to look in storage.
 func (t *term) stray(o attempts.Outcome) {
 	if o.Result != attempts.Done {
 		return

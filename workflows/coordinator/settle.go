@@ -10,7 +10,7 @@ import (
 	"coalmine/workflows/runs/leadership"
 )
 
-// begin sets the periodic duties going.
+// begin starts the periodic duties.
 func (t *term) begin() {
 	t.began = t.now()
 	t.records.discoverAll = true
@@ -24,7 +24,6 @@ func (t *term) begin() {
 	t.every(leadership.AnnounceEvery, t.announce)
 }
 
-// settle works out the consequences of the applied events.
 func (t *term) settle() {
 	if t.queueReturned {
 		t.queueReturned = false
@@ -42,15 +41,14 @@ func (t *term) settle() {
 	t.sendOff()
 }
 
-// queueBack checks all attempts in flight after an absence of the queue, which
-// may have forgotten all of them and any nudge.
+// queueBack checks all attempts in flight after an outage of the queue, which
+// may have lost them and any nudge.
 func (t *term) queueBack() {
 	t.recheckAttempts()
 	t.askForAttempts()
 	t.records.nudged()
 }
 
-// carryOut carries out the asks of the graph.
 func (t *term) carryOut(asks graph.Asks) {
 	t.changed = t.changed || asks.Changed
 	if asks.Recounted {
@@ -67,14 +65,14 @@ func (t *term) carryOut(asks graph.Asks) {
 		t.survey(ch)
 	}
 	t.advanced(asks)
-	for _, r := range asks.Ending {
-		if of := t.records.byID[r.ID]; of != nil {
-			t.finishIfEnded(of)
+	for _, ended := range asks.Ending {
+		if r := t.records.byID[ended.ID]; r != nil {
+			t.finishIfEnded(r)
 		}
 	}
 }
 
-// advanced follows how chains have gone on.
+// advanced follows the progress of chains.
 func (t *term) advanced(asks graph.Asks) {
 	for _, j := range asks.Joined {
 		t.counters.CountRound(j.Step, t.now())
@@ -92,18 +90,18 @@ func (t *term) advanced(asks graph.Asks) {
 	}
 }
 
-// A large grid has hundreds of thousands of nodes to look up, and a job that waits takes
-// half as much memory as a node. So one job looks up several: at most lookUpsEach, and so
-// few that there are lookUpJobs to run at once.
+// A large grid has hundreds of thousands of nodes to look up, and a waiting job takes
+// half as much memory as a node. So each job looks up several nodes: at most lookUpsEach,
+// but few enough to make lookUpJobs jobs.
 const (
 	lookUpsEach = 64
 	lookUpJobs  = 8
 )
 
-// lookUpAll asks storage whether standing nodes are available.
+// lookUpAll starts the jobs that look up standing nodes.
 func (t *term) lookUpAll(nodes []*graph.Node) {
-	each := min(max(1, len(nodes)/lookUpJobs), lookUpsEach)
-	for some := range slices.Chunk(nodes, each) {
+	size := min(max(1, len(nodes)/lookUpJobs), lookUpsEach)
+	for some := range slices.Chunk(nodes, size) {
 		t.lookUp(some)
 	}
 }
@@ -130,7 +128,6 @@ func (t *term) lookUp(nodes []*graph.Node) {
 	})
 }
 
-// survey finds the state of a chain in storage.
 func (t *term) survey(ch *graph.Chain) {
 	claims, goals := t.ledger.On(ch.Recipe), ch.Goals()
 	surveyor := availability.Surveyor{LookUp: t.store.lookUp, Has: t.store.archive.HasCommit, Chain: ch.Shape, Kept: claims.StepsKept}

@@ -17,9 +17,9 @@ import (
 	"coalmine/workflows/runs/retention"
 )
 
-// term is one period of leadership: all state that a coordinator rebuilds from
-// storage when it begins to lead. All of it belongs to the goroutine of the
-// loop, except for the arguments of jobs.
+// term is one period of leadership: the state that a coordinator rebuilds from
+// storage when it begins to lead. It belongs to the goroutine of the loop,
+// except for the arguments of jobs.
 type term struct {
 	Config
 	jobs
@@ -31,22 +31,22 @@ type term struct {
 	deletions  deletions
 	spans      observe.Spans
 	counters   *observe.Counters
-	leader     attempts.Leader // how attempts identify this process
+	leader     attempts.Leader // identifies this process in attempts
 	began      time.Time
 
-	// launching are attempts on their way out.
+	// launching has the attempts that are about to be sent.
 	launching []outgoing
-	// foreign are attempts, by key, that workers run but this term has not
-	// sent: those of the term before.
+	// foreign has, by key, the highest number of the running attempts that an
+	// earlier term sent.
 	foreign map[storage.Key]int
-	// losses counts how often an output was found missing since it could last
-	// be read; purging are those whose blobs are being deleted for it.
+	// losses counts how often an output was found missing since it was last
+	// read; purging has the outputs with blobs being deleted for that reason.
 	losses  map[storage.Key]int
 	purging map[storage.Key]bool
 
 	vanished  vanished
-	takeovers map[string]int // by worker: tasks done with which another had died
-	asking    bool           // the queue is being asked for attempts
+	takeovers map[string]int // by worker: finished tasks after the death of another worker
+	asking    bool           // a query for attempts is running
 	published time.Time      // when statuses were published last
 }
 
@@ -77,7 +77,7 @@ func newTerm(cfg Config, c *observe.Counters, token *leadership.Token, now func(
 	return t
 }
 
-// claimsKnown reports whether the claims of all runs that exist are known.
+// claimsKnown reports whether the claims of all existing runs are known.
 func (t *term) claimsKnown() bool {
 	for _, r := range t.records.byID {
 		if !r.claimed {
@@ -87,7 +87,7 @@ func (t *term) claimsKnown() bool {
 	return t.records.discovered
 }
 
-// logOf is the log for lines about a task.
+// logOf returns the logger for a task.
 func (t *term) logOf(x *graph.Task) *slog.Logger {
 	log := t.log
 	if len(x.Wants) > 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timers are functions to be called at a given time, in order. The zero value has none.
+// timers are functions to be called at a given time, in order. The zero value is empty.
 type timers struct {
 	heap timerHeap
 	seq  int
@@ -13,7 +13,7 @@ type timers struct {
 
 type timer struct {
 	at  time.Time
-	seq int // keeps equal times in the order in which they were set
+	seq int // orders equal times by when they were set
 	do  func()
 }
 
@@ -36,20 +36,19 @@ func (h *timerHeap) Pop() any {
 	return last
 }
 
-// set has do called at a time.
+// set schedules do.
 func (t *timers) set(at time.Time, do func()) {
 	t.seq++
 	heap.Push(&t.heap, timer{at, t.seq, do})
 }
 
-// run calls the due timers.
 func (t *timers) run(now time.Time) {
 	for len(t.heap) > 0 && !t.heap[0].at.After(now) {
 		heap.Pop(&t.heap).(timer).do()
 	}
 }
 
-// nextTimer is when run has something to do again; false if never.
+// nextTimer returns the time of the next timer, false if there is none.
 func (t *timers) nextTimer() (time.Time, bool) {
 	if len(t.heap) == 0 {
 		return time.Time{}, false

@@ -20,7 +20,7 @@ type entry struct {
 
 func entryOf(x *graph.Task) entry { return entry{x, x.Urgent, x.Rank, x.Seq} }
 
-// stale reports whether the task has been sent, or made ready anew, since it was entered.
+// stale reports whether the task was sent, or became ready again, since it was added.
 func (e entry) stale() bool { return e.task.State() != graph.Ready || e.seq != e.task.Seq }
 
 func (b backlog) Len() int      { return len(b) }

@@ -2,10 +2,10 @@
 // all: about two for each live slot (policy.PerSlot). It holds the backlogs; the graph
 // holds the sent attempts.
 //
-// Of each class, the run with the highest priority goes first; among equals the one
-// with the fewest attempts in flight; among those the one that was served the longest
-// ago. Within a run urgent tasks go first, then cells in the order of the grid. A long
-// task of a training may yield to trainings of shorter ones; see shares.go.
+// In each class, the run with the highest priority goes first; among equals, the run
+// with the fewest attempts in flight; then the one that was served the longest ago.
+// Within a run urgent tasks go first, then cells in the order of the grid. A long task
+// of a training may yield to trainings with shorter tasks; see shares.go.
 //
 // The order of tasks does not affect results, only the time at which they are
 // available.
@@ -34,7 +34,7 @@ type Dispatcher struct {
 	lines    map[*graph.Run]*line
 	shares   map[*graph.Chain]*share
 	parked   []*graph.Task
-	excluded map[string]string // workers that cannot help, by id, and why
+	excluded map[string]string // reasons of workers that cannot help, by id
 	served   int               // number of attempts
 }
 
@@ -44,8 +44,8 @@ type line struct {
 	served   int // when the run was served last
 }
 
-// New returns a dispatcher of a graph's tasks, without workers. Kinds that the registry
-// doesn't hold belong to tasks.Compute.
+// New returns a dispatcher of a graph's tasks, without workers. Kinds missing from the
+// registry belong to tasks.Compute.
 func New(g *graph.Graph, registry tasks.Registry) *Dispatcher {
 	return &Dispatcher{
 		graph: g, registry: registry,
@@ -64,8 +64,8 @@ func (d *Dispatcher) ClassOf(x *graph.Task) tasks.Class {
 	return tasks.Compute
 }
 
-// SetWorkers sets the live workers. If their capabilities have changed, tasks that
-// none of them could run get another chance, and SetWorkers returns true.
+// SetWorkers sets the live workers. If their capabilities have changed, it unparks
+// the parked tasks and returns true.
 func (d *Dispatcher) SetWorkers(workers []queue.Worker) (changed bool) {
 	before := d.Fleet
 	d.Fleet = newFleet(workers, d.excluded)
@@ -111,8 +111,8 @@ func (d *Dispatcher) lineOf(r *graph.Run) *line {
 	return d.lines[r]
 }
 
-// Reset forgets all offers: wants have been counted anew, and everything that is ready
-// is offered once more.
+// Reset forgets all offers: wants were recounted, and every ready task is offered
+// again.
 func (d *Dispatcher) Reset() {
 	exists := make(map[*graph.Run]bool)
 	for _, r := range d.graph.Runs() {
@@ -144,7 +144,7 @@ func (d *Dispatcher) Dispatch(launch func(*graph.Task, *graph.Run)) {
 	}
 }
 
-// Launched notes that an attempt at a task has been launched, charged to a run.
+// Launched records that an attempt at a task was launched, charged to a run.
 func (d *Dispatcher) Launched(x *graph.Task, r *graph.Run) {
 	d.beginSharing(x.Chain())
 	d.served++
@@ -169,8 +169,8 @@ func (d *Dispatcher) room(class tasks.Class) int {
 	return limit - d.graph.InFlight(class)
 }
 
-// next takes the task to send next, and the run to which it is charged; nil if there
-// is none.
+// next removes and returns the task to send next, and the run to which it is
+// charged; nil if there is no such task.
 func (d *Dispatcher) next(class tasks.Class, yielded *[]yielded) (*graph.Task, *graph.Run) {
 	var best *graph.Run
 	for _, r := range d.graph.Runs() {
@@ -191,8 +191,8 @@ func (d *Dispatcher) goesBefore(r, other *graph.Run) bool {
 		cmp.Compare(d.lineOf(r).served, d.lineOf(other).served)) < 0
 }
 
-// hasNext reports whether a run has a task that can be sent. Entries that are out of
-// date, or whose tasks cannot be run or yield, are removed until then.
+// hasNext reports whether a run has a task that can be sent. It removes entries
+// before that task that are stale, cannot run, or yield.
 func (d *Dispatcher) hasNext(r *graph.Run, class tasks.Class, gaveWay *[]yielded) bool {
 	b := d.lineOf(r).backlogs[class]
 	for b != nil && len(*b) > 0 {
@@ -208,14 +208,14 @@ func (d *Dispatcher) hasNext(r *graph.Run, class tasks.Class, gaveWay *[]yielded
 	return false
 }
 
-// yielded is a place in the backlog of a run whose task has yielded.
+// yielded is a place in the backlog of a run for a task that has yielded.
 type yielded struct {
 	backlog *backlog
 	entry   entry
 }
 
-// runnable reports whether live workers can run the task. One that they cannot is
-// set aside until they change.
+// runnable reports whether live workers can run the task. Other tasks are parked
+// until the workers change.
 func (d *Dispatcher) runnable(x *graph.Task) bool {
 	if d.Fleet.Lacks(x) == "" {
 		return true

@@ -15,18 +15,18 @@ import (
 
 // Fleet describes the live workers. The zero value is an empty fleet.
 type Fleet struct {
-	// Workers are the live workers, those that are draining among them.
+	// Workers are the live workers, including draining ones.
 	Workers []queue.Worker
-	// Slots counts those of the workers that take tasks, by class.
+	// Slots counts the slots of workers that take tasks, by class.
 	Slots map[tasks.Class]int
-	// Useless has the reasons, by id, of workers whose build can run no task at all.
+	// Useless has the reasons, by id, why workers can run no task.
 	Useless map[string]string
 
-	kinds map[string]bool // that they know, with versions
-	keys  map[string]bool // secret keys that they hold, by fingerprint
+	kinds map[string]bool // supported kinds, with versions
+	keys  map[string]bool // available secret keys, by fingerprint
 }
 
-// newFleet returns the fleet of the workers that are not excluded.
+// newFleet returns the fleet of workers that are not excluded.
 func newFleet(workers []queue.Worker, excluded map[string]string) Fleet {
 	f := Fleet{
 		Workers: workers, Slots: make(map[tasks.Class]int), Useless: make(map[string]string),
@@ -78,7 +78,8 @@ func (f *Fleet) has(id string) bool {
 // maxNamed bounds the workers that a message names.
 const maxNamed = 3
 
-// Helpless names the workers that cannot help, with their reasons by why, which is "" for the others.
+// Helpless names the workers that cannot help, with their reasons. why returns the reason of a
+// worker, "" if it can help.
 func (f *Fleet) Helpless(why func(*queue.Worker) string) string {
 	var all []string
 	for i := range f.Workers {
@@ -111,7 +112,7 @@ func (f *Fleet) offersAs(other *Fleet) bool {
 	return maps.Equal(f.Slots, other.Slots) && maps.Equal(f.Useless, other.Useless) && maps.Equal(f.kinds, other.kinds) && maps.Equal(f.keys, other.keys)
 }
 
-// Knows reports whether some worker knows a task's kind, in its version.
+// Knows reports whether some worker supports a task's kind in its version.
 func (f *Fleet) Knows(x *graph.Task) bool { return f.kinds[advertised(x)] }
 
 // Serves reports whether some worker takes tasks of the class that the task asks for.
@@ -147,5 +148,5 @@ func unserved(class tasks.Class) string {
 	return fmt.Sprintf("takes tasks of the class %s: start one with --class %s", class, class)
 }
 
-// advertised is how workers name the task's kind and version.
+// advertised returns the task's kind and version as workers name them.
 func advertised(x *graph.Task) string { return fmt.Sprintf("%s@%d", x.Kind(), x.Version()) }

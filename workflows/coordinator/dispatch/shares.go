@@ -10,12 +10,12 @@ import (
 )
 
 // Trainings share slots by time, not by tasks. A task cannot be interrupted, so a
-// training of long tasks that takes every slot which falls free has one of short
-// tasks wait for minutes after each of its own: a hundred federated rounds fit into
-// one segment of SGD. So a long task yields while trainings of short ones are
-// behind, and leaves them as many slots as are theirs by their number.
+// training of long tasks that took every free slot would make a training of short
+// tasks wait for minutes after each task: a hundred federated rounds fit into one
+// segment of SGD. So a long task yields while trainings of short tasks are behind,
+// and leaves them their share of the slots.
 
-// share is a training's past use of the slots.
+// share is a training's use of the slots so far.
 type share struct {
 	// used is the time of its tasks in seconds, since it began to share slots with
 	// others.
@@ -31,8 +31,7 @@ func (d *Dispatcher) shareOf(ch *graph.Chain) *share {
 	return d.shares[ch]
 }
 
-// resetShares forgets trainings that are no more, and notes which of the others have
-// nothing to do.
+// resetShares forgets trainings that have ended, and marks those without work.
 func (d *Dispatcher) resetShares() {
 	for ch, s := range d.shares {
 		switch {
@@ -52,7 +51,8 @@ func (d *Dispatcher) UseTime(x *graph.Task, seconds float64) {
 }
 
 // beginSharing raises the used time of a training that begins, or continues after a
-// pause, to at least the smallest of the others: time without work gives no claim.
+// pause, to at least the smallest of the other trainings: time without work gives
+// no claim.
 func (d *Dispatcher) beginSharing(ch *graph.Chain) {
 	if ch == nil || d.shareOf(ch).sharing {
 		return
@@ -70,7 +70,7 @@ func (d *Dispatcher) beginSharing(ch *graph.Chain) {
 	}
 }
 
-// yields reports whether a task of a run leaves the next slot to others.
+// yields reports whether a task of a run leaves the next slot to other trainings.
 func (d *Dispatcher) yields(x *graph.Task, r *graph.Run) bool {
 	ch := x.Chain()
 	if ch == nil || x.Urgent {
@@ -90,9 +90,9 @@ func (d *Dispatcher) yields(x *graph.Task, r *graph.Run) bool {
 	return d.taken(class, quick) >= slots-theirs
 }
 
-// rivals are the trainings that contend with one for slots: those that have had less
-// time than it and whose tasks are so short that it yields to them, with the number of
-// tasks that they can have at work at once; and the number of others, itself included.
+// rivals returns the trainings to which a training yields: those with less used time
+// and much shorter tasks. room is the number of tasks that they can run at once;
+// others counts the other contending trainings, including ch.
 func (d *Dispatcher) rivals(ch *graph.Chain, length float64, class tasks.Class, priority int) (quick map[*graph.Chain]bool, room, others int) {
 	quick = make(map[*graph.Chain]bool)
 	others = 1
@@ -109,7 +109,7 @@ func (d *Dispatcher) rivals(ch *graph.Chain, length float64, class tasks.Class, 
 	return quick, room, others
 }
 
-// taken returns the number of attempts of a class in flight that do not belong to the
+// taken returns the number of attempts of a class in flight that are not of the
 // trainings.
 func (d *Dispatcher) taken(class tasks.Class, trainings map[*graph.Chain]bool) int {
 	taken := 0
@@ -133,13 +133,13 @@ func (d *Dispatcher) contends(ch *graph.Chain, class tasks.Class, priority int) 
 	})
 }
 
-// taskLength is how long the tasks of a training take, in seconds; infinite as long
-// as none is known.
+// taskLength returns the duration of the tasks of a training, in seconds; infinite
+// while unknown.
 func taskLength(ch *graph.Chain) float64 {
 	longest := 0.0
 	for _, s := range ch.Durations {
-		median, of := s.Median()
-		if of == 0 {
+		median, n := s.Median()
+		if n == 0 {
 			return math.Inf(1)
 		}
 		longest = max(longest, median)

@@ -23,7 +23,7 @@ func (g *Graph) AddRun(id string) *Run {
 	return r
 }
 
-// RemoveRun lets go of a run and of its plan.
+// RemoveRun removes a run and releases its plan.
 func (g *Graph) RemoveRun(r *Run) {
 	g.Release(r)
 	g.runs = slices.DeleteFunc(g.runs, func(x *Run) bool { return x == r })
@@ -52,8 +52,8 @@ func (g *Graph) markFailedCells(r *Run) {
 	}
 }
 
-// AddPart adds a part of a run's plan, which belongs to the graph from then on. Its nodes
-// are merged into those that are there, and none of them is wanted before Begin.
+// AddPart adds a part of a run's plan, which then belongs to the graph. Its nodes are
+// merged into the graph's and are not wanted before Begin.
 func (g *Graph) AddPart(r *Run, part *plan.Plan) {
 	if r.Plan == nil {
 		r.Plan, r.held = new(plan.Plan), make(map[*Node]struct{})
@@ -72,7 +72,7 @@ func (g *Graph) AddPart(r *Run, part *plan.Plan) {
 	}
 }
 
-// addNodes adds the standing nodes of a part, and returns those that the graph had not.
+// addNodes adds the standing nodes of a part, and returns the new ones.
 func (g *Graph) addNodes(r *Run, part *plan.Plan) (added []*Node) {
 	for _, key := range plan.SortedKeys(part.Nodes) {
 		n := g.nodes.get(key)
@@ -99,7 +99,7 @@ func (g *Graph) isNewest(r *Run, holds func(*Run) bool) bool {
 	})
 }
 
-// asks reports whether a task has such a class and such terms, which are no part of its key.
+// asks reports whether a task has this class and these terms, which are not part of its key.
 func (x *Task) asks(class tasks.Class, terms json.RawMessage) bool {
 	f := x.traits.Value()
 	return f.class == class && f.terms == string(terms)
@@ -111,7 +111,7 @@ func (g *Graph) restate(x *Task, traits unique.Handle[traits]) {
 	g.Unpark(x)
 }
 
-// Begin makes a run live, with its cells, all of whose plan has been added.
+// Begin makes a run live, with its cells. All parts of its plan must have been added.
 func (g *Graph) Begin(r *Run) {
 	r.live, r.held = true, nil
 	for recipe := range r.Plan.Chains {
@@ -187,7 +187,7 @@ func (g *Graph) linkChain(ch *Chain) {
 	ch.origin = g.dependOn(ch, ch.Shape.Origin)
 }
 
-// dependOn has the chain notified when one of its inputs becomes available.
+// dependOn makes the chain a dependent of one of its inputs.
 func (g *Graph) dependOn(ch *Chain, ref plan.Ref) Dependency {
 	d := g.resolve(ref)
 	d.dependents().addChain(ch)
@@ -229,7 +229,7 @@ func (g *Graph) newCell(r *Run, p *plan.Cell) *Cell {
 	return c
 }
 
-// madeFrom returns outputs and those of their inputs that stay with a run: standing nodes, and the
+// madeFrom returns outputs and their inputs that stay with a run: standing nodes, and the
 // checkpoints that these read.
 func madeFrom(outputs []Dependency) []Dependency {
 	seen := make(map[any]bool)
@@ -300,8 +300,8 @@ func (g *Graph) releaseChain(ch *Chain, r *Run, gone map[*Node]bool) {
 	}
 }
 
-// Outcomes are the phases of a live run's cells, Done or Failed, by name; nil unless
-// all of them have ended.
+// Outcomes returns the phases of a live run's cells, Done or Failed, by name; nil
+// unless all cells have ended.
 func (r *Run) Outcomes() map[string]runs.Phase {
 	if slices.ContainsFunc(r.Cells, func(c *Cell) bool { return !c.Failed && !c.Done() }) {
 		return nil

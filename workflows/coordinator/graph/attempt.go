@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-// AttemptID is how attempts are named in the queue.
+// AttemptID returns the name of an attempt in the queue.
 func AttemptID(key storage.Key, number int) string {
 	a := attempts.Attempt{Spec: tasks.Spec{Key: key}, Number: number}
 	return a.ID()
@@ -29,7 +29,7 @@ func (g *Graph) Launch(x *Task, r *Run, class tasks.Class, number int, now time.
 	return a
 }
 
-// Land takes an attempt out of the graph: it was reported, or is lost.
+// Land removes an attempt that was reported or is lost.
 func (g *Graph) Land(a *Attempt) {
 	delete(g.attempts, a.ID)
 	g.inFlight[a.Class]--
@@ -45,7 +45,7 @@ func (g *Graph) Land(a *Attempt) {
 	g.asks.Changed = true
 }
 
-// end finishes a task, unless it has finished, and has its attempts recalled.
+// end finishes a task, unless it has finished, and recalls its attempts.
 func (g *Graph) end(x *Task) {
 	if x.state != Finished {
 		g.move(x, finish)

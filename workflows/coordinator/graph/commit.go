@@ -7,7 +7,7 @@ import (
 	"coalmine/storage"
 )
 
-// Commit ends a task whose output is there, with these objects if they are known.
+// Commit ends a task with an available output. objects are its objects if they are known.
 func (g *Graph) Commit(x *Task, objects []storage.Blob, now time.Time) {
 	if x.state == Finished {
 		return
@@ -35,7 +35,7 @@ type Read struct {
 	Steps []int
 }
 
-// Reads are the checkpoints that the node reads, by their chains.
+// Reads returns the checkpoints that the node reads, by chain.
 func (n *Node) Reads() []Read {
 	var all []Read
 	for _, d := range n.Needs {
@@ -64,7 +64,7 @@ func (g *Graph) GiveUp(x *Task) {
 	g.dirty = true
 }
 
-// Requeue has an idle task run as soon as its inputs are there.
+// Requeue runs an idle task as soon as its inputs are available.
 func (g *Graph) Requeue(x *Task) {
 	if x.Step != nil {
 		g.schedule(x.Step.Chain)
@@ -81,7 +81,7 @@ func (g *Graph) Resume(x *Task) {
 	}
 }
 
-// Unpark takes a task up again that was set aside, if it still is.
+// Unpark returns a parked task to idle.
 func (g *Graph) Unpark(x *Task) {
 	if x.state == Parked {
 		g.move(x, unpark)
@@ -91,9 +91,9 @@ func (g *Graph) Unpark(x *Task) {
 
 // Input is an input of a task.
 type Input struct {
-	// There reports that it is believed to be available.
+	// There reports that it is presumed available.
 	There bool
-	// Lose has it looked for again, or made again.
+	// Lose looks it up again and recomputes it if it is missing.
 	Lose func()
 }
 
@@ -136,7 +136,7 @@ func (g *Graph) inputOfStep(s *Step, reader *Task, key storage.Key) (Input, bool
 }
 
 // CellsOf returns the cells of a run that need a task's output, by walking up
-// from it through all that is not available.
+// from it through everything that is unavailable.
 func (g *Graph) CellsOf(x *Task, r *Run) []*Cell {
 	seen := make(map[Dependency]bool)
 	found := make(map[*Cell]bool)

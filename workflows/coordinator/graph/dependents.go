@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// dependents are who is notified when an output becomes available. That is one node for
-// most outputs.
+// dependents are notified when an output becomes available. Most outputs have one
+// dependent, a node.
 type dependents struct {
 	node *Node
 	more *moreDependents // nil for most outputs
 }
 
 type moreDependents struct {
-	nodes  []*Node // but for the first
+	nodes  []*Node // except the first
 	chains []*Chain
 	cells  []*Cell
 }
@@ -32,7 +32,7 @@ func (ds *dependents) nodes() iter.Seq[*Node] {
 	}
 }
 
-// others are all dependents but the first node.
+// others returns all dependents except the first node.
 func (ds *dependents) others() moreDependents {
 	if ds.more == nil {
 		return moreDependents{}
@@ -40,7 +40,7 @@ func (ds *dependents) others() moreDependents {
 	return *ds.more
 }
 
-// another makes room for a dependent beside the first node.
+// another makes room for a dependent in addition to the first node.
 func (ds *dependents) another() *moreDependents {
 	if ds.more == nil {
 		ds.more = new(moreDependents)

@@ -6,7 +6,7 @@ import (
 	"coalmine/workflows/coordinator/policy"
 )
 
-// Samples are the last durations of one kind of task, in seconds. The zero value has none.
+// Samples are the last durations of one kind of task, in seconds. The zero value is empty.
 type Samples struct {
 	last [32]float64
 	n    int
@@ -23,27 +23,27 @@ func (s *Samples) Add(seconds float64) {
 }
 
 // Median also returns the number of durations.
-func (s *Samples) Median() (seconds float64, of int) {
-	of = min(s.n, len(s.last))
+func (s *Samples) Median() (seconds float64, n int) {
+	n = min(s.n, len(s.last))
 	if s.stale {
 		sorted := s.last
-		slices.Sort(sorted[:of])
-		s.middle, s.stale = sorted[of/2], false
+		slices.Sort(sorted[:n])
+		s.middle, s.stale = sorted[n/2], false
 	}
-	return s.middle, of
+	return s.middle, n
 }
 
 // Mean returns the mean of the durations, false if there are none.
 func (s *Samples) Mean() (seconds float64, ok bool) {
-	of := min(s.n, len(s.last))
-	for _, d := range s.last[:of] {
-		seconds += d / float64(of)
+	n := min(s.n, len(s.last))
+	for _, d := range s.last[:n] {
+		seconds += d / float64(n)
 	}
-	return seconds, of > 0
+	return seconds, n > 0
 }
 
-// Durations returns those of a task's siblings: of the tasks of the same kind in
-// its chain, or of all standing nodes of its kind.
+// Durations returns the durations of a task's siblings: the tasks of the same
+// kind in its chain, or all standing nodes of its kind.
 func (g *Graph) Durations(x *Task) *Samples {
 	durations := g.durations
 	if ch := x.Chain(); ch != nil {
@@ -58,7 +58,7 @@ func (g *Graph) Durations(x *Task) *Samples {
 // Straggles reports whether an attempt takes far longer than its siblings did, and their median
 // in seconds. Nodes with commands of experiments have no siblings: the duration of one does not
 // predict another, and a second attempt would run the command twice at once.
-func (g *Graph) Straggles(a *Attempt) (median float64, is bool) {
+func (g *Graph) Straggles(a *Attempt) (median float64, straggles bool) {
 	if a.Task.Chain() == nil && a.Task.traits.Value().terms != "" {
 		return 0, false
 	}

@@ -1,8 +1,8 @@
 // Package graph holds the wants of live runs and their progress: runs with their
 // cells, standing nodes, chains with their checkpoints and current steps, the tasks to
-// run, and the attempts at them. All of it is rebuilt from storage when a coordinator
-// begins to lead (invariant 1), and all of it is pure: the graph reads no store, sends
-// no message and has no clock.
+// run, and the attempts at them. It is rebuilt from storage when a coordinator begins
+// to lead (invariant 1). It is pure: the graph reads no store, sends no message and
+// has no clock.
 //
 // # Events and asks
 //
@@ -10,16 +10,14 @@
 // ([Graph.AddPart], [Graph.Begin]), storage holds a node ([Graph.Found]), an attempt has
 // committed ([Graph.Commit]). [Graph.Settle] then works out the consequences. The graph leaves
 // its requests as data, [Asks]: nodes to look up, chains to survey, tasks that became ready,
-// attempts to recall, steps that have been joined. The owner takes the asks and carries them
-// out.
+// attempts to recall, steps that have been joined. The owner carries out the asks.
 //
 // # Wants
 //
 // A run wants its cells' targets. A node that is wanted and not available has its needs
 // wanted too, for the same runs; a wanted checkpoint makes its chain make a pass to it
-// from the nearest checkpoint below. The wants follow from the open cells of the active
-// runs and from the available outputs, and from nothing else: they are recounted
-// whenever one of these changes for the worse.
+// from the nearest checkpoint below. The wants follow only from the open cells of the
+// active runs and from the available outputs. They are recounted when these change.
 //
 // # Reading the files
 //
@@ -37,7 +35,7 @@ import (
 	"coalmine/tasks"
 )
 
-// New returns a graph without runs. It logs bugs: moves of tasks that cannot be.
+// New returns a graph without runs. It logs impossible moves of tasks, which are bugs.
 func New(log *slog.Logger) *Graph {
 	return &Graph{
 		log:       log,

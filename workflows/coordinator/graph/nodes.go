@@ -8,11 +8,12 @@ import (
 
 // nodeTable holds nodes by their keys: a hash table with open addressing (Knuth, The Art of
 // Computer Programming 3, section 6.4, algorithm L). A slot is a pointer, because the key
-// is in the node; a map would hold each key once more, and with its free slots take half as
-// much memory as the nodes themselves.
+// is in the node; a map would hold each key again, and with its free slots take half as
+// much memory as the nodes.
 type nodeTable struct {
-	// slots are a power of two, between an eighth and three quarters of them taken. A node
-	// is in the slot that its key points to, or in the first after it that was free.
+	// The number of slots is a power of two; between an eighth and three quarters are
+	// taken. A node is in the slot that its key points to, or in the first free slot
+	// after it.
 	slots []*Node
 	taken int
 }

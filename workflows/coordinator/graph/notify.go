@@ -2,7 +2,7 @@ package graph
 
 import "slices"
 
-// schedule has Settle see whether a chain can go on.
+// schedule makes Settle check whether a chain can advance.
 func (g *Graph) schedule(ch *Chain) {
 	if !ch.scheduled {
 		ch.scheduled = true
@@ -10,7 +10,7 @@ func (g *Graph) schedule(ch *Chain) {
 	}
 }
 
-// CheckEnd has the graph's owner see whether all cells of a run have ended.
+// CheckEnd asks the owner of the graph to check whether all cells of a run have ended.
 func (g *Graph) CheckEnd(r *Run) {
 	if !r.ending {
 		r.ending = true
@@ -18,7 +18,7 @@ func (g *Graph) CheckEnd(r *Run) {
 	}
 }
 
-// offer shows a ready task to the runs that want it.
+// offer offers a ready task to the runs that want it.
 func (g *Graph) offer(x *Task) {
 	if !x.offered {
 		x.offered = true
@@ -26,7 +26,7 @@ func (g *Graph) offer(x *Task) {
 	}
 }
 
-// readyIfIdle makes a task ready that is wanted and has all that it reads.
+// readyIfIdle makes an idle task ready. It must be wanted and have its inputs.
 func (g *Graph) readyIfIdle(x *Task) {
 	if x.state != Idle {
 		return
@@ -37,14 +37,14 @@ func (g *Graph) readyIfIdle(x *Task) {
 	g.offer(x)
 }
 
-// readyIfPossible makes a node ready if it is wanted, absent, and has all it needs.
+// readyIfPossible makes a node ready if it is wanted, absent, and has its inputs.
 func (g *Graph) readyIfPossible(n *Node) {
 	if n.Presence == Absent && len(n.Wants) > 0 && allAvailable(n.Needs) {
 		g.readyIfIdle(&n.Task)
 	}
 }
 
-// notify has all dependents look again.
+// notify makes all dependents check their inputs again.
 func (g *Graph) notify(ds *dependents) {
 	for n := range ds.nodes() {
 		g.readyIfPossible(n)
@@ -58,7 +58,7 @@ func (g *Graph) notify(ds *dependents) {
 	}
 }
 
-// arrived notes that the output of a standing node is there.
+// arrived records that the output of a standing node is available.
 func (g *Graph) arrived(n *Node) {
 	n.Presence = Available
 	g.end(&n.Task)
@@ -71,8 +71,8 @@ func (g *Graph) arrived(n *Node) {
 	g.asks.Changed = true
 }
 
-// finishReading notes that a node has read its checkpoints, and likewise for its needs
-// that are no longer wanted.
+// finishReading records that a node has read its checkpoints, and the same for its
+// needs that are no longer wanted.
 func (g *Graph) finishReading(n *Node) {
 	if n.readsCheckpoints() {
 		g.asks.Read = append(g.asks.Read, n)
@@ -88,14 +88,14 @@ func (n *Node) readsCheckpoints() bool {
 	return slices.ContainsFunc(n.Needs, func(d Dependency) bool { return d.Checkpoint != nil })
 }
 
-// setAvailable notes whether a checkpoint is there.
-func (g *Graph) setAvailable(cp *Checkpoint, is bool) {
-	if cp.Available == is {
+// setAvailable records whether a checkpoint is available.
+func (g *Graph) setAvailable(cp *Checkpoint, available bool) {
+	if cp.Available == available {
 		return
 	}
-	cp.Available = is
+	cp.Available = available
 	g.asks.Changed = true
-	if !is {
+	if !available {
 		g.dirty = true
 		return
 	}
@@ -103,8 +103,8 @@ func (g *Graph) setAvailable(cp *Checkpoint, is bool) {
 	g.notify(&cp.dependents)
 }
 
-// Lose has something looked for again that turned out to be gone, and made again if
-// it is not there indeed.
+// Lose looks up an output again that turned out to be missing, and recomputes it if
+// it is not in storage.
 func (g *Graph) Lose(d Dependency) {
 	g.dirty = true
 	if d.Node != nil {
@@ -121,8 +121,7 @@ func (g *Graph) loseNode(n *Node) {
 	}
 }
 
-// loseStep forgets the checkpoint of a step that turned out to be gone, and has the
-// chain surveyed again.
+// loseStep forgets a missing checkpoint and surveys the chain again.
 func (g *Graph) loseStep(ch *Chain, step int) {
 	ch.Forget(step)
 	if cp := ch.checkpoint(step); cp != nil {
@@ -136,7 +135,7 @@ func (g *Graph) loseStep(ch *Chain, step int) {
 	g.schedule(ch)
 }
 
-// Forget notes that the checkpoint of a step is gone.
+// Forget records that the checkpoint of a step is gone.
 func (ch *Chain) Forget(step int) {
 	ch.Have = slices.DeleteFunc(ch.Have, func(s int) bool { return s == step })
 }

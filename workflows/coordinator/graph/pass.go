@@ -7,15 +7,15 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// A pass makes the missing checkpoints of a chain from the nearest available one below
-// them. The step that it begins at is its base; 0 is the origin.
+// A pass computes missing checkpoints of a chain from the nearest available checkpoint
+// below them. It begins at its base, a step; 0 is the origin.
 
 // Wanted reports whether a missing checkpoint of the chain is wanted.
 func (ch *Chain) Wanted() bool {
 	return slices.ContainsFunc(ch.Checkpoints, func(cp *Checkpoint) bool { return !cp.Available && len(cp.wants) > 0 })
 }
 
-// base is the nearest available step below a missing one.
+// base returns the nearest available step below a missing one.
 func (ch *Chain) base(step int) int {
 	i, _ := slices.BinarySearch(ch.Have, step)
 	if i == 0 {
@@ -30,7 +30,7 @@ func (ch *Chain) gain(step int) {
 	}
 }
 
-// passWants are the runs that want a checkpoint which a pass from step reaches.
+// passWants returns the runs that want a checkpoint of a pass from step.
 func (ch *Chain) passWants(step int) []*Run {
 	var wants []*Run
 	for _, cp := range ch.Checkpoints {
@@ -55,7 +55,6 @@ func (ch *Chain) passRank(step int) int32 {
 	return rank
 }
 
-// survey asks for the position of a chain.
 func (g *Graph) survey(ch *Chain) {
 	if !ch.surveying {
 		ch.surveying = true
@@ -63,7 +62,7 @@ func (g *Graph) survey(ch *Chain) {
 	}
 }
 
-// Goals are the steps whose checkpoints a survey is to look for.
+// Goals returns the steps with checkpoints that a survey should look for.
 func (ch *Chain) Goals() []int {
 	var goals []int
 	for _, cp := range ch.Checkpoints {
@@ -72,8 +71,8 @@ func (ch *Chain) Goals() []int {
 	return goals
 }
 
-// Surveyed sets the state of a chain in storage, as far as it was asked for goals.
-// It reports whether the chain is still held.
+// Surveyed sets the state of a chain in storage, from a survey of goals. It
+// reports whether the chain is still held.
 func (g *Graph) Surveyed(ch *Chain, goals []int, found availability.Chain) bool {
 	ch.surveying = false
 	if g.chains[ch.Recipe] != ch {
@@ -81,7 +80,7 @@ func (g *Graph) Surveyed(ch *Chain, goals []int, found availability.Chain) bool 
 	}
 	ch.Surveyed, ch.Frontier, ch.Have = true, max(found.Frontier, ch.At), found.Checkpoints
 	if ch.At > 0 {
-		ch.gain(ch.At) // the pass under way knows better than a look at storage
+		ch.gain(ch.At) // the current pass is newer than the survey
 	}
 	for _, cp := range ch.Checkpoints {
 		if slices.Contains(goals, cp.Step) {
@@ -121,7 +120,7 @@ func (g *Graph) choose(ch *Chain) bool {
 	return true
 }
 
-// leave gives up the position of a pass, before its end or because nobody wants more.
+// leave ends a pass, before its end or because no further checkpoint is wanted.
 func (g *Graph) leave(ch *Chain) {
 	g.asks.Left = append(g.asks.Left, Left{Chain: ch, Step: ch.At, Begun: ch.Current != nil})
 	g.dropStep(ch)
@@ -130,8 +129,8 @@ func (g *Graph) leave(ch *Chain) {
 	}
 }
 
-// Keeps reports whether the checkpoint of a step is needed: the chain is at it, or
-// continues from it, or one of its readers has yet to run.
+// Keeps reports whether the checkpoint of a step is needed: the chain is at the
+// step or continues from it, or a reader of the checkpoint has yet to run.
 func (ch *Chain) Keeps(step int) bool {
 	if step == ch.Frontier || step == ch.At {
 		return true
@@ -140,7 +139,7 @@ func (ch *Chain) Keeps(step int) bool {
 	return cp != nil && cp.needed()
 }
 
-// Needed are the steps whose checkpoints something has yet to read, ascending.
+// Needed returns the steps with checkpoints that are yet to be read, ascending.
 func (ch *Chain) Needed() []int {
 	var steps []int
 	for _, cp := range ch.Checkpoints {
@@ -151,7 +150,7 @@ func (ch *Chain) Needed() []int {
 	return steps
 }
 
-// needed reports whether something that reads the checkpoint has yet to run.
+// needed reports whether a reader of the checkpoint has yet to run.
 func (cp *Checkpoint) needed() bool {
 	for n := range cp.nodes() {
 		if n.pending() {

@@ -31,8 +31,8 @@ func (g *Graph) Settle(now time.Time) {
 	}
 }
 
-// drive does the next thing that the chain needs, if it can be done: have it surveyed,
-// choose a pass, begin a step, have its tasks run. It may be called at any time.
+// drive takes the next possible action for a chain: survey it, choose a pass, begin a
+// step, or run its tasks. It may be called at any time.
 func (g *Graph) drive(ch *Chain, now time.Time) {
 	if len(ch.Runs) == 0 {
 		return

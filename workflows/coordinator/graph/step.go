@@ -30,16 +30,16 @@ func traitsOf(label string, t *plan.Template) unique.Handle[traits] {
 // stepLabel describes a step of a chain in the words of the experiment file: a
 // federated round, or a number of SGD steps.
 func stepLabel(shape *plan.Chain, number int) string {
-	switch each := max(1, shape.StepRounds); {
+	switch rounds := max(1, shape.StepRounds); {
 	case shape.Width > 0:
 		return fmt.Sprintf("round %d", number)
-	case each > 1:
-		return fmt.Sprintf("steps %d to %d", (number-1)*each+1, number*each)
+	case rounds > 1:
+		return fmt.Sprintf("steps %d to %d", (number-1)*rounds+1, number*rounds)
 	}
 	return fmt.Sprintf("step %d", number)
 }
 
-// advance has the tasks of the current step run, as far as they can.
+// advance makes the tasks of the current step ready if they can run.
 func (g *Graph) advance(ch *Chain) {
 	s := ch.Current
 	wants, rank := ch.passWants(ch.At), ch.passRank(ch.At)
@@ -61,7 +61,6 @@ func (g *Graph) advance(ch *Chain) {
 	}
 }
 
-// setWants replaces the wants of a step's task.
 func (g *Graph) setWants(x *Task, wants []*Run, rank int32) {
 	changed := !slices.Equal(x.Wants, wants)
 	if changed && len(x.Wants) == 0 {
@@ -108,7 +107,7 @@ func (g *Graph) inputsReady(ch *Chain, wants []*Run, rank int32) bool {
 	return ready
 }
 
-// partCommitted notes that a part of a step is there.
+// partCommitted records that a part of a step is committed.
 func (g *Graph) partCommitted(s *Step, part *Task, objects []storage.Blob) {
 	s.Objects[part.Key] = objects
 	if s.unfinished--; s.unfinished == 0 {
@@ -116,11 +115,11 @@ func (g *Graph) partCommitted(s *Step, part *Task, objects []storage.Blob) {
 	}
 }
 
-// joined moves a chain on to the step that has just been committed.
+// joined moves a chain to the step that was just committed.
 func (g *Graph) joined(s *Step) {
 	ch := s.Chain
 	for _, part := range s.Parts {
-		g.end(part) // a join that was found done may have outrun them
+		g.end(part) // a join that was found done may be ahead of them
 	}
 	ch.Current = nil
 	ch.At = s.Number
@@ -136,7 +135,7 @@ func (g *Graph) joined(s *Step) {
 	g.schedule(ch)
 }
 
-// partLost runs a part of a step again whose output is gone.
+// partLost reruns a part of a step because its output is gone.
 func (g *Graph) partLost(s *Step, part *Task) {
 	if part.state == Finished && s.Chain.Current == s {
 		g.move(part, lose)

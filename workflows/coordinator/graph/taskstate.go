@@ -36,7 +36,7 @@ const (
 	Ready                 // could run now
 	Pausing               // will be tried again after a pause
 	InFlight              // has attempts in the queue or at workers
-	Finished              // its output is there, or nobody needs it any more
+	Finished              // its output is available or no longer needed
 )
 
 func (s State) String() string {

@@ -28,41 +28,40 @@ type Graph struct {
 	nodes    nodeTable
 	chains   map[storage.Key]*Chain // by recipe
 	attempts map[string]*Attempt    // in flight, by id
-	at       map[*Task][]*Attempt   // the same, by task
-	inFlight map[tasks.Class]int    // their numbers
+	at       map[*Task][]*Attempt   // in flight, by task
+	inFlight map[tasks.Class]int    // number in flight
 
 	durations map[string]*Samples // of standing nodes, by kind
 
-	dirty     bool     // the wants must be counted anew
+	dirty     bool     // the wants must be recounted
 	withdrawn bool     // some attempts may have lost their last want
-	scheduled []*Chain // chains that may be able to go on
+	scheduled []*Chain // chains that may be able to advance
 	readySeq  int
 	asks      Asks
 }
 
-// Asks are the requests of a graph, and events for its followers, since they were last
-// taken.
+// Asks are the requests and events of a graph since the last TakeAsks.
 type Asks struct {
-	// LookUp are standing nodes that are wanted and of which nothing is known.
+	// LookUp lists wanted standing nodes in an unknown state.
 	LookUp []*Node
-	// Survey lists wanted chains whose position is unknown.
+	// Survey lists wanted chains at an unknown position.
 	Survey []*Chain
 	// Recounted reports that wants were recounted: earlier offers are void.
 	Recounted bool
-	// Offer are tasks that are ready and wanted, in the order in which they became so,
-	// or by other runs than before.
+	// Offer lists ready tasks that became ready or are now wanted by other runs, in
+	// order.
 	Offer []*Task
-	// Recall are attempts that nobody needs any more.
+	// Recall lists attempts that are no longer needed.
 	Recall []*Attempt
-	// Joined are steps that have been committed, Left positions that passes have given
-	// up, and Dropped steps that were given up, all in order.
+	// Joined lists committed steps, Left the positions of abandoned passes, and
+	// Dropped abandoned steps, all in order.
 	Joined  []Joined
 	Left    []Left
 	Dropped []*Step
-	// Read are standing nodes that have become available, or are not wanted any more, and
-	// read checkpoints, which may be needed no longer.
+	// Read lists standing nodes that read checkpoints and have become available or are no
+	// longer wanted: the checkpoints may no longer be needed.
 	Read []*Node
-	// Ending are runs whose cells may all have ended.
+	// Ending lists runs in which all cells may have ended.
 	Ending []*Run
 	// Changed reports a visible change.
 	Changed bool
@@ -75,7 +74,7 @@ type Joined struct {
 	Ended bool
 }
 
-// Left is a position that a pass over a chain has given up before its end.
+// Left is the last position of a pass that was abandoned before its end.
 type Left struct {
 	Chain *Chain
 	// Step is the position of the pass, -1 if there was none.
@@ -84,30 +83,30 @@ type Left struct {
 	Begun bool
 }
 
-// Run is a run. Its cells and nodes exist only while it is live: from when its plan was
-// made until it has finished.
+// Run is a run. Its cells and nodes exist only while it is live: from the making of its
+// plan until its end.
 type Run struct {
 	ID string
 	// State is the fold of its log, including entries not stored yet; see SetState.
 	State runs.State
-	// Plan is nil before its first part has been added. Its nodes are those of
-	// the graph.
+	// Plan is nil before its first part has been added. Its nodes belong to the
+	// graph.
 	Plan  *plan.Plan
-	Nodes []*Node // the standing ones of the plan
+	Nodes []*Node // the standing nodes of the plan
 	Cells []*Cell
 	// InFlight is the number of attempts in flight that are charged to it.
 	InFlight int
-	// Progressed is when something that it wants was last committed.
+	// Progressed is the time of the last commit that it wanted.
 	Progressed time.Time
 
 	live bool
-	// held are the nodes of the run, while parts are added.
+	// held has the nodes of the run while parts are added.
 	held   map[*Node]struct{}
-	ending bool   // asked to be looked at, since its cells may all have ended
-	alone  []*Run // the run itself: the only wanter of most of its nodes
+	ending bool   // in the asks, because all cells may have ended
+	alone  []*Run // only the run itself: the Wants of most of its nodes
 }
 
-// Live reports whether the run has a plan whose nodes the graph holds.
+// Live reports whether the graph holds the nodes of the run's plan.
 func (r *Run) Live() bool { return r.live }
 
 // Active reports whether the run wants anything.
@@ -124,17 +123,17 @@ type Cell struct {
 	Failed bool
 }
 
-// Done reports whether everything that the cell is for is there.
+// Done reports whether all targets of the cell are available.
 func (c *Cell) Done() bool { return allAvailable(c.Targets) }
 
-// Dependency is a needed output: of a standing node, or a checkpoint of a
+// Dependency is a needed output: that of a standing node, or a checkpoint of a
 // chain.
 type Dependency struct {
 	Node       *Node
 	Checkpoint *Checkpoint
 }
 
-// Available reports whether the output is there.
+// Available reports whether the output is available.
 func (d Dependency) Available() bool {
 	if d.Node != nil {
 		return d.Node.Presence == Available
@@ -166,8 +165,8 @@ type Presence uint8
 
 // The known states of outputs.
 const (
-	Unknown  Presence = iota // nobody has asked yet
-	Checking                 // storage is being asked
+	Unknown  Presence = iota // not looked up yet
+	Checking                 // being looked up
 	Absent                   // the node must be run if it is wanted
 	Available
 )
@@ -180,20 +179,20 @@ type Node struct {
 	Needs    []Dependency
 	Presence Presence
 
-	plans  int32 // the live runs that hold the node
+	plans  int32 // number of live runs that hold the node
 	params json.RawMessage
 }
 
 // Held reports whether some live run holds the node.
 func (n *Node) Held() bool { return n.plans > 0 }
 
-// Chain is a training with wanted checkpoints. It is always at one step, whose
-// checkpoint is available, and works on the next; if older checkpoints are
-// wanted as well, it makes several passes, one after the other.
+// Chain is a training with wanted checkpoints. It is always at one step with an
+// available checkpoint, and works on the next; if older checkpoints are wanted
+// as well, it makes several passes, one after the other.
 type Chain struct {
 	Recipe storage.Key
-	Shape  *plan.Chain // any live run's: they differ in length and retention, and in class and terms, which are the newest's
-	Runs   []*Run      // whose plans hold it
+	Shape  *plan.Chain // from any live run. Length and retention differ by run; class and terms are from the newest
+	Runs   []*Run      // with it in their plans
 	// Checkpoints are the steps that nodes and cells need, ascending.
 	Checkpoints []*Checkpoint
 	// Surveyed reports that the chain's position is known: Frontier is the highest
@@ -204,7 +203,7 @@ type Chain struct {
 	// At is the step that Current builds upon, -1 if none is chosen.
 	At      int
 	Current *Step // nil between steps
-	// Durations are those of its tasks, by kind.
+	// Durations are the durations of its tasks, by kind.
 	Durations map[string]*Samples
 	// Span is the span of the newest round. The owner of the graph sets it.
 	Span tracing.Span
@@ -238,27 +237,27 @@ type Checkpoint struct {
 	dependents
 }
 
-// Step is the one step of a chain whose tasks exist: its parts, and the join
-// that runs when they are all committed.
+// Step is the current step of a chain, the only one with tasks: its parts, and
+// the join that runs when all parts are committed.
 type Step struct {
 	Chain  *Chain
 	Number int
 	Began  time.Time
 	Parts  []*Task
 	Join   *Task
-	// Objects are those of the parts as far as they are known, for deletion.
+	// Objects are the known objects of the parts, for deletion.
 	Objects map[storage.Key][]storage.Blob
-	// Span is on from the first attempt. The owner of the graph sets it.
+	// Span begins with the first attempt. The owner of the graph sets it.
 	Span tracing.Span
 
-	unfinished int // parts that have yet to be committed
+	unfinished int // number of uncommitted parts
 }
 
 // Tasks are the parts and the join.
 func (s *Step) Tasks() []*Task { return append(s.Parts[:len(s.Parts):len(s.Parts)], s.Join) }
 
 // Task is a node that has to be run: a standing node, or part or join of a step. There
-// may be a million, so that it holds no more than most of them need.
+// may be a million tasks, so it holds only what most tasks need.
 type Task struct {
 	Key storage.Key
 	// Node or Step is the owner of the task; the other is nil.
@@ -268,20 +267,20 @@ type Task struct {
 	Wants []*Run
 	Seq   int
 	Rank  int32
-	// Urgent tasks go ahead of the backlog: their worker was lost, or they were handed back.
+	// Urgent tasks are sent before the backlog: their worker was lost, or they were handed
+	// back.
 	Urgent  bool
 	offered bool  // in the asks
 	state   State // see taskstate.go
 
-	// Number is that of the last attempt.
+	// Number is the number of the last attempt.
 	Number int
 
 	traits  unique.Handle[traits]
 	trouble *Trouble // nil if nothing has gone wrong
 }
 
-// traits holds the fields common to many tasks, so that a large grid holds them
-// once.
+// traits holds the fields common to many tasks. A large grid holds them once.
 type traits struct {
 	label     string
 	kind      string
@@ -302,20 +301,20 @@ func newTraits(label string, s *tasks.Spec) unique.Handle[traits] {
 	return unique.Make(traits{label, s.Kind, s.Version, s.SecretKey, s.Class, string(s.Terms), names.String()})
 }
 
-// Label is for people: "random sampling 3 of 9 at round 400".
+// Label is for display: "random sampling 3 of 9 at round 400".
 func (x *Task) Label() string { return x.traits.Value().label }
 
 // Kind is the name of the task's kind.
 func (x *Task) Kind() string { return x.traits.Value().kind }
 
-// Version is that of the task's kind.
+// Version is the version of the task's kind.
 func (x *Task) Version() int { return x.traits.Value().version }
 
 // SecretKey is the fingerprint of the secret key that a worker must hold to run the
 // task, "" if it needs none.
 func (x *Task) SecretKey() string { return x.traits.Value().secretKey }
 
-// Class is the queue that the task asks for, "" for that of its kind.
+// Class is the queue that the task asks for, "" for the queue of its kind.
 func (x *Task) Class() tasks.Class { return x.traits.Value().class }
 
 // Spec returns the task for a worker. It is assembled anew each time: a graph may
@@ -367,7 +366,7 @@ func (x *Task) AddTrouble() *Trouble {
 	return x.trouble
 }
 
-// Chain is the chain whose step the task belongs to, nil for a standing node.
+// Chain returns the chain of the task's step, nil for a standing node.
 func (x *Task) Chain() *Chain {
 	if x.Step == nil {
 		return nil
@@ -406,29 +405,29 @@ func (x *Task) StoreAnswered() {
 	}
 }
 
-// StoreTrouble is how the store failed an attempt.
+// StoreTrouble is the way in which the store failed an attempt.
 type StoreTrouble int
 
-// How the store failed an attempt.
+// Ways in which the store failed an attempt.
 const (
 	StoreFine StoreTrouble = iota
 	StoreAway
 	StoreFull
 )
 
-// Attempt is an attempt that was sent and has not been reported. The owner of the
-// graph updates it.
+// Attempt is an attempt in flight: sent and not reported. The owner of the graph
+// updates it.
 type Attempt struct {
 	Task   *Task
 	Number int
 	ID     string
 	Class  tasks.Class
-	Run    *Run // the one it is charged to
+	Run    *Run // the run that it is charged to
 	Sent   time.Time
 	// Stopping reports that it is no longer needed.
 	Stopping bool
 
-	Acked bool // the queue has it
+	Acked bool // the queue has accepted it
 	// Worker, from heartbeats, runs the attempt. Memory is the worker's memory in the
 	// last heartbeat, Running the duration so far in seconds, and Progress its
 	// progress.
@@ -436,9 +435,9 @@ type Attempt struct {
 	Memory   queue.Memory
 	Running  float64
 	Progress queue.Progress
-	Checked  time.Time // when storage was last asked for its outcome
-	Checking bool      // storage is being asked
-	Misses   int       // consecutive times that the queue did not know it
+	Checked  time.Time // when its outcome was last looked up
+	Checking bool      // its outcome is being looked up
+	Misses   int       // consecutive times that the queue did not have it
 	Span     tracing.Span
 }
 
@@ -465,10 +464,10 @@ func (g *Graph) Chains() []*Chain {
 	return chains
 }
 
-// Attempt returns an attempt in flight, nil if there is none of that id.
+// Attempt returns the attempt in flight of an id, or nil.
 func (g *Graph) Attempt(id string) *Attempt { return g.attempts[id] }
 
-// Attempts yields those in flight, in no order.
+// Attempts yields the attempts in flight, in no order.
 func (g *Graph) Attempts() iter.Seq[*Attempt] { return maps.Values(g.attempts) }
 
 // AttemptsInOrder returns the attempts in flight, ordered by id.
@@ -485,8 +484,8 @@ func (g *Graph) AnyInFlight() bool { return len(g.attempts) > 0 }
 // InFlight is the number of attempts of a class.
 func (g *Graph) InFlight(class tasks.Class) int { return g.inFlight[class] }
 
-// Tasks yields all existing tasks, in no order: the standing ones, and those of each
-// chain's current step.
+// Tasks yields all tasks, in no order: those of standing nodes and of each chain's
+// current step.
 func (g *Graph) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for n := range g.nodes.all {

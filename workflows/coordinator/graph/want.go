@@ -48,8 +48,8 @@ func (g *Graph) wantTargets(r *Run) {
 	}
 }
 
-// want adds a run's interest in something, and in all that it takes to have it.
-// rank orders the work of a run.
+// want makes a run want an output and its missing inputs. rank orders the work
+// of a run.
 func (g *Graph) want(d Dependency, r *Run, rank int32) {
 	switch {
 	case d.Available():
@@ -82,7 +82,7 @@ func (g *Graph) wantNode(n *Node, r *Run, rank int32) {
 			g.offer(&n.Task)
 		}
 		g.readyIfPossible(n)
-	case Checking, Available: // it is known soon, or needs nothing
+	case Checking, Available: // its state is known soon, or it needs nothing
 	}
 }
 
@@ -107,7 +107,7 @@ func addWant(wants *[]*Run, r *Run) bool {
 // Found sets whether storage holds the outputs of a node that was looked up.
 func (g *Graph) Found(n *Node, available bool) {
 	if n.Presence != Checking {
-		return // it has been run, or let go, meanwhile
+		return // it was run or released meanwhile
 	}
 	if available {
 		g.arrived(n)

@@ -10,7 +10,7 @@ import (
 )
 
 // Counters count events while this process leads. No label names a run or a
-// node: a long run would make a series of each.
+// node, because each would be a new time series.
 type Counters struct {
 	Terms     prometheus.Counter
 	Attempts  *prometheus.CounterVec
@@ -20,11 +20,11 @@ type Counters struct {
 	Rounds    *prometheus.HistogramVec
 }
 
-// roundBuckets reach from the round of a toy to one of thousands of clients, in
-// seconds.
+// roundBuckets are in seconds: from rounds of toy models to rounds of thousands
+// of clients.
 var roundBuckets = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 60, 300, 1800}
 
-// NewCounters registers the counters with r, or with nobody if r is nil.
+// NewCounters registers the counters with r, if it is not nil.
 func NewCounters(r prometheus.Registerer) *Counters {
 	auto := promauto.With(r)
 	return &Counters{
@@ -56,15 +56,15 @@ func NewCounters(r prometheus.Registerer) *Counters {
 	}
 }
 
-// Lost is the result of an attempt that nobody has reported.
+// Lost is the result of an attempt that was not reported.
 const Lost = "lost"
 
-// CountAttempt takes in that an attempt has ended.
+// CountAttempt counts an attempt that has ended.
 func (c *Counters) CountAttempt(kind, result string) {
 	c.Attempts.WithLabelValues(kind, result).Inc()
 }
 
-// CountRound takes in that a step of a chain is committed.
+// CountRound counts a committed step of a chain.
 func (c *Counters) CountRound(s *graph.Step, now time.Time) {
 	seconds := now.Sub(s.Began).Seconds() / float64(max(1, s.Chain.Shape.StepRounds))
 	c.Rounds.WithLabelValues(s.Join.Kind()).Observe(seconds)

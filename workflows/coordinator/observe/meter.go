@@ -26,7 +26,6 @@ func (m *Meter) Add(now time.Time, n int64) {
 	m.buckets[m.newest%meterBuckets] += n
 }
 
-// turn clears the buckets that have been skipped.
 func (m *Meter) turn(now time.Time) {
 	bucket := now.UnixNano() / int64(meterBucket)
 	for i := max(m.newest+1, bucket-meterBuckets+1); i <= bucket; i++ {
@@ -35,7 +34,7 @@ func (m *Meter) turn(now time.Time) {
 	m.newest = max(m.newest, bucket)
 }
 
-// Rate is per second.
+// Rate returns the rate per second.
 func (m *Meter) Rate(now time.Time) float64 {
 	if m.first.IsZero() {
 		return 0

@@ -16,24 +16,24 @@ import (
 type View struct {
 	Graph      *graph.Graph
 	Dispatcher *dispatch.Dispatcher
-	// Queue and Store are whether the servers answer.
+	// Queue and Store are the outages of the servers.
 	Queue, Store Outage
 	// Takeovers counts, by worker id, the tasks that the worker has finished after another
 	// died with them.
 	Takeovers map[string]int
 	// MaxTries is the number of tries of a task.
 	MaxTries int
-	// Now is the time, and Began when this leader began to lead.
+	// Now is the time, and Began the start of this leader's term.
 	Now, Began time.Time
 }
 
-// Outage is a service that does not answer; the zero value is one that does.
+// Outage describes a service that does not answer; the zero value, one that does.
 type Outage struct {
 	Since time.Time
 	Err   error
 }
 
-// On reports whether the service is away.
+// On reports whether the service does not answer.
 func (o *Outage) On() bool { return !o.Since.IsZero() }
 
 // Begin notes an error, and reports whether it is the first.
@@ -53,7 +53,7 @@ func (o *Outage) End() bool {
 	return was
 }
 
-// Run is a run with its observed state besides the graph. The follower of the
+// Run is a run with its observed state outside the graph. The follower of the
 // run writes its exported fields.
 type Run struct {
 	*graph.Run
@@ -64,11 +64,11 @@ type Run struct {
 	Pending bool
 	// PlanTries counts the failed attempts to make its plan.
 	PlanTries int
-	// Tidying is since when its end waits for deletions.
+	// Tidying is the time since which its end waits for deletions.
 	Tidying time.Time
 	// Tokens is the rate at which its attempts compute.
 	Tokens Meter
 
-	ended []status.Cell         // its cells, as they were when it was let go
+	ended []status.Cell         // its cells, saved by LetGo
 	since map[waitFor]time.Time // start of each wait
 }

@@ -5,9 +5,9 @@ import (
 	"coalmine/workflows/coordinator/graph"
 )
 
-// secondsLeft estimates the time that the run takes yet: the work that is left, shared
-// by all slots, or the longest part of it that no slots can share, if that takes
-// longer. It is nil while some training, or all there is, cannot be judged.
+// secondsLeft estimates the remaining time of a run: its remaining work shared by all
+// slots, or the longest sequential part if that takes longer. It is nil if some
+// training, or everything, cannot be estimated.
 func (v *View) secondsLeft(r *graph.Run) *float64 {
 	trainings, ok := v.trainingsLeft(r)
 	if !ok {
@@ -24,8 +24,8 @@ func (v *View) secondsLeft(r *graph.Run) *float64 {
 	return &left
 }
 
-// remainder is work in seconds of one slot, and the longest part of it whose tasks
-// follow one another.
+// remainder is remaining work in seconds of one slot, and its longest sequential
+// part.
 type remainder struct{ work, longest float64 }
 
 func (l *remainder) add(work, longest float64) {
@@ -33,8 +33,8 @@ func (l *remainder) add(work, longest float64) {
 	l.longest = max(l.longest, longest)
 }
 
-// trainingsLeft estimates the remaining time of the trainings from the steps so far;
-// false if some training has no finished step.
+// trainingsLeft estimates the remaining time of the trainings from their steps so
+// far; false if a training has no finished step.
 func (v *View) trainingsLeft(r *graph.Run) (left remainder, ok bool) {
 	for recipe, p := range r.Plan.Chains {
 		ch := v.Graph.Chain(recipe)
@@ -54,7 +54,7 @@ func (v *View) trainingsLeft(r *graph.Run) (left remainder, ok bool) {
 
 // median returns the median duration of a task of the chain, in seconds, and
 // the number of durations.
-func median(ch *graph.Chain, kind string) (seconds float64, of int) {
+func median(ch *graph.Chain, kind string) (seconds float64, n int) {
 	if s := ch.Durations[kind]; s != nil {
 		return s.Median()
 	}
@@ -62,8 +62,8 @@ func median(ch *graph.Chain, kind string) (seconds float64, of int) {
 }
 
 // nodesLeft estimates the remaining time of the run's unfinished standing nodes,
-// from others of their kind or their reported progress; false if there are some and
-// none can be estimated.
+// from others of their kind or their reported progress; false if no unfinished node
+// can be estimated.
 func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	open, known := 0, 0
 	for _, n := range r.Nodes {
@@ -80,9 +80,8 @@ func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	return left, known > 0 || open == 0
 }
 
-// taskLeft is how long a task takes yet: by its own progress, or else as long as its
-// siblings took on average; nobody knows of one that takes longer than these. Audits of one model differ by far, so that a median would
-// say little of their sum.
+// taskLeft estimates the remaining time of a task from its progress, else from the mean duration of its siblings; it is unknown for a
+// task that takes longer. The durations of audits differ widely, so the median would not predict their sum.
 func (v *View) taskLeft(x *graph.Task) (seconds float64, ok bool) {
 	mean, ok := v.Graph.Durations(x).Mean()
 	seconds = mean

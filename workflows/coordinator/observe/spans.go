@@ -11,7 +11,7 @@ import (
 	"coalmine/workflows/coordinator/graph"
 )
 
-// Spans makes the spans of rounds, tasks and attempts. Without a tracer they are off.
+// Spans makes the spans of rounds, tasks and attempts. Without a tracer it makes none.
 type Spans struct {
 	tracer *tracing.Tracer
 	graph  *graph.Graph
@@ -20,7 +20,7 @@ type Spans struct {
 	nodes map[*graph.Task]tracing.Span
 }
 
-// NewSpans returns those of a graph. A nil tracer makes none.
+// NewSpans returns the spans of a graph. A nil tracer disables them.
 func NewSpans(tracer *tracing.Tracer, g *graph.Graph, now func() time.Time) Spans {
 	return Spans{tracer: tracer, graph: g, now: now, nodes: make(map[*graph.Task]tracing.Span)}
 }
@@ -43,7 +43,7 @@ func (s *Spans) unit(x *graph.Task) tracing.Span {
 	return span
 }
 
-// round is the span of a step, linked to that of the step before.
+// round returns the span of a step, linked to the span of the step before.
 func (s *Spans) round(step *graph.Step) tracing.Span {
 	if !step.Span.On() {
 		step.Span = s.tracer.Root("round", step.Began, step.Chain.Span)
@@ -100,7 +100,7 @@ func (s *Spans) EndTask(x *graph.Task, err error) {
 	delete(s.nodes, x)
 }
 
-// LetGo forgets the spans of nodes that no run holds any more.
+// LetGo forgets the spans of nodes that no run holds.
 func (s *Spans) LetGo() {
 	maps.DeleteFunc(s.nodes, func(x *graph.Task, _ tracing.Span) bool { return !x.Node.Held() })
 }

@@ -22,7 +22,7 @@ func (v *View) Status(r *Run) *status.Run {
 		TokensPerSecond: r.Tokens.Rate(v.Now), LastProgress: r.Progressed,
 	}
 	if s.Phase.Finished() && r.Pending {
-		s.Phase = r.Stored // the end counts for others once it is stored
+		s.Phase = r.Stored // other processes see the end once it is stored
 	}
 	for _, key := range plan.SortedKeys(r.State.Failures) {
 		s.Failures = append(s.Failures, status.Failure{Key: key, Failure: r.State.Failures[key]})
@@ -92,18 +92,18 @@ func (v *View) workers(r *graph.Run) []status.Worker {
 	return workers
 }
 
-// LetGo remembers the cells of a live run, before the graph lets go of its plan.
+// LetGo saves the cells of a live run, before the graph releases its plan.
 func (v *View) LetGo(r *Run) {
 	if r.Live() {
 		r.ended = v.cells(r.Run)
 	}
 }
 
-// SeenLive reports whether the run's cells were seen when it was let go.
+// SeenLive reports whether the run's cells were saved by LetGo.
 func (r *Run) SeenLive() bool { return r.ended != nil }
 
-// endedCells returns the cells of a run that is not live: their state at its
-// release, if that was in this term, with their results.
+// endedCells returns the cells of a run that is not live: as saved by LetGo in
+// this term, if they were, with their results.
 func (r *Run) endedCells() []status.Cell {
 	cells := slices.Clone(r.ended)
 	if len(cells) == 0 {
@@ -123,12 +123,12 @@ func (r *Run) endedCells() []status.Cell {
 	return cells
 }
 
-// wantedAttempts are the attempts that a run wants, in the order of their ids.
+// wantedAttempts returns the attempts that a run wants, ordered by id.
 func (v *View) wantedAttempts(r *graph.Run) []*graph.Attempt {
 	return slices.DeleteFunc(v.Graph.AttemptsInOrder(), func(a *graph.Attempt) bool { return a.Stopping || !a.Task.WantedBy(r) })
 }
 
-// running lists the attempts at work for the run.
+// running lists the running attempts of the run.
 func (v *View) running(r *graph.Run) []status.Attempt {
 	var running []status.Attempt
 	trained := trainings(v.Graph, r)
@@ -144,7 +144,7 @@ func (v *View) running(r *graph.Run) []status.Attempt {
 	return running
 }
 
-// trainings are the first cells that are trained by each chain, none of nil.
+// trainings returns the first cells that each chain trains.
 func trainings(g *graph.Graph, r *graph.Run) map[*graph.Chain][]string {
 	cells := make(map[*graph.Chain][]string)
 	for _, c := range r.Cells {
@@ -208,7 +208,7 @@ func (v *View) cells(r *graph.Run) []status.Cell {
 	return cells
 }
 
-// labels returns those of the running attempts that a run wants, by node and chain.
+// labels returns the labels of a run's running attempts, by node and chain.
 func (v *View) labels(r *graph.Run) (nodes map[*graph.Node]string, chains map[*graph.Chain]string) {
 	nodes, chains = make(map[*graph.Node]string), make(map[*graph.Chain]string)
 	for _, a := range v.wantedAttempts(r) {
@@ -253,7 +253,7 @@ func (v *View) roundsDone(c *graph.Cell) int {
 	trained := model != nil && model.Presence == graph.Available
 	p := c.Plan.Chain
 	if p == nil {
-		return max(c.Plan.RoundsDone(0, trained), v.roundsTold(c, model))
+		return max(c.Plan.RoundsDone(0, trained), v.roundsReported(c, model))
 	}
 	ch, last := v.Graph.Chain(p.Recipe), c.Plan.ChainSteps()
 	if ch.Has(last) {
@@ -262,9 +262,9 @@ func (v *View) roundsDone(c *graph.Cell) int {
 	return c.Plan.RoundsDone(ch.At, trained)
 }
 
-// roundsTold returns the last round reported by the program that trains the model of a
+// roundsReported returns the last round reported by the program that trains the model of a
 // cell.
-func (v *View) roundsTold(c *graph.Cell, model *graph.Node) (rounds int) {
+func (v *View) roundsReported(c *graph.Cell, model *graph.Node) (rounds int) {
 	for a := range v.Graph.Attempts() {
 		if model != nil && a.Task.Node == model && a.Progress.Total == int64(c.Plan.Rounds()) {
 			rounds = max(rounds, int(a.Progress.Done))

@@ -11,11 +11,11 @@ import (
 
 // Metrics give each wanted task one of these states.
 const (
-	Blocked  = "blocked"  // its inputs are not there yet
+	Blocked  = "blocked"  // its inputs are not available yet
 	Parked   = "parked"   // no live worker knows its kind
 	Ready    = "ready"    // waits for a place in the queue
 	Queued   = "queued"   // waits in the queue for a slot
-	Running  = "running"  // is at work
+	Running  = "running"  // an attempt runs
 	Retrying = "retrying" // waits after an attempt that failed
 )
 
@@ -43,7 +43,7 @@ func (v *View) taskState(x *graph.Task) string {
 	return ""
 }
 
-// Stock holds the numbers of a term at one moment.
+// Stock holds the numbers of tasks, attempts and workers at one moment.
 type Stock struct {
 	Runs  map[runs.Phase]int
 	Tasks map[tasks.Class]map[string]int // by class and state

@@ -20,43 +20,43 @@ import (
 
 // waitFor identifies one reason for waiting.
 type waitFor struct {
-	reason status.WaitReason
-	what   string // the kind, the class, the task
+	reason  status.WaitReason
+	subject string // the kind, the class, the task
 }
 
 // waits collects the reasons why a run waits.
 type waits struct {
 	*View
 	run    *Run
-	atWork bool // a worker has something of the run
+	atWork bool // a worker runs an attempt of the run
 	list   []status.Wait
 	at     map[waitFor]int // in the list, -1 if it is not shown yet
 	since  map[waitFor]time.Time
 }
 
-// add notes a wait, or one more task of a wait that there is already. It is shown
-// once it has lasted for patience.
-func (w *waits) add(of waitFor, patience time.Duration, wait status.Wait) {
-	if i, known := w.at[of]; known {
+// add adds a wait, or one more task to an existing wait. It is shown once it has
+// lasted for patience.
+func (w *waits) add(key waitFor, patience time.Duration, wait status.Wait) {
+	if i, known := w.at[key]; known {
 		if i >= 0 {
 			w.list[i].Tasks += wait.Tasks
 		}
 		return
 	}
-	since, ok := w.run.since[of]
+	since, ok := w.run.since[key]
 	if !ok {
 		since = w.Now
 		if !wait.Since.IsZero() {
 			since = wait.Since
 		}
 	}
-	w.since[of] = since
-	w.at[of] = -1
+	w.since[key] = since
+	w.at[key] = -1
 	if w.Now.Sub(since) < patience {
 		return
 	}
-	wait.Reason, wait.Since = of.reason, since
-	w.at[of] = len(w.list)
+	wait.Reason, wait.Since = key.reason, since
+	w.at[key] = len(w.list)
 	w.list = append(w.list, wait)
 }
 
@@ -130,7 +130,7 @@ func (w *waits) addTasks() {
 		return
 	}
 	if errors.Is(w.Store.Err, storage.ErrFull) {
-		return // the tasks add nothing to that
+		return // the tasks add no reason
 	}
 	for _, x := range w.gravest() {
 		w.addTask(x)
@@ -140,7 +140,7 @@ func (w *waits) addTasks() {
 	}
 }
 
-// gravest are the tasks that may hold the run up, those first that do so the most.
+// gravest returns the tasks that may hold the run up, the gravest first.
 func (w *waits) gravest() []*graph.Task {
 	order := []graph.State{graph.Parked, graph.Pausing, graph.InFlight}
 	if !w.atWork {
@@ -178,7 +178,7 @@ func (w *waits) addTask(x *graph.Task) {
 	}
 }
 
-// addParked adds a task that no live worker can run, once those that live have been heard.
+// addParked adds a task that no live worker can run, once the live workers are known.
 func (w *waits) addParked(x *graph.Task) {
 	if w.Now.Sub(w.Began) <= policy.HeartbeatPatience {
 		return
@@ -186,7 +186,7 @@ func (w *waits) addParked(x *graph.Task) {
 	fleet := &w.Dispatcher.Fleet
 	detail := fleet.Lacks(x)
 	if detail == "" {
-		return // one has come, and takes it next
+		return // a new worker will take it
 	}
 	reason := status.WaitKind
 	if fleet.Knows(x) && fleet.Serves(x) {
@@ -235,7 +235,7 @@ func (w *waits) addStraggler(x *graph.Task) {
 	}
 	wait := status.Wait{
 		Tasks: 1, Key: &x.Key, Attempt: a.Number, Worker: a.Worker,
-		Since:  w.Now.Add(-time.Duration(a.Running * float64(time.Second))), // as the first look saw it
+		Since:  w.Now.Add(-time.Duration(a.Running * float64(time.Second))), // as of the first report
 		Detail: fmt.Sprintf("%s: still at work on %s, its siblings took %.3g s", x.Label(), a.Worker, median),
 	}
 	if len(attempts) > 1 {

@@ -1,6 +1,5 @@
-// Package policy holds the rules of a coordinator's decisions, each with its number and
-// the reason for its value. They are constants unless a flag is named. Change a rule
-// here, and nowhere else.
+// Package policy holds the rules of a coordinator's decisions, each with its value and
+// the reason. They are constants unless a flag is named. Change rules only here.
 package policy
 
 import (
@@ -16,38 +15,39 @@ const (
 	// errors. A fault of a network or a disk is over by the fifth try, half a minute
 	// after the first; a longer one is permanent.
 	MaxTries = 5
-	// MaxFurther is up to which attempt one that has kept something new counts as none of
-	// those tries: a training that leaves every hour and goes on later may last for six
-	// weeks. One that never ends must end some day.
+	// MaxFurther is the number of attempts after which a failed attempt counts as a try
+	// even if it has kept something new: a training that stops every hour and continues
+	// later may last six weeks, but must end some day.
 	MaxFurther = 1000
-	// MaxMemoryDeaths is the number of workers near a memory limit whose deaths give a task up: it
-	// probably needs more memory than they have, and each try costs a worker its other tasks. Two
-	// may die by chance at the same task, from memory that another of their tasks used.
+	// MaxMemoryDeaths is the number of deaths of workers near a memory limit after which a task is
+	// given up: it probably needs more memory than they have, and each try costs a worker its
+	// other tasks. Two may die by chance at the same task, from memory that another of their tasks
+	// used.
 	MaxMemoryDeaths = 3
-	// MaxDeaths is the number of other deaths that give a task up. Rented machines are taken away at
-	// any moment, so these deaths say little about the task: even if two of three attempts are cut off,
-	// fewer than one task in 3,000 loses twenty workers in a row. The limit also ends a task whose fault
-	// kills every worker; DeathPause keeps it from taking a whole cluster down first.
+	// MaxDeaths is the number of other deaths after which a task is given up. Rented machines are taken
+	// away at any moment, so these deaths say little about the task: even if two of three attempts are
+	// cut off, fewer than one task in 3,000 loses twenty workers in a row. The limit also ends a task
+	// that kills every worker; DeathPause keeps it from killing a whole cluster first.
 	MaxDeaths = 20
 	// MaxMissing is the number of times that the same input may be missing for the
 	// same task before that counts as a failure: another program deletes the
 	// outputs.
 	MaxMissing = 6
-	// PurgeAfter is the number of times that it may be missing while storage reports
-	// the input as present, before its bytes are presumed damaged.
+	// PurgeAfter is the number of times that an input in storage may be missing for
+	// a worker before its bytes are presumed damaged.
 	PurgeAfter = 2
-	// TaskTimeout ends hanging attempts: none should take hours, except for the commands
-	// of experiments, whose limits are added. Flag: --task-timeout.
+	// TaskTimeout ends hanging attempts: only the commands of experiments should take
+	// hours, and their limits are added. Flag: --task-timeout.
 	TaskTimeout = 12 * time.Hour
 )
 
-// Backoff is the pause before the next try after n have failed, or one that came further: 1 s, 2 s, 4 s and so
-// on, at most a minute, so that a fault of some minutes costs little more than it lasts.
+// Backoff returns the pause after n failed tries, or after one that came further: 1 s, 2 s, 4 s and so on, at
+// most a minute, so that a fault of some minutes costs little more than its duration.
 func Backoff(n int) time.Duration {
 	return min(time.Second<<min(max(n, 1)-1, 10), time.Minute)
 }
 
-// Deaths counts the deaths of workers with a task: those near a limit of memory, and others.
+// Deaths counts the deaths of workers with a task: near a memory limit, and others.
 func Deaths(deaths []runs.Death) (memory, other int) {
 	for _, d := range deaths {
 		if nearLimit(d) {
@@ -70,9 +70,9 @@ func Deadly(deaths []runs.Death) bool {
 	return memory >= MaxMemoryDeaths || other >= MaxDeaths
 }
 
-// DeathPause returns the pause before a task is sent again after n workers died with it: none for
-// the first two deaths, because other workers can take the task at once, then that of Backoff, up
-// to a minute.
+// DeathPause returns the pause before a task is sent again after n workers died with it: 0 for
+// the first two deaths, because other workers can take the task at once, then as Backoff, up to a
+// minute.
 func DeathPause(n int) time.Duration {
 	if n < 3 {
 		return 0
@@ -80,11 +80,11 @@ func DeathPause(n int) time.Duration {
 	return Backoff(n - 2)
 }
 
-// ReturnedPause is the pause before a task is sent again that has been handed back n
-// times: 0.1 s at first, since another worker may take it at once; at most 5 s, since
-// that can go on for hours, as while the store is full. It is longer by up to a half,
-// so that tasks which were handed back together do not all come again together. By how
-// much depends on the key alone: a term can be repeated step by step.
+// ReturnedPause returns the pause after a task was handed back n times: 0.1 s at
+// first, because another worker may take it at once; at most 5 s, because it can be
+// handed back for hours, for instance while the store is full. Up to a half is added,
+// so that tasks which were handed back together are not sent together. The addition
+// depends only on the key, so that a term can be repeated step by step.
 func ReturnedPause(key storage.Key, n int) time.Duration {
 	pause := min(50*time.Millisecond<<min(n, 7), 5*time.Second)
 	return pause + pause*time.Duration(key.Digest[0])/512
@@ -103,8 +103,8 @@ const (
 // Straggles reports whether an attempt that has run for a number of seconds takes far
 // longer than its siblings, given their number and median: three times as long, which
 // the spread of healthy machines does not explain, and at least ten seconds, below
-// which a second attempt would gain little. Such an attempt gets a second one beside
-// it while there are idle slots; the first commit wins.
+// which a second attempt would gain little. Its task gets a second attempt while
+// there are idle slots; the first commit wins.
 func Straggles(seconds, median float64, siblings int) bool {
 	return siblings >= stragglerSamples && seconds > max(stragglerFactor*median, stragglerFloor)
 }
@@ -130,9 +130,9 @@ func Yields(long, short float64) bool { return IsLong(long) && short*shorter <= 
 // IsLong reports whether tasks of a duration may have to yield.
 func IsLong(seconds float64) bool { return seconds >= leastLong }
 
-// Share returns the number of slots of a class that are left to quick trainings, by
-// their share of all trainings: rounded up, so that one slot is left to a single
-// quick training.
+// Share returns the number of slots of a class reserved for quick trainings, by
+// their share of all trainings, rounded up so that a single quick training gets a
+// slot.
 func Share(slots, quick, others int) int {
 	all := quick + others
 	return (slots*quick + all - 1) / all
@@ -166,13 +166,13 @@ const (
 	// MaxPlans is the number of tries to make a plan before its run is
 	// rejected.
 	MaxPlans = 5
-	// AssureAgain is the pause before a run's outcome is looked at again, after a batch
-	// of a collection was under way.
+	// AssureAgain is the pause before a run's outcome is looked up again, after a batch
+	// of a collection interfered.
 	AssureAgain = 100 * time.Millisecond
 )
 
 // StorageRetries are the pauses before a failed read or write of storage is tried again;
-// the last one repeats as long as needed. A run never fails for that.
+// the last one repeats as long as needed. A run never fails because of that.
 var StorageRetries = []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second}
 
 // Deletions behind trainings.
@@ -190,12 +190,12 @@ const (
 // Intervals of displays.
 const (
 	// SnapshotEvery is the interval of renewing statuses in the leader's process, and
-	// PublishEvery the least interval of publishing them for others. A published status
-	// outlives its coordinator by PublishedTTL.
+	// PublishEvery the minimum interval of publishing them for other processes. A
+	// published status outlives its coordinator by PublishedTTL.
 	SnapshotEvery = 250 * time.Millisecond
 	PublishEvery  = time.Second
 	PublishedTTL  = 10 * time.Second
-	// Fleeting is how long reasons for waiting are left unsaid that come and go by the
-	// second while a run works as it should.
+	// Fleeting is the time before short-lived reasons for waiting are shown: they come
+	// and go by the second in a healthy run.
 	Fleeting = 5 * time.Second
 )
