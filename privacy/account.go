@@ -23,8 +23,8 @@ func Account(recipe Recipe) (Report, error) {
 	return meter.After(recipe.Rounds)
 }
 
-// Sweep returns the cost of a recipe after each of several numbers of rounds,
-// in the order given. account is Account or Tree.
+// Sweep returns the cost of a recipe after each of several numbers of rounds, in the order given.
+// account is [Account] or [Tree].
 func Sweep(account func(Recipe) (Report, error), recipe Recipe, rounds []int) ([]Report, error) {
 	reports := make([]Report, len(rounds))
 	for i, n := range rounds {
@@ -37,8 +37,8 @@ func Sweep(account func(Recipe) (Report, error), recipe Recipe, rounds []int) ([
 	return reports, nil
 }
 
-// Meter computes the cost of a recipe after any number of its rounds. It does
-// the work for one round once. It is safe for concurrent use.
+// Meter computes the cost of a recipe after any number of its rounds. It analyses one round once,
+// on creation. It is safe for concurrent use.
 type Meter struct {
 	recipe             Recipe
 	scheme             Scheme
@@ -46,7 +46,7 @@ type Meter struct {
 	papers, proved     rdp.Curve // of one round
 	sigma, sigmaProved float64
 	updateNoise        float64
-	within             sync.Map // from Budget to a function that returns its rounds
+	within             sync.Map // Budget to func that returns its rounds
 }
 
 // NewMeter prepares a meter. It ignores the recipe's Rounds.
@@ -86,10 +86,10 @@ func NewMeter(recipe Recipe) (*Meter, error) {
 	return m, err
 }
 
-// rate is the probability that a user takes part in a round.
+// rate returns the probability that a user takes part in a round.
 func (m *Meter) rate() float64 { return m.scheme.rate(m.recipe.Cohort, m.recipe.Population) }
 
-// After returns the cost of rounds rounds, 0 or more.
+// After returns the cost of the given number of rounds, 0 or more.
 func (m *Meter) After(rounds int) (Report, error) {
 	r := m.recipe
 	ofPapers, ofProof := m.curves(rounds)
@@ -121,10 +121,9 @@ func (m *Meter) After(rounds int) (Report, error) {
 	return report, nil
 }
 
-// Spent returns the epsilon that Rényi divergences give for a number of rounds, in the
-// conversion of the recipe: by the convention of Report.Epsilon, and proved. It takes
-// microseconds and After takes tens of milliseconds, so the metrics of every training round
-// use Spent.
+// Spent returns two epsilons for a number of rounds, by Rényi divergences with the recipe's
+// conversion: by the convention of Report.Epsilon, and proved. It takes microseconds, and After
+// tens of milliseconds, so the metrics of every training round use Spent.
 func (m *Meter) Spent(rounds int) (epsilon, proved Epsilon) {
 	ofPapers, ofProof := m.curves(rounds)
 	e, _ := ofPapers.Epsilon(m.recipe.Delta, m.recipe.Conversion)
@@ -142,8 +141,8 @@ func (m *Meter) curves(rounds int) (papers, proved rdp.Curve) {
 	return m.papers.Times(counted), m.proved.Times(counted)
 }
 
-// EpsilonProved returns the proved epsilon after rounds rounds at delta, within (0, 1), by the
-// accountant of the recipe.
+// EpsilonProved returns the proved epsilon after the given number of rounds at delta, within (0,
+// 1), by the recipe's accountant.
 func (m *Meter) EpsilonProved(rounds int, delta float64) float64 {
 	return m.proof(rounds, delta).epsilon
 }
@@ -159,8 +158,7 @@ func (m *Meter) limited(rounds int, delta float64) float64 {
 	return epsilon
 }
 
-// counted returns the largest number of the rounds that cost any one user
-// something.
+// counted returns the largest number of rounds that affect any one user.
 func (m *Meter) counted(rounds int) int {
 	if m.scheme.participations == nil {
 		return rounds

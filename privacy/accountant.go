@@ -12,25 +12,23 @@ import (
 // Accountant names the method that proves an epsilon. An epsilon means little without it.
 type Accountant string
 
-// The accountants. A recipe chooses any but the last; a report names one of the
-// last two.
+// The accountants. A recipe chooses any except the last; a report names one of the last two.
 const (
-	// Tightest takes the least epsilon that any accountant proves: the default.
+	// Tightest, the default, takes the least epsilon of all accountants.
 	Tightest Accountant = "tightest"
-	// Papers calibrates to the papers' convention, which is no proof for cohorts of fixed
-	// size. The proved epsilon is that of Tightest.
+	// Papers calibrates to the papers' convention, which is no proof for cohorts of fixed size. The
+	// proved epsilon comes from Tightest.
 	Papers Accountant = "papers"
 	// RDPPair adds the Rényi divergences of the pair of outputs that dominates cohorts of fixed
-	// size, instead of the earlier theorem that RDP uses; otherwise the two are the same.
+	// size, instead of the earlier theorem that RDP uses; otherwise it equals RDP.
 	RDPPair Accountant = "rdp-pair"
-	// RDP adds Rényi divergences, and converts them as the recipe says.
+	// RDP adds Rényi divergences, and converts them by the recipe's Conversion.
 	RDP Accountant = "rdp"
 	// PLD composes privacy loss distributions.
 	PLD Accountant = "pld"
 )
 
-// Choices lists the accountants that an experiment file can name: those that give a
-// proof.
+// Choices lists the accountants that an experiment file can name: those with a proof.
 func (Accountant) Choices() []string { return []string{string(Tightest), string(RDP)} }
 
 // Validate returns an error unless a recipe may ask for the accountant.
@@ -41,21 +39,21 @@ func (a Accountant) Validate() error {
 	return nil
 }
 
-// Divergent reports whether the accountant uses Rényi divergences alone.
+// Divergent reports whether the accountant uses only Rényi divergences.
 func (a Accountant) Divergent() bool { return a == RDP || a == RDPPair }
 
-// losses bounds the joint cost of steps by privacy loss distributions, for one relation.
+// losses holds the functions that bound the joint cost of steps by privacy loss distributions, for
+// one relation.
 type losses struct {
 	epsilon func(steps []pld.Step, delta float64) (pld.Bounds, error)
 	delta   func(steps []pld.Step, epsilon float64) (pld.Bounds, error)
 }
 
 // attained bounds the cost that some data sets reach, with the noise relative to the distance
-// by which the relation moves a sum. Suppose that the replaced member sends updates of the
-// clip norm in one direction, and the new member and all others send them in the opposite one.
-// Then the sum of a round is that of a cohort of opposite updates, or twice the clip norm from
-// it if the member takes part. A Poisson sample of the same rate has these outputs when one
-// member is added or removed.
+// by which the relation moves a sum. Suppose that the replaced member sends updates of the clip
+// norm in one direction, and all other members, the new one included, in the opposite direction.
+// Then the sum of a round is fixed, or twice the clip norm away if the replaced member takes part.
+// A Poisson sample of the same rate has these outputs when one member is added or removed.
 var attained = losses{pld.Epsilon, pld.Delta}
 
 // proof is an epsilon and the method that proves it.
@@ -80,8 +78,7 @@ func (l losses) tightest(steps []pld.Step, divergences rdp.Curve, delta float64)
 	return best
 }
 
-// steps returns the recipe's rounds in the form that the loss distribution
-// composes.
+// steps returns the recipe's rounds as steps of package pld.
 func (m *Meter) steps(rounds int) []pld.Step {
 	if m.scheme.correlated {
 		return m.correlatedSteps(rounds)
@@ -120,7 +117,7 @@ func (m *Meter) theorem(a Accountant) string {
 	case RDP:
 		return m.divergenceTheorem()
 	case Tightest, Papers, RDPPair:
-		// They choose among accountants, and no epsilon rests on them.
+		// These two only choose among accountants.
 	}
 	return ""
 }
@@ -137,9 +134,8 @@ func (m *Meter) divergenceTheorem() string {
 	return fmt.Sprintf("%s, %s conversion", theorem, conversion)
 }
 
-// interval bounds the cost of the recipe after a number of rounds from both sides: from
-// above by the losses, which the proof may already hold, and from below by the cost on
-// possible data.
+// interval encloses the cost of the recipe after a number of rounds: the losses, which proved may
+// already hold, bound it from above, and the cost on possible data from below.
 func (m *Meter) interval(rounds int, proved proof) (*Interval, error) {
 	i := &Interval{Accountant: m.scheme.lossAccountant}
 	if by := m.scheme.attainedBy; by != "" {

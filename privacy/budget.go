@@ -44,8 +44,8 @@ func (b Budget) allowsByRenyi(m *Meter, rounds int) bool {
 // MaxRounds is the largest result of RoundsWithin. No training has more rounds.
 const MaxRounds = 1 << 40
 
-// RoundsWithin returns the largest number of rounds that the budget allows, from 0
-// to MaxRounds; MaxRounds means that many or more. The meter caches it.
+// RoundsWithin returns the largest number of rounds that the budget allows, from 0 to MaxRounds;
+// MaxRounds means at least MaxRounds. The meter caches it.
 func (b Budget) RoundsWithin(m *Meter) int {
 	once, _ := m.within.LoadOrStore(b, sync.OnceValue(func() int { return b.roundsWithin(m) }))
 	return once.(func() int)()
@@ -60,7 +60,7 @@ func (b Budget) roundsWithin(m *Meter) int {
 	for b.Allows(m, over) {
 		within, over = over, min(MaxRounds, over*4)
 	}
-	// Counted from above, fewer rounds come later.
+	// firstWithin searches upwards, so count the rounds down from over.
 	excess := func(fewer int) float64 { return b.logExcess(m.limited(over-fewer, b.Delta)) }
 	return over - firstWithin(0, over-within, excess)
 }

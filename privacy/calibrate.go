@@ -81,12 +81,11 @@ func (m *Meter) cheaper() string {
 	return "raise the noise multiplier or lower the cohort"
 }
 
-// ScaleUp returns the recipe at a larger population and cohort with the noise
-// on the mean update left as it was, so that the model is as useful as in a
-// small simulation: the noise multiplier grows with the cohort (McMahan et al.
-// 2018, section 3; Augenstein et al. 2020, section 6.3). A simulation with a
-// cohort of 10 and a noise multiplier of 0.01 becomes one of 1,000 and 1. The
-// noise on the count of adaptive clipping grows likewise.
+// ScaleUp returns the recipe at a larger population and cohort with unchanged noise on the mean
+// update, so that the model is as useful as in a small simulation: the noise multiplier grows with
+// the cohort (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6.3). A simulation
+// with a cohort of 10 and a noise multiplier of 0.01 becomes one of 1,000 and 1. The noise on the
+// count of adaptive clipping grows likewise.
 func ScaleUp(simulation Recipe, population, cohort int) Recipe {
 	scaled := simulation
 	scaled.Population, scaled.Cohort = population, cohort
@@ -100,10 +99,9 @@ func ScaleUp(simulation Recipe, population, cohort int) Recipe {
 }
 
 // CalibrateCohort returns the smallest cohort that keeps the recipe within the
-// budget if the noise multiplier grows with the cohort as in ScaleUp, at the
-// recipe's population. The recipe's cohort and noise multiplier are those of
-// the simulation; its delta is ignored. It is an error if even the whole
-// population is not enough.
+// budget if the noise multiplier grows with the cohort as in ScaleUp, at the recipe's population.
+// It takes the cohort and the noise multiplier of the simulation from the recipe, and ignores its
+// delta. It is an error if even the whole population is not enough.
 func CalibrateCohort(simulation Recipe, population int, budget Budget) (int, error) {
 	simulation.Delta = budget.Delta
 	if err := validateBoth(simulation, budget); err != nil {
@@ -129,10 +127,10 @@ func CalibrateCohort(simulation Recipe, population int, budget Budget) (int, err
 	return firstWithin(over, within, excess), nil
 }
 
-// CalibrateDelta returns the least delta of four significant digits at which all recipes
-// together stay within epsilon, above 0 and finite, as [Compose] counts them. The result is
-// 1e-200 if a smaller delta would do. It ignores the recipes' own deltas. It is an error if no
-// delta is enough, as without noise.
+// CalibrateDelta returns the least delta of four significant digits at which all recipes together
+// stay within epsilon, above 0 and finite, by [Compose]. The result is 1e-200 if a smaller delta
+// would do. It ignores the recipes' own deltas. It is an error if no delta is enough, for example
+// without noise.
 func CalibrateDelta(recipes []Recipe, epsilon float64) (float64, error) {
 	if len(recipes) == 0 {
 		return 0, errors.New("no recipes: expected at least one")
@@ -159,7 +157,7 @@ func CalibrateDelta(recipes []Recipe, epsilon float64) (float64, error) {
 	return deltaAt(firstWithin(max(over, -1), within, excess)), nil
 }
 
-// about returns a delta near the one at which the trainings cost epsilon.
+// about returns roughly the delta at which the trainings cost epsilon.
 func (c composed) about(epsilon float64) float64 {
 	b, err := c.relation.losses().delta(c.steps, epsilon)
 	if err != nil {
@@ -168,7 +166,7 @@ func (c composed) about(epsilon float64) float64 {
 	return b.Upper
 }
 
-// limited returns the epsilon of the composition at delta that a target limits.
+// limited returns the composition's epsilon at delta that calibration limits.
 func (c composed) limited(delta float64) float64 {
 	if c.recipe.Accountant != Papers {
 		return c.proof(delta).epsilon
@@ -189,8 +187,7 @@ func (r Recipe) withNoise(z float64) Recipe {
 	return r
 }
 
-// excess returns the log of the cost of a valid recipe over the budget's
-// epsilon.
+// excess returns the log of a valid recipe's cost over the budget's epsilon.
 func (b Budget) excess(recipe Recipe) float64 {
 	meter, err := NewMeter(recipe)
 	if err != nil {

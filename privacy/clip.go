@@ -24,10 +24,9 @@ func ClipScale(norm, clip float64) float64 {
 }
 
 // ClipQuantile makes the clip norm follow a quantile of the norms of the
-// updates (Andrew, Thakkar, McMahan and Ramaswamy 2021, Differentially Private
-// Learning with Adaptive Clipping, section 3). Each client of a round adds one
-// bit: whether its norm was at most the clip norm. The server sees only the
-// share of such clients, with noise.
+// updates (Andrew, Thakkar, McMahan and Ramaswamy 2021, Differentially Private Learning with
+// Adaptive Clipping, section 3). Each client of a round reports one bit: whether its norm was at
+// most the clip norm. The server sees only the share of these clients, with noise.
 type ClipQuantile struct {
 	// Target is the quantile to follow, within (0, 1). The paper uses 0.5.
 	Target float64 `json:"quantile"`
@@ -39,8 +38,8 @@ type ClipQuantile struct {
 	CountNoise float64 `json:"count_noise"`
 }
 
-// CountedClipping returns adaptive clipping with the fields that accounting uses. The
-// quantile and the learning rate have no effect on it; they are the paper's.
+// CountedClipping returns adaptive clipping with the fields that accounting uses. The quantile and
+// the learning rate, which do not affect accounting, are the paper's.
 func CountedClipping(countNoise float64) *ClipQuantile {
 	return &ClipQuantile{Target: 0.5, LearningRate: 0.2, CountNoise: countNoise}
 }
@@ -58,10 +57,10 @@ func (q ClipQuantile) Validate() error {
 	return nil
 }
 
-// Next returns the clip norm of the next round. below is the number of clients,
-// of all that took part, whose norm was at most clip; noise is a draw from the
-// standard normal distribution; cohort is the (expected) number of clients,
-// which divides the noisy count even if the round had another number.
+// Next returns the clip norm of the next round. below is the number of participating clients with a
+// norm of at most clip; noise is a draw from the standard normal distribution; cohort is the
+// (expected) number of clients, which divides the noisy count even if the round had more or fewer
+// clients.
 //
 // Each client counts as its bit less one half (Andrew et al. 2021, section
 // 3.1), so that one client more or less moves the count by one half even if the
@@ -80,8 +79,8 @@ func (q ClipQuantile) Next(clip float64, below, clients int, noise float64, coho
 //
 // (Andrew et al. 2021, Theorem 1). The 2 is there because a bit shifted by one
 // half has sensitivity 1/2. The formula holds for adding or removing a user
-// and, because both sensitivities double, for replacing one. The result is
-// above total. It is an error if the count alone costs as much as total allows.
+// and, because both sensitivities double, for replacing one. The result is above total. It is an
+// error if the count by itself costs as much as total allows.
 func (q ClipQuantile) UpdateNoise(total float64) (float64, error) {
 	if err := q.Validate(); err != nil {
 		return 0, err

@@ -21,18 +21,18 @@ type Composition struct {
 	AccountantProved Accountant `json:"accountant_proved,omitempty"`
 	TheoremProved    string     `json:"theorem_proved,omitempty"`
 	EpsilonRenyi     Epsilon    `json:"epsilon_renyi"`
-	// Rho and Mu are as in Report, under Neighbouring; 0 and left out without rounds.
+	// Rho and Mu are as in Report, under Neighbouring; 0 and omitted without rounds.
 	Rho Epsilon `json:"rho,omitempty"`
 	Mu  Epsilon `json:"mu,omitempty"`
-	// Infinite reports that there is no bound; the epsilons are then null.
+	// Infinite reports that there is no bound; the epsilons are null in that case.
 	Infinite bool    `json:"infinite,omitempty"`
 	Delta    float64 `json:"delta"`
 	// Order and OrderProved are the Rényi orders that gave Epsilon and EpsilonRenyi, 0 if no
 	// order gave a bound.
 	Order       float64 `json:"order"`
 	OrderProved float64 `json:"order_proved"`
-	// Conversion and Unit are common to all the trainings. Neighbouring is a relation under
-	// which all of them are proved.
+	// Conversion and Unit are common to all the trainings. Neighbouring is a relation under which
+	// all are proved.
 	Conversion   Conversion   `json:"conversion"`
 	Neighbouring Neighbouring `json:"neighbouring"`
 	Unit         string       `json:"unit"`
@@ -47,11 +47,11 @@ type Composition struct {
 //
 // The relation is the recipes' own if all have the same. If members are added, removed or made
 // zero, it is [ZeroOutOne]: the sum over a Poisson sample without a member equals the sum with a
-// member whose update is zero. Otherwise it is [ReplaceOne], whatever the sampling. A Poisson
-// sample with the member is then up to twice the clip norm from the one with the replacement,
-// and the pair that dominates samples of fixed size dominates here too: advanced joint convexity
-// (Balle, Barthe and Gaboardi 2018, Theorem 2) uses only the probability that a sample contains
-// the member. The nodes of a tree move by at most twice as far as if updates become zero.
+// zero update of the member. Otherwise it is [ReplaceOne], whatever the sampling. Replacing the
+// member then moves the sum over a Poisson sample by up to twice the clip norm, and the pair that
+// dominates samples of fixed size dominates here too: advanced joint convexity (Balle, Barthe and
+// Gaboardi 2018, Theorem 2) uses only the probability that a sample contains the member. The nodes
+// of a tree move by at most twice as far as if updates become zero.
 func Compose(recipes []Recipe, delta float64) (Composition, error) {
 	switch {
 	case len(recipes) == 0:
@@ -83,8 +83,8 @@ type composed struct {
 	part
 }
 
-// part is the contribution of whole trainings to a composition: their divergences, by
-// the papers' convention and proved, their steps, and the theorems behind both.
+// part is the contribution of whole trainings to a composition: their divergences (by the papers'
+// convention, and proved), their steps, and the theorems behind both.
 type part struct {
 	papers, proved          rdp.Curve
 	steps                   []pld.Step
@@ -130,7 +130,7 @@ func inCommon(recipes []Recipe) Neighbouring {
 	return ZeroOutOne
 }
 
-// relation returns the relation under which the recipe alone is proved.
+// relation returns the relation under which the recipe by itself is proved.
 func (r Recipe) relation() Neighbouring {
 	if r.Tree != nil {
 		return ZeroOutOne
@@ -188,7 +188,7 @@ func (c composed) theorem(a Accountant) string {
 	case RDP:
 		names = c.ofDivergences
 	case Tightest, Papers, RDPPair:
-		// They choose among accountants.
+		// These two only choose among accountants.
 	}
 	var once []string
 	for _, name := range names {

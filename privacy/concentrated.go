@@ -21,8 +21,7 @@ func (r Report) Concentrated() Report {
 	return r
 }
 
-// rho returns the joint zero-concentrated privacy of steps: that of Gaussian
-// mechanisms adds up.
+// rho returns the joint zero-concentrated privacy of steps, the sum over Gaussian mechanisms.
 func rho(steps []pld.Step) float64 {
 	total := 0.0
 	for _, s := range steps {
@@ -33,6 +32,5 @@ func rho(steps []pld.Step) float64 {
 	return total
 }
 
-// gaussian returns mu of the Gaussian mechanism with zero-concentrated privacy
-// e.
+// gaussian returns the mu of the Gaussian mechanism with zero-concentrated privacy e.
 func (e Epsilon) gaussian() Epsilon { return Epsilon(math.Sqrt(2 * float64(e))) }

@@ -5,17 +5,17 @@ import (
 	"math"
 )
 
-// Control names a deliberate fault of a training whose privacy is accounted for as if it had
-// none: a positive control for audits of privacy. The empty Control is no fault. The faults are
-// those of federated training with independent noise.
+// Control names a deliberate fault of a training, which accounting ignores: a positive control for
+// privacy audits. The empty Control is no fault. The faults apply to federated training with
+// independent noise.
 type Control string
 
 // Controls.
 const (
 	// NoNoise adds no noise to the mean update.
 	NoNoise Control = "no-noise"
-	// ClipPerBatch clips the change of each local step instead of the update of the user, whose
-	// norm may then reach the clip norm times the number of steps.
+	// ClipPerBatch clips the change of each local step instead of the user's update. The norm of
+	// the update may then reach the clip norm times the number of steps.
 	ClipPerBatch Control = "clip-per-batch"
 	// DoubleSensitivity clips updates to twice the clip norm that the noise is
 	// scaled to.
@@ -23,7 +23,7 @@ const (
 	// PoissonAccounted deals the users into cohorts in a random order, as [Shuffled] does, but
 	// is accounted for as Poisson samples.
 	PoissonAccounted Control = "poisson-accounted"
-	// SameCohort trains the users of the first round in every round.
+	// SameCohort trains the cohort of the first round in every round.
 	SameCohort Control = "same-cohort"
 )
 
@@ -36,12 +36,12 @@ var controls = map[Control]string{
 	SameCohort:        "the users of the first round train in every round",
 }
 
-// Choices lists the controls as words of an experiment file.
+// Choices lists the controls for an experiment file.
 func (Control) Choices() []string {
 	return []string{string(NoNoise), string(ClipPerBatch), string(DoubleSensitivity), string(PoissonAccounted), string(SameCohort)}
 }
 
-// Warning explains why no epsilon holds; it is empty without a control.
+// Warning explains why no epsilon holds; empty without a control.
 func (c Control) Warning() string {
 	if c == "" {
 		return ""

@@ -30,7 +30,7 @@ func (r Recipe) strategy() (correlated.Strategy, error) {
 func (r Recipe) validateCorrelation() error {
 	scheme, err := FindScheme(r.Sampling)
 	if err != nil || r.Cohort < 1 || r.Cohort > r.Population {
-		return nil // reported elsewhere
+		return nil // another check reports it
 	}
 	if !scheme.correlated {
 		if r.Mechanism != nil || r.Separation != 0 || r.Participations != 0 {
@@ -61,8 +61,8 @@ func (r Recipe) Participation(rounds int) correlated.Participation {
 	return correlated.Participation{Rounds: rounds, Separation: s.groups(), Times: times}
 }
 
-// squaredSensitivity returns that of all outputs of a number of rounds
-// together, in clip norms.
+// squaredSensitivity returns the squared sensitivity of all outputs of the rounds together, in clip
+// norms.
 func (m *Meter) squaredSensitivity(rounds int) float64 {
 	switch {
 	case rounds == 0:

@@ -9,8 +9,8 @@
 // clipping ([ClipQuantile]) the clip norm follows a quantile of the norms.
 //
 // The protection over a whole training depends on how the cohorts are drawn,
-// and on the relation between the two populations that an observer should not
-// be able to tell apart. [Account] computes it for a [Recipe]:
+// and on the relation between the two populations that an observer should not be able to
+// distinguish. [Account] computes it for a [Recipe]:
 //
 //	report, err := privacy.Account(privacy.Recipe{
 //		Population: 392_000, Cohort: 5_000, Rounds: 784,
@@ -21,10 +21,9 @@
 // The report holds two figures. Epsilon is the number that papers on DP-FedAvg
 // print. EpsilonProved follows from the theorems for the mechanism that ran;
 // budgets and calibration use it. The two differ for cohorts of fixed size: the
-// theorem there compares populations of equal size, in which one user is
-// replaced. Replacing a user takes one clipped update out and puts another in,
-// so the sum may move by twice the clip norm, and the noise relative to that
-// move is only half of the noise multiplier.
+// theorem there compares populations of equal size, in which one user is replaced. Replacing a user
+// removes one clipped update and adds another, so the sum may move by twice the clip norm, and the
+// noise relative to that move is only half of the noise multiplier.
 //
 // The mathematics is in the packages below this one: rdp (Rényi differential privacy),
 // pld (privacy loss distributions), correlated (noise that later rounds partly cancel)

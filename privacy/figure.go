@@ -7,8 +7,8 @@ import (
 )
 
 // EpsilonFigure draws both epsilons against rounds, on logarithmic axes, as one line if they are
-// equal. It needs two or more reports with different numbers of rounds, 1 or above, and finite
-// epsilons above 0; it leaves out others.
+// equal. It uses the reports with one or more rounds and finite epsilons above 0, and needs two
+// with different numbers of rounds.
 func EpsilonFigure(reports []Report) (*chart.Figure, error) {
 	reports = drawable(reports)
 	if len(reports) == 0 || reports[0].Rounds == reports[len(reports)-1].Rounds {
@@ -38,7 +38,7 @@ func drawable(reports []Report) []Report {
 	return out
 }
 
-// Figure draws the curve, and beside it that of random guessing.
+// Figure draws the curve, and the curve of random guessing for comparison.
 func (t *TradeOff) Figure() *chart.Figure {
 	all := chart.Range{High: 1}
 	f := &chart.Figure{Title: "false negatives by false positives", X: chart.Axis{Title: "false positives (share)", Range: all}, Y: chart.Axis{Title: "false negatives (share, at least)", Range: all}}

@@ -18,8 +18,7 @@ type Group struct {
 	Members int `json:"members"`
 	// EpsilonProved is at the delta of the report.
 	EpsilonProved Epsilon `json:"epsilon_proved"`
-	// Theorem names the theorem behind the bound; empty and left out without a
-	// bound.
+	// Theorem names the theorem behind the bound; empty and omitted without a bound.
 	Theorem string `json:"theorem,omitempty"`
 }
 
@@ -29,12 +28,11 @@ const (
 	groupByChain = "PLD of one member after another (Vadhan 2017, Lemma 2.2)"
 )
 
-// GroupOf returns the least epsilon that is proved if a number of members, 1 up to the
-// population, change together, at the recipe's delta. It is the smaller of two bounds. For the
-// first, a sample contains some members of the group with the probability that it contains any,
-// and its sum then moves by at most the joint updates of the members that fit into the sample.
-// For the second, members change one after another: if one has delta d at e, k of them have d x
-// (exp(ke) - 1) / (exp(e) - 1) at ke.
+// GroupOf returns the smaller of two proved bounds on epsilon, at the recipe's delta, if a number
+// of members, 1 up to the population, change together. In the first, a sample contains a member of
+// the group with the probability of containing any, and its sum then moves by at most the joint
+// updates of the members that fit into the sample. In the second, members change one after another:
+// if one member has delta d at e, k members have d x (exp(ke) - 1) / (exp(e) - 1) at ke.
 func GroupOf(recipe Recipe, members int) (Group, error) {
 	if members < 1 || members > recipe.Population {
 		return Group{}, fmt.Errorf("a group of %d of %d users: expected 1 up to all of them", members, recipe.Population)
@@ -67,10 +65,9 @@ func GroupOf(recipe Recipe, members int) (Group, error) {
 	return g, nil
 }
 
-// groupStep returns the cost of a group that changes at once, for a recipe in which one
-// member costs step.
+// groupStep returns the step of a group that changes at once, given the step of one member.
 func (r Recipe) groupStep(step pld.Step, members int) (pld.Step, error) {
-	room := min(members, r.Cohort) // the largest number of members in a round
+	room := min(members, r.Cohort) // largest number of members in a round
 	times := float64(room)
 	switch {
 	case r.Tree != nil:
@@ -97,7 +94,7 @@ func (r Recipe) groupStep(step pld.Step, members int) (pld.Step, error) {
 }
 
 // spread returns the largest sum of squares of the number of members that take part in each round,
-// at most room in one round and all over the rounds.
+// at most room in one round and all in total.
 func spread(all float64, room, rounds int) float64 {
 	full := min(math.Floor(all/float64(room)), float64(rounds))
 	rest := 0.0
@@ -107,9 +104,10 @@ func spread(all float64, room, rounds int) float64 {
 	return full*float64(room)*float64(room) + rest*rest
 }
 
-// timesOfTree returns how many times as far as one member a group moves all nodes of a tree: the
-// number of members, or less if they exceed a cohort. Then a group moves the nodes by at most a
-// cohort times one member who takes part as often as the members can fill a cohort, in any rounds.
+// timesOfTree returns the distance by which a group moves all nodes of a tree, in distances of one
+// member: the number of members, or less if they exceed a cohort. Then a group moves the nodes by
+// at most a cohort times the distance of one member that takes part, in any rounds, as often as the
+// members can fill a cohort.
 func (r Recipe) timesOfTree(members int) (float64, error) {
 	if members <= r.Cohort {
 		return float64(members), nil
@@ -124,8 +122,8 @@ func (r Recipe) timesOfTree(members int) (float64, error) {
 	return min(float64(members), float64(r.Cohort)*math.Sqrt(filled/alone)), err
 }
 
-// mostFactors is the largest number of factors of a probability that are multiplied;
-// longer products are bounded.
+// mostFactors is the largest number of factors of a probability to multiply; longer products are
+// bounded instead.
 const mostFactors = 1 << 20
 
 // rateOfAny returns an upper bound, nearly tight, on the probability that a sample
@@ -139,7 +137,7 @@ func (r Recipe) rateOfAny(members int) float64 {
 	if few > mostFactors {
 		return -math.Expm1(float64(few) * least(few-1))
 	}
-	none := 0.0 // log of the probability of none
+	none := 0.0 // log of the probability that the sample contains no member
 	for i := range few {
 		none += least(i)
 	}

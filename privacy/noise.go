@@ -7,8 +7,8 @@ import (
 )
 
 // AddGaussian adds to every element of x an independent draw from the normal
-// distribution with mean 0 and standard deviation std, from first to last, one
-// draw an element. A std of 0 draws nothing and leaves x as it was.
+// distribution with mean 0 and standard deviation std, from first to last, one draw per element. A
+// std of 0 draws nothing and leaves x unchanged.
 //
 // Each sum is rounded from float64 to float32. The floating-point grid of the
 // noise is a known leak: Mironov 2012 (On Significance of the Least Significant
@@ -35,9 +35,9 @@ func AddGaussian(normals *seeds.Normals, x []float32, std float64) {
 }
 
 // NoiseShare returns the standard deviation of the noise that each device of a cohort adds to
-// its clipped update if devices, not the server, add the noise of a round: noiseMultiplier x
-// clip / sqrt(cohort). The sum of cohort such updates carries noiseMultiplier x clip, because
-// the variances of independent noise add up.
+// its clipped update if devices, not the server, add the noise of a round: noiseMultiplier x clip /
+// sqrt(cohort). The sum of the cohort's updates carries noiseMultiplier x clip, because the
+// variances of independent noise add up.
 func NoiseShare(noiseMultiplier, clip float64, cohort int) float64 {
 	return noiseMultiplier * clip / math.Sqrt(float64(cohort))
 }

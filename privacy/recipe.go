@@ -25,11 +25,11 @@ type Randomness string
 const (
 	// Seeded draws them from the experiment's seed, so that a run repeats.
 	Seeded Randomness = "seeded"
-	// Secret draws them from a key that is not published.
+	// Secret draws them from an unpublished key.
 	Secret Randomness = "secret"
 )
 
-// Choices lists the values as words of an experiment file.
+// Choices lists the values for an experiment file.
 func (Randomness) Choices() []string { return []string{string(Seeded), string(Secret)} }
 
 // NoiseBy names the party that adds the noise of a round.
@@ -38,11 +38,11 @@ type NoiseBy string
 const (
 	// ByServer adds the noise to the mean of the updates.
 	ByServer NoiseBy = "server"
-	// ByDevices adds a share of it to every update: see NoiseShare.
+	// ByDevices adds a share of the noise to every update: see NoiseShare.
 	ByDevices NoiseBy = "devices"
 )
 
-// Choices lists the values as words of an experiment file.
+// Choices lists the values for an experiment file.
 func (NoiseBy) Choices() []string { return []string{string(ByServer), string(ByDevices)} }
 
 // IsZero reports whether the server adds the noise, so that JSON that omits zero values is the
@@ -52,22 +52,22 @@ func (n NoiseBy) IsZero() bool { return n == "" || n == ByServer }
 // Recipe holds the settings that determine the privacy of a training.
 type Recipe struct {
 	Population      int        // users that cohorts are drawn from, 1 or more
-	Cohort          int        // users of a round, 1 to Population
+	Cohort          int        // users in a round, 1 to Population
 	Rounds          int        // 0 or more
-	NoiseMultiplier float64    // noise on the sum over the clip norm; 0 is no noise, and no privacy
+	NoiseMultiplier float64    // noise on the sum over the clip norm; 0 means no noise and no privacy
 	Delta           float64    // within (0, 1); may be 0 without noise
 	Sampling        Sampling   // empty is FixedSize
 	Conversion      Conversion // empty is Classic
 	Accountant      Accountant // empty is Tightest
 	Unit            string     // the protected unit, such as "balanced user"; empty is "user"
-	Randomness      Randomness // empty if no run is meant
-	// Separation and Participations are those of Round; only for Separated sampling.
+	Randomness      Randomness // empty without a run
+	// Separation and Participations are as in Round; only for Separated sampling.
 	Separation     int `json:",omitempty"`
 	Participations int `json:",omitempty"`
 	// Mechanism correlates the noise of rounds of Separated sampling; nil leaves it independent.
-	// NoiseMultiplier is that of the underlying independent noise.
+	// NoiseMultiplier refers to the underlying independent noise.
 	Mechanism *correlated.Mechanism `json:",omitempty"`
-	// NoiseBy devices changes no number if every member of a cohort adds its share.
+	// NoiseBy = ByDevices changes no number if every member of a cohort adds its share.
 	NoiseBy NoiseBy `json:",omitzero"`
 	// ClipQuantile is set with adaptive clipping. NoiseMultiplier is then the
 	// total; the updates get ClipQuantile.UpdateNoise.
@@ -99,7 +99,7 @@ func (r Recipe) withDefaults() Recipe {
 	return r
 }
 
-// Validate reports every field that is out of range, each in its own sentence.
+// Validate reports every field that is out of range, one sentence each.
 func (r Recipe) Validate() error {
 	r = r.withDefaults()
 	var errs []error

@@ -44,26 +44,26 @@ func formatNumber(x float64) string {
 	return strconv.FormatFloat(x, 'f', digits, 64)
 }
 
-// Report is the privacy cost of a recipe with all its assumptions. `coalmine
-// account --json` prints it.
+// Report is the privacy cost of a recipe, with its assumptions. `coalmine account --json` prints
+// it.
 type Report struct {
 	// Epsilon counts the noise relative to the clip norm, whatever the
 	// neighbouring relation. For cohorts of fixed size that is the convention of
-	// the papers on DP-FedAvg; if a user is added or removed, as with Poisson
-	// cohorts, it is the same as EpsilonProved.
+	// the papers on DP-FedAvg; if a user is added or removed, as with Poisson cohorts, it equals
+	// EpsilonProved.
 	Epsilon Epsilon `json:"epsilon"`
-	// EpsilonProved is proved under Neighbouring, with the noise relative to the
-	// sensitivity under it, by the accountant in AccountantProved: the one with the
-	// smallest epsilon if several apply.
+	// EpsilonProved is proved under Neighbouring, with the noise relative to the sensitivity under
+	// that relation, by AccountantProved: the accountant with the smallest epsilon if several
+	// apply.
 	EpsilonProved Epsilon `json:"epsilon_proved"`
-	// AccountantProved is PLD or RDP; empty and left out without a bound.
+	// AccountantProved is PLD or RDP; empty and omitted without a bound.
 	AccountantProved Accountant `json:"accountant_proved,omitempty"`
 	// TheoremProved names the theorem behind AccountantProved.
 	TheoremProved string `json:"theorem_proved,omitempty"`
-	// EpsilonRenyi is the epsilon that Rényi divergences prove with Conversion: the
-	// epsilon_proved of every round's metric row. It is left out if it is 0.
+	// EpsilonRenyi is the epsilon that Rényi divergences prove with Conversion: the epsilon_proved
+	// of every round's metric row. It is omitted if 0.
 	EpsilonRenyi Epsilon `json:"epsilon_renyi,omitzero"`
-	// Infinite reports that there is no bound; the epsilons are then null.
+	// Infinite reports that there is no bound; the epsilons are null in that case.
 	Infinite bool    `json:"infinite,omitempty"`
 	Delta    float64 `json:"delta,omitzero"`
 
@@ -78,11 +78,11 @@ type Report struct {
 	Cohort       int          `json:"cohort"`
 	SamplingRate float64      `json:"sampling_rate"`
 	Rounds       int          `json:"rounds"`
-	// RoundsAtLeast reports that Rounds is MaxRounds, the end of the search for
-	// the most rounds within a budget.
+	// RoundsAtLeast reports that Rounds is MaxRounds, the limit of the search for the largest
+	// number of rounds within a budget.
 	RoundsAtLeast bool `json:"rounds_at_least,omitempty"`
 	// NoiseAtMost reports that NoiseMultiplier is LeastNoise, and DeltaAtMost that Delta is
-	// LeastDelta, the ends of the searches for the least ones.
+	// LeastDelta, the limits of the searches for the least values.
 	NoiseAtMost     bool    `json:"noise_multiplier_at_most,omitempty"`
 	DeltaAtMost     bool    `json:"delta_at_most,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier"`
@@ -90,28 +90,28 @@ type Report struct {
 	// each epsilon.
 	Sigma       float64 `json:"sigma"`
 	SigmaProved float64 `json:"sigma_proved"`
-	// UpdateNoise is the noise multiplier that the updates get under adaptive
-	// clipping, a little above NoiseMultiplier; 0 with a fixed clip norm.
+	// UpdateNoise is the noise multiplier of the updates under adaptive clipping, a little above
+	// NoiseMultiplier; 0 with a fixed clip norm.
 	UpdateNoise float64 `json:"update_noise_multiplier,omitempty"`
-	// Rho is the zero-concentrated privacy (Bun and Steinke 2016), for trees, for
-	// separated sampling, and if Concentrated was called; otherwise 0 and left out.
+	// Rho is the zero-concentrated privacy (Bun and Steinke 2016), for trees, for separated
+	// sampling, and if Concentrated was called; otherwise 0 and omitted.
 	Rho Epsilon `json:"rho,omitempty"`
-	// Mu is the Gaussian privacy (Dong, Roth and Su 2019) if Concentrated was called;
-	// otherwise 0 and left out.
+	// Mu is the Gaussian privacy (Dong, Roth and Su 2019) if Concentrated was called; otherwise 0
+	// and omitted.
 	Mu Epsilon `json:"mu,omitempty"`
 
 	// Separation is the least number of rounds from one participation of a user to the next,
-	// Participations the largest number of participations, and Sensitivity, in clip norms,
-	// the distance by which they move all outputs together; 0 and left out except for
-	// separated sampling.
+	// Participations the largest number of participations, and Sensitivity, in clip norms, the
+	// distance by which they move all outputs together; 0 and omitted except for separated
+	// sampling.
 	Separation     int     `json:"separation,omitempty"`
 	Participations int     `json:"participations,omitempty"`
 	Sensitivity    float64 `json:"sensitivity,omitempty"`
 	// Mechanism correlates the noise of rounds; empty for independent noise.
 	Mechanism correlated.Kind `json:"mechanism,omitempty"`
 
-	// Accountant names the theorem behind Epsilon and EpsilonRenyi; with RDPPair,
-	// TheoremProved is the one behind EpsilonRenyi.
+	// Accountant names the theorem behind Epsilon and EpsilonRenyi; with RDPPair, TheoremProved
+	// names the theorem behind EpsilonRenyi.
 	Accountant   string `json:"accountant"`
 	Unit         string `json:"unit"`
 	HoldsAgainst string `json:"holds_against,omitempty"`
@@ -131,15 +131,14 @@ type Report struct {
 type Interval struct {
 	Lower Epsilon `json:"lower"`
 	Upper Epsilon `json:"upper"`
-	// Accountant names the theorems behind them.
+	// Accountant names the theorems behind the bounds.
 	Accountant string `json:"accountant"`
-	// PapersRefuted reports that the report's Epsilon lies below Lower: under the
-	// relation Neighbouring the papers' convention is then no bound.
+	// PapersRefuted reports that the report's Epsilon lies below Lower: the papers' convention is
+	// then no bound under Neighbouring.
 	PapersRefuted bool `json:"papers_refuted,omitempty"`
 }
 
-// notCovered lists the facts about the data that a run learns outside the noisy
-// rounds.
+// notCovered lists facts about the data that a run reveals outside the noisy rounds.
 var notCovered = []string{
 	"the vocabulary",
 	"tuning of hyperparameters",
@@ -147,17 +146,17 @@ var notCovered = []string{
 	"outputs of audits",
 }
 
-// Grounds holds, in sentences, the assumptions behind the epsilons of a recipe.
+// Grounds holds the assumptions behind a recipe's epsilons, as sentences.
 type Grounds struct {
 	Assumptions  []string `json:"assumptions"`
 	NotCovered   []string `json:"not_covered"`
 	HoldsAgainst string   `json:"holds_against,omitempty"`
-	// Validity is that of the Report.
+	// Validity is the condition of Report.Validity.
 	Validity string `json:"validity,omitempty"`
 }
 
-// GroundsOf returns the grounds of a Report of the recipe, which is not a tree, without
-// its numbers. It takes no time, and the grounds hold before the first round.
+// GroundsOf returns the grounds of a recipe that is not a tree. It computes no epsilon, and the
+// grounds hold before the first round.
 func GroundsOf(recipe Recipe) (Grounds, error) {
 	if err := recipe.Validate(); err != nil {
 		return Grounds{}, err
@@ -208,13 +207,12 @@ func (m *Meter) assumptions(rounds int, infinite bool) []string {
 // step by step as federated training processes cohorts of users round by round.
 const RecordUnit = "record"
 
-// terms maps the placeholders of assumptions to their words.
 var (
 	federatedTerms = strings.NewReplacer("{member}", "user", "{update}", "update", "{round}", "round", "{cohort}", "cohort")
 	centralTerms   = strings.NewReplacer("{member}", "record", "{update}", "gradient", "{round}", "step", "{cohort}", "batch")
 )
 
-// inTermsOf fills in the words for a unit.
+// inTermsOf replaces the placeholders of assumptions by the words for a unit.
 func inTermsOf(unit string, sentences []string) []string {
 	terms := federatedTerms
 	if unit == RecordUnit {
@@ -237,11 +235,11 @@ func (r Recipe) noiseAssumptions(infinite bool) []string {
 	return out
 }
 
-// withoutSeed is the HoldsAgainst of a seeded training. It is in the outcomes of stored runs, whose bytes must not
-// change; Validity has the sentence for readers.
+// withoutSeed is the HoldsAgainst of a seeded training. Stored outcomes contain it, and their bytes
+// must not change; Validity returns the sentence for readers.
 const withoutSeed = "only someone without the experiment's seed, which gives away cohorts and noise"
 
-// holdsAgainst names the party against whom the guarantee protects.
+// holdsAgainst names the adversary that the guarantee protects against.
 func (r Recipe) holdsAgainst() string {
 	switch r.Randomness {
 	case Seeded:
@@ -252,9 +250,9 @@ func (r Recipe) holdsAgainst() string {
 	return ""
 }
 
-// Headline is the cost of a training for display: the least proved epsilon first, then the epsilon
-// of the papers' convention if it is another number for the same training. Convention is nil if
-// every figure is proved, and without a bound.
+// Headline is the cost of a training for display: the least proved epsilon, and the epsilon of the
+// papers' convention if it differs. Convention is nil if every figure is proved, or if there is no
+// bound.
 type Headline struct {
 	Proved     Epsilon
 	Convention *Epsilon
@@ -288,8 +286,7 @@ func (h Headline) String() string {
 	return fmt.Sprintf("%s (%s)", h.Proved, h.Convention)
 }
 
-// DeltaWarning warns of a delta that is too large to mean much; otherwise it is
-// empty.
+// DeltaWarning warns of a delta that is too large to mean much, or is empty.
 func (r Report) DeltaWarning() string {
 	if r.NoiseMultiplier == 0 || r.Delta < 1/float64(r.Population) {
 		return ""
@@ -312,11 +309,11 @@ func (r Report) NoiseWarning() string {
 // wholeUser is the default unit of a recipe.
 const wholeUser = "user"
 
-// proved reports whether Epsilon equals EpsilonRenyi and so is proved, too: whether the
-// relation moves a sum by no more than the clip norm.
+// proved reports whether Epsilon is proved because it equals EpsilonRenyi: the relation moves a sum
+// by at most the clip norm.
 func (r Report) proved() bool { return r.Neighbouring.sensitivity() == 1 }
 
-// Validity is the condition under which the epsilon protects, as text; empty if the report names none.
+// Validity is the condition under which the epsilon protects, as text; empty if there is none.
 func (r Report) Validity() string { return validity(r.HoldsAgainst) }
 
 func validity(holdsAgainst string) string {
@@ -329,7 +326,7 @@ func validity(holdsAgainst string) string {
 	return "protects against " + holdsAgainst
 }
 
-// Summary returns the report in one line, never a bare epsilon.
+// Summary returns the report in one line: epsilon with its conditions.
 func (r Report) Summary() string {
 	how, proved := string(r.Neighbouring), "proved"
 	if r.AccountantProved != "" {
@@ -344,7 +341,7 @@ func (r Report) Summary() string {
 		line += fmt.Sprintf("; %s by the papers' convention", h.Convention)
 	}
 	rounds := inTermsOf(r.Unit, []string{"{round}s"})[0]
-	if r.Delta > 0 { // without noise there need not be one
+	if r.Delta > 0 { // delta may be 0 without noise
 		line += fmt.Sprintf(", at delta %g", r.Delta)
 	}
 	line += fmt.Sprintf(" after %d %s; unit %s, %s, %s conversion", r.Rounds, rounds, r.Unit, r.Sampling.Noun(), r.Conversion)

@@ -23,7 +23,7 @@ const (
 	NoSampling Sampling = "none"
 )
 
-// Noun is "fixed-size sampling", or "no sampling".
+// Noun returns a phrase such as "fixed-size sampling" or "no sampling".
 func (s Sampling) Noun() string {
 	if s == NoSampling {
 		return "no sampling"
@@ -34,47 +34,47 @@ func (s Sampling) Noun() string {
 // schemes holds all samplings.
 var schemes = registry.New("sampling", func(s Scheme) Sampling { return s.Sampling }, fixedSize, poisson, shuffled, separated, noSampling)
 
-// Scheme describes a sampling: how cohorts are drawn, and how they are accounted
-// for. One type holds both because a bound holds for one kind of draw only.
+// Scheme describes a sampling: how cohorts are drawn, and how they are accounted for. One type has
+// both because a bound holds only for one kind of draw.
 type Scheme struct {
 	Sampling Sampling
 	// Summary describes the draw of a cohort in one line; Source names the proof
 	// of its bound.
 	Summary, Source string
-	// Neighbouring is the relation under which the bound is proved.
+	// Neighbouring is the relation of the bound.
 	Neighbouring Neighbouring
 
 	// draw returns the cohort of a round in ascending order, Round.Cohort users on
 	// average. If nil, the scheme is for accounting, and no training can run it.
 	draw func(Round) ([]int, error)
 
-	// rate is the probability that a user takes part in a round.
+	// rate returns the probability that a user takes part in a round.
 	rate func(cohort, population int) float64
-	// divergence is the curve of one round at a sampling rate and noise sigma,
-	// relative to the sensitivity, for the given orders (package rdp).
+	// divergence returns the curve of one round at a sampling rate and noise sigma, relative to the
+	// sensitivity, for the given orders (package rdp).
 	divergence func(rate, sigma float64, orders []float64) (rdp.Curve, error)
-	// pair is the divergence of the pair of outputs behind lossAccountant, and
-	// pairAccountant names its theorem. nil stands for divergence.
+	// pair is the divergence of the pair of outputs behind lossAccountant, and pairAccountant names
+	// its theorem; nil means divergence.
 	pair           func(rate, sigma float64, orders []float64) (rdp.Curve, error)
 	pairAccountant string
-	// papersOrders are the orders of the papers' convention.
+	// papersOrders returns the orders of the papers' convention.
 	papersOrders func() []float64
 	// accountant names the theorem behind divergence.
 	accountant string
 	// assumption states the assumption about the draw in a sentence with the
 	// placeholders of terms.
 	assumption string
-	// participations returns the largest number of rounds that any user takes part
-	// in, for a scheme whose bound counts these without credit for sampling. If nil,
-	// every round counts, at its rate.
+	// participations returns the largest number of rounds of any user, for a scheme with a bound
+	// that counts these rounds without credit for sampling. If nil, the bound counts every round at
+	// its rate.
 	participations func(rounds, cohort, population int) int
-	// correlated reports that the cost of rounds follows from their joint sensitivity,
-	// even with noise that is correlated between rounds.
+	// correlated reports that the cost of rounds follows from their joint sensitivity. The noise
+	// may be correlated between rounds.
 	correlated bool
 	// lossAccountant names the theorem by which the loss distribution bounds epsilon.
 	lossAccountant string
-	// attainedBy describes the data that reach the lower bound, with the placeholders of
-	// terms; empty if both bounds are those of one pair of outputs.
+	// attainedBy describes the data that reach the lower bound, with the placeholders of terms;
+	// empty if both bounds come from one pair of outputs.
 	attainedBy string
 }
 
@@ -85,16 +85,16 @@ type Round struct {
 	// Population is the number of users, Cohort the number of users of the
 	// round, on average if its size is random. 1 <= Cohort <= Population.
 	Population, Cohort int
-	// Separation is the least number of rounds from one participation of a user to the next,
-	// and Participations the largest number of participations, for Separated; 0 is the value
-	// that the population allows.
+	// Separation is the least number of rounds from one participation of a user to the next, and
+	// Participations the largest number of participations, for Separated; 0 selects the limit of
+	// the population.
 	Separation, Participations int
-	// Stream returns the random numbers of a round, from their start. A scheme whose rounds
-	// depend on each other may ask for those of earlier rounds, and for round 0.
+	// Stream returns the random numbers of a round, from their start. A scheme with dependent
+	// rounds may ask for the streams of earlier rounds and of round 0.
 	Stream func(number int) (*rand.Rand, error)
 }
 
-// FindScheme returns the entry of a sampling. The error explains why there is none.
+// FindScheme returns the entry of a sampling. The error explains why a sampling has none.
 func FindScheme(s Sampling) (Scheme, error) {
 	if why, ok := unaccounted[s]; ok {
 		return Scheme{}, fmt.Errorf("sampling %q is not accounted for: %s", s, why)
@@ -102,8 +102,7 @@ func FindScheme(s Sampling) (Scheme, error) {
 	return schemes.Find(s)
 }
 
-// unaccounted maps samplings of production fleets to the reason why there is no bound for
-// them here.
+// unaccounted maps samplings of production fleets to the reason why they have no bound here.
 var unaccounted = map[Sampling]string{
 	"with-replacement": "a user may be drawn several times, and counts as often in the sum; the theorem on that " +
 		"(Balle, Barthe and Gaboardi 2018, Theorem 10) needs a bound for every number of times, and the one on fixed-size is not about it. " +
@@ -118,8 +117,7 @@ var unaccounted = map[Sampling]string{
 // Schemes lists all ways to sample.
 func Schemes() []Scheme { return schemes.Entries() }
 
-// Choices lists the samplings that a training can run, as words of an experiment
-// file.
+// Choices lists the samplings that a training can run, for an experiment file.
 func (Sampling) Choices() []string {
 	var words []string
 	for _, s := range schemes.Entries() {
@@ -130,8 +128,7 @@ func (Sampling) Choices() []string {
 	return words
 }
 
-// Neighbouring returns the relation under which the guarantee is proved, empty
-// for an unknown sampling.
+// Neighbouring returns the relation of the guarantee, empty for an unknown sampling.
 func (s Sampling) Neighbouring() Neighbouring {
 	scheme, err := schemes.Find(s)
 	if err != nil {
@@ -151,18 +148,17 @@ func (s Scheme) proving(a Accountant) func(rate, sigma float64, orders []float64
 // Drawn reports whether a training can run the scheme.
 func (s Scheme) Drawn() bool { return s.draw != nil }
 
-// Draw returns the users of a round in ascending order. It depends on the round
-// alone, never on the data. The error is that of Round.Stream. Draw panics for a
-// scheme that is not Drawn.
+// Draw returns the users of a round in ascending order. It depends only on the round, never on the
+// data. It returns the error of Round.Stream. Draw panics for a scheme that is not Drawn.
 func (s Scheme) Draw(r Round) ([]int, error) { return s.draw(r) }
 
-// Neighbouring is the relation between two populations that the guarantee
-// makes hard to tell apart.
+// Neighbouring is the relation between two populations that the guarantee makes hard to
+// distinguish.
 type Neighbouring string
 
 const (
-	// ReplaceOne puts another user in the place of one. A sum of clipped
-	// updates moves by at most twice the clip norm.
+	// ReplaceOne replaces one user by another. A sum of clipped updates moves by at most twice the
+	// clip norm.
 	ReplaceOne Neighbouring = "replace-one"
 	// AddOrRemoveOne adds or removes a user. A sum of clipped updates moves by
 	// at most the clip norm.
@@ -184,9 +180,9 @@ func (n Neighbouring) sensitivity() float64 {
 	return math.Inf(1)
 }
 
-// losses returns those of the pair of outputs that dominates all pairs of neighbours. If
-// a member is added, removed or made zero, some data reach that pair; so they do if a
-// member is replaced and nothing is sampled.
+// losses returns the losses of the pair of outputs that dominates all pairs of neighbours. Some
+// data reach that pair if a member is added, removed or made zero, or if a member is replaced
+// without sampling.
 func (n Neighbouring) losses() losses {
 	if n == ReplaceOne {
 		return losses{pld.FixedSizeEpsilon, pld.FixedSizeDelta}
@@ -194,8 +190,8 @@ func (n Neighbouring) losses() losses {
 	return attained
 }
 
-// bothEpsilons begins the assumptions if Rényi divergences prove Epsilon. With divergences
-// alone both epsilons are equal.
+// bothEpsilons begins the assumptions if Rényi divergences prove Epsilon. By divergences, both
+// epsilons are equal.
 const (
 	bothEpsilons = "both epsilons: "
 	sameEpsilons = "both epsilons are the same: "

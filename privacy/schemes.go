@@ -25,7 +25,7 @@ var fixedSize = Scheme{
 	divergence:     rdp.FixedSize,
 	pair:           rdp.ReplacedPair,
 	pairAccountant: "RDP, the pair that dominates samples of fixed size under replacement (Zhu, Dong and Wang 2022, Theorem 11)",
-	// The theorem covers whole orders, and the papers print the best of these.
+	// The theorem covers whole orders, and the papers print their minimum.
 	papersOrders:   rdp.WholeOrders,
 	accountant:     "RDP, fixed-size subsampled Gaussian (Wang, Balle and Kasiviswanathan 2019, Theorem 27)",
 	assumption:     "a {round}'s {cohort} is a uniform sample of fixed size, without replacement",
@@ -86,7 +86,7 @@ var shuffled = Scheme{
 	},
 }
 
-// epochRounds is the number of whole cohorts of an epoch.
+// epochRounds returns the number of whole cohorts in an epoch.
 func epochRounds(cohort, population int) int { return population / cohort }
 
 var noSampling = Scheme{

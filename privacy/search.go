@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// firstWithin returns the least n above over for which excess(n) is 0 or below. excess is 0 or
-// below at within and above 0 at over. excess, such as the log of a cost over its limit, falls
-// with n; it may be infinite. The search interpolates linearly and bisects if that does not
-// help, because excess is costly.
+// firstWithin returns the least n above over for which excess(n) is 0 or below. excess is above 0
+// at over, and 0 or below at within. It falls with n, such as the log of a cost over its limit, and
+// may be infinite. The search interpolates linearly and bisects if that does not help, because
+// excess is costly.
 func firstWithin(over, within int, excess func(n int) float64) int {
 	atOver, atWithin := math.Inf(1), math.Inf(-1)
 	for turn := 0; within-over > 1; turn++ {
@@ -35,7 +35,7 @@ func (b Budget) logExcess(epsilon float64) float64 { return math.Log(epsilon / b
 // least one that fits can be searched for.
 const (
 	placesOfDecade = 900_000
-	mantissas      = 100_000 // the first of them, in units of the last digit
+	mantissas      = 100_000 // the first mantissa, in units of its last digit
 )
 
 // LeastNoise and LeastDelta are the ends of the searches for noise and delta.
@@ -54,7 +54,7 @@ func noiseAt(place int) float64 {
 	return mantissa / math.Pow10(5-decade)
 }
 
-// Deltas of four significant digits are numbered, too, from 1e-200 to 0.9999.
+// Deltas of four significant digits, from 1e-200 to 0.9999, are numbered too.
 const (
 	deltasOfDecade   = 9000
 	leastDeltaDecade = -200
@@ -64,12 +64,11 @@ const (
 // deltaAt returns the delta with a number, 0 to mostDeltaPlace.
 func deltaAt(place int) float64 {
 	mantissa, decade := place%deltasOfDecade+1000, place/deltasOfDecade+leastDeltaDecade
-	delta, _ := strconv.ParseFloat(fmt.Sprintf("%de%d", mantissa, decade-3), 64) // to the last bit
+	delta, _ := strconv.ParseFloat(fmt.Sprintf("%de%d", mantissa, decade-3), 64) // correctly rounded
 	return delta
 }
 
-// deltaPlace returns the number of the least delta that is not below x, or the
-// nearest.
+// deltaPlace returns the number of the least delta that is not below x, limited to the range.
 func deltaPlace(x float64) int {
 	return sort.Search(mostDeltaPlace, func(place int) bool { return deltaAt(place) >= x })
 }

@@ -9,8 +9,8 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// separated is the schedule of a training with correlated noise, whose sensitivity depends
-// on the number and the separation of a user's participations.
+// separated is the sampling for correlated noise, with a sensitivity that depends on the number and
+// the separation of a user's participations.
 var separated = Scheme{
 	Sampling:     Separated,
 	Summary:      "users are dealt into as many groups as rounds shall lie between their participations; rounds take the groups in turn, each in an order that is new whenever all of it has come",
@@ -33,8 +33,8 @@ var separated = Scheme{
 // schedule determines who may take part in each round of a separated training.
 type schedule struct {
 	population, cohort int
-	// separation is the number of groups: the least number of rounds from one participation
-	// to the next. 0 is the most that the population has cohorts for.
+	// separation is the number of groups: the least number of rounds from one participation to the
+	// next; 0 selects the largest number that the population allows.
 	separation int
 	// most limits a user's participations; 0 is no limit.
 	most int
@@ -60,8 +60,8 @@ func (s schedule) validate() error {
 	return nil
 }
 
-// epoch returns the number of rounds of a group of a number of users until each of its whole
-// cohorts has taken part once.
+// epoch returns the number of whole cohorts in a group of users, which each take part once per
+// epoch.
 func (s schedule) epoch(users int) int { return users / s.cohort }
 
 // times returns the largest number of participations of a user in a number of
@@ -96,8 +96,7 @@ func (s schedule) draw(r Round) ([]int, error) {
 	return s.shuffled(r.Stream, group, place, (visit-place)*groups+number+1)
 }
 
-// shuffled returns a cohort of a group by its place in the epoch that begins at a
-// round.
+// shuffled returns the cohort of a group at a place in the epoch that begins at a round.
 func (s schedule) shuffled(stream func(int) (*rand.Rand, error), group []int, place, begins int) ([]int, error) {
 	rng, err := stream(begins)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"coalmine/internal/readable"
 )
 
-// WriteTable prints the reports of a sweep, one per line, then their common
-// assumptions, unit and exclusions. reports is not empty, and all are of one
-// recipe except for its rounds.
+// WriteTable prints the reports of a sweep, one per line, then their common assumptions, unit and
+// exclusions. reports is not empty; all reports have the same recipe except for its rounds.
 func WriteTable(w io.Writer, reports []Report) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	convention, withLoss := !reports[0].proved(), reports[0].LossDistribution != nil
@@ -85,7 +84,7 @@ func writeRefuted(w io.Writer, reports []Report) error {
 	return nil
 }
 
-// orLess is the suffix of a number at which the search for the least one ended.
+// orLess is the suffix of a number at the lower limit of a search.
 func orLess(ended bool) string {
 	if !ended {
 		return ""

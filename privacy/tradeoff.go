@@ -15,8 +15,8 @@ type TradeOff struct {
 	guarantees []Budget
 }
 
-// ErrorRates are those of a test: the share of outputs without the member that it classifies
-// as with, and the share of outputs with the member that it classifies as without.
+// ErrorRates are the error rates of a test: the share of outputs without the member that it
+// classifies as with, and the reverse.
 type ErrorRates struct {
 	FalsePositive float64 `json:"false_positive"`
 	FalseNegative float64 `json:"false_negative_at_least"`
@@ -52,7 +52,7 @@ func NewTradeOff(recipes []Recipe) (*TradeOff, error) {
 	return t, nil
 }
 
-// anyDelta is an ignored delta.
+// anyDelta is a valid delta for recipes whose delta is ignored.
 const anyDelta = 0.5
 
 // tradeOffShares are the deltas of a curve, as shares of the delta at epsilon

@@ -15,10 +15,10 @@ import (
 // Participations limits how often a user may take part in a training by tree
 // aggregation.
 type Participations struct {
-	// Times is the largest number of rounds of a user, 1 or more.
+	// Times is the largest number of participations of a user, 1 or more.
 	Times int
-	// Separation is the least number of rounds from one participation of a user to the next, as
-	// of Separated sampling; 1 allows every round, and so does 0.
+	// Separation is the least number of rounds from one participation of a user to the next, as for
+	// Separated sampling; 0 and 1 allow every round.
 	Separation int
 }
 
@@ -30,10 +30,10 @@ var oneEpoch = Participations{Times: 1}
 
 // Tree returns the cost of DP-FTRL by tree aggregation without restarts (Kairouz et al. 2021,
 // Theorem 4.1 and appendix D), for comparison with a recipe. recipe.Tree limits the
-// participations of users, to one by default, in its Rounds, 1 or more. Cohort and Population
-// must have enough users for them. No sampling is assumed. NoiseMultiplier is the noise on
-// one node of the tree over the clip norm. Both epsilons use the same relation. Sampling,
-// ClipQuantile and LossDistribution are ignored.
+// participations of users, to one by default, in its Rounds, 1 or more. Cohort and Population must
+// allow them. No sampling is assumed. NoiseMultiplier is the noise on one node of the tree over the
+// clip norm. Both epsilons use the same relation. Sampling, ClipQuantile and LossDistribution are
+// ignored.
 func Tree(recipe Recipe) (Report, error) {
 	t, err := newTree(recipe)
 	if err != nil {
@@ -59,8 +59,8 @@ func Tree(recipe Recipe) (Report, error) {
 	}, nil
 }
 
-// tree is a training by tree aggregation, in which one user moves all nodes together by the
-// square root of squares, in clip norms.
+// tree is a training by tree aggregation. One user moves all nodes together by at most
+// sqrt(squares) clip norms.
 type tree struct {
 	recipe  Recipe
 	squares float64
@@ -86,7 +86,7 @@ func newTree(recipe Recipe) (*tree, error) {
 }
 
 // squared returns the squared sensitivity for a user with these participations: for the worst
-// placement, or, if that takes too long to find, for the worst placement on each level of the tree.
+// placement or, if that takes too long to find, for the worst placement on each level.
 func (t *tree) squared(p Participations) (squares float64, byLevel bool, err error) {
 	worst, err := rdp.Participation{Steps: t.recipe.Rounds, Times: p.Times, Separation: p.separation()}.SquaredSensitivity()
 	if !errors.Is(err, rdp.ErrTooManyPlacements) {
@@ -96,8 +96,8 @@ func (t *tree) squared(p Participations) (squares float64, byLevel bool, err err
 	return squares, true, err
 }
 
-// divergence returns that of the whole training if a user moves the nodes times as far as if
-// its updates become zero.
+// divergence returns the divergence of the whole training if a user moves the nodes by times the
+// distance of zeroing its updates.
 func (t *tree) divergence(times float64) (rdp.Curve, error) {
 	sigma := t.recipe.NoiseMultiplier / times
 	return rdp.ZeroConcentrated(math.Max(t.squares*(1/sigma/sigma/2), math.SmallestNonzeroFloat64), rdp.DefaultOrders())
@@ -123,7 +123,7 @@ func (t *tree) validate() error {
 	case p.Times > 1 && r.Rounds > maxTreeRounds:
 		return fmt.Errorf("%d rounds with %d participations of a user: expected at most %d rounds where a user takes part more than once", r.Rounds, p.Times, maxTreeRounds)
 	}
-	most := r.Population / r.Cohort // rounds before a user must repeat
+	most := r.Population / r.Cohort // rounds before a user must take part again
 	switch {
 	case p.Times == 1 && r.Rounds > most:
 		return fmt.Errorf("%d rounds of %d users are more than one epoch of %d users: expected at most %d rounds, since with the tree no user may take part twice",

@@ -2,9 +2,9 @@ package correlated
 
 import "fmt"
 
-// Banded is a banded Toeplitz strategy, given by the first elements of its column; the
-// others are 0. The first is 1, none is negative, and none exceeds the one before. Noise
-// keeps one buffer of the model's size fewer than there are bands.
+// Banded is a banded Toeplitz strategy, given by the first elements of its column; the others are
+// 0. The first is 1, and they are nonnegative and nonincreasing. Noise keeps len(Coefficients)-1
+// buffers of the model's size.
 type Banded struct {
 	Coefficients []float64 `json:"coefficients"`
 }
@@ -43,8 +43,8 @@ func (b Banded) Errors(rounds int) []float64 { return variances(b.solver(), roun
 // Buffers implements Strategy.
 func (b Banded) Buffers(rounds int) int { return min(len(b.Coefficients)-1, rounds) }
 
-// Noise implements Strategy: Choquette-Choo et al. 2023, algorithm 9. The buffers hold the
-// noise of the previous rounds, the latest first.
+// Noise implements Strategy: Choquette-Choo et al. 2023, algorithm 9. The buffers hold the noise of
+// the previous rounds, latest first.
 func (b Banded) Noise(round int, buffers [][]float32, independent Independent) ([]float64, [][]float32, error) {
 	noise, err := independent(0)
 	if err != nil {
@@ -74,7 +74,7 @@ func (b Banded) solver() solver {
 // bandedSolver is Noise for a single element, in float64.
 type bandedSolver struct {
 	c    []float64
-	past []float64 // the latest first
+	past []float64 // latest first
 }
 
 func (s *bandedSolver) next(z float64) float64 {
@@ -105,9 +105,9 @@ func (b Banded) variance(rounds int) (value float64, byCoefficient []float64) {
 	return squaredNorm(x), byCoefficient
 }
 
-// startBanded is the start of the search: the square root of the matrix of prefix sums, which
-// without bands is the best Toeplitz strategy for one participation (Fichtenberger, Henzinger
-// and Upadhyay 2023).
+// startBanded returns the start of the search: the square root of the matrix of prefix sums, the
+// best Toeplitz strategy for one participation if bands are unlimited (Fichtenberger, Henzinger and
+// Upadhyay 2023).
 func startBanded(bands int) Banded {
 	b := Banded{Coefficients: make([]float64, bands)}
 	b.Coefficients[0] = 1

@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// BLT is a buffered linear Toeplitz strategy. Its column is 1 and then the sum over the
-// buffers j of Scales[j] x Decays[j]^(i-1), i from 1. Noise keeps one buffer of the
-// model's size for each.
+// BLT is a buffered linear Toeplitz strategy. Element 0 of its column is 1, and element i the sum
+// over buffers j of Scales[j] x Decays[j]^(i-1). Noise keeps one buffer of the model's size per
+// scale.
 type BLT struct {
-	// Scales are 0 or above, and 1 at most together, so that the column never increases.
+	// Scales are 0 or above, with a sum of at most 1, so that the column never increases.
 	Scales []float64 `json:"scales"`
 	// Decays are from 0 to 1.
 	Decays []float64 `json:"decays"`
@@ -84,8 +84,7 @@ func (b BLT) Noise(round int, buffers [][]float32, independent Independent) ([]f
 	return noise, next, nil
 }
 
-// nearby is the number of elements processed at a time, so that they stay in the core's
-// cache.
+// nearby is the number of elements processed at a time, few enough for the core's cache.
 const nearby = 1024
 
 // filter turns independent noise into the round's noise, in place, and computes the
@@ -129,8 +128,8 @@ type slopes struct {
 	byScale, byDecay []float64
 }
 
-// gradients returns those of the largest variance of a prefix sum and of the
-// squared sensitivity.
+// gradients returns the gradients of the largest variance of a prefix sum and of the squared
+// sensitivity.
 func (b BLT) gradients(p Participation) (variance, sensitivity slopes) {
 	return b.varianceSlopes(p.Rounds), b.sensitivitySlopes(p)
 }
@@ -174,8 +173,8 @@ func (b BLT) sensitivitySlopes(p Participation) slopes {
 	return s
 }
 
-// startBLT is the start of the search with a number of buffers: decays spread from one that
-// forgets over all rounds to one that forgets in a few.
+// startBLT returns the start of the search with a number of buffers: decays from slow, over all
+// rounds, to fast, over a few.
 func startBLT(rounds, buffers int) BLT {
 	b := BLT{Scales: make([]float64, buffers), Decays: make([]float64, buffers)}
 	sum := 0.0

@@ -1,6 +1,6 @@
-// Package correlated implements the noise of DP-FTRL. It subtracts in one round part of
-// the noise of earlier rounds, so that sums over rounds, such as a model, carry less
-// noise than with independent noise in each round.
+// Package correlated implements the noise of DP-FTRL. Each round subtracts part of the noise of
+// earlier rounds, so that sums over rounds, such as a model, carry less noise than with independent
+// noise in each round.
 //
 // The updates of n rounds are the rows of X. A [Strategy] is a lower triangular matrix C.
 // With independent normal noise Z a training releases C X + Z. The server applies the
@@ -9,9 +9,9 @@
 // no later round, so the guarantee also holds for updates that depend on earlier releases
 // (Denisov et al. 2022).
 //
-// A user who takes part at most k times, with at least b rounds from one time to the next
-// ([Participation]), moves C X by at most the sensitivity of C times the clip norm if their
-// updates become zero. So the whole training costs as much as one Gaussian mechanism.
+// A user takes part at most k times, with at least b rounds from one participation to the next
+// ([Participation]). If the user's updates become zero, C X moves by at most the sensitivity of C
+// times the clip norm. So the whole training costs as much as one Gaussian mechanism.
 //
 //   - [BLT]: buffered linear Toeplitz matrices, Dvijotham et al. 2024 (Efficient and
 //     Near-Optimal Noise Generation for Streaming Differential Privacy); for several

@@ -12,21 +12,21 @@ const (
 	KindTree   Kind = "tree"
 )
 
-// Mechanism is the description of a strategy in tasks, recipes and records. The fields that do
-// not belong to its kind are empty.
+// Mechanism is the description of a strategy in tasks, recipes and records. Fields of other kinds
+// are empty.
 type Mechanism struct {
 	Kind Kind `json:"kind"`
-	// Scales and Decays are those of a BLT.
+	// Scales and Decays are the fields of a BLT.
 	Scales []float64 `json:"scales,omitempty"`
 	Decays []float64 `json:"decays,omitempty"`
-	// Coefficients are those of the bands.
+	// Coefficients is the field of a Banded.
 	Coefficients []float64 `json:"coefficients,omitempty"`
 }
 
 // Sort describes a kind of strategy.
 type Sort struct {
 	Kind Kind
-	// Summary describes it in one line; Source names its authors.
+	// Summary describes the kind in one line; Source names its authors.
 	Summary, Source string
 	strategy        func(Mechanism) Strategy
 }
@@ -40,7 +40,7 @@ var sorts = registry.New("mechanism", func(s Sort) Kind { return s.Kind },
 		func(Mechanism) Strategy { return Tree{} }},
 )
 
-// Choices lists the kinds as words of an experiment file.
+// Choices lists the kinds for an experiment file.
 func (Kind) Choices() []string { return sorts.Words() }
 
 // Sorts lists all kinds of strategies.

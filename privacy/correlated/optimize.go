@@ -14,8 +14,8 @@ import (
 // prefix sum: at equal privacy, the noise on the final model.
 //
 
-// OptimizeBLT finds a BLT strategy with at most the given number of buffers, 1 or more,
-// for a participation. It has fewer if more buffers do not lower the loss.
+// OptimizeBLT finds a BLT strategy with at most the given number of buffers, 1 or more, for a
+// participation. The result has fewer buffers if more do not lower the loss.
 func OptimizeBLT(p Participation, buffers int) (BLT, error) {
 	if err := p.Validate(); err != nil {
 		return BLT{}, err
@@ -35,7 +35,7 @@ func OptimizeBLT(p Participation, buffers int) (BLT, error) {
 	return b, b.Validate()
 }
 
-// used returns the buffers that lower the loss, the slowest to forget first.
+// used returns the buffers that lower the loss, slowest decay first.
 func (b BLT) used() BLT {
 	const idle = 1e-8
 	var order []int
@@ -149,9 +149,9 @@ func fromLogOdds(x float64) float64 { return 1 / (1 + powerOf2(-x)) }
 func log2(x float64) float64     { return math.Log2(x) }
 func powerOf2(x float64) float64 { return math.Exp2(x) }
 
-// descend finds a minimum near a point. It ends if the gradient is close to 0, or if rounding
-// hides any further descent. On a slope with a sudden bend the estimate of its curvature
-// misleads, and the search starts again.
+// descend finds a minimum near a point. It ends if the gradient is close to 0, or if rounding hides
+// any further descent. Where the slope bends suddenly, the estimate of the curvature is wrong, and
+// the search restarts.
 func descend(from []float64, value func(x, gradient []float64) float64) ([]float64, error) {
 	if len(from) == 0 {
 		return from, nil
@@ -189,10 +189,10 @@ func search(from []float64, value func(x, gradient []float64) float64) ([]float6
 	if result == nil || math.IsNaN(result.F) {
 		return nil, fmt.Errorf("no minimum is found: %w", err)
 	}
-	return result.X, nil // if rounding ends the search, it returns an error beside the minimum
+	return result.X, nil // a search that rounding ends returns an error with its minimum
 }
 
-// round keeps ten significant digits of each number, enough for a record.
+// round rounds each number to ten significant digits, enough for a record.
 func round(x []float64) {
 	for i, v := range x {
 		x[i], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 10, 64), 64)

@@ -8,11 +8,10 @@ import (
 type Participation struct {
 	// Rounds of the training, 1 or more.
 	Rounds int `json:"rounds"`
-	// Separation is the least difference between the numbers of two rounds with the same
-	// user, 1 or more; 1 allows every round. Choquette-Choo et al. 2023 call it b.
+	// Separation is the least difference between the numbers of two rounds with the same user, 1 or
+	// more; 1 allows every round (b in Choquette-Choo et al. 2023).
 	Separation int `json:"separation"`
-	// Times is the largest number of times that a user takes part, 1 or more: k of
-	// the same paper.
+	// Times is the largest number of participations of a user, 1 or more (k in the same paper).
 	Times int `json:"participations"`
 }
 
@@ -49,12 +48,11 @@ type Strategy interface {
 	// first 1, 2, ... rounds.
 	Errors(rounds int) []float64
 	// Noise returns the noise of a round, counted from 1, on its update, in standard deviations,
-	// and the buffers for the next round. It takes the buffers of the previous round, none before
-	// the first round, and does not change them. independent supplies independent normal draws, as
-	// many as the model has parameters, in streams numbered from 0.
+	// and the buffers for the next round. It takes the buffers of the previous round, nil before
+	// the first, and does not change them. independent supplies independent normal draws, as many
+	// as the model has parameters, in streams numbered from 0.
 	Noise(round int, buffers [][]float32, independent Independent) (noise []float64, next [][]float32, err error)
-	// Buffers returns the largest number of buffers kept between rounds of a
-	// training with rounds rounds.
+	// Buffers returns the largest number of buffers kept between the rounds of a training.
 	Buffers(rounds int) int
 }
 

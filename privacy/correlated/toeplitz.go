@@ -2,12 +2,11 @@ package correlated
 
 import "fmt"
 
-// A Toeplitz strategy is given by the first column c of C, of which c[0] is 1: element
-// (t, i) of C is c[t-i].
+// A Toeplitz strategy is given by the first column c of C, with c[0] = 1: element (t, i) of C is
+// c[t-i].
 
-// checkColumn returns an error for a column whose largest sensitivity is not known to come
-// from participations as early and as close as possible. This holds for columns that are
-// nonnegative and nonincreasing.
+// checkColumn returns an error unless the column is nonnegative and nonincreasing. For these
+// columns, participations that are as early and as close as possible have the largest sensitivity.
 func checkColumn(c []float64) error {
 	if len(c) == 0 || c[0] != 1 {
 		return fmt.Errorf("coefficients %v: expected the first to be 1", c)
@@ -21,8 +20,8 @@ func checkColumn(c []float64) error {
 }
 
 // response returns the contribution of a user who takes part as early and as often as
-// possible to the rows of C X, in clip norms: the sum of the columns 0, b, 2b, ... of C.
-// Element t is the sum of c[t - jb] over the times j.
+// possible to the rows of C X, in clip norms: the sum of the columns 0, b, 2b, ... of C. Element t
+// is the sum of c[t - jb] over participations j.
 func response(c []float64, p Participation) []float64 {
 	out := append([]float64(nil), c...)
 	for t := p.Separation; t < len(out); t++ {
@@ -35,7 +34,6 @@ func response(c []float64, p Participation) []float64 {
 	return out
 }
 
-// squaredNorm of a vector.
 func squaredNorm(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -44,15 +42,15 @@ func squaredNorm(x []float64) float64 {
 	return sum
 }
 
-// squaredSensitivity returns that of a column accepted by checkColumn (Kalinin and Lampert
-// 2024, Banded Square Root Matrix Factorization for Differentially Private Model Training,
-// Theorem 2).
+// squaredSensitivity returns the squared sensitivity of a column accepted by checkColumn (Kalinin
+// and Lampert 2024, Banded Square Root Matrix Factorization for Differentially Private Model
+// Training, Theorem 2).
 func squaredSensitivity(c []float64, p Participation) float64 { return squaredNorm(response(c, p)) }
 
-// sensitivityGradient is the derivative of squaredSensitivity by every element of c.
+// sensitivityGradient returns the derivative of squaredSensitivity by every element of c.
 func sensitivityGradient(c []float64, p Participation) []float64 {
 	s := response(c, p)
-	// The adjoint of response: backwards, the sum of s[i + jb] over the times j.
+	// The adjoint of response: the sum of s[i + jb] over participations j.
 	out := append([]float64(nil), s...)
 	for i := len(out) - 1 - p.Separation; i >= 0; i-- {
 		out[i] += out[i+p.Separation]
@@ -72,9 +70,8 @@ type solver interface {
 	next(z float64) float64
 }
 
-// ones applies C^-1 to the vector of rounds ones: element t is the sum of the first t+1
-// elements of the first column of C^-1, so its squares add up to the variances of prefix
-// sums.
+// ones applies C^-1 to a vector of ones, one per round: element t is the sum of the first t+1
+// elements of the first column of C^-1, so its squares add up to the variances of prefix sums.
 func ones(s solver, rounds int) []float64 {
 	out := make([]float64, rounds)
 	for t := range out {

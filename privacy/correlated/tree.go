@@ -14,9 +14,9 @@ var _ Strategy = Tree{}
 // Validate implements Strategy: a tree has no parameters.
 func (Tree) Validate() error { return nil }
 
-// SquaredSensitivity implements Strategy. It takes the worst placement for each level of the
-// tree separately, so it is an upper bound, exact for one participation. The exact value,
-// rdp.Participation.SquaredSensitivity, takes far longer to compute.
+// SquaredSensitivity implements Strategy. It uses the worst placement for each level separately: an
+// upper bound, exact for one participation. The exact value, rdp.Participation.SquaredSensitivity,
+// takes far longer to compute.
 func (Tree) SquaredSensitivity(p Participation) (float64, error) {
 	if err := p.Validate(); err != nil {
 		return 0, err
@@ -24,8 +24,7 @@ func (Tree) SquaredSensitivity(p Participation) (float64, error) {
 	squared := 0.0
 	for level := range bits.Len(uint(p.Rounds)) {
 		size := 1 << level
-		// The largest number of participations below the smallest number of
-		// nodes.
+		// Concentrate the participations below as few nodes as possible.
 		most, left := Most(size, p.Separation), p.times()
 		full := min(p.Rounds/size, left/most)
 		squared += float64(full) * float64(most) * float64(most)
@@ -41,7 +40,7 @@ func (Tree) SquaredSensitivity(p Participation) (float64, error) {
 func (Tree) Errors(rounds int) []float64 {
 	out := make([]float64, rounds)
 	for t := range out {
-		variance := 1.0 // of the estimate for a node of this level
+		variance := 1.0 // variance of the estimate for a node of this level
 		for left, level := t+1, 0; left > 0; left, level = left/2, level+1 {
 			if left%2 == 1 {
 				out[t] += variance
@@ -53,8 +52,8 @@ func (Tree) Errors(rounds int) []float64 {
 	return out
 }
 
-// treeWeight returns the weight of a node's own noise in the estimate for it, 1 / (2 -
-// 2^-level); the sum of the estimates for the two nodes below has the rest.
+// treeWeight returns the weight of a node's own noise in the estimate for it, 1 / (2 - 2^-level);
+// the sum of the estimates for the two nodes below has the remaining weight.
 func treeWeight(level int) float64 {
 	leaves := float64(uint64(1) << min(level, 62))
 	return leaves / (2*leaves - 1)
@@ -64,7 +63,7 @@ func treeWeight(level int) float64 {
 func (Tree) Buffers(rounds int) int { return bits.Len(uint(rounds)) }
 
 // Noise implements Strategy. The buffers are the estimates for the complete subtrees before the
-// round, the largest first. The noise on the round's update is the growth of the estimates.
+// round, largest first. The noise on the round's update is the growth of the estimates.
 func (Tree) Noise(round int, buffers [][]float32, independent Independent) ([]float64, [][]float32, error) {
 	node, err := independent(0)
 	if err != nil {

@@ -20,7 +20,7 @@ func Epsilon(one, other Normal, delta float64) (float64, error) {
 	return epsilonOf(delta)(one, other), nil
 }
 
-// epsilonOf computes Epsilon for validated arguments.
+// epsilonOf is Epsilon for valid arguments.
 func epsilonOf(delta float64) func(one, other Normal) float64 {
 	return func(one, other Normal) float64 {
 		tooLow := func(epsilon float64) bool {
@@ -61,8 +61,7 @@ func logDelta(p, q Normal, epsilon float64) float64 {
 	return math.Inf(-1)
 }
 
-// in returns the distribution relative to the mean and the deviation of
-// another.
+// in returns the distribution in the units of another: relative to its mean and deviation.
 func (n Normal) in(units Normal) Normal {
 	return Normal{(n.Mean - units.Mean) / units.Deviation, n.Deviation / units.Deviation}
 }
@@ -90,7 +89,7 @@ func lossAbove(p, q Normal, epsilon float64) region {
 	case discriminant <= 0:
 		return region{}
 	default:
-		// This form loses no digits of the root of the smaller absolute value.
+		// This form keeps all digits of the root with the smaller absolute value.
 		h := -(b + math.Copysign(math.Sqrt(discriminant), b)) / 2
 		return region{min(h/a, c/h), max(h/a, c/h), a > 0}
 	}
@@ -125,7 +124,7 @@ func (r region) logMass(n Normal) float64 {
 
 // logTail is the logarithm of P(X > x) for a standard normal X.
 func logTail(x float64) float64 {
-	const far = 10 // erfc approaches subnormal numbers beyond
+	const far = 10 // beyond it erfc approaches subnormal numbers
 	switch {
 	case math.IsInf(x, 1):
 		return math.Inf(-1)

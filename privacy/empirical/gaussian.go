@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// GaussianShift returns how many deviations apart two normal distributions of equal deviation are that are
-// (epsilon, delta)-indistinguishable and no more: the mu of the Gaussian mechanism. epsilon is 0 or above and
-// finite, delta within (0, 1).
+// GaussianShift returns the mu of the Gaussian mechanism: the largest distance, in deviations, of
+// two normal distributions of equal deviation that are (epsilon, delta)-indistinguishable. epsilon
+// is 0 or above and finite, delta within (0, 1).
 func GaussianShift(epsilon, delta float64) float64 {
 	costs, unit := epsilonOf(delta), Normal{Deviation: 1}
 	return greatest(func(mu float64) bool { return costs(unit, Normal{mu, 1}) <= epsilon })
 }
 
-// GaussianEstimate is an estimate of epsilon, no bound, from the scores of canaries with and without their coins'
-// heads, as if both were normal with one deviation.
+// GaussianEstimate is an estimate of epsilon, not a bound, from the scores of included and excluded
+// canaries, as if both were normal with the same deviation.
 type GaussianEstimate struct {
-	// Epsilon is that of a Gaussian mechanism with the shift; 0 for a shift of at most 0.
+	// Epsilon is the epsilon of a Gaussian mechanism with the shift; 0 for a shift of at most 0.
 	Epsilon float64 `json:"epsilon"`
 	// StandardError is the error of Epsilon from the finite number of canaries, to first order: of the shift d
 	// of n canaries with heads and k with tails it is sqrt(1/n + 1/k + d^2/(2(n+k-2))).
@@ -57,8 +57,8 @@ func EstimateGaussian(included []bool, scores []float64, delta float64) (Gaussia
 }
 
 // steepness is the derivative by the shift of the epsilon of a Gaussian mechanism, h(mu/2 + epsilon/mu) with the
-// hazard rate h of the standard normal law: the derivative of delta by mu is the density at mu/2 - epsilon/mu,
-// that by epsilon -exp(epsilon) times the tail at mu/2 + epsilon/mu.
+// hazard rate h of the standard normal law: the derivative of delta by mu is the density at mu/2 -
+// epsilon/mu, and its derivative by epsilon is -exp(epsilon) times the tail at mu/2 + epsilon/mu.
 func steepness(epsilon, mu float64) float64 {
 	x := mu / 2
 	if epsilon > 0 {

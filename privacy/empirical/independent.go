@@ -6,28 +6,28 @@ import (
 
 // IndependentPValue bounds the probability that a mechanism with the curve allows at least as many
 // right guesses as the outcome has, if canaries do not hide each other: the released values can be
-// simulated from m independent pairs of distributions, each of which tells one coin and has the curve.
-// The outcome is valid. The bound is reached by a mechanism with the curve, and is never above
-// [CurvePValue], which holds without that assumption.
+// simulated from m independent pairs of distributions, each of which depends on one coin and has
+// the curve. The outcome is valid. The bound is reached by a mechanism with the curve, and is never
+// above [CurvePValue], which holds without that assumption.
 //
 // The assumption holds for noise that is Gaussian, independent between rounds or correlated by a
-// mechanism, and isotropic, if canary i adds x_i u_i to the sums with orthonormal vectors u_i, and if
-// who takes part is independent between canaries: let A_t be the sum of all others in round t, which
-// depends on the coins through earlier releases alone. Then the release of round t is A_t, plus noise
-// orthogonal to all u_i, plus the sum over i of u_i (x_it + noise_it). The terms in brackets are
-// independent between canaries, and those of one canary in all rounds are its pair of distributions.
-// The curve of the training is that of this pair: the simulation knows A_t.
+// mechanism, and isotropic, if canary i adds x_i u_i to the sums with orthonormal vectors u_i, and
+// if canaries take part independently of each other: let A_t be the sum of all others in round t,
+// which depends on the coins only through earlier releases. Then the release of round t is A_t,
+// plus noise orthogonal to all u_i, plus the sum over i of u_i (x_it + noise_it). The terms in
+// brackets are independent between canaries, and those of one canary in all rounds are its pair of
+// distributions. The curve of the training is that of this pair: the simulation knows A_t.
 //
-// Proof of the bound. A mechanism that is simulated from the pairs allows no more than the pairs; and
-// pairs with the curve simulate pairs with a higher one (Blackwell 1953; Dong, Roth and Su 2019, theorem
-// 2.10). Given the pairs' outcomes the coins are independent, and coin i is guessed rightly with
-// probability a_i at most. So for each choice of c coins the number of right guesses is at most, in
-// distribution, a sum of independent trials with probabilities a_i, and the sum is largest for the c
-// largest a_i. The a_i are independent and identically distributed; let u_i, uniform on [0, 1], rank
-// them, so that a_i = a(u_i) with a nonincreasing. Given that the (c+1)-th least u is s, the c least are
-// independent and uniform on [0, s]: the number of right guesses is binomial over c with the mean of a
-// over [0, s] as its success probability. s has the beta distribution with parameters c+1 and m-c, and
-// is 1 if c = m.
+// Proof of the bound. A mechanism that is simulated from the pairs allows no more right guesses
+// than the pairs; and pairs with the curve simulate pairs with a higher one (Blackwell 1953; Dong,
+// Roth and Su 2019, theorem 2.10). Given the pairs' outcomes the coins are independent, and coin i
+// is guessed rightly with probability at most a_i. So for each choice of c coins the number of
+// right guesses is at most, in distribution, a sum of independent trials with probabilities a_i,
+// and the sum is largest for the c largest a_i. The a_i are independent and identically
+// distributed; let u_i, uniform on [0, 1], rank them, so that a_i = a(u_i) with a nonincreasing.
+// Given that the (c+1)-th least u is s, the c least are independent and uniform on [0, s]: the
+// number of right guesses is binomial over c with the mean of a over [0, s] as its success
+// probability. s has the beta distribution with parameters c+1 and m-c, and is 1 if c = m.
 //
 // To recognize a coin in the least certain outcome of the share s costs y + Curve(y) = s, y being the
 // share that is recognized rightly, as the curve is symmetric: the mean of a is y/s.
@@ -52,9 +52,9 @@ func IndependentPValue(o Outcome, curve Curve) float64 {
 	return min(1, p)
 }
 
-// The integral over the beta distribution leaves out two tails of the probability ignored, which count as
-// if all guesses were right there, and takes shares trapezoids. For Gaussian curves the result is within a
-// relative 1e-5 of that of a hundred times as many.
+// The integral over the beta distribution leaves out two tails of probability ignored, counting all
+// guesses there as right, and uses shares trapezoids. For Gaussian curves a hundred times as many
+// trapezoids change the result by less than a relative 1e-5.
 const (
 	ignored = 1e-12
 	shares  = 400
@@ -71,8 +71,8 @@ func atLeast(v, n int, p float64) float64 {
 	return mathext.RegIncBeta(float64(v), float64(n-v+1), p)
 }
 
-// accuracy returns the largest probability that a guess about one coin is right if it is made for a
-// share s of the outcomes, within (0, 1].
+// accuracy returns the largest probability that a guess about one coin is right if the auditor
+// guesses for a share s of the outcomes, within (0, 1].
 func (c Curve) accuracy(s float64) float64 {
 	low, high := 0.0, s
 	for high-low > 1e-14*high {
@@ -90,9 +90,9 @@ func IndependentBound(o Outcome, confidence float64) (mu float64, err error) {
 	return gaussianBound(o, confidence, independentCoins)
 }
 
-// IdealCorrect returns about the mean number of right guesses of the best auditor of a mechanism with the
-// curve, whose canaries do not hide each other: no audit with this number of units and guesses can expect
-// more.
+// IdealCorrect returns approximately the mean number of right guesses that the best auditor makes
+// about a mechanism with the curve if canaries do not hide each other. No audit with this number of
+// units and guesses can expect more.
 func IdealCorrect(units, guesses int, curve Curve) float64 {
 	return float64(guesses) * curve.accuracy(float64(guesses)/float64(units))
 }

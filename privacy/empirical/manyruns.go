@@ -1,7 +1,8 @@
-// These files bound epsilon from below by many trainings: about half of them have the canary, by coins, and a
-// rule that was chosen on other trainings recognizes them by their scores. The two shares of trainings that a
-// rule takes for ones with the canary are bounded by Clopper and Pearson's intervals, which hold for any number
-// of trainings.
+// These files bound epsilon from below by many trainings. A fair coin puts the canary into each
+// training or leaves it out, and a rule that was chosen on other trainings recognizes the trainings
+// with the canary by their scores. Clopper and Pearson's intervals, which hold for any number of
+// trainings, bound the shares of trainings with and without the canary that the rule classifies as
+// with.
 
 package empirical
 
@@ -20,7 +21,7 @@ import (
 type Run struct {
 	// Score is higher if the training seems to know the canary.
 	Score float64
-	// Included says that the canary was in the training data.
+	// Included reports whether the canary was in the training data.
 	Included bool
 }
 
@@ -31,7 +32,8 @@ type Rule struct {
 	Below     bool    `json:"below,omitempty"`
 }
 
-// Rates are counts of a rule: it recognizes Right of Of trainings of its kind, and takes Wrong of Others for such.
+// Rates are counts of a rule: it recognizes Right of Of trainings of its kind, and mistakes Wrong
+// of Others for such trainings.
 type Rates struct {
 	Right  int `json:"right"`
 	Of     int `json:"of"`
@@ -55,9 +57,9 @@ func (r Rule) Rates(runs []Run) (rates Rates) {
 	return rates
 }
 
-// ChooseRule returns the rule of the largest value among those whose threshold is midway between neighbouring
-// scores, or the highest score; the first of equal ones, by rising thresholds, above before below. The bound must
-// be of other runs.
+// ChooseRule returns the rule with the largest value. Candidate thresholds are midpoints of
+// neighbouring scores and the highest score. Ties go to the lowest threshold, then to above before
+// Below. Compute the bound from other runs.
 func ChooseRule(runs []Run, value func(Rates) float64) Rule {
 	runs = slices.SortedFunc(slices.Values(runs), func(a, b Run) int { return cmp.Compare(a.Score, b.Score) })
 	var all, upTo [2]int // trainings without the canary and with it
@@ -95,11 +97,12 @@ func side(run Run) int {
 	return 0
 }
 
-// Perfect are the rates if all trainings were recognized rightly.
+// Perfect returns the rates of a rule without mistakes.
 func (r Rates) Perfect() Rates { return Rates{Right: r.Of, Of: r.Of, Others: r.Others} }
 
-// ends are the least probability of a right recognition and the largest of a wrong one, which hold together
-// with probability 1 - level at least (Clopper and Pearson 1934).
+// ends returns a lower bound on the probability of a right recognition and an upper bound on that
+// of a wrong one. Both hold together with probability at least 1 - level (Clopper and Pearson
+// 1934).
 func (r Rates) ends(level float64) (right, wrong float64) {
 	right, wrong = 0, 1
 	if r.Right > 0 {
@@ -130,7 +133,7 @@ func (r Rates) Shift(confidence float64) float64 {
 	return max(0, normalQuantile(right)-normalQuantile(wrong))
 }
 
-// LeastNoise is the function of this name for the rates in place of guesses.
+// LeastNoise is the function [LeastNoise] for rates instead of guesses.
 func (r Rates) LeastNoise(recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
 	if r.Of < 1 || r.Others < 1 || r.Right > r.Of || r.Wrong > r.Others || min(r.Right, r.Wrong) < 0 {
 		return NoiseBound{}, fmt.Errorf("many-run audit that recognizes %d of %d trainings and takes %d of %d for such: expected counts up to numbers of trainings, at least 1", r.Right, r.Of, r.Wrong, r.Others)
@@ -139,7 +142,7 @@ func (r Rates) LeastNoise(recipe privacy.Recipe, confidence float64) (NoiseBound
 		right, wrong := r.ends(level)
 		return wrong < curve(right)
 	}
-	one := []Outcome{{Units: 1, Guesses: 1, Correct: 1}} // the rates are all that is judged
+	one := []Outcome{{Units: 1, Guesses: 1, Correct: 1}} // only the rates decide
 	return leastNoise(one, recipe, confidence, analysis{
 		func(_ Outcome, curve Curve, level float64) bool { return refutes(curve, level) },
 		func(_ Outcome, curve Curve) float64 {

@@ -12,17 +12,16 @@ import (
 // NoiseBound is the range of noise multipliers that an outcome refutes, for trainings
 // that differ only in their noise.
 type NoiseBound struct {
-	// NoiseMultiplier is the least refuted noise multiplier, and all above it are refuted
-	// too: the training had less noise. It is +Inf if none is refuted.
+	// NoiseMultiplier is the least refuted noise multiplier; all larger ones are refuted too, so
+	// the training had less noise. It is +Inf if the outcome refutes no multiplier.
 	NoiseMultiplier float64
-	// Epsilon is the proved epsilon of a training with that much noise, 0 if none is
-	// refuted.
+	// Epsilon is the proved epsilon of a training with NoiseMultiplier; 0 if that is +Inf.
 	Epsilon privacy.Epsilon
-	// PValue bounds the probability of the observed number of right guesses if the training
-	// had the noise of the recipe, 1 without noise. For several outcomes it is the least,
-	// times their number.
+	// PValue bounds the probability of the observed number of right guesses if the training had the
+	// noise of the recipe, 1 without noise. For several outcomes it is the least p-value times
+	// their number.
 	PValue float64
-	// By is the index of the outcome that refutes NoiseMultiplier; 0 if none does.
+	// By is the index of the outcome that refutes NoiseMultiplier; 0 if no outcome does.
 	By int
 }
 
@@ -37,11 +36,11 @@ const (
 // confidence within (0, 1), up to 0.5% above it. The null hypothesis is the trade-off curve of
 // the recipe ([privacy.NewTradeOff]); no training that follows the recipe lies below it. For a
 // recipe without noise, which bounds nothing, the refuted hypothesis is that the training had
-// some.
+// noise.
 //
-// The outcomes, at least one, come from different numbers of guesses about the same coins.
-// Each gets its share of 1 - confidence, so that all of them together hold with the
-// confidence (union bound), whichever one is reported.
+// The outcomes, at least one, come from different numbers of guesses about the same coins. Each
+// gets its share of 1 - confidence, so that all bounds hold together with the confidence (union
+// bound), and any may be reported.
 func LeastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
 	return leastNoise(outcomes, recipe, confidence, anyCoins)
 }
@@ -58,7 +57,7 @@ func leastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64, a
 		return bound, err
 	}
 	s := noiseSearch{analysis: a, outcomes: outcomes, recipe: recipe, level: Share(1-confidence, len(outcomes))}
-	s.recipe.ClipQuantile = nil // the noise multiplier is the total, including the share of the noisy count
+	s.recipe.ClipQuantile = nil // the noise multiplier is the total and includes the noise on the count
 	var err error
 	if bound.PValue, err = s.claim(); err != nil || s.by(GaussianCurve(0)) < 0 {
 		return bound, err
@@ -76,7 +75,7 @@ func leastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64, a
 	return bound, err
 }
 
-// Share returns the share of a level for each of a number of outcomes.
+// Share divides a significance level equally among outcomes.
 func Share(level float64, outcomes int) float64 { return level / float64(outcomes) }
 
 func validate(outcomes []Outcome, confidence float64) error {
@@ -95,7 +94,7 @@ type noiseSearch struct {
 	analysis
 	outcomes []Outcome
 	recipe   privacy.Recipe
-	level    float64 // of each outcome
+	level    float64 // significance level of each outcome
 }
 
 // claim returns the p-value of the recipe with its own noise.
@@ -114,13 +113,11 @@ func (s *noiseSearch) claim() (float64, error) {
 	return least, nil
 }
 
-// by returns the index of the first outcome that refutes a curve, negative if
-// none does.
+// by returns the index of the first outcome that refutes a curve, -1 if no outcome does.
 func (s *noiseSearch) by(curve Curve) int {
 	return slices.IndexFunc(s.outcomes, func(o Outcome) bool { return s.refutes(o, curve, s.level) })
 }
 
-// curve returns the trade-off curve of the recipe with a noise multiplier.
 func (s *noiseSearch) curve(noise float64) (Curve, error) {
 	s.recipe.NoiseMultiplier = noise
 	t, err := privacy.NewTradeOff([]privacy.Recipe{s.recipe})
@@ -150,8 +147,8 @@ func (s *noiseSearch) least() (float64, error) {
 	return refuted, err
 }
 
-// bracket finds a refuted noise multiplier and one, half of it, that is not refuted,
-// starting at 1.
+// bracket returns a refuted noise multiplier and half of it, which is not refuted. The search
+// starts at 1.
 func (s *noiseSearch) bracket() (kept, refuted float64, err error) {
 	noise := 1.0
 	first, err := s.excludes(noise)
@@ -175,7 +172,6 @@ func (s *noiseSearch) bracket() (kept, refuted float64, err error) {
 	return 0, 0, err
 }
 
-// epsilon returns the epsilon that the recipe proves with a noise multiplier.
 func (s *noiseSearch) epsilon(noise float64) (privacy.Epsilon, error) {
 	s.recipe.NoiseMultiplier = noise
 	report, err := privacy.Account(s.recipe)

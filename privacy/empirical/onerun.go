@@ -5,17 +5,17 @@
 // The experiment: m canary units, such as users, are each put into the
 // training data or left out by an independent fair coin. After the training,
 // every unit has a score, higher where the model seems to know the unit. The
-// auditor guesses "in" for some of the highest scores and "out" for some of
-// the lowest, and abstains on the others. How many guesses are made must be
-// fixed before the scores are seen. A model with (epsilon, delta)-differential
-// privacy, for adding or removing a unit, does not allow many right guesses:
+// auditor guesses "in" for some of the highest scores and "out" for some of the lowest, and
+// abstains on the remaining ones. The numbers of guesses must be fixed before the scores are seen.
+// A model with (epsilon, delta)-differential privacy, for adding or removing a unit, does not allow
+// many right guesses:
 //
 //	outcome, err := empirical.Guess(included, scores, 50, 50)
 //	...
 //	bound, err := empirical.LowerBound(outcome, 1e-5, 0.95)
 //
-// If more is known about the mechanism than an epsilon, its trade-off curve refutes more
-// (Mahloujifar, Melis and Chaudhuri 2024): see [Refutes] and [LeastNoise].
+// The trade-off curve of a known mechanism refutes more than its epsilon (Mahloujifar, Melis and
+// Chaudhuri 2024): see [Refutes] and [LeastNoise].
 //
 // The theorems assume independent fair coins. Canaries with different
 // probabilities of insertion, or canaries that share a user, violate this
@@ -33,8 +33,8 @@ import (
 
 // Outcome counts the guesses about m units.
 type Outcome struct {
-	Units   int `json:"units"`   // m, units with a coin
-	Guesses int `json:"guesses"` // units without an abstention, at most Units
+	Units   int `json:"units"`   // units with a coin: m in the paper
+	Guesses int `json:"guesses"` // guesses made, at most Units
 	Correct int `json:"correct"` // right guesses, at most Guesses
 }
 
@@ -89,7 +89,7 @@ func Answers(scores []float64, guessIn, guessOut int) ([]Answer, error) {
 	return answers, nil
 }
 
-// Guess counts the right guesses among the Answers by the scores.
+// Guess counts the right guesses among the Answers for the scores.
 func Guess(included []bool, scores []float64, guessIn, guessOut int) (Outcome, error) {
 	if len(included) != len(scores) {
 		return Outcome{}, fmt.Errorf("one-run audit with %d coins and %d scores: expected as many of one as of the other", len(included), len(scores))
@@ -112,8 +112,8 @@ type Bound struct {
 	Epsilon    float64 `json:"epsilon"` // 0 or above
 	Delta      float64 `json:"delta"`
 	Confidence float64 `json:"confidence"`
-	// Largest is the bound for the same number of guesses if all had been
-	// right: the most that this audit could certify.
+	// Largest is the bound if all guesses had been right: the largest that this audit could
+	// certify.
 	Largest float64 `json:"largest"`
 }
 
@@ -139,8 +139,7 @@ func LowerBound(outcome Outcome, delta, confidence float64) (Bound, error) {
 	}, nil
 }
 
-// refuted returns the largest epsilon with a p-value of at most level, 0 if
-// there is none.
+// refuted returns the largest epsilon with a p-value of at most level, 0 if it refutes none.
 func refuted(outcome Outcome, delta, level float64) float64 {
 	return greatest(func(epsilon float64) bool { return PValue(outcome, epsilon, delta) <= level })
 }
@@ -167,8 +166,7 @@ func PValue(outcome Outcome, epsilon, delta float64) float64 {
 	return math.Min(1, tail+2*float64(outcome.Units)*delta*steepest)
 }
 
-// binomial returns the masses of the number of successes in n trials whose odds
-// are exp(epsilon) to 1.
+// binomial returns the probability of k successes in n trials with odds of exp(epsilon) to 1.
 func binomial(n int, epsilon float64) func(k int) float64 {
 	logAll := logFactorial(n) - float64(n)*math.Log1p(math.Exp(-epsilon))
 	return func(k int) float64 {

@@ -20,7 +20,7 @@ import (
 	"math"
 )
 
-// Least numbers for the normal law of cosines.
+// Least numbers for cosines to be normal.
 const (
 	// LeastDimension is the dimension from which the cosine of a random direction is visually
 	// indistinguishable from normal (same paper, theorem 3.2).
@@ -75,8 +75,7 @@ type Estimate struct {
 	// statistics are independent and normal; somewhat too large if the two deviations are
 	// about equal. It does not cover the randomness of the training itself.
 	StandardError float64 `json:"standard_error"`
-	// Seen is fitted to canaries that were clients of the training, Unseen to those
-	// that were not.
+	// Seen is fitted to canaries that were clients of the training, Unseen to the other canaries.
 	Seen   Normal `json:"seen"`
 	Unseen Normal `json:"unseen"`
 }
@@ -91,8 +90,8 @@ func FinalIterate(cosines []float64, dimension int, delta float64) (Estimate, er
 	return estimate(seen, NullNormal(dimension), len(cosines), 0, delta)
 }
 
-// AllIterates estimates epsilon at delta from the largest cosine of each canary with the
-// update of any round. The values of unseen canaries are fitted likewise (section 4).
+// AllIterates estimates epsilon at delta from the largest cosine of each canary with the update of
+// any round. A normal distribution is fitted to unseen canaries too (section 4).
 func AllIterates(seen, unseen []float64, delta float64) (Estimate, error) {
 	with, err := FitNormal(seen)
 	if err != nil {
@@ -105,7 +104,7 @@ func AllIterates(seen, unseen []float64, delta float64) (Estimate, error) {
 	return estimate(with, without, len(seen), len(unseen), delta)
 }
 
-// estimate takes distributions and the numbers of values they were fitted to; 0 for a known
+// estimate takes the distributions and the number of values that each was fitted to; 0 for a known
 // distribution.
 func estimate(seen, unseen Normal, ofSeen, ofUnseen int, delta float64) (Estimate, error) {
 	epsilon, err := Epsilon(seen, unseen, delta)
@@ -133,8 +132,8 @@ func errorOfMean(fitted Normal, n int) float64 {
 	return fitted.Deviation / math.Sqrt(float64(n))
 }
 
-// stretched returns a deviation changed by a number of its standard errors, each
-// 1/sqrt(2n) of it.
+// stretched returns the deviation plus a number of its standard errors, each 1/sqrt(2n) of the
+// deviation.
 func stretched(fitted Normal, n int, errors float64) float64 {
 	if errors == 0 {
 		return fitted.Deviation
@@ -145,8 +144,8 @@ func stretched(fitted Normal, n int, errors float64) float64 {
 // point is a node of a quadrature rule.
 type point struct{ at, weight float64 }
 
-// hermite is the Gauss-Hermite rule of five points for a standard normal variable. A
-// derivative would not do: epsilon has a kink where two deviations are equal.
+// hermite is the Gauss-Hermite rule of five points for a standard normal variable. A derivative is
+// not enough: epsilon has a kink where the two deviations are equal.
 var hermite = []point{
 	{-2.8569700138728056, 0.011257411327720691}, {-1.3556261799742659, 0.22207592200561264},
 	{0, 8.0 / 15}, {1.3556261799742659, 0.22207592200561264}, {2.8569700138728056, 0.011257411327720691},

@@ -7,14 +7,14 @@ import (
 )
 
 // Curve is the trade-off curve of a mechanism from the side of the guesser. A guesser
-// that recognizes the share power of the outputs with a member mistakes at least the
-// share Curve(power) of the outputs without for outputs with; both are within [0, 1].
-// Curve is power -> f(1-power) for the symmetric trade-off function f of Dong, Roth and
-// Su 2019 (Gaussian Differential Privacy), and like f convex, and nondecreasing.
+// that recognizes the share power of the outputs with a member mistakes at least the share
+// Curve(power) of the outputs without the member for outputs with it; both are within [0, 1]. Curve
+// is power -> f(1-power) for the symmetric trade-off function f of Dong, Roth and Su 2019 (Gaussian
+// Differential Privacy), convex like f, and nondecreasing.
 type Curve func(power float64) float64
 
-// GaussianCurve returns the curve for two normal distributions whose means are mu
-// deviations apart, mu 0 or above.
+// GaussianCurve returns the curve for two normal distributions with means mu deviations apart; mu
+// is 0 or above.
 func GaussianCurve(mu float64) Curve {
 	return func(power float64) float64 { return normalShare(normalQuantile(power) - mu) }
 }
@@ -24,9 +24,9 @@ func GaussianCurve(mu float64) Curve {
 // the level (Mahloujifar, Melis and Chaudhuri 2024, Auditing f-Differential Privacy in One Run,
 // algorithm 3). The outcome is valid.
 //
-// Proof: let p(n) be the probability of n right guesses of c among m coins. Take the event
-// that the guess about a coin is right and that n or more are. With the coin turned over and
-// the same output, that guess is wrong and n-1 or more are right. The curve bounds the second
+// Proof: let p(n) be the probability that n of c guesses about m coins are right. Take the event
+// that the guess about a coin is right and that n or more guesses are. With the coin turned over
+// and the same output, that guess is wrong and n-1 or more are right. The curve bounds the second
 // event by the first for every coin, and so on average over coins, because it is convex:
 //
 //	wrong(n-1) >= Curve(right(n)),  right(n) = sum of k p(k) / m,  wrong(n) = sum of (c-k) p(k) / m, over k >= n.
@@ -80,7 +80,7 @@ const (
 )
 
 // GaussianBound returns the largest mu at which the outcome refutes the curve [GaussianCurve] with
-// a confidence within (0, 1), 0 if there is none.
+// a confidence within (0, 1), 0 if it refutes none.
 func GaussianBound(o Outcome, confidence float64) (mu float64, err error) {
 	return gaussianBound(o, confidence, anyCoins)
 }
@@ -92,7 +92,7 @@ func gaussianBound(o Outcome, confidence float64, a analysis) (mu float64, err e
 	return greatest(func(mu float64) bool { return a.refutes(o, GaussianCurve(mu), 1-confidence) }), nil
 }
 
-// analysis bounds the number of right guesses by a curve.
+// analysis bounds the number of right guesses under a curve.
 type analysis struct {
 	refutes func(o Outcome, curve Curve, level float64) bool
 	pValue  func(o Outcome, curve Curve) float64
@@ -106,8 +106,8 @@ var (
 	}
 )
 
-// greatest returns the supremum of the numbers, 0 or above, at which a monotone predicate
-// holds, 0 if it holds nowhere.
+// greatest returns the supremum of the numbers, 0 or above, at which a monotone predicate holds, 0
+// if it never holds.
 func greatest(holds func(float64) bool) float64 {
 	if !holds(0) {
 		return 0

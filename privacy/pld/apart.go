@@ -26,8 +26,7 @@ func (c chernoff) delta(epsilon float64) float64 {
 	return math.Exp(c.logMoment - c.tilt*epsilon)
 }
 
-// chernoffAt returns about the least such bound at epsilon, or one whose log is below
-// enough.
+// chernoffAt returns about the least Chernoff bound at epsilon, or one with a log below enough.
 func (d direction) chernoffAt(epsilon, enough float64) chernoff {
 	c := chernoff{tilt: lowest(func(tilt float64) float64 { return d.cumulants(tilt).value - tilt*epsilon }, 1/epsilon, enough)}
 	for _, p := range d.parts {
@@ -37,17 +36,17 @@ func (d direction) chernoffAt(epsilon, enough float64) chernoff {
 	return c
 }
 
-// high is the contribution of sums with a high loss to delta. Nearly all of them are above epsilon,
-// and they contribute the mean of
+// high is the contribution of sums with a high loss to delta. Nearly all these sums are above
+// epsilon, and they contribute the mean of
 //
 //	1 - exp(epsilon - sum) + (exp(epsilon - sum) - 1)+ .
 //
 // The first two terms are mass - exp(epsilon) x inverse. The last is at most
 // exp(-tilt x (epsilon - sum)) for tilts of -1 and below, whose mean is small at some tilt if no
-// other loss is far below 0. If one is, it is at most exp(epsilon) x pull.
+// other loss is far below 0. Otherwise it is at most exp(epsilon) x pull.
 type high struct {
 	mass, inverse uncertain
-	mild          chernoff // of the last term, without losses far below 0
+	mild          chernoff // bound on the last term without losses far below 0
 	pull          float64
 }
 
@@ -63,7 +62,7 @@ func (h high) bounds(epsilon float64) (lower, upper float64) {
 	return math.Max(0, h.mass.value-inverse-err), h.mass.value - inverse + err + h.more(epsilon)
 }
 
-// more bounds the last term.
+// more bounds the last term of the mean.
 func (h high) more(epsilon float64) float64 {
 	return h.mild.delta(epsilon) + math.Exp(epsilon)*h.pull
 }
@@ -87,8 +86,8 @@ func (h halves) uncertain(tilt float64) uncertain {
 	return uncertain{math.Exp(log), math.Expm1(err + rounding*math.Abs(log))}
 }
 
-// pull bounds the mean of exp(-sum) over sums with one loss above the limit and one below it that
-// is not mild; the other rounds contribute a factor of at most 1.
+// pull bounds the mean of exp(-sum) over sums with one loss above the limit and one loss below it
+// that mild leaves out; the other rounds contribute a factor of at most 1.
 func (h halves) pull(mild direction) float64 {
 	above, far := 0.0, 0.0
 	for i, p := range h.above.parts {

@@ -13,7 +13,7 @@ type part struct {
 // direction is all rounds, under the same change.
 type direction struct {
 	parts   []part
-	outside float64 // mass of a round's outputs that is left out
+	outside float64 // probability of the outputs left out of a round
 }
 
 func newDirection(steps []Step, seen change, outside, unit float64) direction {
@@ -31,8 +31,8 @@ func newDirection(steps []Step, seen change, outside, unit float64) direction {
 	return d
 }
 
-// cumulants holds those of the sum of all losses under a tilt: the log of the
-// mean of exp(tilt x loss), and its first two derivatives by the tilt.
+// cumulants holds the cumulants of the sum of all losses under a tilt: the log of the mean of
+// exp(tilt x loss), and its first two derivatives by the tilt.
 type cumulants struct {
 	value, mean, variance float64
 }

@@ -22,7 +22,7 @@ func deltaFor(steps []Step, seen change, epsilon float64) Bounds {
 	if unit == 1 {
 		return at(epsilon)
 	}
-	upper := at(epsilon/unit-unitShift).Upper / -math.Expm1(-unitShift) // also if epsilon is below unitShift
+	upper := at(epsilon/unit-unitShift).Upper / -math.Expm1(-unitShift) // also holds if epsilon is below unitShift
 	return Bounds{at(epsilon / unit).Lower, math.Min(1, upper)}
 }
 
@@ -45,8 +45,8 @@ func (d direction) inverted(epsilon, logDelta, width float64) *inversion {
 	return newInversion(d, d.settingFor(epsilon, logDelta, width))
 }
 
-// invertedBySplit returns the inversion of the sums with a medium loss and no high one, with bounds
-// on the others; nil if losses cannot be split.
+// invertedBySplit returns the inversion of the sums with a medium loss and no high loss, with
+// bounds on the other sums; nil if losses cannot be split.
 func (d direction) invertedBySplit(epsilon, logDelta, width float64) *inversion {
 	s, found := d.splitAt(epsilon, logDelta)
 	if !found {

@@ -15,8 +15,8 @@
 //
 // (Zhu, Dong and Wang 2022, Optimal Accounting of Differential Privacy via
 // Characteristic Function). No loss is rounded to a grid, so the error does not
-// grow with the number of rounds. The tilt t is chosen so that the integrand is
-// not much larger than delta, and rounding errors are small beside it.
+// grow with the number of rounds. The tilt t is chosen so that the integrand is not much larger
+// than delta and rounding errors are small relative to it.
 //
 // Both bounds are proofs, up to the accuracy of elementary functions. They
 // cover every approximation of the computation:
@@ -40,11 +40,11 @@
 //     computed: 5e-14 of a round's transform and the rounding of its phase,
 //     composed over the rounds as the worst case.
 //
-// If sampling is rare, delta depends on few large losses, and the rounding error of the rest of a
-// sum exceeds them. If bounds are farther apart than they should be, each loss is classified as
-// small, medium or high, and only the sums with a medium loss and no high one are inverted.
-// Chernoff's inequality bounds the contribution of sums with neither (they hardly ever reach
-// epsilon), and a closed form gives that of sums with a high loss (nearly all of them pass
+// If sampling is rare, delta depends on few large losses, and the rounding error of the other
+// losses exceeds them. If bounds are farther apart than they should be, each loss is classified as
+// small, medium or high, and only the sums with a medium loss and no high loss are inverted.
+// Chernoff's inequality bounds the contribution of sums of small losses (they hardly ever reach
+// epsilon), and a closed form gives the contribution of sums with a high loss (nearly all exceed
 // epsilon). The comments of types split and high have the argument. Both pairs of bounds are
 // proofs, and so are the larger lower and the smaller upper bound. The same two inversions find
 // epsilon at a delta and delta at an epsilon.
@@ -54,29 +54,29 @@
 //
 // [Epsilon] and [Delta] cover the Gaussian mechanism with Poisson sampling, for adding or removing
 // one member, [FixedSizeEpsilon] and [FixedSizeDelta] the mechanism with samples of fixed size,
-// without replacement, for replacing one. Without sampling the distribution is normal, and
-// [GaussianEpsilon] is exact; a single round has a closed form.
+// drawn without replacement, for replacing one member. Without sampling the distribution is normal,
+// and [GaussianEpsilon] is exact; a single round has a closed form.
 //
 // # Samples of fixed size
 //
 // Let P be normal around 1, Q around 0, both with the noise relative to the distance by which
 // replacing a member moves the sum, and r the sample's share of the members. Each of the two
-// outputs of one round is a mixture over samples with the replaced member and samples without
-// it. The two mixtures share the part without; each pair of the remaining parts is one
-// replacement apart. So for alpha of 1 and more the hockey-stick divergence is at most that
-// of (1-r)Q + rP from Q (Balle, Barthe and Gaboardi 2018, Theorems 2 and 9). For alpha below
-// 1 it is 1 - alpha + alpha times the one at 1/alpha of the two data sets exchanged, which
-// are neighbours, too. The two branches together form a convex function, which is therefore the
-// divergence of some pair of distributions. This pair dominates every pair of neighbours, and
-// its rounds compose (Zhu, Dong and Wang 2022, Theorems 10 and 11). Above 0 its loss has the distribution of log(((1-r)Q +
-// rP)/Q) under (1-r)Q + rP, below 0 that of the negative under Q, and the rest, (1-r)(2
-// Phi(1/(2 sigma)) - 1), at 0. No two data sets need attain both branches at once: the bounds
-// enclose the epsilon of that pair, and real data may stay below it.
+// outputs of one round is a mixture over samples with the replaced member and samples without it.
+// The two mixtures share the samples without the member; each pair of the remaining samples differs
+// by one replacement. So for alpha of 1 and more the hockey-stick divergence is at most that of
+// (1-r)Q + rP from Q (Balle, Barthe and Gaboardi 2018, Theorems 2 and 9). For alpha below 1 it is 1
+// - alpha + alpha times the divergence at 1/alpha of the exchanged data sets, which are neighbours
+// too. The two branches together form a convex function, which is therefore the divergence of some
+// pair of distributions. This pair dominates every pair of neighbours, and its rounds compose (Zhu,
+// Dong and Wang 2022, Theorems 10 and 11). Above 0 its loss has the distribution of log(((1-r)Q +
+// rP)/Q) under (1-r)Q + rP, below 0 the distribution of the negative under Q, and the remaining
+// mass, (1-r)(2 Phi(1/(2 sigma)) - 1), is at 0. No two data sets need attain both branches at once:
+// the bounds enclose the epsilon of that pair, and real data may stay below it.
 //
 // testdata has 200 random recipes with rates of 1e-6 to 0.5, noise multipliers of 0.3 to 20, 1 to
 // 100,000 rounds and deltas of 1e-5 to 1e-12, the sixteen corners among them. In 14 of them, with
 // rates of 1e-6 to 4e-4, the bounds without split would be up to 47% apart. grid.py halves a grid
-// of losses until the sixth digit of epsilon stands still: all 200 lie between their bounds, which
-// are within 5.2e-5 of it. reference.py integrates in numbers of 170 bits the 43 recipes whose
-// integrand falls fast enough, twelve of the corners among them, and agrees to 7.6e-8.
+// of losses until the sixth digit of epsilon no longer changes: all 200 lie between their bounds,
+// which are within 5.2e-5 of it. reference.py integrates in numbers of 170 bits the 43 recipes
+// whose integrand falls fast enough, twelve of the corners among them, and agrees to 7.6e-8.
 package pld

@@ -32,8 +32,8 @@ func GaussianDelta(sigma, epsilon float64) float64 {
 	return math.Max(0, delta)
 }
 
-// logGaussianDelta returns the log of GaussianDelta at an epsilon above 0, even if
-// GaussianDelta underflows.
+// logGaussianDelta returns the log of GaussianDelta, even if that underflows, at an epsilon above
+// 0.
 func logGaussianDelta(sigma, epsilon float64) float64 {
 	near := epsilon*sigma - 1/(2*sigma)
 	if near < -1 { // neither term is small
@@ -63,7 +63,7 @@ func scaledTailFall(x, by float64) float64 {
 func GaussianEpsilon(sigma, delta float64) float64 { return gaussianEpsilon(sigma, delta, 1) }
 
 // leastPlainDelta is the delta below which underflow may lose digits of deltas and of their
-// quotients; below it they are compared by their logs.
+// quotients; smaller deltas are compared by their logs.
 const leastPlainDelta = 1e-280
 
 // gaussianEpsilon is GaussianEpsilon at delta/share, for a share within (0, 1] and above delta.
@@ -86,7 +86,7 @@ func gaussianEpsilon(sigma, delta, share float64) float64 {
 			return high
 		}
 	}
-	for low == 0 && high > 0 && !above(high/2) { // much noise: epsilon may be as small as delta
+	for low == 0 && high > 0 && !above(high/2) { // with much noise, epsilon may be as small as delta
 		high /= 2
 	}
 	for range 100 {

@@ -6,16 +6,16 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// halves holds all rounds with the losses of each cut in two at a limit. Let S(s) and B(s) be the
-// small and the big part of the mean of exp(s x loss) of a round. The sums with a loss above the
-// limit have the mean
+// halves holds all rounds, with their losses split at a limit. Let S(s) and B(s) be the parts of
+// the mean of exp(s x loss) of a round from losses below and above it. The sums with a loss above
+// the limit have the mean
 //
 //	(S + B)^rounds - S^rounds = S^rounds x ((1 + B/S)^rounds - 1),
 //
 // computed with a relative error.
 type halves struct{ below, above direction }
 
-// cut cuts the losses in two at a limit, 0 or above.
+// cut splits the losses at a limit, 0 or above.
 func (d direction) cut(limit float64) halves {
 	return halves{
 		d.keep(func(p part, s span) span { return span{s.over, p.ratioAt(limit), s.adding} }),
@@ -44,7 +44,7 @@ func (d direction) keep(narrow func(p part, s span) span) direction {
 	return kept
 }
 
-// pointsAt returns those of a quadrature at a tilt, up to a frequency.
+// pointsAt returns the points of a quadrature at a tilt, up to a frequency.
 func (p part) pointsAt(tilt, frequency, outside float64) []point {
 	rough, _ := tilted(p.rough, tilt)
 	return p.points(outside, resolution{tilt, frequency, rough})
@@ -72,7 +72,7 @@ func (h halves) about(tilt float64) float64 {
 	return logRise(without, floats.LogSumExp(with))
 }
 
-// moment returns the log of that mean, with an error of at most err.
+// moment returns the log of the mean in about, with an error of at most err.
 func (h halves) moment(tilt float64) (log, err float64) {
 	without, relative := 0.0, 0.0               // relative is the error of exp(logWith)
 	with := make([]float64, len(h.below.parts)) // logs of the terms of logWith
@@ -88,7 +88,7 @@ func (h halves) moment(tilt float64) (log, err float64) {
 	return logRise(without, logWith), err + relative*(1+math.Exp(logWith))
 }
 
-// logRise returns log(exp(without) x (exp(with) - 1)). It takes the log of with, which may
+// logRise returns log(exp(without) x (exp(with) - 1)). It takes the log of with because with may
 // underflow if without is large.
 func logRise(without, logWith float64) float64 {
 	if logWith < logTiny {
@@ -109,7 +109,7 @@ func logLog1pExp(x float64) float64 {
 	return math.Log(math.Log1p(math.Exp(x)))
 }
 
-// logTiny is the log of a number that is negligible beside 1.
+// logTiny is the log of a number that is negligible relative to 1.
 const logTiny = -40
 
 // lowest returns roughly the minimizer of a convex function of the tilt, at start or
@@ -126,5 +126,5 @@ func lowest(f func(tilt float64) float64, start, enough float64) float64 {
 	return tilt
 }
 
-// mostTilt ends a search: a bound that falls so slowly is useless.
+// mostTilt ends a search: a bound that needs a larger tilt falls too slowly to be useful.
 const mostTilt = 1e4

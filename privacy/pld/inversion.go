@@ -7,25 +7,23 @@ import "math"
 //	delta(epsilon) = 1/(2 pi) x integral over y of exp(K(s) - s epsilon) / (s(s+1)),
 //
 // Here K is the log of the mean of exp(s x loss), summed over the rounds. A
-// factor of exp(width^2 (s^2+s)/2) makes the integral converge fast: it is one
-// more Gaussian mechanism, of noise 1/width, which raises delta by no more than
-// the sum of the terms of raised. Terms are relative to exp(logUnit) at the
-// setting's epsilon. The package comment has the proofs.
+// factor of exp(width^2 (s^2+s)/2) makes the integral converge fast: it is one more Gaussian
+// mechanism, with noise 1/width, which raises delta by at most the sum of raised. Terms are
+// relative to exp(logUnit) at the setting's epsilon. The package comment has the proofs.
 type inversion struct {
 	setting
 	step          float64      // between frequencies
 	terms, raised []complex128 // at frequencies 0, step, 2 x step...
 	logUnit       float64
 	slack         float64 // of the sums, for rounding and truncation
-	slackByLoss   float64 // additionally, times the size of epsilon
+	slackByLoss   float64 // additional slack per unit of epsilon
 	aliasLog      float64 // K at aliasTilt, smoothed
-	beyond        float64 // mass that is left out
-	most          float64 // of the transform, relative to exp(logMoment)
+	beyond        float64 // probability left out
+	most          float64 // largest transform, relative to exp(logMoment)
 	apart         apart   // contribution of sums that are not inverted
 }
 
-// newInversion composes the rounds. With the zero setting it returns the bounds of any
-// mechanism.
+// newInversion composes the rounds. With the zero setting, its bounds hold for any mechanism.
 func newInversion(d direction, s setting) *inversion {
 	if !s.found() {
 		return &inversion{setting: s, logUnit: math.Inf(1)}
@@ -59,12 +57,12 @@ type frequencies struct {
 	setting
 	step      float64
 	logSize   []float64 // of the integrand, relative to frequency 0
-	logMost   []float64 // the same, with the errors of the transform
+	logMost   []float64 // logSize with the errors of the transform
 	phase     []float64
 	logMoment float64
 	// momentError is the error of logMoment.
 	momentError float64
-	shift       float64 // the mean of the tilted sum; phases are relative to it
+	shift       float64 // mean of the tilted sum, the origin of phases
 	shifts      float64 // sum of the absolute values of the terms of shift
 }
 
@@ -84,7 +82,7 @@ func (f *frequencies) top() float64 { return f.step * float64(len(f.phase)-1) }
 
 // transform is the mean of exp((tilt + iy) x loss) over the outputs of a round, at all frequencies y.
 type transform struct {
-	logMoment float64 // its log at y = 0
+	logMoment float64 // log of the transform at y = 0
 	mean      float64 // of the tilted loss
 	// values are relative to frequency 0 and to the phase of the mean. Their error is at most
 	// fixed + y x perFrequency.
@@ -122,7 +120,7 @@ func (f *frequencies) multiply(t transform, rounds float64) {
 	}
 }
 
-// finish turns frequencies into terms, and adds up their errors.
+// finish converts frequencies to terms, and adds up their errors.
 func (v *inversion) finish(f *frequencies) {
 	v.aliasLog += v.smoothing(v.aliasTilt)
 	v.logUnit = f.logMoment + v.smoothing(v.tilt) - v.tilt*v.epsilon
@@ -154,11 +152,11 @@ func (v *inversion) finish(f *frequencies) {
 	v.trim(1e-22 * total)
 }
 
-// summing bounds the rounding of a sum of maxFrequencies terms, relative to the
-// sum of their sizes.
+// summing bounds the rounding error of a sum of maxFrequencies terms, relative to the sum of their
+// sizes.
 const summing = maxFrequencies * 2.3e-16
 
-// trim drops the last terms while they add up to at most little.
+// trim drops the last terms, as many as add up to at most little.
 func (v *inversion) trim(little float64) {
 	dropped, n := 0.0, len(v.terms)
 	for n > 1 && dropped+cabs(v.terms[n-1])+cabs(v.raised[n-1]) <= little {
@@ -208,15 +206,15 @@ func (v *inversion) bounds(epsilon float64) (lower, upper float64) {
 	return lower, upper
 }
 
-// hidden returns roughly the part of epsilon that rounding errors hide; narrower smoothing does
-// not reduce it.
+// hidden returns roughly the uncertainty of epsilon from rounding errors, which narrower smoothing
+// does not reduce.
 func (v *inversion) hidden(epsilon float64) float64 {
 	slack := v.slack + v.slackByLoss*math.Abs(epsilon)
 	return 2 * slack * math.Exp(v.logUnit-v.tilt*(epsilon-v.setting.epsilon)-v.logDelta) / v.tilt
 }
 
-// alias bounds the difference of the sum over frequencies and the integral:
-// delta at all epsilons that are multiples of the window away, tilted.
+// alias bounds the difference between the sum over frequencies and the integral: the tilted delta
+// at all other epsilons that are a multiple of the window away.
 func (v *inversion) alias(epsilon float64) float64 {
 	below, above := v.tilt*v.window, (v.aliasTilt-v.tilt)*v.window
 	return math.Exp(-below)/-math.Expm1(-below) + math.Exp(v.aliasLog-v.aliasTilt*epsilon-above)/-math.Expm1(-above)

@@ -13,15 +13,14 @@ const (
 	replacing
 )
 
-// pair is the two output distributions of one round that dominate all others.
+// pair is the pair of output distributions of one round that dominates all others.
 //
 // For a Poisson sample they are normal noise and the mixture in which a member was
 // sampled with probability rate (Mironov, Talwar and Zhang 2019, section 3). removing
 // takes the mixture for p and the noise for q; adding exchanges them.
 //
-// For a sample of fixed size, which has the rate's share of the members, the package
-// comment derives them: p has the losses above 0 of removing, those below 0 of adding, and
-// the remaining mass at 0.
+// For a sample of fixed size, with a share of rate of the members, the package comment derives
+// them: p has the losses above 0 of removing, those below 0 of adding, and the remaining mass at 0.
 //
 // Losses are functions of the log ratio, the loss of a member who takes part with
 // certainty: an output that is g standard deviations from a component's mean has the log
@@ -34,22 +33,20 @@ type pair struct {
 	kept   *span   // nil for all outputs
 }
 
-// span selects the outputs of a pair that count: those with losses of removing whose log ratio is
-// within (over, upTo], and those with losses of adding whose log ratio is at most adding. The atom
-// belongs to it if over is -Inf.
+// span selects outputs of a pair: losses of removing with a log ratio within (over, upTo], and
+// losses of adding with a log ratio of at most adding. It includes the atom if over is -Inf.
 type span struct{ over, upTo, adding float64 }
 
 // everything is the span of all outputs.
 var everything = span{math.Inf(-1), math.Inf(1), math.Inf(1)}
 
-// component is one of the normal distributions of the mixture p, or the part of one above a
-// log ratio.
+// component is a normal distribution of the mixture p, or its part between two log ratios.
 type component struct {
-	weight float64 // its share of p, as if it were whole
-	ratio  float64 // the log ratio at its mean
+	weight float64 // share of p if whole
+	ratio  float64 // log ratio at the mean
 	sign   float64 // 1 for losses of removing, -1 for losses of adding
-	above  float64 // the log ratio at its start; -Inf for a whole one
-	below  float64 // the log ratio at its end; Inf for a whole one
+	above  float64 // log ratio at the start; -Inf if whole
+	below  float64 // log ratio at the end; +Inf if whole
 }
 
 // components returns the components of p, without its atom.
@@ -110,7 +107,7 @@ func (d pair) lossOfRemoving(ratio float64) float64 {
 	return math.Log((1 - d.rate) + d.rate*math.Exp(ratio))
 }
 
-// ratioAt returns the log ratio at which removing has a loss, 0 or above.
+// ratioAt returns the log ratio at which removing has the given loss, 0 or above.
 func (d pair) ratioAt(loss float64) float64 {
 	if loss *= d.unit; loss > 700 { // exp overflows
 		return loss - math.Log(d.rate)
@@ -118,8 +115,8 @@ func (d pair) ratioAt(loss float64) float64 {
 	return math.Log1p(math.Expm1(loss) / d.rate)
 }
 
-// slope returns how fast the loss changes with the log ratio. It rises with the
-// ratio, and passes half its maximum at turn.
+// slope returns the derivative of the loss by the log ratio. It rises with the ratio, and reaches
+// half its maximum at turn.
 func (d pair) slope(ratio float64) float64 {
 	if d.rate == 1 {
 		return 1 / d.unit

@@ -21,13 +21,13 @@ type Bounds struct {
 
 // Epsilon bounds the smallest epsilon of all steps together at delta, within (0, 1), for Poisson
 // samples and adding or removing one member. Both bounds are 0 or above. If a step has no noise,
-// both are +Inf at deltas below its rate, and the upper one at all deltas that do not exceed the
-// joint cost of the rounds; the upper one is also +Inf if epsilon may exceed the largest float64.
+// both are +Inf at deltas below its rate, and the upper bound at all deltas that do not exceed the
+// joint cost of the rounds. The upper bound is also +Inf if epsilon may exceed the largest float64.
 func Epsilon(steps []Step, delta float64) (Bounds, error) {
 	return epsilonOf(steps, delta, removing, adding)
 }
 
-// FixedSizeEpsilon is Epsilon for samples of fixed size, without replacement, and replacing
+// FixedSizeEpsilon is Epsilon for samples of fixed size, drawn without replacement, and replacing
 // one member: the epsilon of the pair of outputs in the package comment.
 func FixedSizeEpsilon(steps []Step, delta float64) (Bounds, error) {
 	return epsilonOf(steps, delta, replacing)
@@ -56,8 +56,7 @@ func epsilonOf(steps []Step, delta float64, changes ...change) (Bounds, error) {
 	return composed(active, delta, changes), nil
 }
 
-// exactly returns the bounds on a known number, which may be too large for a
-// float64.
+// exactly returns bounds on a known number that may be too large for a float64.
 func exactly(x float64) Bounds { return Bounds{math.Min(x, math.MaxFloat64), x} }
 
 // composed bounds epsilon of several sampled rounds.
@@ -65,7 +64,7 @@ func composed(steps []Step, delta float64, changes []change) (b Bounds) {
 	for _, s := range steps {
 		b.Lower = math.Max(b.Lower, exactly(s.epsilonOnce(delta)).Lower)
 	}
-	everybody, _ := plainSigma(steps) // as if every member took part, which costs no less
+	everybody, _ := plainSigma(steps) // upper bound: every member takes part
 	unsampled := GaussianEpsilon(everybody, delta)
 	if delta < leastDelta {
 		return Bounds{b.Lower, math.Max(b.Lower, unsampled)}
@@ -79,12 +78,12 @@ func composed(steps []Step, delta float64, changes []change) (b Bounds) {
 	if changed || unsampled < b.Upper {
 		b.Upper = unsampled
 	}
-	b.Upper = math.Max(b.Lower, b.Upper) // the two may be equal except for rounding
+	b.Upper = math.Max(b.Lower, b.Upper) // rounding may exchange equal bounds
 	return b
 }
 
-// withLeastNoise raises the noise to the least that the computation supports.
-// More noise never costs more, so lower bounds remain valid.
+// withLeastNoise raises the noise to the least value that the computation supports. More noise
+// never costs more, so lower bounds remain valid.
 func withLeastNoise(steps []Step) (loud []Step, changed bool) {
 	loud = slices.Clone(steps)
 	for i, s := range steps {
@@ -95,8 +94,8 @@ func withLeastNoise(steps []Step) (loud []Step, changed bool) {
 	return loud, changed
 }
 
-// Delta bounds the smallest delta of all steps together at epsilon, 0 or above, of Poisson
-// samples, for adding or removing one member.
+// Delta bounds the smallest delta of all steps together at epsilon, 0 or above, for Poisson samples
+// and adding or removing one member.
 func Delta(steps []Step, epsilon float64) (Bounds, error) {
 	return deltaOf(steps, epsilon, removing, adding)
 }
@@ -146,7 +145,7 @@ func deltaOf(steps []Step, epsilon float64, changes ...change) (Bounds, error) {
 // replacing one in a sample of fixed size, costs delta(epsilon) = rate x the Gaussian
 // mechanism's delta at log(1 + (exp(epsilon)-1)/rate) (Balle, Barthe and Gaboardi 2018,
 // Theorems 2 and 9); adding one costs (1 - exp(epsilon) (1-rate)) x the delta at -log(1 -
-// (1-exp(-epsilon))/rate), where both factors are no larger.
+// (1-exp(-epsilon))/rate), which is no larger because neither factor is.
 func (s Step) epsilonOnce(delta float64) float64 {
 	if delta >= s.Rate {
 		return 0
@@ -155,16 +154,15 @@ func (s Step) epsilonOnce(delta float64) float64 {
 	return pair{rate: s.Rate, unit: 1}.lossOfRemoving(whole)
 }
 
-// deltaOnce returns the delta for which epsilonOnce returns epsilon.
+// deltaOnce is the inverse of epsilonOnce.
 func (s Step) deltaOnce(epsilon float64) float64 {
 	return s.Rate * GaussianDelta(s.Sigma, pair{rate: s.Rate, unit: 1}.ratioAt(epsilon))
 }
 
-// noiseless reports whether there is no noise.
 func (s Step) noiseless() bool { return s.Sigma == 0 }
 
-// leastDeltaWithoutNoise returns the least delta of steps without noise at any epsilon: the share of a round's
-// outputs that reveal a member. It is false if all steps have noise.
+// leastDeltaWithoutNoise returns the least delta of steps without noise at any epsilon: the share
+// of a round's outputs that reveal a member. It returns false if all steps have noise.
 func leastDeltaWithoutNoise(steps []Step) (rate float64, noiseless bool) {
 	for _, s := range steps {
 		if s.noiseless() {
@@ -183,8 +181,8 @@ func boundsWithoutNoise(rate, delta float64) Bounds {
 	return Bounds{0, math.Inf(1)}
 }
 
-// totalVariation bounds delta at epsilon 0. For a round it is the probability
-// that the sample contains the member; rounds at most add up.
+// totalVariation bounds delta at epsilon 0. For one round it is the probability that the sample
+// contains the member; over rounds it is at most the sum.
 func totalVariation(steps []Step) float64 {
 	total := 0.0
 	for _, s := range steps {
@@ -193,7 +191,7 @@ func totalVariation(steps []Step) float64 {
 	return total
 }
 
-// activeSteps returns the steps that cost anything, after checking all.
+// activeSteps validates all steps and returns those with a cost.
 func activeSteps(steps []Step) ([]Step, error) {
 	var active []Step
 	var errs []error
@@ -212,8 +210,8 @@ func activeSteps(steps []Step) ([]Step, error) {
 	return active, errors.Join(errs...)
 }
 
-// plainSigma returns the noise of the one Gaussian mechanism that equals all steps,
-// which have noise, if there is one: if nothing is sampled, or nothing runs.
+// plainSigma returns the noise of the single Gaussian mechanism that equals all steps. It returns
+// false unless sampling is absent or nothing runs. All steps have noise.
 func plainSigma(steps []Step) (float64, bool) {
 	precision, root, sampled := 0.0, 0.0, false
 	for _, s := range steps {
@@ -227,8 +225,8 @@ func plainSigma(steps []Step) (float64, bool) {
 	return 1 / math.Sqrt(precision), !sampled
 }
 
-// leastDelta is the delta below which its shares for truncation underflow, so
-// that simple bounds are used.
+// leastDelta is the delta below which the shares for truncation underflow, so that simple bounds
+// are used.
 const leastDelta = 1e-200
 
 // leastSigma is the noise below which the squares of losses may overflow.

@@ -12,7 +12,7 @@ import (
 type point struct {
 	loss    float64
 	logMass float64
-	size    float64 // of the terms of loss, which its rounding is relative to
+	size    float64 // size of the terms of loss, for its rounding error
 }
 
 // resolution is the range of moments of exp(s x loss) that a quadrature must
@@ -46,8 +46,8 @@ func (d pair) points(outside float64, r resolution) []point {
 	return out
 }
 
-// reachFor returns how many standard deviations around the mean of a normal
-// distribution leave at most the given mass outside.
+// reachFor returns the number of standard deviations around the mean of a normal distribution
+// outside which at most the given mass lies.
 func reachFor(mass float64) float64 {
 	low, high := 0.0, 38.0
 	for high-low > 0.01 {
@@ -72,13 +72,12 @@ const panelOrder = 64
 // exp(s x loss) by less than exp(70) under the limit below. The ellipse has to
 // stay clear of the points where the loss is singular.
 //
-// A panel with little of the tilted mass may have a proportionally larger
-// error.
+// A panel with little of the tilted mass may have a proportionally larger error.
 const (
 	panelHalf   = 3.0
 	panelGrowth = 60.0
 	ellipseLong = 1.5 // the longer half axis
-	negligible  = -40 // log of a mass that does not matter
+	negligible  = -40 // log of a negligible mass
 )
 
 // panels covers start to last, within reach standard deviations of the mean.
@@ -167,9 +166,9 @@ func tilted(points []point, tilt float64) (logMoment float64, masses []float64) 
 	return peak + math.Log(total), masses
 }
 
-// transformErrors bounds the error of the mean of exp((tilt + iy) x loss), relative to
-// that of exp(tilt x loss), by fixed + y x perFrequency. Part of it is the rounding of
-// losses, which determines the rounding of exponents.
+// transformErrors bounds the error of the mean of exp((tilt + iy) x loss), relative to the mean of
+// exp(tilt x loss), by fixed + y x perFrequency. Part of it is the rounding of losses, which
+// determines the rounding of exponents.
 func transformErrors(points []point, masses []float64, tilt, logMoment float64) (fixed, perFrequency float64) {
 	size := 0.0
 	for i, m := range masses {

@@ -8,8 +8,8 @@ import (
 // rise accumulates, less 1, the factor by which losses above a limit multiply the transform
 // of the other losses.
 type rise struct {
-	logs []complex128 // of 1 plus the rise
-	errs []float64    // of logs
+	logs []complex128 // logs of 1 plus the rise
+	errs []float64    // errors of logs
 }
 
 func newRise(n int) *rise { return &rise{make([]complex128, n), make([]float64, n)} }
@@ -39,8 +39,8 @@ func (r *rise) multiply(below, above transform, rounds, step float64) {
 // leastRatio is the ratio below which numbers lose their digits.
 const leastRatio = 1e-290
 
-// finish multiplies the transform of the losses below, and returns the largest size of the rise:
-// its value at frequency 0, where all its terms have the same phase.
+// finish multiplies the transform of the losses below the limit by the rise, and returns the
+// largest size of the rise: its value at frequency 0, where all terms have the same phase.
 func (r *rise) finish(f *frequencies) (most float64) {
 	for k, log := range r.logs {
 		by := expm1(log)

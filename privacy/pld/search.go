@@ -34,8 +34,8 @@ func epsilonFor(steps []Step, seen change, delta, enough float64) Bounds {
 	return Bounds{b.Lower * unit, (b.Upper + unitShift) * unit}
 }
 
-// epsilon bounds, in units of losses, the epsilon at the delta forLower from below
-// and that at forUpper from above.
+// epsilon bounds, in units of losses, the epsilon at delta forLower from below and the epsilon at
+// delta forUpper from above.
 func (d direction) epsilon(guess, forLower, forUpper, enough float64) (b Bounds) {
 	logDelta := math.Log(forUpper)
 	var v *inversion
@@ -75,18 +75,15 @@ func (d direction) epsilonBySums(guess, forLower, forUpper, width float64) Bound
 	return b
 }
 
-// poor reports whether bounds would be too far apart with a distance of share times their present
-// one.
+// poor reports whether bounds would be too far apart at share times their present distance.
 func poor(b Bounds, share float64) bool {
 	return math.IsInf(b.Upper, 1) || (b.Upper-b.Lower)*share > poorGap*b.Upper
 }
 
-// Losses that spread over more than widestSpread, or that are compared with an
-// epsilon above largestEpsilon, are measured in larger units to avoid both. With
-// losses and epsilon in units of u, above 1, newInversion computes E[(1 -
-// exp((epsilon-loss)/u))+]. That is at most delta(epsilon) and, since delta is at
-// most P(loss > epsilon), at least delta(epsilon + shift x u) x (1 -
-// exp(-shift)).
+// Losses are measured in larger units if they spread over more than widestSpread or if epsilon is
+// above largestEpsilon. With losses and epsilon in units of u, above 1, newInversion computes E[(1
+// - exp((epsilon-loss)/u))+]. That is at most delta(epsilon) and, since delta is at most P(loss >
+// epsilon), at least delta(epsilon + shift x u) x (1 - exp(-shift)).
 const (
 	widestSpread   = 1000
 	largestEpsilon = 1e5
@@ -99,8 +96,8 @@ func (d direction) unitFor(epsilon, logDelta float64) float64 {
 	return max(1, spread/widestSpread, epsilon/largestEpsilon)
 }
 
-// finer returns the width of the smoothing that multiplies its cost by share,
-// or the least width that needs at most maxFrequencies.
+// finer returns the smoothing width that multiplies the cost of smoothing by share, or the least
+// width that needs at most maxFrequencies.
 func (v *inversion) finer(share float64) float64 {
 	return v.width * math.Max(math.Sqrt(share), v.setting.frequencies()/maxFrequencies)
 }

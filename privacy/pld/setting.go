@@ -9,7 +9,7 @@ const tailError = 1e-6
 // setting is the position and the resolution of the inversion. Every setting
 // gives bounds; a good one gives tight bounds fast.
 type setting struct {
-	epsilon  float64 // near the epsilon that is asked for
+	epsilon  float64 // near the requested epsilon
 	logDelta float64 // roughly the log of delta there
 
 	tilt      float64
@@ -22,14 +22,12 @@ type setting struct {
 // found reports whether there is a setting.
 func (s setting) found() bool { return s.window > 0 }
 
-// smoothing returns the log of the mean of exp(tilt x loss) of the Gaussian
-// mechanism that smooths.
+// smoothing returns the log of the mean of exp(tilt x loss) of the smoothing Gaussian mechanism.
 func (s setting) smoothing(tilt float64) float64 {
 	return s.width * s.width * (tilt*tilt + tilt) / 2
 }
 
-// frequencies returns the number of frequencies until the smoothing makes the
-// integrand negligible.
+// frequencies returns the number of frequencies at which the integrand is not negligible.
 func (s setting) frequencies() float64 {
 	return math.Sqrt(2*(14+s.excess)) / s.width * s.window / (2 * math.Pi)
 }
@@ -45,8 +43,8 @@ const (
 	ladderUp    = 8
 )
 
-// leastTilt returns the tilt below which nothing is gained: terms are only a few
-// times as large as without any tilt, and a lower one needs a longer window.
+// leastTilt returns the least useful tilt: terms are only a few times as large as without tilt, and
+// a lower tilt needs a longer window.
 func (d direction) leastTilt() float64 {
 	without := d.cumulants(0)
 	rounded := 1e-12 * without.mean // equal losses have only this variance
@@ -85,9 +83,8 @@ func (d direction) chernoff(delta float64) float64 {
 	return math.Max(0, best)
 }
 
-// centre returns the tilt that moves the mean to epsilon, or nearly; a lower one
-// if that already proves delta to be far below exp(logDelta), and none below
-// leastTilt.
+// centre returns roughly the tilt that moves the mean to epsilon, or a lower tilt if that already
+// proves delta to be far below exp(logDelta). It is at least leastTilt.
 func (d direction) centre(epsilon, logDelta float64) float64 {
 	enough := func(tilt float64) bool {
 		c := d.cumulants(tilt)
@@ -115,8 +112,8 @@ func (d direction) centre(epsilon, logDelta float64) float64 {
 	return math.Max(high, least)
 }
 
-// mostExcess exceeds the logs of bounds on delta at a mean loss or below it, at a tilt that
-// fits the spread of losses. If nearly all losses are equal, no tilt fits.
+// mostExcess exceeds the log of the bound on delta, at most the mean loss and at a tilt that fits
+// the spread of losses. If nearly all losses are equal, no tilt fits.
 const mostExcess = 30
 
 // moderate returns the tilt, or a lower one at which the bound on delta at epsilon is
@@ -128,16 +125,16 @@ func (d direction) moderate(tilt, epsilon float64) float64 {
 	return tilt
 }
 
-// settingFor returns the setting with the fewest frequencies to compute delta near epsilon,
-// given roughly log delta, or the zero setting if none fits. width is the width of the
-// smoothing; 0 selects one that costs about roughGap of epsilon.
+// settingFor returns the setting with the fewest frequencies to compute delta near epsilon, given
+// roughly log delta, or the zero setting if no setting fits. width is the width of the smoothing; 0
+// selects one that costs about roughGap of epsilon.
 func (d direction) settingFor(epsilon, logDelta, width float64) setting {
 	logMoment := func(tilt float64) float64 { return d.cumulants(tilt).value }
 	return d.settingAround(d.centre(epsilon, logDelta), logMoment, setting{epsilon: epsilon, logDelta: logDelta, width: width})
 }
 
-// settingAround returns such a setting for the requested epsilon, logDelta and width, with a tilt
-// near centre. logMoment is the log of the mean of exp(tilt x sum) over the inverted sums.
+// settingAround returns the setting for the requested epsilon, logDelta and width, with a tilt near
+// centre. logMoment is the log of the mean of exp(tilt x sum) over the inverted sums.
 func (d direction) settingAround(centre float64, logMoment func(tilt float64) float64, asked setting) setting {
 	var tilts, logs [ladderDown + 1 + ladderUp]float64
 	for i := range tilts {

@@ -48,7 +48,7 @@ func spectrum(offsets, masses []float64, spacing float64, n int) []complex128 {
 // the truncation of the Gaussian, from the quadrature, and from rounding.
 const transformError = 5e-14
 
-// spread adds a mass at a position, in cells, to the ring.
+// spread adds a mass to the ring, at a position in cells.
 func spread(ring []float64, at, mass float64) {
 	cell := math.Floor(at)
 	rest := at - cell
@@ -67,7 +67,7 @@ func spread(ring []float64, at, mass float64) {
 	spreadAround((*[2*spreadHalf + 1]float64)(ring[middle-spreadHalf:]), mass, ratio)
 }
 
-// spreadAround adds a mass to the cells on either side of the one in the middle.
+// spreadAround adds a mass to the cells on either side of the middle cell.
 func spreadAround(cells *[2*spreadHalf + 1]float64, mass, ratio float64) {
 	up, down := mass, mass/ratio
 	for m := range spreadHalf + 1 {
@@ -80,7 +80,6 @@ func spreadAround(cells *[2*spreadHalf + 1]float64, mass, ratio float64) {
 	}
 }
 
-// modulo returns the remainder of a division by n, 0 or above.
 func modulo(k, n int) int {
 	if k %= n; k < 0 {
 		k += n

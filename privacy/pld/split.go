@@ -2,14 +2,14 @@ package pld
 
 import "math"
 
-// split holds all rounds, the losses of each classified as small, medium or high. If sampling is
-// rare, delta depends on few large losses. The typical sum of rounds is unrelated to these, but at
-// any tilt that suits the typical sum its rounding errors may exceed delta; and if losses far above
-// epsilon are not much rarer, only low tilts suit, which need many frequencies. So only the sums
-// with a medium loss and no high one are inverted. They have a positive mass, so the proof for the
-// inversion of all sums applies. The contribution of the other sums is bounded separately.
+// split holds all rounds, with losses classified as small, medium or high. If sampling is rare,
+// delta depends on few large losses. The typical sum of rounds has none of these, but its rounding
+// errors may exceed delta at any tilt that suits it; and if losses far above epsilon are not much
+// rarer, only low tilts suit, which need many frequencies. So only the sums with a medium loss and
+// no high loss are inverted. They have a positive mass, so the proof for the inversion of all sums
+// applies. The contribution of the other sums is bounded separately.
 type split struct {
-	medium halves // the losses up to medium, cut below the medium ones
+	medium halves // small and medium losses
 	apart  apart
 }
 
@@ -24,7 +24,7 @@ const (
 const leastShare = 1e-4
 
 // splitAt classifies losses so that near epsilon the error of the sums that are not inverted is
-// negligible beside delta. It is false if there is no such classification.
+// negligible relative to delta. It returns false if there is no such classification.
 func (d direction) splitAt(epsilon, logDelta float64) (split, bool) {
 	if epsilon < leastShare*d.largestLoss() {
 		return split{}, false
@@ -52,8 +52,8 @@ func (d direction) largestLoss() float64 {
 	return largest
 }
 
-// cutHigh returns the contribution of sums with a high loss, at the lowest suitable limit,
-// and the rounds with the other losses.
+// cutHigh returns the contribution of sums with a high loss, at the lowest suitable limit, and the
+// rounds without high losses.
 func (d direction) cutHigh(epsilon, negligible float64) (high, direction) {
 	for limit := leastHigh * epsilon; limit < mostHigh*epsilon; limit *= highRatio {
 		h := d.cut(limit)
@@ -116,7 +116,7 @@ func newSplitInversion(of split, s setting) *inversion {
 		low, _ := tilted(small, s.aliasTilt)
 		high, _ := tilted(medium, s.aliasTilt)
 		v.aliasLog += p.rounds * (low + math.Log1p(math.Exp(high-low)))
-		v.beyond += 3 * p.rounds * outside // each class leaves out as much
+		v.beyond += 3 * p.rounds * outside // each class leaves out this much
 	}
 	v.most = r.finish(f)
 	v.finish(f)

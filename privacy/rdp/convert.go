@@ -34,14 +34,14 @@ type Theorem struct {
 	// Summary gives the formula of epsilon in one line, Source its proof.
 	Summary, Source string
 
-	// epsilon of a divergence above 0 and finite, at an order above 1.
+	// epsilon converts a divergence, above 0 and finite, at an order above 1.
 	epsilon func(divergence, order, delta float64) float64
 }
 
 // Theorems lists all conversions.
 func Theorems() []Theorem { return theorems.Entries() }
 
-// Choices lists the conversions as words of an experiment file.
+// Choices lists the conversions for an experiment file.
 func (Conversion) Choices() []string { return theorems.Words() }
 
 // Validate returns an error if the conversion is unknown.
@@ -76,9 +76,8 @@ func classic(divergence, order, delta float64) float64 {
 }
 
 func improved(divergence, order, delta float64) float64 {
-	// The total variation distance is at most sqrt(1-exp(-KL)), and no Rényi
-	// divergence is below KL (Bretagnolle and Huber 1978). If delta covers
-	// that, epsilon is 0.
+	// The total variation distance is at most sqrt(1-exp(-KL)), and no Rényi divergence is below KL
+	// (Bretagnolle and Huber 1978). If delta is at least that, epsilon is 0.
 	if delta*delta+math.Expm1(-divergence) > 0 {
 		return 0
 	}

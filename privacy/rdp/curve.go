@@ -64,8 +64,8 @@ func newSampledCurve(q, sigma float64, orders []float64, divergence func(order f
 	return newCurve(orders, func(order float64) float64 { return math.Max(divergence(order), least) })
 }
 
-// leastDivergence returns a lower bound on the divergence of a mechanism that reveals anything: a
-// divergence of 0 means equal distributions, whose epsilon is 0 at every delta.
+// leastDivergence returns a lower bound, above 0, on the divergence of a mechanism that reveals
+// anything: a divergence of 0 would mean equal distributions, with epsilon 0 at every delta.
 func leastDivergence(q, sigma float64) float64 {
 	if q == 0 || math.IsInf(sigma, 1) {
 		return 0
@@ -79,9 +79,8 @@ func (c Curve) Orders() []float64 { return slices.Clone(c.orders) }
 // Values returns the divergence at each of Orders, 0 or above, possibly +Inf.
 func (c Curve) Values() []float64 { return slices.Clone(c.values) }
 
-// Times returns the curve of rounds independent executions of the mechanism,
-// each free to depend on the outputs of those before (Mironov 2017,
-// Proposition 1). rounds is 0 or above.
+// Times returns the curve of rounds independent executions of the mechanism, each of which may
+// depend on earlier outputs (Mironov 2017, Proposition 1). rounds is 0 or above.
 func (c Curve) Times(rounds int) Curve { return c.Scaled(float64(rounds)) }
 
 // Scaled returns the curve with every divergence times a factor, 0 or above. For a Gaussian
@@ -97,9 +96,9 @@ func (c Curve) Scaled(factor float64) Curve {
 	return out
 }
 
-// Sum returns the curve of running all of several mechanisms on the same data, each free
-// to depend on the outputs of those before (Mironov 2017, Proposition 1), at the orders
-// common to all of them. It is an error if there is no such order.
+// Sum returns the curve of several mechanisms on the same data, each of which may depend on earlier
+// outputs (Mironov 2017, Proposition 1), at their common orders. It is an error if there is no such
+// order.
 func Sum(curves ...Curve) (Curve, error) {
 	if len(curves) == 0 {
 		return Curve{}, fmt.Errorf("no curves to compose: expected at least one")

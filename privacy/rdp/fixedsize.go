@@ -14,9 +14,8 @@ import "math"
 // interpolated linearly, an upper bound because the function is convex; at
 // order 1 it is 0 (section 3.3 there). Sampling never harms, since the
 // divergence of a mixture is at most that of its worst part, so the curve is
-// also kept at or below the unsampled a/(2 sigma^2). That matters for little
-// noise, for which implementations without this limit are above by up to a
-// factor of two at orders below 2.
+// also kept at or below the unsampled a/(2 sigma^2). That matters for little noise: implementations
+// without this limit exceed it by up to a factor of two at orders below 2.
 func FixedSize(q, sigma float64, orders []float64) (Curve, error) {
 	if err := checkMechanism(q, sigma); err != nil {
 		return Curve{}, err
@@ -37,8 +36,8 @@ type fixedSizeBound struct {
 }
 
 // maxMomentOrder is the highest order for which the theorem's first bound on a
-// term is computed. Above it only the second, simpler one is used. Both hold,
-// and from there on the second is the smaller unless sigma is above 8.
+// term is computed. Above it only the second, simpler one is used. Both hold, and above this order
+// the second is smaller unless sigma is above 8.
 const maxMomentOrder = 1024
 
 func newFixedSizeBound(q, u2 float64, orders []float64) *fixedSizeBound {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// logSum adds positive numbers that are given by their logarithms.
+// logSum adds positive numbers given by their logarithms.
 type logSum struct {
 	terms []float64
 	peak  float64
@@ -48,7 +48,7 @@ func logExpm1(x float64) float64 {
 	return math.Log(math.Expm1(x))
 }
 
-// logBinomials gives the logarithms of the binomial coefficients of one n.
+// logBinomials holds the logarithms of the binomial coefficients of one n.
 type logBinomials struct {
 	n         int
 	factorial []float64 // shared, log k! at index k

@@ -24,9 +24,9 @@ func logCentralMoments(u float64, top int) []float64 {
 	return moments
 }
 
-// leadingTermDominates reports whether the term k = l of B(l) is at least four
-// times the next, and then more than twice the sum of all the others. True for
-// one l, it is true for every larger one.
+// leadingTermDominates reports whether the term k = l of B(l) is at least four times the next, and
+// thus more than twice the sum of all other terms. If it holds for one l, it holds for every larger
+// l.
 func leadingTermDominates(u2 float64, l int) bool {
 	return float64(l-1)*u2 > math.Log(float64(4*l))
 }
@@ -50,8 +50,8 @@ func logAlternatingSum(u2 float64, l int) float64 {
 
 // integrateMoments fills moments[j] with log B(2j) by the trapezoidal rule on
 // the whole line. The integrand is a sum of unit normal densities, and its
-// Fourier transform has fallen below double precision beyond 2 sqrt(l) + 14,
-// so the rule with that many steps in 2 pi is exact for all purposes.
+// Fourier transform has fallen below double precision beyond 2 sqrt(l) + 14, so the rule with that
+// many steps in 2 pi is exact to double precision.
 func integrateMoments(moments []float64, u float64) {
 	if len(moments) <= 1 {
 		return

@@ -3,10 +3,10 @@ package rdp
 import "math"
 
 // ReplacedPair returns the curve of the pair of outputs that dominates every pair of neighbours
-// under replacement of one member, if a sample contains the member with probability q, whether
-// of fixed size or Poisson (Zhu, Dong and Wang 2022, Theorem 11; the comment of package pld has
-// the proof). At whole orders it is not above [FixedSize]. With x standard normal, r = x/sigma
-// - 1/(2 sigma^2) the log ratio of an output and L = log(1 - q + q exp(r)),
+// under replacement of one member, if a sample, of fixed size or Poisson, contains the member with
+// probability q (Zhu, Dong and Wang 2022, Theorem 11; the comment of package pld has the proof). At
+// whole orders it is not above [FixedSize]. With x standard normal, r = x/sigma - 1/(2 sigma^2) the
+// log ratio of an output and L = log(1 - q + q exp(r)),
 //
 //	exp((a-1) x divergence) - 1 = E[(exp((a-1)L) - 1)(exp(L) - exp(-(a-1)L)); r > 0].
 //
@@ -25,7 +25,7 @@ func ReplacedPair(q, sigma float64, orders []float64) (Curve, error) {
 	})
 }
 
-// replacedExcess returns the log of the mean above.
+// replacedExcess returns the log of the mean in the comment of ReplacedPair.
 func replacedExcess(q, u, order float64) float64 {
 	density := func(x float64) float64 {
 		loss := logMixture(q, u*(x-u/2))

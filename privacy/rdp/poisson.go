@@ -33,8 +33,8 @@ func Poisson(q, sigma float64, orders []float64) (Curve, error) {
 // quadrature.
 const mostRatio = 1e12
 
-// unsampled returns the divergence if sampling has no effect: no member or
-// every member takes part, or there is next to no noise.
+// unsampled returns the divergence if sampling has no effect: no member or every member takes part,
+// or there is almost no noise.
 func unsampled(q, u2 float64) (bool, func(float64) float64) {
 	switch {
 	case q == 0:
@@ -83,8 +83,8 @@ func poissonFractional(q, u, order float64) float64 {
 	return logIntegral(density, -tail, far, turn) - logSqrt2Pi
 }
 
-// tail is the distance at which a standard normal density has fallen by
-// exp(-72), which is invisible in double precision beside its peak.
+// tail is the distance at which a standard normal density has fallen by exp(-72), which is
+// negligible relative to its peak in double precision.
 const tail = 12.0
 
 var logSqrt2Pi = math.Log(2*math.Pi) / 2
@@ -108,7 +108,7 @@ func logConvexExcess(q, e, a float64) float64 {
 	return grown + math.Log1p(-math.Exp(-grown)-math.Exp(math.Log(a)+logV-grown))
 }
 
-// logSmallExcess sums the binomial series of (1+v)^a from its square term on.
+// logSmallExcess sums the binomial series of (1+v)^a from the square term on.
 func logSmallExcess(v, a float64) float64 {
 	sum, term := 0.0, 1.0
 	for n := 3.0; math.Abs(term) > 1e-17; n++ {

@@ -20,10 +20,9 @@ func logTrapezoidal(logF func(float64) float64, low, high, step float64) float64
 	return terms.log() + math.Log(step)
 }
 
-// logIntegral returns the logarithm of the integral of exp(logF) over [low,
-// high], to about 1e-12 relative. logF is smooth, with peaks at least as wide
-// as a share of the interval that its scan resolves; turn is a point around
-// which logF may change over a shorter distance.
+// logIntegral returns the logarithm of the integral of exp(logF) over [low, high], to about 1e-12
+// relative. logF is smooth, with peaks wide enough for the scan of findPeaks; turn is a point
+// around which logF may change over a shorter distance.
 //
 // It finds the peaks, places panels around them that double in width with the
 // distance, and halves a panel until Gauss-Kronrod quadrature converges on it.
@@ -40,7 +39,7 @@ func logIntegral(logF func(float64) float64, low, high, turn float64) float64 {
 	return peak + math.Log(integrate(f, panels(points, low, high), 1e-10+noise))
 }
 
-// findPeaks scans [low, high] and refines the local maxima that it sees.
+// findPeaks scans [low, high] and refines the local maxima found.
 func findPeaks(f func(float64) float64, low, high float64) []float64 {
 	const steps = 256
 	step := (high - low) / steps
@@ -58,8 +57,8 @@ func findPeaks(f func(float64) float64, low, high float64) []float64 {
 	return peaks
 }
 
-// climb returns the maximizer of f on [a, b], to within a small part of a
-// standard deviation, by golden section.
+// climb returns the maximizer of f on [a, b] by golden section, to a small part of a standard
+// deviation.
 func climb(f func(float64) float64, a, b float64) float64 {
 	const ratio = 0.6180339887498949
 	c, d := b-ratio*(b-a), a+ratio*(b-a)
@@ -106,7 +105,7 @@ func integrate(f func(float64) float64, ends []float64, tolerance float64) float
 	return sum
 }
 
-// maxHalvings of a panel resolve any turn of the integrand.
+// maxHalvings limits the halvings of a panel; this many resolve any turn of the integrand.
 const maxHalvings = 20
 
 // refine halves [a, b] until the error on each part is within tolerance.
@@ -120,8 +119,8 @@ func refine(f func(float64) float64, a, b, tolerance float64, depth int) float64
 }
 
 // The 15 nodes of Kronrod's extension of the 7-point Gauss-Legendre rule on
-// [-1, 1], outermost first, and their weights (Piessens et al. 1983, QUADPACK,
-// routine QK15). Every second node, from index 1, is one of Gauss's.
+// [-1, 1], outermost first, and their weights (Piessens et al. 1983, QUADPACK, routine QK15). Every
+// second node, from index 1, is a node of the Gauss rule.
 var (
 	kronrodNodes = [8]float64{
 		0.991455371120812639206854697526329, 0.949107912342758524526189684047851,

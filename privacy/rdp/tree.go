@@ -9,10 +9,10 @@ import (
 
 // Participation limits the number and the separation of a user's updates in a training by tree
 // aggregation without restarts (Kairouz et al. 2021, Practical and Private (Deep) Learning without
-// Sampling or Shuffling, Theorem 4.1 and appendix D). The updates of the steps are the leaves of a
-// binary tree, and every node whose leaves are complete is released with its own noise. The training
-// is [ZeroConcentrated] with SquaredSensitivity/(2 sigma^2), where sigma is the noise on one node over
-// the clip norm, if neighbours are replace-special: a user's updates become zero.
+// Sampling or Shuffling, Theorem 4.1 and appendix D). The step updates are the leaves of a binary
+// tree, and every node whose leaves are complete is released with its own noise. The training is
+// [ZeroConcentrated] with SquaredSensitivity/(2 sigma^2), where sigma is the noise on one node over
+// the clip norm. Neighbours are replace-special: a user's updates become zero.
 type Participation struct {
 	Steps int // updates of the training, 1 or more
 	Times int // largest number of updates of a user, 1 or more
@@ -35,9 +35,9 @@ func (p Participation) validate() error {
 
 // SquaredSensitivity returns the largest squared L2 norm, in clip norms, of one
 // user's contribution to all nodes of the tree together: a node above n updates
-// of the user gets n clip norms, and the square of each counts. With one
-// participation it is the number of nodes above a leaf, the leaf included. If the
-// search would take too long, the error is ErrTooManyPlacements.
+// of the user gets n clip norms, and the square of each counts. With one participation it is the
+// number of nodes on the path from a leaf to the root. If the search would take too long, the error
+// is ErrTooManyPlacements.
 func (p Participation) SquaredSensitivity() (int, error) {
 	if err := p.validate(); err != nil {
 		return 0, err
@@ -54,8 +54,8 @@ func (p Participation) SquaredSensitivity() (int, error) {
 	return largest, nil
 }
 
-// ErrTooManyPlacements reports that a user's updates have too many possible placements in a
-// tree to find the worst ones.
+// ErrTooManyPlacements means that a user's updates have too many possible placements in a tree to
+// find the worst.
 var ErrTooManyPlacements = errors.New("too many placements of a user's updates in the tree")
 
 // Limits of the search: about a second and 100 MB.
@@ -64,12 +64,12 @@ const (
 	mostSubtrees   = 1 << 20
 )
 
-// subtree is a run of leaves in which a user takes part a number of times.
+// subtree is a run of leaves with a number of participations of the user.
 type subtree struct {
 	size, times int
 	start       int // leaves at the beginning that are not the user's
-	// reach is how far beyond the run the user's next update lies, at least:
-	// with a reach of separation, the last leaf may be the user's.
+	// reach is the least distance from the end of the run to the user's next update: with a reach
+	// of separation, the last leaf may be the user's.
 	reach int
 }
 
@@ -78,7 +78,7 @@ type subtree struct {
 type worstTree struct {
 	separation int // leaves between two updates of the user
 	known      map[subtree]int
-	left       int // divisions of participations that may still be tried
+	left       int // remaining divisions of participations to try
 }
 
 // impossible is the value of a subtree that has no room for its participations.
@@ -104,8 +104,8 @@ func (w *worstTree) squares(t subtree) int {
 	return value
 }
 
-// split tries all ways to divide the participations between the largest complete
-// subtree that is smaller than the run, and the rest.
+// split tries all ways to divide the participations between the largest complete subtree that is
+// smaller than the run and the remaining leaves.
 func (w *worstTree) split(t subtree) int {
 	left := 1 << (bits.Len(uint(t.size-1)) - 1)
 	right := t.size - left
@@ -118,7 +118,7 @@ func (w *worstTree) split(t subtree) int {
 			w.left--
 			before := w.squares(subtree{left, t.times - onRight, t.start, free})
 			if before < 0 {
-				continue // nor with less room
+				continue // less room does not fit either
 			}
 			best = max(best, before+w.squares(subtree{right, onRight, free, t.reach}))
 		}

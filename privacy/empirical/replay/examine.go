@@ -14,14 +14,15 @@ import (
 type Claim struct {
 	// NoiseMultiplier is the deviation of the noise in clip norms, above 0.
 	NoiseMultiplier float64
-	// Sampling of the cohorts from Population members, of Cohort members, under Poisson sampling in the
-	// mean. Separation and Participations are those of privacy.Round.
+	// Sampling draws cohorts of Cohort members, the mean under Poisson sampling, from Population
+	// members. Separation and Participations are as in privacy.Round.
 	Sampling                   privacy.Sampling
 	Population, Cohort         int
 	Separation, Participations int
 }
 
-// Sensitivity is the farthest that the data set Inside, which lacks a member, may be from Whole, in clip norms.
+// Sensitivity is the largest distance between the sums on Whole and on Inside, which lacks a
+// member, in clip norms.
 const Sensitivity = 1.0
 
 // Test is a family of equal tests.
@@ -31,11 +32,10 @@ type Test struct {
 	Of string `json:"of,omitempty"`
 	// Tests is the number of members.
 	Tests int `json:"tests"`
-	// Statistic of the member, and the parameters of its law: degrees of freedom, or
-	// trials.
+	// Statistic of the member, and the parameter of its distribution: degrees of freedom or trials.
 	Statistic float64 `json:"statistic"`
 	Freedom   int     `json:"freedom,omitempty"`
-	// Rate is the probability of a trial, of a count.
+	// Rate is the success probability of a trial, if Statistic is a count.
 	Rate float64 `json:"rate,omitempty"`
 	// P is the least p-value times Tests, at most 1.
 	P float64 `json:"p"`
@@ -43,13 +43,13 @@ type Test struct {
 
 // Multiplier is a measured noise multiplier.
 type Multiplier struct {
-	// Part that it was measured in.
+	// Part is the name of the part measured.
 	Part string `json:"part"`
 	// Measured lies within Low and High with 95% confidence, over all parts.
 	Measured float64 `json:"measured"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
-	// Squares is the sum of squares in claimed deviations, Values their number, Parts the number of parts.
+	// Squares is the sum of Values squares, in claimed deviations; Parts is the number of parts.
 	Squares float64 `json:"squares"`
 	Values  int     `json:"values"`
 	Parts   int     `json:"parts"`
@@ -57,18 +57,18 @@ type Multiplier struct {
 
 // Finding is the result of observations about a claim.
 type Finding struct {
-	// Sensitivity is the farthest move of a member in the cohort, Outside that of one outside of it, in
-	// clip norms; Inside counts the first.
+	// Sensitivity is the largest move by a member in the cohort, Outside the largest by a member
+	// outside it, in clip norms; Inside counts the moves by members in the cohort.
 	Sensitivity float64 `json:"sensitivity"`
 	Outside     float64 `json:"outside"`
 	Moves       int     `json:"moves"`
-	// Noise is the noise multiplier of the part in which it is certainly the least, in proportion to the
-	// sensitivity, where that is above the claimed one.
+	// Noise is the noise multiplier of the part with the lowest upper limit, divided by the
+	// sensitivity if that exceeds the claimed one.
 	Noise Multiplier `json:"noise"`
 	// P is the least p-value of all tests times their number, By the name of the test.
 	P  float64 `json:"p"`
 	By string  `json:"by"`
-	// Refuted says that P is at most FalseAlarm.
+	// Refuted reports whether P is at most FalseAlarm.
 	Refuted    bool    `json:"refuted"`
 	FalseAlarm float64 `json:"false_alarm"`
 	Tests      []Test  `json:"tests"`
@@ -95,7 +95,7 @@ const (
 	ParticipationTest = "participations"
 )
 
-// Tolerance of sensitivities, in clip norms: the rounding of sums of float32.
+// Tolerance is the allowance for rounding in sums of float32, in clip norms.
 const Tolerance = 1e-3
 
 // Examine tests the observations against a claim, so that a right training is refuted with a probability
@@ -159,10 +159,9 @@ type examiner struct {
 	parts []span
 }
 
-// family is a Test in the making: the least of its p-values.
+// family returns a Test without members.
 func family(name string) *Test { return &Test{Name: name, P: 2} }
 
-// add counts a member.
 func (t *Test) add(of string, statistic float64, freedom int, p float64) {
 	t.Tests++
 	if p < t.P {
@@ -170,7 +169,7 @@ func (t *Test) add(of string, statistic float64, freedom int, p float64) {
 	}
 }
 
-// end corrects for the number of members.
+// end multiplies the p-value by the number of members.
 func (t *Test) end() Test {
 	t.P = min(1, t.P*float64(max(1, t.Tests)))
 	if t.Tests == 1 {
@@ -179,7 +178,6 @@ func (t *Test) end() Test {
 	return *t
 }
 
-// squares adds the squares of some columns of the rows.
 func (x *examiner) squares(rows func(i int) bool, first, count int) (sum float64, values int) {
 	for i, row := range x.seen.Noise {
 		if rows == nil || rows(i) {
@@ -195,7 +193,7 @@ func (x *examiner) width() int {
 	return last.first + last.Count
 }
 
-// scales tests whether there is as little noise as a sum of squares says.
+// scales tests sums of squares of the noise against the claimed deviation.
 func (x *examiner) scales() []Test {
 	scale := func(t *Test, of string, sum float64, values int) {
 		if values > 0 {
@@ -251,7 +249,7 @@ func ended(families ...*Test) (list []Test) {
 
 const randomDirections = 16
 
-// signs are coins of a fixed generator.
+// signs draws n values of +1 or -1 from a fixed generator.
 func signs(j, n int) []float64 {
 	rng := rand.New(rand.NewPCG(uint64(j), uint64(n)))
 	x := make([]float64, n)
@@ -261,11 +259,11 @@ func signs(j, n int) []float64 {
 	return x
 }
 
-// sketch is the number of columns by which all pairs of rounds are compared.
+// sketch is the number of columns used to compare all pairs of rounds.
 const sketch = 512
 
-// dependence tests rounds, elements and parts for noise in common. Vectors that are compared have no draw
-// in common, so that p-values are exact.
+// dependence tests rounds, elements and parts for shared noise. Compared vectors share no draw if
+// the claim is true, so p-values are exact.
 func (x *examiner) dependence() []Test {
 	successive, repeated, neighbours, shared := family(RoundsTest), family(RepeatedTest), family(NeighboursTest), family(SharedTest)
 	compare := func(t *Test, of string, a, b []float64) {
@@ -297,7 +295,7 @@ func (x *examiner) dependence() []Test {
 	return ended(successive, repeated, neighbours, shared)
 }
 
-// block is some columns of all rows.
+// block returns some columns of all rows.
 func (x *examiner) block(first, count int) (values []float64) {
 	for _, row := range x.seen.Noise {
 		values = append(values, row[first:first+count]...)
@@ -305,7 +303,7 @@ func (x *examiner) block(first, count int) (values []float64) {
 	return values
 }
 
-// pairs are the even columns of a part and the odd ones after them.
+// pairs returns the even columns of a part and the odd column after each.
 func (x *examiner) pairs(p span) (even, odd []float64) {
 	for _, row := range x.seen.Noise {
 		for i := 0; i+1 < p.Count; i += 2 {
@@ -352,7 +350,7 @@ func (x *examiner) poisson() []Test {
 	return ended(sizes, equal, x.overlap(), x.participations())
 }
 
-// sizes are all those of the claim; exact.
+// sizes tests exactly that every cohort has the claimed size.
 func (x *examiner) sizes() Test {
 	t := Test{Name: CohortTest, Tests: 1, Statistic: float64(x.claim.Cohort), P: 1}
 	for _, cohort := range x.seen.Cohorts {
@@ -363,8 +361,8 @@ func (x *examiner) sizes() Test {
 	return t
 }
 
-// overlap counts the members that rounds 1 and 2, 3 and 4, and so on have in common. Given the first of a
-// pair, each of its members is in the second with the probability of any.
+// overlap counts the members that rounds 1 and 2, 3 and 4, and so on have in common. Given the
+// first cohort of a pair, each of its members is in the second with the probability of any member.
 func (x *examiner) overlap() *Test {
 	t := family(OverlapTest)
 	t.Rate = float64(x.claim.Cohort) / float64(x.claim.Population)
@@ -381,7 +379,7 @@ func (x *examiner) overlap() *Test {
 	return t
 }
 
-// participations of the member that comes most often, among all.
+// participations tests the largest number of participations of any member.
 func (x *examiner) participations() *Test {
 	t := family(ParticipationTest)
 	t.Rate = float64(x.claim.Cohort) / float64(x.claim.Population)
@@ -402,8 +400,8 @@ func (x *examiner) participations() *Test {
 	return t
 }
 
-// apart is exact: no member comes again where the rounds, counted from 0, are not far enough from each
-// other, nor more often than most, if that is above 0.
+// apart tests exactly that the rounds of a member, counted from 0, are far enough apart, and that
+// no member takes part more than most times; 0 is no limit.
 func (x *examiner) apart(enough func(earlier, later int) bool, most int) Test {
 	t := Test{Name: ParticipationTest, Tests: 1, P: 1}
 	last, times := map[int]int{}, map[int]int{}
@@ -420,10 +418,10 @@ func (x *examiner) apart(enough func(earlier, later int) bool, most int) Test {
 	return t
 }
 
-// unsure is the probability that an interval of a noise multiplier is beside it.
+// unsure is the probability that an interval misses the noise multiplier.
 const unsure = 0.05
 
-// multiplier is that of the part whose upper limit is least.
+// multiplier returns the multiplier of the part with the lowest upper limit.
 func (x *examiner) multiplier(sensitivity float64) Multiplier {
 	var list []Multiplier
 	add := func(part string, sum float64, values int) {

@@ -19,7 +19,7 @@ const (
 	Outside
 )
 
-// Part is a run of elements of a release that have one name, such as a tensor.
+// Part is a named run of elements of a release, such as a tensor.
 type Part struct {
 	Name         string
 	Offset, Size int
@@ -27,9 +27,9 @@ type Part struct {
 
 // Round describes a round to be replayed.
 type Round struct {
-	// Members take part, in ascending order.
+	// Members are the participants in ascending order.
 	Members []int
-	// Inside and Outside say which data sets the round has beside Whole.
+	// Inside and Outside report which data sets the round has in addition to Whole.
 	Inside, Outside bool
 }
 
@@ -38,21 +38,22 @@ type Replay struct {
 	Round, State int
 	Data         Data
 	Noise        bool
-	// Shrunk asks for a clip norm so much smaller than that of the training that clipping decides.
+	// Shrunk asks for a clip norm far below the one of the training, so that every contribution is
+	// clipped.
 	Shrunk bool
 }
 
-// Release is the outcome of a step before any optimizer: the sum of the clipped contributions, with noise
-// or without, in clip norms. A mean is multiplied by the claimed divisor, and by nothing that depends on
-// the data.
+// Release is the outcome of a step before any optimizer: the sum of the clipped contributions, with
+// noise or without, in clip norms. A mean is multiplied by the claimed divisor, never by a value
+// that depends on the data.
 type Release struct {
 	Sum []float32
-	// Count is the noised count of an adaptive clip norm, in deviations of its noise.
+	// Count is the noisy count of an adaptive clip norm, in deviations of its noise.
 	Count float64
 }
 
 // Step replays steps of a training from given states. Equal replays give equal releases. A round
-// draws the same cohort, and all randomness but the noise alike, for any data and noise.
+// has the same cohort and the same randomness, except for the noise, with any data.
 type Step interface {
 	// Parts cover a release.
 	Parts() []Part
@@ -63,21 +64,21 @@ type Step interface {
 	Release(ctx context.Context, r Replay) (Release, error)
 }
 
-// Plan says how much to observe.
+// Plan limits the observations.
 type Plan struct {
 	// Repeats is the number of rounds whose noise is observed, 2 or more.
 	Repeats int
-	// States is the number of states to begin from, in turn.
+	// States is the number of initial states, used in turn.
 	States int
 	// Moves is the number of inside moves to look for, in at most Search further rounds.
 	Moves, Search int
 	// NoiseMultiplier is the claimed deviation of the noise in clip norms, above 0.
 	NoiseMultiplier float64
-	// WholeOnly observes noise on the data set Whole alone.
+	// WholeOnly observes noise only on the data set Whole.
 	WholeOnly bool
-	// Columns is the most elements of the noise that are kept of a round.
+	// Columns limits the noise elements kept of a round.
 	Columns int
-	// Progress is told the rounds that are done; nil for nobody.
+	// Progress receives the number of completed rounds; it may be nil.
 	Progress func(done int)
 }
 
@@ -90,10 +91,11 @@ type Move struct {
 	Norm float64
 }
 
-// Columns are kept elements of a Part.
+// Columns counts the kept elements of a Part.
 type Columns struct {
 	Name string
-	// Lead is the number of the first elements of the part that are kept, in their order, before others.
+	// Lead counts the kept elements from the start of the part, in order; Count includes those
+	// after them.
 	Lead, Count int
 }
 
@@ -102,10 +104,10 @@ type Observations struct {
 	Parts []Columns
 	// Noise has a row for each round: the kept elements in claimed deviations, part after part.
 	Noise [][]float64
-	// Whole says which rows were observed on the data set Whole.
+	// Whole reports for each row whether it was observed on the data set Whole.
 	Whole []bool
-	// Along has the noise of each round with an inside move along that move, in claimed deviations,
-	// positive if it lengthens it.
+	// Along has, for each round with an inside move, the component of the noise along that move, in
+	// claimed deviations; positive if the noise lengthens the move.
 	Along []float64
 	// Moves are in the order of rounds.
 	Moves []Move
@@ -141,7 +143,7 @@ type observer struct {
 	seen   Observations
 }
 
-// replay of a round, by its number: the states take turns, and so do the two clip norms.
+// replay returns the replay of a round. States take turns, and so do the two clip norms.
 func (o *observer) replay(round int) Replay {
 	return Replay{Round: round, State: (round - 1) / 2 % o.plan.States, Shrunk: round%2 == 0}
 }
@@ -173,7 +175,7 @@ func (o *observer) round(ctx context.Context, number int) error {
 	return nil
 }
 
-// search looks for an inside move alone.
+// search looks only for an inside move.
 func (o *observer) search(ctx context.Context, number int) error {
 	round, err := o.step.Begin(ctx, number)
 	if err != nil || !round.Inside {
@@ -189,7 +191,8 @@ func (o *observer) search(ctx context.Context, number int) error {
 	return err
 }
 
-// move measures the moves of a round. It returns the release of the data set Inside and the difference.
+// move measures the moves of a round, and returns the release of the data set Inside and the
+// difference.
 func (o *observer) move(ctx context.Context, r Replay, round Round, clean Release) (inside *Release, difference []float64, err error) {
 	for _, data := range []Data{Inside, Outside} {
 		if data == Inside && !round.Inside || data == Outside && !round.Outside {
@@ -210,7 +213,7 @@ func (o *observer) move(ctx context.Context, r Replay, round Round, clean Releas
 	return inside, difference, nil
 }
 
-// noise adds a row.
+// noise adds a row of noise.
 func (o *observer) noise(clean, noisy *Release, move []float64, whole bool) {
 	noise, row := subtract(noisy.Sum, clean.Sum), []float64{}
 	for _, kept := range o.kept {
@@ -234,7 +237,6 @@ func (o *observer) noise(clean, noisy *Release, move []float64, whole bool) {
 // CountPart is the name of the noise on the count of an adaptive clip norm.
 const CountPart = "clip count"
 
-// columns describes the kept elements.
 func columns(s Step, kept [][]int) (list []Columns) {
 	for i, p := range s.Parts() {
 		lead := 0
@@ -249,9 +251,9 @@ func columns(s Step, kept [][]int) (list []Columns) {
 	return list
 }
 
-// keep chooses the elements that are kept of each part: all if they are few, else for each part its share,
-// the first half of it from the part's beginning, which shows noise that parts share, and the other in
-// pairs of neighbours all over the rest.
+// keep chooses the elements that are kept of each part: all if they are few, else a share of each
+// part. The first half of a share is the part's beginning, which shows noise common to several
+// parts; the second half is pairs of neighbours spread over the remaining elements.
 func keep(parts []Part, most int) [][]int {
 	all := 0
 	for _, p := range parts {
@@ -275,7 +277,7 @@ func keep(parts []Part, most int) [][]int {
 	return kept
 }
 
-// least is the number of kept elements of a part that has as many.
+// least is the smallest number of elements kept of a part, if it has as many.
 const least = 64
 
 func subtract(a, b []float32) []float64 {

@@ -10,11 +10,11 @@ import (
 // draws is at most sum.
 func belowChiSquare(sum, freedom float64) float64 { return mathext.GammaIncReg(freedom/2, sum/2) }
 
-// chiSquareQuantile inverts it.
+// chiSquareQuantile inverts belowChiSquare.
 func chiSquareQuantile(p, freedom float64) float64 { return 2 * mathext.GammaIncRegInv(freedom/2, p) }
 
-// aligned is the probability that two independent vectors of n elements, one of them of independent normal
-// draws of equal variance, have a correlation about zero of at least |r|:
+// aligned returns the probability that two independent vectors of n elements have an uncentred
+// correlation of at least |r|, if one holds independent normal draws of equal variance:
 //
 //	I_{1-r^2}((n-1)/2, 1/2).
 //
@@ -26,7 +26,7 @@ func aligned(r float64, n int) float64 {
 	return mathext.RegIncBeta(float64(n-1)/2, 0.5, max(0, (1-r)*(1+r)))
 }
 
-// correlation about zero; 0 for vectors without a direction.
+// correlation is the uncentred correlation; 0 for a zero vector.
 func correlation(a, b []float64) float64 {
 	length := norm(a) * norm(b)
 	if length == 0 {
@@ -35,7 +35,7 @@ func correlation(a, b []float64) float64 {
 	return dot(a, b) / length
 }
 
-// twoSided is the probability that |x| is exceeded by a standard normal draw.
+// twoSided returns the probability that a standard normal draw exceeds |x| in absolute value.
 func twoSided(x float64) float64 { return math.Erfc(math.Abs(x) / math.Sqrt2) }
 
 // divergence is the Kullback-Leibler divergence of Bernoulli(p) from Bernoulli(q), in nats.
@@ -49,9 +49,9 @@ func divergence(p, q float64) float64 {
 	return max(0, term(p, q)+term(1-p, 1-q))
 }
 
-// counted bounds the probability that a binomial count of trials with probability q is as far from its
-// mean as count, on either side: 2 exp(-trials KL(count/trials, q)) (Chernoff 1952; Hoeffding 1963,
-// theorems 1 and 4: also for draws without replacement).
+// counted bounds the probability that a binomial number of successes in trials with probability q
+// is as far from its mean as count, on either side: 2 exp(-trials KL(count/trials, q)) (Chernoff
+// 1952; Hoeffding 1963, theorems 1 and 4: also for draws without replacement).
 func counted(count, trials int, q float64) float64 {
 	if trials == 0 {
 		return 1

@@ -5,7 +5,7 @@ import (
 	"coalmine/privacy/empirical/replay"
 )
 
-// Planted returns a small program with a bug, whose claim is a right training's.
+// Planted returns a small program with a bug and the claim of the right training.
 func Planted(b Bug) *Program {
 	return New(Program{Bug: b, Seed: 1, Population: 60, Cohort: 8, Sampling: sampling(b), Clip: 0.3, NoiseMultiplier: 1})
 }

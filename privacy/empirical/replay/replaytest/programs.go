@@ -47,7 +47,7 @@ const (
 	FixedSizeForPoisson Bug = "Poisson is claimed, cohorts have a fixed size"
 )
 
-// Bugs lists them.
+// Bugs lists all bugs.
 func Bugs() []Bug {
 	return []Bug{
 		NoiseMissing, NoiseDivided, NoiseBeforeClip, ClipPerTensor, ClipAfterMean, MeanLoss, ShuffledForPoisson, LastBatchSmaller,
@@ -61,11 +61,12 @@ const (
 	tokens, width, classes = 12, 6, 3
 	embedding, weights     = tokens * width, width * classes
 	parameters             = embedding + weights + classes
-	evaluation             = 5 // members behind those that train
+	evaluation             = 5 // members after those that train
 	shrink                 = 1.0 / 1024
 )
 
-// Evaluated is the number of members behind the population, whom an EvaluationLeaks program evaluates.
+// Evaluated is the number of members after the population that an EvaluationLeaks program
+// evaluates.
 const Evaluated = evaluation
 
 // Program is a training. It is a replay.Step.
@@ -80,8 +81,8 @@ type Program struct {
 	members [][]record
 	round   int
 	cohort  []int
-	before  []int // the cohort of the round before
-	in, out int   // the members that data sets lack
+	before  []int // the previous cohort
+	in, out int   // the members absent from Inside and Outside
 }
 
 type record struct{ token, class int }
@@ -99,7 +100,7 @@ func New(p Program) *Program {
 	return &p
 }
 
-// Claim is that of the right training.
+// Claim is the claim of the right training.
 func (p *Program) Claim() replay.Claim {
 	return replay.Claim{NoiseMultiplier: p.NoiseMultiplier, Sampling: p.Sampling, Population: p.Population, Cohort: p.Cohort}
 }
@@ -112,7 +113,8 @@ func (p *Program) Parts() []replay.Part {
 // Counts implements replay.Step.
 func (p *Program) Counts() bool { return false }
 
-// Begin implements replay.Step. The member outside is one who does not train at all, or not in this round.
+// Begin implements replay.Step. The member absent from Outside does not train at all, or not in
+// this round.
 func (p *Program) Begin(_ context.Context, round int) (replay.Round, error) {
 	p.round, p.cohort, p.before = round, p.draw(round), nil
 	if round > 1 {
@@ -177,13 +179,14 @@ func (p *Program) Release(_ context.Context, r replay.Replay) (replay.Release, e
 	return replay.Release{Sum: s.release(r.Noise)}, nil
 }
 
-// Sample draws the cohort of a round by another seed.
+// Sample draws the cohort of a round with another seed.
 func (p *Program) Sample(round int, seed uint64) []int {
 	p.Seed = seed
 	return p.draw(round)
 }
 
-// Take takes one step for a batch by another seed, from flat parameters, without a member, -1 for none.
+// Take takes one step on a batch with another seed, from flat parameters, leaving out a member; -1
+// leaves out none.
 func (p *Program) Take(round int, seed uint64, params []float64, batch []int, without int, clip float64, noise bool) []float32 {
 	p.Seed, p.round, p.before = seed, round, nil
 	if round > 1 {
@@ -201,7 +204,7 @@ type step struct {
 	clip   float64
 	absent int
 	params []float64
-	norms  float64 // the sum of those of the batch
+	norms  float64 // the sum of the gradient norms of the batch
 }
 
 func (p *Program) step(cohort []int, clip float64, params []float64) *step {
@@ -240,7 +243,7 @@ func (s *step) release(noise bool) []float32 {
 	return out
 }
 
-// noise of the sum.
+// noise draws the noise on the sum.
 func (s *step) noise(any bool) []float64 {
 	out := make([]float64, parameters)
 	if !any || s.Bug == NoiseMissing {
@@ -274,12 +277,12 @@ func (s *step) noise(any bool) []float64 {
 	return out
 }
 
-// present are the members of a cohort who are in the data set.
+// present returns the members of a cohort that are in the data set.
 func (s *step) present(cohort []int) []int {
 	return slices.DeleteFunc(slices.Clone(cohort), func(m int) bool { return m == s.absent })
 }
 
-// sum of the clipped gradients of a cohort.
+// sum adds up the clipped gradients of a cohort.
 func (s *step) sum(cohort []int, noise []float64) []float64 {
 	present := s.present(cohort)
 	sum := make([]float64, parameters)
@@ -332,7 +335,7 @@ func (s *step) sum(cohort []int, noise []float64) []float64 {
 	return sum
 }
 
-// chunks of a member's records, each of which is clipped.
+// chunks divides a member's records; the gradient of each chunk is clipped.
 func (s *step) chunks(member int) [][]record {
 	records := s.members[member]
 	if half := len(records) / 2; s.Bug == TwoChunks && half > 0 {
@@ -341,7 +344,7 @@ func (s *step) chunks(member int) [][]record {
 	return [][]record{records}
 }
 
-// gradient of the mean loss of some records.
+// gradient returns the gradient of the mean loss of records.
 func (s *step) gradient(records []record, batch []int) []float64 {
 	g := make([]float64, parameters)
 	for _, r := range records {
@@ -384,7 +387,7 @@ func (s *step) predict(x []float64) []float64 {
 	return p
 }
 
-// normalized by the mean and the deviation of the batch's elements.
+// normalized scales x by the mean and the deviation of the batch's elements.
 func (s *step) normalized(x []float64, batch []int) ([]float64, float64) {
 	mean, square, n := make([]float64, width), 0.0, 0.0
 	for _, m := range batch {
@@ -412,7 +415,7 @@ func (s *step) normalized(x []float64, batch []int) ([]float64, float64) {
 	return d, scale
 }
 
-// evaluate is a factor that follows from the mean loss of the evaluation data.
+// evaluate returns a factor that depends on the mean loss on the evaluation data.
 func (s *step) evaluate() float64 {
 	loss, n := 0.0, 0.0
 	for m := s.Population; m < len(s.members); m++ {
