@@ -57,9 +57,6 @@ func TestAPlanSumsUp(t *testing.T) {
 	}
 }
 
-// Steps of SGD come by 50 a task here, and the rest in one task. A training goes step by step: a
-// cluster of a hundred cores is no faster with it than one of two, and one core takes as long as
-// all tasks together.
 func TestAPlanSaysThatARangeOfPowerIsOverCells(t *testing.T) {
 	t.Parallel()
 	auc := func(power float64) forecast.Power {
@@ -77,6 +74,9 @@ func TestAPlanSaysThatARangeOfPowerIsOverCells(t *testing.T) {
 	}
 }
 
+// Steps of SGD come by 50 a task here, and the rest in one task. A training goes step by step: a
+// cluster of a hundred cores is no faster with it than one of two, and one core takes as long as
+// all tasks together.
 func TestAPlanSaysWhatClustersTake(t *testing.T) {
 	t.Parallel()
 	file, home := smallFiles(t, `
