@@ -9,7 +9,7 @@ import (
 // Version is the version of this source. No other file has it; docs/versions.md says when it changes.
 const Version = "0.9.0"
 
-// Platforms are those that make release builds for, as system/processor.
+// Platforms lists the platforms of release builds as system/processor.
 var Platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64"}
 
 // ReleaseTags are the tags of a release, as in the Makefile.
