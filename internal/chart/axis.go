@@ -9,7 +9,7 @@ import (
 // Scale maps values to distances along an axis.
 type Scale int
 
-// Scales of axes. LogFromZero is the logarithm of 1 more, so that 0 has a place.
+// Scales of axes. LogFromZero is the logarithm of 1 + x, so that 0 can be drawn.
 const (
 	Linear Scale = iota
 	Log
@@ -27,7 +27,7 @@ func (s Scale) of(v float64) float64 {
 	return v
 }
 
-// draws reports whether a value has a place on the scale.
+// draws reports whether the scale can show a value.
 func (s Scale) draws(v float64) bool {
 	switch s {
 	case Log:
@@ -56,8 +56,8 @@ func (r Range) union(other Range) Range {
 // axis to begin there.
 const fewPercent = 0.5
 
-// around returns the range of an axis for some values. Those without a place on its scale are
-// not drawn.
+// around returns the range of an axis that shows the values, except those that its scale cannot
+// show.
 func (a *Axis) around(values []float64) Range {
 	if n := len(a.Labels); n > 0 {
 		return Range{0.5, float64(n) + 0.5}
@@ -119,7 +119,7 @@ func (f *Figure) yRange() Range {
 	return f.Y.around(values)
 }
 
-// each visits the points that have a place.
+// each visits the points that the axes can show.
 func (f *Figure) each(visit func(*Series, *Point)) {
 	for i := range f.Series {
 		s := &f.Series[i]
@@ -127,7 +127,7 @@ func (f *Figure) each(visit func(*Series, *Point)) {
 	}
 }
 
-// eachOf visits those of one series, without intervals that have none.
+// eachOf visits the points of one series. It clears intervals that the axes cannot show.
 func (f *Figure) eachOf(s *Series, visit func(*Point)) {
 	for _, p := range s.Points {
 		if p.bounded() && (!f.Y.Scale.draws(p.Low) || !f.Y.Scale.draws(p.High)) {
@@ -142,7 +142,7 @@ func (f *Figure) eachOf(s *Series, visit func(*Point)) {
 	}
 }
 
-// ruler maps the values of an axis to places on the page, from and to being those of its ends.
+// ruler maps values of an axis to positions on the page; from and to are the positions of the axis's ends.
 type ruler struct {
 	axis *Axis
 	Range
@@ -163,8 +163,8 @@ type tick struct {
 // mostTicks is the largest number of ticks of an axis with room for them.
 const mostTicks = 7
 
-// ticks returns the densest round numbers of the axis whose texts stand apart; extent is the
-// room that a text takes along the axis.
+// ticks returns the densest round numbers whose texts do not touch; extent returns the length of
+// a text along the axis.
 func (r *ruler) ticks(extent func(string) float64) []tick {
 	var ticks []tick
 	for _, ticks = range r.candidates() {
@@ -188,8 +188,8 @@ func (r *ruler) apart(ticks []tick, extent func(string) float64) bool {
 	return true
 }
 
-// candidates returns choices of ticks from dense to sparse. The last has few, for any
-// range.
+// candidates returns choices of ticks from dense to sparse. For any range, the last has few
+// ticks.
 func (r *ruler) candidates() (choices [][]tick) {
 	if r.axis.Scale != Linear {
 		choices = append(choices, r.powers([]float64{1, 2, 5}, 1))
@@ -204,17 +204,17 @@ func (r *ruler) candidates() (choices [][]tick) {
 	return append(choices, []tick{{r.Low, decimal(r.Low, 0)}, {r.High, decimal(r.High, 0)}})
 }
 
-// multiples are those of a step within the range.
+// multiples returns the multiples of a step within the range.
 func (r *ruler) multiples(step float64) (ticks []tick) {
 	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
-	const most = 100 // of candidates that are too dense
+	const most = 100 // candidates; more are too dense
 	for k := math.Ceil(r.Low/step - 1e-9); k*step <= r.High+step*1e-9 && len(ticks) < most; k++ {
 		ticks = append(ticks, tick{min(max(k*step, r.Low), r.High), decimal(k*step, digits)})
 	}
 	return ticks
 }
 
-// powers are 0, where it has a place, and multiples of every so manyth power of ten.
+// powers returns 0, if the scale can show it, and multiples of every each-th power of ten.
 func (r *ruler) powers(factors []float64, each int) (ticks []tick) {
 	first := 1.0
 	if r.axis.Scale == LogFromZero {
@@ -232,7 +232,7 @@ func (r *ruler) powers(factors []float64, each int) (ticks []tick) {
 	return ticks
 }
 
-// decimal is a number with as many digits behind the point, or with an exponent where it is long.
+// decimal formats a number with the given digits behind the point, or with an exponent if it is long.
 func decimal(v float64, digits int) string {
 	if v == 0 {
 		return "0"

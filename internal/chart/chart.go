@@ -39,35 +39,35 @@ func (w Width) size() (width, frame float64) {
 	return 85 * pointsPerMillimetre, 120
 }
 
-// Figure is a chart, or a heat map where it has Heat.
+// Figure is a chart, or a heat map if Heat is set.
 type Figure struct {
 	// Title describes the figure to readers who do not see it; it is not drawn.
 	Title  string
 	X, Y   Axis
 	Series []Series
-	// Heat has the numbers of a heat map, 0 or more, by row from the top and by column; NaN
-	// where there is none. X.Labels and Y.Labels name columns and rows.
+	// Heat holds the numbers of a heat map, 0 or more, by row from the top and by column; NaN
+	// leaves a square empty. X.Labels and Y.Labels name columns and rows.
 	Heat [][]float64
-	// Darkest is the number of the darkest square; the largest of Heat if it is larger.
+	// Darkest is the number of the darkest square, unless Heat has a larger one.
 	Darkest float64
 }
 
 // Axis is one of the two axes of a figure.
 type Axis struct {
-	// Title has the unit.
+	// Title includes the unit.
 	Title string
 	Scale Scale
-	// Range is the least that the axis covers. It covers all data besides.
+	// Range is the smallest range of the axis, which grows to cover all data.
 	Range Range
 	// Level is the place of a dashed line across the figure; 0 for none.
 	Level float64
-	// Labels stand at 1, 2, ... in place of numbers.
+	// Labels replace the numbers at 1, 2, ...
 	Labels []string
 }
 
-// Series is a list of points that look alike.
+// Series is a list of points drawn in the same style.
 type Series struct {
-	// Name stands in the legend; without one the series is not in it.
+	// Name is the text in the legend; a series without a name is not listed.
 	Name   string
 	Kind   Kind
 	Points []Point
@@ -84,16 +84,16 @@ type Kind int
 // Forms of series.
 const (
 	Dots      Kind = iota
-	Line           // through the points in their order, with markers where they are few
+	Line           // through the points in order, with markers if they are few
 	Bars           // from 0 up to the points
-	Intervals      // nothing but the intervals of the points
+	Intervals      // only the intervals of the points
 )
 
-// Point is a place in a figure, with an interval of Y if Low is less than High and one of X if
-// Left is less than Right.
+// Point is a place in a figure. It has an interval of Y if Low is less than High, and one of X
+// if Left is less than Right.
 type Point struct {
 	X, Y, Low, High, Left, Right float64
-	// Width is that of a bar, in units of X.
+	// Width is the width of a bar, in units of X.
 	Width float64
 	// Note describes the point. Browsers show it above the marker.
 	Note string
@@ -117,7 +117,7 @@ func (f *Figure) darkest() float64 {
 	most := f.Darkest
 	for _, row := range f.Heat {
 		for _, v := range row {
-			if v > most { // not so of NaN
+			if v > most { // false for NaN
 				most = v
 			}
 		}
@@ -154,7 +154,7 @@ func (f *Figure) WriteCSV(w io.Writer) error {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// label is the label of a place, empty where numbers stand.
+// label returns the label at a position, "" if the axis shows numbers.
 func (a *Axis) label(at float64) string {
 	if i := int(at) - 1; i >= 0 && i < len(a.Labels) {
 		return strings.TrimSpace(a.Labels[i])
@@ -162,7 +162,7 @@ func (a *Axis) label(at float64) string {
 	return ""
 }
 
-// Formats are the names of the forms in which figures are written, and the extensions of files.
+// Formats are the file formats of figures, which are also the file extensions.
 var Formats = []string{"svg", "pdf", "png"}
 
 // File is the figure in one of Formats.

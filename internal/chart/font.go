@@ -11,7 +11,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// family lists fonts of the same metrics, one of which each system has.
+// family lists fonts of the same metrics; each system has one of them.
 const family = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 var liberation = sync.OnceValue(func() *sfnt.Font {
@@ -28,10 +28,10 @@ type glyph struct {
 	segments sfnt.Segments
 }
 
-// glyphs holds those that were asked for, by their runes.
+// glyphs caches glyphs by rune.
 var glyphs sync.Map
 
-// glyphOf is empty for a character without a glyph in the font, even without its box.
+// glyphOf returns an empty glyph, not a box, for a character that the font lacks.
 func glyphOf(r rune) *glyph {
 	if g, ok := glyphs.Load(r); ok {
 		return g.(*glyph)
@@ -40,7 +40,7 @@ func glyphOf(r rune) *glyph {
 	units := fixed.I(int(f.UnitsPerEm()))
 	if index, err := f.GlyphIndex(buffer, r); err == nil {
 		if segments, err := f.LoadGlyph(buffer, index, units, nil); err == nil {
-			g.segments = slices.Clone(segments) // the buffer's
+			g.segments = slices.Clone(segments) // the buffer is reused
 		}
 		if advance, err := f.GlyphAdvance(buffer, index, units, font.HintingNone); err == nil {
 			g.width = float64(advance) / float64(units)
@@ -57,7 +57,7 @@ func widthOf(text string, size float64) (width float64) {
 	return width
 }
 
-// outline is the text as an area, for forms that do not carry fonts.
+// outline converts the text to an area, for formats without fonts.
 func (t *text) outline() *path {
 	p, scale := &path{fill: black}, 1/float64(fixed.I(int(liberation().UnitsPerEm())))
 	at := -t.anchor * widthOf(t.text, t.size)
@@ -72,7 +72,7 @@ func (t *text) outline() *path {
 	return p
 }
 
-// outline has the curves of the glyph where they are placed.
+// outline returns the placed curves of the glyph.
 func (g *glyph) outline(place func(fixed.Point26_6) point) (segments []segment) {
 	var last point
 	for _, s := range g.segments {
@@ -85,13 +85,13 @@ func (g *glyph) outline(place func(fixed.Point26_6) point) (segments []segment) 
 		case sfnt.SegmentOpQuadTo:
 			b := place(s.Args[1])
 			segments, last = append(segments, cubic(last, a, b)), b
-		case sfnt.SegmentOpCubeTo: // TrueType has none
+		case sfnt.SegmentOpCubeTo: // never in TrueType
 		}
 	}
 	return segments
 }
 
-// turn moves a place relative to the text's beginning onto the page.
+// turn maps a position relative to the start of the text to the page.
 func (t *text) turn(x, y float64) point {
 	if t.upward {
 		return point{t.x + y, t.y - x}
@@ -99,13 +99,13 @@ func (t *text) turn(x, y float64) point {
 	return point{t.x + x, t.y + y}
 }
 
-// cubic is a quadratic Bézier curve as a cubic one.
+// cubic converts a quadratic Bézier curve to a cubic one.
 func cubic(from, control, to point) segment {
 	between := func(a, b point) point { return point{a.x + (b.x-a.x)*2/3, a.y + (b.y-a.y)*2/3} }
 	return segment{'C', [3]point{between(from, control), between(to, control), to}}
 }
 
-// wrap breaks a text into lines of at most a width, between words where it can.
+// wrap breaks a text into lines no wider than width, between words if possible.
 func wrap(text string, width, size float64) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -9,16 +9,16 @@ import (
 
 // Sizes in points: of letters, and of the margins around the frame.
 const (
-	small, large = 7, 8 // letters of numbers and legends, of the axes' titles
-	leading      = 1.25 // distance of base lines, in letter sizes
+	small, large = 7, 8 // letters of numbers and legends; of axis titles
+	leading      = 1.25 // distance of baselines, in letter sizes
 	middle       = 0.35 // half the height of a digit, in letter sizes
 	margin       = 3    // around the page
 	gap          = 3    // between the frame and its numbers
 	inset        = 4    // between the frame and the values at the ends of its axes
 	sample       = 20   // line of a legend
 	entryGap     = 9    // between entries of a legend
-	apartX       = 8    // between numbers beside each other
-	apartY       = 10   // between numbers above each other
+	apartX       = 8    // between numbers in a row
+	apartY       = 10   // between numbers in a column
 	markerRadius = 2.1
 	lineWidth    = 1.1
 	thin         = 0.6
@@ -32,8 +32,8 @@ const (
 	bars  = "#c8d3dc"
 )
 
-// colours are those of Okabe and Ito (2008), Color universal design, without the yellow, which
-// vanishes on paper. Beside them styles differ in markers and dashes.
+// colours is the palette of Okabe and Ito (2008), Color universal design, without yellow, which is
+// hard to see on paper. Styles also differ in markers and dashes.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#e69f00", "#56b4e9"}
 
 var dashes = [][]float64{nil, {4, 1.5}, {1.2, 1.5}, {5, 1.5, 1.2, 1.5}, {8, 2}, {2.5, 1.2}}
@@ -45,7 +45,7 @@ func (s *Series) colour() string {
 	return colours[s.Style%len(colours)]
 }
 
-// layout is a figure on its way to a scene.
+// layout is a figure while its scene is built.
 type layout struct {
 	*Figure
 	*scene
@@ -65,7 +65,7 @@ func (f *Figure) scene(w Width) *scene {
 	yLines := wrap(f.Y.Title, height, large)
 	labels, key := f.Y.Labels, []string(nil)
 	if labels != nil {
-		l.y.from, l.y.to = l.top, l.bottom // the first row is above
+		l.y.from, l.y.to = l.top, l.bottom // the first row is at the top
 		labels, key = short(labels, (width-2*margin)/3, "row ")
 	}
 	l.yTicks = l.ticks(&l.y, labels, func(string) float64 { return small + apartY })
@@ -82,7 +82,7 @@ func (f *Figure) scene(w Width) *scene {
 	return l.scene
 }
 
-// below is the distance between the frame and the lowest value: bars stand on the frame.
+// below is the distance between the frame and the lowest value: 0 for bars, which stand on the frame.
 func (l *layout) below() float64 {
 	for _, s := range l.Series {
 		if s.Kind == Bars && len(s.Points) > 0 {
@@ -92,7 +92,7 @@ func (l *layout) below() float64 {
 	return inset
 }
 
-// ticks are the labels of an axis, or numbers.
+// ticks returns the labels of an axis, or numbers if it has no labels.
 func (l *layout) ticks(r *ruler, labels []string, extent func(string) float64) (ticks []tick) {
 	if labels == nil {
 		return r.ticks(extent)
@@ -110,7 +110,7 @@ func widest(ticks []tick) (width float64) {
 	return width
 }
 
-// short are labels that have room, or numbers that stand for them with an explanation of each.
+// short returns labels that fit, or numbers in their place with a key that explains each.
 func short(labels []string, room float64, what string) (shown, key []string) {
 	for _, text := range labels {
 		if widthOf(text, small) > room {
@@ -123,10 +123,10 @@ func short(labels []string, room float64, what string) (shown, key []string) {
 	return labels, nil
 }
 
-// mostLabelLines is how many lines a label below the frame may have before a number stands for it.
+// mostLabelLines is the maximum number of lines of a label below the frame; a number replaces longer labels.
 const mostLabelLines = 3
 
-// xAxis draws the axis below the frame, and ends the page there.
+// xAxis draws the axis below the frame and sets the height of the page.
 func (l *layout) xAxis(key []string) {
 	labels, base := l.X.Labels, l.bottom+gap+small
 	lines := 1
@@ -166,8 +166,8 @@ func (l *layout) xAxis(key []string) {
 	l.height = y + gap + margin
 }
 
-// mostLines is the number of lines that labels take; more than there may be where a word has no
-// room.
+// mostLines returns the number of lines that labels take; more than possible if a word does not
+// fit.
 func mostLines(labels []string, room float64) (lines int) {
 	for _, label := range labels {
 		for _, word := range strings.Fields(label) {
@@ -180,7 +180,7 @@ func mostLines(labels []string, room float64) (lines int) {
 	return lines
 }
 
-// inside moves the middle of a text so that it ends before the page.
+// inside moves the middle of a text so that the text ends within the page.
 func (l *layout) inside(at float64, text string) float64 {
 	return min(at, l.width-margin-widthOf(text, small)/2)
 }
@@ -204,7 +204,7 @@ func (l *layout) yAxis(title []string) {
 	}
 }
 
-// legend draws the names of the series at the top of the page, and returns where it ends.
+// legend draws the names of the series at the top of the page, and returns its lower edge.
 func (l *layout) legend() float64 {
 	x, y := float64(margin), float64(margin)
 	for i := range l.Series {
@@ -235,7 +235,7 @@ func (l *layout) legend() float64 {
 	return y + small*leading + gap
 }
 
-// sample is a series in the legend.
+// sample draws the line or marker of a series in the legend.
 func (l *layout) sample(s *Series, x, y float64) {
 	switch s.Kind {
 	case Bars:
@@ -253,7 +253,7 @@ func (l *layout) sample(s *Series, x, y float64) {
 	}
 }
 
-// fewPoints is how many points of a line have markers.
+// fewPoints is the maximum number of points of a line with markers.
 const fewPoints = 20
 
 func (s *Series) marked() bool {
@@ -268,7 +268,7 @@ func (s *Series) line(points []point) *path {
 	return &path{stroke: s.colour(), width: lineWidth, dash: dash, segments: polyline(points)}
 }
 
-// squares draws a heat map: the darker, the larger its number is, and light enough to read it.
+// squares draws a heat map: larger numbers are darker, but light enough to read the number.
 func (l *layout) squares() {
 	if len(l.Heat) == 0 {
 		return
@@ -296,7 +296,7 @@ func (l *layout) squares() {
 	}
 }
 
-// tinted is so much of the first colour on white.
+// tinted mixes the first colour with white; share 1 is the pure colour.
 func tinted(share float64) string {
 	colour := rgb(colours[0])
 	for i, v := range colour {
@@ -331,8 +331,8 @@ func (l *layout) series() {
 	}
 }
 
-// place is where a point of the i-th series stands. Series stand beside each other at labels, so
-// that their intervals do not hide one another.
+// place returns the position of a point of the i-th series. With labels, series stand next to each
+// other so that their intervals do not overlap.
 func (l *layout) place(p *Point, i int) point {
 	at := point{l.x.at(p.X), l.y.at(p.Y)}
 	if n := float64(len(l.X.Labels)); n > 0 {
@@ -350,7 +350,6 @@ func (l *layout) bars(s *Series) {
 	})
 }
 
-// lines draws the intervals of the i-th series and the line through its points.
 func (l *layout) lines(s *Series, i int) {
 	var points []point
 	colour := s.colour()
@@ -385,7 +384,7 @@ func (l *layout) interval(colour string, from, to point) {
 	l.add(&path{stroke: colour, width: thin + 0.2, segments: segments})
 }
 
-// marker is that of the series: five forms, filled and then open.
+// marker returns the marker of the series: five shapes, filled, then open.
 func (s *Series) marker(at point, note string) *path {
 	const r = markerRadius
 	p := &path{stroke: s.colour(), width: 0.9, fill: s.colour(), note: note}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// PDF is a document with a page for each figure. Texts are outlines, so that no font is missing.
+// PDF returns a document with a page for each figure. Texts are outlines, so that no font is missing.
 func PDF(w Width, figures ...*Figure) []byte {
 	d := new(pdf)
 	d.WriteString("%PDF-1.4\n%\xe2\xe3\xcf\xd3\n")
@@ -33,7 +33,7 @@ func PDF(w Width, figures ...*Figure) []byte {
 	return d.Bytes()
 }
 
-// pdf is a document with the places of its objects.
+// pdf is a document with the byte offsets of its objects.
 type pdf struct {
 	bytes.Buffer
 	offsets []int
@@ -51,7 +51,7 @@ func (s *scene) content() []byte {
 	s.drawOn(c)
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
-	_, _ = z.Write(c.Bytes()) // a Buffer takes all
+	_, _ = z.Write(c.Bytes()) // a Buffer never fails
 	_ = z.Close()
 	return b.Bytes()
 }
@@ -62,7 +62,7 @@ func (c *pdfCanvas) text(t *text) { c.path(t.outline()) }
 
 func (c *pdfCanvas) path(p *path) {
 	if len(p.segments) == 0 {
-		return // a text of spaces
+		return // the text is blank
 	}
 	if p.fill != "" {
 		c.WriteString(pdfColour(p.fill) + " rg ")
@@ -86,7 +86,7 @@ func (c *pdfCanvas) path(p *path) {
 	}
 }
 
-// pdfColour is the three shares of "#rrggbb".
+// pdfColour converts "#rrggbb" to three shares of 1.
 func pdfColour(hex string) string {
 	var shares [3]string
 	for i, v := range rgb(hex) {

@@ -15,7 +15,7 @@ import (
 // dotsPerInch is the resolution of PNG files.
 const dotsPerInch = 300
 
-// PNG is the figure as a file of 300 dots per inch, which it says.
+// PNG returns the figure as a file that declares 300 dots per inch.
 func (f *Figure) PNG(w Width) []byte {
 	s := f.scene(w)
 	const scale = dotsPerInch / 72.0
@@ -23,7 +23,7 @@ func (f *Figure) PNG(w Width) []byte {
 	c.path(&path{fill: white, segments: rectangle(0, 0, s.width+1, s.height+1)})
 	s.drawOn(c)
 	var b bytes.Buffer
-	_ = png.Encode(&b, c.page) // a Buffer takes all
+	_ = png.Encode(&b, c.page) // a Buffer never fails
 	return withResolution(b.Bytes())
 }
 
@@ -64,7 +64,7 @@ func (c *pngCanvas) path(p *path) {
 	c.fill(areas, p.stroke)
 }
 
-// fill covers areas with a colour; where they overlap, too, if they run the same way around.
+// fill colours areas, and their overlaps if they run the same way around.
 func (c *pngCanvas) fill(areas [][]point, colour string) {
 	box := image.Rectangle{Min: c.page.Bounds().Max}
 	for _, area := range areas {
@@ -93,8 +93,8 @@ func (c *pngCanvas) fill(areas [][]point, colour string) {
 	r.Draw(c.page, box, image.NewUniform(color.RGBA{v[0], v[1], v[2], 255}), image.Point{})
 }
 
-// stroked is the area of a line: a rectangle for each part and a disc at each joint, all the same
-// way around.
+// stroked returns the area of a line: a rectangle for each part and a disc at each joint, all
+// oriented alike.
 func stroked(line []point, half float64) (areas [][]point) {
 	for i := 1; i < len(line); i++ {
 		a, b := line[i-1], line[i]

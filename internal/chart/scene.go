@@ -13,7 +13,7 @@ func (s *scene) add(i item) { s.items = append(s.items, i) }
 
 type item interface{ on(c canvas) }
 
-// canvas is a form in which a scene is written.
+// canvas is an output format of a scene.
 type canvas interface {
 	path(*path)
 	text(*text)
@@ -38,7 +38,7 @@ type segment struct {
 	points [3]point
 }
 
-// used returns the points that the operation takes.
+// used returns the points that the operation uses.
 func (s *segment) used() []point {
 	switch s.op {
 	case 'Z':
@@ -49,7 +49,7 @@ func (s *segment) used() []point {
 	return s.points[:1]
 }
 
-// path is an area, a line or both. Colours are empty where there is none.
+// path is an area, a line or both. An empty colour draws nothing.
 type path struct {
 	segments     []segment
 	fill, stroke string
@@ -58,8 +58,8 @@ type path struct {
 	note         string
 }
 
-// text stands on a base line. anchor is the share of its width that is before x; an upward text
-// reads from below.
+// text stands on a baseline. anchor is the share of its width before x; an upward text reads
+// from bottom to top.
 type text struct {
 	x, y, size, anchor float64
 	upward             bool
@@ -103,8 +103,8 @@ func circle(x, y, r float64) []segment {
 	}
 }
 
-// flat returns the lines of a path, curves divided into short ones. A line that is closed ends
-// where it begins.
+// flat returns the lines of a path with curves divided into short lines. A closed line ends at
+// its start.
 func flat(segments []segment) (lines [][]point) {
 	const parts = 8
 	for _, s := range segments {
@@ -132,7 +132,7 @@ func bezier(p point, c *[3]point, t float64) point {
 	return point{a*p.x + b*c[0].x + d*c[1].x + e*c[2].x, a*p.y + b*c[0].y + d*c[1].y + e*c[2].y}
 }
 
-// dashed cuts a line into dashes; all of it without a pattern.
+// dashed cuts a line into dashes; without a pattern it returns the whole line.
 func dashed(line []point, pattern []float64) (dashes [][]point) {
 	if len(pattern) == 0 {
 		return [][]point{line}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// SVG is the figure as a file. Its texts are texts, in a font with the metrics of Arial; another
-// font is stretched to them.
+// SVG returns the figure as a file. It contains texts, in a font with the metrics of Arial; a
+// different font is stretched to fit.
 func (f *Figure) SVG(w Width) []byte {
 	s := f.scene(w)
 	c := &svgCanvas{}
@@ -63,7 +63,7 @@ func (c *svgCanvas) text(t *text) {
 	fmt.Fprintf(c, ">%s</text>\n", escaped(t.text))
 }
 
-// coordinate is a number to a hundredth of a point.
+// coordinate formats a number with a precision of 0.01 points.
 func coordinate(v float64) string {
 	text := strings.TrimRight(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".")
 	if text == "-0" {
@@ -74,6 +74,6 @@ func coordinate(v float64) string {
 
 func escaped(text string) string {
 	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(text)) // a Buffer takes all
+	_ = xml.EscapeText(&b, []byte(text)) // a Buffer never fails
 	return b.String()
 }
