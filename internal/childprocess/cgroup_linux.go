@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// cgroup is a control group for the processes of one command. A nil one is none: methods then do nothing.
+// cgroup is a control group for the processes of one command. The methods of a nil cgroup do nothing.
 type cgroup struct {
 	path      string
 	directory *os.File
-	memory    int64 // bound in bytes; 0 for none
+	memory    int64 // limit in bytes; 0 for no limit
 }
 
-// Names of control groups: groupPrefix begins those of commands; ownGroup has this program, since a
-// group that gives memory to others may not have processes itself.
+// Names of control groups: groupPrefix begins those of commands; ownGroup holds this program, because a
+// group that delegates memory to others may not have processes itself.
 const (
 	groupPrefix = "coalmine-command-"
 	ownGroup    = "coalmine-worker"
 )
 
-// newGroup makes a group that bounds the number of processes and their memory together, 0 for no
-// bound; nil if the system does not permit it.
+// newGroup makes a group that limits the number of processes and their total memory, 0 for no limit; nil if
+// the system does not permit it.
 func newGroup(memory int64, processes int) *cgroup {
 	parent := groupParent()
 	if parent == "" {
@@ -44,7 +44,6 @@ func newGroup(memory int64, processes int) *cgroup {
 	return g
 }
 
-// bound sets the group's limits.
 func (g *cgroup) bound(processes int) (err error) {
 	if err := setGroup(g.path, "pids.max", strconv.Itoa(processes)); err != nil {
 		return err
@@ -60,7 +59,7 @@ func (g *cgroup) bound(processes int) (err error) {
 	return err
 }
 
-// files are the files that a keeper needs to start a command in the group.
+// files returns the files that a keeper needs to start a command in the group.
 func (g *cgroup) files() []*os.File {
 	if g == nil {
 		return nil
@@ -70,7 +69,7 @@ func (g *cgroup) files() []*os.File {
 
 func (g *cgroup) boundsMemory() bool { return g != nil }
 
-// outgrown reports whether processes were killed since the group came to its bound of memory.
+// outgrown reports whether processes were killed after the group reached its memory limit.
 func (g *cgroup) outgrown() bool {
 	if g == nil || g.memory == 0 {
 		return false
@@ -78,22 +77,22 @@ func (g *cgroup) outgrown() bool {
 	return g.event("oom") > 0 && g.event("oom_kill") > 0
 }
 
-// killedForMemory reports whether the system killed processes of the group because the group, or one around
-// it, ran out of memory.
+// killedForMemory reports whether the system killed processes because the group or one of its ancestors ran
+// out of memory.
 func (g *cgroup) killedForMemory() bool { return g != nil && g.event("oom_kill") > 0 }
 
-// event is how often something happened to the group's memory.
+// event returns a counter of the group's memory events.
 func (g *cgroup) event(name string) int64 { return groupFigures(g.path, "memory.events")[name] }
 
 // kill ends all processes of the group at once.
 func (g *cgroup) kill() {
 	if g != nil {
-		_ = setGroup(g.path, "cgroup.kill", "1") // Linux 5.14; the keeper does it too
+		_ = setGroup(g.path, "cgroup.kill", "1") // Linux 5.14; the keeper kills them too
 	}
 }
 
-// remove removes the group as soon as its last process has gone, which nobody tells. One that stays is
-// removed by the next program that runs commands here.
+// remove removes the group once its last process has gone, for which there is no event. The next program
+// that runs commands here removes a group that remains.
 func (g *cgroup) remove() {
 	if g == nil {
 		return
@@ -107,8 +106,8 @@ func (g *cgroup) remove() {
 	}
 }
 
-// groupParent is the group in which those of commands are made, "" where there is none that lets us: it
-// takes version 2, and a group that was handed to this program, such as by Delegate=yes of systemd.
+// groupParent is the group in which groups of commands are made, "" if none permits it. It requires version
+// 2 and a group delegated to this program, such as by Delegate=yes of systemd.
 var groupParent = sync.OnceValue(func() string {
 	own := ownGroupPath()
 	if own == "" {
@@ -125,13 +124,13 @@ var groupParent = sync.OnceValue(func() string {
 	if move(leaf) == nil && sharesOut(own) {
 		return own
 	}
-	_ = move(own) // others are in it, and all is as before
+	_ = move(own) // other processes are in it: undo the move
 	_ = os.Remove(leaf)
 	return ""
 })
 
-// ownGroupPath is the folder of this program's group, or of that above it if it has moved before; "" with
-// version 1.
+// ownGroupPath returns the folder of this program's group, or of its parent if the program has moved
+// before; "" with version 1.
 func ownGroupPath() string {
 	data, err := os.ReadFile(ownGroups)
 	if _, none := os.Stat(filepath.Join(groupRoot, "cgroup.controllers")); err != nil || none != nil {
@@ -140,22 +139,20 @@ func ownGroupPath() string {
 	return strings.TrimSuffix(filepath.Join(groupRoot, unifiedGroup(string(data))), "/"+ownGroup)
 }
 
-// sharesOut has a group bound the memory and the number of processes of those below it, and reports
-// whether it does.
+// sharesOut lets a group limit the memory and processes of its children, and reports whether it does.
 func sharesOut(group string) bool {
-	_ = setGroup(group, "cgroup.subtree_control", "+memory +pids") // only the file's content counts
+	_ = setGroup(group, "cgroup.subtree_control", "+memory +pids") // the file's content decides, not the error
 	data, err := os.ReadFile(filepath.Join(group, "cgroup.subtree_control"))
 	controllers := strings.Fields(string(data))
 	return err == nil && slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids") && writable(group)
 }
 
-// writable reports whether groups can be made in one.
+// writable reports whether groups can be made in group.
 func writable(group string) bool {
 	try := filepath.Join(group, groupPrefix+rand.Text())
 	return os.Mkdir(try, 0o755) == nil && os.Remove(try) == nil
 }
 
-// move moves this program to a group.
 func move(group string) error { return setGroup(group, "cgroup.procs", strconv.Itoa(os.Getpid())) }
 
 func setGroup(group, file, value string) error {
@@ -164,16 +161,16 @@ func setGroup(group, file, value string) error {
 
 // sweepGroups removes the groups of programs that were killed.
 func sweepGroups(parent string) {
-	paths, _ := filepath.Glob(filepath.Join(parent, groupPrefix+"*-*-*")) // the pattern is right, or nothing is found
+	paths, _ := filepath.Glob(filepath.Join(parent, groupPrefix+"*-*-*")) // the pattern is valid
 	for _, path := range paths {
-		parts := strings.SplitN(strings.TrimPrefix(filepath.Base(path), groupPrefix), "-", 3) // as the pattern says
+		parts := strings.SplitN(strings.TrimPrefix(filepath.Base(path), groupPrefix), "-", 3) // the pattern ensures three parts
 		if pid, _ := strconv.Atoi(parts[0]); startOf(pid) != parts[1] {
 			(&cgroup{path: path}).remove()
 		}
 	}
 }
 
-// startOf is when a process was started, which tells it from a later one of the same id; "" of none.
+// startOf returns the start time of a process, which distinguishes it from a later one with its id; "" if there is none.
 func startOf(pid int) string {
 	const started = 22 - 3
 	fields := statOf(pid)

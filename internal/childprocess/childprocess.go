@@ -19,73 +19,70 @@ import (
 type Command struct {
 	// Args are the program and its arguments.
 	Args []string
-	// Dir is where it runs; "" for this program's directory.
+	// Dir is the working directory; "" for this program's directory.
 	Dir string
 	Terms
-	// Set are further variables of the environment, such as "TMPDIR=/scratch".
+	// Set holds additional environment variables, such as "TMPDIR=/scratch".
 	Set []string
-	// Write are directories that it may write to: where the platform lets us, all others are
-	// read-only, but for shared memory, of which it has its own. A nil Write with the network is for a
-	// trusted command, which may write where this program may; so may a command of "/".
+	// Write are the directories that it may write to. If the platform permits, all others are read-only,
+	// except shared memory, of which it has its own. A nil Write with the network marks a trusted command,
+	// which may write wherever this program may; so may a command with "/".
 	Write []string
-	// Read are directories that it is handed, beside those that it finds by itself: such as some in
-	// shared memory.
+	// Read are directories to make available in addition to the visible ones, such as some in shared
+	// memory.
 	Read []string
-	// Grace is how long it may take to end after its input has, or after Terminate; 0 for
-	// DefaultGrace.
+	// Grace is the time to end after its input ends, or after Terminate; 0 for DefaultGrace.
 	Grace time.Duration
-	// Quiet is set if no caller talks to it: it has no input, and its standard output is kept
-	// like its standard error. Process.Input and Process.Output are then nil.
+	// Quiet is set if no caller communicates with it: it has no input, and its standard output is kept like
+	// its standard error. Process.Input and Process.Output are then nil.
 	Quiet bool
 
 	possible  *isolation // the isolation that tests assume; nil for the system's
-	processes int        // how many it may have, in place of maxProcesses
+	processes int        // limit on their number, in place of maxProcesses
 }
 
-// DefaultGrace is how long a command may take to end, as the contracts say.
+// DefaultGrace is the time that the contracts give a command to end.
 const DefaultGrace = 20 * time.Second
 
 const (
-	// drain is how long standard error and output are read after a command has ended, should
-	// processes that it left hold them open.
+	// drain is the time to read standard error and output after a command has ended, in case processes it
+	// left behind hold them open.
 	drain = time.Second
-	// settle is how long the other processes of a command may take to end after its first: those
-	// that a library starts beside it, and which notice its end.
+	// settle is the time for other processes of a command to end after its first: helpers that a library
+	// starts, which notice its end.
 	settle = 2 * time.Second
-	// look is the pause between two polls of facts that have no event.
+	// look is the interval of polls for changes that have no event.
 	look = 20 * time.Millisecond
-	// memoryLook is the pause between two looks at the memory of a command.
+	// memoryLook is the interval of polls of a command's memory.
 	memoryLook = 250 * time.Millisecond
 )
 
-// Process is a command that runs. Input and Output are its standard input and output. Output
-// must be read: a command whose output nobody takes does not end. It ends with io.EOF, a second after the
-// command at the latest.
+// Process is a running command. Input and Output are its standard input and output. Output must be read: a
+// command with unread output does not end. Output ends with io.EOF at most a second after the command.
 type Process struct {
 	Input   io.WriteCloser
 	Output  io.Reader
 	command Command
 	run     *exec.Cmd
 	errors  tail
-	// ours and theirs are the ends of the pipes that carry standard error and output. They outlive
-	// the first process, unlike those of os/exec: its children may still write, and a write to a
-	// closed pipe would kill them.
+	// ours and theirs are the ends of the pipes for standard error and output. Unlike those of os/exec they
+	// outlive the first process: its children may still write, and a write to a closed pipe would kill
+	// them.
 	ours, theirs []*os.File
 	copied       sync.WaitGroup // standard error
 	hold         *hold
 	done         chan struct{}
-	ended        error // how; set before done is closed, as are exit and left
+	ended        error // result; set before done is closed, as are exit and left
 	exit         *ExitError
-	left         int // processes that it has left behind
+	left         int // number of processes left behind
 
 	deaf    atomic.Bool
 	mu      sync.Mutex
-	reason  error // why it was ended
+	reason  error // reason for ending it
 	closing sync.Once
 	closed  error
 }
 
-// Start starts a command.
 func (c Command) Start() (*Process, error) {
 	p := &Process{command: c, done: make(chan struct{}), run: exec.Command(c.Args[0], c.Args[1:]...)}
 	err := p.connect()
@@ -116,13 +113,12 @@ func (p *Process) unstarted(err error) error {
 	return fmt.Errorf("%q cannot be started: %w", strings.Join(p.command.Args, " "), err)
 }
 
-// connect makes the command's input and output.
 func (p *Process) connect() error {
 	said, errors, err := p.pipe()
 	if err != nil {
 		return err
 	}
-	p.copied.Go(func() { _, _ = io.Copy(&p.errors, said) }) // the tail takes all
+	p.copied.Go(func() { _, _ = io.Copy(&p.errors, said) }) // the tail never fails
 	p.run.Stdout, p.run.Stderr = errors, errors
 	if p.command.Quiet {
 		return nil
@@ -149,7 +145,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// untilClosed is a file that ends when it is closed.
+// untilClosed is a file whose reads end without error when it is closed.
 type untilClosed struct{ *os.File }
 
 func (f untilClosed) Read(b []byte) (int, error) {
@@ -160,8 +156,8 @@ func (f untilClosed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wait starts the command and waits for its end, on one thread: Linux ends a child with the
-// thread that has started it.
+// wait starts the command and waits for its end on one thread: Linux kills a child when the thread that
+// started it ends.
 func (p *Process) wait(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -185,7 +181,7 @@ func (p *Process) wait(started chan<- error) {
 	close(p.done)
 }
 
-// outcome is how the command has ended.
+// outcome returns the result of the command.
 func (p *Process) outcome() error {
 	if p.hold.outgrown() {
 		p.setReason(&MemoryError{Most: p.command.Memory})
@@ -203,9 +199,9 @@ func (p *Process) outcome() error {
 	return nil
 }
 
-// ExitError says how a command has ended by itself, if not with exit status 0.
+// ExitError reports a command that exited by itself with a status other than 0, or by a signal.
 type ExitError struct {
-	// Status is its exit status; -1 if a signal has ended it.
+	// Status is its exit status; -1 after a signal.
 	Status int
 	how    string
 }
@@ -215,13 +211,12 @@ func (e *ExitError) Error() string { return e.how }
 // Done is closed when the command has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended says how a command ended, after Done: nil for exit status 0, and a wrapped *ExitError for another by
-// itself.
+// Ended returns the result of a command after Done: nil for exit status 0, and a wrapped *ExitError if it
+// exited otherwise by itself.
 func (p *Process) Ended() error { return p.ended }
 
-// Terminate asks all processes of the command to end, and kills them if they have not within the
-// command's grace: Done is closed when none is left. Ended then gives the reason, whether or not
-// they have been killed.
+// Terminate asks all processes of the command to end, and kills them after the command's grace. Done is
+// closed when no process remains. Ended then returns reason, whether or not they were killed.
 func (p *Process) Terminate(reason error) {
 	p.setReason(reason)
 	p.hold.terminate()
@@ -243,13 +238,13 @@ func (p *Process) setReason(reason error) {
 	p.reason = cmp.Or(p.reason, reason)
 }
 
-// Deaf reports whether the command did not end in time when it was asked to by Terminate.
+// Deaf reports whether the command did not end within its grace after Terminate.
 func (p *Process) Deaf() bool { return p.deaf.Load() }
 
 func (p *Process) grace() time.Duration { return cmp.Or(p.command.Grace, DefaultGrace) }
 
-// LastLines are the last lines that it has written to standard error, the oldest first, and a word on
-// files that were kept from it where one of them complains of that. They are whole after Done.
+// LastLines returns the last lines written to standard error, the oldest first, with a hint on read-only
+// files if a line complains of one. They are complete after Done.
 func (p *Process) LastLines() []string {
 	lines := p.errors.lines()
 	if p.hold.readOnly() && slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, readOnlyError) }) {
@@ -258,8 +253,7 @@ func (p *Process) LastLines() []string {
 	return lines
 }
 
-// readOnlyError is the system's message for a file that cannot be written, and
-// readOnlyHint the advice.
+// readOnlyError is the system's message for a read-only file, and readOnlyHint is the advice.
 const (
 	readOnlyError = "Read-only file system"
 	readOnlyHint  = "(files outside of the command's directory and TMPDIR are read-only; the option --commands-may-write DIR of the process that runs it allows others)"
@@ -271,9 +265,8 @@ func (p *Process) Kill(reason error) {
 	p.hold.kill()
 }
 
-// Close ends the command's input and waits for its end, then ends its remaining processes.
-// The error says if it did not end in time, ended badly or left processes behind. It may be
-// called again, and gives the same.
+// Close ends the command's input, waits for its end, then ends its remaining processes. The error reports
+// if it did not end in time, failed or left processes behind. Further calls return the same error.
 func (p *Process) Close() error {
 	p.closing.Do(func() { p.closed = p.close() })
 	return p.closed
@@ -283,7 +276,7 @@ func (p *Process) close() error {
 	if p.command.Quiet {
 		<-p.done
 	} else {
-		_ = p.Input.Close() // it may have ended, which Ended tells
+		_ = p.Input.Close() // it may have ended, which Ended reports
 		p.awaitEnd(func() {
 			p.Kill(fmt.Errorf("it did not end within %v of the end of its input, and was killed", p.grace()))
 		})
@@ -294,15 +287,15 @@ func (p *Process) close() error {
 	return &LeftBehindError{p.left}
 }
 
-// LeftBehindError is that of a command that ended well before processes that it had started.
+// LeftBehindError reports that a command succeeded but left running processes.
 type LeftBehindError struct{ Processes int }
 
 func (e *LeftBehindError) Error() string {
 	return fmt.Sprintf("it ended and left %d processes behind, which were killed", e.Processes)
 }
 
-// MemoryError is why a command was killed whose processes had more memory than they may. Used is 0
-// where the system has kept them from getting it.
+// MemoryError reports a command that was killed because its processes exceeded their memory limit. Used is
+// 0 if the system refused them the memory.
 type MemoryError struct{ Used, Most int64 }
 
 func (e *MemoryError) Error() string {
@@ -312,7 +305,7 @@ func (e *MemoryError) Error() string {
 	return fmt.Sprintf("it was killed, since its processes had %d MiB of memory; expected at most %d", e.Used>>20, e.Most>>20)
 }
 
-// watchMemory kills the command if its processes have more memory than they may.
+// watchMemory kills the command if its processes exceed their memory limit.
 func (p *Process) watchMemory() {
 	again := time.NewTicker(memoryLook)
 	defer again.Stop()

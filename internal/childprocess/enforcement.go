@@ -2,27 +2,27 @@ package childprocess
 
 import "strings"
 
-// isolation lists the restrictions of a command by namespaces of its own.
+// isolation lists the restrictions of a command by its own namespaces.
 type isolation struct {
 	Network   bool // from any network
-	Processes bool // from other processes, which it does not see; and all of its own end with their first
-	Files     bool // from writing files where it was not told to
+	Processes bool // from other processes, which it cannot see; all of its own end with their first
+	Files     bool // from writing files except where permitted
 }
 
-// maxProcesses is how many processes and threads a command may have at a time, where that is
-// bounded: more than many loaders of data with many threads each need, and few enough that the
-// machine can start others.
+// maxProcesses is the limit on processes and threads of a command, if the system enforces one:
+// enough for many data loaders with many threads each, and few enough that the machine can
+// start others.
 const maxProcesses = 8192
 
 // Enforcement lists the limits of commands that the system enforces here. This program enforces
-// the others as well as it can.
+// the other limits as well as it can.
 type Enforcement struct {
 	Network, Processes, Files bool
-	// Memory says that memory and the number of processes are bounded by a control group.
+	// Memory reports whether a control group limits memory and the number of processes.
 	Memory bool
 }
 
-// String is a line for people.
+// String returns a line for people.
 func (e Enforcement) String() string {
 	var parts []string
 	for _, p := range []struct {

@@ -9,8 +9,8 @@ import (
 	"coalmine/internal/secrets"
 )
 
-// passed are the variables that every command gets: about the machine, the user and the settings of
-// libraries. Names are compared without regard to case, as Windows does.
+// passed lists the variables that every command gets: about the machine, the user and the settings of
+// libraries. Names are compared without regard to case, as on Windows.
 var passed = strings.Fields(`
 	PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TMPDIR TMP TEMP
 	LD_LIBRARY_PATH LD_PRELOAD DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH
@@ -31,11 +31,11 @@ var passed = strings.Fields(`
 	PROGRAMDATA PROGRAMFILES NUMBER_OF_PROCESSORS PROCESSOR_ARCHITECTURE
 `)
 
-// families are prefixes of further such names.
+// families are prefixes of further variables that every command gets.
 var families = strings.Fields("LC_ PYTHON OMP_ GOMP_ KMP_ MKL_ OPENBLAS_ CUDA_ NCCL_ PYTORCH_ TORCH_ JAX_")
 
-// environment returns the variables of the command. A command that may write to some directories alone has
-// its temporary files in the first of them.
+// environment returns the variables of the command. A command restricted to some directories has its
+// temporary files in the first of them.
 func (c *Command) environment() ([]string, error) {
 	modules, err := offered.path()
 	if err != nil {
@@ -51,8 +51,8 @@ func (c *Command) environment() ([]string, error) {
 	return append(variables, c.Set...), nil
 }
 
-// isPassed reports whether a command gets a variable: one that keep names, or one of the lists above
-// whose value holds no password.
+// isPassed reports whether a command gets a variable: one named in keep, or one of the lists above with a
+// value that holds no password.
 func isPassed(variable string, keep []string) bool {
 	name, value, _ := strings.Cut(variable, "=")
 	if slices.Contains(keep, name) {
@@ -64,10 +64,10 @@ func isPassed(variable string, keep []string) bool {
 	return listed && !secrets.HasPassword(value)
 }
 
-// secretWords are words in the names of secret variables, which a family may contain.
+// secretWords mark the names of secret variables, which a family may contain.
 var secretWords = []string{"SECRET", "TOKEN", "CRED", "KEY", "PASS", "PWD", "PSWD", "AUTH", "COOKIE", "LOGIN", "CONNECTION_STRING"}
 
-// secretSuffixes are endings of such names.
+// secretSuffixes are endings of the names of secret variables.
 var secretSuffixes = []string{"_PW", "_PIN", "_SAS", "_DSN", "_JWT", "_PAT", "_CERT", "_SIGNATURE"}
 
 func soundsSecret(name string) bool {
@@ -75,11 +75,11 @@ func soundsSecret(name string) bool {
 		slices.ContainsFunc(secretSuffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
 }
 
-// threadVariables say to libraries how many threads they compute with.
+// threadVariables set the number of threads of libraries.
 var threadVariables = []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS"}
 
-// Threads are variables for Command.Set by which libraries compute with n threads. Those that this process
-// has stay as they are.
+// Threads returns variables for Command.Set that make libraries compute with n threads. Variables set for
+// this process stay unchanged.
 func Threads(n int) (variables []string) {
 	for _, name := range threadVariables {
 		if _, set := os.LookupEnv(name); !set {

@@ -9,34 +9,34 @@ import (
 	"os"
 )
 
-// maxLine is the longest line that is read, and the most that is read at a time, in bytes.
+// maxLine is the limit on a line, and on each read, in bytes.
 const maxLine = 1 << 20
 
-// LongLineError is a line of a file that is longer than any may be.
+// LongLineError reports a line of a file that exceeds the limit.
 type LongLineError struct{ Name string }
 
 func (e *LongLineError) Error() string {
 	return fmt.Sprintf("%s has a line of more than %d bytes", e.Name, maxLine)
 }
 
-// follower reads a file that grows, line by line.
+// follower reads a growing file line by line.
 type follower struct {
 	root *os.Root
 	name string
 	at   int64  // the bytes read
-	end  []byte // of the bytes read: other bytes in this place are those of another file
+	end  []byte // of the bytes read, to detect that the file was replaced
 }
 
-// remembered is how much of its end a follower remembers, in bytes.
+// remembered is the length of follower.end, in bytes.
 const remembered = 4 << 10
 
-// follow follows a file from where it ends now.
+// follow follows a file from its present end.
 func (w *Workspace) follow(name string) (*follower, error) {
 	x := &follower{root: w.root, name: name}
 	return x, x.read(false, func([]byte) error { return nil })
 }
 
-// read hands over whole lines that are new; with rest set also the bytes after the last of them.
+// read passes on new lines; with rest set, also the bytes after the last line break.
 func (x *follower) read(rest bool, more func(lines []byte) error) error {
 	f, _, err := openRegular(x.root, x.name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +51,7 @@ func (x *follower) read(rest bool, more func(lines []byte) error) error {
 		return err
 	}
 	if !bytes.Equal(found, x.end) {
-		x.at, x.end = 0, nil // it was written anew
+		x.at, x.end = 0, nil // it was rewritten
 	}
 	for {
 		part, err := io.ReadAll(io.NewSectionReader(f, x.at, maxLine))

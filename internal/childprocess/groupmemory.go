@@ -10,16 +10,16 @@ import (
 // GroupMemory is the memory of a control group of version 2 on Linux, in bytes. The kernel kills processes
 // of a group that exceeds its limit.
 type GroupMemory struct {
-	// Used is the memory that the kernel cannot reclaim: it excludes the cache of files.
+	// Used is the memory that the kernel cannot reclaim: it excludes the file cache.
 	Used int64
 	// Limit is 0 if there is none.
 	Limit int64
 }
 
-// OwnGroup returns the memory of the group with the lowest limit, from that of this process up to the root.
+// OwnGroup returns the memory of the group with the lowest limit among this process's group and its ancestors.
 func OwnGroup() GroupMemory { return groupMemory(groupRoot, ownGroups) }
 
-// groupRoot is where control groups are, and ownGroups names those of this process.
+// groupRoot is the folder of control groups, and ownGroups the file that names those of this process.
 const (
 	groupRoot = "/sys/fs/cgroup"
 	ownGroups = "/proc/self/cgroup"
@@ -56,7 +56,7 @@ func unifiedGroup(membership string) string {
 	return "/"
 }
 
-// memoryMax reads a limit; 0 stands for a file that is not there or says "max".
+// memoryMax reads a limit; 0 if the file is missing or holds "max".
 func memoryMax(group string) int64 {
 	data, _ := os.ReadFile(filepath.Join(group, "memory.max"))
 	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
@@ -72,9 +72,9 @@ func unreclaimable(group string) int64 {
 	return stat["anon"] + stat["shmem"] + stat["slab_unreclaimable"]
 }
 
-// groupFigures reads a file of lines with a name and a number.
+// groupFigures reads a file of lines, each with a name and a number.
 func groupFigures(group, file string) map[string]int64 {
-	data, _ := os.ReadFile(filepath.Join(group, file)) // without it all are 0
+	data, _ := os.ReadFile(filepath.Join(group, file)) // if it fails, all figures are 0
 	figures := map[string]int64{}
 	for line := range strings.Lines(string(data)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")

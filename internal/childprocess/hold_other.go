@@ -16,7 +16,7 @@ func (*hold) begun() error { return nil }
 
 func (h *hold) await() (exit *ExitError, left int) { return exitOf(h.run.Wait()), 0 }
 
-func (h *hold) terminate() { h.kill() } // nothing gentler is there
+func (h *hold) terminate() { h.kill() } // there is no gentler way
 
 func (h *hold) kill() { _ = h.run.Process.Kill() } // it may have ended
 

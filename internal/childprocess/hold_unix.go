@@ -30,12 +30,12 @@ func (h *hold) begun() error {
 	return nil
 }
 
-// await waits for the end of the command, and for that of its group if it was asked to end: a shell
-// ends at once, while its children still save their work.
+// await waits for the end of the command, and also for the end of its group if it was asked to end:
+// a shell ends at once while its children still save their work.
 func (h *hold) await() (exit *ExitError, left int) {
 	exit = exitOf(h.run.Wait())
 	for h.asked.Load() && !h.killed.Load() && syscall.Kill(-h.run.Process.Pid, 0) == nil {
-		time.Sleep(look) // nobody tells when the child of a child ends
+		time.Sleep(look) // the end of a grandchild has no event
 	}
 	return exit, 0
 }
@@ -50,7 +50,7 @@ func (h *hold) kill() {
 	h.signal(syscall.SIGKILL)
 }
 
-func (h *hold) signal(s syscall.Signal) { _ = syscall.Kill(-h.run.Process.Pid, s) } // all may have ended
+func (h *hold) signal(s syscall.Signal) { _ = syscall.Kill(-h.run.Process.Pid, s) } // all processes may have ended
 
 func (h *hold) close() {
 	if h.guard != nil { // else it was never started
@@ -59,20 +59,20 @@ func (h *hold) close() {
 	}
 }
 
-// guarding waits for the end of its input, which comes with that of this program, and kills then
-// the group of a command ($1).
+// guarding waits for the end of its input, which ends with this program, and then kills the group
+// of a command ($1).
 const guarding = `trap '' TERM INT HUP
 read -r nothing
 kill -9 "-$1"`
 
-// guard is a process beside a command that outlives this program, should that be killed.
+// guard is a process that outlives this program, to end the command if this program is killed.
 type guard struct {
 	run  *exec.Cmd
 	held *os.File // open as long as this program lives
 }
 
-// startGuard guards a command that has started. Without a shell, or where nothing more can be
-// started, there is none.
+// startGuard guards a running command. It returns nil without a shell, or if no more processes can
+// be started.
 func startGuard(group int) *guard {
 	input, held, err := os.Pipe()
 	if err != nil {
@@ -81,7 +81,7 @@ func startGuard(group int) *guard {
 	defer input.Close()
 	g := &guard{run: exec.Command("/bin/sh", "-c", guarding, "guard", strconv.Itoa(group)), held: held}
 	g.run.Stdin, g.run.Env = input, []string{"PATH=/usr/bin:/bin"}
-	g.run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // signals to this program's group spare it
+	g.run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // not reached by signals to this program's group
 	if err := g.run.Start(); err != nil {
 		held.Close()
 		return nil
@@ -89,7 +89,7 @@ func startGuard(group int) *guard {
 	return g
 }
 
-// end ends the guard of a command of which nothing is left.
+// end ends the guard of a command without remaining processes.
 func (g *guard) end() {
 	if g == nil {
 		return

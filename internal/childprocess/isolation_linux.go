@@ -16,15 +16,15 @@ import (
 	"coalmine/internal/secrets"
 )
 
-// Enforced returns the limits that the system enforces here. The first call finds it out,
-// by some processes that end at once.
+// Enforced returns the limits that the system enforces here. The first call determines them with some
+// processes that end at once.
 func Enforced() Enforcement {
 	i := possible()
 	return Enforcement{Network: i.Network, Processes: i.Processes, Files: i.Files, Memory: groupParent() != ""}
 }
 
-// possible lists the restrictions that this process can impose. A command that asks for a possible
-// one and does not get it is not started.
+// possible lists the restrictions that this process can impose. A command is not started if a possible
+// restriction that it asks for fails.
 var possible = sync.OnceValue(func() isolation {
 	for _, i := range []isolation{{true, true, true}, {true, true, false}, {true, false, true}, {true, false, false}} {
 		if i.works() {
@@ -34,9 +34,9 @@ var possible = sync.OnceValue(func() isolation {
 	return isolation{}
 })
 
-// works has a keeper try, which starts nothing.
+// works reports whether a keeper can impose the restrictions, without starting a command.
 func (i isolation) works() bool {
-	runtime.LockOSThread() // the keeper ends with the thread that has started it
+	runtime.LockOSThread() // the keeper ends with the thread that started it
 	defer runtime.UnlockOSThread()
 	h := &hold{run: exec.Command(ownProgram), plan: plan{isolation: i, ReadOnly: i.Files, Write: []string{os.TempDir()}, Most: maxProcesses}}
 	defer h.close()
@@ -46,8 +46,8 @@ func (i isolation) works() bool {
 	return h.run.Wait() == nil
 }
 
-// plan is the isolation of a command, as far as the system allows it. A trusted command is only kept
-// from the secrets of this process.
+// plan returns the isolation of a command, as far as the system permits it. From a trusted command
+// only the secrets of this process are hidden.
 func (c *Command) plan(possible isolation) plan {
 	if c.possible != nil {
 		possible = *c.possible
@@ -73,7 +73,7 @@ func (p *plan) confine() error {
 		raiseLoopback()
 	}
 	if p.Files || p.Processes {
-		// Later mounts of the machine still appear here, and none of here there.
+		// Later mounts of the machine appear here, but not the reverse.
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 			return fmt.Errorf("mounts of its own: %w", err)
 		}
@@ -96,14 +96,14 @@ func (p *plan) confine() error {
 	return p.giveUp()
 }
 
-// raiseLoopback lets processes of one command talk over 127.0.0.1. Where that fails there is no network
-// at all.
+// raiseLoopback lets processes of one command communicate over 127.0.0.1. If it fails, they have no
+// network.
 func raiseLoopback() {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return
 	}
-	defer func() { _ = unix.Close(s) }() // nothing was written
+	defer func() { _ = unix.Close(s) }() // it was only used for a request
 	request, err := unix.NewIfreq("lo")
 	if err != nil {
 		return
@@ -112,11 +112,11 @@ func raiseLoopback() {
 	_ = unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request)
 }
 
-// sharedMemory is where programs keep files in memory.
+// sharedMemory is the directory of files in memory.
 const sharedMemory = "/dev/shm"
 
-// seal makes files read-only where the plan says so, and hides those of Hide, also in directories that
-// are handed over. A directory of Write is hidden from nobody.
+// seal makes files read-only as planned, and hides those of Hide, also in directories of Read. A
+// directory of Write is never hidden.
 func (p *plan) seal() error {
 	if p.ReadOnly {
 		if err := p.restrict(); err != nil {
@@ -134,7 +134,7 @@ func (p *plan) seal() error {
 	return nil
 }
 
-// restrict makes all files read-only but those below the directories of Write.
+// restrict makes all files read-only except below the directories of Write.
 func (p *plan) restrict() error {
 	trees, err := p.hold()
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *plan) restrict() error {
 	return nil
 }
 
-// makeReadOnly makes all files read-only. Shared memory is the command's own, and ends with it.
+// makeReadOnly makes all files read-only. The command has its own shared memory, which ends with it.
 func (p *plan) makeReadOnly() error {
 	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, readOnly); err != nil {
@@ -173,13 +173,13 @@ func (p *plan) shared() string {
 	return strconv.FormatInt(p.Shared, 10)
 }
 
-// tree is a directory with all below it, wherever it will be.
+// tree is an open directory with all its files, which can be mounted again at its path.
 type tree struct {
 	path string
 	fd   int
 }
 
-// hold takes hold of the directories that are handed over, those that can be written to last.
+// hold opens the directories of Read and then those of Write.
 func (p *plan) hold() (trees []tree, err error) {
 	for i, path := range slices.Concat(p.Read, []string{processFiles}, p.Write) {
 		t, err := take(path, i < len(p.Read))
@@ -191,7 +191,7 @@ func (p *plan) hold() (trees []tree, err error) {
 	return trees, nil
 }
 
-// take takes hold of a directory or a file.
+// take opens a directory or a file as a tree.
 func take(path string, readOnly bool) (tree, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err == nil && readOnly {
@@ -203,7 +203,7 @@ func take(path string, readOnly bool) (tree, error) {
 	return tree{path, fd}, nil
 }
 
-// putBack has it where it was before all was made read-only and covered.
+// putBack mounts the tree at its original path.
 func (t tree) putBack() error {
 	err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.path, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS)
 	if err == nil {
@@ -215,7 +215,7 @@ func (t tree) putBack() error {
 	return nil
 }
 
-// cover puts an empty folder in memory over one.
+// cover mounts an empty folder in memory over a folder.
 func cover(path, options string, flags uintptr) error {
 	if err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|flags, options); err != nil {
 		return fmt.Errorf("covering %s: %w", path, err)
@@ -223,12 +223,12 @@ func cover(path, options string, flags uintptr) error {
 	return nil
 }
 
-// hide has a folder or a file appear empty.
+// hide makes a folder or a file appear empty.
 func hide(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil // there is none, or none for us
+		return nil // missing, or not visible to this user
 	case info.IsDir():
 		return cover(path, "mode=755,size=4k", unix.MS_RDONLY)
 	}
@@ -238,7 +238,7 @@ func hide(path string) error {
 	return nil
 }
 
-// isMissing reports whether a path does not exist, or not for this user.
+// isMissing reports whether a path does not exist or is not visible to this user.
 func isMissing(path string) bool {
 	_, err := os.Stat(path)
 	return err != nil
@@ -249,7 +249,7 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// credentials are the common places of programs' credentials.
+// credentials returns the common paths of programs' credentials.
 func credentials() (paths []string) {
 	if home, err := os.UserHomeDir(); err == nil {
 		for _, name := range []string{".aws", ".azure", ".config/gcloud", ".docker", ".git-credentials", ".kube", ".netrc", ".ssh"} {
@@ -264,7 +264,7 @@ func credentials() (paths []string) {
 	return append(paths, "/run/secrets", "/var/run/secrets")
 }
 
-// ownProcesses shows the processes of the namespace in /proc, and no others.
+// ownProcesses mounts a /proc with only the processes of the namespace.
 func (p *plan) ownProcesses() error {
 	if err := unix.Mount("proc", processFiles, "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("a /proc of its own: %w", err)
@@ -273,12 +273,12 @@ func (p *plan) ownProcesses() error {
 	return nil
 }
 
-// processFiles is where a process finds files about itself, some of which programs write, libraries of
-// GPUs among them.
+// processFiles is the directory of files about processes. Some programs write to it, such as GPU
+// libraries.
 const processFiles = "/proc"
 
-// protectMachine makes the settings of the machine read-only that are beside those: the kernel lets root
-// of any namespace write them.
+// protectMachine makes the machine's settings in processFiles read-only: the kernel lets root of any
+// namespace write them.
 func protectMachine() error {
 	if os.Getuid() != 0 {
 		return nil
@@ -299,8 +299,8 @@ func protectMachine() error {
 	return nil
 }
 
-// boundProcesses bounds the processes of the namespace. Before Linux 6.14 the setting is that of the
-// whole machine, and left as it is.
+// boundProcesses limits the processes of the namespace. Before Linux 6.14 the setting applies to the
+// whole machine, and is left unchanged.
 func (p *plan) boundProcesses() {
 	var name unix.Utsname
 	var major, minor int
@@ -308,13 +308,13 @@ func (p *plan) boundProcesses() {
 		return
 	}
 	if n, _ := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); n == 2 && (major > 6 || major == 6 && minor >= 14) {
-		_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(p.Most)), 0) // without it more are allowed
+		_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(p.Most)), 0) // if it fails, more are allowed
 	}
 }
 
-// giveUp gives up all capabilities, for good, and all ways to get others. It holds for this thread
-// and its children. In a namespace of users the bound of processes counts those of the namespace
-// alone, and does not hold for root.
+// giveUp gives up all capabilities permanently, and all ways to regain them. It applies to this thread
+// and its children. In a user namespace the limit on processes counts only those of the namespace, and
+// does not apply to root.
 func (p *plan) giveUp() error {
 	bound := &unix.Rlimit{}
 	if unix.Getrlimit(unix.RLIMIT_NPROC, bound) == nil {
@@ -323,7 +323,7 @@ func (p *plan) giveUp() error {
 		_ = unix.Setrlimit(unix.RLIMIT_NPROC, bound) // lowering is allowed
 	}
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // an older kernel does not have all
+		_ = unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) // an older kernel lacks some
 	}
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData

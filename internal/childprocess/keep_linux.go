@@ -14,14 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeperName is the name of a keeper's process. A program of this name is always a
-// keeper.
+// keeperName is the name of a keeper's process. A program with this name always acts as a keeper.
 const keeperName = "coalmine-keeper"
 
 // endAll is the signal by which a keeper ends all processes at once.
 const endAll = syscall.SIGUSR1
 
-// The files that a keeper finds beside those of the command.
+// Files of a keeper, after those of the command.
 const (
 	reportFile = 3
 	groupFile  = 4
@@ -29,36 +28,34 @@ const (
 
 // plan is a keeper's task.
 type plan struct {
-	// Path is the program, with its arguments; "" for none: the keeper tries the
-	// restrictions that it can impose.
+	// Path is the program, with its arguments; with "" the keeper only tries the restrictions.
 	Path string
 	Args []string
 	Dir  string
 	isolation
-	// Hide are files and directories that appear empty where Files is set.
+	// Hide lists files and directories that appear empty if Files is set.
 	Hide []string
-	// ReadOnly makes the other files read-only, but for the directories of Write; those of Read are
-	// handed over beside them.
+	// ReadOnly makes files read-only except below the directories of Write; those of Read are also made
+	// available.
 	ReadOnly    bool
 	Write, Read []string
-	// Shared bounds the bytes of files in shared memory; 0 for the system's bound.
+	// Shared limits the bytes of files in shared memory; 0 for the system's limit.
 	Shared int64
-	// Most is how many processes it may have at a time, where that is bounded.
+	// Most is the limit on processes at a time, if the system can enforce it.
 	Most int
-	// Group says that there is a control group to start it in.
+	// Group reports whether to start the command in a control group.
 	Group bool
 }
 
-// report is a keeper's message: first that the command has started, or the error, then
-// its end.
+// report is a keeper's message: first that the command has started, or an error, then its end.
 type report struct {
 	Error   string `json:",omitempty"`
 	Process int    `json:",omitempty"`
 	Status  uint32 `json:",omitempty"` // a syscall.WaitStatus
-	Left    int    `json:",omitempty"` // processes that were killed after it
+	Left    int    `json:",omitempty"` // processes killed after it
 }
 
-// This is no command of the program's, since a command is also run by tests, which have no commands.
+// This is not a command of the program, because tests, which have no commands, also run it.
 func init() {
 	if os.Args[0] == keeperName {
 		keep()
@@ -66,14 +63,13 @@ func init() {
 	}
 }
 
-// keep is the whole life of a keeper.
 func keep() {
-	runtime.LockOSThread() // one thread gives up its rights and starts the command
+	runtime.LockOSThread() // one thread drops its rights and starts the command
 	keepFilesFromCommand()
 	reports := json.NewEncoder(os.NewFile(reportFile, "reports"))
 	k := &keeper{asked: signals(syscall.SIGTERM), told: signals(endAll), changed: signals(syscall.SIGCHLD)}
 	if err := k.start(); err != nil {
-		_ = reports.Encode(report{Error: err.Error()}) // if nobody reads it, nobody is there
+		_ = reports.Encode(report{Error: err.Error()}) // if it fails, no reader is left
 		return
 	}
 	_ = reports.Encode(report{Process: k.command})
@@ -83,13 +79,13 @@ func keep() {
 	}
 }
 
-// keepFilesFromCommand leaves the command its input and its two outputs: not the keeper's own files, and
-// none that this program has inherited from its own parent.
+// keepFilesFromCommand leaves the command only its input and its two outputs: neither the keeper's own
+// files nor those that this program inherited from its parent.
 func keepFilesFromCommand() {
 	for fd := reportFile; fd <= groupFile; fd++ {
 		syscall.CloseOnExec(fd)
 	}
-	open, _ := os.ReadDir("/proc/self/fd") // without it the files of this program alone are known
+	open, _ := os.ReadDir("/proc/self/fd") // if it fails, only the files of this program are known
 	for _, f := range open {
 		if fd, err := strconv.Atoi(f.Name()); err == nil && fd >= reportFile {
 			syscall.CloseOnExec(fd)
@@ -98,7 +94,7 @@ func keepFilesFromCommand() {
 }
 
 func signals(s os.Signal) <-chan os.Signal {
-	c := make(chan os.Signal, 1) // one more of a signal that is waiting says nothing new
+	c := make(chan os.Signal, 1) // a second pending signal of a kind adds nothing
 	signal.Notify(c, s)
 	return c
 }
@@ -112,13 +108,13 @@ type keeper struct {
 	changed <-chan os.Signal
 
 	status  syscall.WaitStatus
-	ended   bool // the first process
-	late    bool // others had to be killed after it
+	ended   bool // whether the first process has ended
+	late    bool // whether others had to be killed after it
 	killing bool
-	killed  int // processes that have ended since
+	killed  int // processes that have ended since late
 }
 
-// left is how many processes the command has left behind.
+// left returns the number of processes that the command left behind.
 func (k *keeper) left() int {
 	if k.late {
 		return k.killed
@@ -143,7 +139,7 @@ func (k *keeper) start() error {
 	if err := k.plan.confine(); err != nil || k.plan.Path == "" {
 		return err
 	}
-	// Nobody of the command may look into the keeper, which has rights that the command has not.
+	// Processes of the command must not inspect the keeper, which has rights that they lack.
 	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	if err != nil {
 		return err
@@ -154,13 +150,13 @@ func (k *keeper) start() error {
 	return letGoOfInput()
 }
 
-// dieFirst has the system choose the command, not this program, when memory runs out. The keeper, which
-// it holds for as well, is the least of all that it may choose from.
+// dieFirst makes the system kill the command rather than this program when memory runs out. The keeper
+// is subject to it too, but is the smallest candidate.
 func dieFirst() {
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // if it may not, the system chooses by size
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // if it fails, the system chooses by size
 }
 
-// start starts the command, in a process group of its own.
+// start starts the command in its own process group.
 func (p *plan) start() (pid int, err error) {
 	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if p.Group {
@@ -169,7 +165,7 @@ func (p *plan) start() (pid int, err error) {
 	return syscall.ForkExec(p.Path, p.Args, &syscall.ProcAttr{Dir: p.Dir, Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: a})
 }
 
-// letGoOfInput leaves the command's input and output to the command alone, so that they end with it.
+// letGoOfInput closes the keeper's copies of the command's input and output, so that they end with the command.
 func letGoOfInput() error {
 	nothing, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -184,8 +180,8 @@ func letGoOfInput() error {
 	return nil
 }
 
-// await returns when no process is left. Those that the command leaves have a moment, or as long as
-// the program allows if it has asked them to end.
+// await returns when no process remains. Processes that the command leaves have the time settle to end;
+// after a request to end, the program decides.
 func (k *keeper) await() {
 	var late <-chan time.Time
 	for k.reap() {
@@ -203,12 +199,12 @@ func (k *keeper) await() {
 			k.late, k.killing = true, true
 		}
 		if k.killing {
-			signalAll(k.plan.Processes, syscall.SIGKILL) // again after each end, for those that came since
+			signalAll(k.plan.Processes, syscall.SIGKILL) // again after each end, for processes started since
 		}
 	}
 }
 
-// reap takes note of processes that have ended, and reports whether there are others.
+// reap records processes that have ended, and reports whether others remain.
 func (k *keeper) reap() bool {
 	for {
 		var status syscall.WaitStatus
@@ -228,10 +224,10 @@ func (k *keeper) reap() bool {
 	}
 }
 
-// signalAll sends a signal to all processes below this one: all others of a namespace of its own.
+// signalAll sends a signal to all processes below this one: with namespace set, all others of the namespace.
 func signalAll(namespace bool, s syscall.Signal) {
 	if namespace {
-		_ = syscall.Kill(-1, s) // there may be none
+		_ = syscall.Kill(-1, s) // there may be no others
 		return
 	}
 	for pid := range below(os.Getpid()) {

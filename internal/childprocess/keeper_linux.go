@@ -14,31 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold is this program's handle of a command: its keeper, which is this program once more, under
-// another name. The keeper is above all processes of the command, also those that have left its
-// group, changed their environment or lost their parents, and outlives them.
+// hold is this program's handle of a command: its keeper, which is this program run again under
+// another name. The keeper is the ancestor of all processes of the command, including those that
+// left its group, changed their environment or lost their parents, and outlives them.
 type hold struct {
 	run     *exec.Cmd // the keeper
 	plan    plan
 	report  *os.File
 	reports *json.Decoder
-	group   *cgroup  // nil where there is none
+	group   *cgroup  // nil without a control group
 	writing *os.File // the keeper's end of its reports
-	command int      // the id of its first process; as the keeper sees it
+	command int      // the id of its first process, in the keeper's namespace
 }
 
-// maxReport is how much is read of a keeper's reports, in bytes.
+// maxReport is the limit on a keeper's reports, in bytes.
 const maxReport = 64 << 10
 
 const (
-	// keeperPatience is how long a keeper may take to end all processes before it is killed itself.
+	// keeperPatience is the time for a keeper to end all processes before it is killed itself.
 	keeperPatience = 5 * time.Second
-	// startPatience is how long one may take to say that the command has started, which may have
-	// stopped it.
+	// startPatience is the time to report the start of the command, which may have stopped the
+	// keeper.
 	startPatience = 30 * time.Second
 )
 
-// newHold has a command run under a keeper.
+// newHold prepares a command to run under a keeper.
 func newHold(c *Command, run *exec.Cmd) (*hold, error) {
 	if run.Err != nil {
 		return nil, run.Err
@@ -52,7 +52,7 @@ func newHold(c *Command, run *exec.Cmd) (*hold, error) {
 	return h, nil
 }
 
-// disguise has the command's place taken by its keeper.
+// disguise replaces the command by its keeper.
 func (h *hold) disguise() error {
 	text, err := json.Marshal(h.plan)
 	if err != nil {
@@ -70,10 +70,10 @@ func (h *hold) disguise() error {
 	return nil
 }
 
-// ownProgram is this program, also if its file has gone or was replaced.
+// ownProgram is this program, even if its file was removed or replaced.
 const ownProgram = "/proc/self/exe"
 
-// attributes are those of a keeper. It ends with this program.
+// attributes returns the attributes of a keeper's process. It ends with this program.
 func (i isolation) attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: endAll}
 	if i.Processes {
@@ -88,7 +88,7 @@ func (i isolation) attributes() *syscall.SysProcAttr {
 	return a
 }
 
-// namespaces are those that a keeper is started in. Making the others takes one of users.
+// namespaces returns the flags of a keeper's namespaces. Making the others requires a user namespace.
 func (i isolation) namespaces() (flags uintptr) {
 	for flag, wanted := range map[uintptr]bool{
 		syscall.CLONE_NEWNET: i.Network, syscall.CLONE_NEWPID: i.Processes, syscall.CLONE_NEWNS: i.Processes || i.Files,
@@ -100,7 +100,7 @@ func (i isolation) namespaces() (flags uintptr) {
 	return flags
 }
 
-// begun waits until the keeper has started the command, or says why not.
+// begun waits until the keeper has started the command, or returns its error.
 func (h *hold) begun() error {
 	h.writing.Close()
 	defer time.AfterFunc(startPatience, h.kill).Stop()
@@ -118,12 +118,12 @@ func (h *hold) begun() error {
 	return errors.New(r.Error)
 }
 
-// await waits until nothing is left of the command, and says how it ended and how many processes
-// had to be killed after it.
+// await waits until no process of the command remains. It returns the exit error and the number of
+// processes killed after it.
 func (h *hold) await() (exit *ExitError, left int) {
 	var r report
 	err := h.reports.Decode(&r)
-	_ = h.run.Wait() // its report says all
+	_ = h.run.Wait() // its report has the result
 	if err != nil {
 		r = report{Status: uint32(syscall.SIGKILL)}
 		h.killGroup()
@@ -139,7 +139,7 @@ func (h *hold) killGroup() {
 	}
 }
 
-// exitOf is nil for exit status 0.
+// exitOf returns nil for exit status 0.
 func exitOf(s syscall.WaitStatus) *ExitError {
 	switch {
 	case s.Signaled():
@@ -150,10 +150,8 @@ func exitOf(s syscall.WaitStatus) *ExitError {
 	return nil
 }
 
-// terminate asks all processes to end.
 func (h *hold) terminate() { _ = h.run.Process.Signal(syscall.SIGTERM) } // it may have ended
 
-// kill ends all processes at once.
 func (h *hold) kill() {
 	h.group.kill()
 	if h.plan.Processes {
@@ -161,11 +159,11 @@ func (h *hold) kill() {
 		return
 	}
 	_ = h.run.Process.Signal(endAll)
-	_ = h.run.Process.Signal(syscall.SIGCONT) // should one of them have stopped it
+	_ = h.run.Process.Signal(syscall.SIGCONT) // in case one of them stopped the keeper
 	time.AfterFunc(keeperPatience, func() { _ = h.run.Process.Kill() })
 }
 
-// memory is the resident memory of the processes, in bytes, if polling bounds it.
+// memory returns the resident memory of the processes, in bytes; look reports whether it must be polled.
 func (h *hold) memory() (bytes int64, look bool) {
 	if h.group.boundsMemory() {
 		return 0, false
@@ -173,16 +171,16 @@ func (h *hold) memory() (bytes int64, look bool) {
 	return residentBelow(h.run.Process.Pid), true
 }
 
-// outgrown reports whether processes were killed because they wanted more memory than they may have.
+// outgrown reports whether processes were killed because they exceeded their memory limit.
 func (h *hold) outgrown() bool { return h.group.outgrown() }
 
-// killedForMemory reports whether the system has killed processes for want of memory.
+// killedForMemory reports whether the system killed processes for lack of memory.
 func (h *hold) killedForMemory() bool { return h.group.killedForMemory() }
 
-// readOnly reports whether files elsewhere are kept from the command.
+// readOnly reports whether files outside the permitted directories are read-only.
 func (h *hold) readOnly() bool { return h.plan.ReadOnly }
 
-// close lets go of all that the command has needed, once it has ended.
+// close releases the resources of a command that has ended.
 func (h *hold) close() {
 	if h.report != nil {
 		h.report.Close()

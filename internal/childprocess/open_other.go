@@ -2,5 +2,5 @@
 
 package childprocess
 
-// atOnce is for systems whose folders have pipes.
+// atOnce is 0 on systems without pipes in folders.
 const atOnce = 0

@@ -12,11 +12,11 @@ import (
 // process is the state of a process when polled.
 type process struct {
 	parent int
-	pages  int64 // that are resident
+	pages  int64 // resident
 }
 
-// below are the processes that have a process among those above them. A process cannot leave them: one
-// that loses its parent gets the keeper for it.
+// below returns the descendants of a process. A process cannot leave them: a keeper adopts one that loses
+// its parent.
 func below(root int) map[int]process {
 	all := processes()
 	found := map[int]process{}
@@ -28,8 +28,8 @@ func below(root int) map[int]process {
 	return found
 }
 
-// descends reports whether a process is below another one. Ids may be used again between two looks, so
-// that the way up is bounded.
+// descends reports whether a process descends from root. Ids may be reused between reads, so the number of
+// steps is bounded.
 func descends(all map[int]process, pid, root int) bool {
 	for range len(all) {
 		above, there := all[pid]
@@ -41,7 +41,7 @@ func descends(all map[int]process, pid, root int) bool {
 	return false
 }
 
-// residentBelow is the memory of the processes below one, in bytes.
+// residentBelow returns the memory of a process's descendants, in bytes.
 func residentBelow(root int) int64 {
 	var pages int64
 	for _, p := range below(root) {
@@ -50,9 +50,9 @@ func residentBelow(root int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// processes are all that this one can see.
+// processes returns all visible processes.
 func processes() map[int]process {
-	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	paths, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	all := make(map[int]process, len(paths))
 	for _, path := range paths {
 		pid, _ := strconv.Atoi(filepath.Base(path)) // names of processes are numbers
@@ -66,8 +66,8 @@ func processes() map[int]process {
 	return all
 }
 
-// statOf are the fields of proc_pid_stat(5) of a process, from the third on: the second is the command's name,
-// which may hold anything. One that has ended has none.
+// statOf returns the fields of proc_pid_stat(5) from the third on: the second, the command's name, may
+// contain anything. It is empty for a process that has ended.
 func statOf(pid int) []string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))

@@ -14,16 +14,16 @@ const pythonPath = "PYTHONPATH"
 // offered holds the modules of OfferPython.
 var offered modules
 
-// modules are Python modules, which are written to a directory when the first command starts.
+// modules are Python modules, written to a directory when the first command starts.
 type modules struct {
 	mu        sync.Mutex
-	files     fs.FS                // nil for none
+	files     fs.FS                // nil if there are none
 	directory *tempfiles.Directory // nil until a command has started
 }
 
 // OfferPython makes the Python modules of files available to every command of this process. Modules
-// of the same name beside the command or in PYTHONPATH come first. withdraw removes the written
-// files; no command may run any more.
+// of the same name next to the command or in PYTHONPATH take precedence. withdraw removes the
+// written files; no command may run after it.
 func OfferPython(files fs.FS) (withdraw func()) {
 	offered.mu.Lock()
 	defer offered.mu.Unlock()
@@ -61,7 +61,7 @@ func (m *modules) path() (string, error) {
 	return m.directory.Path, nil
 }
 
-// joined returns a list of directories with one more at its end.
+// joined appends a directory to a list of directories.
 func joined(list, directory string) string {
 	if list == "" {
 		return directory

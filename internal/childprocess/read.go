@@ -16,7 +16,7 @@ func (e *NotRegularError) Error() string {
 	return e.Name + " is no regular file: expected files alone, no links, pipes or devices"
 }
 
-// TooLargeError is a file or folder of a command that holds more than it may.
+// TooLargeError reports a file or folder of a command that exceeds its limit.
 type TooLargeError struct {
 	Name       string
 	Size, Most int64
@@ -38,17 +38,17 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = root.Close() }() // nothing was written
+	defer func() { _ = root.Close() }() // it was only read
 	return read(root, filepath.Base(path), most)
 }
 
-// OpenFile opens a command's file of at most most bytes, and returns their number.
+// OpenFile opens a command's file of at most most bytes, and returns its size in bytes.
 func OpenFile(path string, most int64) (*os.File, int64, error) {
 	root, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { _ = root.Close() }() // nothing was written
+	defer func() { _ = root.Close() }() // it was only read
 	f, info, err := openRegular(root, filepath.Base(path))
 	if err != nil {
 		return nil, 0, err
@@ -77,8 +77,8 @@ func read(root *os.Root, name string, most int64) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// openRegular opens a file, which the command may have replaced since: it does not wait for the
-// writer of a pipe, and follows no link.
+// openRegular opens a file that the command may have replaced: it does not block on a pipe, and
+// follows no link.
 func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	local := filepath.FromSlash(name)
 	if info, err := root.Lstat(local); err != nil || !info.Mode().IsRegular() {

@@ -13,42 +13,40 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// Always is a Watch.Every that lets no look out.
+// Always is a Watch.Every that reports every change.
 const Always = time.Nanosecond
 
 // Watch receives the changes while a command runs, from one goroutine. An error ends the
 // command.
 type Watch struct {
-	// Folder is looked at; Changed is called when its files have changed and come to rest, at
-	// most once in Every, 0 for five seconds, and once more after the command has ended: if they
-	// have changed, or if there are any and it has not ended well. It reports whether it has
-	// taken them in: it is called again where it has not.
+	// Folder is polled. Changed is called when its files have stopped changing, at most once in Every, 0
+	// for five seconds, and once more after the command has ended: if they have changed, or if the command
+	// failed and there are any. It reports whether it has saved them; if not, it is called again.
 	Folder  string
 	Changed func(ctx context.Context, files []File) (taken bool, err error)
 	Every   time.Duration
-	// Lines is a file that grows; More is called with whole lines that it has got since the start.
-	// A file that was written anew is read from its beginning. Text after the last line break is a
-	// line if the command has ended well, and if More takes it.
+	// Lines is a growing file; More is called with the lines added since the start. A rewritten file is
+	// read from its beginning. Text after the last line break counts as a line if the command succeeded
+	// and More accepts it.
 	Lines string
 	More  func(lines []byte) error
-	// Said is called with the last lines that a command has printed which has ended well; nil for nothing.
+	// Said is called with the last output lines of a command that succeeded; nil to ignore them.
 	Said func(lines []string)
-	// Looked is called about once in a second, after a look at both; nil for nothing.
+	// Looked is called about once a second, after a poll of both; nil to ignore.
 	Looked func(ctx context.Context) error
 }
 
 const (
-	// filesLook is the pause between two looks at the files of a command.
+	// filesLook is the interval of polls of a command's files.
 	filesLook = 250 * time.Millisecond
-	// saveEvery is Watch.Every by default, tellEvery the least time between two calls of Looked.
+	// saveEvery is the default of Watch.Every, and tellEvery the minimum time between two calls of Looked.
 	saveEvery = 5 * time.Second
 	tellEvery = time.Second
 )
 
-// Run runs a command in the directory until it ends, and returns nil if its exit status is 0. The
-// command is asked to end when ctx does, and killed if it does not. Processes that it leaves behind are
-// killed in any case. It may write to the directory and to those of its Write. An error of the command
-// itself is a *FailedError.
+// Run runs a command in the directory until it ends, and returns nil if its exit status is 0. When ctx
+// ends, the command is asked to end, then killed. Processes that it leaves behind are always killed. It
+// may write to the directory and to those in its Write. An error of the command itself is a *FailedError.
 func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if err := w.Folder("tmp"); err != nil {
 		return err
@@ -64,13 +62,13 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	if err != nil {
 		return err
 	}
-	// It ends in time, even while a receiver of changes is slow.
+	// It ends in time, even if a receiver of changes is slow.
 	defer context.AfterFunc(ctx, func() { child.Terminate(context.Cause(ctx)) })()
 	if most := goroutines.Seconds(c.Seconds); most > 0 {
 		defer time.AfterFunc(most, func() { child.Kill(fmt.Errorf("it ran for more than %v, its limit, and was killed", most)) }).Stop()
 	}
 	r := &running{workspace: w, most: c.Files, watch: watch, child: child, lines: lines}
-	// Changes under way may still be saved when ctx has ended.
+	// Changes in progress may still be saved when ctx has ended.
 	watched := r.look(context.WithoutCancel(ctx))
 	closed := child.Close()
 	switch {
@@ -86,11 +84,11 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 	return nil
 }
 
-// FailedError is the end of a command of a Workspace that has not ended well.
+// FailedError reports a command of a Workspace that failed or was ended.
 type FailedError struct {
-	// Err wraps an *ExitError if the command has ended by itself, and else is why it was ended.
+	// Err wraps an *ExitError if the command ended by itself, and is otherwise the reason for ending it.
 	Err error
-	// Lines are the last that it has printed.
+	// Lines are its last output lines.
 	Lines []string
 }
 
@@ -103,10 +101,10 @@ func (e *FailedError) Error() string {
 
 func (e *FailedError) Unwrap() error { return e.Err }
 
-// StoppedError is that of a command that was asked to end, because its context has.
+// StoppedError reports a command that was asked to end because its context ended.
 type StoppedError struct {
 	Cause error
-	// Killed says that it did not end in time.
+	// Killed reports whether it did not end in time.
 	Killed bool
 }
 
@@ -114,20 +112,20 @@ func (e *StoppedError) Error() string { return e.Cause.Error() }
 
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
-// running is a command that runs.
+// running is a running command.
 type running struct {
 	workspace *Workspace
-	most      int64 // bytes that the directory may hold; 0 for no bound
+	most      int64 // limit on the directory's size; 0 for none
 	watch     Watch
 	child     *Process
 	lines     *follower
 
-	seen, saved []File // of the folder, at the last look and when Changed took them in
+	seen, saved []File // files of the folder at the last poll, and when Changed last saved them
 	savedAt     time.Time
 	lookedAt    time.Time
 }
 
-// look watches until the command has ended, or an error has ended it.
+// look polls until the command has ended, or an error has ended it.
 func (r *running) look(ctx context.Context) error {
 	again := time.NewTicker(filesLook)
 	defer again.Stop()
@@ -149,7 +147,7 @@ func (r *running) look(ctx context.Context) error {
 	}
 }
 
-// limits reports an exceeded limit.
+// limits returns an error if a limit is exceeded.
 func (r *running) limits() error {
 	if r.most == 0 {
 		return nil
@@ -164,7 +162,7 @@ func (r *running) limits() error {
 func (w *Workspace) size() (bytes int64) {
 	_ = fs.WalkDir(w.root.FS(), ".", func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return nil // files that are gone or unreadable count nothing
+			return nil // missing or unreadable files do not count
 		}
 		if info, err := entry.Info(); err == nil {
 			bytes += info.Size()
@@ -204,13 +202,13 @@ func (r *running) save(ctx context.Context, files []File) error {
 	return err
 }
 
-// last looks once more, after the end.
+// last polls once more after the end.
 func (r *running) last(ctx context.Context) error {
 	if err := r.lines.read(false, r.watch.More); err != nil {
 		return err
 	}
 	if err := r.lines.read(true, r.watch.More); err != nil && r.child.Ended() == nil {
-		return err // of one that has not ended well it is half a line
+		return err // of a failed command it is half a line
 	}
 	files, err := r.workspace.List(r.watch.Folder)
 	if err != nil || slices.Equal(files, r.saved) && (len(files) == 0 || r.child.Ended() == nil) {

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// meaningful are the characters by which a line is more to a shell than a program and its
-// arguments.
+// meaningful are the characters that have a meaning to a shell in a line.
 const meaningful = ";&|<>()$`\\\"'*?[]#~=%!{}\n"
 
-// Shell are the arguments by which the system's shell runs a command line. A single program
-// replaces the shell, so that it ends with this one.
+// Shell returns the arguments with which the system's shell runs a command line. A single
+// program replaces the shell, so that both end together.
 func Shell(line string) []string {
 	if runtime.GOOS == "windows" {
 		return []string{"cmd", "/c", line}

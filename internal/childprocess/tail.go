@@ -21,7 +21,7 @@ type tail struct {
 	kept []byte
 }
 
-// Write keeps the end. It never fails.
+// Write keeps the end of b. It never fails.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,8 +32,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lines are the last ones that are not empty, without characters that a terminal takes
-// for commands.
+// lines returns the last lines that are not empty, without control characters.
 func (t *tail) lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,8 +45,8 @@ func (t *tail) lines() []string {
 	return lines[max(0, len(lines)-tailLines):]
 }
 
-// Printable returns text of an external program on one line, without control characters and passwords
-// of URLs, and cut to a number of characters.
+// Printable returns text of an external program on one line of at most most characters, without
+// control characters and passwords of URLs.
 func Printable(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

@@ -5,26 +5,25 @@ import (
 	"fmt"
 )
 
-// Terms bound a command, tasks.Spec.Terms: they are no part of a result's identity. Zero fields
-// bound nothing, but the network has to be allowed.
+// Terms limit a command (tasks.Spec.Terms); they do not affect a result's identity. Zero fields
+// set no limit, but the network must be allowed.
 type Terms struct {
-	// Seconds is how long it may run in one execution, in a Workspace.
+	// Seconds is the limit on one execution in a Workspace.
 	Seconds float64 `json:"seconds,omitempty"`
-	// AnswerSeconds is how long it may take to answer a request; 0 stands for the contract's own
-	// bound.
+	// AnswerSeconds is the time to answer a request; 0 stands for the contract's limit.
 	AnswerSeconds float64 `json:"answer_seconds,omitempty"`
-	// Memory is how many bytes its processes may have resident together, Files how many its
-	// Workspace may hold.
+	// Memory is the limit on the total resident bytes of its processes, Files the limit on the
+	// bytes of its Workspace.
 	Memory int64 `json:"memory,omitempty"`
 	Files  int64 `json:"files,omitempty"`
-	// Network leaves it the network. Else it has none where the platform lets us: in Linux by a
-	// network namespace of its own.
+	// Network allows the network. Otherwise it has none if the platform permits: in Linux by its
+	// own network namespace.
 	Network bool `json:"network,omitempty"`
-	// Environment names variables that it gets besides the usual ones.
+	// Environment names additional variables that it gets.
 	Environment []string `json:"environment,omitempty"`
 }
 
-// DecodeTerms decodes tasks.Spec.Terms. No text bounds nothing.
+// DecodeTerms decodes tasks.Spec.Terms. Empty text sets no limits.
 func DecodeTerms(text json.RawMessage) (t Terms, err error) {
 	if len(text) == 0 {
 		return t, nil

@@ -7,10 +7,10 @@ import (
 	"os/exec"
 )
 
-// Enforced is nothing on this platform.
+// Enforced returns no limits on this platform.
 func Enforced() Enforcement { return Enforcement{} }
 
-// unconfined is a command from which nothing is kept.
+// unconfined is a command without restrictions.
 type unconfined struct{}
 
 func (unconfined) memory() (bytes int64, look bool) { return 0, false }
@@ -21,7 +21,7 @@ func (unconfined) killedForMemory() bool { return false }
 
 func (unconfined) readOnly() bool { return false }
 
-// exitOf is nil for exit status 0.
+// exitOf returns nil for exit status 0.
 func exitOf(err error) *ExitError {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {

@@ -14,13 +14,13 @@ import (
 
 // Workspace is a directory for one command.
 type Workspace struct {
-	around *tempfiles.Directory // with nothing else in it
+	around *tempfiles.Directory // holds only the directory
 	path   string
-	root   *os.Root // nothing is read or written outside of it, even through links
+	root   *os.Root // confines reads and writes, even through links
 }
 
-// NewWorkspace makes an empty directory among the system's temporary ones. It removes directories
-// of killed processes there.
+// NewWorkspace makes an empty directory in the system's temporary directory, where it also removes
+// directories of killed processes.
 func NewWorkspace() (*Workspace, error) { return NewWorkspaceIn(os.TempDir()) }
 
 // NewWorkspaceIn makes an empty directory below another one.
@@ -40,7 +40,7 @@ func NewWorkspaceIn(parent string) (*Workspace, error) {
 	return w, nil
 }
 
-// Beside lists the names of files that a command has left beside its directory.
+// Beside lists the names of files that a command has left next to its directory.
 func (w *Workspace) Beside() ([]string, error) {
 	entries, err := os.ReadDir(w.around.Path)
 	var names []string
@@ -52,16 +52,16 @@ func (w *Workspace) Beside() ([]string, error) {
 	return names, err
 }
 
-// Path is where the directory is.
+// Path returns the path of the directory.
 func (w *Workspace) Path() string { return w.path }
 
-// Remove deletes the directory with all that is in it.
+// Remove deletes the directory and its content.
 func (w *Workspace) Remove() {
-	_ = w.root.Close() // only its name is still needed
+	_ = w.root.Close() // only its name is needed from here
 	w.around.Remove()
 }
 
-// Create makes a file, and the folders above it.
+// Create makes a file and its parent folders.
 func (w *Workspace) Create(name string, mode fs.FileMode) (*os.File, error) {
 	if err := w.root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (w *Workspace) Create(name string, mode fs.FileMode) (*os.File, error) {
 	return w.root.OpenFile(filepath.FromSlash(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, mode)
 }
 
-// Put makes a file with some content.
+// Put makes a file with the given content.
 func (w *Workspace) Put(name string, data []byte) error {
 	f, err := w.Create(name, 0o666)
 	if err != nil {
@@ -79,24 +79,23 @@ func (w *Workspace) Put(name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Folder makes a folder, and those above it.
+// Folder makes a folder and its parents.
 func (w *Workspace) Folder(name string) error { return w.root.MkdirAll(name, 0o777) }
 
-// RemoveFolder removes a folder with all that is in it.
+// RemoveFolder removes a folder and its content.
 func (w *Workspace) RemoveFolder(name string) error { return w.root.RemoveAll(name) }
 
-// File is a file as a listing shows it.
+// File is an entry of a listing.
 type File struct {
-	// Name is its path below the folder that was listed.
+	// Name is its path below the listed folder.
 	Name string
 	Size int64
-	// changed is when it was written last, in nanoseconds.
+	// changed is the time of the last write, in nanoseconds.
 	changed int64
 }
 
-// List are the regular files of a folder and of those below it, by name. Entries other than
-// files and folders are an error, and so are more than MaxFiles. A folder that is not there
-// has none.
+// List returns the regular files below a folder, by name. Entries other than files and folders, or more
+// than MaxFiles files, are an error. A missing folder has no files.
 func (w *Workspace) List(folder string) ([]File, error) {
 	var files []File
 	if info, err := w.root.Lstat(folder); err == nil && !info.IsDir() {
@@ -131,8 +130,8 @@ func (w *Workspace) Folders(folder string) (folders []string, err error) {
 	return folders, err
 }
 
-// walk visits the entries below a folder that have not gone since they were listed. visit reports
-// whether an entry counts.
+// walk visits the entries below a folder that still exist. visit reports whether an entry counts towards
+// MaxFiles.
 func (w *Workspace) walk(folder string, visit func(name string, entry fs.DirEntry) (counts bool, err error)) error {
 	n := 0
 	return fs.WalkDir(w.root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
@@ -153,12 +152,12 @@ func (w *Workspace) walk(folder string, visit func(name string, entry fs.DirEntr
 	})
 }
 
-// TooManyFilesError is a folder with more than MaxFiles files.
+// TooManyFilesError reports a folder with more than MaxFiles files.
 type TooManyFilesError struct{ Folder string }
 
 func (e *TooManyFilesError) Error() string {
 	return fmt.Sprintf("%s holds more than %d files or folders: put them together", e.Folder, MaxFiles)
 }
 
-// MaxFiles is the most files of a folder that is kept.
+// MaxFiles is the limit on the files of a folder.
 const MaxFiles = 1000

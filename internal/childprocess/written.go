@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Holder detects files of a folder that are rewritten in place. It holds the files of the
-// last look open: a file that was renamed over is unchanged.
+// Holder detects files of a folder that are rewritten in place. It keeps the files of the last
+// look open: a file replaced by renaming is unchanged.
 type Holder struct {
 	workspace *Workspace
 	folder    string
 	held      map[string]heldFile
-	found     string // a file
+	found     string // a file rewritten in place
 }
 
-// Hold holds the files of a folder from the first look on, until Close.
+// Hold watches the files of a folder from the first Look until Close.
 func (w *Workspace) Hold(folder string) *Holder { return &Holder{workspace: w, folder: folder} }
 
 // Written returns a file that was rewritten in place, as a path below the folder; "" if none was.
@@ -26,7 +26,7 @@ type heldFile struct {
 	written time.Time
 }
 
-// Look compares the files with the last look, and holds the present ones.
+// Look compares the files with the last look, and opens the present ones.
 func (h *Holder) Look() error {
 	h.Close()
 	files, err := h.workspace.List(h.folder)
@@ -37,14 +37,14 @@ func (h *Holder) Look() error {
 	for _, f := range files {
 		file, info, err := openRegular(h.workspace.root, h.folder+"/"+f.Name)
 		if err != nil {
-			continue // it is changing
+			continue // it is being changed
 		}
 		h.held[f.Name] = heldFile{file, info.Size(), info.ModTime()}
 	}
 	return nil
 }
 
-// Close compares for the last time.
+// Close compares a last time, and closes the files.
 func (h *Holder) Close() {
 	for name, f := range h.held {
 		if info, err := f.Stat(); err == nil && (info.Size() != f.size || !info.ModTime().Equal(f.written)) {
