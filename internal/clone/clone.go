@@ -1,4 +1,4 @@
-// Package clone finds the clone of the repository that a test runs in, and the test data beside it.
+// Package clone finds the clone of the repository that a test runs in, and the test data next to it.
 package clone
 
 import (
@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Root returns the directory at or above the test's that holds go.mod; false if
-// there is none, as for a test binary run elsewhere.
+// Root returns the nearest directory with go.mod, from the test's upwards; false if there is none,
+// such as for a test binary run outside a clone.
 func Root() (string, bool) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -1,9 +1,9 @@
 // This file finds test data outside the repository: too large for it, or
 // under its own licence.
 //
-// The data are in the folder that COALMINE_DATA names, by default in shared/data
-// beside the clone. A test that uses them also runs on a small substitute of the same
-// form, which it makes or ships, so that it is useful in any clone:
+// The data are in the folder that COALMINE_DATA names, by default shared/data next to
+// the clone. A test that uses them also runs on a small substitute of the same form,
+// which it makes or ships, so that it is useful in any clone:
 //
 //	t.Run("drawn", func(t *testing.T) { test(t, drawDigits(t)) })
 //	t.Run("handwritten", func(t *testing.T) { test(t, clone.SharedData(t, "mnist-writers")) })
@@ -30,7 +30,7 @@ func SharedData(t testing.TB, name string) string {
 	return dir
 }
 
-// folder has all data sets.
+// folder returns the folder of all data sets.
 func folder() string {
 	if dir := os.Getenv(SharedDataVariable); dir != "" {
 		return dir
