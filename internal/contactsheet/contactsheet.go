@@ -1,5 +1,5 @@
-// Package contactsheet draws images as PNG files for people to look at: many of them side by
-// side in one picture, or one by itself.
+// Package contactsheet draws images as PNG files for people: many in a grid, or one by
+// itself.
 package contactsheet
 
 import (
@@ -18,19 +18,19 @@ type Shape struct {
 }
 
 const (
-	// gap is the space around each image, in pixels of the sheet. It is of a middle grey, so
-	// that white images have edges as black ones do.
+	// gap is the space around each image, in pixels of the sheet. It is middle grey, so that
+	// both white and black images have visible edges.
 	gap  = 4
 	grey = 0x80
-	// tile is about the longer side that an image has on the sheet: a small image is drawn
-	// larger by a whole number.
+	// tile is about the length of an image's longer side on the sheet, in pixels: a small
+	// image is enlarged by a whole number.
 	tile = 84
 	// maxSide bounds a sheet, in pixels.
 	maxSide = 1 << 14
 )
 
-// Draw returns a PNG file with the images in rows of a number of columns, from left to
-// right. An image is its pixels, row by row, channels innermost, 0 to 255.
+// Draw returns a PNG file with the images in rows of the given number of columns, from left
+// to right. An image is its pixels, row by row, channels innermost, 0 to 255.
 func Draw(images [][]byte, s Shape, columns int) ([]byte, error) {
 	if err := s.check(images, columns); err != nil {
 		return nil, err
@@ -52,8 +52,7 @@ func Draw(images [][]byte, s Shape, columns int) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// PNG returns an image as a PNG file of its own size, each value of the file one of the
-// image's.
+// PNG returns an image as a PNG file of the same size, with unchanged values.
 func PNG(pixels []byte, s Shape) ([]byte, error) {
 	if err := s.check([][]byte{pixels}, 1); err != nil {
 		return nil, err
@@ -83,13 +82,11 @@ func (s Shape) check(images [][]byte, columns int) error {
 // scale returns the factor that enlarges images.
 func (s Shape) scale() int { return max(1, tile/max(s.Width, s.Height)) }
 
-// canvas is a picture that can be drawn on.
 type canvas interface {
 	image.Image
 	Set(x, y int, c color.Color)
 }
 
-// blank is a sheet without images.
 func (s Shape) blank(bounds image.Rectangle) canvas {
 	var pixels []byte
 	var sheet canvas
@@ -109,7 +106,6 @@ func (s Shape) blank(bounds image.Rectangle) canvas {
 	return sheet
 }
 
-// draw enlarges an image onto the sheet.
 func (s Shape) draw(sheet canvas, pixels []byte, at image.Point, scale int) {
 	for y := range s.Height * scale {
 		for x := range s.Width * scale {
