@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/childprocess"
 )
 
-// answer is a line that is received: either a result or an error.
+// answer is a received line: a result or an error.
 type answer struct {
 	ID     *int64          `json:"id"`
 	Result json.RawMessage `json:"result"`
@@ -19,10 +19,10 @@ type answer struct {
 	} `json:"error"`
 }
 
-// quoted is how much is quoted of a program, in characters.
+// quoted is the limit on quotes of a program's output, in characters.
 const quoted = 120
 
-// Quote is the beginning of a text for messages.
+// Quote returns the beginning of a text for messages.
 func Quote(text []byte) string {
 	return fmt.Sprintf("%q", childprocess.Printable(string(text[:min(len(text), 4*quoted)]), quoted))
 }
@@ -48,8 +48,8 @@ func (r *Speech) parse(line []byte) (*answer, error) {
 	return &a, nil
 }
 
-// notFinite says whether a line cannot be decoded because of NaN or Infinity, which some
-// writers of JSON write.
+// notFinite reports whether a line cannot be decoded because of NaN or Infinity, which
+// some JSON encoders write.
 func notFinite(line []byte, err error) bool {
 	bad, ok := errors.AsType[*json.SyntaxError](err)
 	if !ok || bad.Offset < 1 || bad.Offset > int64(len(line)) {

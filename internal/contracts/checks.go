@@ -10,7 +10,7 @@ import (
 // Status of a Finding.
 type Status string
 
-// Results of a check. A doubt is no fault: some programs cannot do better.
+// Results of a check. A doubt is not a fault: some programs cannot do better.
 const (
 	Passed  Status = "pass"
 	Failed  Status = "fail"
@@ -22,34 +22,34 @@ const (
 type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
-	// Rule is the number of the rule that was broken or looked at, and Sentence its words.
+	// Rule is the number of the rule that was broken or checked, and Sentence is its text.
 	Rule     int    `json:"rule"`
 	Sentence string `json:"sentence"`
 	// Message describes the fault, if any.
 	Message string `json:"message,omitempty"`
 }
 
-// lenient is an error of a check that is no fault.
+// lenient is an error of a check that is not a fault.
 type lenient struct {
 	error
 	status Status
 }
 
-// Doubt is the error of a check that found something which may be right.
+// Doubt returns the error of a check that found a possible fault.
 func Doubt(format string, args ...any) error { return lenient{fmt.Errorf(format, args...), Doubted} }
 
-// Skip is the error of a check with nothing to look at.
+// Skip returns the error of a check that does not apply.
 func Skip(format string, args ...any) error { return lenient{fmt.Errorf(format, args...), Skipped} }
 
-// Check is one thing that a program must do.
+// Check is a requirement on a program.
 type Check struct {
 	Name string
 	Rule Rule
 	Run  func() error
 }
 
-// Run makes checks in their order, each after ready, which starts the program unless it runs. A program that
-// does not start has one finding. The error is that of ctx.
+// Run makes checks in order, each after ready, which starts the program if necessary. A program that does
+// not start has one finding. The error is the error of ctx.
 func Run(ctx context.Context, checks []Check, ready func() error) (findings []Finding, err error) {
 	started := false
 	for _, c := range checks {
@@ -67,7 +67,7 @@ func Run(ctx context.Context, checks []Check, ready func() error) (findings []Fi
 	return findings, nil
 }
 
-// found is the finding of a check. An error that says which rule was broken knows better.
+// found returns the finding of a check. A rule named by the error replaces the rule of the check.
 func found(c *Check, err error) Finding {
 	rule := cmp.Or(RuleOf(err), c.Rule)
 	f := Finding{Check: c.Name, Status: Passed, Rule: rule.Number, Sentence: rule.Sentence}
@@ -91,8 +91,7 @@ func Broken(findings []Finding) int {
 	return n
 }
 
-// BothWays asks about a list, and about the same from its last to its first, and returns both answers in the
-// order of the list.
+// BothWays calls ask with a list and with its reverse, and returns both answers in the order of the list.
 func BothWays[A, R any](list []A, ask func([]A) ([]R, error)) (first, second []R, err error) {
 	if first, err = ask(list); err != nil {
 		return nil, nil, err
@@ -104,8 +103,8 @@ func BothWays[A, R any](list []A, ask func([]A) ([]R, error)) (first, second []R
 	return first, second, err
 }
 
-// Image is the made-up image i with the given number of values, of 0 to 255, for programs of the given number
-// of classes; its class is i modulo these. The larger the class, the brighter it is.
+// Image returns the synthetic image i with the given number of values, 0 to 255, for programs with the
+// given number of classes; its class is i modulo classes. Larger classes are brighter.
 func Image(values, classes, i int) []byte {
 	pixels := make([]byte, values)
 	for at := range pixels {
@@ -114,7 +113,7 @@ func Image(values, classes, i int) []byte {
 	return pixels
 }
 
-// Numbers are those of the n words of the made-up text i, out of the given number of words.
+// Numbers returns the n words of the synthetic text i as indices into a list of the given number of words.
 func Numbers(i, n, words int) []int {
 	list := make([]int, n)
 	for k := range list {

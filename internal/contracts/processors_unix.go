@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processors is the processor time of this process and of all those that have ended and were waited for.
+// processors returns the processor time of this process and of the children it has waited for.
 func processors() (d time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var usage syscall.Rusage

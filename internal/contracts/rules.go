@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// Contract is a page of docs/contracts: its name, the version of it that is spoken here, and its rules in
-// their order.
+// Contract is a page of docs/contracts: its name, its version implemented here, and its rules in order.
 type Contract struct {
 	Name    string
 	Version int
-	// Oldest is the oldest version that programs may speak; 0 stands for Version.
+	// Oldest is the oldest version that programs may implement; 0 stands for Version.
 	Oldest int
 	Rules  []Rule
 }
@@ -28,7 +27,7 @@ type Identity struct {
 // Identity names the contract.
 func (c *Contract) Identity() Identity { return Identity{"coalmine/" + c.Name, c.Version} }
 
-// Versions are those that programs may speak.
+// Versions lists the versions that programs may implement.
 func (c *Contract) Versions() []int {
 	var versions []int
 	for v := cmp.Or(c.Oldest, c.Version); v <= c.Version; v++ {
@@ -37,7 +36,7 @@ func (c *Contract) Versions() []int {
 	return versions
 }
 
-// Describes decodes the answer to describe, which has the identity that said points to.
+// Describes decodes the answer to describe; said points to its identity.
 func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, said *Identity) error {
 	if err := json.Unmarshal(result, into); err != nil {
 		return rule.Broken("it describes itself by %s: %v", Quote(result), err)
@@ -49,7 +48,7 @@ func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, said *
 	return nil
 }
 
-// Rule is a sentence of a contract by its number on the page, from 1. The zero Rule is none.
+// Rule is a sentence of a contract by its number on the page, from 1. The zero Rule is no rule.
 type Rule struct {
 	Contract string
 	Number   int
@@ -63,7 +62,7 @@ func (c *Contract) Rule(sentence string) Rule {
 	return r
 }
 
-// List is how the page lists the rules.
+// List formats the rules as the page lists them.
 func (c *Contract) List() string {
 	var b strings.Builder
 	for _, r := range c.Rules {
@@ -72,7 +71,7 @@ func (c *Contract) List() string {
 	return b.String()
 }
 
-// Broken is the error of a program that did something against the rule.
+// Broken returns the error of a program that broke the rule.
 func (r Rule) Broken(format string, args ...any) error {
 	return &Violation{r, fmt.Sprintf(format, args...)}
 }
@@ -87,8 +86,7 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("%s (rule %d of the contract %s)", v.What, v.Rule.Number, v.Rule.Contract)
 }
 
-// RuleOf returns the broken rule that an error names; the zero Rule if it names
-// none.
+// RuleOf returns the broken rule that an error names; the zero Rule if there is none.
 func RuleOf(err error) Rule {
 	if v, ok := errors.AsType[*Violation](err); ok {
 		return v.Rule

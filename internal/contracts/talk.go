@@ -17,18 +17,18 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// maxLine is the longest line that is read, in bytes.
+// maxLine is the limit on a line, in bytes.
 const maxLine = 64 << 20
 
-// Speech names a program and the rules of the contract that it speaks by.
+// Speech names a program and the rules of its contract.
 type Speech struct {
 	// Who is "command" or "program" in messages, and Name is its name there.
 	Who, Name string
-	// Patience is how long an answer may take, unless the terms of the command say so.
+	// Patience is the time to answer, unless the command's terms set it.
 	Patience time.Duration
-	// OneObjectALine is broken by a line that is no answer.
+	// OneObjectALine is broken by a line that is not an answer.
 	OneObjectALine Rule
-	// OneAnswerEach is broken by an answer that nobody waits for, and by one that does not come.
+	// OneAnswerEach is broken by an unexpected answer, and by a missing one.
 	OneAnswerEach Rule
 	// FiniteNumbers is broken by NaN and Infinity.
 	FiniteNumbers Rule
@@ -36,13 +36,13 @@ type Speech struct {
 	EndsWithItsInput Rule
 }
 
-// LateError is the error of an answer that does not arrive in time.
+// LateError reports an answer that did not arrive in time.
 type LateError struct{ error }
 
 func (e *LateError) Unwrap() error { return e.error }
 
-// RefusedError is the error of a request that a program answers by an error. Retry reports that the same
-// request may succeed later.
+// RefusedError reports a request that a program answered with an error. Retry reports that the same request
+// may succeed later.
 type RefusedError struct {
 	Method, Message string
 	Retry           bool
@@ -52,8 +52,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("it answers %s by the error %q", e.Method, e.Message)
 }
 
-// Retryable reports whether the same request may succeed in another process after err: if the process
-// died, was late, or said so, but not if it broke a rule or used too much memory.
+// Retryable reports whether the request may succeed in another process after err: if the process died, was
+// late or asked to retry, but not if it broke a rule or exceeded its memory.
 func Retryable(err error) bool {
 	if _, late := errors.AsType[*LateError](err); late {
 		return true
@@ -65,14 +65,14 @@ func Retryable(err error) bool {
 	return !large && RuleOf(err).Number == 0
 }
 
-// Talk is the conversation with a program that runs. It may be used from several goroutines.
+// Talk is the conversation with a running program. It is safe for concurrent use.
 type Talk struct {
 	child  *childprocess.Process
 	speech Speech
 	lines  chan []byte // to be written
 
 	mu      sync.Mutex
-	asked   int64                 // the last id
+	asked   int64                 // last id
 	pending map[int64]chan answer // each has room for its answer
 	failure error                 // set before over is closed
 	over    chan struct{}
@@ -92,7 +92,7 @@ func Start(c *childprocess.Command, s Speech) (*Talk, error) {
 	return t, nil
 }
 
-// Over is closed when the conversation has ended.
+// Over returns a channel that is closed when the conversation has ended.
 func (t *Talk) Over() <-chan struct{} { return t.over }
 
 // Usable reports whether the program runs and has answered all requests.
@@ -123,8 +123,8 @@ func (t *Talk) Kill(reason error) { t.child.Kill(reason) }
 
 var errUnwanted = errors.New("nobody waits for its answer any more")
 
-// Close ends the program's input, and the program if it does not end soon after or nobody waits for its
-// answer any more. The error says how it ended, if that was not as the contract asks.
+// Close ends the program's input, and the program if it does not end soon after or no answer is awaited.
+// The error reports an end that breaks the contract.
 func (t *Talk) Close() error {
 	unwanted := t.unanswered() > 0
 	if unwanted {
@@ -136,9 +136,9 @@ func (t *Talk) Close() error {
 	return nil
 }
 
-// Ask sends a request and decodes the result. about is nil, or becomes a JSON object whose fields stand
-// beside id and method. what describes the request in messages. An error of decode ends the program. When ctx
-// ends, an answer that comes later is dropped. An error answer is a *RefusedError.
+// Ask sends a request and decodes the result. about is nil, or marshals as an object whose fields are added
+// to id and method. what describes the request in messages. An error of decode ends the program. When ctx
+// ends, a later answer is dropped. An error answer is a *RefusedError.
 func (t *Talk) Ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
 	a, err := t.exchange(ctx, method, what, about)
 	switch {
@@ -150,13 +150,13 @@ func (t *Talk) Ask(ctx context.Context, method, what string, about any, decode f
 		return t.Explain(&RefusedError{method, childprocess.Printable(a.Error.Message, maxMessage), a.Error.Retry})
 	}
 	if err := decode(a.Result); err != nil {
-		t.fail(err) // unless it has ended by then
+		t.fail(err) // unless the conversation has ended
 		return t.Explain(t.withLastLines(err))
 	}
 	return nil
 }
 
-// maxMessage is the length to which the message of an error is quoted, in characters.
+// maxMessage is the limit on quotes of an error's message, in characters.
 const maxMessage = 300
 
 // Explain adds the name of the program to an error.
@@ -164,8 +164,8 @@ func (t *Talk) Explain(err error) error {
 	return fmt.Errorf("%s %q: %w", t.speech.Who, t.speech.Name, err)
 }
 
-// Refuses checks that a program answers a request by an error with a message, as a rule says, and goes on.
-// accepted is the error of a result.
+// Refuses checks that a program answers a request with an error that has a message, as a rule requires, and
+// continues. accepted returns the error for a result.
 func (t *Talk) Refuses(ctx context.Context, rule Rule, method string, about any, accepted func(json.RawMessage) error, goesOn func() error) error {
 	err := t.Ask(ctx, method, method, about, accepted)
 	refused, ok := errors.AsType[*RefusedError](err)
@@ -181,7 +181,7 @@ func (t *Talk) Refuses(ctx context.Context, rule Rule, method string, about any,
 	return nil
 }
 
-// RefusesUnknown checks that a program refuses a method that it does not have.
+// RefusesUnknown checks that a program refuses an unknown method.
 func (t *Talk) RefusesUnknown(ctx context.Context, unknown, errors Rule, goesOn func() error) error {
 	const method = "no_such_method"
 	return t.Refuses(ctx, errors, method, nil, func(result json.RawMessage) error {
@@ -202,7 +202,7 @@ func (t *Talk) exchange(ctx context.Context, method, what string, about any) (*a
 	for {
 		select {
 		case lines <- line:
-			lines = nil // once
+			lines = nil // sent once
 		case a := <-answered:
 			return &a, nil
 		case <-t.over:
@@ -215,8 +215,7 @@ func (t *Talk) exchange(ctx context.Context, method, what string, about any) (*a
 	}
 }
 
-// left returns the answer to a request that arrived before the conversation ended, or the failure that
-// ended it.
+// left returns an answer that arrived before the conversation ended, or the failure that ended it.
 func (t *Talk) left(ctx context.Context, answered <-chan answer) (*answer, error) {
 	select {
 	case a := <-answered:
@@ -248,7 +247,7 @@ func encode(id int64, method string, about any) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// expect makes the next id and a place for its answer.
+// expect reserves the next id and a channel for its answer.
 func (t *Talk) expect() (int64, <-chan answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -258,13 +257,13 @@ func (t *Talk) expect() (int64, <-chan answer) {
 	return t.asked, answered
 }
 
-// write sends lines one after another, so that none waits for a child that does not read.
+// write sends lines in order, so that no caller blocks on a child that does not read.
 func (t *Talk) write() {
 	for {
 		select {
 		case line := <-t.lines:
 			if _, err := t.child.Input.Write(line); err != nil {
-				return // it has ended, which read finds
+				return // it has ended, which read detects
 			}
 		case <-t.over:
 			return
@@ -272,7 +271,7 @@ func (t *Talk) write() {
 	}
 }
 
-// read takes answers until the child ends or breaks the contract.
+// read delivers answers until the child ends or breaks the contract.
 func (t *Talk) read() {
 	lines := bufio.NewReaderSize(t.child.Output, 64<<10)
 	for {
@@ -281,7 +280,7 @@ func (t *Talk) read() {
 			err = goroutines.Recover(func() error { return t.deliver(line) })
 		}
 		if err != nil {
-			go func() { _, _ = io.Copy(io.Discard, lines) }() // a full pipe would keep it; its further output is of no use
+			go func() { _, _ = io.Copy(io.Discard, lines) }() // a full pipe would block it; its further output is unused
 			t.fail(err)
 			return
 		}
@@ -308,7 +307,7 @@ func (t *Talk) readLine(lines *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// errEnded says that the output of the child has ended.
+// errEnded reports that the output of the child has ended.
 var errEnded = errors.New("its output ended")
 
 // deliver hands an answer to the request that waits for it.
@@ -331,7 +330,7 @@ func (t *Talk) deliver(line []byte) error {
 	return t.speech.OneAnswerEach.Broken("it answered request %d, which it was not asked; the last one was %d", *a.ID, t.asked)
 }
 
-// fail ends the conversation and the program with it. The first failure counts.
+// fail ends the conversation and the program. Only the first failure is kept.
 func (t *Talk) fail(err error) {
 	t.ended.Do(func() {
 		if errors.Is(err, errEnded) {
@@ -346,10 +345,10 @@ func (t *Talk) fail(err error) {
 	})
 }
 
-// EndedError is the error of a program that ended before the conversation did.
+// EndedError reports a program that ended before the conversation did.
 type EndedError struct {
 	How error
-	// Unanswered requests, of Asked.
+	// Unanswered requests, out of Asked.
 	Unanswered, Asked int64
 }
 
@@ -362,7 +361,7 @@ func (e *EndedError) Error() string {
 
 func (e *EndedError) Unwrap() error { return e.How }
 
-// explainEnd says how a program ended on its own.
+// explainEnd returns the error of a program that ended on its own.
 func (t *Talk) explainEnd() error {
 	how := t.child.Ended()
 	if how == nil {
