@@ -1,9 +1,9 @@
-// These files read content that may be compressed by gzip, Zstandard, xz or lzma, which it
-// detects by the first bytes. It reads all that the formats allow, also several members or frames
-// with padding between them. An *UnsupportedError names a feature that a library lacks, so that a
-// good file does not look damaged. Truncated content ends with io.ErrUnexpectedEOF. A reader takes
-// the memory of the window that the file asks for, twice that for a long window: at most 2 GiB in
-// Zstandard, though not for a small file, and 256 MiB in xz and lzma.
+// These files read content that may be compressed by gzip, Zstandard, xz or lzma, detected by the
+// first bytes. They read all that the formats allow, including several members or frames with
+// padding between. An *UnsupportedCompressionError names a feature that a library lacks, so that a
+// valid file does not appear damaged. Truncated content ends with io.ErrUnexpectedEOF. A reader uses
+// the memory of the window that the file asks for, or twice that for a long window: at most 2 GiB in
+// Zstandard, less for a small file, and 256 MiB in xz and lzma.
 
 package dataformats
 
@@ -22,16 +22,16 @@ import (
 	"github.com/ulikunitz/xz/lzma"
 )
 
-// Compressed content is known by its first bytes (RFC 1952 section 2.3.1, RFC 8878 section 3.1,
-// the formats of XZ Utils). lzma has no mark, but a header that hardly anything else has.
+// Compressed content is recognized by its first bytes (RFC 1952 section 2.3.1, RFC 8878 section 3.1,
+// the formats of XZ Utils). lzma has no magic number, but a header that few other files have.
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 	xzMagic   = []byte("\xfd7zXZ\x00")
 )
 
-// Bounds of windows: that of `zstd --long=31`, the largest that zstd writes, and four times that
-// of `xz -9`.
+// Limits on windows: the largest that zstd writes (`zstd --long=31`), and four times the window of
+// `xz -9`.
 const (
 	maxZstdWindow = 2 << 30
 	maxDictionary = 256 << 20
@@ -49,7 +49,7 @@ func unsupported(format string, args ...any) error {
 // Decompressor reads decompressed content.
 type Decompressor struct {
 	io.Reader
-	// Compressed says that the content was compressed.
+	// Compressed reports whether the content was compressed.
 	Compressed bool
 	close      func()
 }
@@ -61,16 +61,16 @@ func (r *Decompressor) Close() {
 	}
 }
 
-// NewDecompressor returns a reader of the decompressed content of a file, which may grow ratio times
-// after the first FreeBytes. It returns errors of the underlying reader unchanged, even if the
-// content before them is damaged too.
+// NewDecompressor returns a reader of the decompressed content of a file. After the first FreeBytes,
+// content may be ratio times the size of the file. It returns errors of the underlying reader
+// unchanged, even if the content before them is also damaged.
 func NewDecompressor(content io.Reader, ratio int) (*Decompressor, error) {
 	in := bufio.NewReaderSize(content, smallFile)
 	skipped, err := skipFrames(in)
 	if err != nil {
 		return nil, err
 	}
-	head, _ := in.Peek(lzma.HeaderLen) // an error shows again when it is read
+	head, _ := in.Peek(lzma.HeaderLen) // reading reports the error again
 	switch {
 	case bytes.HasPrefix(head, gzipMagic):
 		return newGzip(in)
@@ -120,7 +120,7 @@ func newGzip(in *bufio.Reader) (*Decompressor, error) {
 	return &Decompressor{Reader: &gzipReader{z, in}, Compressed: true}, nil
 }
 
-// gzipReader reads the members of a file, after which there may be zeros, as gzip itself does.
+// gzipReader reads the members of a file, which may be followed by zeros, as gzip does.
 type gzipReader struct {
 	*gzip.Reader
 	in *bufio.Reader
@@ -175,11 +175,11 @@ func newZstd(in *bufio.Reader, ratio int) (*Decompressor, error) {
 	return &Decompressor{Reader: &explained{z, explainZstd}, Compressed: true, close: z.Close}, nil
 }
 
-// hasLongWindow reports whether the first frame has a window beyond those that zstd reads without
-// being told to. With little memory the library would move all of it for each MiB.
+// hasLongWindow reports whether the first frame has a window longer than zstd reads by default. With
+// little memory the library would move all of it for each MiB.
 func hasLongWindow(in *bufio.Reader) bool {
 	var h zstd.Header
-	head, _ := in.Peek(zstd.HeaderMaxSize) // an error shows again when it is read
+	head, _ := in.Peek(zstd.HeaderMaxSize) // reading reports the error again
 	return h.Decode(head) == nil && h.WindowSize > 128<<20
 }
 

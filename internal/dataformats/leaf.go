@@ -1,6 +1,6 @@
-// This file reads the JSON files of LEAF (Caldas et al. 2018): an object with users,
-// num_samples and user_data, which has for each user x, a list of inputs, and y, a list
-// of their labels; or several such objects, one after another.
+// This file reads the JSON files of LEAF (Caldas et al. 2018): an object with users, num_samples and
+// user_data. user_data has for each user x, a list of inputs, and y, a list of their labels. Several
+// such objects may follow each other.
 
 package dataformats
 
@@ -20,7 +20,7 @@ import (
 // Y.
 type LEAFExample struct {
 	User   string
-	Number int // among those of the user, from 1
+	Number int // among the examples of the user, from 1
 	X, Y   json.RawMessage
 	// Misnamed explains why the user's name is not valid text. Other users may then have the
 	// same name.
@@ -28,8 +28,8 @@ type LEAFExample struct {
 }
 
 // LEAFExamples yields the examples of a file, user by user; memory holds one user at a time. A file may
-// have several objects, one after another, and a byte order mark before them. An error ends the
-// examples: a *LEAFSyntaxError about the content, or the error of the reader.
+// have several objects in sequence, after a byte order mark. An error ends the iteration: a
+// *LEAFSyntaxError about the content, or the error of the reader.
 func LEAFExamples(file io.Reader) iter.Seq2[LEAFExample, error] {
 	return func(yield func(LEAFExample, error) bool) {
 		err := each(file, func(x LEAFExample) error {
@@ -44,13 +44,13 @@ func LEAFExamples(file io.Reader) iter.Seq2[LEAFExample, error] {
 	}
 }
 
-// errEnough ends the reading of a file when the caller wants no more examples.
+// errEnough ends the reading of a file when the caller stops the iteration.
 var errEnough = errors.New("enough")
 
 func each(file io.Reader, do func(LEAFExample) error) error {
 	buffered := bufio.NewReader(file)
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
-		_, _ = buffered.Discard(3) // they have just been seen
+		_, _ = buffered.Discard(3) // already peeked
 	}
 	tape := &tape{Reader: buffered}
 	r := reader{json.NewDecoder(tape), tape}
@@ -100,8 +100,8 @@ type reader struct {
 	file *tape
 }
 
-// members calls do for each remaining member of an object; do reads the value. The name has just
-// been read; misnamed explains why it is not valid text.
+// members calls do for each remaining member of an object; do reads the value. misnamed explains why
+// the name, already read, is not valid text.
 func (r reader) members(do func(name string, misnamed error) error) error {
 	for r.json.More() {
 		r.file.forget(r.json.InputOffset())
@@ -142,7 +142,7 @@ func (r reader) found(token json.Token, want json.Delim) error {
 	return r.wrong("found %.40q; expected %q", fmt.Sprint(token), want.String())
 }
 
-// skip passes over a value of any size.
+// skip skips a value of any size.
 func (r reader) skip() error {
 	depth := 0
 	for {
@@ -204,7 +204,7 @@ func (r reader) wrong(format string, args ...any) error {
 	return &LEAFSyntaxError{r.json.InputOffset(), fmt.Errorf(format, args...)}
 }
 
-// LEAFSyntaxError is a fault of the file at a byte.
+// LEAFSyntaxError reports a fault of the file at a byte.
 type LEAFSyntaxError struct {
 	Byte int64
 	Err  error

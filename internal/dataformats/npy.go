@@ -21,19 +21,19 @@ const (
 	before = len(magic) + 2
 )
 
-// NPYBytes is the beginning of a file that holds an array of bytes (uint8) of the shape, in C order.
+// NPYBytes returns the header of a file that holds an array of bytes (uint8) of the shape, in C order.
 func NPYBytes(shape ...int) []byte { return header("|u1", shape) }
 
-// NPYFloats is a file with an array of float32 of the shape, in C order.
+// NPYFloats returns a file with an array of float32 of the shape, in C order.
 func NPYFloats(values []float32, shape ...int) []byte {
 	file, err := binary.Append(header("<f4", shape), binary.LittleEndian, values)
 	if err != nil {
-		panic(err) // float32 have a size
+		panic(err) // float32 have a fixed size
 	}
 	return file
 }
 
-// ReadNPYFloats returns the values of a file of Floats with n values.
+// ReadNPYFloats returns the values of a file of NPYFloats with n values.
 func ReadNPYFloats(file []byte, n int) ([]float32, error) {
 	if len(file) < before || len(file) != before+int(binary.LittleEndian.Uint16(file[before-2:]))+4*n {
 		return nil, fmt.Errorf("a file of %d float32 has %d bytes", n, len(file))

@@ -1,6 +1,6 @@
-// This file reads the databases in which TensorFlow Federated keeps its data sets: SQLite,
-// with a table examples of split_name, client_id and serialized_example_proto, a
-// tf.train.Example, and a table client_metadata, which has the splits.
+// This file reads the databases in which TensorFlow Federated stores its data sets: SQLite, with a
+// table examples of split_name, client_id and serialized_example_proto, a tf.train.Example, and a table
+// client_metadata, which has the splits.
 
 package dataformats
 
@@ -23,7 +23,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"modernc.org/sqlite" // the driver "sqlite", in Go alone
+	"modernc.org/sqlite" // the driver "sqlite", in pure Go
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
@@ -35,7 +35,7 @@ type TFFRow struct {
 	Example []byte  // valid until the next row; nil for null
 }
 
-// TFFRows yields the rows of some splits, in their order. An error ends them.
+// TFFRows yields the rows of some splits in order. An error ends the iteration.
 func TFFRows(ctx context.Context, path string, splits []string) iter.Seq2[TFFRow, error] {
 	return func(yield func(TFFRow, error) bool) {
 		if err := tffEach(ctx, path, splits, yield); err != nil {
@@ -44,7 +44,7 @@ func TFFRows(ctx context.Context, path string, splits []string) iter.Seq2[TFFRow
 	}
 }
 
-// tffEach yields rows until there are no more, or the caller wants no more.
+// tffEach yields rows until there are no more, or the caller stops.
 func tffEach(ctx context.Context, path string, splits []string, yield func(TFFRow, error) bool) error {
 	if err := checkSQLite(path); err != nil {
 		return err
@@ -60,8 +60,7 @@ func tffEach(ctx context.Context, path string, splits []string, yield func(TFFRo
 	if err := checkSplits(ctx, database, splits); err != nil {
 		return err
 	}
-	// The plus keeps an index of splits, if there is one, from being used: rows come in their
-	// order without sorting.
+	// The plus disables an index of splits, if there is one: rows come in order without sorting.
 	query := "SELECT rowid, split_name, client_id, serialized_example_proto FROM examples WHERE +split_name IN (?" + strings.Repeat(", ?", len(splits)-1) + ") ORDER BY rowid"
 	rows, err := database.QueryContext(ctx, query, anys(splits)...)
 	if err != nil {
@@ -90,19 +89,18 @@ func anys(texts []string) []any {
 	return all
 }
 
-// open opens a database that nobody writes to.
+// open opens a database that no process writes to.
 func open(path string) (*sql.DB, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	// A path with a drive begins with a slash in a URL, too.
+	// A path with a drive also begins with a slash in a URL.
 	source := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(absolute), "/"), RawQuery: "mode=ro&immutable=1"}
 	return sql.Open("sqlite", source.String())
 }
 
-// notTFF distinguishes a database without the tables, or their columns, from a
-// damaged one.
+// notTFF distinguishes a database without the tables or columns from a damaged one.
 func notTFF(ctx context.Context, database *sql.DB, err error) error {
 	wrong, ok := errors.AsType[*sqlite.Error](err)
 	if !ok || wrong.Code()&0xff != sqlite3.SQLITE_ERROR {
@@ -115,7 +113,7 @@ func notTFF(ctx context.Context, database *sql.DB, err error) error {
 	return &TFFOtherError{Err: err, Tables: tables}
 }
 
-// shownTables is the number of tables that an error lists.
+// shownTables is the maximum number of tables in an error.
 const shownTables = 10
 
 // tablesOf describes the first tables: "posts" ("author", "body").
@@ -145,7 +143,7 @@ func tablesOf(ctx context.Context, database *sql.DB) (tables []string, err error
 
 // TFFOtherError reports that a database is not one of TensorFlow Federated.
 type TFFOtherError struct {
-	Err    error    // of SQLite
+	Err    error    // from SQLite
 	Tables []string // of the database, with their columns
 }
 
@@ -157,7 +155,7 @@ func (e *TFFOtherError) Error() string {
 
 func (e *TFFOtherError) Unwrap() error { return e.Err }
 
-// checkSplits looks splits up among those that there are.
+// checkSplits returns an error for splits that the database does not have.
 func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
 	rows, err := database.QueryContext(ctx, "SELECT DISTINCT split_name FROM client_metadata WHERE split_name IS NOT NULL ORDER BY split_name")
 	if err != nil {
@@ -183,10 +181,10 @@ func checkSplits(ctx context.Context, database *sql.DB, wanted []string) error {
 	return nil
 }
 
-// TFFNotFoundError reports that there is no such split.
+// TFFNotFoundError reports a missing split.
 type TFFNotFoundError struct {
 	Split  string
-	Splits []string // those that there are
+	Splits []string // available splits
 }
 
 func (e *TFFNotFoundError) Error() string {
@@ -216,9 +214,9 @@ func checkSQLite(path string) error {
 	return nil
 }
 
-// Suffixes of files in which SQLite keeps a part of a database.
+// Suffixes of files in which SQLite stores a part of a database.
 const (
-	WALEnd     = "-wal"     // changes that are not in the database yet
+	WALEnd     = "-wal"     // changes not yet in the database
 	JournalEnd = "-journal" // the rollback journal of an interrupted transaction
 )
 
@@ -227,11 +225,11 @@ func UnfinishedTFF(name, end string) error {
 	return fmt.Errorf("a part of the database stands in %q, which would not be read; end the program that writes to it, and have SQLite join the two: sqlite3 %q 'PRAGMA wal_checkpoint(TRUNCATE)'", name+end, name)
 }
 
-// CheckWholeTFF returns an error for a database with a part in another file. Other files, and databases
-// whose other files are empty, are whole.
+// CheckWholeTFF returns an error for a database with a part in another file. It accepts other files,
+// and databases with only empty companion files.
 func CheckWholeTFF(system fs.FS, name string) error {
 	for _, end := range []string{WALEnd, JournalEnd} {
-		// A journal that is kept begins with zeros when its transaction has ended.
+		// A journal kept after its transaction ends begins with zeros.
 		if beginsWith(system, name+end, func(head []byte) bool { return len(bytes.Trim(head, "\x00")) > 0 }) && beginsWith(system, name, isSQLite) {
 			return UnfinishedTFF(name, end)
 		}
@@ -290,7 +288,7 @@ func mapEntry(entry []byte) (name string, f TFFFeature, err error) {
 //	message Int64List { repeated int64 value = 1; }
 type TFFFeature []byte
 
-// Texts are the values of a feature that has bytes.
+// Texts returns the values of a feature of bytes.
 func (f TFFFeature) Texts() (values []string, err error) {
 	err = eachMessage(f, 1, func(list []byte) error {
 		return eachMessage(list, 1, func(value []byte) error {
@@ -301,7 +299,7 @@ func (f TFFFeature) Texts() (values []string, err error) {
 	return values, err
 }
 
-// Floats are the values of a feature that has numbers, packed or not.
+// Floats returns the values of a feature of numbers, packed or not.
 func (f TFFFeature) Floats() (values []float32, err error) {
 	err = eachMessage(f, 2, func(list []byte) error {
 		return eachField(list, 1, func(kind protowire.Type, data []byte) error {
@@ -318,7 +316,7 @@ func (f TFFFeature) Floats() (values []float32, err error) {
 	return values, err
 }
 
-// Ints are the values of a feature that has whole numbers, packed or not.
+// Ints returns the values of a feature of integers, packed or not.
 func (f TFFFeature) Ints() (values []int64, err error) {
 	err = eachMessage(f, 3, func(list []byte) error {
 		return eachField(list, 1, func(kind protowire.Type, data []byte) error {

@@ -9,16 +9,15 @@ import (
 // FreeBytes of a file are allowed at any compression ratio.
 const FreeBytes = 16 << 20
 
-// smallFile is the size up to which compressed content is inspected as a whole before it is read.
+// smallFile is the size up to which compressed content is inspected completely before it is read.
 const smallFile = 256 << 10
 
-// shrinkWindows lowers the windows that the frames of a small file ask for to the size that the file
-// can fill, since the library allocates them at once: a few bytes could ask for 2 GiB. Content
-// never refers back further than its own length, so it stays the same. The window of a frame
-// in one segment is the size of its content; a frame that claims more than the file can hold is
-// faulty.
+// shrinkWindows lowers the windows of a small file's frames to the size that the file can fill,
+// because the library allocates them at once: a few bytes could ask for 2 GiB. Content never refers
+// back further than its own length, so it stays the same. The window of a single-segment frame is
+// the size of its content; a frame that claims more than the file can hold is invalid.
 func shrinkWindows(file []byte, most uint64) {
-	for len(file) > 18 { // the longest header
+	for len(file) > 18 { // longest header
 		if !bytes.HasPrefix(file, zstdMagic) {
 			size := 8 + uint64(binary.LittleEndian.Uint32(file[4:]))
 			file = file[min(size, uint64(len(file))):]
@@ -56,7 +55,7 @@ func frameSize(file []byte) int {
 	case !single:
 		at++
 	case descriptor>>6 == 0:
-		at++ // the size of the content has a byte then
+		at++ // the content size then has a byte
 	}
 	for last := false; !last; {
 		if at+3 > len(file) {
@@ -65,7 +64,7 @@ func frameSize(file []byte) int {
 		head := uint(file[at]) | uint(file[at+1])<<8 | uint(file[at+2])<<16
 		last = head&1 != 0
 		if at += 3; head>>1&3 == 1 {
-			at++ // a byte that is repeated
+			at++ // a repeated byte
 		} else {
 			at += int(head >> 3)
 		}
