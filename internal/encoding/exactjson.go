@@ -1,8 +1,7 @@
-// This file reads members of JSON objects exactly as written. Package encoding/json
-// takes "Text" for "text", the last of several members of one name, and one replacement
-// character for any half of a surrogate pair, so that different texts become equal. Here names
-// match exactly, a wanted name occurs at most once, and half a pair is an error. Other members
-// may be anything.
+// This file reads members of JSON objects exactly as written. Package encoding/json accepts "Text" for
+// "text", takes the last of several members of one name, and replaces any half of a surrogate pair by the
+// same character, so that different texts become equal. Here names match exactly, a wanted name occurs at
+// most once, and half a pair is an error. Other members are not checked.
 
 package encoding
 
@@ -61,10 +60,10 @@ func (e *ValueError) Error() string { return fmt.Sprintf("%q %v", e.Name, e.Err)
 
 func (e *ValueError) Unwrap() error { return e.Err }
 
-// ErrHalfPair is the error of a text for which HalfPair is true.
+// ErrHalfPair is the error for a text for which HalfPair is true.
 var ErrHalfPair = errors.New("has half of a surrogate pair (\\ud800 to \\udfff), which is no character")
 
-// UnmarshalJSON reads the members that the tags of a struct's fields name, as json.Unmarshal does. Fields
+// UnmarshalJSON reads the members named by the tags of a struct's fields, as json.Unmarshal does. Fields
 // without a tag stay unchanged.
 func UnmarshalJSON(object []byte, into any) error {
 	target := reflect.ValueOf(into).Elem()
@@ -91,8 +90,8 @@ func UnmarshalJSON(object []byte, into any) error {
 	return nil
 }
 
-// decode reads a value. Most are texts without escapes, which need no decoding. A json.RawMessage
-// takes the value unchanged.
+// decode reads a value. Most are texts without escapes, which need no decoding. A json.RawMessage gets
+// the value unchanged.
 func decode(value json.RawMessage, into any) error {
 	switch to := into.(type) {
 	case **string:
@@ -120,7 +119,7 @@ func plainText(value []byte) (string, bool) {
 	return string(value[1 : len(value)-1]), true
 }
 
-// JSONString reads a text.
+// JSONString decodes a JSON string.
 func JSONString(value []byte) (string, error) {
 	text, ok := plainText(value)
 	if ok {
@@ -139,8 +138,7 @@ func JSONString(value []byte) (string, error) {
 	return *read, nil
 }
 
-// ShowJSON returns the beginning of a value for a message, as JSON without characters that a terminal
-// would act on.
+// ShowJSON returns the beginning of a value for a message, as JSON without control characters.
 func ShowJSON(value []byte) string {
 	const most = 40
 	var b strings.Builder
@@ -158,13 +156,13 @@ func ShowJSON(value []byte) string {
 	return b.String()
 }
 
-// structNames are the tags of a struct, and the fields that have them.
+// structNames holds the tags of a struct and their fields.
 type structNames struct {
 	tags   []string
 	fields []int
 }
 
-var structs sync.Map // of *structNames by their types
+var structs sync.Map // *structNames by type
 
 func namesOf(t reflect.Type) *structNames {
 	if names, ok := structs.Load(t); ok {

@@ -38,7 +38,7 @@ func (o Object) Get(name string) (json.RawMessage, bool) {
 	return o[i].Value, true
 }
 
-// Set gives a member its value, in its place if it is there and else at the end.
+// Set sets the value of a member, in place if it exists and otherwise at the end.
 func (o *Object) Set(name string, value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *Object) Merge(other Object) error {
 	return nil
 }
 
-// Join adds every member of another object. A name that both have is an error.
+// Join adds every member of another object. A name in both is an error.
 func (o *Object) Join(other Object) error {
 	for _, m := range other {
 		if o.index(m.Name) >= 0 {
@@ -97,8 +97,8 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// UnmarshalJSON reads an object, or null as one without members. A name that is
-// there twice is an error.
+// UnmarshalJSON reads an object, or null as one without members. A repeated name is
+// an error.
 func (o *Object) UnmarshalJSON(data []byte) error {
 	*o = nil
 	d := json.NewDecoder(bytes.NewReader(data))

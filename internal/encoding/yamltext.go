@@ -1,5 +1,5 @@
-// This file reads untrusted YAML. It bounds the time of the YAML library and turns its panics
-// into errors.
+// This file reads untrusted YAML. It limits the time of the YAML library and converts its panics to
+// errors.
 
 package encoding
 
@@ -18,14 +18,14 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// Limits of a text. The library's time grows with the square of lines and nesting.
+// Limits on a text. The library's time grows with the square of lines and nesting.
 const (
 	MaxSize    = 1 << 20 // bytes
 	MaxLines   = 10_000
-	MaxNesting = 32 // of mappings and lists in each other
+	MaxNesting = 32 // nested mappings and lists
 )
 
-// YAMLError is a mistake in a text and its place, counted from 1.
+// YAMLError is a mistake in a text and its position, counted from 1.
 type YAMLError struct {
 	Line, Column int
 	Message      string
@@ -33,8 +33,8 @@ type YAMLError struct {
 
 func (e *YAMLError) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message) }
 
-// ParseYAML returns the tree of a text within the limits. Its errors are of type *Error. It does not check
-// for duplicate keys of a mapping.
+// ParseYAML returns the tree of a text within the limits. Its errors are of type *YAMLError. It does not
+// check for duplicate keys of a mapping.
 func ParseYAML(data []byte) (*ast.File, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func ParseYAML(data []byte) (*ast.File, error) {
 	return file, err
 }
 
-// UnmarshalYAML decodes a text within the limits into a value. An unknown field is an error. Errors are
-// of type *Error.
+// UnmarshalYAML decodes a text within the limits into a value. An unknown field is an error. Errors are of
+// type *YAMLError.
 func UnmarshalYAML(data []byte, into any) error {
 	if _, err := ParseYAML(data); err != nil {
 		return err
@@ -69,8 +69,7 @@ func YAMLFromJSON(data []byte) (text []byte, err error) {
 	return text, err
 }
 
-// contained calls the library, and puts a prefix before its messages. A panic there becomes an error
-// about the text.
+// contained calls the library, and adds a prefix to its messages. A panic becomes an error about the text.
 func contained(prefix string, read func() error) error {
 	err := goroutines.Recover(read)
 	if err == nil {
@@ -112,7 +111,7 @@ func checkText(data []byte) error {
 	return &YAMLError{line + 1, column + 1, "the file is not valid UTF-8 here; save it as UTF-8"}
 }
 
-// checkNesting bounds the nesting before the parser sees the tokens.
+// checkNesting limits the nesting before the parser gets the tokens.
 func checkNesting(tokens token.Tokens) error {
 	flow, line, onLine := 0, 0, 0
 	for _, t := range tokens {
