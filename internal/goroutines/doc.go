@@ -1,3 +1,3 @@
-// Package goroutines starts, pauses and ends work that runs concurrently: it turns panics into
-// errors, and waits no longer than a context lasts.
+// Package goroutines starts, pauses and ends concurrent work: it converts panics to errors,
+// and waits no longer than a context lasts.
 package goroutines

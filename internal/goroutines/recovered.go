@@ -1,11 +1,11 @@
-// This file turns panics into errors, so that a fault that some input reveals ends the
-// work on that input, and not the process with everything else in it.
+// This file converts panics to errors, so that a fault that some input reveals ends only the work on that
+// input, not the process.
 //
-// Work on input from outside runs in [Do], and goroutines that share such work run in a [Group].
-// The place that reports the error logs its stack with [Log].
+// Work on input from outside runs in [Recover], and goroutines that share such work run in a [Group]. The
+// code that reports the error logs its stack with [LogPanic].
 //
-// Faults that the Go runtime itself calls fatal, such as a stack that overflows or maps that are
-// written at the same time, cannot be recovered.
+// Faults that the Go runtime calls fatal, such as a stack overflow or concurrent map writes, cannot be
+// recovered.
 
 package goroutines
 
@@ -25,7 +25,7 @@ type Panic struct {
 	Stack []byte
 }
 
-// Error is one line without the stack.
+// Error returns one line without the stack.
 func (p *Panic) Error() string {
 	return fmt.Sprintf("a fault of the program: panic: %.400v", p.Value)
 }
@@ -35,7 +35,7 @@ func Recover(f func() error) (err error) {
 	defer func() {
 		value := recover()
 		if p, ok := value.(*Panic); ok {
-			err = p // from another goroutine, with its own stack
+			err = p // from another goroutine, with that goroutine's stack
 		} else if value != nil {
 			err = &Panic{value, debug.Stack()}
 		}
@@ -61,7 +61,7 @@ func LogPanic(log *slog.Logger, err error, args ...any) {
 // another function failed before.
 type Group struct{ group *errgroup.Group }
 
-// NewGroup returns a group in which the failure of one function leaves the others alone.
+// NewGroup returns a group in which the failure of one function does not affect the others.
 func NewGroup() *Group { return &Group{new(errgroup.Group)} }
 
 // WithContext returns a group and a context that ends with the first failure, or when Wait

@@ -24,7 +24,7 @@ import (
 // Seconds returns a number of seconds.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Sleep waits for d, or until ctx is done, whose error it then returns at once.
+// Sleep waits for d, or until ctx is done; it then returns the error of ctx at once.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
