@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// pageBytes is a size that every page divides; less than that cannot profit.
+// pageBytes is a multiple of every page size; smaller tables cannot profit.
 const pageBytes = 2 << 20
 
-// advise requests large pages for the pages that the table fills alone. A
-// refusal only costs time.
+// advise requests large pages for the pages that lie completely within the
+// table. A refusal only costs time.
 func advise(table []float32) {
 	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(table))), 4*len(table))
 	past := int(uintptr(unsafe.Pointer(unsafe.SliceData(data))) % pageBytes)

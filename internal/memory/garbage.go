@@ -2,10 +2,10 @@
 // collection.
 //
 // Go collects whenever the heap has grown by the live heap of the last collection.
-// That is too soon for a process with a heap of a few MiB, such as a coordinator: it
-// would collect many times a second to save as little. And it is too late for a worker
-// that caches models: hundreds of MiB are live, the same again would be garbage, and a
-// collection costs next to nothing, because arrays of numbers are not searched for
+// That is too early for a process with a heap of a few MiB, such as a coordinator: it
+// would collect many times a second to save a few MiB. And it is too late for a worker
+// that caches models: hundreds of MiB are live, the same amount would be garbage, and
+// a collection costs almost nothing, because arrays of numbers are not searched for
 // pointers.
 //
 //	memory.Allow(32 << 20) // in main
@@ -30,16 +30,16 @@ func Allow(bytes int64) {
 	}
 }
 
-// Bound limits garbage to about a number of bytes, even if the heap to search for
-// pointers is larger: a process with a large heap takes less memory and more time. The
-// bytes of Allow, and an eighth of the live heap, remain allowed.
+// Bound limits garbage to about bytes, even if the heap to search for pointers is
+// larger: a process with a large heap uses less memory and more time. The bytes of
+// Allow, and an eighth of the live heap, remain allowed.
 func Bound(bytes int64) { bound.Store(bytes) }
 
 // bound is 0 if there is none.
 var bound atomic.Int64
 
 const (
-	// defaultPercent is Go's own.
+	// defaultPercent is Go's default.
 	defaultPercent = 100
 	// leastHeap is the size that Go assumes for a smaller heap.
 	leastHeap = 4 << 20
@@ -48,15 +48,15 @@ const (
 	leastShare = 8
 )
 
-// pace is how collections follow one another.
+// pace controls when the next collection begins.
 type pace struct {
 	bytes   int64 // of garbage
 	percent int   // of the live heap, in effect
 }
 
-// next keeps the pace from the next collection on, which finds the object gone.
+// next schedules keep after the next collection, which frees the object.
 func (p pace) next() {
-	type object struct{ _ *byte } // without a pointer it could share its place
+	type object struct{ _ *byte } // without a pointer, the allocator could combine it with others
 	runtime.AddCleanup(new(object), func(p pace) { p.keep().next() }, p)
 }
 
@@ -67,21 +67,21 @@ func (p pace) keep() pace {
 		return p
 	}
 	if debug.SetGCPercent(percent) < 0 {
-		debug.SetGCPercent(-1) // collection is disabled for a while
+		debug.SetGCPercent(-1) // no collections until the new setting
 		return p
 	}
 	return pace{p.bytes, percent}
 }
 
-// heap is the heap after a collection, in bytes.
+// heap describes the heap after a collection, in bytes.
 type heap struct {
 	live     int64 // base of Go's percentage: objects, stacks and global variables
-	searched int64 // the part of the objects in which there may be pointers
+	searched int64 // part of the objects that may hold pointers
 }
 
-// percentFor returns the limit of garbage as a percentage of the live heap: at least a
-// number of bytes; the part for searched pointers is at most bound, if set. It has few
-// values, because a change stops the process for a moment.
+// percentFor returns the limit of garbage as a percentage of the live heap: at least
+// bytes; the part for searched pointers is at most bound, if set. It has few values,
+// because a change stops the process briefly.
 func percentFor(bytes, bound int64, h heap) int {
 	live, searched := max(h.live, leastHeap), h.searched
 	if bound > 0 {

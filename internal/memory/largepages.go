@@ -1,7 +1,7 @@
-// These files allocate tables that are read all over, and vectors that a
-// training step passes through again and again. In pages of 4 KiB most reads of a
-// table of many megabytes wait for the translation of an address first, and the
-// processor's own fetching ahead ends with every page; in pages of 2 MiB few do.
+// These files allocate tables with scattered reads, and vectors that a training
+// step reads repeatedly. In pages of 4 KiB most reads of a table of many
+// megabytes first wait for an address translation, and hardware prefetching ends
+// with every page; in pages of 2 MiB few do.
 
 package memory
 
