@@ -1,6 +1,6 @@
-// These files have numbers that may exceed the range of float64, such as the perplexity of
-// a model that diverged. JSON cannot express infinity: it has null in its place, and the struct
-// around it a member "infinite" that is true.
+// These files implement numbers that may exceed the range of float64, such as the perplexity of a
+// diverged model. JSON cannot express infinity: null replaces it, and the enclosing struct has a
+// member "infinite" that is true.
 
 package numbers
 
@@ -40,7 +40,7 @@ func (f *Float) UnmarshalJSON(data []byte) error {
 const widest = 1e7
 
 // Decimal formats a number for people with the given digits behind the point; from ten million on
-// with a power of ten, and an infinite number as Text.
+// with a power of ten, and an infinite number as InfiniteText.
 func Decimal[T ~float64](x T, digits int) string {
 	switch f := float64(x); {
 	case math.IsInf(f, 1):

@@ -1,7 +1,6 @@
-// This file holds the numbers that people write as parts of something:
-// probabilities, exact, as 1/5000, 10% or 0.1; and shares of a training, as a count or
-// a percentage of its rounds. A value has one text form, so that equal values have
-// equal digests.
+// This file implements fractions as people write them: exact probabilities, such as
+// 1/5000, 10% or 0.1; and shares of a training, as a count or a percentage of its
+// rounds. A value has one text form, so that equal values have equal digests.
 
 package numbers
 
@@ -14,8 +13,8 @@ import (
 	"strings"
 )
 
-// Probability is an exact rational number from 0 to 1, as people write it:
-// 1/5000, 10% or 0.1. The zero value is 0. Values are comparable with ==.
+// Probability is an exact rational number from 0 to 1. The zero value is 0. Values are
+// comparable with ==.
 type Probability struct{ numerator, denominatorLessOne uint64 }
 
 // maxDenominator keeps products of two probabilities and their printing cheap.
@@ -93,8 +92,8 @@ func (p Probability) Float64() float64 {
 // IsZero reports whether p is 0.
 func (p Probability) IsZero() bool { return p.numerator == 0 }
 
-// String is the one text form of a value, as the papers print it: a whole
-// percentage if it is one, else a reduced fraction.
+// String returns the text form, as the papers print it: a percentage if it is a whole
+// number, otherwise a reduced fraction.
 func (p Probability) String() string {
 	percent := new(big.Rat).Mul(p.Rat(), big.NewRat(100, 1))
 	if percent.IsInt() && !p.IsZero() {
@@ -116,11 +115,11 @@ func (p *Probability) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Share is a number of rounds, or a percentage of them. The zero value is none.
+// Share is a number of rounds, or a percentage of them. The zero value is no rounds.
 type Share struct {
-	// Count is the number; 0 if it is a percentage.
+	// Count is the number; 0 for a percentage.
 	Count int
-	// Percentage of the rounds, above 0; 0 if it is a count.
+	// Percentage of the rounds, above 0; 0 for a count.
 	Percentage Probability
 }
 
@@ -155,8 +154,8 @@ func (s Share) Of(total int) int {
 // IsZero reports whether the share was never set.
 func (s Share) IsZero() bool { return s == Share{} }
 
-// String is the text form: "800" or "10%". A percentage that is not whole
-// keeps its decimals.
+// String returns the text form: "800" or "10%". A percentage that is not whole keeps
+// its decimals.
 func (s Share) String() string {
 	if s.Percentage.IsZero() {
 		return strconv.Itoa(s.Count)

@@ -2,11 +2,11 @@ package numbers
 
 import "math"
 
-// leastNormal is the least number that is not subnormal: 2^-1022.
+// leastNormal is the smallest positive normal float64: 2^-1022.
 const leastNormal = 0x1p-1022
 
-// Log is math.Log, correct also for subnormal numbers above 0, for all of which the amd64
-// version returns about -709.
+// Log is math.Log, also correct for positive subnormal numbers, for which the amd64
+// version always returns about -709.
 func Log(x float64) float64 {
 	if !(x > 0 && x < leastNormal) {
 		return math.Log(x)
@@ -15,7 +15,7 @@ func Log(x float64) float64 {
 	return math.Log(fraction) + float64(float64(exponent)*math.Ln2)
 }
 
-// LogOneMinusExp returns log(1 - e^x) for x below 0, accurate at both ends (Mächler 2012).
+// LogOneMinusExp returns log(1 - e^x) for x below 0, accurate near 0 and -Inf (Mächler 2012).
 func LogOneMinusExp(x float64) float64 {
 	if x > -math.Ln2 {
 		return math.Log(-math.Expm1(x))
