@@ -14,7 +14,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// codec is how the pages of a chunk are compressed, as the format numbers it.
+// codec is the compression of a chunk's pages, as the format numbers it.
 type codec int32
 
 var codecs = map[codec]struct {
@@ -33,8 +33,8 @@ var codecs = map[codec]struct {
 
 var errLength = errors.New("the page has another length than its header says")
 
-// decode fills a page from its compressed bytes. Nothing that a library does with damaged bytes
-// gets out of here but an error.
+// decode fills a page from its compressed bytes. It converts panics of a library on damaged
+// bytes to errors.
 func (c codec) decode(page, compressed []byte) (err error) {
 	scheme, known := codecs[c]
 	if !known {
@@ -87,7 +87,7 @@ func ungzip(page, data []byte) error {
 
 func unbrotli(page, data []byte) error { return fill(page, brotli.NewReader(bytes.NewReader(data))) }
 
-// fill reads a page from a stream that has to end with it.
+// fill reads a page from a stream that must end with it.
 func fill(page []byte, stream io.Reader) error {
 	if _, err := io.ReadFull(stream, page); err != nil {
 		return err
@@ -101,7 +101,7 @@ func fill(page []byte, stream io.Reader) error {
 	return nil
 }
 
-// zstdDecoder decodes into the room that it is given.
+// zstdDecoder decodes into the given buffer.
 var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true))
 })

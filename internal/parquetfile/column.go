@@ -8,26 +8,26 @@ import (
 	"math/bits"
 )
 
-// Column reads the values of a leaf in a group of rows, one after another.
+// Column reads the values of a leaf in a group of rows, in order.
 type Column struct {
 	file       *File
 	leaf       *Leaf
 	codec      codec
 	at         int64 // of the next page
-	left       int64 // values in pages that are not read yet
-	inPage     int   // values that are left of the page
+	left       int64 // values in unread pages
+	inPage     int   // unread values of the page
 	page       []byte
 	compressed []byte
-	head       []byte // room for the header of a page
+	head       []byte // buffer for page headers
 	dictionary *dictionary
 	repetition hybrid
 	definition hybrid
-	ahead      int // level of repetition of the next value, -1 unless it is known
+	ahead      int // repetition level of the next value, -1 if unknown
 	value      Value
 	decoder
 }
 
-// Read begins to read a leaf, by its place in Leaves.
+// Read begins to read a leaf, by its index in Leaves.
 func (f *File) Read(group, leaf int) *Column {
 	c := f.groups[group].chunks[leaf]
 	return &Column{file: f, leaf: &f.leaves[leaf], codec: c.codec, at: c.start, left: c.values, ahead: -1}
@@ -78,7 +78,7 @@ func (c *Column) Continues() (bool, error) {
 	return level > 0, nil
 }
 
-// peek is the level of repetition of the next value.
+// peek returns the repetition level of the next value.
 func (c *Column) peek() (int, error) {
 	for c.inPage == 0 {
 		if c.left == 0 {
@@ -101,7 +101,7 @@ func (c *Column) peek() (int, error) {
 	return c.ahead, nil
 }
 
-// noEOF turns io.EOF into io.ErrUnexpectedEOF: here the end of the file is an error.
+// noEOF converts io.EOF to io.ErrUnexpectedEOF: here the end of the file is an error.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -109,12 +109,11 @@ func noEOF(err error) error {
 	return err
 }
 
-// pageHeader is the header before a page.
 type pageHeader struct {
 	kind                     int64
 	size, compressed         int
 	crc                      uint32
-	checked                  bool // there is a checksum
+	checked                  bool // has a checksum
 	values                   int
 	encoding                 int64
 	definitions, repetitions int // levels: their encodings in version 1, their lengths in version 2
@@ -140,7 +139,7 @@ const (
 	encodingSplit           = 9
 )
 
-// Room for the header of a page, which may have the least and the greatest value in it.
+// Buffer sizes for the header of a page, which may include the minimum and maximum values.
 const (
 	usualHeader = 1 << 10
 	mostHeader  = 16 << 20
@@ -180,7 +179,7 @@ func (c *Column) readPage() error {
 	return nil // indexes are not needed
 }
 
-// room is a buffer of a length.
+// room returns a buffer of length n, reusing buffer if it is large enough.
 func room(buffer []byte, n int) []byte {
 	if cap(buffer) < n {
 		return make([]byte, n)
@@ -237,7 +236,7 @@ func (t *thrift) pageHeader() (h pageHeader) {
 	return h
 }
 
-// dataHeader reads the part of a header that data and dictionaries have.
+// dataHeader reads the part of a header common to data and dictionary pages.
 func (t *thrift) dataHeader(kind byte, version int64, h *pageHeader) {
 	fields := map[int64]*int{1: &h.values}
 	encoding := int64(2)
@@ -268,7 +267,7 @@ func (c *Column) readDictionary(h pageHeader) error {
 	if h.encoding != encodingPlain && h.encoding != encodingPlainDictionary {
 		return unsupported("a dictionary in the encoding %d", h.encoding)
 	}
-	page := make([]byte, h.size) // which stays
+	page := make([]byte, h.size) // not reused
 	if err := c.codec.decode(page, c.compressed); err != nil {
 		return err
 	}
@@ -277,7 +276,7 @@ func (c *Column) readDictionary(h pageHeader) error {
 	return err
 }
 
-// begin counts the values of a page of data.
+// begin counts the values of a data page.
 func (c *Column) begin(h pageHeader) error {
 	if int64(h.values) > c.left {
 		return fmt.Errorf("a page of %d values, of which %d are left in the column", h.values, c.left)
@@ -287,7 +286,7 @@ func (c *Column) begin(h pageHeader) error {
 	return nil
 }
 
-// readData begins a page of the first version, all of which is compressed.
+// readData begins a page of version 1, which is compressed completely.
 func (c *Column) readData(h pageHeader) error {
 	c.page = room(c.page, h.size)
 	if err := c.codec.decode(c.page, c.compressed); err != nil {
@@ -306,7 +305,7 @@ func (c *Column) readData(h pageHeader) error {
 	return c.begin(h)
 }
 
-// levels begins to read levels, which follow their length; none if all are 0.
+// levels begins to read levels, which follow their length; it reads none if all are 0.
 func levels(h *hybrid, data []byte, highest, encoding int) (rest []byte, err error) {
 	if highest == 0 {
 		return data, nil
@@ -321,7 +320,7 @@ func levels(h *hybrid, data []byte, highest, encoding int) (rest []byte, err err
 	return rest, err
 }
 
-// readDataV2 begins a page of the second version, whose levels are not compressed.
+// readDataV2 begins a page of version 2, in which levels are not compressed.
 func (c *Column) readDataV2(h pageHeader) (err error) {
 	both := h.repetitions + h.definitions
 	if both > len(c.compressed) || both > h.size {
@@ -338,7 +337,7 @@ func (c *Column) readDataV2(h pageHeader) (err error) {
 	if !h.plain {
 		c.page = room(c.page, h.size-both)
 		page = c.page
-		// A page of nulls alone may be empty, without even a compressor's header.
+		// A page of only nulls may be empty, without a compressor's header.
 		if len(data) > 0 || len(page) > 0 {
 			if err := c.codec.decode(page, data); err != nil {
 				return err
@@ -375,7 +374,7 @@ func (c *Column) values(h pageHeader, data []byte) (decoder, error) {
 
 func (c *Column) deltas(h pageHeader, data []byte) (decoder, error) {
 	if len(data) == 0 {
-		return &integers{delta: &delta{}}, nil // of nulls alone
+		return &integers{delta: &delta{}}, nil // only nulls
 	}
 	d, err := newDelta(data, h.values)
 	return &integers{d, c.leaf.Kind == Int32}, err

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// delta reads the encoding DELTA_BINARY_PACKED: blocks of differences, each of miniblocks whose
-// numbers have one width in bits.
+// delta reads the encoding DELTA_BINARY_PACKED: blocks of differences, divided into miniblocks
+// of numbers with a common bit width.
 type delta struct {
-	data         []byte // not read yet
+	data         []byte // unread
 	total        uint64
-	left         uint64 // values
+	left         uint64 // remaining values
 	value        int64
 	perMiniblock uint64
-	widths       []byte // of the miniblocks of the block that follow
-	miniblocks   uint64 // of a block
-	least        int64  // difference
+	widths       []byte // of the block's remaining miniblocks
+	miniblocks   uint64 // per block
+	least        int64  // minimum difference
 	bits         []byte
 	width, at    uint
 	leftInBits   uint64
@@ -99,10 +99,10 @@ func (d *delta) rest() ([]byte, error) {
 	return ahead.data, nil
 }
 
-// integers are values in differences.
+// integers are values encoded as differences.
 type integers struct {
 	*delta
-	short bool // of 32 bits
+	short bool // 32 bits
 }
 
 func (d *integers) next(v *Value) error {
@@ -114,8 +114,8 @@ func (d *integers) next(v *Value) error {
 	return err
 }
 
-// texts is the encoding DELTA_LENGTH_BYTE_ARRAY and, with prefixes, DELTA_BYTE_ARRAY, in
-// which a value shares a prefix with the one before.
+// texts is the encoding DELTA_LENGTH_BYTE_ARRAY and, with prefixes, DELTA_BYTE_ARRAY, in which
+// a value shares a prefix with the previous one.
 type texts struct {
 	leaf              *Leaf
 	prefixes, lengths *delta
@@ -173,7 +173,7 @@ func (t *texts) next(v *Value) error {
 	return nil
 }
 
-// split is the encoding BYTE_STREAM_SPLIT: the first bytes of all values, then the second ones.
+// split is the encoding BYTE_STREAM_SPLIT: the first bytes of all values, then the second bytes.
 type split struct {
 	leaf   *Leaf
 	data   []byte

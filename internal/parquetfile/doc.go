@@ -1,9 +1,8 @@
 // Package parquetfile reads columns of Parquet files that may be damaged or hostile. It compares
 // every number of a file with the available bytes before using it: memory is at most proportional
-// to the size of a page, and no file makes it panic. The format is that of
-// https://github.com/apache/parquet-format. An *UnsupportedError refuses encryption, columns in
-// other files, and encodings and codecs that are no longer written (BIT_PACKED, LZO, LZ4 with
-// Hadoop's frames).
+// to the size of a page, and no file causes a panic. The format is defined by
+// https://github.com/apache/parquet-format. An *UnsupportedError rejects encryption, columns in
+// other files, and obsolete encodings and codecs (BIT_PACKED, LZO, LZ4 with Hadoop's frames).
 //
 //	f, err := parquetfile.Open(file, size, ratio)
 //	for g := range f.Groups() {

@@ -10,20 +10,20 @@ import (
 // Value is one value of a leaf.
 type Value struct {
 	Null bool
-	// Bits of a number, in the width of its kind; 1 of Boolean that is true. A signed number
-	// is extended to 64 bits.
+	// Bits holds a number in the width of its kind, sign-extended to 64 bits if signed; 1 for a
+	// Boolean that is true.
 	Bits uint64
-	// Bytes of Bytes, FixedBytes and Int96, valid until the next value is read.
+	// Bytes holds a value of kind Bytes, FixedBytes or Int96, valid until the next read.
 	Bytes []byte
 }
 
-// decoder gives the values of a page that are not null, one after another. It is asked for
-// the number that the page claims to have.
+// decoder returns the values of a page that are not null, in order. It is called as often as
+// the page claims to have values.
 type decoder interface{ next(*Value) error }
 
 var errShort = fmt.Errorf("the page has fewer values than its header says: %w", io.ErrUnexpectedEOF)
 
-// bitsOf are the bits of a number of a kind of that width.
+// bitsOf returns the bits of a number in the width of its kind.
 func (k Kind) bitsOf(data []byte) uint64 {
 	switch len(data) {
 	case 4:
@@ -37,8 +37,7 @@ func (k Kind) bitsOf(data []byte) uint64 {
 	return 0
 }
 
-// bytes returns the length of the values of a leaf; 0 if each has its own length, or
-// takes a bit.
+// bytes returns the length of a leaf's values; 0 if each has its own length, or is a bit.
 func (l *Leaf) bytes() int {
 	switch l.Kind {
 	case Int32, Float:
@@ -54,7 +53,7 @@ func (l *Leaf) bytes() int {
 	return 0
 }
 
-// set makes a value of the bytes of a number, or of a text.
+// set sets a value to the bytes of a number or a text.
 func (l *Leaf) set(v *Value, data []byte) {
 	v.Bytes, v.Bits = data, l.Kind.bitsOf(data)
 }
@@ -93,11 +92,11 @@ func (p *plain) next(v *Value) error {
 	return nil
 }
 
-// dictionary holds the values that pages of numbers refer to.
+// dictionary holds the values that index pages refer to.
 type dictionary struct {
 	leaf   *Leaf
 	data   []byte
-	starts []uint32 // of values with their own lengths, which precede them
+	starts []uint32 // of values with their own length prefix
 	values int
 }
 
@@ -152,7 +151,7 @@ func newIndexes(data []byte, of *dictionary) (decoder, error) {
 	case of == nil:
 		return nil, errors.New("the page refers to a dictionary that is not there")
 	case len(data) == 0:
-		return &indexes{of: of}, nil // of nulls alone
+		return &indexes{of: of}, nil // only nulls
 	}
 	h, err := newHybrid(data[1:], data[0])
 	return &indexes{h, of}, err
@@ -184,7 +183,7 @@ func (d *flags) next(v *Value) error {
 	return err
 }
 
-// prefixed splits off a part preceded by its length in 4 bytes.
+// prefixed splits off a part that is preceded by its length in 4 bytes.
 func prefixed(data []byte) (first, rest []byte, err error) {
 	if len(data) < 4 {
 		return nil, nil, errShort
@@ -196,14 +195,14 @@ func prefixed(data []byte) (first, rest []byte, err error) {
 	return data[:n], data[n:], nil
 }
 
-// hybrid reads runs of equal numbers, and numbers packed into bits (Encodings.md, "Run Length
-// Encoding / Bit-Packing Hybrid").
+// hybrid reads runs of equal numbers and bit-packed numbers (Encodings.md, "Run Length Encoding
+// / Bit-Packing Hybrid").
 type hybrid struct {
 	data  []byte
 	width uint
-	left  uint64 // of the run
-	value uint32 // of all of a run
-	bits  []byte // of a run that is packed; nil of others
+	left  uint64 // remaining numbers of the run
+	value uint32 // repeated value of the run
+	bits  []byte // of a packed run; nil for a repeated value
 	at    uint   // in bits
 }
 
@@ -229,7 +228,6 @@ func (h *hybrid) next() (uint32, error) {
 	return x, nil
 }
 
-// begin reads the header of a run.
 func (h *hybrid) begin() error {
 	head, n := binary.Uvarint(h.data)
 	if n <= 0 {
@@ -239,7 +237,7 @@ func (h *hybrid) begin() error {
 	if head&1 == 0 {
 		return h.beginEqual(head >> 1)
 	}
-	// Eight numbers of n bits take n bytes. The last may be cut off.
+	// Eight numbers of n bits occupy n bytes. The last group may be truncated.
 	eights := head >> 1
 	if h.width == 0 {
 		h.bits, h.value, h.left = nil, 0, min(eights, 1<<32)*8
@@ -268,7 +266,7 @@ func (h *hybrid) beginEqual(length uint64) error {
 	return nil
 }
 
-// bitsAt are the bits from a place on, at most 64, the lowest first. Beyond the end they are 0.
+// bitsAt returns width bits, at most 64, from bit at, the lowest first. Beyond the end they are 0.
 func bitsAt(data []byte, at, width uint) uint64 {
 	i, shift := at/8, at%8
 	if i+9 <= uint(len(data)) {

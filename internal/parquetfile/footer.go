@@ -20,13 +20,13 @@ type File struct {
 	unchecked bool
 }
 
-// group is a group of rows, with a chunk for each leaf.
+// group is a row group, with a chunk for each leaf.
 type group struct {
 	rows   int64
 	chunks []chunk
 }
 
-// chunk holds the values of a leaf in a group of rows, in pages that begin at an offset.
+// chunk holds the values of a leaf in a row group, in pages from an offset on.
 type chunk struct {
 	start, values int64
 	codec         codec
@@ -40,8 +40,9 @@ const (
 	mostElements = 1 << 16 // of a schema
 )
 
-// Open reads the footer of a file of size bytes. A page may grow ratio times when it is
-// decompressed, after its first 16 MiB. Errors of the reader are returned unwrapped.
+// Open reads the footer of a file of size bytes. After its first 16 MiB, a decompressed
+// page may be ratio times its compressed size. Errors of the reader are returned
+// unwrapped.
 func Open(r io.ReaderAt, size int64, ratio int) (*File, error) {
 	footer, err := readFooter(r, size)
 	if err != nil {
@@ -77,7 +78,7 @@ func Open(r io.ReaderAt, size int64, ratio int) (*File, error) {
 	return f, f.check()
 }
 
-// readFooter reads the footer, once the marks of the file are as they should be.
+// readFooter checks the file's magic numbers and reads the footer.
 func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 	if size < magicBytes+tailBytes {
 		return nil, fmt.Errorf("the file has %d bytes: it is cut", size)
@@ -105,7 +106,7 @@ func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 	return footer, readAt(r, footer, size-tailBytes-n)
 }
 
-// readAt fills a buffer.
+// readAt fills a buffer from an offset.
 func readAt(r io.ReaderAt, buffer []byte, at int64) error {
 	n, err := r.ReadAt(buffer, at)
 	if n == len(buffer) {
@@ -179,14 +180,14 @@ func (t *thrift) chunkMeta(kind byte) (c chunk) {
 	if found < 3 {
 		t.fail(errors.New("a column without its place"))
 	}
-	// Some writers leave the dictionary's place at 0, or give one without a dictionary.
+	// Some writers set the dictionary's offset to 0, or set one without a dictionary.
 	if dictionary > 0 && dictionary < c.start {
 		c.start = dictionary
 	}
 	return c
 }
 
-// check compares the parts of a footer with each other.
+// check compares the parts of a footer.
 func (f *File) check() error {
 	for i, g := range f.groups {
 		if len(g.chunks) != len(f.leaves) {
@@ -201,17 +202,17 @@ func (f *File) check() error {
 	return nil
 }
 
-// Columns are the names of the columns at the top of the schema, in their order.
+// Columns returns the names of the schema's top-level columns, in order.
 func (f *File) Columns() []string { return f.columns }
 
-// Leaves are the columns that have values.
+// Leaves returns the columns that have values.
 func (f *File) Leaves() []Leaf { return f.leaves }
 
-// Groups is the number of groups of rows.
+// Groups returns the number of row groups.
 func (f *File) Groups() int { return len(f.groups) }
 
-// Rows returns the number of rows that a group claims to have.
+// Rows returns the number of rows that a row group claims to have.
 func (f *File) Rows(group int) int64 { return f.groups[group].rows }
 
-// Name is the path of a leaf, with dots.
+// Name returns the path of a leaf, joined by dots.
 func (l *Leaf) Name() string { return strings.Join(l.Path, ".") }

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Kind is how the values of a leaf are stored.
+// Kind is the physical type of a leaf's values.
 type Kind byte
 
-// Kinds, as the format numbers them.
+// Kinds, with the format's numbers.
 const (
 	Boolean Kind = iota
 	Int32
@@ -22,39 +22,39 @@ const (
 	FixedBytes
 )
 
-// String is the format's name of a kind.
+// String returns the format's name of a kind.
 func (k Kind) String() string {
 	return [...]string{"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}[k]
 }
 
-// Meaning is the logical type of a leaf, as far as it changes how values are read.
+// Meaning is the logical type of a leaf, if it changes how values are read.
 type Meaning byte
 
 // Meanings.
 const (
 	Plain    Meaning = iota
-	Unsigned         // Int32 or Int64 without a sign
-	Seconds          // Int64 of PerSecond units, since 1970
+	Unsigned         // unsigned Int32 or Int64
+	Seconds          // Int64 in 1/PerSecond seconds since 1970
 	Decimal
 	Interval
 	Float16
 	UUID
 )
 
-// Leaf is a column that has values: a column, or a field of one that has several.
+// Leaf is a column with values: a top-level column, or a field of a nested one.
 type Leaf struct {
 	Path      []string
 	Kind      Kind
 	Meaning   Meaning
-	PerSecond float64 // units of a second
-	// List reports that a row has many values.
+	PerSecond float64 // units per second
+	// List reports that a row may have several values.
 	List  bool
 	width int // of FixedBytes
-	// Levels of definition and repetition of a value that is there.
+	// Definition and repetition levels of a value that is present.
 	definition, repetition int
 }
 
-// element is a node of a schema, of which children follow.
+// element is a node of a schema; its children follow it.
 type element struct {
 	name       string
 	leaf       bool
@@ -99,7 +99,7 @@ func (t *thrift) element(kind byte, before int) (e element) {
 	return e
 }
 
-// converted sets the meaning that older files give.
+// converted sets the meaning as older files define it.
 func (e *element) converted(number int64) {
 	switch number {
 	case 5:
@@ -115,7 +115,7 @@ func (e *element) converted(number int64) {
 	}
 }
 
-// logical reads the meaning of a leaf.
+// logical reads the logical type of a leaf.
 func (t *thrift) logical(kind byte, l *Leaf) {
 	t.fields(kind, func(id int64, kind byte) bool {
 		switch id {
@@ -165,7 +165,7 @@ func (t *thrift) integerType(kind byte, l *Leaf) {
 	})
 }
 
-// addSchema finds the leaves of a schema, whose elements precede their children.
+// addSchema finds the leaves of a schema. An element precedes its children.
 func (f *File) addSchema(elements []element) error {
 	if len(elements) == 0 {
 		return errors.New("the footer has no schema")
@@ -214,7 +214,7 @@ func (f *File) addElement(elements []element, parent Leaf) (rest []element, err 
 	return rest, nil
 }
 
-// within collects the properties of an element and its parents.
+// within combines the properties of an element with those of its parent.
 func (e *element) within(parent Leaf) Leaf {
 	leaf := e.Leaf
 	leaf.Path = append(slices.Clone(parent.Path), e.name)

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Readable reports a leaf whose values Text cannot write.
+// Readable returns an error for a leaf with values that Text cannot write.
 func (l *Leaf) Readable() error {
 	switch l.Meaning {
 	case Decimal:
@@ -22,8 +22,8 @@ func (l *Leaf) Readable() error {
 	return nil
 }
 
-// Text writes a value that is not null: a number in decimal, a timestamp in seconds since 1970, a
-// UUID in hexadecimal, and bytes as they are.
+// Text formats a value that is not null: a number in decimal, a timestamp in seconds since 1970,
+// a UUID in hexadecimal, and bytes unchanged.
 func (l *Leaf) Text(v Value) (string, error) {
 	switch l.Kind {
 	case Boolean:
@@ -59,8 +59,8 @@ func (l *Leaf) integer(x int64) (string, error) {
 	return strconv.FormatInt(x, 10), nil
 }
 
-// seconds96 are the seconds since 1970 of a timestamp of 96 bits: nanoseconds of a day, and the
-// day from noon on of the first of January of the year -4712 (Spark, Impala).
+// seconds96 returns the seconds since 1970 of a timestamp of 96 bits: nanoseconds of the day, and
+// the Julian day (Spark, Impala).
 func seconds96(b []byte) string {
 	const unixDay = 2440588
 	nanoseconds := int64(binary.LittleEndian.Uint64(b))

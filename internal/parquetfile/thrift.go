@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// thrift reads Thrift's compact protocol from bytes. The first error stays, and ends everything.
+// thrift reads Thrift's compact protocol from bytes. The first error persists, and ends all reads.
 type thrift struct {
 	data []byte
 	at   int
@@ -69,7 +69,7 @@ func (t *thrift) uvarint() uint64 {
 // zigzag decodes an unsigned integer to 0, -1, 1, -2, …
 func zigzag(x uint64) int64 { return int64(x>>1) ^ -int64(x&1) }
 
-// binary reads bytes with their length before them. They are part of the data.
+// binary reads bytes preceded by their length, without a copy.
 func (t *thrift) binary(kind byte) []byte {
 	t.want(kind, kind == typeBinary)
 	n := t.uvarint()
@@ -129,7 +129,7 @@ func (t *thrift) fieldsWithin(depth int, do func(id int64, kind byte) bool) {
 	}
 }
 
-// list calls do for each element, which do reads.
+// list calls do to read each element.
 func (t *thrift) list(kind byte, do func(kind byte)) {
 	t.want(kind, kind == typeList || kind == typeSet)
 	head := t.byte()
@@ -142,7 +142,6 @@ func (t *thrift) list(kind byte, do func(kind byte)) {
 	}
 }
 
-// skip passes over a value.
 func (t *thrift) skip(kind byte, depth int) {
 	if depth > deepest {
 		t.fail(errors.New("values that are nested too deep"))
@@ -151,7 +150,7 @@ func (t *thrift) skip(kind byte, depth int) {
 		return
 	}
 	switch kind {
-	case typeTrue, typeFalse: // the type is the value
+	case typeTrue, typeFalse: // the type encodes the value
 	case typeByte:
 		t.byte()
 	case typeI16, typeI32, typeI64:
