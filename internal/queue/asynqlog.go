@@ -10,20 +10,18 @@ import (
 	"time"
 )
 
-// asynqLog writes asynq's messages to the worker's log, with node and attempt as fields
-// if they name a task. None of them is an error here: asynq retries, or the coordinator
-// recovers. While Redis is away, which the heartbeat reports after a while, every
-// operation fails every second without new information; so does a connection that breaks
-// before the heartbeat has noticed, or a task that ends after Redis has forgotten it. It
-// writes one of several equal messages a minute, because asynq retries a failing
-// operation every second.
+// asynqLog writes asynq's messages to the worker's log, with node and attempt as fields if they name a
+// task. None is an error here: asynq retries, or the coordinator recovers. While Redis is away, which
+// the heartbeat reports, every operation fails each second without new information; the same holds for
+// a connection that breaks before the heartbeat notices, and for a task that ends after Redis has lost
+// it. Equal messages are written at most once a minute.
 type asynqLog struct {
-	log  *slog.Logger
-	away *atomic.Bool
-	told *sync.Map // of messages: when
+	log      *slog.Logger
+	away     *atomic.Bool
+	reported *sync.Map // time by message
 }
 
-// quiet is the pause before an equal message is written again.
+// quiet is the minimum interval between equal messages.
 const quiet = time.Minute
 
 func (l asynqLog) Debug(args ...any) { l.write(slog.LevelDebug, args) }
@@ -32,11 +30,10 @@ func (l asynqLog) Warn(args ...any)  { l.write(slog.LevelWarn, args) }
 func (l asynqLog) Error(args ...any) { l.write(slog.LevelWarn, args) }
 func (l asynqLog) Fatal(args ...any) { l.write(slog.LevelError, args) }
 
-// namedAttempt is the id of an attempt: the key of its node and its number.
+// namedAttempt matches the id of an attempt: the key of its node and its number.
 var namedAttempt = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{52}\.([0-9]+)\b`)
 
-// harmless are the errors of a connection that is not there, and of a task that is
-// not there.
+// harmless matches errors of a missing connection or a missing task.
 var harmless = regexp.MustCompile(`\bdial (tcp|unix)\b|\bi/o timeout\b|\bEOF\b|\bconnection reset\b|\bbroken pipe\b|\bNOT FOUND\b`)
 
 func (l asynqLog) write(level slog.Level, args []any) {
@@ -54,15 +51,15 @@ func (l asynqLog) write(level slog.Level, args []any) {
 }
 
 // due reports whether a message was not written within quiet. Because messages about tasks all differ,
-// it forgets all messages now and then.
+// it periodically forgets all messages.
 func (l asynqLog) due(text string) bool {
 	now := time.Now()
-	l.told.Range(func(known, at any) bool {
+	l.reported.Range(func(known, at any) bool {
 		if now.Sub(at.(time.Time)) >= quiet {
-			l.told.Delete(known)
+			l.reported.Delete(known)
 		}
 		return true
 	})
-	_, told := l.told.LoadOrStore(text, now)
-	return !told
+	_, reported := l.reported.LoadOrStore(text, now)
+	return !reported
 }

@@ -13,15 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Broker is the coordinator's side of the queue. Its methods may be called from
-// several goroutines at once. Any error means that Redis did not answer as it
-// should; the call may be repeated.
+// Broker is the coordinator's side of the queue. It is safe for concurrent use. Any error means
+// that Redis did not answer as expected; the call may be repeated.
 type Broker struct {
 	conn      *Conn
 	inspector *asynq.Inspector
 
 	mu      sync.Mutex
-	popping *pop // of reports, under way; nil if none is
+	popping *pop // of reports, in progress; nil if there is none
 }
 
 // Broker returns a new broker on the connection.
@@ -45,7 +44,7 @@ func (b *Broker) Withdraw(_ context.Context, id string) (bool, error) {
 }
 
 func (b *Broker) withdraw(queue, id string) (bool, error) {
-	// asynq would delete an archived task too, whose handler may be at work.
+	// asynq would also delete an archived task with a running handler.
 	state, err := b.state(queue, id)
 	if err != nil || state != asynq.TaskStatePending {
 		return false, err
@@ -54,7 +53,7 @@ func (b *Broker) withdraw(queue, id string) (bool, error) {
 	if err == nil {
 		return true, nil
 	}
-	// asynq refuses to delete an active task by an error that is like any other.
+	// asynq refuses to delete an active task with an unspecific error.
 	if state, stateErr := b.state(queue, id); stateErr == nil && state != asynq.TaskStatePending {
 		return false, nil
 	}
@@ -95,9 +94,8 @@ func (b *Broker) queues() ([]string, error) {
 // stopTTL is the lifetime of a stop request that its worker has not read.
 const stopTTL = time.Minute
 
-// Stop asks the workers that run the messages to stop them; they look every
-// second. The handler's context ends with the cause ErrStopped. Enqueue takes the
-// request back.
+// Stop asks the workers that run the messages to stop them; they check every second. The
+// handler's context ends with the cause ErrStopped. Enqueue withdraws the request.
 func (b *Broker) Stop(ctx context.Context, ids ...string) error {
 	_, err := b.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, id := range ids {
@@ -123,16 +121,16 @@ func (b *Broker) Drain(ctx context.Context, workerID string) error {
 	return nil
 }
 
-// Known returns the messages that are pending, or that a live worker lists as
-// running. Between the two, until a worker writes its next heartbeat, a message is
-// unknown: ask twice before counting it as lost.
+// Known returns the messages that are pending, or that a live worker lists as running. In
+// between, until a worker's next heartbeat, a message is unknown: ask twice before counting it as
+// lost.
 func (b *Broker) Known(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	if len(ids) == 0 {
 		return known, nil
 	}
-	// Pending ones come first: a message taken before the second query may be listed
-	// by then, and one taken after the first is known already.
+	// Pending messages come first: a message taken before the second query may be listed by then,
+	// and one taken after the first is already known.
 	alive, err := b.pending()
 	if err != nil {
 		return nil, err
@@ -154,8 +152,8 @@ func (b *Broker) Known(ctx context.Context, ids []string) (map[string]bool, erro
 	return known, nil
 }
 
-// everyPending is the size of a page that holds all messages of a queue: there are
-// about as many messages as slots.
+// everyPending is a page size that holds all messages of a queue: there are about as many
+// messages as slots.
 const everyPending = 1 << 20
 
 // pending returns the IDs of the messages that no worker has taken.

@@ -23,17 +23,17 @@ import (
 // consumers of this process. It is made by Open or Embedded and lasts until Close.
 type Conn struct {
 	name string
-	// dial makes another client of the same server. Blocking waits and asynq
-	// servers have one of their own.
+	// dial makes another client of the same server. Blocking waits and asynq servers
+	// have their own clients.
 	dial   func() *redis.Client
 	client *redis.Client
 	close  func() error
 }
 
-// Open connects to the Redis that url names (see the URL forms at parseURL:
-// redis://, rediss://, unix://, redis-sentinel://, rediss-sentinel://) and
-// checks that it is fit: reachable, a master, no cluster, at least 6.2, not evicting
-// keys, and taking writes. The error wraps ErrUnreachable, ErrUnsuitable or ErrNoWrites.
+// Open connects to the Redis at url (see parseURL for the forms redis://, rediss://,
+// unix://, redis-sentinel://, rediss-sentinel://) and checks that it is suitable:
+// reachable, a master, not a cluster, at least 6.2, not evicting keys, and accepting
+// writes. The error wraps ErrUnreachable, ErrUnsuitable or ErrNoWrites.
 func Open(ctx context.Context, url string) (*Conn, error) {
 	routeDriverLog()
 	server, err := parseURL(url)
@@ -55,8 +55,8 @@ func Open(ctx context.Context, url string) (*Conn, error) {
 	return c, nil
 }
 
-// Embedded starts a Redis inside this process, which ends with Close. It keeps
-// nothing on disk and listens on a loopback port behind a random password.
+// Embedded starts a Redis inside this process, which ends with Close. It stores nothing
+// on disk and listens on a loopback port with a random password.
 func Embedded(ctx context.Context) (*Conn, error) {
 	routeDriverLog()
 	server := miniredis.NewMiniRedis()
@@ -111,11 +111,11 @@ func driveClock(server *miniredis.Miniredis) (stop func()) {
 	}
 }
 
-// Close ends the connection, and the embedded server with it. Brokers and
-// consumers of the connection must have ended before. It may be called twice.
+// Close ends the connection, and the embedded server. Brokers and consumers of the
+// connection must have ended before. It may be called twice.
 func (c *Conn) Close() error { return c.close() }
 
-// Ping returns why Redis does not answer or takes no writes, and nil if all is well.
+// Ping returns an error if Redis does not answer or accepts no writes.
 func (c *Conn) Ping(ctx context.Context) error {
 	if err := c.write(ctx); err != nil {
 		return fmt.Errorf("%s: %w", c.name, Explain(err))
@@ -126,15 +126,15 @@ func (c *Conn) Ping(ctx context.Context) error {
 // probeTTL is the lifetime of the key that write sets.
 const probeTTL = time.Second
 
-// write sets a key, to notice a server that can only be read.
+// write sets a key, to detect a read-only server.
 func (c *Conn) write(ctx context.Context) error {
 	return c.client.Set(ctx, probeKey, 1, probeTTL).Err()
 }
 
-// String names the server without any password, for messages.
+// String returns the server's name without any password.
 func (c *Conn) String() string { return c.name }
 
-// explain turns a failed first contact into a sentence with a remedy.
+// explain converts a failed first contact to a sentence with a remedy.
 func (s server) explain(err error) error {
 	if problem := secrets.ExplainCertificate(err); problem != nil {
 		return fmt.Errorf("%w: %w", ErrUnsuitable, problem)
@@ -152,8 +152,7 @@ func (s server) explain(err error) error {
 	case s.sentinel && errors.Is(err, redis.Nil):
 		return fmt.Errorf("%w: the Sentinels know no master of that name: correct ?master=NAME in --redis (COALMINE_REDIS_URL)", ErrUnsuitable)
 	case s.secure && isSilence(err):
-		// A Redis without TLS takes the TLS greeting for an unfinished line and
-		// waits.
+		// A Redis without TLS treats the TLS greeting as an incomplete line and waits.
 		return fmt.Errorf("%w: it takes the connection and does not answer: if it does not speak TLS, begin the address with redis:// in place of rediss:// (%w)", ErrUnreachable, err)
 	case s.secure && isReset(err):
 		// The alert is lost if the reset overtakes it.
@@ -162,21 +161,19 @@ func (s server) explain(err error) error {
 		return fmt.Errorf("%w: it ends the connection at once: if it speaks TLS, begin the address with rediss:// in place of redis:// (%w)", ErrUnreachable, err)
 	}
 	if s.sentinel {
-		// One line for each Sentinel, as the driver has it, would be many.
+		// The driver's message has a line for each Sentinel.
 		return fmt.Errorf("%w: start the Sentinels and their master, or correct --redis or COALMINE_REDIS_URL: %s", ErrUnreachable, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return fmt.Errorf("%w: start redis-server there, or correct --redis or COALMINE_REDIS_URL: %w", ErrUnreachable, err)
 }
 
-// isSilence reports whether an error is that of a connection that was made and
-// then timed out.
+// isSilence reports whether an error is a timeout after the connection was made.
 func isSilence(err error) bool {
 	_, network := errors.AsType[*net.OpError](err)
 	return errors.Is(err, context.DeadlineExceeded) && !network
 }
 
-// isReset reports whether an error is that of a connection that the peer has
-// closed.
+// isReset reports whether the peer closed the connection.
 func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -203,7 +200,7 @@ func parseInfo(text string) map[string]string {
 func checkServer(info map[string]string) error {
 	var major, minor int
 	if v := info["redis_version"]; v != "" {
-		// A version in another form is some other server's: let it try.
+		// A version in another form belongs to another server: let it try.
 		if n, _ := fmt.Sscanf(v, "%d.%d", &major, &minor); n == 2 && (major < 6 || major == 6 && minor < 2) {
 			return fmt.Errorf("%w: its version is %s, the queue needs 6.2 or newer", ErrUnsuitable, v)
 		}

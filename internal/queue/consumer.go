@@ -29,22 +29,22 @@ type ConsumerConfig struct {
 	// Classes are the queues to take messages from.
 	Classes []string
 	// Build and Format are advertised in the heartbeats: the version of the program, and the latest
-	// format of messages that it reads.
+	// message format that it reads.
 	Build  string
 	Format int
 	// Kinds are advertised in the heartbeats.
 	Kinds []string
 	// Keys are fingerprints of secret keys, advertised in the heartbeats.
 	Keys []string
-	// Slots is the number of messages of each class handled at once, at least
-	// 1; ClassSlots has other numbers for some classes.
+	// Slots is the number of messages of each class handled at once, at least 1; ClassSlots
+	// overrides it for some classes.
 	Slots      int
 	ClassSlots map[string]int
 	// Devices are advertised in the heartbeats.
 	Devices []Device
-	// Handler does the work. Its context ends when the coordinator stops the
-	// attempt (ErrStopped) or the grace of a shutdown is over (ErrShutdown), never
-	// because Redis is away. The report is sent when it returns; nil sends none.
+	// Handler does the work. Its context ends when the coordinator stops the attempt (ErrStopped)
+	// or the grace of a shutdown is over (ErrShutdown), never because Redis is away. The report is
+	// sent when it returns; nil sends no report.
 	Handler func(ctx context.Context, m Message) (report []byte)
 	// Progress returns the progress of a running message; nil if it is unknown.
 	// It must not block.
@@ -52,12 +52,12 @@ type ConsumerConfig struct {
 	// Memory returns the memory of the process, for the heartbeats; nil if it is
 	// unknown.
 	Memory func() Memory
-	// Early asks for a heartbeat before it is due; nil never does.
+	// Early requests a heartbeat before it is due; nil never does.
 	Early <-chan struct{}
 	// Work returns the worker's totals, for the heartbeats; nil if they are unknown.
 	Work func() Work
-	// Grace is how long a shutdown lets running handlers finish. Default 0: they
-	// are stopped at once.
+	// Grace is the time for running handlers to finish in a shutdown. Default 0: they are stopped
+	// at once.
 	Grace time.Duration
 	// Log is the consumer's logger. Default slog.Default().
 	Log *slog.Logger
@@ -83,17 +83,17 @@ func (cfg *ConsumerConfig) check() error {
 	return nil
 }
 
-// Bounds of a shutdown, after its grace.
+// Limits on a shutdown, after its grace.
 const (
 	// StopGrace is the time for stopped handlers to return and report: external commands have
 	// 20 seconds to exit, and their saved state is then stored.
 	StopGrace = 40 * time.Second
-	// closeGrace is how long the goodbye to Redis may take.
+	// closeGrace is the time for the goodbye to Redis.
 	closeGrace = 3 * time.Second
 )
 
-// How long a report is offered to a Redis that is away, and how long during a
-// shutdown. It is a hint: the coordinator looks into storage besides.
+// Time to retry a report while Redis is away, and during a shutdown. The report is a hint: the
+// coordinator also checks storage.
 const (
 	reportPatience   = 30 * time.Second
 	shutdownPatience = 2 * time.Second
@@ -106,24 +106,24 @@ type consumer struct {
 	log     *slog.Logger
 	started time.Time
 
-	// shutdown is done when the process is asked to exit; draining reports that no
-	// more messages are taken, for that reason or another.
+	// shutdown is done when the process is asked to exit; draining reports that no more messages
+	// are taken, for any reason.
 	shutdown context.Context
 	draining atomic.Bool
 	// away reports that the last heartbeat did not reach Redis.
 	away atomic.Bool
-	// drainOnce closes drainAsked when the broker has requested it.
+	// drainOnce closes drainAsked when the broker has requested a drain.
 	drainOnce  func()
 	drainAsked chan struct{}
 	// changed requests an early heartbeat after a change of the running
 	// messages.
 	changed chan struct{}
-	// reporting ends when reports have no more time.
+	// reporting ends when the time for reports is over.
 	reporting context.Context
 
 	mu      sync.Mutex
 	running map[string]*attempt
-	// idle is signalled whenever nothing runs any more.
+	// idle is signalled whenever the last attempt ends.
 	idle *sync.Cond
 }
 
@@ -134,12 +134,11 @@ type attempt struct {
 	ended chan struct{} // closed when the report has been sent
 }
 
-// Serve takes messages from the queues and handles them until ctx is done. Then
-// it takes no more, lets handlers finish for the grace, stops the rest, and
-// returns nil. When the broker asks it to drain it takes no more either, lets
-// handlers finish for as long as they need, and returns nil. A handler that does
-// not return within StopGrace of being stopped is left behind, and its message
-// goes back into the queue. Serve outlasts any absence of Redis.
+// Serve takes messages from the queues and handles them until ctx is done. Then it takes no more,
+// gives handlers the grace to finish, stops the remaining ones, and returns nil. When the broker
+// asks it to drain, it also takes no more, but lets handlers finish without a limit before it
+// returns nil. A handler that does not return within StopGrace of being stopped is abandoned, and
+// its message returns to the queue. Serve survives any absence of Redis.
 func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	if err := cfg.check(); err != nil {
 		return err
@@ -173,8 +172,7 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 		s.awaitIdle(ctx)
 	}
 	s.finish()
-	// The handler of a message taken at the last moment may not have begun: asynq
-	// waits for it, and it reports.
+	// The handler of the last message may not have begun: asynq waits for it, and it reports.
 	defer time.AfterFunc(shutdownPatience, endReports).Stop()
 	closeAll(servers)
 	endBeats()
@@ -182,7 +180,7 @@ func (c *Conn) Serve(ctx context.Context, cfg ConsumerConfig) error {
 	return nil
 }
 
-// newConsumer is for one Serve, until ctx is done.
+// newConsumer returns the state of one Serve, until ctx is done.
 func newConsumer(ctx context.Context, c *Conn, cfg ConsumerConfig) *consumer {
 	s := &consumer{
 		shutdown: ctx, conn: c, cfg: cfg, log: cfg.Log, started: time.Now(),
@@ -198,13 +196,13 @@ func newConsumer(ctx context.Context, c *Conn, cfg ConsumerConfig) *consumer {
 	return s
 }
 
-// handle runs the handler on a context of its own: asynq's ends when Redis was away
-// for so long that the lease is lost. Its error is a panic of the handler.
+// handle runs the handler with a separate context: asynq's ends when Redis was away until the lease
+// was lost. Its error is a panic of the handler.
 func (s *consumer) handle(m Message) error {
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer stop(nil)
 	if !s.begin(m.ID, stop) {
-		// Sent again after a flush of Redis, while the first is still at work.
+		// Sent again after a flush of Redis, while the first is still running.
 		return nil
 	}
 	defer s.end(m.ID)
@@ -215,7 +213,7 @@ func (s *consumer) handle(m Message) error {
 	return err
 }
 
-// begin takes an attempt into the books unless it is at work already.
+// begin records an attempt unless it is already running.
 func (s *consumer) begin(id string, stop context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,8 +246,7 @@ func (s *consumer) announce() {
 	}
 }
 
-// deliver sends the report of a message, if there is one, again and again while Redis
-// is away.
+// deliver sends the report of a message, if there is one, and retries while Redis is away.
 func (s *consumer) deliver(id string, body []byte) {
 	if body == nil {
 		return
@@ -263,8 +260,7 @@ func (s *consumer) deliver(id string, body []byte) {
 	}
 }
 
-// patience is how long a report may take that is sent now. A worker that drains
-// is in no hurry.
+// patience returns the time for a report sent now. A draining worker has no limit of its own.
 func (s *consumer) patience() time.Duration {
 	if s.shutdown.Err() != nil {
 		return shutdownPatience
@@ -272,8 +268,7 @@ func (s *consumer) patience() time.Duration {
 	return reportPatience
 }
 
-// retry calls do until it succeeds or ctx is done, waiting 50 ms at first and a
-// second at last.
+// retry calls do until it succeeds or ctx is done, with pauses that grow from 50 ms to a second.
 func retry(ctx context.Context, do func() error) error {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := do()
@@ -286,7 +281,7 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// stopTaking takes no more messages. One that has just been taken is handed back.
+// stopTaking takes no more messages. A message just taken is returned.
 func (s *consumer) stopTaking(servers []*classServer) {
 	s.draining.Store(true)
 	s.announce()
@@ -295,7 +290,7 @@ func (s *consumer) stopTaking(servers []*classServer) {
 	}
 }
 
-// awaitIdle waits until nothing runs, or ctx is done.
+// awaitIdle waits until no attempt runs, or ctx is done.
 func (s *consumer) awaitIdle(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() {
 		s.mu.Lock()
@@ -309,7 +304,7 @@ func (s *consumer) awaitIdle(ctx context.Context) {
 	}
 }
 
-// finish waits for the handlers, and stops those that outlast the grace.
+// finish waits for the handlers, and stops those that exceed the grace.
 func (s *consumer) finish() {
 	if !s.await(s.cfg.Grace) {
 		s.stopAll(ErrShutdown)
@@ -319,7 +314,7 @@ func (s *consumer) finish() {
 	}
 }
 
-// await waits until nothing runs, for d at most, and reports whether that is so.
+// await waits at most d until no attempt runs, and reports whether none does.
 func (s *consumer) await(d time.Duration) bool {
 	expired := false
 	timer := time.AfterFunc(d, func() {

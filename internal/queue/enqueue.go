@@ -14,13 +14,12 @@ import (
 // taskType is asynq's type name of all messages.
 const taskType = "attempt"
 
-// noTimeout stands for "none": asynq always has a timeout, half an hour by
-// default.
+// noTimeout stands for no timeout: asynq always has one, half an hour by default.
 const noTimeout = 10 * 365 * 24 * time.Hour
 
-// Enqueue puts the messages into the queues of their classes, in their order, and
-// wakes workers for them. It does not change a message whose ID is already
-// pending or running. After an error some may have been sent.
+// Enqueue puts the messages into the queues of their classes, in order, and wakes
+// workers for them. It does not change a message with an ID that is already pending or
+// running. After an error some may have been sent.
 func (b *Broker) Enqueue(ctx context.Context, messages ...Message) error {
 	if len(messages) == 0 {
 		return nil
@@ -46,13 +45,13 @@ func (b *Broker) Enqueue(ctx context.Context, messages ...Message) error {
 	return b.wake(ctx, rest)
 }
 
-// enqueueTogether makes asynq enqueue the messages and wakes one worker for each,
-// in one round trip. It returns the messages that were not taken: their IDs
-// conflict, or Redis does not know the script yet.
+// enqueueTogether makes asynq enqueue the messages and wakes one worker for each, in
+// one round trip. It returns the messages that were not accepted: their IDs conflict,
+// or Redis does not yet have the script.
 func (b *Broker) enqueueTogether(ctx context.Context, messages []Message) (rest []Message, err error) {
 	c := &pipelineClient{UniversalClient: b.conn.client, pipe: b.conn.client.Pipeline()}
-	// An asynq client names each queue once. A new one does it again: to the inspector
-	// a queue whose name was lost in a flush does not exist.
+	// An asynq client registers each queue once. A new client registers it again: for
+	// the inspector, a queue does not exist if a flush removed its name.
 	client := asynq.NewClientFromRedisClient(c)
 	for _, m := range messages {
 		if err := enqueueOnce(ctx, client, m); err != nil {
@@ -78,15 +77,15 @@ func enqueueOnce(ctx context.Context, client *asynq.Client, m Message) error {
 }
 
 // pipelineClient is the Redis client of an asynq client that enqueues several tasks.
-// asynq takes a round trip for each; this client collects them in a pipeline and
-// reports each as taken.
+// asynq needs a round trip for each; this client collects them in a pipeline and
+// reports each as accepted.
 type pipelineClient struct {
 	redis.UniversalClient
 	pipe redis.Pipeliner
 	sent []*redis.Cmd // by task
 }
 
-// EvalSha implements redis.Scripter, by which asynq enqueues a task.
+// EvalSha implements redis.Scripter, with which asynq enqueues a task.
 func (c *pipelineClient) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	c.sent = append(c.sent, c.pipe.EvalSha(ctx, sha, keys, args...))
 	taken := redis.NewCmd(ctx)
@@ -94,7 +93,7 @@ func (c *pipelineClient) EvalSha(ctx context.Context, sha string, keys []string,
 	return taken
 }
 
-// SAdd implements redis.SetCmdable, by which asynq names its queues to Redis.
+// SAdd implements redis.SetCmdable, with which asynq registers its queues.
 func (c *pipelineClient) SAdd(ctx context.Context, key string, members ...any) *redis.IntCmd {
 	return c.pipe.SAdd(ctx, key, members...)
 }
@@ -115,8 +114,8 @@ func (b *Broker) enqueueAlone(ctx context.Context, client *asynq.Client, m Messa
 	return nil // another process has just sent it
 }
 
-// discard deletes asynq's record of a finished message, and reports whether none
-// is left. A pending or active message stays.
+// discard deletes asynq's record of a finished message, and reports whether it is
+// gone. A pending or active message stays.
 func (b *Broker) discard(m Message) (bool, error) {
 	queue := queueName(m.Class)
 	switch state, err := b.state(queue, m.ID); {

@@ -8,18 +8,18 @@ import (
 )
 
 // Errors that Open and Explain wrap, to be tested with errors.Is. No error of Redis fails a
-// task: running processes wait all of them out; a process that starts refuses those that do
-// not pass by themselves.
+// task: running processes wait until it passes; a starting process refuses the errors that
+// do not pass by themselves.
 var (
-	// ErrUnreachable: nothing answers at the address, or nothing that helps for now.
+	// ErrUnreachable: no server answers at the address, or none that can serve now.
 	ErrUnreachable = errors.New("redis is not reachable")
 	// ErrUnsuitable: the server answers, but cannot carry the queue.
 	ErrUnsuitable = errors.New("redis is not suitable")
-	// ErrNoWrites: the server can be read, but takes no writes for now.
+	// ErrNoWrites: the server can be read, but currently accepts no writes.
 	ErrNoWrites = errors.New("redis takes no writes")
 )
 
-// Trouble is an error of Redis whose cause is known.
+// Trouble is a recognized error of Redis.
 type Trouble struct {
 	mark          error
 	cause, remedy string
@@ -31,7 +31,7 @@ func (t *Trouble) Error() string {
 	return fmt.Sprintf("%v: %s: %s: %v", t.mark, t.cause, t.remedy, t.err)
 }
 
-// Unwrap returns one of the errors above, and that of the server.
+// Unwrap returns one of the errors above and the server's error.
 func (t *Trouble) Unwrap() []error { return []error{t.mark, t.err} }
 
 // Brief returns the mark and the cause.
@@ -49,7 +49,7 @@ const (
 	goodLogin = "put redis://user:password@host, or password_file=FILE, into the URL; such a file is read again by itself"
 )
 
-// meanings is the table of Redis's errors, by the first word of the answer.
+// meanings maps the first word of an answer to the error's meaning.
 var meanings = map[string]meaning{
 	"LOADING":    {ErrUnreachable, "it is still loading its data", "try again in a moment"},
 	"BUSY":       {ErrUnreachable, "a script keeps it busy", "wait for it, or end it by SCRIPT KILL"},
@@ -79,7 +79,7 @@ var meanings = map[string]meaning{
 
 const isCluster = "it is a node of a Redis Cluster"
 
-// phrases are answers that begin with ERR, by a part of the text.
+// phrases maps parts of answers that begin with ERR.
 var phrases = map[string]meaning{
 	"max number of clients reached": {ErrUnreachable, "it has its maximum number of clients", "raise its maxclients, or start fewer workers"},
 	"DB index is out of range":      {ErrUnsuitable, "it has no database of that number", "take a lower one, or raise its databases"},
@@ -91,7 +91,7 @@ var phrases = map[string]meaning{
 // code matches an error code of the table in an answer.
 var code = regexp.MustCompile(`\b[A-Z]{3,}\b`)
 
-// Explain returns a *Trouble if the table has the error, and otherwise the error itself.
+// Explain returns a *Trouble for a recognized error, and otherwise the error itself.
 func Explain(err error) error {
 	if err == nil {
 		return nil

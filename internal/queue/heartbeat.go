@@ -17,14 +17,14 @@ import (
 const (
 	// heartbeatEvery is the interval of a worker's heartbeats.
 	heartbeatEvery = time.Second
-	// heartbeatTTL is after how long without a word it counts as dead.
+	// heartbeatTTL is the time without a heartbeat after which a worker counts as dead.
 	heartbeatTTL = 3 * time.Second
-	// heartbeatGap is the least time between two heartbeats: the running messages
-	// may change hundreds of times a second.
+	// heartbeatGap is the minimum interval of heartbeats: the running messages may
+	// change hundreds of times a second.
 	heartbeatGap = 100 * time.Millisecond
 )
 
-// beat writes heartbeats and obeys stop requests until ctx is done, then says goodbye.
+// beat writes heartbeats and obeys stop requests until ctx is done, then removes the heartbeat.
 func (s *consumer) beat(ctx context.Context) {
 	var silence silence
 	for {
@@ -44,16 +44,16 @@ func (s *consumer) beat(ctx context.Context) {
 // lasted as long as the lifetime of a heartbeat: a shorter one has no effect, and
 // on a busy machine an answer may take a second, even from an embedded queue.
 type silence struct {
-	since time.Time // zero while heartbeats get through
-	told  bool
-	last  time.Time // the last heartbeat that got through
+	since    time.Time // zero while heartbeats succeed
+	reported bool
+	last     time.Time // last successful heartbeat
 }
 
-// note takes in how a heartbeat went.
+// note records the result of a heartbeat.
 func (x *silence) note(err error, log *slog.Logger) {
 	switch {
 	case err == nil:
-		if gap := time.Since(x.last); x.told {
+		if gap := time.Since(x.last); x.reported {
 			log.Info("the queue answers again", "after", time.Since(x.since).Round(time.Second))
 		} else if !x.last.IsZero() && gap >= heartbeatTTL {
 			log.Warn("no heartbeat came through for a while, as when a process stands still; the worker has counted as dead, and what runs may have been given to others too", "for", gap.Round(time.Second))
@@ -61,8 +61,8 @@ func (x *silence) note(err error, log *slog.Logger) {
 		*x = silence{last: time.Now()}
 	case x.since.IsZero():
 		x.since = time.Now()
-	case !x.told && time.Since(x.since) >= heartbeatTTL:
-		x.told = true
+	case !x.reported && time.Since(x.since) >= heartbeatTTL:
+		x.reported = true
 		text := "the queue does not answer; running tasks go on"
 		if err = Explain(err); errors.Is(err, ErrNoWrites) {
 			text = "the queue takes no writes; running tasks go on"
@@ -94,7 +94,7 @@ func (s *consumer) beatOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A heartbeat that hangs must not delay the next one beyond its life.
+	// A heartbeat that hangs must not delay the next one beyond its lifetime.
 	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
 	defer cancel()
 	var stops *redis.SliceCmd
@@ -125,7 +125,7 @@ func stopKeys(running []Running) []string {
 	return keys
 }
 
-// obey stops the attempts for which a request was found.
+// obey stops the attempts that have a stop request.
 func (s *consumer) obey(running []Running, requests []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *consumer) obey(running []Running, requests []any) {
 	}
 }
 
-// describe is the heartbeat's content.
+// describe returns the heartbeat's content.
 func (s *consumer) describe() Worker {
 	w := Worker{
 		ID:          s.cfg.WorkerID,

@@ -22,5 +22,5 @@ const queuePrefix = "coalmine-"
 // queueName is asynq's name for a class.
 func queueName(class string) string { return queuePrefix + class }
 
-// isQueue reports whether a queue of asynq's is one of this package.
+// isQueue reports whether an asynq queue belongs to this package.
 func isQueue(name string) bool { return strings.HasPrefix(name, queuePrefix) }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts serve rare cases only: the embedded server starts a Lua machine for
+// The scripts serve only rare cases: the embedded server starts a Lua machine for
 // each call.
 
 // leaseScript takes or renews the lease KEYS[1] for the holder ARGV[1].
@@ -21,7 +21,7 @@ end
 redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
 return 1`)
 
-// releaseScript gives the lease KEYS[1] up if ARGV[1] holds it.
+// releaseScript releases the lease KEYS[1] if ARGV[1] holds it.
 var releaseScript = redis.NewScript(`
 if redis.call("GET", KEYS[1]) == ARGV[1] then
 	return redis.call("DEL", KEYS[1])
@@ -39,7 +39,7 @@ func (b *Broker) Lease(ctx context.Context, name, holder string, ttl time.Durati
 	return held, nil
 }
 
-// Release gives the named lease up, if holder has it.
+// Release releases the named lease if holder has it.
 func (b *Broker) Release(ctx context.Context, name, holder string) error {
 	if err := releaseScript.Run(ctx, b.conn.client, []string{leaseKey(name)}, holder).Err(); err != nil {
 		return fmt.Errorf("releasing the lease %q: %w", name, err)

@@ -13,15 +13,15 @@ import (
 	"coalmine/internal/secrets"
 )
 
-// passwordFile is a file with a password. It is read again for each connection, so that a
-// password that has been replaced there is found as soon as the old one is refused.
+// passwordFile is a file with a password. It is read again for each connection, so that a replaced
+// password is found as soon as the old one is refused.
 type passwordFile struct{ parameter, path string }
 
 // maxPassword limits the size of a file with a password, in bytes.
 const maxPassword = 64 << 10
 
-// takeFile removes a parameter that names a file with a password, and reads the file
-// once; nil without the parameter.
+// takeFile removes the parameter of a password file from the query, and reads the file once; nil
+// without the parameter.
 func takeFile(query url.Values, parameter string) (*passwordFile, error) {
 	if !query.Has(parameter) {
 		return nil, nil
@@ -59,7 +59,7 @@ func (f *passwordFile) login(user string) func(context.Context) (string, string,
 }
 
 // loginToSentinel logs a new connection in to a Sentinel, for which the driver has no callback like
-// login. The driver calls it for connections to Redis too, which have already logged in.
+// login. The driver also calls it for connections to Redis, which are already logged in.
 func (f *passwordFile) loginToSentinel(user string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, conn *redis.Conn) error {
 		if !redis.HasErrorPrefix(conn.Ping(ctx).Err(), "NOAUTH") {

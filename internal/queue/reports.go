@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxReports limits the reports that wait for a coordinator. Each stands for a
-// task that was in the queue, so only nudges can reach it.
+// maxReports limits the reports that wait for a coordinator. Each stands for a task
+// that was in the queue, so only nudges can reach the limit.
 const maxReports = 100_000
 
 // Nudge asks the reader of the reports to look at storage again, for example
@@ -29,7 +29,7 @@ func (b *Broker) Nudge(ctx context.Context) error {
 	return nil
 }
 
-// encode writes the ID and the worker on a line each, then the body.
+// encode writes the ID and the worker on separate lines, then the body.
 func (r Report) encode() []byte {
 	return append([]byte(r.ID+"\n"+r.Worker+"\n"), r.Body...)
 }
@@ -43,33 +43,33 @@ func decodeReport(data []byte) (Report, bool) {
 }
 
 // pop is a blocking pop in progress. The driver cannot interrupt it when a context
-// ends, and closing its connection may lose the report that Redis has just sent;
-// so it also waits on a second list, which ends it.
+// ends, and closing its connection may lose a report just sent by Redis; so it also
+// waits on a second list, which ends it.
 type pop struct {
 	ender  string // the key of that list
 	result chan popped
 }
 
-// popped is the outcome of a pop.
+// popped is the result of a pop.
 type popped struct {
 	list, data string
 	err        error
 }
 
 const (
-	// popWait is how long one blocking pop lasts in Redis.
+	// popWait is the duration of a blocking pop in Redis.
 	popWait = 2 * time.Second
-	// endPopWait is how long its end may take.
+	// endPopWait is the time to end it.
 	endPopWait = time.Second
 )
 
-// reportBatch is the largest number of reports that one call returns.
+// reportBatch is the maximum number of reports of a call.
 const reportBatch = 512
 
 // Reports waits until a report arrives, but no longer than wait, and returns the
 // available reports, oldest first. An empty result is not an error. Each report is
-// returned once, to the first broker that asks. When ctx is done it leaves no wait
-// behind in Redis, which could take a report away from another broker, and returns.
+// returned once, to the first broker that asks. When ctx is done, it ends its wait
+// in Redis, which could take a report from another broker, and returns.
 func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +82,7 @@ func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, err
 		select {
 		case p := <-b.popping.result:
 			if ctx.Err() != nil {
-				b.popping.result <- p // without a reader, endPop takes it
+				b.popping.result <- p // without a reader, endPop receives it
 				break
 			}
 			b.popping = nil
@@ -98,8 +98,8 @@ func (b *Broker) Reports(ctx context.Context, wait time.Duration) ([]Report, err
 	return nil, ctx.Err()
 }
 
-// endPop ends the pop in progress. A report that it has taken meanwhile is put
-// back in its place.
+// endPop ends the pop in progress. A report that it has already taken is put back
+// in place.
 func (b *Broker) endPop() {
 	if b.popping == nil {
 		return
@@ -113,14 +113,14 @@ func (b *Broker) endPop() {
 	case p := <-b.popping.result:
 		b.popping = nil
 		if p.err == nil && p.list == reportsKey {
-			// Should that fail, the coordinator finds the outcome in storage.
+			// If that fails, the coordinator finds the outcome in storage.
 			_ = b.conn.client.LPush(ctx, reportsKey, p.data).Err()
 		}
 	case <-ctx.Done(): // the next call returns its result
 	}
 }
 
-// popReport begins to pop one report.
+// popReport starts a pop of one report.
 func (c *Conn) popReport() *pop {
 	p := &pop{ender: enderKey(rand.Text()), result: make(chan popped, 1)}
 	go func() {
@@ -134,8 +134,8 @@ func (c *Conn) popReport() *pop {
 	return p
 }
 
-// endPop makes a pop in progress return now. The token for a pop that has
-// returned expires after a while.
+// endPop makes a pop in progress return now. A token for a pop that has returned
+// expires.
 func (c *Conn) endPop(ctx context.Context, p *pop) error {
 	_, err := c.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.RPush(ctx, p.ender, 1)
@@ -145,12 +145,12 @@ func (c *Conn) endPop(ctx context.Context, p *pop) error {
 	return err
 }
 
-// drain adds to the first report those that have arrived with it.
+// drain adds the available reports to the first one.
 func (b *Broker) drain(ctx context.Context, first popped) ([]Report, error) {
 	if first.err != nil {
 		return nil, fmt.Errorf("waiting for reports: %w", first.err)
 	}
-	// The first report is at hand already: an error here is the next call's.
+	// The first report has arrived: the next call returns an error here.
 	more, _ := b.conn.client.LPopCount(ctx, reportsKey, reportBatch-1).Result()
 	var reports []Report
 	for _, data := range append([]string{first.data}, more...) {

@@ -12,8 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinelParameters are the query parameters of a Sentinel URL besides those of
-// all URLs.
+// sentinelParameters are the query parameters specific to a Sentinel URL.
 var sentinelParameters = []string{"master", "sentinel_username", "sentinel_password"}
 
 func parseSentinel(scheme, address string, query url.Values, x extras) (server, error) {
@@ -22,7 +21,7 @@ func parseSentinel(scheme, address string, query url.Values, x extras) (server, 
 	if i := strings.LastIndex(hosts, "@"); i >= 0 {
 		login, hosts = hosts[:i+1], hosts[i+1:]
 	}
-	// net/url takes one host only, so the list is parsed apart from the rest.
+	// net/url accepts only one host, so the list is parsed separately.
 	u, err := url.Parse(scheme + "://" + login + "sentinels/" + path)
 	if err != nil {
 		return server{}, withoutURL(err)

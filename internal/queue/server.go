@@ -9,19 +9,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// classServer is the asynq server of one class, with the clients that it alone uses.
+// classServer is the asynq server of one class, with its own clients.
 type classServer struct {
 	asynq  *asynq.Server
 	client *redis.Client
 	waking *wakingClient
 }
 
-// Intervals of asynq's own housekeeping. There are no delayed, retried or
-// completed tasks here, so their scanners may sleep.
+// Intervals of asynq's housekeeping. There are no delayed, retried or completed tasks
+// here, so their scanners may sleep.
 const (
 	housekeeping = 10 * time.Minute
-	// checkInterval is asynq's pause after the answer that there is no task, for which
-	// its client has waited already.
+	// checkInterval is asynq's pause after an empty queue, for which its client has
+	// already waited.
 	checkInterval = time.Millisecond
 )
 
@@ -52,16 +52,16 @@ func (s *consumer) startServer(class string) (*classServer, error) {
 
 const slotStaysTaken = "the queue gave a task up that is at work; its slot stays taken until it has ended"
 
-// givenUp is called when asynq gives a task up while its handler is at work, because
-// Redis was away for so long that the lease is lost. asynq counts the slot as free
-// when this returns, so it waits for the handler.
+// givenUp is called when asynq gives up a task while its handler runs, because Redis
+// was away until the lease was lost. asynq counts the slot as free when this returns,
+// so it waits for the handler.
 func (s *consumer) givenUp(ctx context.Context, _ *asynq.Task, _ error) {
 	id, _ := asynq.GetTaskID(ctx)
 	s.mu.Lock()
 	a := s.running[id]
 	s.mu.Unlock()
 	if a == nil {
-		return // the handler has panicked, and is over
+		return // the handler has panicked and ended
 	}
 	s.log.Warn(slotStaysTaken, "task", id)
 	select {

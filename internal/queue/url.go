@@ -19,15 +19,14 @@ const (
 	dialTimeout  = 3 * time.Second
 	readTimeout  = 3 * time.Second
 	writeTimeout = 3 * time.Second
-	// tries is the number of times that a command is sent before its error is
-	// returned; the callers retry at their own pace.
+	// tries is the number of attempts at a command; the callers retry at their own pace.
 	tries = 2
 )
 
-// server is the server that a URL names.
+// server is the server of a URL.
 type server struct {
-	name     string // without any password
-	sentinel bool   // it is asked of Sentinels
+	name     string // without passwords
+	sentinel bool   // found through Sentinels
 	secure   bool   // over TLS
 	dial     func() *redis.Client
 }
@@ -40,13 +39,11 @@ type server struct {
 //	redis-sentinel://[user:password@]host[:port][,host[:port]…][/db]?master=NAME
 //	rediss-sentinel://…                          the same over TLS
 //
-// Query parameters are ca, cert and key, which name files for TLS (see package
-// certificates); password_file, which names the file with the password, so that it
-// need not stand in the URL and can be replaced; and for the first three the options of redis.ParseURL
-// but skip_verify.
-// For Sentinel, user and password are those of the Redis servers; the Sentinels'
-// own are the parameters sentinel_username and sentinel_password or
-// sentinel_password_file.
+// Query parameters are ca, cert and key, which name files for TLS (see package secrets);
+// password_file, a file with the password, so that it can be replaced and is not part of the URL; and
+// for the first three forms the options of redis.ParseURL except skip_verify. For Sentinel, user and
+// password belong to the Redis servers; the Sentinels' own are the parameters sentinel_username and
+// sentinel_password or sentinel_password_file.
 func parseURL(text string) (server, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -75,7 +72,7 @@ func parseURL(text string) (server, error) {
 	return s, nil
 }
 
-// ShowsPassword reports whether a password can be read in a URL.
+// ShowsPassword reports whether a URL contains a readable password.
 func ShowsPassword(text string) bool {
 	_, rest, _ := strings.Cut(text, "://")
 	if i := strings.LastIndex(rest, "@"); i >= 0 && strings.Contains(rest[:i], ":") {
@@ -97,9 +94,9 @@ func splitQuery(rest string) (address string, query url.Values, err error) {
 	return address, query, nil
 }
 
-// extras are the parameters that the driver does not know.
+// extras are the parameters that the driver does not support.
 type extras struct {
-	tls      *tls.Config // nil for none
+	tls      *tls.Config // nil without TLS
 	password *passwordFile
 }
 
@@ -148,14 +145,14 @@ func parseSingle(scheme, address string, query url.Values, x extras) (server, er
 	return server{name: name, secure: x.tls != nil, dial: func() *redis.Client { return newClient(options) }}, nil
 }
 
-// errUnverified refuses an option of the driver's own URLs: with it anyone on the
-// network path could read the password, and impersonate Redis.
+// errUnverified refuses an option of the driver's URLs that would let an attacker on the network path
+// read the password and impersonate Redis.
 var errUnverified = errors.New("skip_verify would trust any server that answers: leave it out, and name the authority of the server's certificate by ca=FILE")
 
 var errTwoPasswords = errors.New("it holds a password and a password_file: leave one of them out")
 
-// errNotURL replaces errors that would quote a part of the URL: if a password
-// contains a slash, a part of it is parsed as port, path or query.
+// errNotURL replaces errors that would quote part of the URL: a password that contains a slash is
+// partly parsed as port, path or query.
 var errNotURL = errors.New("not a URL: want redis://user:password@host:port/db, with / ? # % @ in a password as %2F %3F %23 %25 %40")
 
 // withoutURL returns the error of a parser, or errNotURL if it quotes the URL.
@@ -166,8 +163,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// protocol is RESP2: under RESP3 the driver looks for pushed messages before every
-// reply, and nobody here subscribes to any.
+// protocol is RESP2: with RESP3 the driver checks for push messages before every reply, and this
+// package subscribes to none.
 const protocol = 2
 
 // newClient connects by a copy of options with this package's timeouts.

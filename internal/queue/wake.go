@@ -12,12 +12,13 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// maxTokens bounds the wake tokens of a class. A worker that finds tasks without
-// having waited leaves their tokens, which cost another a look into an empty queue.
+// maxTokens limits the wake tokens of a class. A worker that finds tasks without
+// waiting leaves their tokens, each of which costs another worker a check of an empty
+// queue.
 const maxTokens = 256
 
-// pushTokens pushes a wake token for each message, and removes requests about earlier
-// ones of the same IDs.
+// pushTokens pushes a wake token for each message, and removes stop requests for
+// earlier messages with the same IDs.
 func pushTokens(ctx context.Context, pipe redis.Pipeliner, messages []Message) {
 	tokens := make(map[string][]any)
 	var stops []string
@@ -32,7 +33,7 @@ func pushTokens(ctx context.Context, pipe redis.Pipeliner, messages []Message) {
 	}
 }
 
-// wake pushes the tokens of messages that were enqueued one by one.
+// wake pushes the tokens of individually enqueued messages.
 func (b *Broker) wake(ctx context.Context, messages []Message) error {
 	_, err := b.conn.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		pushTokens(ctx, p, messages)
@@ -45,29 +46,29 @@ func (b *Broker) wake(ctx context.Context, messages []Message) error {
 }
 
 // wakingClient is the Redis client of one asynq server. It turns the server's poll of
-// an empty queue into a wait: it reports that there is no task only after it has
-// blocked in BLPOP for a wake token and checked once more.
+// an empty queue into a wait: it reports an empty queue only after it has blocked in
+// BLPOP for a wake token and checked once more.
 //
-// Redis hands each token to one waiter, so a new task wakes one server and not all of
-// them. A token is taken before the check, so no token is lost while a task waits.
+// Redis gives each token to one waiter, so a new task wakes only one server. A token
+// is taken before the check, so no token is lost while a task waits.
 //
-// asynq computes the lease of a task before it asks, so one wait must be short
-// compared with the 30 seconds of a lease.
+// asynq computes the lease of a task before it asks, so a wait must be short compared
+// with the 30 seconds of a lease.
 type wakingClient struct {
 	redis.UniversalClient
-	pending string        // asynq's key of the tasks that wait
+	pending string        // asynq's key of the pending tasks
 	tokens  string        // the key of the wake tokens
-	waiter  *redis.Client // for BLPOP alone; closed to end a wait
+	waiter  *redis.Client // only for BLPOP; closed to end a wait
 
 	stopped context.Context // ends waits
 	stop    func()
 }
 
 const (
-	// wakeWait bounds one wait for a token: a lost token delays a task by this much.
+	// wakeWait limits one wait for a token: a lost token delays a task by this long.
 	// BLPOP takes whole seconds.
 	wakeWait = 2 * time.Second
-	// errorPause keeps asynq, which asks again at once, from spinning while Redis is
+	// errorPause prevents asynq, which retries at once, from spinning while Redis is
 	// away.
 	errorPause = 250 * time.Millisecond
 )
@@ -87,7 +88,7 @@ func newWakingClient(class string, client, waiter *redis.Client) *wakingClient {
 // of the script that fetches a task, and of no other script that answers nil.
 func pendingKey(class string) string { return "asynq:{" + queueName(class) + "}:pending" }
 
-// EvalSha implements redis.Scripter, by which asynq runs its scripts.
+// EvalSha implements redis.Scripter, with which asynq runs its scripts.
 func (c *wakingClient) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	answer := c.UniversalClient.EvalSha(ctx, sha, keys, args...)
 	if len(keys) == 0 || keys[0] != c.pending {
