@@ -1,9 +1,9 @@
-// This file finds the word that somebody has meant who has mistyped it.
+// This file finds the intended word for a mistyped one.
 
 package readable
 
-// LikelyEdits is how many letters of a word may be mistyped for another word to be meant: one of
-// short words, which have many neighbours.
+// LikelyEdits returns the maximum number of edits between a mistyped word and the intended one:
+// 1 for short words, which have many neighbours.
 func LikelyEdits(word string) int { return min(max(1, len(word)/4), 3) }
 
 // DidYouMean ends a message with a suggestion, if there is one.
@@ -14,8 +14,8 @@ func DidYouMean(suggestion string) string {
 	return "; did you mean " + suggestion + "?"
 }
 
-// Edits is Levenshtein's, in bytes, with two neighbours swapped as one edit. Very long words
-// are far from all.
+// Edits returns Levenshtein's distance in bytes, with a swap of two neighbours as one edit. It
+// returns a large number for very long words.
 func Edits(a, b string) int {
 	if len(a) > 100 {
 		return len(a)
@@ -42,7 +42,7 @@ func Edits(a, b string) int {
 	return row[len(b)]
 }
 
-// Nearest returns the word of a list that somebody may have meant, empty if none comes near.
+// Nearest returns the most similar word of a list, "" if none is similar enough.
 func Nearest(mistyped string, words []string) string {
 	best, distance := "", LikelyEdits(mistyped)+1
 	for _, word := range words {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Count is "1 user", "2 users" or "0 users"; "1 canary", "2 canaries".
+// Count formats a number with its noun: "1 user", "2 users" or "0 users"; "1 canary", "2 canaries".
 func Count[N ~int | ~int64 | ~uint64](n N, noun string) string {
 	if n != 1 {
 		noun = Plural(noun)
@@ -15,7 +15,7 @@ func Count[N ~int | ~int64 | ~uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// Range is "c01 to c12", or "c01" if the first name is the last.
+// Range returns "c01 to c12", or "c01" if first equals last.
 func Range(first, last string) string {
 	if first == last {
 		return first
@@ -23,7 +23,7 @@ func Range(first, last string) string {
 	return first + " to " + last
 }
 
-// Plural is the plural of a noun.
+// Plural returns the plural of a noun.
 func Plural(noun string) string {
 	switch {
 	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "ay") && !strings.HasSuffix(noun, "ey"):
@@ -34,7 +34,7 @@ func Plural(noun string) string {
 	return noun + "s"
 }
 
-// Percent is a probability in percent, with a digit more near 0 and 1: "34%", "8.7%", "99.8%".
+// Percent formats a probability in percent, with a digit more near 0 and 1: "34%", "8.7%", "99.8%".
 func Percent(p float64) string {
 	if p > 0 && p < 0.1 || p > 0.9 && p < 1 {
 		return fmt.Sprintf("%.1f%%", 100*p)

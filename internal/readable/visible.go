@@ -1,6 +1,6 @@
-// This file writes text that comes from other people, such as labels, names of files and
-// messages of programs, so that it cannot act on a terminal, a spreadsheet or a typesetter, and so
-// that two texts which differ also look different.
+// This file writes external text, such as labels, file names and messages of programs, so that it
+// cannot control a terminal, a spreadsheet or a typesetter, and so that different texts look
+// different.
 //
 // There is one function for each sink:
 //
@@ -131,8 +131,8 @@ func escaped(part string, r rune) string {
 // invisible characters, but for line breaks and tabs. Write takes whole characters.
 func Writer(w io.Writer) io.Writer { return writer{w, clean} }
 
-// JSON returns a writer that takes JSON and writes the same values, with the invisible
-// characters of strings escaped. Write takes whole characters.
+// JSON returns a writer that receives JSON and writes the same values, with the invisible characters
+// of strings escaped. Write takes whole characters.
 func JSON(w io.Writer) io.Writer {
 	return inStrings(w, func(r rune) string {
 		high, low := utf16.EncodeRune(r)
@@ -140,15 +140,14 @@ func JSON(w io.Writer) io.Writer {
 	})
 }
 
-// YAML returns a writer that takes JSON and writes the same values as YAML, with the invisible
+// YAML returns a writer that receives JSON and writes the same values as YAML, with the invisible
 // characters of strings escaped. Write takes whole characters.
 func YAML(w io.Writer) io.Writer {
 	return inStrings(w, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })
 }
 
 // inStrings returns a writer that escapes the invisible characters of JSON, those above U+FFFF by
-// beyond. Outside of strings JSON has none but line breaks and tabs, and its strings have none of
-// these.
+// beyond. Outside strings JSON has only line breaks and tabs of these, and strings contain neither.
 func inStrings(w io.Writer, beyond func(rune) string) io.Writer {
 	escape := func(_ string, r rune) string {
 		switch {
@@ -162,7 +161,7 @@ func inStrings(w io.Writer, beyond func(rune) string) io.Writer {
 	return writer{w, func(s string) string { return escapeInvisible(s, escape) }}
 }
 
-// IsVisible reports whether all of a text of several lines is visible, but for line breaks and tabs.
+// IsVisible reports whether all characters of a text are visible, except for line breaks and tabs.
 func IsVisible(s string) bool {
 	return allVisible(strings.NewReplacer("\n", "", "\t", "").Replace(s))
 }
@@ -179,11 +178,11 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// formulas begin a formula in a spreadsheet; some take the full-width forms too.
+// formulas lists the characters that begin a formula in a spreadsheet; some accept the full-width forms.
 const formulas = "=+-@\uff1d\uff0b\uff0d\uff20"
 
 // Cell returns the text of a cell of CSV: the result of Text, preceded by an apostrophe if a
-// spreadsheet would take it for a formula, or if it begins with an apostrophe.
+// spreadsheet would treat it as a formula, or if it begins with an apostrophe.
 func Cell(s string) string {
 	s = Text(s)
 	if first, _ := utf8.DecodeRuneInString(s); first == '\'' || s != "" && strings.ContainsRune(formulas, first) {
@@ -196,5 +195,5 @@ var latexEscapes = strings.NewReplacer(
 	`\`, `\textbackslash{}`, `&`, `\&`, `%`, `\%`, `$`, `\$`, `#`, `\#`, `_`, `\_`, `{`, `\{`, `}`, `\}`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`,
 	`>=`, `$\geq$`, `<=`, `$\leq$`, `<`, `$<$`, `>`, `$>$`, `|`, `$|$`, `±`, `$\pm$`)
 
-// LaTeX returns s for the body of a LaTeX document, in one line.
+// LaTeX returns s for the body of a LaTeX document, on one line.
 func LaTeX(s string) string { return latexEscapes.Replace(strings.ReplaceAll(clean(s), "\n", " ")) }
