@@ -1,7 +1,6 @@
-// Package registry keeps the kinds of one sort of thing, such as optimizers or
-// samplings, in one list. The names in files, the choices in messages and the
-// lookup by name all come from that list, so adding a kind cannot miss any of
-// them:
+// Package registry lists entries of one kind, such as optimizers or samplings.
+// The names in files, the choices in messages and the lookup by name all use
+// that list, so a new entry appears in all of them:
 //
 //	var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind }, sgdRule, adamRule)
 //
@@ -14,16 +13,17 @@ import (
 	"strings"
 )
 
-// Registry is a list of entries, each with a name of its own. It never changes,
-// and may be shared.
+// Registry is a list of entries with distinct names. It is immutable and safe
+// for concurrent use.
 type Registry[K ~string, E any] struct {
 	sort    string
 	entries []E
 	names   []K
 }
 
-// New makes the list of entries, in their order. sort is the singular noun for
-// messages. An empty or duplicate name is a mistake in the program and panics.
+// New returns a registry of the entries, in order. sort is the singular noun
+// for messages. An empty or duplicate name is a mistake in the program and
+// panics.
 func New[K ~string, E any](sort string, name func(E) K, entries ...E) Registry[K, E] {
 	r := Registry[K, E]{sort: sort, entries: entries}
 	for _, e := range entries {
@@ -36,7 +36,7 @@ func New[K ~string, E any](sort string, name func(E) K, entries ...E) Registry[K
 	return r
 }
 
-// Find returns the entry of a name, or an error that lists the names there are.
+// Find returns the entry of a name, or an error that lists the valid names.
 func (r Registry[K, E]) Find(name K) (E, error) {
 	if i := slices.Index(r.names, name); i >= 0 {
 		return r.entries[i], nil
