@@ -14,12 +14,12 @@ import (
 // Report is the result of a check.
 type Report struct {
 	contracts.Identity
-	// Command is the command's answer to describe; null if there is none.
+	// Command is the command's answer to describe; null if it is missing.
 	Command  *Description        `json:"command"`
 	Findings []contracts.Finding `json:"checks"`
 }
 
-// DefaultTexts are the texts that a model is asked about, unless it knows other words.
+// DefaultTexts are the texts of a check, unless the model knows other words.
 var DefaultTexts = []string{
 	"the people of the united states are free",
 	"it was a bright cold day in april",
@@ -27,10 +27,10 @@ var DefaultTexts = []string{
 	"to be or not to be that is the question",
 }
 
-// minTexts and minWords are the least numbers of texts and words of a check.
+// minTexts and minWords are the minimum numbers of texts and words of a check.
 const minTexts, minWords = 3, 3
 
-// CheckTexts says whether texts can be asked about: some, different, each of some words.
+// CheckTexts returns an error unless texts are suitable: enough, distinct, each of several words.
 func CheckTexts(texts []string) error {
 	if len(texts) < minTexts {
 		return fmt.Errorf("%d texts; expected at least %d, one a line", len(texts), minTexts)
@@ -43,7 +43,7 @@ func CheckTexts(texts []string) error {
 	return nil
 }
 
-// checker asks a command, and starts it again when it has broken a rule.
+// checker tests a command, and restarts it when it has broken a rule.
 type checker struct {
 	ctx     context.Context
 	options Options
@@ -55,13 +55,13 @@ type checker struct {
 	report  *Report
 }
 
-// thing is a pair, or an image.
+// thing is a pair or an image.
 type thing struct {
 	pair  Pair
 	image []byte
 }
 
-// Check checks a command by texts. The error is that of texts, or of ctx.
+// Check checks a command with texts. The error is about texts, or from ctx.
 func Check(ctx context.Context, o Options, texts []string) (*Report, error) {
 	if err := CheckTexts(texts); err != nil {
 		return nil, err
@@ -82,10 +82,10 @@ func Check(ctx context.Context, o Options, texts []string) (*Report, error) {
 	})
 }
 
-// checkedImages is how many images are asked about.
+// checkedImages is the number of images of a check.
 const checkedImages = 5
 
-// CheckImages is Check for a command that classifies images of a shape, which are made up.
+// CheckImages is Check for a command that classifies images of a shape. It uses synthetic images.
 func CheckImages(ctx context.Context, o Options, s Shape, classes int) (*Report, error) {
 	c := &checker{ctx: ctx, options: o, shape: s, classes: classes}
 	for i := range checkedImages {
@@ -94,11 +94,11 @@ func CheckImages(ctx context.Context, o Options, s Shape, classes int) (*Report,
 	return c.run(contracts.Check{Name: "classifies several images in their order", Rule: ClassesAddUp}, nil, nil)
 }
 
-// underWay is how many requests are asked at a time.
+// underWay is the number of concurrent requests.
 const underWay = 4
 
-// run makes the checks of all models, that of the order of answers as it is named, and before and after the last
-// of them those of texts alone.
+// run makes the checks common to all models, with order among them, and the checks for texts before and
+// after the last of them.
 func (c *checker) run(order contracts.Check, before, after []contracts.Check) (*Report, error) {
 	order.Run = func() error { return c.order(order.Rule) }
 	c.options.Concurrency = underWay
@@ -106,7 +106,7 @@ func (c *checker) run(order contracts.Check, before, after []contracts.Check) (*
 	defer c.stop()
 	var err error
 	c.report.Findings, err = contracts.Run(c.ctx, slices.Concat([]contracts.Check{
-		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // by starting
+		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
 		order,
 		{Name: "answers several requests under way, each by its id", Rule: OneAnswerEach, Run: c.together},
 	}, before, []contracts.Check{
@@ -134,12 +134,12 @@ func (c *checker) start() error {
 
 func (c *checker) stop() {
 	if c.client != nil {
-		_ = c.client.Close() // the check of its end is another
+		_ = c.client.Close() // its end has a separate check
 		c.client = nil
 	}
 }
 
-// halves are the texts in two parts.
+// halves returns the texts, each split into two parts.
 func (c *checker) halves() []Pair {
 	pairs := make([]Pair, len(c.texts))
 	for i, text := range c.texts {
@@ -153,13 +153,13 @@ func (c *checker) ask(pairs []Pair, batch int) ([]Answer, error) {
 	return c.client.LogLikelihoods(c.ctx, pairs, batch)
 }
 
-// reply is an answer to a pair, of one log-probability, or to an image, of those of all classes.
+// reply is an answer: one log-probability for a pair, those of all classes for an image.
 type reply struct {
 	logProbs []float64
 	greedy   bool
 }
 
-// replies asks about pairs or images, batch of them in a request.
+// replies requests pairs or images in batches.
 func (c *checker) replies(list []thing, batch int) ([]reply, error) {
 	replies := make([]reply, len(list))
 	if c.classes > 0 {
@@ -184,12 +184,12 @@ func (c *checker) replies(list []thing, batch int) ([]reply, error) {
 	return replies, err
 }
 
-// Alike reports whether two scores may be of one text: models that compute in 16 bits and in
-// batches differ by less.
+// Alike reports whether two scores may belong to one text: models that compute in 16 bits and in batches
+// differ by less.
 func Alike(a, b float64) bool { return math.Abs(a-b) <= 0.1+0.02*math.Abs(a) }
 
-// unlike finds the first scores that cannot be of one thing: the number of the thing, and of the class of an image;
-// negative if there are none.
+// unlike finds the first scores that differ: the index of the pair or image, and of the class; negative if
+// there are none.
 func unlike(a, b []reply) (i, k int) {
 	for i := range a {
 		for k := range a[i].logProbs {
@@ -209,7 +209,7 @@ func (c *checker) scored(i, k int) string {
 	return fmt.Sprintf("pair %d", i+1)
 }
 
-// order asks about all, and about the same from the last to the first.
+// order compares answers to the list and to its reverse.
 func (c *checker) order(rule contracts.Rule) error {
 	first, second, err := contracts.BothWays(c.things, func(list []thing) ([]reply, error) { return c.replies(list, len(list)) })
 	if err != nil {
@@ -221,7 +221,7 @@ func (c *checker) order(rule contracts.Rule) error {
 	return nil
 }
 
-// together asks about all in requests of their own.
+// together compares batched requests with individual ones.
 func (c *checker) together() error {
 	batch, err := c.replies(c.things, len(c.things))
 	if err != nil {
@@ -290,7 +290,7 @@ func (c *checker) spaces() error {
 	return nil
 }
 
-// total asks for all words of the texts after one context.
+// total requests all words of the texts after one context.
 func (c *checker) total() error {
 	var words []string
 	for _, text := range c.texts {
@@ -306,10 +306,10 @@ func (c *checker) total() error {
 	return CheckTotal(pairs, answers)
 }
 
-// longestAsked is the largest input that a check makes, in words.
+// longestAsked is the longest input of a check, in words.
 const longestAsked = 1 << 20
 
-// long asks for one word more than there may be tokens.
+// long requests one word more than the model's longest input.
 func (c *checker) long() error {
 	most := c.client.Description.LongestInput
 	if most == 0 || most > longestAsked {
@@ -361,7 +361,7 @@ func (c *checker) tokens() error {
 	return nil
 }
 
-// generated asks for texts, and for one of them up to its first word.
+// generated requests texts, and one of them up to its first word.
 func (c *checker) generated() error {
 	if !c.client.Description.Has(GenerateUntil) {
 		return contracts.Skip("it does not have this method")
@@ -393,7 +393,7 @@ func (c *checker) generated() error {
 	return err
 }
 
-// generatedTokens is how many tokens are asked for.
+// generatedTokens is the number of requested tokens.
 const generatedTokens = 6
 
 func (c *checker) generate(prompts []string, until string) (texts []string, err error) {

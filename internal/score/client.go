@@ -1,6 +1,6 @@
-// Package score scores texts by a model that is not ours, through a command that speaks
-// the contract "score", docs/contracts/score.md: requests and answers are JSON objects, one a
-// line, on its standard input and output.
+// Package score scores texts with an external model, through a command that implements the contract
+// "score", docs/contracts/score.md: requests and answers are JSON objects, one a line, on its standard
+// input and output.
 //
 //	client, err := score.Start(ctx, score.Options{Command: childprocess.Command{Args: []string{"python3", "scorer.py"}}})
 //	...
@@ -25,16 +25,15 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// Options say which command is asked, and how.
+// Options select a command and control its requests.
 type Options struct {
 	childprocess.Command
 	// Name stands for the command in messages; "" for its arguments.
 	Name string
-	// Concurrency is how many requests are under way at a time; 0 stands for 1.
+	// Concurrency is the maximum number of concurrent requests; 0 stands for 1.
 	Concurrency int
-	// Tries of a request that is answered by an error to be tried again; 0 stands for
-	// DefaultTries. Pause is the first pause between them, and doubles; 0 stands for half a
-	// second.
+	// Tries is the number of tries of a request if the answer is an error that permits a retry; 0 stands
+	// for DefaultTries. Pause is the first pause between tries, and doubles; 0 stands for half a second.
 	Tries int
 	Pause time.Duration
 }
@@ -46,7 +45,7 @@ const (
 	maxPause     = time.Minute
 )
 
-// Client asks one command. It may be used from several goroutines.
+// Client sends requests to one command. It is safe for concurrent use.
 type Client struct {
 	// Description is the command's answer to describe.
 	Description Description
@@ -56,8 +55,8 @@ type Client struct {
 	unwatch func() bool
 }
 
-// Start starts a command and has it describe itself. The command is killed when ctx ends, and
-// else ends with Close.
+// Start starts a command and requests its description. The command is killed when ctx ends, and otherwise
+// ends with Close.
 func Start(ctx context.Context, o Options) (*Client, error) {
 	o.Name = cmp.Or(o.Name, strings.Join(o.Args, " "))
 	talk, err := contracts.Start(&o.Command, speech(o.Name))
@@ -85,8 +84,8 @@ func (c *Client) Requests() int64 { return c.talk.Asked() }
 // Name stands for the command in messages.
 func (c *Client) Name() string { return c.options.Name }
 
-// Close ends the command's input, and the command if it does not end soon after. The error says
-// how it ended, if that was not as the contract asks; nil if its context ended it.
+// Close ends the command's input, and the command if it does not end soon after. The error reports an end
+// that breaks the contract; nil if its context ended it.
 func (c *Client) Close() error {
 	killed := !c.unwatch()
 	if err := c.talk.Close(); !killed {
@@ -95,8 +94,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// LogLikelihoods scores pairs, and returns an answer for each, in their order. Requests have
-// batch pairs each.
+// LogLikelihoods scores pairs, and returns an answer for each, in order. Each request has up to batch
+// pairs.
 func (c *Client) LogLikelihoods(ctx context.Context, pairs []Pair, batch int) ([]Answer, error) {
 	return inBatches(ctx, c, logLikelihood, pairs, batch, func(some []Pair) payload { return payload{Pairs: some} },
 		func(result json.RawMessage, n int) ([]Answer, error) {
@@ -104,8 +103,8 @@ func (c *Client) LogLikelihoods(ctx context.Context, pairs []Pair, batch int) ([
 		})
 }
 
-// TokenLogProbs scores the tokens of continuations, of each of which the model has one at least. It needs a
-// command with this method.
+// TokenLogProbs scores the tokens of continuations; each must have at least one. The command must support
+// this method.
 func (c *Client) TokenLogProbs(ctx context.Context, pairs []Pair, batch int) ([][]float64, error) {
 	return inBatches(ctx, c, TokenLogProbs, pairs, batch, func(some []Pair) payload { return payload{Pairs: some} },
 		func(result json.RawMessage, n int) ([][]float64, error) {
@@ -119,7 +118,7 @@ func (c *Client) TokenLogProbs(ctx context.Context, pairs []Pair, batch int) ([]
 		})
 }
 
-// inBatches asks a method about a list, batch of it at a time, and returns the answers in the order of the list.
+// inBatches calls a method with a list in batches, and returns the answers in the order of the list.
 func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A, batch int, about func([]A) payload, decode func(result json.RawMessage, n int) ([]R, error)) ([]R, error) {
 	if !c.Description.Has(method) {
 		return nil, c.talk.Explain(DescribeFirst.Broken("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
@@ -143,8 +142,8 @@ func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A
 	return answers, nil
 }
 
-// request asks until the command has answered, or has failed too often. An answer that
-// decode refuses ends the command.
+// request retries until the command has answered, or has failed too often. An answer that decode refuses
+// ends the command.
 func (c *Client) request(ctx context.Context, method string, about payload, decode func(json.RawMessage) error) error {
 	tries, pause := cmp.Or(c.options.Tries, DefaultTries), cmp.Or(c.options.Pause, defaultPause)
 	for try := 1; ; try++ {

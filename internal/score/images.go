@@ -6,10 +6,10 @@ import (
 	"math"
 )
 
-// Shape is that of images.
+// Shape is the shape of images.
 type Shape struct{ Height, Width, Channels int }
 
-// Images are some as a request has them.
+// Images holds the images of a request.
 type Images struct {
 	// Shape is [images, height, width, channels].
 	Shape [4]int `json:"shape"`
@@ -17,7 +17,7 @@ type Images struct {
 	Pixels []byte `json:"pixels"`
 }
 
-// ImagesOf puts images together.
+// ImagesOf combines images of a shape.
 func ImagesOf(s Shape, list [][]byte) *Images {
 	all := &Images{Shape: [4]int{len(list), s.Height, s.Width, s.Channels}}
 	for _, pixels := range list {
@@ -26,14 +26,14 @@ func ImagesOf(s Shape, list [][]byte) *Images {
 	return all
 }
 
-// Classify returns the log-probabilities of the given number of classes for each image, in their order.
-// Images are bytes, row by row, channels innermost; requests have batch of them each.
+// Classify returns the log-probabilities of the given number of classes for each image, in order.
+// Images are bytes, row by row, channels innermost; each request has up to batch images.
 func (c *Client) Classify(ctx context.Context, s Shape, list [][]byte, classes, batch int) ([][]float64, error) {
 	return inBatches(ctx, c, Classify, list, batch, func(some [][]byte) payload { return payload{Images: ImagesOf(s, some)} },
 		func(result json.RawMessage, n int) ([][]float64, error) { return decodeClasses(result, n, classes) })
 }
 
-// sumTolerance is by how much the probabilities of classes may miss 1 together: models that compute
+// sumTolerance is the permitted deviation of the sum of class probabilities from 1: models that compute
 // in 16 bits round.
 const sumTolerance = 0.01
 

@@ -17,8 +17,8 @@ const (
 	Classify      = "classify"
 )
 
-// Pair is a text and how it goes on. A space between them belongs to the continuation, which
-// is not empty.
+// Pair is a text and its continuation, which is not empty. A space between them belongs to the
+// continuation.
 type Pair struct{ Context, Continuation string }
 
 // MarshalJSON writes a list of two.
@@ -31,25 +31,24 @@ type Answer struct {
 	// LogProb is the natural logarithm of the probability of the continuation after the
 	// context, at most 0.
 	LogProb float64
-	// Greedy says that each token of the continuation is the most probable one.
+	// Greedy reports whether each token of the continuation is the most probable one.
 	Greedy bool
 }
 
 // Description is a command's description of itself.
 type Description struct {
 	contracts.Identity
-	// Model names the model so that another has another name: a digest of its file, say.
+	// Model identifies the model, so that different models differ: for example a digest of its file.
 	Model string `json:"model"`
-	// LongestInput is how many tokens a context and its continuation may have together; 0 if
-	// there is no such number.
+	// LongestInput is the maximum number of tokens of a context with its continuation; 0 if unlimited.
 	LongestInput int `json:"longest_input"`
-	// Deterministic says that equal requests have equal answers.
+	// Deterministic reports whether equal requests have equal answers.
 	Deterministic bool `json:"deterministic"`
-	// Methods are those that it has beside describe.
+	// Methods are its methods, except describe.
 	Methods []string `json:"methods"`
 }
 
-// Has says whether the command has a method.
+// Has reports whether the command has a method.
 func (d *Description) Has(method string) bool { return slices.Contains(d.Methods, method) }
 
 // payload holds a method's parameters.
@@ -62,7 +61,7 @@ type payload struct {
 	MaxTokens int      `json:"max_tokens,omitempty"`
 }
 
-// describe says in messages how much is asked.
+// describe returns the size of the request for messages.
 func (p *payload) describe(method string) string {
 	n := len(p.Pairs) + len(p.Prompts)
 	if p.Images != nil {
@@ -74,14 +73,14 @@ func (p *payload) describe(method string) string {
 	return method
 }
 
-// Bounds of a command's description of itself.
+// Limits on a command's description.
 const (
 	maxName       = 1000 // bytes
 	maxMethods    = 100
 	maxMethodName = 100 // bytes
 )
 
-// decodeDescription checks a command's description of itself.
+// decodeDescription checks a command's description.
 func decodeDescription(result json.RawMessage) (*Description, error) {
 	var d Description
 	if err := contract.Describes(DescribeFirst, result, &d, &d.Identity); err != nil {
@@ -104,7 +103,7 @@ func decodeDescription(result json.RawMessage) (*Description, error) {
 	return &d, nil
 }
 
-// listOf decodes a list with an answer to each of n things, which a message names.
+// listOf decodes a list with an answer to each of n items; things names them in messages.
 func listOf[T any](rule contracts.Rule, result json.RawMessage, n int, things string) (list []T, err error) {
 	if err := json.Unmarshal(result, &list); err != nil {
 		return nil, rule.Broken("it answered %s: %v", contracts.Quote(result), err)
@@ -115,7 +114,8 @@ func listOf[T any](rule contracts.Rule, result json.RawMessage, n int, things st
 	return list, nil
 }
 
-// DecodeAnswers decodes the answers to pairs. The rules are those of their order and of their numbers.
+// DecodeAnswers decodes the answers to pairs. order and finite are the rules on their order and their
+// numbers.
 func DecodeAnswers(result json.RawMessage, pairs int, order, finite contracts.Rule) ([]Answer, error) {
 	list, err := listOf[[]json.RawMessage](order, result, pairs, "pairs")
 	if err != nil {
@@ -136,20 +136,20 @@ func DecodeAnswers(result json.RawMessage, pairs int, order, finite contracts.Ru
 	return answers, nil
 }
 
-// maxLogProbability is the largest logarithm of a probability that is taken for one: models that
-// compute in 16 bits round.
+// maxLogProbability is the largest accepted logarithm of a probability: models that compute in 16 bits
+// round.
 const maxLogProbability = 0.01
 
-// MaxLoss is the largest accepted -log p, in nats: far above the losses of models, and so small that sums
-// of many are finite.
+// MaxLoss is the largest accepted -log p, in nats: far above the losses of models, and small enough that
+// sums of many are finite.
 const MaxLoss = 1e100
 
 // IsLogProbability reports whether a number may be the natural logarithm of a probability.
 func IsLogProbability(p float64) bool { return -MaxLoss <= p && p <= maxLogProbability }
 
-// LogProbability is a logarithm of a probability as JSON has it: a number, or the text "-inf" or
-// "-Infinity", since JSON has no number for the logarithm of 0. That one is read as -MaxLoss, so
-// that ranks and sums stay finite.
+// LogProbability is the logarithm of a probability in JSON: a number, or the text "-inf" or "-Infinity",
+// because JSON has no number for the logarithm of 0. That text decodes to -MaxLoss, so that ranks and
+// sums stay finite.
 type LogProbability float64
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -170,7 +170,7 @@ func (l *LogProbability) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// decodeRow decodes log-probabilities, those of the i-th of some things, which a message names.
+// decodeRow decodes the log-probabilities of item i; thing is its noun in messages.
 func decodeRow(texts []json.RawMessage, thing string, i int) ([]float64, error) {
 	row := make([]float64, len(texts))
 	for k, text := range texts {

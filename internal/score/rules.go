@@ -6,10 +6,10 @@ import (
 	"coalmine/internal/contracts"
 )
 
-// contract has the rules of docs/contracts/score.md.
+// contract holds the rules of docs/contracts/score.md.
 var contract = contracts.Contract{Name: "score", Version: 1}
 
-// The rules, in the words and the order of the page.
+// The rules, in the words and order of the page.
 var (
 	OneObjectALine   = contract.Rule("Standard output is for answers alone: one JSON object a line, in UTF-8, of at most 64 MiB. Whatever is for people goes to standard error.")
 	OneAnswerEach    = contract.Rule("Every request is answered exactly once, by its `id`. Answers may come in any order.")
@@ -29,7 +29,7 @@ var (
 	AtMostOne        = contract.Rule("After one context the probabilities of continuations of which none begins another add up to at most 1.")
 )
 
-// speech is how a command is spoken with.
+// speech returns the parameters of a conversation with a command.
 func speech(name string) contracts.Speech {
 	return contracts.Speech{
 		Who: "command", Name: name, Patience: DefaultTimeout,
@@ -37,5 +37,5 @@ func speech(name string) contracts.Speech {
 	}
 }
 
-// DefaultTimeout is how long a request and the loading of the model may take.
+// DefaultTimeout is the time for a request, and for the loading of the model.
 const DefaultTimeout = 5 * time.Minute

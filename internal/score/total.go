@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// MostTotal is the largest sum of probabilities that exclude each other: models that compute in 16
-// bits round.
+// MostTotal is the largest accepted sum of probabilities of mutually exclusive outcomes: models that
+// compute in 16 bits round.
 const MostTotal = 1.05
 
-// Total is the sum of the probabilities of outcomes that exclude each other. Those whose
-// log-probabilities are equal, but for rounding, count once: a model may take them for the same one, as
-// it does words that it does not know.
+// Total returns the sum of the probabilities of mutually exclusive outcomes. Outcomes with
+// log-probabilities equal up to rounding count once: the model may treat them as the same, such as
+// words that it does not know.
 func Total(logProbs []float64) (total float64) {
 	last := math.Inf(1)
 	for _, p := range slices.Backward(slices.Sorted(slices.Values(logProbs))) {
@@ -24,8 +24,8 @@ func Total(logProbs []float64) (total float64) {
 	return total
 }
 
-// CheckTotal returns an error if continuations of one context, of which none begins another, have
-// probabilities that add up to more than 1.
+// CheckTotal returns an error if the probabilities of continuations of one context, none of which is a
+// prefix of another, add up to more than 1.
 func CheckTotal(pairs []Pair, answers []Answer) error {
 	order := make([]int, len(pairs))
 	for i := range order {
@@ -56,7 +56,7 @@ func CheckTotal(pairs []Pair, answers []Answer) error {
 	return nil
 }
 
-// After are the pairs of one context with each of several continuations.
+// After returns the pairs of one context with each of several continuations.
 func After(context string, continuations []string) []Pair {
 	pairs := make([]Pair, len(continuations))
 	for i, continuation := range continuations {
