@@ -1,6 +1,5 @@
-// These files configure TLS for clients: the authorities that they
-// trust, the certificate that they present, and explanations of failed
-// handshakes with remedies.
+// These files configure TLS for clients: the trusted authorities, the client's certificate,
+// and explanations of failed handshakes with remedies.
 //
 // The files are parameters in the URL of their server:
 //
@@ -25,10 +24,10 @@ import (
 
 // CertificateFiles are PEM files; empty ones are not used.
 type CertificateFiles struct {
-	// CA holds certificates of authorities that are trusted besides the machine's.
+	// CA holds certificates of authorities that are trusted in addition to the machine's.
 	CA string
-	// Certificate and Key show a server that asks who the client is. They are read
-	// for every connection, so that they may be renewed while a process runs.
+	// Certificate and Key identify the client to a server that asks. They are read for every
+	// connection, so that they may be renewed while a process runs.
 	Certificate, Key string
 }
 
@@ -112,5 +111,5 @@ func (f CertificateFiles) pair() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// ErrPlain is for files that are given for a connection without TLS.
+// ErrPlain reports certificate files for a connection without TLS.
 var ErrPlain = errors.New("ca, cert and key are for TLS: begin the address with rediss:// or https://, or leave them out")

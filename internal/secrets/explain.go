@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ExplainCertificate explains why a client and a server fail to agree on TLS, and gives a
-// remedy, for a message that has named the server. It wraps the cause, and is nil
+// ExplainCertificate explains why a client and a server fail to agree on TLS, with a
+// remedy, for a message that has named the server. It wraps the cause, and returns nil
 // for errors unrelated to TLS.
 func ExplainCertificate(err error) error {
 	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
@@ -46,7 +46,7 @@ func signer(c *x509.Certificate) string {
 	return fmt.Sprintf(" (the signer is %q)", c.Issuer)
 }
 
-// subjects are the hosts that a certificate is for.
+// subjects returns the hosts of a certificate.
 func subjects(c *x509.Certificate) string {
 	hosts := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {

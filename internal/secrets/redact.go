@@ -4,10 +4,10 @@ package secrets
 
 import "regexp"
 
-// withPassword is the beginning of an address with a password: scheme://user:password@.
+// withPassword matches the beginning of an address with a password: scheme://user:password@.
 var withPassword = regexp.MustCompile(`(://[^/\s"@:]*:)[^/\s"]*@`)
 
-// HasPassword reports whether a text has an address with a password.
+// HasPassword reports whether a text contains an address with a password.
 func HasPassword(text string) bool { return withPassword.MatchString(text) }
 
 // RedactPasswords returns a text with *** in place of each password in an address.

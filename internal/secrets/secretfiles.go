@@ -1,5 +1,5 @@
-// This file remembers which files hold secrets of this process: keys, tokens, passwords.
-// Each package that reads or writes such a file notes its path, and package childprocess hides the
+// This file registers the files that hold secrets of this process: keys, tokens, passwords. Each
+// package that reads or writes such a file notes its path, and package childprocess hides the
 // noted files from external programs.
 
 package secrets
@@ -16,14 +16,14 @@ var (
 	paths = map[string]bool{}
 )
 
-// NoteFile remembers a file, which need not exist yet. An empty path is ignored.
+// NoteFile registers a file, which need not exist yet. An empty path is ignored.
 func NoteFile(path string) {
 	if path == "" {
 		return
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return // the working directory is gone, and with it the file
+		return // the working directory is gone, and the file with it
 	}
 	mu.Lock()
 	defer mu.Unlock()

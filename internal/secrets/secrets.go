@@ -1,11 +1,10 @@
 // Package secrets handles the secrets of a process: keys, files that hold secrets, certificates and
 // their keys, and passwords in addresses.
 //
-// From a [Key], noise and cohorts are drawn if the readers of the results must not know them.
+// A [Key] seeds noise and cohorts that readers of the results must not know.
 //
-// A key is 32 random bytes in a file of its own, apart from the results: 64 hex
-// digits and a newline. A node's identity contains only the key's fingerprint,
-// from which the key cannot be found:
+// A key is 32 random bytes in its own file, separate from the results: 64 hex digits and a newline. A
+// node's identity contains only the key's fingerprint, which does not reveal the key:
 //
 //	key, err := secrets.Create("/etc/coalmine/release.key")
 //	...
@@ -41,10 +40,10 @@ type Key struct{ bytes [Size]byte }
 // NewKey returns the key with the given bytes.
 func NewKey(bytes [Size]byte) Key { return Key{bytes} }
 
-// Bytes are the secret itself.
+// Bytes returns the secret itself.
 func (k Key) Bytes() [Size]byte { return k.bytes }
 
-// Fingerprint identifies the key without giving it away: 32 hex digits.
+// Fingerprint identifies the key without revealing it: 32 hex digits.
 func (k Key) Fingerprint() string {
 	sum := sha256.Sum256(append([]byte("coalmine secret key\x00"), k.bytes[:]...))
 	return hex.EncodeToString(sum[:16])
@@ -56,7 +55,7 @@ func (k Key) String() string { return "key " + k.Fingerprint() }
 // GoString implements fmt.GoStringer.
 func (k Key) GoString() string { return k.String() }
 
-// Draw returns a new key, which no file has yet.
+// Draw returns a new key, not yet in a file.
 func Draw() (Key, error) {
 	var k Key
 	if _, err := rand.Read(k.bytes[:]); err != nil {
@@ -65,8 +64,8 @@ func Draw() (Key, error) {
 	return k, nil
 }
 
-// Write writes the key to a new file that only its owner can read. A file that exists is an error,
-// which wraps fs.ErrExist.
+// Write writes the key to a new file that only its owner can read. If the file exists, the error wraps
+// fs.ErrExist.
 func (k Key) Write(path string) error {
 	NoteFile(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -92,8 +91,8 @@ func Create(path string) (Key, error) {
 // maxFile limits the size of a key file.
 const maxFile = 1 << 16
 
-// Read reads the key of a file. A file that does not exist gives an error that
-// wraps fs.ErrNotExist. No error holds a part of the key.
+// Read reads the key of a file. If the file does not exist, the error wraps fs.ErrNotExist. No error
+// contains part of the key.
 func Read(path string) (Key, error) {
 	NoteFile(path)
 	f, err := os.Open(path)
@@ -116,7 +115,7 @@ func Read(path string) (Key, error) {
 	return k, nil
 }
 
-// leastDistinct is the least number of different bytes in a key. A random key has fewer with a
+// leastDistinct is the minimum number of different bytes in a key. A random key has fewer with a
 // probability below 1e-14.
 const leastDistinct = 16
 
@@ -141,7 +140,7 @@ func OpenToOthers(path string) (mode fs.FileMode, open bool) {
 	return info.Mode().Perm(), info.Mode().Perm()&0o077 != 0
 }
 
-// cut truncates to the length of a key.
+// cut truncates digits to the length of a key.
 func cut(digits string) string { return digits[:min(len(digits), 2*Size)] }
 
 // Keyring holds the keys of a process by fingerprint. A nil Keyring holds none.
