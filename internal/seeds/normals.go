@@ -7,8 +7,9 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Normals draws numbers from the standard normal distribution: the same as NormFloat64 of
-// math/rand/v2 from the same stream, in less time. It is not safe for concurrent use.
+// Normals draws numbers from the standard normal distribution: the same numbers as
+// NormFloat64 of math/rand/v2 from the same stream, in less time. It is not safe for
+// concurrent use.
 type Normals struct {
 	state [kernels.ChaCha8State * blocksOfKey]uint32 // the initial state of all blocks of a key
 	rows  [kernels.ChaCha8Rows * blocksOfKey]uint32  // the output of these blocks
@@ -103,8 +104,8 @@ func (n *Normals) word() uint64 {
 	return n.words[n.next-1]
 }
 
-// make makes the words of the next key, and sets the key after it to the last of them. A
-// source interleaves blocksAtOnce blocks at a time: see Streams.
+// make generates the words of the next key, and sets the following key to the last of
+// them. A source interleaves blocksAtOnce blocks at a time: see Streams.
 func (n *Normals) make() {
 	kernels.ChaCha8(n.rows[:], n.state[:])
 	words := n.words[:]

@@ -6,18 +6,18 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Streams are the sources of a role for consecutive indices, drawn from in step, which takes a
-// fraction of the time of drawing from one Source after another.
+// Streams are the sources of a role for consecutive indices, drawn from in parallel, which takes a
+// fraction of the time of separate Sources.
 //
-// Their numbers are those of ChaCha8 in math/rand/v2 (Cox 2023, chacha8rand, of C2SP). A source makes
-// four blocks at a time, interleaved: of 16 rows of 2 numbers. After 16 blocks the last 2 rows
-// are its next key, and are not drawn.
+// The numbers equal those of ChaCha8 in math/rand/v2 (Cox 2023, chacha8rand, of C2SP). A source makes
+// four interleaved blocks at a time: 16 rows of 2 numbers. After 16 blocks the last 2 rows become the
+// next key, and are not drawn.
 type Streams struct {
-	lanes int      // of all streams, 4 for each, and of some more that nobody draws from
+	lanes int      // 4 for each stream, and unused padding
 	state []uint32 // the initial state of blocks
-	rows  []uint32 // of the blocks
-	next  int      // row
-	made  uint32   // blocks of each stream's key
+	rows  []uint32 // output of the blocks
+	next  int      // next row
+	made  uint32   // blocks made with each stream's key
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 	keyWords     = 8
 )
 
-// NewStreams begins those with the indices first to first + count - 1.
+// NewStreams begins the streams with the indices first to first + count - 1.
 func NewStreams(seed uint64, role Role, first, count int) *Streams {
 	lanes := max(1, (blocksAtOnce*count+kernels.ChaCha8Lanes-1)/kernels.ChaCha8Lanes) * kernels.ChaCha8Lanes
 	s := &Streams{lanes: lanes, state: make([]uint32, kernels.ChaCha8State*lanes), rows: make([]uint32, kernels.ChaCha8Rows*lanes)}
@@ -41,8 +41,8 @@ func NewStreams(seed uint64, role Role, first, count int) *Streams {
 	return s
 }
 
-// Next draws four numbers of each stream: the first two are the elements 4i to 4i+3 of first, for
-// stream i, the lower half of a number before its upper one, and the others those of second. The
+// Next draws four numbers of each stream. Elements 4i to 4i+3 of first hold the first two numbers of
+// stream i, the lower half of a number before its upper half, and those of second the others. The
 // next call overwrites both slices.
 func (s *Streams) Next() (first, second []uint32) {
 	rows := kernels.ChaCha8Rows
@@ -59,7 +59,7 @@ func (s *Streams) Next() (first, second []uint32) {
 
 func (s *Streams) row(i int) []uint32 { return s.rows[i*s.lanes:][:s.lanes] }
 
-// make makes the next blocks of every stream.
+// make generates the next blocks of every stream.
 func (s *Streams) make() {
 	if s.made == blocksOfKey {
 		s.changeKeys()
@@ -72,7 +72,7 @@ func (s *Streams) make() {
 	s.next, s.made = 0, s.made+blocksAtOnce
 }
 
-// changeKeys takes the rows that were not drawn.
+// changeKeys sets the keys to the rows that were not drawn.
 func (s *Streams) changeKeys() {
 	low, high := s.row(kernels.ChaCha8Rows-keyRows), s.row(kernels.ChaCha8Rows-1)
 	for i := range s.lanes / blocksAtOnce {
@@ -84,7 +84,7 @@ func (s *Streams) changeKeys() {
 	s.made = 0
 }
 
-// setKey sets a word of a stream's key, which all of its blocks are made from.
+// setKey sets a word of a stream's key in the state of all its blocks.
 func (s *Streams) setKey(stream, word int, value uint32) {
 	lanes := s.state[word*s.lanes+blocksAtOnce*stream:][:blocksAtOnce]
 	for i := range lanes {
