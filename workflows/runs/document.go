@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Document is the text of a resolved experiment. A run's record is one small
-// object, and the cells of a grid differ in little: a long document travels and
-// is kept compressed.
+// Document is the text of a resolved experiment. Long documents are sent and
+// stored compressed: a run's record is one small object, and the cells of a
+// grid differ little.
 type Document []byte
 
 const (

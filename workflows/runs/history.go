@@ -7,25 +7,25 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of the entries that are kept of a folded log.
+// Bounds of the history of a folded log.
 const (
-	// MaxEvents is how many events a history has, the newest of them.
+	// MaxEvents is the maximum number of events, the newest ones.
 	MaxEvents = 200
-	// MaxEventNames is how many keys and cells an event has at most.
+	// MaxEventNames is the maximum number of keys and of cells of an event.
 	MaxEventNames = 20
-	// maxEventError bounds the text of an event's error, in bytes, without the note that it was cut.
+	// maxEventError bounds the text of an event's error, in bytes, without the note on the cut.
 	maxEventError = 300
 )
 
 // History is the events of a run, in order: the entries of its log that changed
-// something, of which the log itself keeps few.
+// something. The log itself keeps few of them.
 type History struct {
 	Events []Entry `json:"events"`
-	// Dropped is how many events came before these and are forgotten.
+	// Dropped is the number of forgotten earlier events.
 	Dropped int `json:"dropped"`
 }
 
-// IsZero reports whether nothing has happened.
+// IsZero reports whether there are no events.
 func (h History) IsZero() bool { return len(h.Events) == 0 && h.Dropped == 0 }
 
 // clone returns a history that can grow without changing h.
@@ -34,9 +34,8 @@ func (h History) clone() History {
 	return h
 }
 
-// add remembers an entry, shortened, and forgets the oldest if there are too many. A run is
-// submitted before all else, although a coordinator that finds its record may have begun with
-// it before that stands in the log.
+// add adds an entry, shortened, and forgets the oldest if there are too many. The submission
+// comes first, although a coordinator that finds the record may log earlier.
 func (h *History) add(e Entry) {
 	e.Outcomes = nil // the cells have them
 	e.Error = e.shortError()
@@ -52,7 +51,8 @@ func (h *History) add(e Entry) {
 	}
 }
 
-// shortError is the error of an event, cut between two characters. A cut one names the command that prints all of it.
+// shortError returns the error of an event, cut between two characters. A cut error names the command that prints the
+// whole.
 func (e Entry) shortError() string {
 	if len(e.Error) <= maxEventError {
 		return e.Error
@@ -88,7 +88,7 @@ func (s *State) counts(e Entry) bool {
 	return false // of a later version
 }
 
-// takes reports whether an entry of a kind moves the run as it stands.
+// takes reports whether an entry of a kind moves the run in its present phase.
 func (s *State) takes(kind Kind) bool {
 	_, ok := findMove(kind, s.Phase)
 	return ok && !s.blocked(kind)
@@ -96,7 +96,7 @@ func (s *State) takes(kind Kind) bool {
 
 // String describes the event in a sentence, without its time.
 func (e Entry) String() string {
-	text := e.what()
+	text := e.summary()
 	if e.By != "" {
 		text += " by " + e.By
 	}
@@ -106,10 +106,10 @@ func (e Entry) String() string {
 	return text
 }
 
-func (e Entry) what() string {
+func (e Entry) summary() string {
 	switch e.Kind {
 	case PinEntry:
-		return e.pinning() + of(e.Cells)
+		return e.pinning() + ofCells(e.Cells)
 	case Prioritized:
 		return fmt.Sprintf("priority set to %d", e.Priority)
 	case NoteEntry:
@@ -125,7 +125,7 @@ func (e Entry) what() string {
 	case WorkerBack:
 		return fmt.Sprintf("worker %s is back: it had only been out of reach", e.Worker)
 	case NodeFailed:
-		return fmt.Sprintf("%s given up after attempt %d, and with it%s", e.Label, e.Attempts, of(e.Cells))
+		return fmt.Sprintf("%s given up after attempt %d, and with it%s", e.Label, e.Attempts, ofCells(e.Cells))
 	case Diverged:
 		return fmt.Sprintf("two attempts at %s gave different bytes%s", e.Label, at(e.Worker))
 	case Rejected:
@@ -160,8 +160,8 @@ func (e Entry) retrying() string {
 	return fmt.Sprintf("%d failed tasks are tried again, asked for", len(e.Keys))
 }
 
-// of is " cells c01, c02", and at " on w1"; nothing of nothing.
-func of(cells []string) string {
+// ofCells returns " cells c01, c02", and at " on w1"; both "" for empty arguments.
+func ofCells(cells []string) string {
 	if len(cells) == 0 {
 		return ""
 	}

@@ -8,25 +8,25 @@ import (
 	"coalmine/storage"
 )
 
-// Phase is where a run stands.
+// Phase is the phase of a run.
 type Phase string
 
 // The phases of a run.
 const (
-	Queued    Phase = "queued"    // submitted; no coordinator has taken it up yet
+	Queued    Phase = "queued"    // submitted; no coordinator has started it
 	Running   Phase = "running"   // being worked on
 	Paused    Phase = "paused"    // wants nothing until it is resumed
 	Done      Phase = "done"      // every cell is done
 	Failed    Phase = "failed"    // every cell has ended, some failed
-	Cancelled Phase = "cancelled" // wants nothing any more
+	Cancelled Phase = "cancelled" // wants nothing, until it is resumed
 )
 
-// Finished reports whether nothing more happens to the run by itself.
+// Finished reports whether the run has ended, unless a command continues it.
 func (p Phase) Finished() bool { return p == Done || p == Failed || p == Cancelled }
 
 // move is a line of the drawing in the package comment: in the phases from, an entry
-// of a kind leads to the phase to. An entry that leads to one of several phases says
-// to which; one that leads to none leaves the phase as it is.
+// of a kind leads to the phase to. An entry with several target phases names one; an
+// entry without a target leaves the phase unchanged.
 type move struct {
 	kind Kind
 	from []Phase
@@ -52,7 +52,7 @@ var moves = []move{
 	{RemoveEntry, finished, nil},
 }
 
-// findMove returns the move of an entry in a phase, false if it has none there.
+// findMove returns the move of an entry in a phase, false if there is none.
 func findMove(kind Kind, phase Phase) (move, bool) {
 	for _, m := range moves {
 		if m.kind == kind && slices.Contains(m.from, phase) {
@@ -62,7 +62,7 @@ func findMove(kind Kind, phase Phase) (move, bool) {
 	return move{}, false
 }
 
-// phasesFor are the phases in which an entry of a kind counts, for people.
+// phasesFor returns the phases in which an entry of a kind counts, as text.
 func phasesFor(kind Kind) string {
 	var names []string
 	for _, m := range moves {
@@ -78,14 +78,13 @@ func phasesFor(kind Kind) string {
 	return strings.Join(names, "")
 }
 
-// restores reports whether an entry of a kind has a done run compute its missing outputs again.
+// restores reports whether an entry of a kind makes a done run recompute its missing outputs.
 func (s *State) restores(kind Kind) bool {
 	return s.Phase == Done && (kind == RetryEntry || kind == ResumeEntry)
 }
 
-// blocked reports whether an entry of a kind is ignored in every phase: any but
-// another removal when the run is being removed, and the removal of a run of which
-// something is pinned.
+// blocked reports whether an entry of a kind is ignored in every phase: all except
+// a removal while the run is being removed, and the removal of a run with pins.
 func (s *State) blocked(kind Kind) bool {
 	if kind == RemoveEntry {
 		return s.IsPinned()
@@ -113,7 +112,7 @@ func (s *State) move(e Entry) {
 		s.Restoring = s.Restoring || s.Phase == Done
 	case RemoveEntry:
 		s.Removed = true
-	case PauseEntry, CancelEntry: // they move the run, and nothing else
+	case PauseEntry, CancelEntry: // they only move the run
 	case Submitted, PinEntry, Prioritized, NoteEntry, TagEntry, AttemptFailed, WorkerDied, WorkerBack, NodeFailed, Diverged: // no move has them
 	}
 	if len(m.to) > 0 {
@@ -121,7 +120,6 @@ func (s *State) move(e Entry) {
 	}
 }
 
-// enter changes the phase.
 func (s *State) enter(phase Phase, at time.Time) {
 	s.Phase = phase
 	switch {
@@ -133,9 +131,9 @@ func (s *State) enter(phase Phase, at time.Time) {
 	}
 }
 
-// outcome is the phase in which the run ends. It is not known if a cell has failed of
-// nodes that are being tried again: the coordinator did not know of the retry when it
-// wrote the entry.
+// outcome returns the phase in which the run ends. It is unknown if a cell failed
+// because of nodes that are being retried: the coordinator had not read the retry
+// when it wrote the entry.
 func (s *State) outcome(e Entry) (phase Phase, known bool) {
 	phase, failed := Done, s.FailedCells()
 	for cell, outcome := range e.Outcomes {
@@ -150,8 +148,7 @@ func (s *State) outcome(e Entry) (phase Phase, known bool) {
 	return phase, true
 }
 
-// forgetFailures has nodes tried again from the start; all that have failed if no keys
-// are given.
+// forgetFailures clears the failures of nodes; all failures if no keys are given.
 func (s *State) forgetFailures(keys []storage.Key) {
 	if len(keys) == 0 {
 		s.Failures, s.Troubles = nil, nil

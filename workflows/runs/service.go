@@ -17,17 +17,17 @@ import (
 )
 
 // SpecFormat is the format of run records. Its number also counts the forms of the resolved
-// experiment: it rises when the experiment file gets a new field, because an older build, which
-// does not know the field, must not work on the run.
+// experiment: it rises when the experiment file gets a new field, because an older build
+// without the field must not work on the run.
 var SpecFormat = storage.Format{Name: "record of a run", Number: 1}
 
 // Spec is the submission of a run.
 type Spec struct {
 	// Stamp is the stamp of the record; in a submission it is ignored.
 	storage.Stamp
-	// Name is the experiment's.
+	// Name is the name of the experiment.
 	Name string `json:"name"`
-	// Digest is that of Experiment: two files that mean the same have the same.
+	// Digest is the digest of Experiment. Files with the same meaning have the same digest.
 	Digest storage.Digest `json:"digest"`
 	// Priority is the priority of a new run, 0 if nil; runs of higher priority go first. A
 	// continued run takes it too, unless it is nil.
@@ -35,7 +35,7 @@ type Spec struct {
 	// Nonce distinguishes the records of otherwise equal fresh submissions. Submit sets it; it
 	// is empty in other submissions.
 	Nonce string `json:"nonce,omitempty"`
-	// Experiment is the resolved experiment, defaults filled in, in its owner's
+	// Experiment is the resolved experiment with its defaults, in its owner's
 	// format.
 	Experiment Document `json:"experiment"`
 }
@@ -52,28 +52,28 @@ type Run struct {
 	ID    string
 	Spec  Spec
 	State State
-	// read is the number of the last log entry that State contains, and
-	// entries how many the log holds since its newest snapshot.
+	// read is the number of the last log entry that State contains, and entries
+	// the number of entries since the log's newest snapshot.
 	read, entries int
 }
 
 // Position is the number of the last log entry that State contains; of two
-// copies of a run the one with the higher position knows more.
+// copies of a run the one with the higher position is newer.
 func (r *Run) Position() int { return r.read }
 
-// ErrState is wrapped by errors that say that a run is not in a state in which
-// it can be steered so.
+// ErrState is wrapped by errors about commands that the state of a run does not
+// allow.
 var ErrState = errors.New("the run's state does not allow it")
 
-// Service reads and writes run records. It needs nothing but storage, so every
-// process can use it; it may be used from several goroutines.
+// Service reads and writes run records. It needs only storage, so every process
+// can use it. It may be used from several goroutines.
 type Service struct {
 	archive *storage.Archive
 	now     func() time.Time
 }
 
-// NewService returns the records that archive holds. now stamps new entries;
-// nil means time.Now.
+// NewService returns the service of an archive. now stamps new entries; nil
+// means time.Now.
 func NewService(archive *storage.Archive, now func() time.Time) *Service {
 	if now == nil {
 		now = time.Now
@@ -81,12 +81,12 @@ func NewService(archive *storage.Archive, now func() time.Time) *Service {
 	return &Service{archive, now}
 }
 
-// Submit records a run, or finds the unfinished one whose resolved experiment
-// is the same, unless fresh asks for a new one. continued says which. The id is
-// <name>-<8 hex digits of the digest>, and ".2", ".3", ... for later runs of
+// Submit records a run, or finds the unfinished run of the same resolved
+// experiment unless fresh is set. continued reports that it found one. The id
+// is <name>-<8 hex digits of the digest>, and ".2", ".3", ... for later runs of
 // the same experiment, so that one file has one id in every fresh store.
 //
-// Equal submissions at the same time make one run; fresh ones make one each.
+// Equal submissions at the same time make one run; fresh submissions make a run each.
 func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) (run *Run, continued bool, err error) {
 	if err := spec.check(); err != nil {
 		return nil, false, fmt.Errorf("submitting %q: %w", spec.Name, err)
@@ -141,7 +141,7 @@ func (s *Service) resume(ctx context.Context, id string, spec Spec, by string) (
 	return run, err
 }
 
-// last is the highest number in use of a run with this base, 0 if there is none.
+// last returns the highest number of a run with this base, 0 if there is no such run.
 func (s *Service) last(ctx context.Context, base string) (int, error) {
 	ids, err := s.archive.UsedRunIDs(ctx)
 	if err != nil {
@@ -181,8 +181,8 @@ func (s *Service) create(ctx context.Context, id string, spec Spec, by string) (
 	return run, s.complete(ctx, run, by)
 }
 
-// complete writes the first entry of a log, if a submission that was
-// interrupted has not.
+// complete writes the first entry of a log, if an interrupted submission has
+// not.
 func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 	if !run.State.Submitted.IsZero() {
 		return nil
@@ -198,7 +198,7 @@ func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 	return err
 }
 
-// Get returns one run. The error wraps storage.ErrNotFound if there is none.
+// Get returns a run. The error wraps storage.ErrNotFound if it does not exist.
 func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
 	spec, err := s.readSpec(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -212,9 +212,9 @@ func (s *Service) Get(ctx context.Context, id string) (*Run, error) {
 	return run, err
 }
 
-// absent tells a run that is not there, or that is being removed, from one that has lost its
-// record: a submission writes the record before the log, and a removal notes itself in the log
-// before it deletes the record.
+// absent distinguishes a run that does not exist or is being removed from a run that has lost
+// its record: a submission writes the record before the log, and a removal is logged before it
+// deletes the record.
 func (s *Service) absent(ctx context.Context, id string, notFound error) error {
 	run, err := s.WithoutSpec(ctx, id)
 	switch {
@@ -229,16 +229,16 @@ func (s *Service) absent(ctx context.Context, id string, notFound error) error {
 		id, s.archive, storage.ErrCorrupt, id, id)
 }
 
-// WithoutSpec returns a run without its submission. A run without a record is queued, and
-// was never submitted.
+// WithoutSpec returns a run without its submission. A run without a record is in the
+// state queued, without a time of submission.
 func (s *Service) WithoutSpec(ctx context.Context, id string) (*Run, error) {
 	run := &Run{ID: id, State: State{Phase: Queued}}
 	_, err := s.Refresh(ctx, run)
 	return run, err
 }
 
-// specTries is how often a spec is read that makes no sense: bytes can be
-// damaged on their way, and nobody would notice a run of another experiment.
+// specTries is the number of times that an invalid spec is read: bytes can be
+// damaged in transit, and a run of a wrong experiment would go unnoticed.
 const specTries = 4
 
 func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
@@ -278,19 +278,19 @@ type Unreadable struct {
 	Err error // see IsUnreadable
 }
 
-// IsUnreadable reports whether an error of Get says that the run exists but that its record is
+// IsUnreadable reports whether an error of Get means that the run exists but its record is
 // damaged or from a newer build.
 func IsUnreadable(err error) bool {
 	return errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNewer)
 }
 
-// Readable returns the runs whose records can be read, the newest first, and beside
-// them those whose records cannot.
+// Readable returns the runs with readable records, the newest first, and those with
+// unreadable records.
 func (s *Service) Readable(ctx context.Context) (all []*Run, unreadable []Unreadable, err error) {
 	return s.ReadableBy(ctx, s.Get)
 }
 
-// ReadableBy does the same with another way to read a run. Its errors are those of Get.
+// ReadableBy is Readable with another function to read a run. Its errors are as those of Get.
 func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, id string) (*Run, error)) (all []*Run, unreadable []Unreadable, err error) {
 	ids, err := s.archive.Runs(ctx)
 	if err != nil {
@@ -318,8 +318,7 @@ func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, 
 	return all, unreadable, nil
 }
 
-// withoutRecord returns the runs that have lost their record, apart from those with the ids, which
-// have one.
+// withoutRecord returns the runs that have lost their record. ids are the runs with a record.
 func (s *Service) withoutRecord(ctx context.Context, ids []string) (lost []Unreadable, err error) {
 	used, err := s.archive.UsedRunIDs(ctx)
 	if err != nil {
@@ -343,7 +342,7 @@ func (s *Service) withoutRecord(ctx context.Context, ids []string) (lost []Unrea
 // IDs returns the ids of all runs that have a record, in byte order.
 func (s *Service) IDs(ctx context.Context) ([]string, error) { return s.archive.Runs(ctx) }
 
-// Refresh folds in the entries appended to the run's log since it was read, and
+// Refresh applies the entries appended to the run's log since it was read, and
 // reports whether there were any.
 func (s *Service) Refresh(ctx context.Context, run *Run) (changed bool, err error) {
 	entries, err := s.archive.ReadLog(ctx, run.ID, run.read+1)
@@ -355,7 +354,7 @@ func (s *Service) Refresh(ctx context.Context, run *Run) (changed bool, err erro
 	for _, e := range entries {
 		read, count = e.Number, count+1
 		switch {
-		case e.Torn: // a power cut took it before its writer was told it stands
+		case e.Torn: // a power cut took it before the write was confirmed
 		case e.Snapshot:
 			state, count = State{}, 0
 			err = json.Unmarshal(e.Data, &state)
@@ -389,8 +388,8 @@ func (s *Service) Append(ctx context.Context, id string, entries ...Entry) error
 	return nil
 }
 
-// Steer appends a person's command, after checking that it makes sense: the
-// error wraps ErrState if it doesn't, storage.ErrNotFound if there is no such
+// Steer appends a user's command, after checking that the state allows it: the
+// error wraps ErrState if it does not, storage.ErrNotFound if there is no such
 // run. The coordinator follows when it is nudged, or within seconds.
 func (s *Service) Steer(ctx context.Context, id string, e Entry) error {
 	run, err := s.Get(ctx, id)
@@ -403,10 +402,10 @@ func (s *Service) Steer(ctx context.Context, id string, e Entry) error {
 	return s.Append(ctx, id, e)
 }
 
-// commands are the entries that people may write.
+// commands are the entries that users may write.
 var commands = []Kind{PauseEntry, ResumeEntry, CancelEntry, RetryEntry, PinEntry, Prioritized, NoteEntry, TagEntry, RemoveEntry}
 
-// allowed returns an error if a person's command makes no sense in the state of a run.
+// allowed returns an error if the state of a run does not allow a user's command.
 func allowed(run *Run, e Entry) error {
 	state := &run.State
 	_, moves := findMove(e.Kind, state.Phase)
@@ -435,7 +434,7 @@ func allowed(run *Run, e Entry) error {
 	return nil
 }
 
-// pinnable refuses to let a cell go that is pinned with its run.
+// pinnable returns an error if a command unpins a cell that is pinned with its run.
 func pinnable(run *Run, e Entry) error {
 	if !e.Pinned && run.State.Pinned && len(e.Cells) > 0 {
 		return fmt.Errorf("run %s is pinned as a whole: %w; unpin the run, and pin the cells that are to stay", run.ID, ErrState)
@@ -443,9 +442,9 @@ func pinnable(run *Run, e Entry) error {
 	return nil
 }
 
-// Delete removes the record of a run whose state says Removed, and lets any
-// other be: a newer run may have taken the id. Only the leader calls it; it may
-// be called again.
+// Delete removes the record of a run if its state is Removed; otherwise it does
+// nothing, because a newer run may have taken the id. Only the leader calls it;
+// it may be called again.
 func (s *Service) Delete(ctx context.Context, id string) error {
 	run, err := s.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && run.State.Removed {
@@ -454,8 +453,8 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// DeleteUnreadable removes the record of a run that cannot be read, and no other. Only the
-// leader calls it.
+// DeleteUnreadable removes the record of a run only if it cannot be read. Only the leader
+// calls it.
 func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
 	_, err := s.Get(ctx, id)
 	switch {
@@ -479,8 +478,8 @@ func retryable(run *Run, e Entry) error {
 	return nil
 }
 
-// compactAfter is how many entries a log may hold beyond its newest snapshot
-// before the leader folds them.
+// compactAfter is the number of entries since the newest snapshot after which
+// the leader folds a log.
 const compactAfter = 64
 
 // Compact folds the run's log if it has grown long. Only the leader calls it.
@@ -494,7 +493,7 @@ func (s *Service) Compact(ctx context.Context, run *Run) error {
 	}
 	n, err := s.archive.CompactLog(ctx, run.ID, run.read, raw)
 	if errors.Is(err, storage.ErrExists) {
-		return nil // somebody has just appended; the next time will do
+		return nil // another process has just appended; the next call compacts
 	}
 	if n > 0 {
 		run.read, run.entries = n, 0
@@ -512,7 +511,7 @@ func numbered(base string, n int) string {
 // maxNameInID bounds the experiment's name within an id.
 const maxNameInID = 60
 
-// IsOf reports whether an id is that of a run of the experiment of a name.
+// IsOf reports whether an id is the id of a run of the named experiment.
 func IsOf(id, experiment string) bool {
 	rest, ok := strings.CutPrefix(id, idName(experiment)+"-")
 	digest, number, several := strings.Cut(rest, ".")
@@ -521,12 +520,12 @@ func IsOf(id, experiment string) bool {
 	return ok && len(digest) == digestInID && notHex == nil && (!several || notNumber == nil)
 }
 
-// digestInID is how many digits of the digest stand in an id.
+// digestInID is the number of digits of the digest in an id.
 const digestInID = 8
 
 func runID(spec Spec) string { return idName(spec.Name) + "-" + spec.Digest.String()[:digestInID] }
 
-// idName is the name of an experiment as ids have it.
+// idName returns the name of an experiment in the form of ids.
 func idName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {

@@ -5,8 +5,9 @@
 // # Phases
 //
 // Each line is a move: the phases in which an entry of a kind counts, and the phase
-// that it leads to. In any other phase the entry changes nothing, and a person who
-// would write it is told so. A test compares the lines with the table in phase.go.
+// that it leads to. In any other phase the entry changes nothing, and the command
+// that writes it returns an error. A test compares the lines with the table in
+// phase.go.
 //
 //	queued                                    --started-->   running
 //	queued, running, paused                   --paused-->    paused
@@ -18,12 +19,12 @@
 //	queued, running, paused                   --finished-->  done, failed
 //	done, failed, cancelled                   --removed-->   as before
 //
-// A done run goes on only if some of its outputs are missing, for instance after a restored
-// backup: Missing of the entry is their number.
+// A done run continues only if some of its outputs are missing, for instance after a
+// restored backup: Missing of the entry is their number.
 //
-// A coordinator that takes a queued run up notes that it has started; a resumed or a
-// retried one is queued again until then. A removed run keeps its phase until the
-// leader has deleted its record, and takes no more commands.
+// A coordinator that begins a queued run logs that it has started; a resumed or
+// retried run is queued again until then. A removed run keeps its phase until the
+// leader has deleted its record, and accepts no commands.
 //
 // Any process may append to a log at any time; the coordinator that leads reads
 // it, acts, and appends the outcome. The experiment itself is opaque here:
@@ -43,15 +44,15 @@ import (
 // Kind is the kind of event that an entry of a run's log records.
 type Kind string
 
-// The kinds of entries. The first group is written by people's commands, the
-// second by the coordinator that leads.
+// The kinds of entries. The first group is written by users' commands, the
+// second by the leading coordinator.
 const (
 	Submitted   Kind = "submitted"
 	PauseEntry  Kind = "paused"
 	ResumeEntry Kind = "resumed" // Missing
 	CancelEntry Kind = "cancelled"
 	RetryEntry  Kind = "retried"     // Keys, or all failed nodes if there are none; Missing
-	PinEntry    Kind = "pinned"      // Pinned says which way; Cells, or the run as a whole
+	PinEntry    Kind = "pinned"      // Pinned: set or clear; Cells, or the run as a whole
 	Prioritized Kind = "prioritized" // Priority
 	NoteEntry   Kind = "noted"       // Note
 	TagEntry    Kind = "tagged"      // Tags
@@ -60,7 +61,7 @@ const (
 	Started       Kind = "started"
 	AttemptFailed Kind = "attempt failed" // Key, Label, Error, Attempts, Worker, Seconds, Kept, Cells
 	WorkerDied    Kind = "worker died"    // Key, Label, Attempts, Worker, Seconds, Cells, MemoryBytes, MemoryLimitBytes
-	WorkerBack    Kind = "worker back"    // Worker: it had not died, only been out of reach
+	WorkerBack    Kind = "worker back"    // Worker: it had not died but was unreachable
 	NodeFailed    Kind = "node failed"    // Key, Label, Error, Attempts, Cells
 	Diverged      Kind = "diverged"       // Key, Label, Error, Worker: a task is not deterministic
 	Rejected      Kind = "rejected"       // Error: the run has no plan
@@ -71,33 +72,34 @@ const (
 type Entry struct {
 	Kind Kind      `json:"kind"`
 	Time time.Time `json:"time"`
-	// By says who steered, for people.
+	// By is the user of the command, for display.
 	By       string        `json:"by,omitempty"`
 	Priority int           `json:"priority,omitempty"`
 	Pinned   bool          `json:"pinned,omitempty"`
 	Keys     []storage.Key `json:"keys,omitempty"`
-	// Missing is the number of missing outputs of a done run, which are computed again.
+	// Missing is the number of missing outputs of a done run, which are recomputed.
 	Missing int `json:"missing,omitempty"`
-	// Note and Tags take the place of those that there were; none ends them.
+	// Note and Tags replace the earlier ones; empty ones remove them.
 	Note string   `json:"note,omitempty"`
 	Tags []string `json:"tags,omitempty"`
 
 	Key   *storage.Key `json:"key,omitempty"`
 	Label string       `json:"label,omitempty"`
 	Error string       `json:"error,omitempty"`
-	// Attempts is how often the node was tried.
+	// Attempts is the number of attempts at the node.
 	Attempts int    `json:"attempts,omitempty"`
 	Worker   string `json:"worker,omitempty"`
-	// Seconds is how long the attempt had been at work: up to the last heartbeat of a worker
-	// that died.
+	// Seconds is the duration of the attempt; for a worker that died, up to its last
+	// heartbeat.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Kept says that a failed attempt has come further than those before it, and counts as none.
+	// Kept reports that a failed attempt came further than earlier ones, and does not count as a
+	// try.
 	Kept bool `json:"kept,omitempty"`
-	// MemoryBytes and MemoryLimitBytes are those of a worker that died.
+	// MemoryBytes and MemoryLimitBytes are the memory and the limit of a worker that died.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
-	// Cells are the names of the cells that failed with a node or wait for it, which are at
-	// most MaxEventNames, or are pinned.
+	// Cells names the cells that are pinned, or that failed with a node or wait for it, at
+	// most MaxEventNames.
 	Cells []string `json:"cells,omitempty"`
 	// Outcomes are the phases of all cells at the end, Done or Failed, by name.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`
@@ -110,14 +112,14 @@ type Failure struct {
 	Attempts int       `json:"attempts"`
 	Cells    []string  `json:"cells"`
 	Time     time.Time `json:"time"`
-	// Deaths are those of workers that vanished while they worked on the node.
+	// Deaths lists the workers that vanished while they ran the node.
 	Deaths []Death `json:"worker_deaths,omitempty"`
 }
 
-// Death is that of a worker which vanished while it worked on a node.
+// Death is the death of a worker: it vanished while it ran a node.
 type Death struct {
 	Worker string `json:"worker"`
-	// Attempt is the number of the attempt that it had at the node.
+	// Attempt is the number of its attempt at the node.
 	Attempt int `json:"attempt"`
 	// MemoryBytes is its process's memory by the last heartbeat, and
 	// MemoryLimitBytes its limit; 0 if unknown or not limited.
@@ -125,7 +127,7 @@ type Death struct {
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
 }
 
-// String is "w1 at 1.9 GiB of 2.0 GiB".
+// String returns a text such as "w1 at 1.9 GiB of 2.0 GiB".
 func (d Death) String() string {
 	text := d.Worker
 	if d.MemoryBytes > 0 {
@@ -139,10 +141,10 @@ func (d Death) String() string {
 
 // Trouble counts the failures of a node that was not given up.
 type Trouble struct {
-	// Tries counts attempts that ended in an error that another may mend, since one came further
-	// than those before it.
+	// Tries counts attempts that ended in retryable errors, since one came further than earlier
+	// ones.
 	Tries int `json:"tries,omitempty"`
-	// Deaths are those of workers that vanished while they worked on the node.
+	// Deaths lists the workers that vanished while they ran the node.
 	Deaths    []Death `json:"worker_deaths,omitempty"`
 	LastError string  `json:"last_error,omitempty"`
 }
@@ -152,37 +154,37 @@ type State struct {
 	Phase    Phase `json:"phase"`
 	Priority int   `json:"priority,omitempty"`
 	// Pinned runs are not removed, and keep all checkpoints of their rolling
-	// retention; PinnedCells are the cells, sorted, that are pinned one by one.
+	// retention; PinnedCells are the individually pinned cells, sorted.
 	Pinned      bool     `json:"pinned,omitempty"`
 	PinnedCells []string `json:"pinned_cells,omitempty"`
-	// Note is a remark on the run; Tags are words to find it by.
+	// Note is a remark on the run; Tags are its keywords.
 	Note string   `json:"note,omitempty"`
 	Tags []string `json:"tags,omitempty"`
-	// Restoring says that a formerly done run computes all of its missing outputs again, not only
-	// the inputs of its results.
+	// Restoring reports that a formerly done run recomputes all its missing outputs, not only the
+	// inputs of its results.
 	Restoring bool `json:"restoring,omitempty"`
-	// Removed runs are on their way out: the leader deletes their record.
+	// Removed runs are being removed: the leader deletes their record.
 	Removed   bool      `json:"removed,omitempty"`
 	Submitted time.Time `json:"submitted,omitzero"`
 	Started   time.Time `json:"started,omitzero"`
 	Finished  time.Time `json:"finished,omitzero"`
-	// Error says why the run as a whole has failed: it has no plan.
+	// Error is the reason why the run has no plan and has failed as a whole.
 	Error string `json:"error,omitempty"`
 	// Failures are the nodes given up for this run, by key.
 	Failures map[storage.Key]Failure `json:"failures,omitempty"`
 	// Troubles are the nodes that had failed attempts or killed workers.
 	Troubles map[storage.Key]Trouble `json:"troubles,omitempty"`
-	// Divergences are nodes of which two attempts gave different bytes, by key,
-	// with the difference: a bug in their kind.
+	// Divergences are the nodes with attempts that gave different bytes, by
+	// key, with the difference: a bug in their kind.
 	Divergences map[storage.Key]string `json:"divergences,omitempty"`
 	// Outcomes are the phases of all cells once the run has finished.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`
-	// History holds the events so far. Records from before it was kept begin in the
+	// History holds the events so far. In records of older builds it begins in the
 	// middle.
 	History History `json:"history,omitzero"`
 }
 
-// FailedCells are the names of the cells that the failures took with them.
+// FailedCells returns the names of the cells that failed with the failed nodes.
 func (s *State) FailedCells() map[string]bool {
 	failed := make(map[string]bool)
 	for _, f := range s.Failures {
@@ -193,8 +195,8 @@ func (s *State) FailedCells() map[string]bool {
 	return failed
 }
 
-// Apply folds one more entry in. Entries that make no sense in the state, such
-// as a pause after the end, change nothing: two processes may steer at once.
+// Apply applies one more entry. Entries that are invalid in the state, such as
+// a pause after the end, change nothing: two processes may steer at once.
 func (s *State) Apply(e Entry) {
 	if s.Phase == "" {
 		s.Phase = Queued
@@ -229,7 +231,7 @@ func (s *State) Apply(e Entry) {
 	}
 }
 
-// pin keeps the run or some of its cells, or lets them go.
+// pin pins or unpins the run or some of its cells.
 func (s *State) pin(e Entry) {
 	switch {
 	case len(e.Cells) == 0 && e.Pinned:
@@ -245,10 +247,10 @@ func (s *State) pin(e Entry) {
 	}
 }
 
-// IsPinned reports whether something of the run is pinned.
+// IsPinned reports whether the run or a cell is pinned.
 func (s *State) IsPinned() bool { return s.Pinned || len(s.PinnedCells) > 0 }
 
-// Pins reports whether a cell is pinned, by itself or with the run.
+// Pins reports whether a cell is pinned, individually or with the run.
 func (s *State) Pins(cell string) bool { return s.Pinned || slices.Contains(s.PinnedCells, cell) }
 
 func (s *State) recordTry(key storage.Key, e Entry) {
@@ -273,7 +275,7 @@ func (s *State) recordFailure(key storage.Key, e Entry) {
 
 func (s *State) recordDivergence(key storage.Key, e Entry) { set(&s.Divergences, key, e.Error) }
 
-// retractDeaths takes back the deaths of a worker that lives after all.
+// retractDeaths removes the deaths of a worker that turned out to live.
 func (s *State) retractDeaths(worker string) {
 	for key, t := range s.Troubles {
 		if t.countsDead(worker) {

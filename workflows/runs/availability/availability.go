@@ -1,9 +1,9 @@
-// Package availability reads from storage the outputs of a plan that are there: of a
-// node ([LookUp]), and of a training of any length ([Surveyor]). It changes nothing
-// and lists nothing.
+// Package availability finds the available outputs of a plan in storage: of a node
+// ([LookUp]), and of a training of any length ([Surveyor]). It changes nothing and
+// lists nothing.
 //
-// A node is available if it is committed and its blobs can be read. A node that is not
-// available is only work (invariant 6): it is made again from the nearest available
+// A node is available if it is committed and its blobs can be read. An unavailable
+// node is only work (invariant 6): it is recomputed from the nearest available
 // outputs.
 package availability
 
@@ -21,16 +21,16 @@ import (
 type Node struct {
 	// Commit is the node's record, nil if there is none, or if it is torn.
 	Commit *storage.Commit
-	// Torn says that there is a record that makes no sense: its writer was cut off.
+	// Torn reports an invalid record: its writer was interrupted.
 	Torn bool
 	// Evicted names the blobs that are gone.
 	Evicted []string
 }
 
-// Available reports whether the node can be used as it is.
+// Available reports whether the node is committed with all its blobs.
 func (n Node) Available() bool { return n.Commit != nil && len(n.Evicted) == 0 }
 
-// Why says for people why the node is or isn't cached.
+// Why returns the reason why the node is or isn't cached, for display.
 func (n Node) Why() string {
 	switch {
 	case n.Torn:
@@ -43,7 +43,8 @@ func (n Node) Why() string {
 	return "cached"
 }
 
-// LookUp asks storage for a node. That it is missing, torn or evicted is no error.
+// LookUp looks up a node in storage. It is not an error if the node is missing, torn or
+// evicted.
 func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Node, error) {
 	c, err := archive.Committed(ctx, key)
 	switch {
@@ -58,11 +59,11 @@ func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Nod
 	return Node{Commit: c, Evicted: evicted}, err
 }
 
-// lookUpsAtOnce is how many nodes LookUpAll asks for at the same time.
+// lookUpsAtOnce is the number of concurrent lookups of LookUpAll.
 const lookUpsAtOnce = 16
 
-// LookUpAll asks storage for nodes, and returns the state of each, in the order of
-// their keys.
+// LookUpAll looks up nodes in storage, and returns their states in the order of
+// the keys.
 func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key) ([]Node, error) {
 	return lookUpAll(ctx, keys, func(ctx context.Context, key storage.Key) (Node, error) { return LookUp(ctx, archive, key) })
 }

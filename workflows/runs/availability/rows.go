@@ -13,9 +13,9 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// LastStep is the step that a training has reached; 0 where none is recorded.
-// Boundaries last, and the steps of the open segment while it is open, so that both
-// can be bisected.
+// LastStep returns the step that a training has reached; 0 if no step is recorded.
+// Records of boundaries last, and records of steps while their segment is open, so
+// both can be bisected.
 func LastStep(ctx context.Context, archive *storage.Archive, chain *plan.Chain) (int, error) {
 	var failed error
 	missing := func(step int) bool {
@@ -34,9 +34,10 @@ func LastStep(ctx context.Context, archive *storage.Archive, chain *plan.Chain) 
 	return from + open, failed
 }
 
-// Rows are metric rows of a training's steps, in order: those of its open segment, and
-// of whole segments the first, the last and others evenly between them, about most in
-// all, or every one where most is 0. Rows whose record has gone are left out.
+// Rows returns metric rows of a training's steps, in order: all rows of its open
+// segment, and of closed segments the first, the last and others evenly between them,
+// about most rows in total, or all rows if most is 0. Rows without a record are left
+// out.
 func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most int) ([]checkpoints.Row, error) {
 	done, err := LastStep(ctx, archive, chain)
 	if err != nil || done == 0 {
@@ -64,7 +65,7 @@ func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most
 	return append(rows, open...), err
 }
 
-// StepRow is the metric row of a step whose record is there, nil where it has gone.
+// StepRow returns the metric row of a step, nil if its record is gone.
 func StepRow(ctx context.Context, archive *storage.Archive, chain *plan.Chain, step int) (*checkpoints.Row, error) {
 	name, decode := tasks.RowsBlob, checkpoints.DecodeRows
 	if plan.Boundary(step) {
@@ -77,8 +78,8 @@ func StepRow(ctx context.Context, archive *storage.Archive, chain *plan.Chain, s
 	return &rows[len(rows)-1], nil
 }
 
-// TailRows are those of the tail of a training; of a command that still runs those that it has
-// told of so far.
+// TailRows returns the metric rows of the tail of a training; for a running command, the rows
+// reported so far.
 func TailRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
 	rows, err := stepRows(ctx, archive, key)
 	if len(rows) > 0 || err != nil {
@@ -90,13 +91,13 @@ func TailRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([
 	}
 	var state external.State
 	if err := json.Unmarshal(so.State, &state); err != nil {
-		return nil, nil // of another version, whose training begins anew
+		return nil, nil // of another version: the training begins again
 	}
 	return state.Rows, nil
 }
 
-// stepRows are the rows that a step of an open segment carries, or the tail of a
-// training; none where its record has gone.
+// stepRows returns the rows in the record of a step of an open segment, or of
+// the tail of a training; nil if the record is gone.
 func stepRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
 	return readRows(ctx, archive, key, tasks.RowsBlob, checkpoints.DecodeRows)
 }

@@ -12,28 +12,28 @@ import (
 
 // Chain is the state of a chain in storage.
 type Chain struct {
-	// Frontier is the highest step that is committed as far as was asked, 0 if none.
+	// Frontier is the highest committed step found, 0 if there is none.
 	Frontier int
-	// Checkpoints are steps whose checkpoints are available, ascending: those asked
-	// for, and the nearest ones below those that aren't.
+	// Checkpoints lists steps with available checkpoints, ascending: the requested
+	// ones or, for unavailable ones, the nearest below.
 	Checkpoints []int
 }
 
-// Surveyor finds out where a chain stands without listing anything.
+// Surveyor finds the position of a chain without listing objects.
 //
-// The records of a chain's steps are there for every boundary up to the
-// frontier, and for every step of the open segment up to the frontier; both are
-// rows without holes, so they can be bisected. A replay leaves the same trace
-// in the segment it is in. Other deleted outputs are only work: the steps found
-// are available, even if better ones were overlooked.
+// Every boundary up to the frontier and every step of the open segment up to
+// the frontier has a record. Both sequences have no gaps, so they can be
+// bisected. A replay leaves the same records in its segment. Other deleted
+// outputs are only work: the steps found are available, even if later ones were
+// overlooked.
 type Surveyor struct {
-	// LookUp asks storage for a node, Has for its record alone. LookUp is called by several
-	// goroutines at once.
+	// LookUp looks up a node in storage, Has only its record. LookUp is called
+	// concurrently.
 	LookUp func(context.Context, storage.Key) (Node, error)
 	Has    func(context.Context, storage.Key) (bool, error)
 	Chain  *plan.Chain
-	// Kept names the steps whose checkpoints are kept at a frontier, and so are
-	// likely to be found.
+	// Kept returns the steps with checkpoints that are kept at a frontier, and
+	// so are likely to be found.
 	Kept func(frontier int) []int
 }
 
@@ -72,7 +72,7 @@ func ascending(steps []int) []int {
 	return slices.Compact(slices.Sorted(slices.Values(steps)))
 }
 
-// search is one survey. Once storage has returned an error, the search asks no more.
+// search is one survey. It makes no requests after an error of storage.
 type search struct {
 	Surveyor
 	ctx        context.Context
@@ -83,22 +83,22 @@ type search struct {
 }
 
 // frontier bisects the boundaries, then the segment above the last of them. The
-// boundary that ends limit's own segment counts: where a longer run has closed
-// it, the records before are gone.
+// boundary at the end of limit's segment counts: if a longer run has closed the
+// segment, the records before it are gone.
 func (x *search) frontier(limit int) int {
 	closed := x.bisect(plan.Segment(plan.SegmentEnd(limit)), func(segment int) int { return segment * tasks.SegmentSteps })
 	boundary := closed * tasks.SegmentSteps
 	return x.lastOf(boundary, min(boundary+tasks.SegmentSteps-1, limit))
 }
 
-// lastOf returns the last of the steps from+1..to that follow one another
-// without a hole, from if there are none.
+// lastOf returns the last of the recorded steps that follow from without a gap,
+// at most to; from if there are none.
 func (x *search) lastOf(from, to int) int {
 	return from + x.bisect(to-from, func(i int) int { return from + i })
 }
 
 // bisect returns the highest i of 1..n for which step(i) has a record, 0 if
-// none has, given that all below it have one too.
+// there is none. All steps below must have one, too.
 func (x *search) bisect(n int, step func(i int) int) int {
 	return sort.Search(max(n, 0), func(i int) bool { return !x.committed(step(i + 1)) })
 }
@@ -124,8 +124,8 @@ func (x *search) available(step int) bool {
 	return n.Available()
 }
 
-// lookAhead looks up steps at once, of which nearest asks for each anyway: a training whose
-// updates are recorded has thousands.
+// lookAhead looks up concurrently the steps that nearest will ask for: a training with
+// recorded updates has thousands.
 func (x *search) lookAhead(steps []int) {
 	steps = slices.DeleteFunc(slices.Clone(steps), func(step int) bool { return step < 1 })
 	if x.err != nil {
@@ -144,19 +144,19 @@ func (x *search) lookAhead(steps []int) {
 	}
 }
 
-// nearest returns the highest step up to t with an available checkpoint as far
-// as it can be found, 0 for the origin: t itself, or the last step of a row of
-// records (a forward training or a replay that was interrupted), or a candidate,
-// or a boundary. A row ends below the next candidate or boundary, which may
-// have a record of its own from an earlier pass.
+// nearest returns the highest step up to t at which it finds an available
+// checkpoint, 0 for the origin: t itself, or the last step of a row of records
+// (of an interrupted training or replay), or a candidate, or a boundary. A row
+// ends below the next candidate or boundary, which may have a record from an
+// earlier pass.
 func (x *search) nearest(t int) int {
 	if t < 1 || x.available(t) {
 		return max(t, 0)
 	}
 	for top := t; top > 0 && x.err == nil; {
 		for _, start := range x.startsBelow(top) {
-			// A replay within the open segment finds all records there already:
-			// then only the checkpoints tell how far it had come.
+			// In the open segment all records exist before a replay: then only
+			// the checkpoints tell its position.
 			for step := x.lastOf(start, top-1); step > start; step-- {
 				if x.available(step) {
 					return step
@@ -174,7 +174,7 @@ func (x *search) nearest(t int) int {
 	return 0
 }
 
-// startsBelow are the steps of top's segment from which a row of records may
+// startsBelow returns the steps of top's segment at which a row of records may
 // begin: candidates below top, and the boundary, descending.
 func (x *search) startsBelow(top int) []int {
 	boundary := plan.Segment(top-1) * tasks.SegmentSteps

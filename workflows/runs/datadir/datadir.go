@@ -9,12 +9,13 @@
 //	defer d.Close()
 //	d.Announce("http://127.0.0.1:41234", token)
 //
-// Ownership is a lock on an open file. The system takes it back when the process
-// ends, however it ends: there is nothing to clean up after a kill -9. Inside are
+// Ownership is a lock on an open file. The system releases it when the process
+// ends in any way: there is nothing to clean up after a kill -9. The directory
+// contains
 //
 //	lock         held by the owner as long as it lives
-//	gate         held for a moment by a process that looks at the lock
-//	owner.json   who the owner is and where it answers
+//	gate         held for a moment by a process that checks the lock
+//	owner.json   the owner's process id, address and token
 //	store/       the store
 package datadir
 
@@ -38,40 +39,40 @@ type Dir struct {
 	closed bool
 }
 
-// OwnedError says that another process owns the directory.
+// OwnedError reports that another process owns the directory.
 type OwnedError struct {
 	Dir string
-	// Address is where the owner's HTTP API answers; empty if the owner has
-	// not said so within a few seconds.
+	// Address is the address of the owner's HTTP API; empty if the owner has
+	// not announced it within a few seconds.
 	Address string
 	// Token opens its API; it is never printed.
 	Token string
-	// PID is the owner's process id; 0 if it is not known.
+	// PID is the owner's process id; 0 if unknown.
 	PID int
 }
 
 func (e *OwnedError) Error() string {
-	who := "another process"
+	holder := "another process"
 	if e.PID != 0 {
-		who = fmt.Sprintf("process %d", e.PID)
+		holder = fmt.Sprintf("process %d", e.PID)
 	}
 	if e.Address == "" {
-		return fmt.Sprintf("home %s is in use by %s, which answers no requests (yet); wait for it to end, or name another directory by --home", e.Dir, who)
+		return fmt.Sprintf("home %s is in use by %s, which answers no requests (yet); wait for it to end, or name another directory by --home", e.Dir, holder)
 	}
-	return fmt.Sprintf("home %s is in use by %s, which answers at %s", e.Dir, who, e.Address)
+	return fmt.Sprintf("home %s is in use by %s, which answers at %s", e.Dir, holder, e.Address)
 }
 
-// How often Claim looks whether an owner has said where it answers, or has gone.
+// Pauses of Claim while an owner has neither announced its address nor ended: the first,
+// the longest, and their sum.
 const (
 	firstPause = 5 * time.Millisecond
 	longest    = 200 * time.Millisecond
 	patience   = 5 * time.Second
 )
 
-// Claim makes this process the owner of a directory, which it creates if need be. The
-// error is an *OwnedError if another process is, or if this one already is; an
-// owner that has not announced itself yet is given some seconds to do so, or to
-// end.
+// Claim makes this process the owner of a directory, which it creates if needed. The
+// error is an *OwnedError if the directory has an owner, even this process. Claim
+// waits some seconds for an owner to announce itself or to end.
 func Claim(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -91,7 +92,7 @@ func Claim(path string) (*Dir, error) {
 	}
 }
 
-// ownerOf says which process owns a directory; nil if none does.
+// ownerOf returns the owner of a directory, nil if there is none.
 func ownerOf(path string) (*OwnedError, error) {
 	d, err := try(path)
 	if owned, taken := errors.AsType[*OwnedError](err); taken {
@@ -103,16 +104,16 @@ func ownerOf(path string) (*OwnedError, error) {
 	return nil, d.Close()
 }
 
-// Owns reports whether that process still owns the directory, as far as can be told:
-// one that cannot be looked at has the owner that it had.
+// Owns reports whether that process still owns the directory. It returns true if
+// this cannot be determined.
 func (e *OwnedError) Owns() bool {
 	now, err := ownerOf(e.Dir)
 	return err != nil || now != nil && now.PID == e.PID && now.Address == e.Address
 }
 
-// try claims the directory or says who has it. It holds the gate meanwhile: a new
-// owner passes it only after it has replaced its predecessor's owner.json, so
-// that a process that finds the lock taken finds the owner's name beside it.
+// try claims the directory or returns its owner. It holds the gate meanwhile: a
+// new owner opens it only after it has replaced its predecessor's owner.json, so
+// that a process that finds the lock taken also finds the owner's name.
 func try(path string) (*Dir, error) {
 	gate, err := tryLock(filepath.Join(path, "gate"))
 	if errors.Is(err, errLocked) {
@@ -136,8 +137,8 @@ func try(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Announce tells the others, of the same user, where this process answers and
-// what token opens its API.
+// Announce tells the user's other processes the address and the token of this
+// process's API.
 func (d *Dir) Announce(address, token string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,8 +159,8 @@ func (d *Dir) Close() error {
 	return errors.Join(forget(d.path), d.lock.Close())
 }
 
-// Store is where the store is.
+// Store returns the path of the store.
 func (d *Dir) Store() string { return StorePath(d.path) }
 
-// StorePath is where the store of a data directory is, for those who only read it.
+// StorePath returns the path of the store of a data directory, for readers that do not own it.
 func StorePath(path string) string { return filepath.Join(path, "store") }

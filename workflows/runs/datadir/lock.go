@@ -8,8 +8,8 @@ import (
 
 var errLocked = errors.New("locked by another process")
 
-// tryLock opens a file and locks it until it is closed. The file stays: were it
-// removed, two processes could hold locks on two files of one name.
+// tryLock opens a file and locks it until it is closed. The file stays: if it
+// were removed, two processes could lock two files of one name.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

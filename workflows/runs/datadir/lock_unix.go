@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flock locks an open file for this process alone, or fails with errLocked. The
-// lock belongs to the open file, which no child inherits: it ends with it.
+// flock locks an open file exclusively, or fails with errLocked. The lock ends
+// with the open file, which no child inherits.
 func flock(f *os.File) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// flock locks an open file for this process alone, or fails with errLocked.
+// flock locks an open file exclusively, or fails with errLocked.
 func flock(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()),
 		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))

@@ -13,8 +13,8 @@ import (
 // owner is the content of owner.json.
 type owner struct {
 	Address string `json:"address"` // empty until it is announced
-	// Token opens the API. Who can read this file may do everything there, and
-	// that is the user whose directory it is.
+	// Token opens the API with all permissions. Only the user who owns the
+	// directory can read this file.
 	Token string `json:"token,omitempty"`
 	PID   int    `json:"pid"`
 }
@@ -25,8 +25,8 @@ func ownerFile(dir string) string { return filepath.Join(dir, "owner.json") }
 // process owns the directory.
 func NoteSecrets(dir string) { secrets.NoteFile(ownerFile(dir)) }
 
-// writeOwner replaces owner.json whole, so that nobody reads half of it, and
-// other users nothing.
+// writeOwner replaces owner.json atomically, and makes it unreadable for other
+// users.
 func writeOwner(dir string, o owner) error {
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -35,7 +35,7 @@ func writeOwner(dir string, o owner) error {
 	NoteSecrets(dir)
 	temp := ownerFile(dir) + ".new"
 	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
-		_ = os.Remove(temp) // it may not have been made
+		_ = os.Remove(temp) // it may not exist
 		return fmt.Errorf("home %s: %w", dir, err)
 	}
 	if err := os.Rename(temp, ownerFile(dir)); err != nil {
@@ -44,7 +44,7 @@ func writeOwner(dir string, o owner) error {
 	return nil
 }
 
-// forget removes owner.json: a directory without one has an owner that does not answer.
+// forget removes owner.json: without it, the owner of a directory counts as not answering.
 func forget(dir string) error {
 	err := os.Remove(ownerFile(dir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -53,8 +53,8 @@ func forget(dir string) error {
 	return err
 }
 
-// readOwner is the error that names the owner as far as it is known: there is
-// no file for a moment while an owner ends.
+// readOwner returns an *OwnedError with the known facts about the owner: the
+// file is missing for a moment while an owner ends.
 func readOwner(dir string) error {
 	NoteSecrets(dir)
 	e := &OwnedError{Dir: dir}

@@ -3,23 +3,23 @@
 // # The lease
 //
 // Processes that share a queue contend for one lease in it. The holder leads; the
-// others stand by and ask as often as the leader renews, so that one of them leads
-// soon after the leader has gone. A process without a queue to share leads without
-// a contest: it owns its store.
+// other processes stand by and ask as often as the leader renews, so that one
+// leads soon after the leader is gone. A process without a queue to share leads
+// without a contest: it owns its store.
 //
 // # The epoch and the fencing token
 //
-// A lease does not keep a process that was stopped for a minute from going on as if
-// it led. Nearly all that a leader does is harmless when two do it, since a node
-// commits once (invariant 4); deletions are not. So each leader begins an epoch in
-// storage, with a number that nobody had before, and gets a [Token] of it. Every
-// batch of deletions checks the token first: it is refused as soon as a newer epoch
-// has begun.
+// A lease does not keep a process that was suspended for a minute from continuing
+// as if it led. Nearly all actions of a leader are harmless if two take them, since
+// a node commits once (invariant 4); deletions are not. So each leader begins an
+// epoch in storage, with a new number, and gets its [Token]. Every batch of
+// deletions checks the token first: it is invalid as soon as a newer epoch has
+// begun.
 //
 // # One store
 //
-// Processes that meet in one queue must work on one store. The leader announces which
-// it has, each attempt names it too ([attempts.Leader]), and a process with another
+// Processes that meet in one queue must work on one store. The leader announces its
+// store, each attempt names it too ([attempts.Leader]), and a process with another
 // store does not stand by for it.
 package leadership
 
@@ -35,11 +35,11 @@ import (
 	"coalmine/storage"
 )
 
-// The rules of leadership, each with the reason of its value.
+// The rules of leadership, with the reasons of their values.
 const (
-	// LeaseTTL is how long the lease lasts unless it is renewed. Leader and stand-bys
-	// ask every LeaseRenew, so that another leads within four seconds of a leader's
-	// death, and two lost renewals cost a leader nothing.
+	// LeaseTTL is the lifetime of the lease unless it is renewed. Leader and
+	// stand-bys ask every LeaseRenew, so that another leads within four seconds of a
+	// leader's death, and two lost renewals cost a leader nothing.
 	LeaseTTL   = 3 * time.Second
 	LeaseRenew = time.Second
 	// AnnounceEvery is the time between two announcements of the leader and its store;
@@ -47,9 +47,9 @@ const (
 	AnnounceEvery = 2 * time.Second
 	AnnouncedTTL  = 5 * time.Second
 	// EpochEvery is the pause between checks in storage for a newer leader: one with another
-	// queue, which does not see the lease. Deletions check as well.
+	// queue does not see the lease. Deletions check as well.
 	EpochEvery = 30 * time.Second
-	// RivalRest is the time for which a coordinator lets such a newer leader lead: each gets
+	// RivalRest is the time for which a coordinator yields to such a newer leader: each gets
 	// some work done, and reports the conflict once a minute.
 	RivalRest = time.Minute
 )
@@ -61,14 +61,14 @@ var (
 	// ErrRival, which accompanies ErrDeposed: the other coordinator has another queue, so that
 	// both hold a lease.
 	ErrRival = errors.New("through another queue")
-	// ErrLed: another process leads, and so must do the deleting.
+	// ErrLed: another process leads, and must do the deletions.
 	ErrLed = errors.New("another process leads")
 	// ErrStandby: this process does not lead at the moment.
 	ErrStandby = errors.New("this coordinator does not lead at the moment")
 )
 
-// Queue holds the operations of a queue that the contest needs. It may lose all data at
-// any moment.
+// Queue has the operations of a queue that the contest needs. A queue may lose all data
+// at any time.
 type Queue interface {
 	// Lease takes or renews the named lease; it reports whether holder has it.
 	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
@@ -84,23 +84,23 @@ type Queue interface {
 // leaseName is the name of the lease in the queue.
 const leaseName = "leader"
 
-// Contest is one process's part in the contest for leadership.
+// Contest is a process's participation in the contest for leadership.
 type Contest struct {
 	Archive *storage.Archive
 	// Queue holds the lease. It is not used if Holder is empty.
 	Queue Queue
-	// Holder names this process. Empty means that there is no contest: the owner of
+	// Holder names this process. If it is empty there is no contest: the owner of
 	// an embedded store leads.
 	Holder string
-	// Place names the queue, for people and for coordinators of the same store with another
-	// queue. Empty if there is none.
+	// Place names the queue, in messages and for coordinators of the same store with
+	// another queue. Empty without a queue.
 	Place string
 	Log   *slog.Logger
 }
 
-// Await waits until this process may lead, and logs for whom it stands by. It waits out errors of
-// the queue. Its error is that of ctx, or wraps attempts.ErrOtherStore if the leader has another
-// store.
+// Await waits until this process may lead, and logs the leader meanwhile. It retries after errors
+// of the queue. Its error is that of ctx, or wraps attempts.ErrOtherStore if the leader has
+// another store.
 func (c *Contest) Await(ctx context.Context) error {
 	var leader *announcement // of the current leader
 	standing := standby{log: c.Log, began: time.Now()}
@@ -124,13 +124,13 @@ func (c *Contest) Await(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Pause waits for as long as a stand-by does between two questions. The only error
-// is that of ctx.
+// Pause waits for the interval at which a stand-by asks for the lease. The only
+// error is that of ctx.
 func Pause(ctx context.Context) error { return goroutines.Sleep(ctx, LeaseRenew) }
 
 // Keep renews the lease until ctx is done, when it returns nil, or until another
-// process holds it, when the error wraps ErrDeposed. While the queue is away nobody
-// can take the lease, so the leader goes on.
+// process holds it, when the error wraps ErrDeposed. During an outage of the queue
+// no process can take the lease, so the leader continues.
 func (c *Contest) Keep(ctx context.Context) error {
 	if c.Holder == "" {
 		<-ctx.Done()
@@ -153,7 +153,7 @@ func (c *Contest) Rest(ctx context.Context, d time.Duration) {
 	_ = c.Keep(ctx) // on error another process has the lease and leads
 }
 
-// Release hands the lease on at once, so that nobody waits for it to expire.
+// Release gives the lease up, so that no process waits for it to expire.
 func (c *Contest) Release() {
 	if c.Holder == "" {
 		return
@@ -165,7 +165,7 @@ func (c *Contest) Release() {
 	}
 }
 
-// Begin begins an epoch: from now on the tokens of all former leaders are refused.
+// Begin begins an epoch: from now on the tokens of all former leaders are invalid.
 func (c *Contest) Begin(ctx context.Context) (*Token, error) {
 	epoch, before, err := c.Archive.NextEpoch(ctx, storage.Epoch{Holder: c.Holder, Queue: c.Place})
 	if err != nil {
@@ -182,11 +182,11 @@ func (c *Contest) Begin(ctx context.Context) (*Token, error) {
 // do not see each other's lease.
 func rivals(queue, other string) bool { return queue != "" && other != "" && queue != other }
 
-// Temporarily leads for as long as do takes, without running anything: for
-// housekeeping where no coordinator is at work. With a queue it leads only if
-// nobody holds the lease there, and the error wraps ErrLed if somebody does.
-// Without one (q is nil) nobody can be asked; a leader that there is after all
-// notices, and leads again, which ends do's token.
+// Temporarily leads while do runs, without running anything else: for
+// housekeeping without a coordinator. With a queue, the error wraps ErrLed if
+// another process holds the lease. Without a queue (q is nil), a running leader
+// is not detected; it notices the new epoch and leads again, which invalidates
+// do's token.
 func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder string, do func(context.Context, *Token) error) error {
 	c := &Contest{Archive: archive, Queue: q, Holder: holder, Log: slog.Default()}
 	if q != nil {
@@ -208,8 +208,8 @@ func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder 
 	return do(ctx, token)
 }
 
-// hold renews the lease until the function that it returns is called, which
-// gives the lease up. The context ends when another process gets the lease.
+// hold renews the lease until the returned function is called, which gives the
+// lease up. The context ends when another process gets the lease.
 func (c *Contest) hold(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	var renewing sync.WaitGroup

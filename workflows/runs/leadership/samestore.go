@@ -12,8 +12,8 @@ import (
 // leaderName is the name under which the leader announces itself in the queue.
 const leaderName = "leader"
 
-// Introduce returns how this process introduces itself as the leader. Without a
-// contest it has no name: its worker is the same process.
+// Introduce returns the identity of this process as the leader. It is empty
+// without a contest: the worker is the same process.
 func (c *Contest) Introduce(ctx context.Context) (attempts.Leader, error) {
 	if c.Holder == "" {
 		return attempts.Leader{}, nil
@@ -37,10 +37,9 @@ func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.T
 	return q.Publish(ctx, leaderName, data, AnnouncedTTL)
 }
 
-// meetLeader returns the announcement of the leader, nil if there is none or it cannot be read. An
-// error wraps attempts.ErrOtherStore: the leader has another store. A stand-by would then wait in
-// vain, and if it led one day, it would send the leader's workers away. A store that was already
-// compared is not compared again.
+// meetLeader returns the announcement of the leader, nil if it is missing or cannot be read. The
+// error wraps attempts.ErrOtherStore if the leader has another store: a stand-by would wait in
+// vain or, as the leader, reject the workers. A store is compared once.
 func (c *Contest) meetLeader(ctx context.Context, before *announcement) (*announcement, error) {
 	data, err := c.Queue.Published(ctx, leaderName)
 	if err != nil || data == nil {

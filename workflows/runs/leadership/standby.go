@@ -9,27 +9,28 @@ import (
 type standby struct {
 	log   *slog.Logger
 	began time.Time
-	// told is the leader in its last log line; asked is the time of the last line about the queue.
-	told  string
-	asked time.Time
+	// logged is the leader in the last log line; asked is the time of the last line about the
+	// queue.
+	logged string
+	asked  time.Time
 }
 
 // unnamed stands for a holder of the lease that has not announced itself.
 const unnamed = "a process that has not announced itself, such as a garbage collection"
 
-// behind notes that another process holds the lease; leader is nil if it is not known which.
+// behind logs that another process holds the lease; leader is nil if unknown.
 func (s *standby) behind(leader *announcement) {
 	switch {
-	case leader != nil && leader.Holder != s.told:
-		s.told = leader.Holder
+	case leader != nil && leader.Holder != s.logged:
+		s.logged = leader.Holder
 		s.log.Warn("standing by: another coordinator leads", "coordinator", leader.Holder, "since", leader.Since.Format(time.RFC3339), "store", leader.Store)
-	case leader == nil && s.told == "" && time.Since(s.began) > AnnouncedTTL:
-		s.told = unnamed
+	case leader == nil && s.logged == "" && time.Since(s.began) > AnnouncedTTL:
+		s.logged = unnamed
 		s.log.Warn("standing by: another process holds the lease", "holder", unnamed)
 	}
 }
 
-// cannotAsk logs, once a minute, that the queue gives the lease to nobody.
+// cannotAsk logs, once a minute, that the queue does not grant the lease.
 func (s *standby) cannotAsk(err error) {
 	if time.Since(s.asked) >= time.Minute {
 		s.asked = time.Now()

@@ -9,8 +9,8 @@ import (
 	"coalmine/storage"
 )
 
-// Token is the fencing token of one leader: its right to delete, for as long as no
-// newer epoch has begun.
+// Token is the fencing token of one leader: its right to delete until a newer
+// epoch begins.
 type Token struct {
 	archive *storage.Archive
 	epoch   int
@@ -34,7 +34,7 @@ func (t *Token) Check(ctx context.Context) error {
 	return nil
 }
 
-// deposed returns the error of a token that a newer epoch outdated. It names the new leader if
+// deposed returns the error of a token outdated by a newer epoch. It names the new leader if
 // that can be read.
 func (t *Token) deposed(ctx context.Context, epoch int) error {
 	err := fmt.Errorf("%w: epoch %d has begun, ours is %d", ErrDeposed, epoch, t.epoch)
@@ -49,13 +49,13 @@ func (t *Token) deposed(ctx context.Context, epoch int) error {
 	return err
 }
 
-// BeginBatch says that a batch of a collection is about to be checked and deleted;
-// the function that it returns, that it has been.
+// BeginBatch marks the begin of checking and deleting a batch of a collection, and
+// end marks its end.
 func (t *Token) BeginBatch() (end func()) { return t.batches.begin() }
 
-// Quiet reports whether no batch of a collection is under way, and how many have
-// begun. Reads between two calls that both report quiet and the same number
-// happened while no batch was under way.
+// Quiet reports whether no batch of a collection is running, and the number of
+// begun batches. If two calls report quiet and the same number, no batch ran
+// between them.
 func (t *Token) Quiet() (begun int, quiet bool) { return t.batches.quiet() }
 
 // batches counts the batches of collections.

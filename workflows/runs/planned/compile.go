@@ -31,8 +31,8 @@ func experimentAndPlan(run *runs.Run) (*experiment.Spec, *plan.Plan, error) {
 	return spec, p, err
 }
 
-// Compile makes the plan of a recorded run. A record that does not compile never
-// will, so its error is marked tasks.Permanent.
+// Compile makes the plan of a recorded run. The error of a record that does not
+// compile is marked tasks.Permanent.
 func Compile(_ context.Context, run *runs.Run) (*plan.Plan, error) {
 	_, p, err := experimentAndPlan(run)
 	return p, tasks.Permanent(err)
@@ -57,7 +57,7 @@ func CompileParts(_ context.Context, run *runs.Run) (plan.Parts, error) {
 	}, nil
 }
 
-// Sources names the files that the data of a recorded run was imported from, each once.
+// Sources returns the files from which the data of a recorded run was imported, each once.
 func Sources(run *runs.Run) ([]storage.Digest, error) {
 	spec, err := Experiment(run)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package planned finds the plan of a run: the recorded one or, for a run from before plans were
 // recorded, the one that this build compiles from its experiment. Code that shows the outputs of a
-// run uses it, so that a build which would plan the experiment differently, or cannot read it,
-// still finds them.
+// run uses it, so that it finds them even if this build would plan the experiment differently, or
+// cannot read it.
 package planned
 
 import (
@@ -24,15 +24,15 @@ type Run struct {
 	Plan *plan.Plan
 	// Spec is the experiment, with the cells of the plan in the same order.
 	Spec *experiment.Spec
-	// Recorded says that the plan is recorded.
+	// Recorded reports that the plan is recorded.
 	Recorded bool
-	// Unreadable is the reason if this build cannot read the experiment, else nil. Spec then has
+	// Unreadable is the reason if this build cannot read the experiment, else nil. Then Spec has
 	// only the fields in the record of the plan: names, labels, axes and rows.
 	Unreadable error
 }
 
-// Plan returns the plan of a run. An error marked tasks.Permanent says that no plan is recorded and
-// none can be made.
+// Plan returns the plan of a run. An error marked tasks.Permanent means that no plan is recorded
+// and the experiment cannot be compiled.
 func Plan(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
 	p, err := plan.ReadNewestRecord(ctx, archive, run.ID)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -84,7 +84,7 @@ func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
 		c := &p.Cells[i]
 		cell := experiment.Cell{Index: i, Name: c.Name, Label: c.Label}
 		if json.Unmarshal(c.Axes, &cell.Axes) != nil {
-			cell.Axes = nil // this build does not know their form either
+			cell.Axes = nil // this build cannot read their form either
 		}
 		if json.Unmarshal(c.Row, &cell.Row) != nil {
 			cell.Row = nil
@@ -94,7 +94,7 @@ func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
 	return spec
 }
 
-// Lost says why the report of a done cell may be missing from the store.
+// Lost returns the reason why the report of a done cell may be missing from the store.
 func (r *Run) Lost() string {
 	if r.Recorded {
 		return "it is done, and its report is gone from the store: coalmine retry " + r.ID + " computes it again"
@@ -116,8 +116,8 @@ func (r *Run) Owns(ctx context.Context, archive *storage.Archive, cell *plan.Cel
 	return fmt.Errorf("run %s, cell %s: %w: %s", r.ID, cell.Name, storage.ErrNotFound, plan.LostReport)
 }
 
-// Elsewhere returns the name of the first done cell of a finished run, if its report is not in the store
-// under the key of this build (see plan.LostReport) and no plan is recorded; else "".
+// Elsewhere returns the first done cell of a finished run without a recorded plan, if the store lacks
+// the cell's report under the key of this build (see plan.LostReport); else "".
 func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {
 	i := slices.IndexFunc(spec.Cells, func(c experiment.Cell) bool { return run.State.Outcomes[c.Name] == runs.Done })
 	if i < 0 {
@@ -140,11 +140,11 @@ func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spe
 	return spec.Cells[i].Name, nil
 }
 
-// Readable returns an error if the experiment cannot be read. The error has the reason, and what,
-// the result that needs the experiment.
-func (r *Run) Readable(what string) error {
+// Readable returns an error if the experiment cannot be read. The error has the reason and the
+// name of the result that needs the experiment.
+func (r *Run) Readable(result string) error {
 	if r.Unreadable == nil {
 		return nil
 	}
-	return fmt.Errorf("run %s: %s needs its experiment: %w", r.ID, what, r.Unreadable)
+	return fmt.Errorf("run %s: %s needs its experiment: %w", r.ID, result, r.Unreadable)
 }

@@ -9,21 +9,21 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Claim says which checkpoints of a chain a run keeps for as long as the run
-// exists, finished or not.
+// Claim holds the checkpoints of a chain that a run keeps while it exists,
+// finished or not.
 type Claim struct {
 	keep            []int // ascending
 	every, keepLast int
 	steps           int
 }
 
-// ClaimOf is the claim of a run, none of whose cells is pinned, on a chain of its plan.
+// ClaimOf returns the claim of a run without pins on a chain of its plan.
 func ClaimOf(p *plan.Chain) Claim {
 	return Claim{keep: p.Keep, every: p.Every, keepLast: p.KeepLast, steps: p.Steps}
 }
 
-// pinned is the claim of a run that keeps every checkpoint of its rolling
-// window, however old.
+// pinned returns the claim with every checkpoint of the rolling retention, of
+// any age.
 func (c Claim) pinned() Claim {
 	if c.every > 0 {
 		c.keepLast = c.steps/c.every + 1
@@ -31,7 +31,7 @@ func (c Claim) pinned() Claim {
 	return c
 }
 
-// ClaimsOf are the claims of a run on the chains of its plan, by recipe.
+// ClaimsOf returns the claims of a run on the chains of its plan, by recipe.
 func ClaimsOf(state *runs.State, p *plan.Plan) map[storage.Key]Claim {
 	claims := make(map[storage.Key]Claim, len(p.Chains))
 	for recipe, ch := range p.Chains {
@@ -55,8 +55,8 @@ func (c Claim) window(frontier int) (first, last int) {
 	return max(last-(c.keepLast-1)*c.every, c.every), last
 }
 
-// Keeps reports whether the checkpoint of a step stays while the chain has
-// reached frontier.
+// Keeps reports whether the checkpoint of a step stays while the chain is at
+// frontier.
 func (c Claim) Keeps(step, frontier int) bool {
 	if _, named := slices.BinarySearch(c.keep, step); named {
 		return true
@@ -65,7 +65,7 @@ func (c Claim) Keeps(step, frontier int) bool {
 	return first <= step && step <= last && step%c.every == 0
 }
 
-// StepsKept are all steps up to frontier that the claim keeps.
+// StepsKept returns all steps up to frontier that the claim keeps.
 func (c Claim) StepsKept(frontier int) []int {
 	n, named := slices.BinarySearch(c.keep, frontier)
 	if named {
@@ -78,7 +78,7 @@ func (c Claim) StepsKept(frontier int) []int {
 	return kept
 }
 
-// Claims are those of several runs on one chain.
+// Claims are the claims of several runs on one chain.
 type Claims []Claim
 
 // Keep reports whether some claim keeps the checkpoint of a step.
@@ -86,7 +86,7 @@ func (cs Claims) Keep(step, frontier int) bool {
 	return slices.ContainsFunc(cs, func(c Claim) bool { return c.Keeps(step, frontier) })
 }
 
-// StepsKept are all steps up to frontier that some claim keeps.
+// StepsKept returns all steps up to frontier that some claim keeps.
 func (cs Claims) StepsKept(frontier int) []int {
 	var kept []int
 	for _, c := range cs {
@@ -104,12 +104,12 @@ func (cs Claims) Limit() int {
 	return limit
 }
 
-// Ledger holds the claims of runs. The zero value holds none.
+// Ledger holds the claims of runs. The zero value is empty.
 type Ledger struct {
 	byChain map[storage.Key][]entry // by recipe; few runs claim one chain
 }
 
-// entry is the claim of a run, among those on a chain in the order of their runs' ids.
+// entry is the claim of a run. The entries of a chain are ordered by run id.
 type entry struct {
 	run   string
 	claim Claim
@@ -119,8 +119,8 @@ func search(entries []entry, run string) (i int, found bool) {
 	return slices.BinarySearchFunc(entries, run, func(e entry, run string) int { return cmp.Compare(e.run, run) })
 }
 
-// Enter notes the claims of a run, by recipe; those that the run had on the same
-// chains count no longer.
+// Enter records the claims of a run, by recipe. They replace its earlier claims
+// on the same chains.
 func (l *Ledger) Enter(run string, claims map[storage.Key]Claim) {
 	if l.byChain == nil {
 		l.byChain = make(map[storage.Key][]entry)
@@ -150,7 +150,7 @@ func (l *Ledger) Strike(run string) {
 	}
 }
 
-// On are the claims on a chain, in the order of their runs' ids.
+// On returns the claims on a chain, ordered by run id.
 func (l *Ledger) On(recipe storage.Key) Claims {
 	var cs Claims
 	for _, e := range l.byChain[recipe] {
@@ -159,5 +159,5 @@ func (l *Ledger) On(recipe storage.Key) Claims {
 	return cs
 }
 
-// Chains is the number of chains on which there are claims.
+// Chains returns the number of chains with claims.
 func (l *Ledger) Chains() int { return len(l.byChain) }

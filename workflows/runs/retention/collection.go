@@ -1,16 +1,15 @@
-// These files delete objects that no run needs any more: garbage collection.
-// Retention deletes behind each training while it goes on; a collection takes
-// the rest, such as the objects of removed runs and of lost attempts.
+// These files collect garbage: they delete objects that no run needs. Retention
+// deletes behind each training while it runs; a collection deletes other
+// garbage, such as the objects of removed runs and of lost attempts.
 //
-// A collection marks the objects that existing runs need (mark.go), and sweeps the rest
-// of an inventory of the store (sweep.go); it keeps no state from one collection to the
-// next. Young objects stay in any case: an attempt stores its blobs some time before
-// its commit, and a submission its source before its run.
+// A collection marks the objects that existing runs need (mark.go), and sweeps the
+// unmarked objects of an inventory of the store (sweep.go); it keeps no state between
+// collections. Young objects stay in any case: an attempt stores its blobs some time
+// before its commit, and a submission its source before its run.
 //
-// A collection may run beside live runs. They may take up a node that is just being
-// deleted: that costs a replay and no more, since a lost blob is work (invariant 6).
-// For objects other than such inputs, the runs are read once more just before each
-// batch:
+// A collection may run during live runs. They may begin to use a node that is being
+// deleted. That costs only a replay, because a lost blob is work (invariant 6). For
+// other objects, the runs are read again just before each batch:
 //
 //   - The outcome of a run that finds all of it cached. The leader looks at the
 //     outcome of every run before it declares its end, and looks again if a batch
@@ -36,25 +35,25 @@ import (
 // Collector deletes objects that no run needs.
 type Collector struct {
 	Archive *storage.Archive
-	// Compile makes the plan of a run whose plan is not recorded (package planrecord). It MUST
-	// give the same plan every time; an error marked tasks.Permanent says that the run has none.
+	// Compile makes the plan of a run without a recorded plan ([plan.Record]). It MUST give the
+	// same plan every time; an error marked tasks.Permanent means that the run has no plan.
 	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
-	// Sources returns the sources that such a run needs.
+	// Sources returns the sources of such a run.
 	Sources func(run *runs.Run) ([]storage.Digest, error)
-	// OlderThan is the least age of deleted objects; sources must also be at
-	// least MinSourceAge old. The timeout of tasks and SafetyMargin is always
+	// OlderThan is the minimum age of deleted objects; sources must also be at
+	// least MinSourceAge old. The timeout of tasks plus SafetyMargin is always
 	// safe.
 	OlderThan time.Duration
 	// Now defaults to time.Now. It is compared with the store's clock.
 	Now func() time.Time
-	// Progress, if set, is told how many objects have been deleted, and of how many.
+	// Progress, if set, is called with the number of deleted objects and the total.
 	Progress func(deleted, of int)
 }
 
 // Ages of collected objects.
 const (
-	// SafetyMargin is added to the longest time of an attempt to give the least
-	// age of collected objects.
+	// SafetyMargin is added to the longest duration of an attempt to give the
+	// minimum age of collected objects.
 	SafetyMargin = time.Hour
 	// MinSourceAge leaves a submission time between uploading and recording.
 	MinSourceAge = time.Hour
@@ -76,19 +75,19 @@ func (a *Amount) add(objects ...storage.Object) {
 // Result counts the objects that a collector has deleted, or would delete.
 type Result struct {
 	DryRun bool `json:"dry_run"`
-	// OlderThan is the least age, in seconds.
+	// OlderThan is the minimum age, in seconds.
 	OlderThan float64 `json:"older_than_seconds"`
-	// Runs is how many runs there are, whose needs stay.
+	// Runs is the number of runs. Their needs stay.
 	Runs int `json:"runs"`
-	// Held are the runs whose needs are unknown, with the reasons: because of them every node and
+	// Held lists the runs with unknown needs, with the reasons. Because of them every node and
 	// source stays.
 	Held []Held `json:"held,omitempty"`
-	// Collected are the amounts by kind of object: those that were deleted, or
-	// that would be if it were no dry run.
+	// Collected has the amounts by kind of object that were deleted, or would
+	// be without a dry run.
 	Collected map[storage.ObjectKind]*Amount `json:"collected"`
-	// Young are objects that nobody needs, too, but that are not old enough.
+	// Young counts unneeded objects that are not old enough.
 	Young Amount `json:"young"`
-	// Kept are all others.
+	// Kept counts all other objects.
 	Kept Amount `json:"kept"`
 }
 
@@ -108,8 +107,8 @@ func (c *Result) take(objects []storage.Object) {
 	}
 }
 
-// Preview counts the objects that Collect would delete now, as if the runs named
-// in without had been removed. It deletes nothing and needs no token.
+// Preview counts the objects that Collect would delete now, if the runs named in
+// without were removed. It deletes nothing and needs no token.
 func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, error) {
 	inv, err := c.takeInventory(ctx)
 	if err != nil {
@@ -133,8 +132,8 @@ func (c *Collector) Preview(ctx context.Context, without ...string) (*Result, er
 }
 
 // Collect deletes objects that no run needs, batch by batch. It checks the
-// token before each batch, and marks anew if the runs have changed. When it is
-// interrupted it returns its deletions so far; the next one does the rest.
+// token before each batch, and marks anew if the runs have changed. An
+// interrupted collection returns its deletions so far; the next one continues.
 func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Result, error) {
 	if err := c.eraseRemoved(ctx, token); err != nil {
 		return nil, err
@@ -161,7 +160,7 @@ func (c *Collector) Collect(ctx context.Context, token *leadership.Token) (*Resu
 	}
 }
 
-// eraseRemoved deletes the records of removed runs that a leader has not come to.
+// eraseRemoved deletes the records of removed runs that a leader has not yet deleted.
 func (c *Collector) eraseRemoved(ctx context.Context, token *leadership.Token) error {
 	all, err := c.readRuns(ctx)
 	if err != nil {
@@ -189,8 +188,7 @@ func (c *Collector) newResult() *Result {
 	return out
 }
 
-// deleteBatches returns false if the runs have changed, before it has come to
-// the end.
+// deleteBatches stops and returns false if the runs have changed.
 func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Object, inv *inventory, all *allRuns, token *leadership.Token, sum *Result) (bool, error) {
 	total, deleted := 0, 0
 	for _, batch := range batches {
@@ -210,7 +208,7 @@ func (c *Collector) deleteBatches(ctx context.Context, batches [][]storage.Objec
 	return true, nil
 }
 
-// deleteBatch returns false, and has done nothing, if the runs have changed.
+// deleteBatch returns false without deleting anything if the runs have changed.
 func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, all *allRuns, token *leadership.Token) (bool, error) {
 	defer token.BeginBatch()()
 	same, err := c.stillSo(ctx, all, token)
@@ -223,12 +221,12 @@ func (c *Collector) deleteBatch(ctx context.Context, batch []storage.Object, all
 	return true, nil
 }
 
-// checkLasts is how long the answer to "may I delete, and is it still unneeded?"
-// counts: a process that was stopped in between asks again.
+// checkLasts is the validity of the check before a batch: a process that was
+// suspended in between checks again.
 const checkLasts = 10 * time.Second
 
-// stillSo makes sure, just before a batch, that this process leads and that the
-// runs are those that the batch was worked out from.
+// stillSo checks, just before a batch, that this process leads and that the
+// runs have not changed since the batch was computed.
 func (c *Collector) stillSo(ctx context.Context, all *allRuns, token *leadership.Token) (bool, error) {
 	for {
 		begun := time.Now()
@@ -247,7 +245,7 @@ func (c *Collector) stillSo(ctx context.Context, all *allRuns, token *leadership
 
 func sameRun(a, b *runs.Run) bool { return a.ID == b.ID && a.Position() == b.Position() }
 
-// allRuns returns all runs by id.
+// allRuns holds all runs by id.
 type allRuns struct {
 	runs       []*runs.Run
 	unreadable []runs.Unreadable

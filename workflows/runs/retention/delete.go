@@ -11,10 +11,10 @@ import (
 	"coalmine/workflows/runs/leadership"
 )
 
-// deletionsAtOnce is how many nodes of a batch are deleted at the same time.
+// deletionsAtOnce is the number of nodes of a batch deleted concurrently.
 const deletionsAtOnce = 8
 
-// Delete carries out a batch of deletions, if the token is still good. It may be
+// Delete carries out a batch of deletions, if the token is valid. It may be
 // repeated after an error.
 func Delete(ctx context.Context, archive *storage.Archive, token *leadership.Token, batch []Deletion) error {
 	if len(batch) == 0 {
@@ -31,8 +31,8 @@ func Delete(ctx context.Context, archive *storage.Archive, token *leadership.Tok
 	return group.Wait()
 }
 
-// carryOut removes blobs before the record that names them, so that a deletion
-// cut short leaves a record from which it can be repeated.
+// carryOut removes blobs before the record that names them, so that an
+// interrupted deletion can be repeated from the record.
 func (d *Deletion) carryOut(ctx context.Context, archive *storage.Archive) (err error) {
 	c := &storage.Commit{Key: d.Key, Blobs: d.Objects}
 	if d.Objects == nil {
@@ -68,5 +68,5 @@ func evict(ctx context.Context, archive *storage.Archive, c *storage.Commit) err
 	return archive.DeleteBlobs(ctx, c, names...)
 }
 
-// evictable reports whether a blob of a checkpoint is an object of its own that may go.
+// evictable reports whether a blob of a checkpoint is a separate object that may be deleted.
 func evictable(b storage.Blob) bool { return !b.IsInline() && b.Name != tasks.SegmentBlob }

@@ -8,8 +8,8 @@ import (
 	"coalmine/storage"
 )
 
-// inventory is everything in a store that can be collected. It holds a listing,
-// so it grows with the store: about 200 bytes an object.
+// inventory lists the collectable objects of a store. It grows with the store:
+// about 200 bytes per object.
 type inventory struct {
 	nodes map[storage.Key]*storedNode
 	// others are logs, records and sources.
@@ -21,7 +21,7 @@ type inventory struct {
 type storedNode struct {
 	commit *storage.Object
 	blobs  []storage.Object
-	// unfinished are those of an execution that has not ended.
+	// unfinished has the partial state of a running task.
 	unfinished []storage.Object
 	newest     time.Time
 }
@@ -29,14 +29,14 @@ type storedNode struct {
 func (n *storedNode) objects() []storage.Object {
 	var all []storage.Object
 	if n.commit != nil {
-		all = append(all, *n.commit) // first: a node is not seen done with blobs missing
+		all = append(all, *n.commit) // first, so that a done node never lacks blobs
 	}
 	return slices.Concat(all, n.blobs, n.unfinished)
 }
 
 // collectedKinds are the kinds of objects in the order in which they are listed.
-// Blobs come before commits: a node that is committed in between then looks
-// younger than it is, not older.
+// Blobs come before commits, so that a node committed in between looks younger
+// than it is, not older.
 var collectedKinds = []storage.ObjectKind{
 	storage.BlobObject, storage.UnfinishedObject, storage.CommitObject, storage.LogObject, storage.RecordObject, storage.SourceObject,
 }
@@ -67,7 +67,7 @@ func (inv *inventory) add(o storage.Object) {
 	if o.Modified.After(n.newest) {
 		n.newest = o.Modified
 	}
-	switch o.Kind { //nolint:exhaustive // the others are of no node
+	switch o.Kind { //nolint:exhaustive // other kinds belong to no node
 	case storage.CommitObject:
 		n.commit = &o
 	case storage.UnfinishedObject:
@@ -77,7 +77,7 @@ func (inv *inventory) add(o storage.Object) {
 	}
 }
 
-// forget takes out deleted objects.
+// forget removes deleted objects.
 func (inv *inventory) forget(objects []storage.Object) {
 	gone := make(map[storage.Object]bool, len(objects))
 	for _, o := range objects {

@@ -14,20 +14,20 @@ import (
 
 // The needs of a run, for as long as it exists:
 //
-//   - of the standing nodes of its plans everything, and of its trainings, while it is not
-//     finished, everything too: retention looks after those;
+//   - all of the standing nodes of its plans and, while it is not finished, of its trainings:
+//     retention deletes behind those;
 //   - of a training that only finished runs want, or that an earlier plan has: the claimed
-//     checkpoints and the newest, from which a longer run goes on, the metric rows of closed
+//     checkpoints and the newest, from which a longer run continues, the metric rows of closed
 //     segments, and the records of the open one;
 //   - the logs of its attempts, and its sources.
 //
-// Its plans are those recorded with the run, or else the one that this build compiles from its
-// experiment. If neither can be relied on ([Held]), the run may need any node and source: all of
-// them stay.
+// Its plans are those recorded with the run, or else the plan that this build compiles from its
+// experiment. If neither is reliable ([Held]), the run may need any node and source: all nodes
+// and sources stay.
 //
 // A name of the library needs its sources and the corpus that was imported from them.
 
-// need says which parts of a node must stay.
+// need is the part of a node that must stay.
 type need int
 
 const (
@@ -45,11 +45,11 @@ type marks struct {
 	runs    map[string]bool
 	sources map[storage.Digest]bool
 	chains  map[storage.Key]*wantedChain
-	// held are the runs whose needs are unknown.
+	// held lists the runs with unknown needs.
 	held []Held
 }
 
-// Held is a run whose needs are unknown, so that every node and source stays.
+// Held is a run with unknown needs: every node and source stays.
 type Held struct {
 	Run    string `json:"run"`
 	Reason string `json:"reason"`
@@ -59,7 +59,7 @@ func (x *marks) hold(run string, format string, args ...any) {
 	x.held = append(x.held, Held{run, fmt.Sprintf(format, args...)})
 }
 
-// wantedChain is a training with the steps that all runs want of it.
+// wantedChain is a training with the steps that all runs want.
 type wantedChain struct {
 	shape  *plan.Chain
 	claims Claims
@@ -97,7 +97,7 @@ func (c *Collector) mark(ctx context.Context, inv *inventory, all *allRuns) (*ma
 	return x, nil
 }
 
-// markLibrary marks the sources that have a name, and the nodes that read them.
+// markLibrary marks the named sources, and the nodes that read them.
 func (c *Collector) markLibrary(ctx context.Context, x *marks) error {
 	entries, err := sources.Library{Archive: c.Archive}.Entries(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *Collector) markRun(ctx context.Context, x *marks, r *runs.Run) error {
 }
 
 // markRecorded marks the needs of a run's recorded plans, and reports whether the newest plan
-// is among them. The others come from builds that gave the nodes other keys.
+// is among them. Earlier plans come from builds that gave the nodes other keys.
 func (c *Collector) markRecorded(ctx context.Context, x *marks, r *runs.Run) (known bool, err error) {
 	var newest *plan.Plan
 	known, err = plan.ReadRecords(ctx, c.Archive, r.ID, func(p *plan.Plan) {
@@ -149,7 +149,7 @@ func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case tasks.IsPermanent(err) && r.State.Error != "" && r.State.Started.IsZero():
-		return c.markSources(x, r) // rejected: it has no plan and never had one
+		return c.markSources(x, r) // rejected: it never had a plan
 	case err != nil:
 		x.hold(r.ID, "its plan is not recorded, and none can be made: %v", err)
 		return nil
@@ -210,7 +210,7 @@ func (c *Collector) markUnreadable(ctx context.Context, x *marks, r runs.Unreada
 	return err
 }
 
-// markPlan marks the needs of a plan. A live plan is worked on.
+// markPlan marks the needs of a plan. live reports that its run is unfinished.
 func (x *marks) markPlan(state *runs.State, p *plan.Plan, live bool) {
 	for _, digest := range p.Sources {
 		x.sources[digest] = true
@@ -265,7 +265,7 @@ func (w *wantedChain) needs(step, frontier int) need {
 	return needNothing
 }
 
-// need returns the part of a node that must stay.
+// need returns the marked need of a node.
 func (x *marks) need(key storage.Key) need {
 	if len(x.held) > 0 {
 		return needAll
@@ -273,10 +273,10 @@ func (x *marks) need(key storage.Key) need {
 	return x.nodes[key]
 }
 
-// needsOther reports whether a log, a record or a source has to stay.
+// needsOther reports whether a log, a record or a source must stay.
 func (x *marks) needsOther(o storage.Object) bool {
 	if o.Kind == storage.SourceObject {
 		return x.sources[o.Digest] || len(x.held) > 0
 	}
-	return x.runs[o.Run] || o.IsSpec() // a spec makes a run, if a new one
+	return x.runs[o.Run] || o.IsSpec() // a spec makes a run, even if it is new
 }

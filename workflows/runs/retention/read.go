@@ -8,22 +8,22 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Read finds checkpoints that were kept for a standing node alone, which has read them.
+// Read finds checkpoints that were kept only for a standing node, which has read them.
 type Read struct {
 	// LookUp asks storage for a node.
 	LookUp func(context.Context, storage.Key) (availability.Node, error)
 	Chain  *Chain
-	// Steps are those of the checkpoints, ascending, as far as nothing else keeps them.
+	// Steps lists the steps of those checkpoints, ascending, unless something else keeps them.
 	Steps []int
 }
 
-// mayBeGone is how many of the last steps may have gone while earlier ones have not: a
-// training that stood at the last step when it was read deletes that with the next.
+// mayBeGone is the number of last steps that may be deleted before earlier ones: a
+// training that is at the last step when it is read deletes that step with the next.
 const mayBeGone = 1
 
-// Find returns the nodes to delete: all checkpoints, in order, or nothing where an earlier
-// term has deleted them, with the records of closed segments. They go in the order of
-// steps, so that the last tell.
+// Find returns the nodes to delete, with the records of closed segments: all checkpoints,
+// in order, or none if an earlier term has deleted them. Deletions are in order, so it
+// looks up only the last steps.
 func (x Read) Find(ctx context.Context) ([]Retirement, error) {
 	for i := range min(len(x.Steps), 1+mayBeGone) {
 		step := x.Steps[len(x.Steps)-1-i]

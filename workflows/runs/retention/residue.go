@@ -10,26 +10,26 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Residue finds the nodes of a chain that interrupted deletions have left, with
-// a bounded number of requests.
+// Residue finds the nodes of a chain that interrupted deletions have left. The
+// number of requests is bounded.
 type Residue struct {
-	// LookUp asks storage for a node, Has for its record alone.
+	// LookUp looks up a node in storage, Has only its record.
 	LookUp func(context.Context, storage.Key) (availability.Node, error)
 	Has    func(context.Context, storage.Key) (bool, error)
 	Chain  *plan.Chain
 	Claims Claims
-	// Needed are steps, ascending, that a node has yet to read, whether or not a run
-	// claims them.
+	// Needed lists the steps, ascending, that a node has yet to read, claimed or
+	// not.
 	Needed []int
 	// Frontier is the highest committed step.
 	Frontier int
-	// Checkpoints are steps with checkpoints, as a survey has found them; one is
-	// perhaps where a replay was.
+	// Checkpoints lists the steps at which a survey found checkpoints; one may
+	// be the position of a replay.
 	Checkpoints []int
 }
 
-// NewResidue looks for the residue of a chain in an archive, as a survey has found
-// the chain.
+// NewResidue returns the search for the residue of a chain in an archive. found is
+// the result of a survey of the chain.
 func NewResidue(archive *storage.Archive, chain *plan.Chain, claims Claims, found availability.Chain) Residue {
 	return Residue{
 		LookUp: func(ctx context.Context, key storage.Key) (availability.Node, error) {
@@ -39,8 +39,8 @@ func NewResidue(archive *storage.Archive, chain *plan.Chain, claims Claims, foun
 	}
 }
 
-// Find looks back from every step that work may have stopped at, and from
-// every claimed step, in each case until nothing is left over.
+// Find searches backwards from every step at which work may have stopped, and
+// from every claimed step, until a step without residue.
 func (x Residue) Find(ctx context.Context) ([]Retirement, error) {
 	s := &residueSearch{Residue: x, ctx: ctx}
 	var left []Retirement
@@ -62,7 +62,7 @@ func (x Residue) Find(ctx context.Context) ([]Retirement, error) {
 	return possible(x.Chain, left), s.err
 }
 
-// residueSearch is one search. Once storage has returned an error, it asks no more.
+// residueSearch is one search. It makes no requests after an error of storage.
 type residueSearch struct {
 	Residue
 	ctx context.Context
@@ -75,8 +75,8 @@ func (x *residueSearch) keeps(step int) bool {
 	return needed || x.Claims.Keep(step, x.Frontier)
 }
 
-// recordsBelow looks for the records of closed segments that should have gone
-// when the step top was joined, and of the segments before.
+// recordsBelow looks for records that should have been deleted when step top
+// was joined: those of its segment and of earlier ones.
 func (x *residueSearch) recordsBelow(top, closed int) []Retirement {
 	var left []Retirement
 	for top > 0 && top <= closed && x.hasRecordBelow(top) {
@@ -86,8 +86,9 @@ func (x *residueSearch) recordsBelow(top, closed int) []Retirement {
 	return left
 }
 
-// stepsBelow looks for parts and checkpoints from a step downwards. They go in
-// the order of steps, so nothing is left below the first step without any.
+// stepsBelow looks for parts and checkpoints from a step downwards. They are
+// deleted in the order of steps, so there are none below the first step without
+// any.
 func (x *residueSearch) stepsBelow(step int) []Retirement {
 	var left []Retirement
 	for r := step; r > 0; r-- {
@@ -111,7 +112,7 @@ func (x *residueSearch) rolledOut(c Claim) []Retirement {
 		case x.hasBlobs(step) || x.hasStrayRecord(step):
 			left = append(left, Retirement{What: WholeStep, Step: step})
 		case plan.Boundary(step) && c.every%tasks.SegmentSteps != 0:
-			// A boundary's record stays, so it tells nothing about the steps below.
+			// A boundary's record stays, so it does not prove deletions below.
 		default:
 			return left
 		}
@@ -146,8 +147,8 @@ func (x *residueSearch) hasBlobs(step int) bool {
 	return n.Available() && hasEvictable(n.Commit)
 }
 
-// hasRecordBelow reports whether the last step below top, in its segment, that
-// nobody claims has a record.
+// hasRecordBelow reports whether the last unclaimed step below top, in its
+// segment, has a record.
 func (x *residueSearch) hasRecordBelow(top int) bool {
 	for step := top - 1; step > 0 && !plan.Boundary(step); step-- {
 		if !x.keeps(step) {

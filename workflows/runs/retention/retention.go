@@ -2,21 +2,21 @@
 // takes bounded work and a hundredth of an object a step (invariant 9), and collects
 // objects that no run needs ([Collector]):
 //
-//   - When a step has been joined, its parts go, commits and blobs, and so does
+//   - When a step is joined, its parts (commits and blobs) are deleted, and
 //     the checkpoint of the step before.
-//   - When the boundary of a segment has been joined, the records of the other
-//     steps of the segment go; the boundary holds their metric rows.
-//   - A replay leaves the same traces and they go in the same way.
-//   - A checkpoint that a standing node has yet to read stays until it has, and goes with
+//   - When the boundary of a segment is joined, the records of the other
+//     steps of the segment are deleted; the boundary holds their metric rows.
+//   - A replay leaves the same objects; they are deleted in the same way.
+//   - A checkpoint stays until all standing nodes have read it, and is deleted with
 //     its record, if its segment is closed ([Read]).
 //   - Claimed checkpoints stay whole ([Claim]), and so do the frontier and the step
 //     that the chain is at.
 //
-// Nodes to delete are first listed ([Retirement]). Whether one is to be kept after
-// all is decided when its turn comes ([Chain.Deletions]). Deletions run behind the
-// training, in order, so a leader leaves at most the newest few steps; its successor
-// finds them ([Residue]). Each deletion is harmless to repeat, and one too many costs
-// a replay.
+// Nodes to delete are first listed ([Retirement]). Just before the deletion it is
+// decided whether a node is kept after all ([Chain.Deletions]). Deletions run behind
+// the training, in order, so a leader leaves at most the newest few steps; its
+// successor finds them ([Residue]). A deletion may be repeated, and an unneeded one
+// only costs a replay.
 package retention
 
 import (
@@ -27,12 +27,12 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Retirement is something that goes unless it is to be kept.
+// Retirement is a part of a chain to delete, unless it is kept after all.
 type Retirement struct {
 	What Retired
 	Step int
-	// Objects are those of the step's parts as far as they are known, which saves
-	// reading their records.
+	// Objects has the known objects of the step's parts, which saves reading
+	// their records.
 	Objects map[storage.Key][]storage.Blob
 }
 
@@ -41,29 +41,29 @@ type Retired int
 
 // Parts of a step that may be deleted.
 const (
-	Parts     Retired = iota // its parts, without a trace
+	Parts     Retired = iota // its parts, with their records
 	Blobs                    // its checkpoint; its record stays
 	Records                  // the records of its segment's steps below it
 	WholeStep                // its checkpoint, and its record if its segment is closed
 )
 
-// Chain is a chain as far as retention has to know it.
+// Chain is the state of a chain that retention needs.
 type Chain struct {
 	Shape *plan.Chain
 	// Frontier is the highest committed step, 0 if there is none.
 	Frontier int
-	// Running is the step whose tasks may be at work, 0 if there is none: its parts stay.
+	// Running is the step with tasks that may be running, 0 if there is none. Its parts stay.
 	Running int
-	// Keeps reports whether somebody needs the checkpoint of a step.
+	// Keeps reports whether the checkpoint of a step is needed.
 	Keeps func(step int) bool
 }
 
 // Closed reports whether the boundary of the step's segment is committed.
 func (c *Chain) Closed(step int) bool { return plan.SegmentEnd(step) <= c.Frontier }
 
-// AfterStep returns the nodes that a step that has just been joined makes
-// superfluous. objects are those of its parts as far as they are known; ended says
-// that the pass has reached its last checkpoint.
+// AfterStep returns the nodes that are superfluous once a step is joined. objects
+// has the known objects of its parts; ended reports that the pass has reached its
+// last checkpoint.
 func (c *Chain) AfterStep(step int, objects map[storage.Key][]storage.Blob, ended bool, claims Claims) []Retirement {
 	out := []Retirement{{What: Blobs, Step: step - 1}, {Parts, step, objects}}
 	if plan.Boundary(step) || ended && c.Closed(step) {
@@ -96,7 +96,7 @@ func (c *Chain) AfterPass(step int, begun bool) []Retirement {
 }
 
 // possible leaves out nodes that cannot exist: steps before the first, and parts
-// of a chain that has none.
+// of a chain without parts.
 func possible(chain *plan.Chain, all []Retirement) []Retirement {
 	return slices.DeleteFunc(all, func(r Retirement) bool { return r.Step < 1 || r.What == Parts && chain.Width == 0 })
 }
@@ -104,15 +104,15 @@ func possible(chain *plan.Chain, all []Retirement) []Retirement {
 // Deletion is a node to be deleted, or its blobs.
 type Deletion struct {
 	Key storage.Key
-	// Step is the step whose checkpoint goes, 0 for a part.
+	// Step is the step of a checkpoint, 0 for a part.
 	Step int
-	// Whole says that the record goes too.
+	// Whole reports that the record is deleted too.
 	Whole bool
-	// Objects are the node's, nil if its record has to be read for them.
+	// Objects has the node's objects, nil if its record must be read for them.
 	Objects []storage.Blob
 }
 
-// Deletions decides which retirements really go, each node once.
+// Deletions returns the nodes to delete now, each once.
 func (c *Chain) Deletions(all ...Retirement) []Deletion {
 	var out []Deletion
 	at := make(map[storage.Key]int)
@@ -134,7 +134,7 @@ func (c *Chain) deletions(r Retirement) []Deletion {
 	switch r.What {
 	case Parts:
 		if c.Running == r.Step {
-			return nil // it is being run again
+			return nil // it is running again
 		}
 		for j := range c.Shape.Width {
 			key := c.Shape.PartKey(r.Step, j)
@@ -155,11 +155,11 @@ func (c *Chain) deletions(r Retirement) []Deletion {
 	return out
 }
 
-// Recent remembers the nodes retired with the last two steps that were joined: an
-// attempt that was overtaken may commit it once more.
+// Recent remembers the nodes retired with the last two joined steps: an overtaken
+// attempt may commit one again.
 type Recent [2]map[storage.Key]Retirement // the newest first
 
-// Remember notes the nodes retired with a step.
+// Remember records the nodes retired with a step.
 func (x *Recent) Remember(shape *plan.Chain, step int) {
 	newest := make(map[storage.Key]Retirement)
 	if step > 1 {

@@ -39,7 +39,7 @@ func (c *Collector) sweep(ctx context.Context, inv *inventory, all *allRuns) ([]
 	return s.batches, s.Result, nil
 }
 
-// batchObjects is how many objects are deleted between two looks at the runs.
+// batchObjects is the number of objects deleted between two checks of the runs.
 const batchObjects = 1000
 
 // sweeper gathers objects that no run needs and that are old enough, in batches.
@@ -51,7 +51,7 @@ type sweeper struct {
 	batches [][]storage.Object
 }
 
-// add adds objects that nobody needs, if the newest of them is old enough.
+// add adds unneeded objects, if the newest is old enough.
 func (s *sweeper) add(newest time.Time, objects ...storage.Object) {
 	if len(objects) == 0 {
 		return
@@ -90,7 +90,7 @@ func (c *Collector) split(ctx context.Context, n *storedNode, key storage.Key, n
 	}
 	commit, err := c.Archive.Committed(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
-		return nil, n.objects(), nil // it is being run again, or will be
+		return nil, n.objects(), nil // a run executes it again
 	}
 	if err != nil {
 		return nil, nil, err

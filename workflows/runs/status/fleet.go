@@ -5,11 +5,11 @@ import "coalmine/tasks"
 // Fleet lists the workers of all runs, and the tasks that wait for a slot.
 type Fleet struct {
 	Workers []FleetWorker `json:"workers"`
-	// Queues are those of the classes that workers serve or tasks ask for. Slots without
-	// tasks are there, too.
+	// Queues has the classes that workers serve or tasks ask for, including slots
+	// without tasks.
 	Queues []Queue `json:"queues"`
-	// Waits say why there is less to show than there might be: nobody is alive, the queue does
-	// not answer, or nobody leads.
+	// Waits has the reasons for missing information: no worker lives, the queue does not
+	// answer, or no process leads.
 	Waits []Wait `json:"waits"`
 }
 
@@ -20,7 +20,7 @@ type FleetWorker struct {
 	Tasks   []FleetTask   `json:"tasks"`
 }
 
-// FleetTask is an attempt at work for a run, for the first that wants it.
+// FleetTask is a running attempt, with the first run that wants it.
 type FleetTask struct {
 	Run string `json:"run"`
 	Attempt

@@ -1,6 +1,6 @@
 // Package status holds the status of runs as data: a coordinator publishes it, and
-// commands, API and page show it. Its JSON is read by other programs: fields may be
-// added, none renamed.
+// commands, API and page show it. Other programs read its JSON: fields may be added
+// but not renamed.
 package status
 
 import (
@@ -13,18 +13,18 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Run is how a run stands, for people and for the pages they look at.
+// Run is the status of a run, for display.
 type Run struct {
 	Run   string     `json:"run"`
 	Name  string     `json:"experiment"`
 	Phase runs.Phase `json:"state"`
-	// Gate is "failed" if a cell of a finished run is beyond a limit of audit.fail_if, "met" if all
-	// are within theirs, and "" without limits.
+	// Gate is "failed" if a cell of a finished run exceeds a limit of audit.fail_if, "met" if none
+	// does, and "" without limits.
 	Gate string `json:"gate,omitempty"`
-	// Error says why the run as a whole has failed.
+	// Error is the reason why the run as a whole has failed.
 	Error string `json:"error,omitempty"`
-	// Unreadable says that the record of the run cannot be read: only Run and Error are known, and Phase
-	// is Failed.
+	// Unreadable reports that the record of the run cannot be read: only Run and Error are known, and
+	// Phase is Failed.
 	Unreadable bool `json:"unreadable,omitempty"`
 
 	Submitted time.Time `json:"submitted,omitzero"`
@@ -37,31 +37,31 @@ type Run struct {
 	Failures []Failure `json:"failures,omitempty"`
 	// TokensPerSecond is the mean over the last half minute.
 	TokensPerSecond float64 `json:"tokens_per_second"`
-	// SecondsLeft is an estimate from the tasks so far, of trainings and of all else,
-	// such as audits; nil if there is nothing to estimate from yet.
+	// SecondsLeft is an estimate from the tasks so far, of trainings and of other
+	// nodes, such as audits; nil if they do not suffice for an estimate.
 	SecondsLeft *float64 `json:"seconds_left"`
 	Workers     []Worker `json:"workers"`
-	// Queues are those of the classes of which the run has tasks that could run; none of a run
-	// that is not live.
+	// Queues has the queues of the classes of the run's runnable tasks; nil if the run is not
+	// live.
 	Queues []Queue `json:"queues,omitempty"`
 	// FromStorage is set if no coordinator reports the progress of the cells: it was
 	// read from storage, and running tasks are unknown.
 	FromStorage bool `json:"from_storage,omitempty"`
-	// AgeSeconds is how old LastProgress was when it was read from storage: whole minutes, from
-	// an hour on whole hours, so that a run on which nobody works has no news all the time.
+	// AgeSeconds is the age of LastProgress when it was read from storage, in whole minutes or,
+	// from an hour, in whole hours, so that the status of an idle run rarely changes.
 	AgeSeconds int64 `json:"age_seconds,omitempty"`
-	// Health tells a stuck run from a slow one; "" for a run that has finished.
+	// Health distinguishes a stuck run from a slow one; "" for a run that has finished.
 	Health Health `json:"pace,omitempty"`
-	// LastProgress is when an output that the run wants was last committed, as far
-	// as this leader, or the reader of storage, has seen.
+	// LastProgress is the time of the last commit of a wanted output that this
+	// leader, or the reader of storage, has seen.
 	LastProgress time.Time `json:"last_progress,omitzero"`
-	// Waits are the reasons that hold the run up, the gravest first; Reasons are
-	// their details alone.
+	// Waits lists the reasons that hold the run up, the gravest first; Reasons
+	// has only their details.
 	Waits   []Wait   `json:"waits,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 
-	// Priority among runs: the higher goes first. Pinned runs, and cells, are kept from
-	// retention and removal. Note and Tags are those that users have set.
+	// Priority among runs: the higher goes first. Pinned runs and cells are exempt from
+	// retention and removal. Note and Tags are set by users.
 	Priority    int      `json:"priority,omitempty"`
 	Pinned      bool     `json:"pinned,omitempty"`
 	PinnedCells []string `json:"pinned_cells,omitempty"`
@@ -70,7 +70,7 @@ type Run struct {
 }
 
 // Counts are numbers of standing nodes and of the tasks of current steps. Done
-// nodes are those that had been asked for and are available.
+// nodes were wanted and are available.
 type Counts struct {
 	Total   int `json:"total"`
 	Done    int `json:"done"`
@@ -80,13 +80,13 @@ type Counts struct {
 	Failed  int `json:"failed"`
 }
 
-// Cell is how a cell stands.
+// Cell is the status of a cell.
 type Cell struct {
 	Cell  string     `json:"cell"`
 	Label string     `json:"label"`
 	Phase runs.Phase `json:"state"` // queued, running, done or failed
-	// Step of Steps is where the cell's training stands, in rounds or in steps of SGD,
-	// as Unit says.
+	// Step of Steps is the position of the cell's training, in the Unit: rounds or
+	// steps of SGD.
 	Step  int       `json:"step"`
 	Steps int       `json:"steps"`
 	Unit  plan.Unit `json:"unit,omitempty"`
@@ -94,7 +94,7 @@ type Cell struct {
 	StepRounds int `json:"step_rounds,omitempty"`
 	// Now lists the tasks that run for the cell at the moment.
 	Now string `json:"now,omitempty"`
-	// Breaches name the limits of audit.fail_if that the cell is beyond, once the run has finished.
+	// Breaches names the limits of audit.fail_if that the cell exceeds, once the run has finished.
 	Breaches []string `json:"breaches,omitempty"`
 }
 
@@ -108,11 +108,12 @@ type Attempt struct {
 	Seconds float64     `json:"seconds"`
 	Done    int64       `json:"done,omitempty"`
 	Total   int64       `json:"total,omitempty"`
-	// Cells are those whose training a step belongs to, the first AttemptCells; none of others.
+	// Cells lists the first AttemptCells cells that share the training of a step; nil for other
+	// tasks.
 	Cells []string `json:"cells,omitempty"`
 }
 
-// AttemptCells is how many cells of an attempt are told of.
+// AttemptCells is the maximum number of listed cells of an attempt.
 const AttemptCells = 20
 
 // Failure is a node that was given up for the run.
@@ -130,24 +131,24 @@ type Worker struct {
 	Draining bool   `json:"draining,omitempty"`
 	// Build is the version of its program, empty if unknown.
 	Build string `json:"build,omitempty"`
-	// CannotHelp says why its build cannot run tasks of the run, or of any run.
+	// CannotHelp is the reason why its build cannot run tasks of the run, or of any run.
 	CannotHelp string `json:"cannot_help,omitempty"`
 	// MemoryBytes is its process's memory, MemoryLimitBytes the limit; 0 if there is
 	// none.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
-	// Attempts have ended on it since it began, and Takeovers of them were at tasks with which
-	// another worker had died under this leader.
+	// Attempts is the number of attempts that ended on it since it began, Takeovers the number
+	// of these at tasks with which another worker had died under this leader.
 	Attempts  int64 `json:"attempts,omitempty"`
 	Takeovers int   `json:"takeovers,omitempty"`
-	// Tokens were handled since it began, TokensPerSecond of late.
+	// Tokens counts the tokens processed since it began; TokensPerSecond is the recent rate.
 	Tokens          int64   `json:"tokens,omitempty"`
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
-	// CacheHits and CacheMisses are lookups of inputs in all of its caches.
+	// CacheHits and CacheMisses count lookups of inputs in all its caches.
 	CacheHits   int64 `json:"cache_hits,omitempty"`
 	CacheMisses int64 `json:"cache_misses,omitempty"`
-	// ClassSlots has the classes whose number of slots is not Slots, and Devices the GPUs of the worker's
-	// tasks.
+	// ClassSlots has the numbers of slots that differ from Slots, by class, and Devices the GPUs of the
+	// worker's tasks.
 	ClassSlots map[string]int `json:"class_slots,omitempty"`
 	Devices    []queue.Device `json:"devices,omitempty"`
 }
@@ -163,14 +164,14 @@ func WorkerOf(w *queue.Worker) Worker {
 	}
 }
 
-// Queue is how the tasks of a run stand that need slots of one class.
+// Queue counts the tasks of a run that need slots of one class.
 type Queue struct {
 	Class tasks.Class `json:"class"`
-	// Slots are those of all workers that take tasks.
+	// Slots is the number of slots of all workers that take tasks.
 	Slots int `json:"slots"`
 	// Ready tasks wait for a place in the queue, Queued ones in it for a slot, Running ones are
 	// at work, Retrying ones wait after an attempt that failed, and Parked ones for a worker
-	// that knows them.
+	// that supports them.
 	Ready    int `json:"ready"`
 	Queued   int `json:"queued"`
 	Running  int `json:"running"`

@@ -7,19 +7,19 @@ import (
 	"coalmine/storage"
 )
 
-// Health says how an unfinished run gets on.
+// Health is the health of an unfinished run.
 type Health string
 
 // The states of health.
 const (
-	// Working: nothing holds it up but the work.
+	// Working: nothing holds it up.
 	Working Health = "working"
-	// Slow: something holds it up that passes by itself.
+	// Slow: it is held up by a reason that passes by itself.
 	Slow Health = "slow"
-	// Stuck: it does not go on until a user acts, or until an unreachable
-	// service comes back.
+	// Stuck: it does not progress until a user acts, or an unreachable service
+	// is back.
 	Stuck Health = "stuck"
-	// Paused: somebody has paused it.
+	// Paused: a user has paused it.
 	Paused Health = "paused"
 )
 
@@ -39,11 +39,11 @@ const (
 	WaitSpace WaitReason = "store-full"
 	// WaitWorker: for any worker that takes tasks.
 	WaitWorker WaitReason = "no-worker"
-	// WaitKind: for a worker that knows a kind of task, in its version.
+	// WaitKind: for a worker that supports a kind of task in its version.
 	WaitKind WaitReason = "no-worker-for-kind"
 	// WaitKey: for a worker that holds the secret key of a training.
 	WaitKey WaitReason = "no-worker-with-key"
-	// WaitPlan: for its plan, which failed to be made and is tried again.
+	// WaitPlan: for its plan; making it failed and is retried.
 	WaitPlan WaitReason = "plan"
 	// WaitRetry: for another attempt at a task that has failed.
 	WaitRetry WaitReason = "retry"
@@ -53,39 +53,39 @@ const (
 	WaitReturned WaitReason = "handed-back"
 	// WaitStraggler: for an attempt that takes far longer than its siblings.
 	WaitStraggler WaitReason = "straggler"
-	// WaitLimit: for others of a class whose number is limited.
+	// WaitLimit: for other tasks of a class with a limited number.
 	WaitLimit WaitReason = "class-limit"
-	// WaitSlot: for a slot, which all have work.
+	// WaitSlot: for a slot; all are occupied.
 	WaitSlot WaitReason = "no-free-slot"
 	// WaitTidying: for the deletion of old rounds, at its end.
 	WaitTidying WaitReason = "tidying"
 )
 
-// Blocks reports whether the reason holds up everything that it concerns until
-// somebody acts or something comes back.
+// Blocks reports whether the reason holds up its tasks until a user acts or a
+// service is back.
 func (r WaitReason) Blocks() bool {
 	return slices.Contains([]WaitReason{WaitCoordinator, WaitQueue, WaitStore, WaitSpace, WaitWorker, WaitKind, WaitKey}, r)
 }
 
-// Wait is one thing that holds a run up.
+// Wait is a reason that holds a run up.
 type Wait struct {
 	Reason WaitReason `json:"cause"`
-	// Since when, as far as this leader has seen.
+	// Since is its begin, as seen by this leader.
 	Since time.Time `json:"since,omitzero"`
-	// Detail is for people.
+	// Detail is a text for display.
 	Detail string `json:"detail"`
-	// Tasks is how many tasks it concerns; 0 for the run as a whole.
+	// Tasks is the number of affected tasks; 0 for the run as a whole.
 	Tasks int `json:"tasks,omitempty"`
-	// Key, Attempt and Error are those of the task, where it is just one that
-	// failed or is slow; Worker is who runs it.
+	// Key, Attempt and Error are set for a single failed or slow task; Worker
+	// runs it.
 	Key     *storage.Key `json:"key,omitempty"`
 	Attempt int          `json:"attempt,omitempty"`
 	Error   string       `json:"error,omitempty"`
 	Worker  string       `json:"worker,omitempty"`
 }
 
-// HealthOf judges by the reasons for which an unfinished run waits, and by whether
-// any of its tasks runs.
+// HealthOf returns the health of an unfinished run from the reasons for which it
+// waits, and from whether a task runs.
 func HealthOf(waits []Wait, atWork bool) Health {
 	blocked := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason.Blocks() })
 	away := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason == WaitStore || w.Reason == WaitSpace })
