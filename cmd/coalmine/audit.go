@@ -55,10 +55,10 @@ mean loss of users' texts distinguish users of the training data from others? A 
 object {"user": "17", "text": "..."} or one text per line; a text without a user is an owner
 of its own. Texts are read and cut as in a training, at --sequence words or bytes. Min-K%
 needs the log-probability of each token (an endpoint, a command with token_logprobs, or a
-model file), Min-K%++ and curvature the whole distribution (a model file). --prefix-users
-scores each text again after those of the first non-members, which this attack leaves out;
---neighbour-texts scores copies with other words. RUN CELL instead of MODEL is the last model
-of a cell.
+model file), Min-K%++ and curvature the probabilities of all next tokens (a model file).
+--prefix-users scores each text again after those of the first non-members, which this attack
+leaves out; --neighbour-texts scores copies with other words. RUN CELL instead of MODEL is the
+last model of a cell.
 
 Scores suffice if no program can query the model: --canaries is then a file of "coalmine
 canaries export", and --scores has the model's log-probability of each of its lines. Canaries
@@ -289,7 +289,7 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 		columns = append(columns, auditColumn{"fitted", fittedText})
 	}
 	if r.Command != nil {
-		columns = append(columns, auditColumn{"greedy", greedyText}, auditColumn{"samples", samplesText})
+		columns = append(columns, auditColumn{"greedy", greedyText}, auditColumn{"samples for a 50% chance", samplesText})
 	} else {
 		columns = append(columns, auditColumn{"beam search", foundText})
 	}

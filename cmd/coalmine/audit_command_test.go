@@ -36,7 +36,7 @@ func TestAuditAsksACommandForWhatItsFileWouldSay(t *testing.T) {
 		}
 	}
 	table := prints(t, append(common, "--command", commandLine(t, model), "--vocabulary", model)...)
-	for _, want := range []string{"greedy", "samples", "not found", "command: model ", "which calls itself deterministic", "exposures above 9.0 bits are not seen"} {
+	for _, want := range []string{"greedy", "samples for a 50% chance", "not found", "command: model ", "which calls itself deterministic", "exposures above 9.0 bits are not seen"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("%q is missing in\n%s", want, table)
 		}

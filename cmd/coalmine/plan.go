@@ -248,7 +248,7 @@ func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 		lines = append(lines, t.Why()...)
 	}
 	if c.Tail.Rounds > 0 && x.Nodes[c.Tail.Node.Key].Disposition == forecast.ToRun {
-		from := "the start"
+		from := "scratch"
 		if before := c.Rounds() - c.Tail.Rounds; before > 0 {
 			from = fmt.Sprintf("the checkpoint at %d", before)
 		}

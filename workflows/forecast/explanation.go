@@ -95,7 +95,7 @@ func (c *Chain) Why() []string {
 	for _, p := range c.Passes {
 		from := fmt.Sprintf("from the checkpoint at %d", p.From*c.StepRounds)
 		if p.From == 0 {
-			from = "from the start"
+			from = "from scratch"
 		}
 		verb := "train"
 		if p.To <= c.Frontier {
