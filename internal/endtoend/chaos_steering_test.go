@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/internal/must"
 	"coalmine/workflows/runs"
 )
 
@@ -175,9 +176,7 @@ func loseSource(a *arena, _ *rand.Rand) func() {
 		}
 	}
 	return func() {
-		if err := os.Rename(hidden, sources[0]); err != nil {
-			a.t.Fatal(err)
-		}
+		must.Do(a.t, os.Rename(hidden, sources[0]))
 		a.release(a.objects)
 		if run := a.runNamed(chaosName); run != nil {
 			a.note("%d nodes have failed", len(run.State.Failures))

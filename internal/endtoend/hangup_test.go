@@ -9,14 +9,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // serving starts a server of the workspace's home by a line for the shell that ends in exec.
 func (w workspace) serving(shell string) *process {
 	w.t.Helper()
-	if err := os.MkdirAll(w.home(), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.MkdirAll(w.home(), 0o700))
 	// A program that was started under nohup ignores hangups, and so would those that it starts.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	p := start(w.t, command{name: "coalmine serve", args: []string{"sh", "-c", shell + ` "$0" serve`, binary}, dir: w.dir})

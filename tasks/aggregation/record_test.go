@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
@@ -15,10 +16,7 @@ import (
 func (b *bench) recordedChunk(name string, record *updates.Recording, round, device int) *taskstest.Node {
 	b.t.Helper()
 	x := b.random(uint64(device))
-	r, err := record.NewRecorder(b.model.Network, 1, 1)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := must.Get(record.NewRecorder(b.model.Network, 1, 1))(b.t)
 	r.Add(round, device, x)
 	n := b.chunk(name, x, training.ChunkMetrics{Clients: 1, Weight: 1, Tokens: 1})
 	n.Blobs[updates.ShardBlob(0)] = r.Bytes()

@@ -45,11 +45,7 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) read(n *taskstest.Node) *checkpoints.Model {
 	b.t.Helper()
-	m, err := checkpoints.Decode(n.Blob(tasks.ModelBlob))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return m
+	return must.Get(checkpoints.Decode(n.Blob(tasks.ModelBlob)))(b.t)
 }
 
 // chunk is a node as training/clients leaves it, whose updates all have norm 1.
@@ -86,10 +82,7 @@ func (b *bench) population(users int) *taskstest.Node {
 // row is the last metric row of a step.
 func (b *bench) row(n *taskstest.Node) checkpoints.Row {
 	b.t.Helper()
-	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	rows := must.Get(checkpoints.DecodeRows(n.Blob(tasks.RowsBlob)))(b.t)
 	return rows[len(rows)-1]
 }
 
@@ -121,19 +114,12 @@ func (b *bench) server(p ServerParams, round int, previous *taskstest.Node, chun
 	for j, c := range chunks {
 		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(j), Key: c.Key})
 	}
-	spec, err := tasks.NewSpec(Server, p, inputs...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	spec := must.Get(tasks.NewSpec(Server, p, inputs...))(b.t)
 	h := tasks.NewHasher("test step")
 	h.Key(spec.Key)
 	h.Uint(uint64(round))
 	spec.Key, spec.Step = h.Sum(), round
-	n, err := b.TrySpec(Server, spec)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return n
+	return must.Get(b.TrySpec(Server, spec))(b.t)
 }
 
 func plain(cohort int) ServerParams {

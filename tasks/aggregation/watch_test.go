@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/taskstest"
@@ -13,11 +14,7 @@ import (
 // largest are the cosines that a round hands on.
 func (b *bench) largest(n *taskstest.Node, w *canaries.Watch) []float32 {
 	b.t.Helper()
-	got, err := w.Read(b.t.Context(), b.Task(taskstest.In("n", n)), "n")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return got
+	return must.Get(w.Read(b.t.Context(), b.Task(taskstest.In("n", n)), "n"))(b.t)
 }
 
 func TestTheLargestCosineOfAllRoundsIsHandedOn(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -71,34 +72,21 @@ func (b *bench) split(p SplitParams) (*taskstest.Node, error) { return b.Try(Spl
 // divided splits the population, and reads the devices and their examples.
 func (b *bench) divided(p SplitParams) ([]Device, []record) {
 	b.t.Helper()
-	node, err := b.split(p)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	node := must.Get(b.split(p))(b.t)
 	return b.devices(node), b.read(node, node)
 }
 
 func (b *bench) devices(node *taskstest.Node) []Device {
 	b.t.Helper()
-	list, err := Read(b.t.Context(), b.Task(taskstest.In("d", node)), "d")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return list
+	return must.Get(Read(b.t.Context(), b.Task(taskstest.In("d", node)), "d"))(b.t)
 }
 
 // read is a population, user after user.
 func (b *bench) read(population, shards *taskstest.Node) (all []record) {
 	b.t.Helper()
-	p, err := datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	p := must.Get(datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s"))(b.t)
 	for user := range p.Users() {
-		sentences, err := p.ReadUser(b.t.Context(), user)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		sentences := must.Get(p.ReadUser(b.t.Context(), user))(b.t)
 		for i, s := range sentences {
 			all = append(all, record{user, p.Canary(user, i), fmt.Sprint(s)})
 		}

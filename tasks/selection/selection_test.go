@@ -71,15 +71,9 @@ func (b *bench) users(p UsersParams) (*taskstest.Node, error) {
 // read returns the examples of a population by user.
 func (b *bench) read(population, shards *taskstest.Node) (all [][]string) {
 	b.t.Helper()
-	p, err := datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s")
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	p := must.Get(datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", population), taskstest.In("s", shards)), "p", "s"))(b.t)
 	for user := range p.Users() {
-		sentences, err := p.ReadUser(b.t.Context(), user)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		sentences := must.Get(p.ReadUser(b.t.Context(), user))(b.t)
 		var texts []string
 		for _, s := range sentences {
 			texts = append(texts, fmt.Sprint(s))
@@ -95,9 +89,7 @@ func (b *bench) labels() (all [][]int) {
 		var list []int
 		for _, text := range user {
 			var begin, label int
-			if _, err := fmt.Sscanf(text, "[%d %d", &begin, &label); err != nil {
-				b.t.Fatal(err)
-			}
+			must.Get(fmt.Sscanf(text, "[%d %d", &begin, &label))(b.t)
 			list = append(list, label-datasets.FirstWord)
 		}
 		all = append(all, list)

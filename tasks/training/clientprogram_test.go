@@ -170,14 +170,11 @@ func byProgram(p ClientsParams) ClientsParams {
 
 // withVocabulary is a step of a chunk with the inputs that a program needs.
 func (b *bench) withVocabulary(params ClientsParams, previous *taskstest.Node, step int) (*taskstest.Node, error) {
-	spec, err := tasks.NewSpec(Clients, params,
+	spec := must.Get(tasks.NewSpec(Clients, params,
 		tasks.Input{Name: tasks.PreviousInput, Key: previous.Key},
 		tasks.Input{Name: PopulationInput, Key: b.population.Key},
 		tasks.Input{Name: ShardsInput, Key: b.parts.Key},
-		tasks.Input{Name: external.VocabularyInput, Key: b.parts.Key})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+		tasks.Input{Name: external.VocabularyInput, Key: b.parts.Key}))(b.t)
 	spec.Step = step
 	return b.TrySpec(Clients, spec)
 }

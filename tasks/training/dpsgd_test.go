@@ -30,23 +30,14 @@ func dpParams() DPSGDParams {
 func (b *bench) recordsOf(p *DPSGDParams, number int) [][]int32 {
 	b.t.Helper()
 	population := b.users()
-	scheme, err := privacy.FindScheme(p.Sampling)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	chosen, err := scheme.Draw(privacy.Round{
+	scheme := must.Get(privacy.FindScheme(p.Sampling))(b.t)
+	chosen := must.Get(scheme.Draw(privacy.Round{
 		Number: number, Population: population.Records(), Cohort: p.Local.Batch,
 		Stream: func(n int) (*rand.Rand, error) { return seeds.Stream(p.Seed, seeds.Cohort, uint64(n)), nil },
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	}))(b.t)
 	var records [][]int32
 	for _, i := range chosen {
-		record, err := population.ReadRecord(b.t.Context(), i)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		record := must.Get(population.ReadRecord(b.t.Context(), i))(b.t)
 		records = append(records, record)
 	}
 	return records
@@ -59,9 +50,7 @@ func (b *bench) privateMean(params []float32, p *DPSGDParams, number int) []floa
 	m := b.model(b.origin).Network
 	mean, gradient := make([]float64, len(params)), make([]float32, len(params))
 	for _, record := range b.recordsOf(p, number) {
-		if _, err := m.NewLearner(nil).Gradient(params, [][]int32{record}, gradient); err != nil {
-			b.t.Fatal(err)
-		}
+		must.Get(m.NewLearner(nil).Gradient(params, [][]int32{record}, gradient))(b.t)
 		scale := math.Min(1, p.Clip/math.Sqrt(kernels.SquaredNorm(gradient)))
 		for i, g := range gradient {
 			mean[i] += float64(g) * scale / float64(p.Local.Batch)
@@ -145,10 +134,7 @@ func TestAnEmptyBatchStillGetsItsNoise(t *testing.T) {
 
 func (b *bench) row(n *taskstest.Node) checkpoints.Row {
 	b.t.Helper()
-	rows, err := checkpoints.DecodeRows(n.Blob(tasks.RowsBlob))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	rows := must.Get(checkpoints.DecodeRows(n.Blob(tasks.RowsBlob)))(b.t)
 	return rows[len(rows)-1]
 }
 

@@ -71,40 +71,24 @@ func (b stoppingBench) taskAfter(previous *taskstest.Node, step int) *taskstest.
 	if b.params.EarlyStopping != nil || b.params.StopAt != nil {
 		edges = append(edges, tasks.Input{Name: ValidationInput, Key: b.parts.Key})
 	}
-	spec, err := tasks.NewSpec(SGD, b.params, edges...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	spec := must.Get(tasks.NewSpec(SGD, b.params, edges...))(b.t)
 	h := tasks.NewHasher("test step")
 	h.Key(spec.Key)
 	h.Uint(uint64(step))
 	spec.Key, spec.Step = h.Sum(), step
-	n, err := b.TrySpec(SGD, spec)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return n
+	return must.Get(b.TrySpec(SGD, spec))(b.t)
 }
 
 // validation is the loss of a checkpoint, computed sentence by sentence.
 func (b stoppingBench) validation(n *taskstest.Node) float64 {
 	b.t.Helper()
 	m := b.model(n)
-	part, err := datasets.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Validation)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	sentences, err := part.ReadRecords(b.t.Context(), 0, part.Records())
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	part := must.Get(datasets.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Validation))(b.t)
+	sentences := must.Get(part.ReadRecords(b.t.Context(), 0, part.Records()))(b.t)
 	trainer, gradient := m.Network.NewLearner(nil), make([]float32, len(m.Params))
 	var sum, tokens float64
 	for _, s := range sentences {
-		loss, err := trainer.Gradient(m.Params, [][]int32{s}, gradient)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		loss := must.Get(trainer.Gradient(m.Params, [][]int32{s}, gradient))(b.t)
 		sum, tokens = sum+loss.Sum, tokens+float64(loss.Tokens)
 	}
 	return sum / tokens

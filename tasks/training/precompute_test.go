@@ -58,15 +58,10 @@ func ganParams() ClientsParams {
 func (b *bench) drawnSum(p ClientsParams, round int, users []int) []float32 {
 	b.t.Helper()
 	model, population := b.model(b.origin), b.users()
-	l, err := newLearner(model, p.Local)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	l := must.Get(newLearner(model, p.Local))(b.t)
 	c := chunkSum{params: &p, population: population, learner: l, sender: newSender(b.Task(), &p, model.Network), start: &start{network: model.Network, trained: model.Params[:model.Network.Trained()]}}
 	for _, user := range users {
-		if err := c.read(b.t.Context(), round, user); err != nil {
-			b.t.Fatal(err)
-		}
+		must.Do(b.t, c.read(b.t.Context(), round, user))
 	}
 	return rounded(c.sum.tensor(len(l.params)))
 }

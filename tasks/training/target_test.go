@@ -34,30 +34,18 @@ func (b stoppingBench) recall(n *taskstest.Node) float64 {
 // sentence.
 func (b stoppingBench) usefulness(n *taskstest.Node) (recall, perplexity float64) {
 	b.t.Helper()
-	part, err := datasets.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Validation)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	scorer, err := b.model(n).NewScorer()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	part := must.Get(datasets.OpenPart(b.t.Context(), b.Task(taskstest.In("p", b.parts)), "p", datasets.Validation))(b.t)
+	scorer := must.Get(b.model(n).NewScorer())(b.t)
 	hits, words := 0, 0
 	loss := 0.0
 	for i := range part.Records() {
-		records, err := part.ReadRecords(b.t.Context(), i, i+1)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		records := must.Get(part.ReadRecords(b.t.Context(), i, i+1))(b.t)
 		for _, target := range records[0][1:] {
 			if target >= datasets.FirstWord {
 				words++
 			}
 		}
-		found, err := scorer.Evaluate(records, func(target int32) bool { return target >= datasets.FirstWord })
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		found := must.Get(scorer.Evaluate(records, func(target int32) bool { return target >= datasets.FirstWord }))(b.t)
 		hits, loss = hits+int(found.Counted.Hits), loss+found.Counted.Loss
 	}
 	return float64(hits) / float64(words), math.Exp(loss / float64(words))

@@ -61,13 +61,10 @@ func newBench(t *testing.T) *bench {
 // step runs a task of a chain on top of previous.
 func (b *bench) step(kind tasks.Kind, params any, previous *taskstest.Node, step, part int) (*taskstest.Node, error) {
 	b.t.Helper()
-	spec, err := tasks.NewSpec(kind, params,
+	spec := must.Get(tasks.NewSpec(kind, params,
 		tasks.Input{Name: tasks.PreviousInput, Key: previous.Key},
 		tasks.Input{Name: PopulationInput, Key: b.population.Key},
-		tasks.Input{Name: ShardsInput, Key: b.parts.Key})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+		tasks.Input{Name: ShardsInput, Key: b.parts.Key}))(b.t)
 	h := tasks.NewHasher("test step")
 	h.Key(spec.Key)
 	h.Uint(uint64(step))
@@ -78,29 +75,17 @@ func (b *bench) step(kind tasks.Kind, params any, previous *taskstest.Node, step
 
 func (b *bench) mustStep(kind tasks.Kind, params any, previous *taskstest.Node, step, part int) *taskstest.Node {
 	b.t.Helper()
-	n, err := b.step(kind, params, previous, step, part)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return n
+	return must.Get(b.step(kind, params, previous, step, part))(b.t)
 }
 
 func (b *bench) model(n *taskstest.Node) *checkpoints.Model {
 	b.t.Helper()
-	m, err := checkpoints.Decode(n.Blob(tasks.ModelBlob))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return m
+	return must.Get(checkpoints.Decode(n.Blob(tasks.ModelBlob)))(b.t)
 }
 
 func (b *bench) users() *datasets.Population {
 	b.t.Helper()
-	p, err := datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", b.population), taskstest.In("s", b.parts)), "p", "s")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return p
+	return must.Get(datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", b.population), taskstest.In("s", b.parts)), "p", "s"))(b.t)
 }
 
 func sumOf(t *testing.T, n *taskstest.Node) []float32 { return tensorOf(t, n, SumTensor) }
@@ -527,20 +512,12 @@ func TestAChunkHasTheNormOfEveryUpdateBeforeClipping(t *testing.T) {
 // updateNorm trains one user alone, who need not be in the round's cohort.
 func (b *bench) updateNorm(p ClientsParams, round, user int) float64 {
 	b.t.Helper()
-	examples, err := b.users().ReadUser(b.t.Context(), user)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	examples := must.Get(b.users().ReadUser(b.t.Context(), user))(b.t)
 	p.Clip = 0
 	model := b.model(b.origin)
-	l, err := newLearner(model, p.Local)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	l := must.Get(newLearner(model, p.Local))(b.t)
 	c := chunkSum{params: &p, start: &start{network: model.Network, trained: model.Params}, learner: l, sender: newSender(b.Task(), &p, model.Network)}
-	if err := c.add(b.t.Context(), examples, round, user); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, c.add(b.t.Context(), examples, round, user))
 	var squares float64
 	for i := range c.learner.params {
 		squares += c.sum.newest.at(i) * c.sum.newest.at(i)

@@ -72,10 +72,7 @@ func (x *abandoned) begin(text string) {
 	x.t.Helper()
 	source := storage.DigestOf([]byte("a source"))
 	text = fmt.Sprintf("name: x\ndata: {source: x.jsonl, sha256: %s}\n%s\n", source, text)
-	spec, err := experiment.Parse("x.yaml", []byte(text), experiment.Options{})
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	spec := must.Get(experiment.Parse("x.yaml", []byte(text), experiment.Options{}))(x.t)
 	x.plan = must.Get(compile.Plan(spec))(x.t)
 	run, _, err := x.service.Submit(x.t.Context(), runs.Spec{Name: "x", Digest: spec.Digest(), Experiment: spec.Canonical()}, "somebody", true)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -72,34 +73,21 @@ func (b *bench) try(p CoinsParams) (*taskstest.Node, error) {
 
 func (b *bench) open(node *taskstest.Node) *datasets.Population {
 	b.t.Helper()
-	p, err := datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", node), taskstest.In("s", b.parts)), "p", "s")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return p
+	return must.Get(datasets.OpenPopulation(b.t.Context(), b.Task(taskstest.In("p", node), taskstest.In("s", b.parts)), "p", "s"))(b.t)
 }
 
 func (b *bench) run(p CoinsParams) audited {
 	b.t.Helper()
-	node, err := b.try(p)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	node := must.Get(b.try(p))(b.t)
 	out := audited{before: b.open(b.population), after: b.open(node), node: node}
 	node.DecodeMetrics(&out.metrics)
-	if err := json.Unmarshal(node.Blob(audits.UnitsBlob), &out.units); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, json.Unmarshal(node.Blob(audits.UnitsBlob), &out.units))
 	return out
 }
 
 func (b *bench) sentences(p *datasets.Population, user int) [][]int32 {
 	b.t.Helper()
-	s, err := p.ReadUser(b.t.Context(), user)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return s
+	return must.Get(p.ReadUser(b.t.Context(), user))(b.t)
 }
 
 func replaceUsers(n int) CoinsParams {

@@ -77,15 +77,8 @@ func (b *bench) decode(n *taskstest.Node, blob string, into any) {
 
 func (b *bench) scorer() *models.Scorer {
 	b.t.Helper()
-	m, err := checkpoints.Decode(b.model.Blob(tasks.ModelBlob))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	s, err := m.NewScorer()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return s
+	m := must.Get(checkpoints.Decode(b.model.Blob(tasks.ModelBlob)))(b.t)
+	return must.Get(m.NewScorer())(b.t)
 }
 
 var plain = models.Sampling{Temperature: 1}
@@ -195,13 +188,8 @@ func (b *bench) sequences(length int) []Drawn {
 	row, out := make([]float32, s.Model().Config().Vocabulary), []Drawn(nil)
 	var walk func(words []int32, logP float64)
 	walk = func(words []int32, logP float64) {
-		state, err := audits.PrefixState(s, words)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		if err := s.LogProbRows(state, row); err != nil {
-			b.t.Fatal(err)
-		}
+		state := must.Get(audits.PrefixState(s, words))(b.t)
+		must.Do(b.t, s.LogProbRows(state, row))
 		logProbs := slices.Clone(row)
 		if len(words) > 0 {
 			out = append(out, Drawn{append(slices.Clone(words), datasets.End), logP + float64(logProbs[datasets.End])})

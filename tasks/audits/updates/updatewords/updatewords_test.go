@@ -71,20 +71,14 @@ func (b *bench) train(untied bool, change func(*training.ClientsParams)) *taskst
 	change(&p)
 	var rounds []taskstest.Edge
 	for round := 1; round <= 2; round++ {
-		spec, err := tasks.NewSpec(training.Clients, p,
+		spec := must.Get(tasks.NewSpec(training.Clients, p,
 			tasks.Input{Name: tasks.PreviousInput, Key: origin.Key}, tasks.Input{Name: training.PopulationInput, Key: b.population.Key},
-			tasks.Input{Name: training.ShardsInput, Key: b.parts.Key})
-		if err != nil {
-			b.t.Fatal(err)
-		}
+			tasks.Input{Name: training.ShardsInput, Key: b.parts.Key}))(b.t)
 		h := tasks.NewHasher("test round")
 		h.Key(spec.Key)
 		h.Uint(uint64(round))
 		spec.Key, spec.Step = h.Sum(), round
-		n, err := b.TrySpec(training.Clients, spec)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		n := must.Get(b.TrySpec(training.Clients, spec))(b.t)
 		rounds = append(rounds, taskstest.In(updates.RoundInput(round), n))
 	}
 	return b.Run(updates.Gather, updates.GatherParams{Chunks: 1}, rounds...)
@@ -98,10 +92,7 @@ func (b *bench) try(p Params, recorded *taskstest.Node) (*taskstest.Node, error)
 
 func (b *bench) measure(p Params, recorded *taskstest.Node) (v Outcome) {
 	b.t.Helper()
-	n, err := b.try(p, recorded)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	n := must.Get(b.try(p, recorded))(b.t)
 	n.DecodeMetrics(&v)
 	return v
 }
