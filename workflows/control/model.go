@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"coalmine/tasks/external"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/results/dataexport"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/planned"
@@ -317,4 +319,49 @@ func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, 
 		steps = append(steps, step)
 	}
 	return slices.Compact(slices.Sorted(slices.Values(steps))), err
+}
+
+// Data implements API.
+func (l *Local) Data(ctx context.Context, name, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error {
+	x, err := l.exporter(ctx, name, cell)
+	if err != nil {
+		return err
+	}
+	if err := x.run.Readable("the data of a cell"); err != nil {
+		return err
+	}
+	if tables := dataexport.Tables(x.experiment); !slices.Contains(tables, table) {
+		return fmt.Errorf("run %s, cell %s: table %.40q %w: it has %q", x.run.ID, x.cell.Name, table, ErrInput, tables)
+	}
+	if formats := dataexport.Formats(); !slices.Contains(formats, format) {
+		return fmt.Errorf("format %.40q %w: expected one of %q", format, ErrInput, formats)
+	}
+	data := dataexport.Cell{Archive: l.archive, Plan: x.plan, Cell: x.cell, Experiment: x.experiment}
+	if err := data.Write(ctx, table, format, w); err != nil {
+		return fmt.Errorf("run %s, cell %s, %s: %w", x.run.ID, x.cell.Name, table, err)
+	}
+	return nil
+}
+
+// externalModel is the file that a training which is not ours calls its model, as it stands.
+func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]byte, error) {
+	cell := fmt.Sprintf("run %s, cell %s", x.run.ID, x.cell.Name)
+	if last := x.rounds(); round != LastRound && round != NewestRound && round != last {
+		return nil, fmt.Errorf("%s: a model after round %d %w: a training that is not ours leaves the last one alone, that after round %d", cell, round, ErrInput, last)
+	}
+	data, err := l.archive.ReadOutput(ctx, x.cell.Final.Key, external.ResultBlob)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, fmt.Errorf("%s: its training has not ended: %w", cell, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var result external.Result
+	if err := json.Unmarshal(data, &result); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", cell, err, storage.ErrCorrupt)
+	}
+	if result.Model == "" {
+		return nil, fmt.Errorf("%s: its training has named no file as its model, only the command %q %w: expected model in out/result.json (docs/contracts/train.md)", cell, result.Score, ErrInput)
+	}
+	return l.archive.ReadOutput(ctx, x.cell.Final.Key, external.FileBlob(strings.TrimPrefix(result.Model, "out/")))
 }
