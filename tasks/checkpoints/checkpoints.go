@@ -13,6 +13,7 @@ import (
 	"coalmine/internal/kernels"
 	"coalmine/models"
 	"coalmine/models/optimizers"
+	"coalmine/models/vision"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
@@ -391,4 +392,62 @@ func WriteOptimizer(ctx context.Context, t *tasks.Task, rule optimizers.Optimize
 		return err
 	}
 	return t.Put(ctx, tasks.OptimizerBlob, data)
+}
+
+// ClipBlob travels with the checkpoints of a training with adaptive clipping: the
+// clip norm of the next round, as JSON.
+const ClipBlob = "clip"
+
+// ReadClip returns the clip norm of the task's round, which the round before has
+// chosen; the first has the initial one.
+func ReadClip(ctx context.Context, t *tasks.Task, initial float64) (clip float64, err error) {
+	if t.Step <= 1 {
+		return initial, nil
+	}
+	err = t.InputJSON(ctx, tasks.PreviousInput, ClipBlob, &clip)
+	return clip, err
+}
+
+// WriteClip stores the clip norm of the next round.
+func WriteClip(ctx context.Context, t *tasks.Task, clip float64) error {
+	data, err := json.Marshal(clip)
+	if err != nil {
+		return tasks.Permanent(fmt.Errorf("clip norm after round %d: %w", t.Step, err))
+	}
+	return t.Put(ctx, ClipBlob, data)
+}
+
+// CopyParameters sets params, the whole vector of a network, to the tensors of a safetensors
+// file. Every tensor must be there with its shape, no other may be, and all numbers must be
+// finite. After an error the content of params is undefined.
+func CopyParameters(network models.Network, params []float32, data []byte) error {
+	if err := models.CheckParameters(network, params); err != nil {
+		return err
+	}
+	file, err := safetensors.OpenParts(int64(len(data)), inMemory(data))
+	if err != nil {
+		return err
+	}
+	if err := checkTensors(network, file); err != nil {
+		return err
+	}
+	views := viewsOf(network, params, 0)
+	if err := file.Floats(func(name string) []float32 { return views[name] }); err != nil {
+		return err
+	}
+	return checkFinite(network, views)
+}
+
+// NewNetwork checks the configuration and returns its network.
+func NewNetwork(config models.Config) (models.Network, error) {
+	if config.Kind == models.External {
+		return models.NewExternal(config)
+	}
+	if config.Kind.ForImages() {
+		return vision.New(config)
+	}
+	if config.Kind.ForLabels() {
+		return models.NewReader(config)
+	}
+	return models.New(config)
 }
