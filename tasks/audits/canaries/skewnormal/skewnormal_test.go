@@ -232,3 +232,21 @@ func TestWhatCannotBeFittedIsRefused(t *testing.T) {
 		t.Errorf("64 references beside a canary: %v", err)
 	}
 }
+
+// A held-back canary has a fit, and trips no gate: here it has the highest exposure.
+func TestTheHighestExposureIsOfAnInsertedCanary(t *testing.T) {
+	t.Parallel()
+	of := func(exposures ...float64) (estimates []Estimate) {
+		for i, bits := range exposures {
+			estimates = append(estimates, Estimate{Exposure: bits, Fit: Fit{Distribution: Distribution{Location: float64(i), Scale: 1}}})
+		}
+		return estimates
+	}
+	v := NewOutcome(of(3, 40, 7), func(canary int) bool { return canary != 1 })
+	if v.Highest == nil || *v.Highest != 7 || len(v.Fits) != 3 {
+		t.Errorf("the highest exposure is %v of %d fits, want 7 bits of 3", v.Highest, len(v.Fits))
+	}
+	if v := NewOutcome(of(3), func(int) bool { return false }); v.Highest != nil {
+		t.Errorf("without an inserted canary the highest exposure is %v", *v.Highest)
+	}
+}
