@@ -15,6 +15,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
+	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -244,7 +245,7 @@ func TestTheHighestExposureIsOfAnInsertedCanary(t *testing.T) {
 	}
 	v := NewOutcome(of(3, 40, 7), func(canary int) bool { return canary != 1 })
 	if v.Highest == nil || *v.Highest != 7 || len(v.Fits) != 3 {
-		t.Errorf("the highest exposure is %v of %d fits, want 7 bits of 3", v.Highest, len(v.Fits))
+		t.Errorf("the highest exposure is %g of %d fits, want 7 bits of 3", exposure.ValueOf(v.Highest), len(v.Fits))
 	}
 	if v := NewOutcome(of(3), func(int) bool { return false }); v.Highest != nil {
 		t.Errorf("without an inserted canary the highest exposure is %v", *v.Highest)
