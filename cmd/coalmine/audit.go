@@ -19,11 +19,12 @@ import (
 const auditHelp = `Audit a finished model for memorized canaries or members. The model is a file of coalmine
 export, a folder of Hugging Face's layout, an HTTP endpoint, or a command that scores
 texts. --canaries is a text file with one canary per line, its words separated by spaces;
-empty lines and lines that begin with # are ignored. For a model of bytes (data.level: byte) a canary is the line without outer spaces,
-and --alphabet, --symbols and --format describe its random part. For a model of words
---symbols and --format do, as in a run; without them any word may follow the prefix.
-Every line counts as a canary of the training data; controls, canaries that were held back,
-are marked in a file of coalmine canaries export (--scores, below).
+empty lines and lines that begin with # are ignored. For a model of bytes (data.level:
+byte) a canary is the line without outer spaces, and --alphabet, --symbols and --format
+describe its random part. For a model of words --symbols and --format do, as in a run;
+without them any word may follow the prefix. Every line counts as a canary of the
+training data; controls, canaries that were held back, are marked in a file of coalmine
+canaries export (--scores, below).
 
 Random sampling ranks each canary among random sequences with the same first words; rank 1
 is memorized. Beam search looks for the canary after its first words. --skew-normal fits a
