@@ -1,12 +1,16 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/workflows/data/sources"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/status"
 )
@@ -52,4 +56,25 @@ func TestFailedNodesAreFoundByNameAndByTheBeginningOfTheKey(t *testing.T) {
 	if _, err := failedNodes(&status.Run{Run: "x"}, []string{"a"}); err == nil || !strings.Contains(err.Error(), "none has failed") {
 		t.Errorf("of a run without failures: %v", err)
 	}
+}
+
+// A retry runs the code of the submission, and says whether the directory has other code now.
+func TestARetrySaysWhichCodeItRuns(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	train := filepath.Join(folder, "train.py")
+	must.Do(t, os.WriteFile(train, []byte("1"), 0o600))
+	packed := must.Get(sources.Here{}.Pack(t.Context(), folder, "", func(string) bool { return false }))(t)
+	training := &experiment.Training{Command: "python3 train.py", Code: folder, CodeSHA256: packed.Digests()[0].String()}
+	says := func(want string) {
+		t.Helper()
+		if got := retriedCode(t.Context(), training); !strings.HasPrefix(got, "it runs the code of "+folder+" as it was submitted") || !strings.Contains(got, want) {
+			t.Errorf("a retry says %q, want %q", got, want)
+		}
+	}
+	says("which has not changed")
+	must.Do(t, os.WriteFile(train, []byte("2"), 0o600))
+	says("which has changed since; to run the changed code: coalmine run FILE")
+	must.Do(t, os.RemoveAll(folder))
+	says("for other code: coalmine run FILE")
 }
