@@ -11,9 +11,9 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// Archive is the typed view of a Store: it knows the layout, checks what it
-// reads, and makes commits exactly once. All methods may be called from several
-// goroutines and from several processes at once.
+// Archive is the typed view of a Store: it implements the layout, checks the
+// objects it reads, and makes commits exactly once. It is safe for concurrent use
+// by goroutines and processes.
 //
 // Errors name the store, the object and what was expected, and wrap the errors
 // of this package (ErrNotFound, ErrCorrupt, ErrFull, ...).
@@ -21,7 +21,7 @@ type Archive struct {
 	store Store
 }
 
-// NewArchive gives a typed view of store.
+// NewArchive returns a typed view of store.
 func NewArchive(store Store) *Archive { return &Archive{store} }
 
 // Store returns the underlying store.
@@ -30,8 +30,8 @@ func (a *Archive) Store() Store { return a.store }
 // String returns the store's URL without any credentials.
 func (a *Archive) String() string { return a.store.String() }
 
-// fail names the store and the object of an error. It replaces or completes the
-// driver's own naming.
+// fail names the store and the object of an error, replacing or completing the
+// driver's names.
 func (a *Archive) fail(doing, name string, err error) error {
 	inner, ok := err.(*ObjectError)
 	switch {
@@ -43,7 +43,7 @@ func (a *Archive) fail(doing, name string, err error) error {
 	return fmt.Errorf("%s %s: %w", doing, name, err)
 }
 
-// read returns a whole small object.
+// read returns a small object.
 func (a *Archive) read(ctx context.Context, name string) ([]byte, error) {
 	r, err := a.store.Get(ctx, name, 0, -1)
 	if err != nil {
@@ -58,8 +58,8 @@ func (a *Archive) read(ctx context.Context, name string) ([]byte, error) {
 
 // readSealed reads a record and decodes it. Bytes can be damaged in transit as well
 // as in the store, and callers remove or skip a torn record. So an invalid record
-// is read again: it is torn if two reads return the same bytes; if every read
-// returns other bytes, the connection to the store is faulty.
+// is read again: it is torn if two reads return the same bytes; if all reads
+// differ, the connection to the store is faulty.
 func (a *Archive) readSealed(ctx context.Context, f Format, name string, into any) error {
 	var before []byte
 	for range sealedTries {
@@ -87,22 +87,21 @@ func (a *Archive) exists(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// put stores a whole object from memory.
+// put stores an object from memory.
 func (a *Archive) put(ctx context.Context, name string, data []byte, durability Durability) error {
 	return a.store.Put(ctx, name, bytes.NewReader(data), durability)
 }
 
-// create makes an object that only its maker could have made: isOurs recognizes
-// its bytes if the name is taken or the outcome is unknown. It returns nil if
-// the object in the store is ours, an error that wraps ErrExists and the bytes
-// if another object has the name, and ErrUnknown if the outcome remains
-// unknown.
+// create makes an object with bytes that no other maker would choose: isOurs
+// recognizes them if the name is taken or the outcome is unknown. It returns nil if
+// the object in the store is ours, an error that wraps ErrExists and the bytes if
+// another object has the name, and ErrUnknown if the outcome remains unknown.
 func (a *Archive) create(ctx context.Context, name string, data []byte, isOurs func(found []byte) bool) ([]byte, error) {
 	var err error
 	for try := range createTries {
 		if try > 0 {
-			// There is no object: the request was lost, or the object has just
-			// been deleted. Either way, create it again.
+			// There is no object: the request was lost, or the object was deleted
+			// since. Either way, create it again.
 			if err := goroutines.Sleep(ctx, firstPause<<try); err != nil {
 				return nil, err
 			}

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// maxInlineTotal bounds the inline bytes of one commit, so that a commit stays
-// a small record; further blobs become objects of their own.
+// maxInlineTotal limits the inline bytes of one commit, so that a commit stays a small record;
+// further blobs become separate objects.
 const maxInlineTotal = 64 << 10
 
 // PutBlob stores one output of the node key and returns its description for the
@@ -29,11 +29,11 @@ func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte
 	return b, nil
 }
 
-// KeepBlob stores b, a blob of the node of, as an output of the node key, too, and returns
-// its description for that node's commit. The bytes are not copied. A durable blob is read
-// once and compared with its checksums, because it may become the only copy. The error
-// names the object of one of the two nodes and wraps ErrNotFound if b is gone, ErrCorrupt
-// if it is damaged.
+// KeepBlob stores b, a blob of the node of, also as an output of the node key, and returns its
+// description for that node's commit. The bytes are not copied. A durable blob is read once
+// and compared with its checksums, because it may become the only copy. The error names the
+// object of one of the two nodes and wraps ErrNotFound if b is gone, ErrCorrupt if it is
+// damaged.
 func (a *Archive) KeepBlob(ctx context.Context, key Key, name string, of Key, b Blob, durability Durability) (Blob, error) {
 	kept := b
 	kept.Name = name
@@ -52,8 +52,7 @@ func (a *Archive) KeepBlob(ctx context.Context, key Key, name string, of Key, b 
 	return kept, nil
 }
 
-// compare reads an object block by block and compares it with the checksums of the expected
-// blob.
+// compare reads an object block by block and compares it with the checksums of b.
 func (a *Archive) compare(ctx context.Context, object string, b Blob) error {
 	r, err := a.store.Get(ctx, object, 0, -1)
 	if err != nil {
@@ -63,9 +62,9 @@ func (a *Archive) compare(ctx context.Context, object string, b Blob) error {
 	return b.checkStream(r)
 }
 
-// ReadBlob returns a whole blob of the node key. It checks size and digest: a
-// mismatch gives an error that wraps ErrCorrupt, a missing blob ErrNotFound. The
-// caller MUST NOT write to the bytes, which b may share.
+// ReadBlob returns a blob of the node key. It checks size and digest: a mismatch gives an
+// error that wraps ErrCorrupt, a missing blob ErrNotFound. The caller MUST NOT write to the
+// bytes, which b may share.
 func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error) {
 	if b.IsInline() {
 		return b.Inline, b.checkInline(key)
@@ -73,12 +72,12 @@ func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error)
 	return a.readChecked(ctx, "blob", blobName(key, b.Digest), b)
 }
 
-// readChecked returns the content of an object that holds a whole blob. what names the blob in
+// readChecked returns the content of an object that holds a blob. label names the blob in
 // errors.
-func (a *Archive) readChecked(ctx context.Context, what, object string, b Blob) (data []byte, err error) {
+func (a *Archive) readChecked(ctx context.Context, label, object string, b Blob) (data []byte, err error) {
 	defer func() {
 		if err != nil {
-			data, err = nil, a.fail(fmt.Sprintf("reading %s %q from", what, b.Name), object, err)
+			data, err = nil, a.fail(fmt.Sprintf("reading %s %q from", label, b.Name), object, err)
 		}
 	}()
 	r, err := a.store.Get(ctx, object, 0, -1)
@@ -176,10 +175,10 @@ func (b Blob) checkInline(key Key) error {
 	return nil
 }
 
-// Missing lists the blobs of a commit whose objects are gone or have the wrong
-// size, in the order of names; without names it checks all blobs. Inline blobs
-// are never missing. A name that is not in the commit is an error: the node is
-// of another kind than the caller expects.
+// Missing lists the blobs of a commit whose objects are gone or have the wrong size, in the
+// order of names; without names it checks all blobs. Inline blobs are never missing. A name
+// that is not in the commit is an error: the node's kind is not the one that the caller
+// expects.
 func (a *Archive) Missing(ctx context.Context, c *Commit, names ...string) ([]string, error) {
 	if len(names) == 0 {
 		for _, b := range c.Blobs {
@@ -203,8 +202,8 @@ func (a *Archive) Missing(ctx context.Context, c *Commit, names ...string) ([]st
 	return missing, nil
 }
 
-// Available reports whether the named blobs of a commit, or all of them, can be
-// read. See Missing for evicted ones.
+// Available reports whether the named blobs of a commit, or all of them, can be read. Missing
+// lists evicted blobs.
 func (a *Archive) Available(ctx context.Context, c *Commit, names ...string) (bool, error) {
 	missing, err := a.Missing(ctx, c, names...)
 	return len(missing) == 0 && err == nil, err
@@ -225,9 +224,9 @@ func (a *Archive) holds(ctx context.Context, key Key, b Blob) (bool, error) {
 	return info.Size == b.Size, nil
 }
 
-// DeleteBlobs evicts the named blobs of a commit, or all of them. The commit
-// keeps their descriptions; inline blobs stay in it. An object that an unnamed
-// blob shares stays, too. Only the leader deletes.
+// DeleteBlobs evicts the named blobs of a commit, or all of them. The commit keeps their
+// descriptions and its inline blobs. An object shared with an unnamed blob also stays. Only
+// the leader deletes.
 func (a *Archive) DeleteBlobs(ctx context.Context, c *Commit, names ...string) error {
 	evicted := func(b Blob) bool { return len(names) == 0 || slices.Contains(names, b.Name) }
 	kept := make(map[Digest]bool)

@@ -7,10 +7,9 @@ import (
 	"io"
 )
 
-// A reader of a part of a blob cannot compare its digest, which covers the whole;
-// a wrong byte in the middle of a data set would affect every result unnoticed. So
-// a commit holds a CRC-32C of each block of a blob, and parts are read by whole
-// blocks.
+// A reader of a part of a blob cannot verify its digest, which covers the whole blob; a
+// wrong byte in the middle of a data set would affect every result unnoticed. So a
+// commit holds a CRC-32C of each block of a blob, and parts are read in whole blocks.
 
 const (
 	smallestBlock = 64 << 10
@@ -20,9 +19,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// blockSize returns the block size for a blob of size bytes: the least power of
-// two that gives no more than mostBlocks, so that the checksums are small beside
-// a commit.
+// blockSize returns the block size for a blob of size bytes: the smallest power of two
+// that gives at most mostBlocks blocks, so that the checksums are small compared with a
+// commit.
 func blockSize(size int64) int64 {
 	block := int64(smallestBlock)
 	for size > block*mostBlocks {
@@ -31,8 +30,7 @@ func blockSize(size int64) int64 {
 	return block
 }
 
-// blockSums returns the checksums of the blocks of data, big-endian, one after the
-// other.
+// blockSums returns the concatenated checksums of the blocks of data, big-endian.
 func blockSums(data []byte) []byte {
 	var sums []byte
 	block := int(blockSize(int64(len(data))))
@@ -44,9 +42,9 @@ func blockSums(data []byte) []byte {
 	return sums
 }
 
-// ReadPart returns length bytes, all inside the blob, from offset of a copy that
-// read reads. It reads whole blocks and checks them, or the whole blob if it has
-// no checksums. A mismatch gives an error that wraps ErrCorrupt.
+// ReadPart returns length bytes of the blob from offset, reading a copy through read. It
+// reads whole blocks and checks them, or the whole blob if it has no checksums. A
+// mismatch gives an error that wraps ErrCorrupt.
 func (b Blob) ReadPart(offset, length int64, read func(from, length int64) ([]byte, error)) ([]byte, error) {
 	from, to := b.blocksAround(offset, length)
 	data, err := read(from, to-from)
@@ -70,7 +68,7 @@ func (b Blob) blocksAround(offset, length int64) (from, to int64) {
 	return from, min(to, b.Size)
 }
 
-// checkStream reads a whole blob and compares it with its checksums, without keeping it.
+// checkStream reads a blob and compares it with its checksums, without keeping it.
 func (b Blob) checkStream(r io.Reader) error {
 	block := blockSize(b.Size)
 	if len(b.Blocks) == 0 {

@@ -29,19 +29,17 @@ type Blob struct {
 	Name   string `json:"name"`
 	Digest Digest `json:"digest"`
 	Size   int64  `json:"size"`
-	// Inline holds the bytes of a blob of at most MaxInline bytes; such a blob
-	// has no object of its own and is never evicted.
+	// Inline holds the bytes of a blob of at most MaxInline bytes; such a blob has no separate
+	// object and is never evicted.
 	Inline []byte `json:"inline,omitempty"`
-	// Blocks are checksums for reading parts, see blocks.go. Inline blobs have
-	// none.
+	// Blocks are checksums for reading parts, see blocks.go; nil for inline blobs.
 	Blocks []byte `json:"blocks,omitempty"`
 }
 
-// IsInline reports whether the commit itself holds the blob's bytes. An empty
-// blob always is inline.
+// IsInline reports whether the commit holds the blob's bytes. An empty blob is always inline.
 func (b Blob) IsInline() bool { return b.Inline != nil || b.Size == 0 }
 
-// MaxInline is the largest blob that a commit holds itself, in bytes.
+// MaxInline is the largest inline blob, in bytes.
 const MaxInline = 32 << 10
 
 // Provenance records where and when a node was computed. Two attempts need not
@@ -49,8 +47,8 @@ const MaxInline = 32 << 10
 type Provenance struct {
 	Worker  string    `json:"worker"`
 	Host    string    `json:"host"`
-	Version string    `json:"version"` // of coalmine
-	Arch    string    `json:"arch"`    // of the processor, as GOARCH names it
+	Version string    `json:"version"` // version of coalmine
+	Arch    string    `json:"arch"`    // processor architecture, as GOARCH names it
 	Kernels string    `json:"kernels"` // the kernel set: avx512, avx2 or go
 	Started time.Time `json:"started"`
 	Seconds float64   `json:"seconds"`
@@ -58,16 +56,15 @@ type Provenance struct {
 	// command that was not declared deterministic.
 	MayDiffer bool `json:"may_differ,omitempty"`
 	// Took lists the durations of the steps of a training's segment up to this one, in seconds:
-	// each from the beginning of its first task to the end of its last. 0 is an unknown
-	// duration; nil means that the node ends no step.
+	// each from the start of its first task to the end of its last. 0 is an unknown duration;
+	// nil means that no step ends with the node.
 	Took []float64 `json:"took,omitempty"`
 }
 
-// Comparable reports whether a task is known to give the same bytes in both
-// places. The kernel sets of one architecture are comparable: tests compare
-// them with each other. Different architectures are not, because compilers fuse
-// multiplications and additions differently; each is deterministic by itself.
-// Records without an architecture predate the field and are of amd64.
+// Comparable reports whether a task gives the same bytes in both places. The kernel sets of one
+// architecture are comparable: tests compare them. Different architectures are not, because
+// compilers fuse multiplications and additions differently; each is deterministic by itself.
+// Records without an architecture predate the field and come from amd64.
 func (p Provenance) Comparable(other Provenance) bool {
 	return cmp.Or(p.Arch, "amd64") == cmp.Or(other.Arch, "amd64")
 }
@@ -82,8 +79,8 @@ func (c *Commit) Blob(name string) (Blob, bool) {
 	return Blob{}, false
 }
 
-// Objects returns the blobs with objects of their own, without their block sums:
-// the input of a deletion of the node. It is not nil even if there are none.
+// Objects returns the blobs that are separate objects, without their block sums: the input of a
+// deletion of the node. It is not nil even if there are none.
 func (c *Commit) Objects() []Blob {
 	objects := []Blob{}
 	for _, b := range c.Blobs {
@@ -122,8 +119,7 @@ func (c *Commit) Differs(other *Commit) string {
 	return ""
 }
 
-// compactJSON returns raw in the form in which a record returns it; invalid JSON
-// is unchanged.
+// compactJSON returns raw as a record stores it; invalid JSON is unchanged.
 func compactJSON(raw json.RawMessage) []byte {
 	if compact, err := json.Marshal(raw); err == nil && len(raw) > 0 {
 		return compact

@@ -10,10 +10,10 @@ import (
 
 // Commit makes a node done, once for all attempts: it stores the record under
 // the node's key if there is none. All blobs that are not inline MUST be stored
-// before (PutBlob). It returns the record in the store and whether it is this
-// attempt's. Another attempt's record is not an error; the caller compares the
-// two with Commit.Differs, because a difference shows that the task is not
-// deterministic.
+// before (PutBlob). It returns the record in the store, and whether it belongs
+// to this attempt. Another attempt's record is not an error; the caller
+// compares the two with Commit.Differs, because a difference shows that the
+// task is not deterministic.
 //
 // Commit may be called again with the same attempt after an error or an
 // interruption. An error that wraps ErrCorrupt reports a torn record under the
@@ -72,7 +72,7 @@ func (a *Archive) prepare(ctx context.Context, c *Commit) (*Commit, error) {
 	return &ours, nil
 }
 
-// moveOut stores an inline blob as an object of its own.
+// moveOut stores an inline blob as a separate object.
 func (a *Archive) moveOut(ctx context.Context, key Key, b *Blob) error {
 	object := blobName(key, b.Digest)
 	if err := a.put(ctx, object, b.Inline, Durable); err != nil {
@@ -96,8 +96,8 @@ func (a *Archive) Committed(ctx context.Context, key Key) (*Commit, error) {
 	return &c, nil
 }
 
-// HasCommit reports whether a node has a record, without reading it: a torn one
-// counts too.
+// HasCommit reports whether a node has a record, intact or torn, without
+// reading it.
 func (a *Archive) HasCommit(ctx context.Context, key Key) (bool, error) {
 	there, err := a.exists(ctx, commitName(key))
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"coalmine/internal/build"
 )
 
-// ErrNewer is wrapped by errors about a record whose format a newer build introduced. The record
-// is intact.
+// ErrNewer is wrapped by errors about an intact record in a format that a newer build introduced.
 var ErrNewer = errors.New("its format is newer than this build")
 
 // Format is the format of one kind of record. Its number rises whenever an older build could
@@ -25,8 +24,8 @@ type Format struct {
 	Number int
 }
 
-// Stamp is the part of a record that names its format and the build that wrote it. Records from
-// before formats had numbers lack it; their format is 1.
+// Stamp is the part of a record that names its format and the build that wrote it. Records
+// without a stamp have format 1.
 type Stamp struct {
 	Format int    `json:"format,omitempty"`
 	Build  string `json:"build,omitempty"`
@@ -51,7 +50,7 @@ var thisBuild = sync.OnceValue(func() string { return build.Read().String() })
 // Stamp returns the stamp of the records that this build writes.
 func (f Format) Stamp() Stamp { return Stamp{f.Number, thisBuild()} }
 
-// Check returns an error that wraps ErrNewer if this build cannot read a record with that stamp.
+// Check returns an error that wraps ErrNewer if this build cannot read a record with the stamp.
 func (f Format) Check(s Stamp) error {
 	if s.Format <= f.Number {
 		return nil
@@ -60,15 +59,14 @@ func (f Format) Check(s Stamp) error {
 		f.Name, ErrNewer, orUnknown(s.Build), s.Format, thisBuild(), f.Number, orUnknown(s.Build))
 }
 
-// Explain completes the error about a record that cannot be decoded although this build reads its
-// format.
+// Explain completes the error for a record that cannot be decoded although this build supports
+// its format.
 func (f Format) Explain(s Stamp, err error) error {
 	return fmt.Errorf("%s of format %d, written by coalmine %s, which coalmine %s cannot read: %w",
 		f.Name, max(s.Format, 1), orUnknown(s.Build), thisBuild(), err)
 }
 
-// orUnknown returns the displayed name of a build. It escapes the name, which is
-// untrusted.
+// orUnknown returns the displayed name of a build. It escapes the name, which is untrusted.
 func orUnknown(build string) string {
 	if build == "" {
 		return "of an unknown version"

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// identity distinguishes a store from all others, whatever its address.
+// identity distinguishes a store from all others, regardless of its address.
 type identity struct {
 	ID string `json:"id"`
 }
@@ -27,8 +27,8 @@ func (a *Archive) Identity(ctx context.Context) (string, error) {
 	return its.ID, nil
 }
 
-// Identify gives the store its identity unless it has one, and returns the one
-// in effect. It is empty if the store is too full to hold one.
+// Identify sets the store's identity unless it has one, and returns the
+// identity in effect. It is empty if the store is too full for one.
 func (a *Archive) Identify(ctx context.Context) (string, error) {
 	id, err := a.Identity(ctx)
 	if !errors.Is(err, ErrNotFound) {

@@ -83,8 +83,8 @@ func parseObject(kind ObjectKind, info Info) (Object, bool) {
 	return o, err == nil
 }
 
-// DeleteObjects deletes objects yielded by Objects, in their order as far as
-// the store keeps one. Only the leader deletes.
+// DeleteObjects deletes objects yielded by Objects, in order if the store
+// preserves it. Only the leader deletes.
 func (a *Archive) DeleteObjects(ctx context.Context, objects ...Object) error {
 	names := make([]string, len(objects))
 	for i, o := range objects {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// keptEpochs is the number of records of epochs that stay. A number still among
-// them has never been given out before; see NextEpoch.
+// keptEpochs is the number of epoch records to keep. A number among them has never been
+// returned before; see NextEpoch.
 const keptEpochs = 10
 
 // Epoch describes the leader of an epoch, for display.
@@ -28,10 +28,11 @@ type epochRecord struct {
 	ID     string `json:"id"`
 }
 
-// NextEpoch begins a new epoch of leadership and returns its number, and the epoch before
-// if it can be read; numbers rise, and none is returned twice. Another process may begin
-// the next epoch at any moment, even before this call returns: a leader compares its own
-// with CurrentEpoch before every batch of deletions and steps down if they differ.
+// NextEpoch begins a new epoch of leadership and returns its number, and the previous
+// epoch if it can be read; numbers rise, and each is returned only once. Another process
+// may begin the next epoch at any moment, even before this call returns: a leader
+// compares its number with CurrentEpoch before every batch of deletions and steps down if
+// they differ.
 func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before Epoch, err error) {
 	record, err := json.Marshal(epochRecord{by.Holder, by.Queue, rand.Text()})
 	if err != nil {
@@ -57,8 +58,8 @@ func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before E
 		if err != nil {
 			return 0, Epoch{}, a.fail("listing", leaderDir, err)
 		}
-		// A delayed candidate may have been given a number that was deleted
-		// meanwhile. The process that deleted it has a much higher one.
+		// A delayed candidate may have received a number that was deleted meanwhile. The
+		// process that deleted it has a much higher one.
 		if newest(numbers) < epoch+keptEpochs {
 			return epoch, before, a.deleteEpochs(ctx, numbers, epoch-keptEpochs)
 		}
@@ -108,8 +109,7 @@ func (a *Archive) deleteEpochs(ctx context.Context, numbers []int, last int) err
 	return a.delete(ctx, old)
 }
 
-// CurrentEpoch returns the newest epoch of leadership, 0 if there never was
-// one.
+// CurrentEpoch returns the newest epoch of leadership, 0 before the first.
 func (a *Archive) CurrentEpoch(ctx context.Context) (int, error) {
 	numbers, err := a.numbersBelow(ctx, leaderDir)
 	if err != nil {

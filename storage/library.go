@@ -48,8 +48,8 @@ func (a *Archive) Entries(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// DeleteEntry removes a name from the library. The next collection removes the source, if
-// nothing else needs it.
+// DeleteEntry removes a name from the library. The next collection removes the source, unless
+// it is needed.
 func (a *Archive) DeleteEntry(ctx context.Context, name string) error {
 	if err := checkEntry(name); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 // maxName is the longest object name, in bytes.
 const maxName = 512
 
-// CheckName returns an error that wraps ErrName unless name may name an
-// object. Every driver calls it before it touches anything.
+// CheckName returns an error that wraps ErrName unless name is a valid object
+// name. Every driver calls it first.
 func CheckName(name string) error {
 	if err := CheckPrefix(name); err != nil {
 		return err
@@ -37,8 +37,8 @@ func CheckPrefix(prefix string) error {
 	return nil
 }
 
-// CheckDir returns an error that wraps ErrName unless dir is "", the root, or
-// may be the directory of an object.
+// CheckDir returns an error that wraps ErrName unless dir is "", the root, or a
+// valid directory of an object.
 func CheckDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -56,8 +56,8 @@ func isNameByte(b byte) bool {
 
 var runID = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,80}$`)
 
-// CheckRunID returns an error that wraps ErrName unless id may name a run: 1 to
-// 81 bytes of [a-z 0-9 . _ -], the first a letter or a digit.
+// CheckRunID returns an error that wraps ErrName unless id is a valid run id: 1
+// to 81 bytes of [a-z 0-9 . _ -], the first a letter or a digit.
 func CheckRunID(id string) error {
 	if !runID.MatchString(id) {
 		return fmt.Errorf("%w: run id %.100q: want 1 to 81 of a-z, 0-9, '.', '_', '-', starting with a letter or digit", ErrName, id)

@@ -47,7 +47,7 @@ func (a *Archive) Plan(ctx context.Context, run string, n int, into any) error {
 
 func plannedName(run string, d Digest) string { return plannedDir(run) + "/" + d.String() }
 
-// PutPlanned stores a part of a plan under its digest, which the caller of ReadPlanned checks.
+// PutPlanned stores a part of a plan under its digest, which the reader of ReadPlanned checks.
 func (a *Archive) PutPlanned(ctx context.Context, run string, d Digest, data []byte) error {
 	if err := CheckRunID(run); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (a *Archive) PutPlanned(ctx context.Context, run string, d Digest, data []b
 }
 
 // ReadPlanned passes a part of a plan to read. If read returns an error that wraps ErrCorrupt, the
-// part is fetched once more: bytes can be damaged on the way as well as in the store.
+// part is fetched once more: bytes can be damaged in transit as well as in the store.
 func (a *Archive) ReadPlanned(ctx context.Context, run string, d Digest, read func(io.Reader) error) error {
 	if err := CheckRunID(run); err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 )
 
 // A run's log is a series of numbered objects, each created if absent, so that
-// any number of processes can append and all read one order. To keep the series
-// short the leader folds it: a snapshot is an ordinary entry at the next number
-// that replaces all entries before it.
+// any number of processes can append and all read the same order. To keep the
+// series short the leader folds it: a snapshot is an ordinary entry at the next
+// number that replaces all earlier entries.
 //
 // Two rules make that safe:
 //
@@ -40,26 +40,26 @@ type LogEntry struct {
 
 // logRecord is the sealed content of an entry.
 type logRecord struct {
-	// ID identifies the entry, so that its maker recognizes it.
+	// ID identifies the entry to its maker.
 	ID string `json:"id"`
 	// Snapshot and Folds are set in snapshots; Folds are the ids of the entries
-	// between this snapshot and the one before.
+	// between this snapshot and the previous one.
 	Snapshot bool            `json:"snapshot,omitempty"`
 	Folds    []string        `json:"folds,omitempty"`
 	Data     json.RawMessage `json:"data"`
 }
 
-// numberedRecord is a record that was read; torn ones have no ID.
+// numberedRecord is a record with its number; a torn one has no ID.
 type numberedRecord struct {
 	logRecord
 	number int
 	torn   bool
 }
 
-// AppendLog appends an entry, which must be JSON, to a run's log and returns
-// its number. Once it returns, the entry is durable and every later reader sees
-// it. After an error that wraps ErrUnknown, the entry may or may not have been
-// appended.
+// AppendLog appends an entry, which must be JSON, to a run's log and returns its
+// number. Once it returns, the entry is durable and visible to every later
+// reader. After an error that wraps ErrUnknown, the entry may or may not have
+// been appended.
 func (a *Archive) AppendLog(ctx context.Context, run string, entry json.RawMessage) (int, error) {
 	if err := CheckRunID(run); err != nil {
 		return 0, err
@@ -122,10 +122,10 @@ func (a *Archive) entryStands(ctx context.Context, run string, n int, id string)
 	return true, nil
 }
 
-// wasFolded decides by the lowest snapshot above n. If that does not list the
-// id, either an earlier snapshot had freed the number, or the snapshot that
-// folded the entry has been deleted; entries are deleted in ascending order, so
-// in the second case the entry is gone too.
+// wasFolded decides by the lowest snapshot above n. If that snapshot does not
+// list the id, either an earlier snapshot had freed the number, or the snapshot
+// that folded the entry has been deleted; entries are deleted in ascending
+// order, so in the second case the entry is also gone.
 func (a *Archive) wasFolded(ctx context.Context, run string, n int, id string, snapshot numberedRecord) (bool, error) {
 	if slices.Contains(snapshot.Folds, id) {
 		return true, nil
@@ -137,11 +137,11 @@ func (a *Archive) wasFolded(ctx context.Context, run string, n int, id string, s
 	return false, err
 }
 
-// ReadLog returns the entries of a run's log from number from on, in order. If
-// a compaction has folded some of those, the first entry is the newest snapshot
-// and replaces everything that the caller has read; otherwise the first is
-// number from. A caller that has read up to n continues with from = n+1; 1
-// reads everything.
+// ReadLog returns the entries of a run's log from number from on, in order. If a
+// compaction has folded some of those, the first entry is the newest snapshot
+// and replaces all entries that the caller has read; otherwise the first is
+// number from. A caller that has read up to n continues with from = n+1; 1 reads
+// the whole log.
 func (a *Archive) ReadLog(ctx context.Context, run string, from int) ([]LogEntry, error) {
 	if err := CheckRunID(run); err != nil {
 		return nil, err
@@ -158,8 +158,8 @@ func (a *Archive) ReadLog(ctx context.Context, run string, from int) ([]LogEntry
 }
 
 // CompactLog appends a snapshot that replaces all entries up to number last,
-// which must be the last one: if another has been appended, the error wraps
-// ErrExists, nothing has changed, and the caller reads on and folds again. It
+// which must be the last entry: if another has been appended, the error wraps
+// ErrExists, the log is unchanged, and the caller reads on and folds again. It
 // returns the snapshot's number. A number with an error means that the snapshot
 // exists but old entries could not be deleted; the next compaction tries again.
 // Only the leader compacts.
@@ -282,7 +282,7 @@ func (a *Archive) readRecord(ctx context.Context, run string, n int) (numberedRe
 	return r, err
 }
 
-// createOwn creates an object whose bytes no other maker would choose.
+// createOwn creates an object with bytes that no other maker would choose.
 func (a *Archive) createOwn(ctx context.Context, name string, data []byte) error {
 	_, err := a.create(ctx, name, data, func(found []byte) bool { return bytes.Equal(found, data) })
 	return err

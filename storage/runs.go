@@ -53,9 +53,9 @@ func (a *Archive) Runs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// UsedRunIDs returns the ids that have any stored object, in byte order: those
-// of all runs, and of runs whose removal was interrupted. A new run must not
-// take one of these, because it would inherit a log.
+// UsedRunIDs returns the ids with any stored object, in byte order: those of all runs,
+// and of runs whose removal was interrupted. A new run must not use one of these,
+// because it would inherit a log.
 func (a *Archive) UsedRunIDs(ctx context.Context) ([]string, error) {
 	var ids []string
 	for child, err := range a.store.Children(ctx, runsDir) {
@@ -87,7 +87,7 @@ func (a *Archive) DeleteRun(ctx context.Context, id string) error {
 // deleteBatch limits the number of names that deleteBelow holds in memory.
 const deleteBatch = 1000
 
-// deleteBelow removes every object whose name starts with prefix.
+// deleteBelow removes all objects whose name starts with prefix.
 func (a *Archive) deleteBelow(ctx context.Context, prefix string) error {
 	var batch []string
 	for info, err := range a.store.List(ctx, prefix) {
@@ -104,8 +104,8 @@ func (a *Archive) deleteBelow(ctx context.Context, prefix string) error {
 	return a.delete(ctx, batch)
 }
 
-// PutTaskLog stores the output of one execution of a node for display. attempt
-// is one segment of a name. A power cut may lose the log.
+// PutTaskLog stores the output of one execution of a node for display. attempt is one
+// segment of a name. A power cut may lose the log.
 func (a *Archive) PutTaskLog(ctx context.Context, run string, key Key, attempt string, data []byte) error {
 	name, err := taskLogName(run, key, attempt)
 	if err != nil {

@@ -13,8 +13,8 @@ type sealed struct {
 	Record json.RawMessage `json:"record"`
 }
 
-// seal encodes a record with its format and its own checksum. Field order is that of the
-// struct and maps are sorted, so equal records of one build are equal bytes.
+// seal encodes a record with its format and checksum. Fields are in the struct's order
+// and maps are sorted, so equal records of one build are equal bytes.
 func seal(f Format, record any) ([]byte, error) {
 	raw, err := json.Marshal(record)
 	if err == nil {
@@ -23,13 +23,13 @@ func seal(f Format, record any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record cannot be encoded: %w", err)
 	}
-	// The result of json.Marshal for a sealed, without validating the record
+	// Equals the output of json.Marshal for a sealed, without validating the record
 	// again.
 	return []byte(`{"sha256":"` + DigestOf(raw).String() + `","record":` + string(raw) + `}`), nil
 }
 
 // unseal checks a record and decodes it. A torn or damaged record gives an error that
-// wraps ErrCorrupt, one of a newer format an error that wraps ErrNewer.
+// wraps ErrCorrupt, a newer format one that wraps ErrNewer.
 func unseal(f Format, data []byte, into any) error {
 	var s sealed
 	if err := json.Unmarshal(data, &s); err != nil {

@@ -11,8 +11,8 @@ import (
 
 // PutSource imports a file and returns its digest and its size in bytes. The
 // data streams: it is read once to compute the digest and, unless the source
-// exists already, twice more, to store it and to check that it did not change
-// meanwhile. If it did, PutSource returns an error and stores nothing.
+// already exists, twice more, to store it and to check that it did not change.
+// If it did, PutSource returns an error and stores nothing.
 func (a *Archive) PutSource(ctx context.Context, body io.ReadSeeker) (Digest, int64, error) {
 	digest, size, err := digestAll(body)
 	if err != nil {
@@ -46,7 +46,7 @@ func digestAll(body io.ReadSeeker) (Digest, int64, error) {
 	return Digest(h.Sum(nil)), size, err
 }
 
-// OpenSource opens an imported source as a stream. The digest is only known at
+// OpenSource opens an imported source as a stream. The digest is known only at
 // the end: if the bytes differ from the imported ones, the last read returns an
 // error that wraps ErrCorrupt instead of io.EOF. A reader that stops early has
 // checked nothing.
@@ -88,7 +88,7 @@ func (a *Archive) HasSource(ctx context.Context, digest Digest) (bool, error) {
 }
 
 // DeleteSource removes an imported source. It cannot be recreated: the caller
-// makes sure that no run names it. Only the leader deletes.
+// ensures that no run uses it. Only the leader deletes.
 func (a *Archive) DeleteSource(ctx context.Context, digest Digest) error {
 	return a.delete(ctx, []string{sourceName(digest)})
 }

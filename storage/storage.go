@@ -1,13 +1,11 @@
-// Package storage holds the authoritative data of every run: imported sources,
-// blobs, commits, run records and attempt logs (docs/storage.md shows the
-// layout). Everything else, the queue included, can be lost and rebuilt from
-// it.
+// Package storage holds the authoritative data of every run: imported sources, blobs,
+// commits, run records and attempt logs (docs/storage.md shows the layout). All other
+// data, including the queue, can be lost and rebuilt from it.
 //
-// Store is the contract of an object store. Its drivers are the packages below:
-// dir (a local directory, durable) and s3 (any S3-compatible server). The suite
-// in storagetest runs on each of them. Archive is the typed view that the rest
-// of the program uses: it knows the layout, checks every digest it reads, and
-// makes commits exactly once.
+// Store is the contract of an object store. Its drivers are the packages below: dir (a
+// local directory, durable) and s3 (any S3-compatible server). The suite in storagetest
+// runs on each of them. Archive is the typed view for the other packages: it implements
+// the layout, checks every digest it reads, and makes commits exactly once.
 package storage
 
 import (
@@ -19,31 +17,31 @@ import (
 	"time"
 )
 
-// Store keeps immutable objects under slash-separated names. All methods may
-// be called from several goroutines and from several processes at once.
+// Store holds immutable objects under slash-separated names. It is safe for concurrent
+// use by goroutines and processes.
 //
 // A name is 1 to 512 bytes of [a-z A-Z 0-9 . _ - /], has no empty, "." or ".."
 // segment, and is never a prefix directory of another name. Drivers MUST
 // refuse any other name with an error that wraps ErrName.
 type Store interface {
-	// Put stores the whole of body under name and replaces what was there.
-	// Readers MUST see the old object or the new one, never a mixture or a
-	// part, even if the process dies in the middle. With Durable the object
-	// MUST survive a power cut once Put has returned. Put seeks to the start of
-	// body before each try, so that a driver may try again.
+	// Put stores all of body under name and replaces an existing object. Readers MUST
+	// see the old object or the new one, never a mixture or a part, even if the process
+	// dies in the middle. With Durable the object MUST survive a power cut once Put has
+	// returned. Put seeks to the start of body before each try, so that a driver may
+	// retry.
 	Put(ctx context.Context, name string, body io.ReadSeeker, durability Durability) error
 
-	// Copy stores the object from under to as well, replacing any object there, as if it
-	// were put just now: each MUST outlive a deletion of the other. The bytes need not
+	// Copy stores the object from also under to, replacing any object there, as if it
+	// had just been put: each MUST outlive a deletion of the other. The bytes need not
 	// pass through this process. A missing object gives an error that wraps ErrNotFound.
 	Copy(ctx context.Context, from, to string, durability Durability) error
 
-	// Create stores data under name if there is no such object, durably. Of any
-	// number of concurrent calls for one name exactly one MUST return nil; the
-	// others return an error that wraps ErrExists. If the outcome cannot be
-	// known (a connection reset, an odd file system), the error wraps
-	// ErrUnknown: the caller reads the object back to learn who won. data is at
-	// most MaxCreate bytes; more is refused before anything is sent.
+	// Create stores data under name, durably, if there is no such object. Of any number
+	// of concurrent calls for one name exactly one MUST return nil; all others return an
+	// error that wraps ErrExists. If the outcome is unknown (a connection reset, an odd
+	// file system), the error wraps ErrUnknown: the caller reads the object back to
+	// determine the winner. data is at most MaxCreate bytes; more is refused before
+	// anything is sent.
 	Create(ctx context.Context, name string, data []byte) error
 
 	// Get opens length bytes of the object from offset; a negative length means
@@ -54,8 +52,8 @@ type Store interface {
 	// Head describes the object, or gives an error that wraps ErrNotFound.
 	Head(ctx context.Context, name string) (Info, error)
 
-	// List yields the objects whose name starts with prefix, in byte order of
-	// their names. It may be slow: nothing on the path of a round calls it.
+	// List yields the objects whose name starts with prefix, in byte order of their
+	// names. It may be slow: no round depends on it.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 
 	// Children yields the distinct next segments below the directory dir (no
@@ -70,8 +68,8 @@ type Store interface {
 	String() string
 }
 
-// MaxCreate is the largest object that Store.Create takes, in bytes: it must
-// travel in one request that is never split.
+// MaxCreate is the largest object of Store.Create, in bytes: it must fit in one request
+// that is never split.
 const MaxCreate = 1 << 20
 
 // Info describes one object.
@@ -98,19 +96,19 @@ var (
 	ErrExists   = errors.New("already exists")
 	ErrUnknown  = errors.New("outcome unknown")
 	ErrName     = errors.New("not a valid object name")
-	// ErrCorrupt: the bytes read are not the bytes that were written.
+	// ErrCorrupt: the bytes read differ from the bytes written.
 	ErrCorrupt = errors.New("corrupt")
-	// ErrUnsuitable: the store cannot fulfil the contract (no create-if-absent,
-	// wrong credentials, read-only); it is refused when opened.
+	// ErrUnsuitable: the store cannot fulfil the contract (no create-if-absent, wrong
+	// credentials, read-only); opening it fails.
 	ErrUnsuitable = errors.New("store not suitable")
-	// ErrFull: no space left. A retry does not help until space has been freed.
+	// ErrFull: no space left. A retry does not help until space is freed.
 	ErrFull = errors.New("store is full")
 	// ErrAway: the store does not answer, or refuses every request: it is down,
 	// overloaded, read-only, or its keys have expired.
 	ErrAway = errors.New("store not available")
 )
 
-// Trouble is an error of the store whose cause is known. Drivers return it.
+// Trouble is an error of the store with a known cause. Drivers return it.
 type Trouble struct {
 	// Mark is one of the errors above, for errors.Is.
 	Mark error
@@ -142,7 +140,7 @@ func (t *Trouble) Brief() string { return t.Cause }
 type ObjectError struct {
 	// Op is the operation, such as "get" or "reading".
 	Op string
-	// Name is the object's, or that of a group: a run, a directory.
+	// Name is the name of the object or of a group: a run, a directory.
 	Name string
 	// Store is Store.String of its store.
 	Store string
@@ -157,8 +155,8 @@ func (e *ObjectError) Error() string {
 // Unwrap returns the cause.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// IsTrouble reports whether an error is a fault of the store and not of a
-// request: the same request may succeed after the store has been repaired.
+// IsTrouble reports whether an error is a fault of the store rather than of a request:
+// the same request may succeed after the store has been repaired.
 func IsTrouble(err error) bool {
 	return errors.Is(err, ErrAway) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnsuitable)
 }

@@ -9,16 +9,16 @@ import (
 )
 
 // Unfinished is the checkpoint of an execution of a node, from which the next execution resumes.
-// It is stored under the node's key, so another node never takes it. Its owner is the process
-// that executes the node: if two do so at once, the last to write wins, and the work of the other
-// is lost.
+// It is stored under the node's key, so another node never uses it. Its owner is the process that
+// executes the node: if two do so concurrently, the last write wins, and the other's work is
+// lost.
 type Unfinished struct {
 	Key Key `json:"key"`
 	// Attempt identifies the execution.
 	Attempt string `json:"attempt"`
 	// Files are the files of the checkpoint, by name.
 	Files []Blob `json:"files"`
-	// State is the other state of the kind, as JSON.
+	// State is the additional state of the kind, as JSON.
 	State json.RawMessage `json:"state,omitempty"`
 }
 
@@ -36,8 +36,8 @@ func (a *Archive) PutUnfinished(ctx context.Context, key Key, name string, data 
 	return b, nil
 }
 
-// KeepUnfinished replaces the checkpoint before, nil for none, of a node by u. It deletes the
-// files of before that are not in u.
+// KeepUnfinished replaces the checkpoint before (nil if there is none) of a node by u. It deletes
+// the files of before that are not in u.
 func (a *Archive) KeepUnfinished(ctx context.Context, u, before *Unfinished) error {
 	name := unfinishedName(u.Key)
 	data, err := seal(unfinishedFormat, u)

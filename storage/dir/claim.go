@@ -10,12 +10,12 @@ import (
 	"coalmine/storage"
 )
 
-// claimFunc renames the file temp to path if that name is free. If it is taken
-// by another file, the error wraps storage.ErrExists.
+// claimFunc renames the file temp to path if that name is free. If another file
+// has the name, the error wraps storage.ErrExists.
 type claimFunc func(temp, path string) error
 
-// byLink claims a name by a hard link. Over NFS a link can be made although it
-// reports an error, if the reply to the first request is lost. So after any
+// byLink claims a name with a hard link. Over NFS a link can be made although
+// an error is reported, if the reply to the first request is lost. So after any
 // failure byLink compares the two names; the same file means success.
 func byLink(temp, path string) error {
 	err := os.Link(temp, path)
@@ -37,7 +37,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// byRename claims a name by a rename that does not replace.
+// byRename claims a name with a rename that does not replace.
 func byRename(temp, path string) error {
 	err := renameNoReplace(temp, path)
 	if errors.Is(err, fs.ErrExist) {
@@ -55,7 +55,7 @@ func (s *Store) probe() (claimFunc, error) {
 		return byLink, nil
 	}
 	if isFull(linkErr) {
-		return nil, linkErr // not about links
+		return nil, linkErr // the error is not about links
 	}
 	renameErr := s.try(byRename)
 	if renameErr == nil {

@@ -1,14 +1,13 @@
-// Package dir keeps objects as files below a directory. It is truly durable: an
-// object is written to a temporary file, synced, moved to its name in one step,
-// and the directories above it are synced. A name is claimed (create-if-absent)
-// by a hard link, or by a rename that does not replace where the file system has
-// no hard links; a file system that offers neither is refused when opened.
+// Package dir stores objects as files below a directory. It is durable: an object is written to
+// a temporary file, synced, moved to its name in one step, and the directories above it are
+// synced. A name is claimed (create-if-absent) with a hard link, or with a rename that does not
+// replace on file systems without hard links; Open refuses a file system without either.
 //
 // Several processes, on one machine or over NFS, can share a directory.
 //
 // New files and directories are private to their owner (modes 0600 and 0700), unless the mode of
-// the store's directory lets the group or everyone write: then they may read and write them, as
-// far as the umask allows. Existing files keep their modes.
+// the store's directory lets the group or everyone write: they then get the same access, limited
+// by the umask. Existing files keep their modes.
 package dir
 
 import (
@@ -86,8 +85,8 @@ func (s *Store) fail(op, name string, err error) error {
 	case isFull(err):
 		err = fmt.Errorf("%w: %w", storage.ErrFull, err)
 	case refused && !errors.Is(err, storage.ErrExists):
-		// Invalid names and absence have errors of their own: the others come
-		// from the file system, such as read-only, a lost mount, a bad disk.
+		// Invalid names and absence have their own errors: all others come from the file system,
+		// such as read-only, a lost mount, a bad disk.
 		err = fmt.Errorf("%w: %w", storage.ErrAway, err)
 	}
 	return &storage.ObjectError{Op: op, Name: name, Store: s.String(), Err: err}
@@ -191,8 +190,8 @@ func (s *Store) remove(name string) error {
 	return nil
 }
 
-// absence turns the errors for a missing file into storage.ErrNotFound,
-// including the one for a file in the place of a directory.
+// absence converts the errors for a missing file to storage.ErrNotFound, including the one for a
+// file in place of a directory.
 func absence(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
 		return storage.ErrNotFound

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Make makes a directory and its missing parents such that their names survive
-// a power cut. It does not change an existing one.
+// Make makes a directory and its missing parents so that their names survive a
+// power cut. It does not change an existing one.
 func Make(path string, perm fs.FileMode) error { return makeAndSync(path, perm, syncDir) }
 
 // makeRoot makes the directory of a store. It makes the directory for temporary
@@ -28,10 +28,10 @@ func (s *Store) makeRoot() error {
 	return os.MkdirAll(s.tempDir(), s.dirMode)
 }
 
-// private is the mode of a directory for its owner alone.
+// private is the mode of a directory private to its owner.
 const private fs.FileMode = 0o700
 
-// setModes gives new files to all who may write to the root.
+// setModes makes new files accessible to all who may write to the root.
 func (s *Store) setModes(root fs.FileMode) {
 	s.dirMode = private
 	if root&0o020 != 0 {
@@ -50,7 +50,7 @@ func makeAndSync(path string, perm fs.FileMode, sync func(dir string) error) err
 		if err := os.Mkdir(dir, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		// A directory that this user may not read cannot be synced.
+		// A directory that is unreadable to this user cannot be synced.
 		if err := sync(filepath.Dir(dir)); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("syncing the directory that %s is in: %w", dir, err)
 		}

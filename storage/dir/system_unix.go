@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// openFile is os.OpenFile without the five system calls that only determine
-// that a file or a directory cannot be polled.
+// openFile is os.OpenFile without the five system calls that only find that a
+// file or a directory cannot be polled.
 func openFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	for {
 		fd, err := syscall.Open(path, flags|syscall.O_CLOEXEC, uint32(perm))
@@ -46,7 +46,7 @@ func removeFile(path string) error {
 	}
 }
 
-// removeDir removes an empty directory and nothing else.
+// removeDir removes an empty directory, but no file.
 func removeDir(path string) error { return syscall.Rmdir(path) }
 
 func isFull(err error) bool {

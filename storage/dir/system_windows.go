@@ -35,7 +35,7 @@ func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
 }
 
-// isNotDir is false: Windows reports "path not found", which already means
+// isNotDir returns false: Windows reports "path not found", which already means
 // absence.
 func isNotDir(error) bool { return false }
 

@@ -11,11 +11,11 @@ import (
 	"coalmine/storage"
 )
 
-// tempDir holds files that are being written. '~' is in no object name.
+// tempDir returns the directory of files being written. Object names contain no '~'.
 func (s *Store) tempDir() string { return filepath.Join(s.root, "~temporary") }
 
-// leftoverAge is the age at which an unchanged temporary file counts as the
-// leftover of a dead process.
+// leftoverAge is the age at which an unchanged temporary file counts as left by a dead
+// process.
 const leftoverAge = 24 * time.Hour
 
 func (s *Store) removeLeftovers() error {
@@ -35,7 +35,7 @@ func (s *Store) removeLeftovers() error {
 	return nil
 }
 
-// copyTemp makes a temporary file of an object, as writeTemp does: a hard link to the same
+// copyTemp makes a temporary file of an object, like writeTemp: a hard link to the same
 // file, because files never change. If linking fails, it copies the bytes.
 func (s *Store) copyTemp(ctx context.Context, name string, durability storage.Durability) (string, error) {
 	if temp, err := s.linkTemp(name, durability); err == nil {
@@ -49,8 +49,8 @@ func (s *Store) copyTemp(ctx context.Context, name string, durability storage.Du
 	return s.writeTemp(contextReader{ctx, f}, durability)
 }
 
-// linkTemp gives an object a second name. It counts as new under both: young objects are
-// not collected, and young temporary files are not leftovers.
+// linkTemp gives an object a second name. Both names count as new: young objects are not
+// collected, and young temporary files are not leftovers.
 func (s *Store) linkTemp(name string, durability storage.Durability) (string, error) {
 	now, temp := time.Now(), filepath.Join(s.tempDir(), rand.Text())
 	if err := os.Chtimes(s.path(name), now, now); err != nil {

@@ -73,9 +73,9 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 // removes again while they are empty.
 const placeTries = 1000
 
-// place gives a finished file its name by move, makes the directories above it,
-// and syncs them if the object is to be durable. If the name was given but not
-// synced, the outcome is unknown.
+// place moves a finished file to its name, makes the directories above it, and
+// syncs them if the object is durable. If the name was given but not synced,
+// the outcome is unknown.
 func (s *Store) place(name string, durability storage.Durability, move func(path string) error) error {
 	path := s.path(name)
 	var err error
@@ -83,7 +83,7 @@ func (s *Store) place(name string, durability storage.Durability, move func(path
 		if err = move(path); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		// This can fail in the same way; the next move reports it.
+		// This can fail for the same reason; the next move reports it.
 		if err := os.MkdirAll(filepath.Dir(path), s.dirMode); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -97,10 +97,9 @@ func (s *Store) place(name string, durability storage.Durability, move func(path
 	return nil
 }
 
-// syncDirs syncs a directory and its parents up to the root: any of them may
-// have been made for this object, or by a writer that did not need to sync. The
-// root is synced once for each directory in it, because Delete never removes
-// those.
+// syncDirs syncs a directory and its parents up to the root: any of them may be
+// new, made for this object or by a writer that did not sync. The root is
+// synced once for each of its directories, because Delete never removes those.
 func (s *Store) syncDirs(path string) error {
 	top := ""
 	for len(path) > len(s.root) {

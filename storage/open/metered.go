@@ -32,8 +32,8 @@ var _ storage.Store = (*Metered)(nil)
 // buckets range from a file in the page cache to a timeout, in seconds.
 var buckets = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
 
-// Meter counts the operations of store and registers the counts with r. r may be
-// registered with once. A nil r exports nothing.
+// Meter counts the operations of store and registers the counts with r, at most
+// once per r. A nil r exports nothing.
 func Meter(store storage.Store, r prometheus.Registerer) *Metered {
 	auto := promauto.With(r)
 	return &Metered{
@@ -58,7 +58,7 @@ func Meter(store storage.Store, r prometheus.Registerer) *Metered {
 	}
 }
 
-// Operations returns the number of finished operations, whatever their outcome.
+// Operations returns the number of finished operations, including failed ones.
 func (s *Metered) Operations() int64 { return s.total.Load() }
 
 // observe counts a finished operation.
@@ -126,7 +126,6 @@ func (s *Metered) Get(ctx context.Context, name string, offset, length int64) (i
 	return &countedBody{body, s.read}, nil
 }
 
-// countedBody counts the bytes read of an object.
 type countedBody struct {
 	io.ReadCloser
 	read prometheus.Counter

@@ -1,6 +1,5 @@
 // Package open finds the driver for a store's URL, and counts the operations on the store (Meter).
-// It is separate from package
-// storage because the drivers import that.
+// It is separate from package storage because the drivers import that.
 package open
 
 import (
@@ -50,7 +49,7 @@ func openFileURL(location string) (storage.Store, error) {
 	return Dir(filepath.FromSlash(u.Path))
 }
 
-// Dir opens the store in a directory, whatever its name.
+// Dir opens the store in a directory with any name.
 func Dir(path string) (storage.Store, error) {
 	s, err := dir.Open(path)
 	if err != nil { // a nil pointer must not become a Store that is not nil

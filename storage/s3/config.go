@@ -30,11 +30,11 @@ type Config struct {
 	PathStyle bool
 	// TLS names the files of an https endpoint.
 	TLS secrets.CertificateFiles
-	// AccessKey, SecretKey and SessionToken are used if AccessKey is set;
-	// otherwise the environment's: AWS_ACCESS_KEY_ID and its companions, then
-	// the file AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials), then the
-	// role of the service account, container or machine. The last two are read again
-	// when they run out or are refused.
+	// AccessKey, SecretKey and SessionToken are used if AccessKey is set; otherwise
+	// the environment's: AWS_ACCESS_KEY_ID and its companions, then the file
+	// AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials), then the role of
+	// the service account, container or machine. The last two are read again when
+	// they expire or are refused.
 	AccessKey, SecretKey, SessionToken string
 }
 
@@ -57,33 +57,33 @@ func ParseURL(raw string) (Config, error) {
 
 const urlForm = "s3://bucket/path?endpoint=https://host:port"
 
-// parseURL parses the URL of a store or of a source, and returns the path in
-// the bucket separately, unchanged. Errors quote only the bucket and parameter
-// names, because the rest may contain secrets.
-func parseURL(what, raw string) (Config, string, error) {
+// parseURL parses the URL of a store or of a source, and returns the path in the
+// bucket separately, unchanged. Errors quote only the bucket and parameter names,
+// because the other parts may contain secrets.
+func parseURL(kind, raw string) (Config, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The parser's error may quote misplaced credentials.
-		return Config{}, "", fmt.Errorf("%s URL: it is none; want %s, with special characters escaped, such as %%20 for a space", what, urlForm)
+		return Config{}, "", fmt.Errorf("%s URL: it is none; want %s, with special characters escaped, such as %%20 for a space", kind, urlForm)
 	}
 	if u.User != nil {
-		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds credentials: take them out and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", what, u.Host)
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds credentials: take them out and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", kind, u.Host)
 	}
 	if u.Scheme != "s3" || u.Host == "" {
-		return Config{}, "", fmt.Errorf("%s URL: it names no bucket; want %s", what, urlForm)
+		return Config{}, "", fmt.Errorf("%s URL: it names no bucket; want %s", kind, urlForm)
 	}
 	if u.Fragment != "" || strings.HasSuffix(raw, "#") {
-		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds a #, and the text after it would be lost: write # as %%23", what, u.Host)
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds a #, and the text after it would be lost: write # as %%23", kind, u.Host)
 	}
 	query := u.Query()
 	for name, values := range query {
 		if !slices.Contains(parameters, name) || len(values) != 1 {
-			return Config{}, "", fmt.Errorf("%s URL for bucket %q: parameter %q: allowed are %s, each once", what, u.Host, name, strings.Join(parameters, ", "))
+			return Config{}, "", fmt.Errorf("%s URL for bucket %q: parameter %q: allowed are %s, each once", kind, u.Host, name, strings.Join(parameters, ", "))
 		}
 	}
 	files, err := secrets.TakeCertificateFiles(query)
 	if err != nil {
-		return Config{}, "", fmt.Errorf("%s URL for bucket %q: %w", what, u.Host, err)
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q: %w", kind, u.Host, err)
 	}
 	c := Config{Bucket: u.Host, TLS: files, Endpoint: query.Get("endpoint"), Region: query.Get("region")}
 	c.PathStyle = c.Endpoint != ""
@@ -94,7 +94,7 @@ func parseURL(what, raw string) (Config, string, error) {
 	case "false":
 		c.PathStyle = false
 	default:
-		return Config{}, "", fmt.Errorf("%s URL for bucket %q: path-style: want true or false", what, u.Host)
+		return Config{}, "", fmt.Errorf("%s URL for bucket %q: path-style: want true or false", kind, u.Host)
 	}
 	return c, u.Path, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// credentials returns the credentials of the configuration, or else the first found in the
-// environment, the shared credentials file and the identity services of Amazon.
+// credentials returns the configured credentials, or the first found in the environment, the
+// shared credentials file and Amazon's identity services.
 func (c Config) credentials() (*credentials.Credentials, error) {
 	if c.AccessKey != "" {
 		return credentials.NewStaticV4(c.AccessKey, c.SecretKey, c.SessionToken), nil
@@ -39,7 +39,7 @@ func (c Config) providers() []credentials.Provider {
 
 // hasIdentityService reports whether the environment of the process may supply credentials: the
 // role of a Kubernetes service account, of a container, or of an Amazon machine. The last is
-// queried for Amazon's own endpoint only: elsewhere there is no answer.
+// queried only for Amazon's own endpoint: other machines do not answer.
 func (c Config) hasIdentityService() bool {
 	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
 		if os.Getenv(name) != "" {
@@ -51,7 +51,7 @@ func (c Config) hasIdentityService() bool {
 	return err == nil && amazon && !strings.EqualFold(os.Getenv("AWS_EC2_METADATA_DISABLED"), "true")
 }
 
-// finder takes the credentials of the first provider that has any. If none has, it fails, so that
+// finder uses the credentials of the first provider that has any. If none has, it fails, so that
 // no request is sent unsigned while a file is being replaced.
 type finder struct {
 	providers []credentials.Provider

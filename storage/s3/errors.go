@@ -27,7 +27,7 @@ func response(err error) minio.ErrorResponse {
 func status(err error) int { return response(err).StatusCode }
 
 // meaningOf returns the meaning of an error by its code if the table has it, otherwise by
-// its status. Without an answer the server is unavailable.
+// its status. Without an answer the server counts as unavailable.
 func meaningOf(err error) meaning {
 	r := response(err)
 	if known, ok := meanings[r.Code]; ok {
@@ -82,13 +82,13 @@ func withoutURL(err error) error {
 // isRefusal reports whether the server refuses the credentials.
 func isRefusal(err error) bool { return meaningOf(err).keys }
 
-// isPassing reports whether sending the same request again may help: there was no
-// answer, or the server reports a fault of its own or a conflict with another
-// request, such as versitygw's "Existing Object is a directory" when a delete
-// removes the directory that a put has just made.
+// isPassing reports whether repeating the request may help: there was no answer, or the
+// server reports its own fault or a conflict with another request, such as versitygw's
+// "Existing Object is a directory" when a delete removes the directory that a put has
+// just made.
 func isPassing(err error) bool { return meaningOf(err).again }
 
-// repeat calls do until it succeeds, fails permanently, or has failed too often.
+// repeat calls do until it succeeds, fails permanently, or reaches the limit of tries.
 func repeat(ctx context.Context, do func() error) error {
 	var err error
 	for try := range retries {

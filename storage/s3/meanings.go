@@ -9,9 +9,9 @@ import (
 
 // meaning is the meaning of a server's error for the store.
 type meaning struct {
-	// mark is the error of package storage that callers test for: ErrAway and ErrFull
-	// are waited out and shown; ErrUnsuitable is refused when the store is opened, and
-	// waited out later; nil fails the request, and the task with it.
+	// mark is the error of package storage that callers test for. ErrAway and ErrFull are
+	// shown, and callers wait for their end; ErrUnsuitable makes opening fail, and is
+	// treated like ErrAway later; nil fails the request and its task.
 	mark error
 	// cause and remedy are messages; both may be empty.
 	cause, remedy string
@@ -48,8 +48,8 @@ var (
 	unexplained   = meaning{mark: storage.ErrAway, cause: "the server refuses the request for a reason that this version does not know"}
 )
 
-// meanings is the table of error codes: those of Amazon S3, and those of MinIO, Ceph,
-// versitygw and Google Cloud Storage. Other codes are classified by status, see byStatus.
+// meanings maps error codes of Amazon S3, MinIO, Ceph, versitygw and Google Cloud Storage.
+// Other codes are classified by status, see byStatus.
 var meanings = spread([]row{
 	{busy, `InternalError ServiceUnavailable SlowDown SlowDownRead SlowDownWrite Busy ServerBusy
 		Throttling ThrottlingException RequestThrottled RequestLimitExceeded RateLimitExceeded TooManyRequests BandwidthLimitExceeded
@@ -96,8 +96,8 @@ func spread(rows []row) map[string]meaning {
 	return byCode
 }
 
-// byStatus returns the meaning of an answer without a known code; answers to HEAD have none.
-// Requests differ only in the object's name and content, so an unknown error counts as
+// byStatus returns the meaning of an answer without a known code; answers to HEAD have no
+// code. Requests differ only in the object's name and content, so an unknown error counts as
 // trouble of the store, not as a fault of the request.
 func byStatus(status int) meaning {
 	switch {

@@ -16,8 +16,8 @@ import (
 	"coalmine/storage"
 )
 
-// Bucket reads objects of other programs. It needs only the permission to read
-// them, and to list them for List.
+// Bucket reads objects of other programs. It needs only permission to read them,
+// and to list them for List.
 type Bucket struct {
 	config Config
 	client *minio.Client
@@ -91,8 +91,8 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Object, erro
 	}
 }
 
-// Open reads an object that was found before. An interrupted transfer resumes; it
-// is an error if the object has changed or ends too early.
+// Open reads a previously found object. An interrupted transfer resumes; it is an
+// error if the object has changed or ends too early.
 func (b *Bucket) Open(ctx context.Context, o Object) (io.ReadCloser, error) {
 	if o.Size == 0 {
 		return io.NopCloser(strings.NewReader("")), nil

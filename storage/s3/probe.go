@@ -15,13 +15,13 @@ import (
 	"coalmine/storage"
 )
 
-// probes is the directory of the objects that test a store.
+// probes is the directory of test objects.
 const probes = "probe/"
 
 // probe creates an object, checks that it cannot be created again, reads it back and
-// deletes it. The object is empty if the store has no room for more, because the
-// process that makes room has to open the store. A server without room may hang up
-// before it has read the content, so that its answer is lost.
+// deletes it. The object is empty if the store is full, because the process that
+// frees space has to open the store. A full server may close the connection before
+// it has read the content, so that its answer is lost.
 func (s *Store) probe(ctx context.Context) error {
 	ctx = patient(ctx)
 	name := probes + rand.Text()
@@ -39,7 +39,7 @@ func (s *Store) probe(ctx context.Context) error {
 		err = deleteErr
 	}
 	if err == nil {
-		_ = s.removeLeftovers(ctx) // the next process removes the rest
+		_ = s.removeLeftovers(ctx) // the next process removes the others
 	}
 	return s.unsuitable(err)
 }
@@ -65,8 +65,8 @@ func (s *Store) removeLeftovers(ctx context.Context) error {
 	return s.Delete(ctx, old...)
 }
 
-// probeCreate retries a transient failure, so that a server that is still
-// starting does not fail the probe.
+// probeCreate retries a transient failure, so that a starting server does not fail
+// the probe.
 func (s *Store) probeCreate(ctx context.Context, name string, content []byte) error {
 	return repeat(ctx, func() error {
 		err := s.Create(ctx, name, content)
@@ -98,8 +98,8 @@ func (s *Store) probeRest(ctx context.Context, name string, content []byte) erro
 	return err
 }
 
-// isHangUp reports whether an error is that of a connection that the server
-// accepted and closed. Its form depends on which side notices first.
+// isHangUp reports whether the server accepted and then closed the connection. The
+// form of the error depends on which side notices first.
 func isHangUp(err error) bool {
 	for _, ended := range []error{io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
 		if errors.Is(err, ended) {
@@ -109,8 +109,8 @@ func isHangUp(err error) bool {
 	return false
 }
 
-// unsuitable returns the remedy. A missing answer does not make the store
-// unsuitable: it may be available the next time.
+// unsuitable returns the error of a failed probe with its remedy. A missing answer
+// does not make the store unsuitable: it may be available the next time.
 func (s *Store) unsuitable(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, storage.ErrFull) {
 		return err

@@ -39,8 +39,8 @@ func (s *Store) Get(ctx context.Context, name string, offset, length int64) (io.
 	return r, nil
 }
 
-// list lists a part of a bucket. An error comes last, including that of the
-// context; the client's own iterator just stops when the context ends.
+// list lists a part of a bucket. The last value is an error, if any, including
+// that of the context; the client's iterator just stops when the context ends.
 func list(ctx context.Context, client *minio.Client, bucket string, options minio.ListObjectsOptions) iter.Seq2[minio.ObjectInfo, error] {
 	return func(yield func(minio.ObjectInfo, error) bool) {
 		listing, cancel := context.WithCancelCause(ctx) // the client stops when this context ends
@@ -102,12 +102,12 @@ type reader struct {
 	key    string
 	fail   func(error) error // describes the read
 	ctx    context.Context
-	etag   string // of the first answer, unless already known: the rest must be of the same object
+	etag   string // of the first answer, unless already known: all later parts must be of the same object
 	offset int64
 	end    int64 // -1: the end of the object
 	body   io.ReadCloser
-	// breaks counts interrupted transfers, silences the consecutive ones that
-	// stalled without a byte.
+	// breaks counts interrupted transfers, and silences the consecutive ones
+	// that stalled without a byte.
 	breaks, silences int
 }
 

@@ -1,9 +1,10 @@
-// Package s3 keeps objects on any server that speaks the S3 protocol and
-// supports "If-None-Match: *" on PUT; a server that ignores the condition is
-// refused when the store is opened.
+// Package s3 stores objects on any server that implements the S3 protocol and
+// supports "If-None-Match: *" on PUT; Open refuses a server that ignores the
+// condition.
 //
-// Every object travels in one request, never by multipart upload, so it appears
-// whole or not at all. The server decides whether a store survives a power cut.
+// Every object is sent in one request, never by multipart upload, so it appears
+// completely or not at all. Whether a store survives a power cut depends on the
+// server.
 package s3
 
 import (
@@ -27,9 +28,8 @@ import (
 // Store is a storage.Store below a prefix of a bucket.
 type Store struct {
 	config Config
-	// client repeats requests after a transient failure. once does not:
-	// requests with a body are repeated by this package, if at all, each time
-	// with a new reader.
+	// client repeats requests after a transient failure. once does not: this
+	// package itself repeats requests with a body, each time with a new reader.
 	client, once *minio.Client
 }
 
@@ -172,8 +172,8 @@ func (s *Store) Copy(ctx context.Context, from, to string, _ storage.Durability)
 }
 
 // fresh returns a reader of the whole body. After a failed request, its
-// connection may still be reading: if body supports it, every try gets an
-// offset of its own.
+// connection may still be reading: if body supports it, every try has its own
+// offset.
 func fresh(body io.ReadSeeker, size int64) (io.Reader, error) {
 	if at, ok := body.(io.ReaderAt); ok {
 		return io.NewSectionReader(at, 0, size), nil
@@ -195,7 +195,7 @@ const conflictTries = 10
 
 // Create implements storage.Store. The request is sent once. A server's "412" is
 // reported as storage.ErrExists; a proxy that repeats requests can hide that the
-// caller's own first one succeeded.
+// caller's first one succeeded.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	ctx, err := begin(ctx, storage.CheckName, name)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// silence is the longest time that a connection may carry no byte in either
-// direction during a request; then the request fails and is sent again on another
+// silence is the maximum time without a byte in either direction of a connection
+// during a request; then the request fails and is sent again on another
 // connection. It limits the cost of a server that has stopped or vanished without
-// closing, however large the object is: a transfer that makes progress has no
+// closing, for any size of the object: a transfer that makes progress has no
 // limit.
 const silence = 15 * time.Second
 
 // maxSilences is the number of consecutive tries of an operation that may end in
-// silence. The remaining tries then fail at once, so the caller learns of a
-// hanging server after about a minute.
+// silence. Further tries then fail at once, so the caller notices a hanging
+// server after about a minute.
 const maxSilences = 3
 
 // newTransport limits every wait for a dead peer.
@@ -44,12 +44,12 @@ func newTransport(config Config, silence time.Duration) (http.RoundTripper, erro
 		IdleConnTimeout:       silence / 2, // an older connection may be dead; a retry gets a new one
 		TLSHandshakeTimeout:   10 * time.Second,
 		ExpectContinueTimeout: 10 * time.Second,
-		DisableCompression:    true, // objects arrive as they are stored
+		DisableCompression:    true, // objects arrive unchanged
 	}}, nil
 }
 
-// patience ends an operation whose tries end in silence. The client's own retries
-// cannot: they count all errors alike.
+// patience ends an operation whose tries end in silence. The client's retries
+// cannot: they do not distinguish errors.
 type patience struct{ http.RoundTripper }
 
 type silencesKey struct{}
@@ -105,7 +105,7 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// watchedConn times out a connection that has carried nothing for a while.
+// watchedConn times out a connection that has been silent too long.
 type watchedConn struct {
 	net.Conn
 	silence time.Duration
@@ -117,7 +117,7 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// Write implements net.Conn. The transport waits for the answer while it writes:
+// Write implements net.Conn. The transport waits for the answer during writes:
 // each write extends that deadline.
 func (c *watchedConn) Write(p []byte) (int, error) {
 	_ = c.SetDeadline(time.Now().Add(c.silence))

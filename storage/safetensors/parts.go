@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Parts reads a file one part after the other, so that a caller that copies the
-// values of a large file need not hold its bytes as well.
+// Parts reads a file part by part, so that a caller that copies the values of a large file
+// need not also hold its bytes.
 type Parts struct {
 	read    func(offset, length int64) ([]byte, error)
 	start   int64 // of the data, in bytes
@@ -17,13 +17,12 @@ type Parts struct {
 	Metadata map[string]string
 }
 
-// partBytes is the number of bytes of data read at a time: a whole number of
-// elements.
+// partBytes is the number of bytes of data to read at a time: a whole number of elements.
 const partBytes = 8 << 20
 
 // OpenParts reads and checks the header of a file of size bytes. read returns length bytes
-// from offset, all of them inside the file; OpenParts does not modify them. Bytes that are
-// not a valid file give an error that wraps ErrFormat.
+// from offset, all inside the file; OpenParts does not modify them. Bytes that are not a
+// valid file give an error that wraps ErrFormat.
 func OpenParts(size int64, read func(offset, length int64) ([]byte, error)) (*Parts, error) {
 	start, err := read(0, min(lengthBytes, size))
 	if err != nil {
@@ -47,7 +46,7 @@ func OpenParts(size int64, read func(offset, length int64) ([]byte, error)) (*Pa
 // Tensors returns the number of tensors.
 func (p *Parts) Tensors() int { return len(p.entries) }
 
-// Names gives the names of the tensors, in the order of their data.
+// Names yields the names of the tensors, in the order of their data.
 func (p *Parts) Names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, e := range p.entries {
@@ -58,8 +57,8 @@ func (p *Parts) Names() iter.Seq[string] {
 	}
 }
 
-// Shape returns the shape of the named tensor, and whether it is of float32. It must not be
-// changed.
+// Shape returns the shape of the named tensor, and whether its elements are float32. It must
+// not be changed.
 func (p *Parts) Shape(name string) (shape []int, floats, ok bool) {
 	for _, e := range p.entries {
 		if e.name == name {
@@ -70,8 +69,8 @@ func (p *Parts) Shape(name string) (shape []int, floats, ok bool) {
 }
 
 // Floats copies values of tensors into the vectors that into returns: a vector of the
-// tensor's length, or nil to leave a tensor out. It does not read parts of the file without
-// requested tensors. Elements of another type than float32 are an error.
+// tensor's length, or nil to skip a tensor. It does not read parts of the file without
+// requested tensors. Elements other than float32 are an error.
 func (p *Parts) Floats(into func(name string) []float32) error {
 	for from := int64(0); from < p.size; from += partBytes {
 		if err := p.floats(from, min(from+partBytes, p.size), into); err != nil {
@@ -82,7 +81,7 @@ func (p *Parts) Floats(into func(name string) []float32) error {
 }
 
 // Convert sets dst to the values of the named tensor of float32, float16 or bfloat16; float32
-// represents all of them exactly. A tensor of another type or length is an error.
+// represents all of them exactly. Another type or length is an error.
 func (p *Parts) Convert(name string, dst []float32) error {
 	i := slices.IndexFunc(p.entries, func(e namedEntry) bool { return e.name == name })
 	if i < 0 {

@@ -10,9 +10,8 @@
 // size, larger first, then by name, as the reference implementation does, and
 // pads the header with spaces so that the data is aligned to 8 bytes.
 //
-// Of the format's element types this package writes float32 and int64; Parts.Convert reads
-// float16 and bfloat16 too. Files may be untrusted, so Unmarshal checks everything before it
-// allocates.
+// Of the format's element types this package writes float32 and int64; Parts.Convert also reads
+// float16 and bfloat16. Files may be untrusted, so Unmarshal checks everything before it allocates.
 package safetensors
 
 import (
@@ -27,9 +26,9 @@ import (
 	"unicode/utf8"
 )
 
-// MaxHeader is the maximum length of a header, in bytes: that of the reference implementation
-// (MAX_HEADER_SIZE), so that other programs can read the files. A vocabulary of millions of
-// words fits in the metadata.
+// MaxHeader is the maximum length of a header, in bytes: the limit of the reference implementation
+// (MAX_HEADER_SIZE), so that other programs can read the files. A vocabulary of millions of words fits
+// in the metadata.
 const MaxHeader = 100_000_000
 
 // alignment of the data within the file, in bytes.
@@ -85,7 +84,7 @@ const (
 	bf16 dtype = "BF16"
 )
 
-// sizes are the sizes of elements by type, in bytes. Parts skips tensors of types that are not listed.
+// sizes maps element types to sizes in bytes. Parts skips tensors of other types.
 var sizes = map[dtype]int64{
 	f32: 4, i64: 8, f16: 2, bf16: 2,
 	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "U32": 4, "I32": 4, "U64": 8, "F64": 8,
@@ -134,7 +133,7 @@ func (t Tensor) dtype() dtype {
 	return f32
 }
 
-// append appends the values of any type.
+// append appends the tensor's values.
 func (t Tensor) append(out []byte) []byte {
 	switch {
 	case t.Int64 != nil:
@@ -145,7 +144,7 @@ func (t Tensor) append(out []byte) []byte {
 	return appendValues(out, t.Float32)
 }
 
-// sorts returns the number of types of values that are set.
+// sorts returns the number of value fields that are set.
 func (t Tensor) sorts() int {
 	n := 0
 	for _, given := range []bool{t.Float32 != nil, t.Int64 != nil, t.Rounded != nil} {
@@ -202,7 +201,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, 
 		header = append(header, field...)
 	}
 	header = append(header, '}')
-	for len(header)%alignment != 0 { // the length before it has 8 bytes
+	for len(header)%alignment != 0 { // the length field has 8 bytes
 		header = append(header, ' ')
 	}
 	return header, offset, checkHeader(len(header))

@@ -156,8 +156,8 @@ func checkOwn(entries []namedEntry, size int64) error {
 	return checkEntries(entries, size)
 }
 
-// checkEntries orders the entries by their data, which must fill size bytes
-// without gaps.
+// checkEntries sorts the entries by the position of their data, which must fill size
+// bytes without gaps.
 func checkEntries(entries []namedEntry, size int64) error {
 	slices.SortStableFunc(entries, func(x, y namedEntry) int {
 		return cmp.Or(cmp.Compare(x.Offsets[0], y.Offsets[0]), cmp.Compare(x.Offsets[1], y.Offsets[1]))

@@ -50,8 +50,7 @@ func values[T float32 | int64](data []byte) []T {
 	return v
 }
 
-// CopyFloats sets dst to the little-endian numbers in data, which MUST have the same
-// count.
+// CopyFloats sets dst to the little-endian numbers in data, which MUST hold len(dst) numbers.
 func CopyFloats(dst []float32, data []byte) {
 	if len(dst) == 0 {
 		return

@@ -245,9 +245,9 @@ func archiveLogAppendRace(t *testing.T, d Driver) {
 	}
 }
 
-// archiveLogCompactionRace lets writers append while two leaders at once fold the log
-// into the set of its values. A follower and a late reader must end with every value
-// once. An entry that two compactions have overtaken may be missing.
+// archiveLogCompactionRace lets writers append while two leaders concurrently fold
+// the log into the set of its values. A follower and a late reader must end with
+// every value once. An entry overtaken by two compactions may be missing.
 func archiveLogCompactionRace(t *testing.T, d Driver) {
 	const writers, each = 6, 12
 	location := d.Location(t)
@@ -349,7 +349,7 @@ func (f *fold) follow(t *testing.T, a *storage.Archive) int {
 	return len(entries)
 }
 
-// compact folds the state; a fold that comes too late is not an error.
+// compact folds the state; being overtaken is not an error.
 func (f *fold) compact(t *testing.T, a *storage.Archive) {
 	snapshot, _ := json.Marshal(f.said)
 	if _, err := a.CompactLog(t.Context(), "run", f.last, snapshot); err != nil && !errors.Is(err, storage.ErrExists) {

@@ -12,8 +12,7 @@ import (
 	"coalmine/storage"
 )
 
-// racers is a plausible number of processes of a cluster that try one thing at
-// once.
+// racers is a plausible number of concurrent processes of a cluster.
 const racers = 24
 
 func createKeeps(t *testing.T, d Driver) {

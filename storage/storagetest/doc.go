@@ -11,5 +11,5 @@
 //		})
 //	}
 //
-// Package fault, below, makes chosen calls of any store go wrong.
+// Package fault makes chosen calls of any store fail.
 package storagetest

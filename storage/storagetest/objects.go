@@ -43,7 +43,7 @@ func putRewinds(t *testing.T, d Driver) {
 	body := bytes.NewReader(pattern(1000))
 	must.Get(io.CopyN(io.Discard, body, 600))(t)
 	must.Do(t, s.Put(t.Context(), "rewound", body, storage.Durable))
-	// A body that can only be read and sought is enough.
+	// An io.ReadSeeker suffices as a body.
 	plain := struct{ io.ReadSeeker }{body}
 	must.Do(t, s.Put(t.Context(), "plain", plain, storage.Durable))
 	wantObject(t, s, "rewound", pattern(1000))
@@ -95,7 +95,7 @@ func ranges(t *testing.T, d Driver) {
 			t.Errorf("bytes %d+%d: got %s, want %s", r.offset, r.length, digest(got), digest(data[r.offset:end]))
 		}
 	}
-	// What reaches beyond the end is short or an error, never something else.
+	// A range that reaches beyond the end returns a prefix or an error, never other bytes.
 	if got, err := get(t.Context(), s, "object", 9_990, 100); err == nil && !bytes.Equal(got, data[9_990:]) {
 		t.Errorf("a range beyond the end gave %s", digest(got))
 	}
@@ -211,7 +211,7 @@ func list(t *testing.T, d Driver) {
 		if err != nil {
 			t.Error(err)
 		}
-		break // a listing can be left
+		break // a listing can be abandoned
 	}
 }
 
@@ -245,6 +245,6 @@ func deletion(t *testing.T, d Driver) {
 	if got := collect(t, s.Children(t.Context(), "a")); !slices.Equal(got, []string{"2"}) {
 		t.Errorf("after deletion a holds %q, want only 2", got)
 	}
-	putAll(t, s, "b/c/d") // a name can be used again
+	putAll(t, s, "b/c/d") // a name can be reused
 	wantObject(t, s, "b/c/d", []byte("b/c/d"))
 }

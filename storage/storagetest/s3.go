@@ -8,7 +8,7 @@ import (
 	"coalmine/storage/s3"
 )
 
-// OpenS3 opens the store at an s3:// URL with these credentials; s3.Open would take
+// OpenS3 opens the store at an s3:// URL with these credentials; s3.Open would use
 // those of the environment, which all tests of a process share.
 func OpenS3(t testing.TB, url, accessKey, secretKey string) *s3.Store {
 	t.Helper()

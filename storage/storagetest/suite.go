@@ -16,18 +16,18 @@ import (
 
 // Driver gives the suite access to a driver.
 type Driver struct {
-	// Location names a new, empty store; each test of the suite asks for one.
+	// Location names a new, empty store; each test of the suite requests one.
 	Location func(t testing.TB) string
 	// Open opens a location. The suite opens one several times, as the processes
 	// of a cluster do.
 	Open func(t testing.TB, location string) storage.Store
 	// ChildEnv is the environment in which another process can open a location
-	// with package open; nil if none can, which leaves out the tests that kill
-	// a process. A driver with ChildEnv needs a TestMain that calls Main.
+	// with package open; nil if none can, which skips the tests that kill a
+	// process. A driver with ChildEnv needs a TestMain that calls Main.
 	ChildEnv []string
 }
 
-// InProcess is the driver of stores that live in this process alone.
+// InProcess returns a driver of stores that exist only in this process.
 func InProcess(create func() storage.Store) Driver {
 	var mu sync.Mutex
 	stores := make(map[string]storage.Store)
@@ -144,7 +144,7 @@ func collect[T any](t testing.TB, seq iter.Seq2[T, error]) []T {
 	return all
 }
 
-// pattern is size bytes that differ from place to place.
+// pattern returns size bytes that vary with the position.
 func pattern(size int) []byte {
 	data := make([]byte, size)
 	for i := range data {

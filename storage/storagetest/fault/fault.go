@@ -38,19 +38,20 @@ const (
 type Rule struct {
 	// Op is the method; empty matches all.
 	Op Op
-	// Name is a pattern as of path.Match for the object's name, the prefix or
-	// the directory; empty matches all. Delete and Copy match if any name does.
+	// Name is a pattern of path.Match for the object's name, the prefix or the
+	// directory; empty matches all. Delete and Copy match if any name does.
 	Name string
 	// Nth fails only the n-th matching call, counting from 1; 0 fails all.
 	Nth int
-	// Call, if set, runs first when the rule fires, for example to let another
-	// goroutine win a race.
+	// Call, if set, runs first when the rule applies, for example to let
+	// another goroutine win a race.
 	Call func()
-	// Err is the error of the call. With After the call is carried out first.
+	// Err is the error of the call. With After the call is executed first.
 	Err   error
 	After bool
-	// Flip damages the middle byte, and Truncate drops that many bytes at the
-	// end, of the data that Get returns or that Put and Create store.
+	// Flip damages the middle byte, and Truncate drops the given number of
+	// bytes at the end, of the data that Get returns or that Put and Create
+	// store.
 	Flip     bool
 	Truncate int
 
@@ -58,8 +59,8 @@ type Rule struct {
 	seen int
 }
 
-// Fired returns the number of calls that matched the rule, whether they failed
-// or not.
+// Fired returns the number of calls that matched the rule, including successful
+// ones.
 func (r *Rule) Fired() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +101,7 @@ type Store struct {
 	rules []*Rule
 }
 
-// Wrap adds faults to store. The first rule that matches a call counts.
+// Wrap adds faults to store. The first matching rule applies.
 func Wrap(store storage.Store, rules ...*Rule) *Store {
 	return &Store{Store: store, rules: rules}
 }
@@ -141,7 +142,7 @@ func (s *Store) find(op Op, names []string) *Rule {
 	return none
 }
 
-// apply carries out do unless the rule fails the call first.
+// apply calls do unless the rule fails the call first.
 func (r *Rule) apply(do func() error) error {
 	if r.Err != nil && !r.After {
 		return r.Err
