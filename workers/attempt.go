@@ -22,13 +22,11 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// attempt is an attempt at work.
 type attempt struct {
 	*executor
 	*attempts.Attempt
 	started time.Time
-	// journal and logger are made once there is something to say: most attempts just
-	// end well.
+	// journal and logger are made when first needed: most attempts end without a log line.
 	journal func() *journal
 	logger  func() *slog.Logger
 	span    tracing.Span
@@ -75,14 +73,14 @@ func (a *attempt) endSpan(out *attempts.Outcome) {
 	a.span.End(nil)
 }
 
-// timeoutError ends the context of an attempt that takes too long.
+// timeoutError ends the context of an attempt that exceeds its time limit.
 type timeoutError struct{ after time.Duration }
 
 func (e *timeoutError) Error() string {
 	return fmt.Sprintf("the attempt took longer than the task timeout of %v; if it is right that it takes so long, raise --task-timeout", e.after)
 }
 
-// limit ends the attempt's context when its time is over.
+// limit ends the attempt's context after its time limit.
 func (a *attempt) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.TimeoutSeconds <= 0 {
 		return context.WithCancel(ctx)
@@ -106,7 +104,7 @@ func (a *attempt) runWithinMemory(ctx context.Context) attempts.Outcome {
 	return out
 }
 
-// run brings the node about, and says how that went.
+// run makes the node done, and returns the outcome.
 func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	if err := a.store.check(ctx, a.Leader); errors.Is(err, attempts.ErrOtherStore) {
 		return a.ended(attempts.Returned, err)
@@ -146,7 +144,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	return a.commit(ctx, task, blobs, out)
 }
 
-// logLines logs the output of a command.
+// logLines logs the output lines of a command.
 func (a *attempt) logLines(lines []string) {
 	a.said = true
 	for _, line := range lines {
@@ -171,7 +169,7 @@ func (w *Worker) allows(terms json.RawMessage) (childprocess.Terms, error) {
 	return t, nil
 }
 
-// programs run the external clients, on workers that may run commands of experiments.
+// programs returns the runner of external clients, on workers that may run commands of experiments.
 func (a *attempt) programs(of share) clientprograms.Runner {
 	if a.worker.NoCommands {
 		return nil
@@ -179,8 +177,8 @@ func (a *attempt) programs(of share) clientprograms.Runner {
 	return onGPUs{a.clients, of}
 }
 
-// standing returns the node's commit if nothing is left to do, and nil if the
-// node must be run: not committed, or evicted since.
+// standing returns the node's commit if it is complete, and nil if the node must be run: not
+// committed, or evicted since.
 func (a *attempt) standing(ctx context.Context) (*storage.Commit, error) {
 	c, err := a.worker.Archive.Committed(ctx, a.Key)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -197,7 +195,7 @@ func (a *attempt) standing(ctx context.Context) (*storage.Commit, error) {
 	return nil, nil
 }
 
-// report is how the kind tells its progress.
+// report returns the function with which the kind reports its progress.
 func (a *attempt) report() func(tasks.Progress) {
 	report := a.metrics.counted(a.Kind, a.progress.reporter(a.ID()))
 	if a.SecretKey == "" {
@@ -219,18 +217,17 @@ func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]s
 	case putErr == nil, errors.Is(putErr, context.Canceled), goroutines.IsPanic(runErr):
 		return nil, runErr
 	}
-	// A kind that was refused a put fails for that reason, even if it returns nil or
-	// another error.
+	// A kind fails with the error of a refused put, even if it returns nil or another error.
 	return nil, putErr
 }
 
-// call runs the kind and turns a panic into an error.
+// call runs the kind and converts a panic to an error.
 func (a *attempt) call(ctx context.Context, task *tasks.Task) error {
 	return a.faultless(func() error { return a.registry[a.Kind].Run(ctx, task) })
 }
 
-// faultless calls do and turns a panic into a permanent error: a task is a pure function, which
-// panics again on the same input.
+// faultless calls do and converts a panic to a permanent error: a task is a pure function,
+// which panics again on the same input.
 func (a *attempt) faultless(do func() error) error {
 	err := goroutines.Recover(do)
 	if !goroutines.IsPanic(err) {
@@ -272,7 +269,7 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 	return a.done(stands)
 }
 
-// commitTimeout bounds a commit during a shutdown, which waits for it.
+// commitTimeout limits a commit during a shutdown, which waits for it.
 const commitTimeout = time.Minute
 
 func (a *attempt) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit {
@@ -280,8 +277,7 @@ func (a *attempt) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit
 		Key:         a.Key,
 		Kind:        a.Kind,
 		KindVersion: a.Version,
-		// An attempt that was sent twice runs twice: its ID alone would not tell
-		// who has won.
+		// An attempt that was sent twice runs twice: its number does not identify the winner.
 		Attempt: fmt.Sprintf("%d.%s.%s", a.Number, a.workerID, strings.ToLower(rand.Text()[:8])),
 		Blobs:   blobs,
 		Metrics: task.Metrics(),
@@ -299,9 +295,9 @@ func (a *attempt) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit
 	}
 }
 
-// diverged reports a task that made other bytes than the commit that stands. If
-// those are there, the node is done none the less. If they were evicted, this attempt
-// has not brought them back.
+// diverged reports a task whose bytes differ from the existing commit. If the commit's blobs
+// exist, the node is done nevertheless. If they were evicted, this attempt has not restored
+// them.
 func (a *attempt) diverged(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
 	a.logger().Error("task is not deterministic", "difference", difference, "other", stands.Provenance.Worker)
 	missing, err := a.worker.Archive.Missing(ctx, stands)
@@ -316,8 +312,8 @@ func (a *attempt) diverged(ctx context.Context, stands *storage.Commit, differen
 	return out
 }
 
-// foreign deals with a commit of another architecture: other bytes are no fault there.
-// If they were evicted, only a worker of that architecture can bring them back.
+// foreign handles a commit of another architecture: there, different bytes are not a fault. If
+// they were evicted, only a worker of that architecture can restore them.
 func (a *attempt) foreign(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
 	missing, err := a.worker.Archive.Missing(ctx, stands)
 	if err != nil {
@@ -330,8 +326,8 @@ func (a *attempt) foreign(ctx context.Context, stands *storage.Commit, differenc
 	return a.done(stands)
 }
 
-// overtaken ends an execution that may give other bytes than another, and did: the commit that
-// stands is the one that is used, and its record says whose it is.
+// overtaken ends an execution whose bytes may differ from another's, and did: the existing
+// commit is used, and its record identifies its attempt.
 func (a *attempt) overtaken(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
 	a.logger().Info("another execution was committed first, and is used", "attempt", stands.Attempt, "difference", difference)
 	missing, err := a.worker.Archive.Missing(ctx, stands)
@@ -358,10 +354,9 @@ func (a *attempt) ended(result attempts.Result, err error) attempts.Outcome {
 	return out
 }
 
-// failed sorts an error into a result. A panic takes precedence. An attempt that took
-// too long has failed, and so has one that ran out of memory all by itself: both may
-// do better elsewhere. Any other that was stopped is handed back, since its error is
-// one of stopping.
+// failed classifies an error as a result. A panic takes precedence. An attempt has failed if it
+// exceeded its time limit, or if it ran out of memory while running alone: another worker may
+// succeed. Any other stopped attempt is handed back, because its error results from the stop.
 func (a *attempt) failed(ctx context.Context, err error) attempts.Outcome {
 	if goroutines.IsPanic(err) {
 		return a.ended(attempts.Refused, err)

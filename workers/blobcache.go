@@ -7,16 +7,16 @@ import (
 	"coalmine/storage"
 )
 
-// blobCache keeps whole blobs by digest, in memory and, if there is a disk
-// cache, there too.
+// blobCache caches blobs by digest, in memory and in the disk cache, if there is
+// one.
 type blobCache struct {
 	memory *cache[storage.Digest, []byte]
-	disk   *diskCache // nil: none
-	// readInPart has the blobs of which a part was read, each with size 1.
+	disk   *diskCache // nil without a disk cache
+	// readInPart holds the blobs that were read in part, each with size 1.
 	readInPart *cache[storage.Digest, struct{}]
 }
 
-// maxReadInPart is how many blobs are remembered as read in part.
+// maxReadInPart is the number of blobs remembered as read in part.
 const maxReadInPart = 10_000
 
 func newBlobCache(memory *budget) *blobCache {
@@ -26,7 +26,7 @@ func newBlobCache(memory *budget) *blobCache {
 	}
 }
 
-// whole returns a blob from memory, from disk, or from fetch, and keeps it.
+// whole returns a blob from memory, from disk, or from fetch, and caches it.
 func (c *blobCache) whole(ctx context.Context, digest storage.Digest, fetch func() ([]byte, error)) ([]byte, error) {
 	return c.memory.get(ctx, digest, func() ([]byte, int64, error) {
 		if c.disk != nil {
@@ -43,9 +43,10 @@ func (c *blobCache) whole(ctx context.Context, digest storage.Digest, fetch func
 }
 
 // part returns a copy of length bytes from offset of a blob that is cached, or worth
-// caching: one that was read in part before, such as the shards that every round's
-// clients come from. Such a blob goes to disk only, lest a data set push the models
-// out of memory. ok is false if the caller must read the part itself.
+// caching: one that was read in part before, such as the shards from which every
+// round's clients come. Such a blob is cached only on disk, so that a data set does
+// not evict the models from memory. ok is false if the caller must read the part
+// itself.
 func (c *blobCache) part(ctx context.Context, b storage.Blob, offset, length int64, fetch func() ([]byte, error)) (data []byte, ok bool, err error) {
 	if data, ok := c.memory.peek(b.Digest); ok {
 		c.memory.metrics.looked(true)

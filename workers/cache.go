@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// budget bounds the bytes that several caches keep between them. The entry used
-// least recently, in any of the caches, goes first.
+// budget limits the total bytes of several caches. The least recently used entry of
+// all caches is evicted first.
 type budget struct {
 	capacity int64
 
 	mu    sync.Mutex // of all caches with this budget
 	used  int64
-	order *list.List // of evictable, used last in front
+	order *list.List // evictable entries, the last used in front
 }
 
-// evictable is an entry of a cache, as the budget sees it.
+// evictable is a cache's entry for the budget.
 type evictable interface{ evict(element *list.Element) }
 
 func newBudget(capacity int64) *budget { return &budget{capacity: capacity, order: list.New()} }
 
-// clear has the caches forget everything.
+// clear empties the caches.
 func (b *budget) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,7 +30,7 @@ func (b *budget) clear() {
 }
 
 // shrink evicts the least recently used entries until at most the given number of
-// bytes is used; -1 evicts everything.
+// bytes is used; -1 evicts all.
 func (b *budget) shrink(bytes int64) {
 	for b.used > bytes && b.order.Len() > 0 {
 		last := b.order.Back()
@@ -38,11 +38,11 @@ func (b *budget) shrink(bytes int64) {
 	}
 }
 
-// cache keeps values within a budget, and loads each at most once at a time. Values
+// cache holds values within a budget, and loads each at most once at a time. Values
 // are immutable and shared.
 type cache[K comparable, V any] struct {
 	budget *budget
-	// evicted, if not nil, is called with each evicted entry, with the budget
+	// evicted, if not nil, is called with each evicted entry while the budget is
 	// locked.
 	evicted func(K)
 	metrics cacheMetrics
@@ -63,9 +63,9 @@ func newCache[K comparable, V any](b *budget) *cache[K, V] {
 	return &cache[K, V]{budget: b, entries: map[K]*list.Element{}, loading: map[K]chan struct{}{}}
 }
 
-// get returns the value under key, from load if it is not there. While one
-// caller loads, others wait; when its load fails they try for themselves, since
-// the reason may be that only the first was cancelled.
+// get returns the value of key, from load if it is missing. While one caller loads,
+// others wait; when its load fails they load themselves, because the first may just
+// have been cancelled.
 func (c *cache[K, V]) get(ctx context.Context, key K, load func() (V, int64, error)) (V, error) {
 	for {
 		value, ok, wait := c.claim(key)
@@ -85,8 +85,8 @@ func (c *cache[K, V]) get(ctx context.Context, key K, load func() (V, int64, err
 	}
 }
 
-// claim returns the value, or the load under way to wait for, or neither: then
-// the load is the caller's.
+// claim returns the value, or a load in progress to wait for; if neither exists,
+// the caller must load.
 func (c *cache[K, V]) claim(key K) (value V, ok bool, wait chan struct{}) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *cache[K, V]) claim(key K) (value V, ok bool, wait chan struct{}) {
 
 var errLoadPanicked = errors.New("loading panicked")
 
-// fill runs the load; even if that panics, those who wait go on.
+// fill runs the load, and wakes the waiting callers even if it panics.
 func (c *cache[K, V]) fill(key K, load func() (V, int64, error)) (value V, err error) {
 	size, err := int64(0), errLoadPanicked
 	defer func() {
@@ -118,14 +118,14 @@ func (c *cache[K, V]) fill(key K, load func() (V, int64, error)) (value V, err e
 	return value, err
 }
 
-// add keeps a value that the caller has made.
+// add caches a value that the caller has made.
 func (c *cache[K, V]) add(key K, value V, size int64) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.store(key, value, size)
 }
 
-// peek returns the value if it is there.
+// peek returns the value if it is cached.
 func (c *cache[K, V]) peek(key K) (V, bool) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *cache[K, V]) peek(key K) (V, bool) {
 	return element.Value.(*entry[K, V]).value, true
 }
 
-// remove forgets a value.
+// remove removes a value.
 func (c *cache[K, V]) remove(key K) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
@@ -147,7 +147,7 @@ func (c *cache[K, V]) remove(key K) {
 	}
 }
 
-// store keeps a value and evicts entries beyond the budget: the value itself if it
+// store caches a value and evicts entries beyond the budget: the value itself if it
 // is larger than the whole budget.
 func (c *cache[K, V]) store(key K, value V, size int64) {
 	if element := c.entries[key]; element != nil {
@@ -172,7 +172,7 @@ func (c *cache[K, V]) forget(element *list.Element) {
 	c.count(-e.size)
 }
 
-// count adds to the cache's use of its budget.
+// count adds bytes to the used part of the budget.
 func (c *cache[K, V]) count(bytes int64) {
 	c.size += bytes
 	c.budget.used += bytes
@@ -186,6 +186,6 @@ func newMemo(b *budget) *memo { return &memo{newCache[string, any](b)} }
 
 // Get implements tasks.Memo.
 func (m *memo) Get(key string, load func() (value any, size int64, err error)) (any, error) {
-	// The one who loads watches its own context, so that the wait ends.
+	// The loading caller watches its own context, so that the wait ends.
 	return m.values.get(context.Background(), key, load)
 }

@@ -18,11 +18,11 @@ import (
 // visibleDevices is the variable that names the GPUs a program may use.
 const visibleDevices = "CUDA_VISIBLE_DEVICES"
 
-// devices shares the processors and GPUs of a machine out between the attempts of a worker, so that the
-// commands of two attempts do not take the same.
+// devices divides the processors and GPUs of a machine among the attempts of a worker, so that the commands
+// of two attempts do not use the same ones.
 type devices struct {
-	slots    int // of each class
-	gpuSlots int // of the class gpu, at most one for each GPU if there are any
+	slots    int // per class
+	gpuSlots int // of class gpu, at most one for each GPU if there are any
 
 	mu   sync.Mutex
 	gpus []gpu
@@ -34,7 +34,8 @@ type gpu struct {
 	attempts int
 }
 
-// newDevices returns the devices for a number of slots; 0 is one slot for each core, of the class gpu for each GPU.
+// newDevices returns the devices for a number of slots; 0 is one slot for each core, and in class gpu one
+// for each GPU.
 func newDevices(slots int, classes []string, found []queue.Device) *devices {
 	d := &devices{slots: cmp.Or(slots, runtime.GOMAXPROCS(0))}
 	d.gpuSlots = d.slots
@@ -50,7 +51,7 @@ func newDevices(slots int, classes []string, found []queue.Device) *devices {
 	return d
 }
 
-// classSlots returns the slots of the classes whose number differs from the rest; nil if none does.
+// classSlots returns the slots of classes with a different number; nil if there are none.
 func (d *devices) classSlots() map[string]int {
 	if d.gpuSlots == d.slots {
 		return nil
@@ -69,8 +70,8 @@ func (d *devices) found() (all []queue.Device) {
 // share is an attempt's part of the machine, as environment variables of its programs.
 type share struct{ threads, gpus []string }
 
-// take returns the share of an attempt, and a function that gives its devices back. keep names
-// variables that the experiment passes on: they stay as they are.
+// take returns the share of an attempt, and a function that returns its devices. keep names variables that
+// the experiment passes on: they stay unchanged.
 func (d *devices) take(class tasks.Class, keep []string) (of share, giveBack func()) {
 	of.threads = childprocess.Threads(max(1, runtime.NumCPU()/d.slots))
 	if class != tasks.GPU || len(d.gpus) == 0 || slices.Contains(keep, visibleDevices) {
@@ -94,8 +95,8 @@ func (d *devices) take(class tasks.Class, keep []string) (of share, giveBack fun
 	}
 }
 
-// leastUsed returns the indices of a slot's share of the GPUs, at least one, ascending: those that the fewest
-// attempts use.
+// leastUsed returns the indices of a slot's share of the GPUs, at least one, ascending: the GPUs with the
+// fewest attempts.
 func (d *devices) leastUsed() []int {
 	places := make([]int, len(d.gpus))
 	for i := range places {

@@ -18,26 +18,26 @@ import (
 	"coalmine/storage"
 )
 
-// diskCache keeps blobs as files named by their digests. The directory may be
-// shared and may be emptied at any time: a file that is gone or damaged is only
-// a blob to fetch again. Each process bounds the files it knows of on its own.
+// diskCache stores blobs as files named by their digests. The directory may be
+// shared and may be emptied at any time: a missing or damaged blob is fetched
+// again. Each process limits only the files it knows.
 type diskCache struct {
 	dir   string
 	log   *slog.Logger
 	files *cache[storage.Digest, struct{}]
-	// metrics count the lookups; those of files tell its size alone.
+	// metrics count the lookups; the metrics of files count only its size.
 	metrics cacheMetrics
-	// warned is set while writing fails, so that it is said once.
+	// warned is set while writing fails, so that a failure is logged once.
 	warned atomic.Bool
 }
 
 const (
 	partialSuffix = ".partial"
-	// partialAge is how old a partial file must be to belong to nobody.
+	// partialAge is the age from which a partial file counts as abandoned.
 	partialAge = time.Hour
 )
 
-// openDiskCache makes the directory if need be and adopts its files.
+// openDiskCache makes the directory if necessary and adopts its files.
 func openDiskCache(dir string, capacity int64, log *slog.Logger) (*diskCache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cache directory %s cannot be made; name another by --cache: %w", dir, err)
@@ -53,7 +53,7 @@ func (c *diskCache) countIn(m cacheMetrics) {
 	m.holds(c.files.size)
 }
 
-// adopt indexes the files that are there, the newest as used last.
+// adopt indexes the existing files; the newest counts as last used.
 func (c *diskCache) adopt() error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil {
@@ -79,11 +79,11 @@ func (c *diskCache) adopt() error {
 
 func (c *diskCache) path(d storage.Digest) string { return filepath.Join(c.dir, d.String()) }
 
-// largest is the size of the largest blob worth keeping: one that does not push
-// everything else out.
+// largest returns the size of the largest blob worth caching: one that leaves
+// room for others.
 func (c *diskCache) largest() int64 { return c.files.budget.capacity / 4 }
 
-// read returns a whole blob, checked.
+// read returns a checked blob.
 func (c *diskCache) read(digest storage.Digest) (data []byte, ok bool) {
 	defer func() { c.metrics.looked(ok) }()
 	if _, ok := c.files.peek(digest); !ok {
@@ -96,8 +96,8 @@ func (c *diskCache) read(digest storage.Digest) (data []byte, ok bool) {
 	return data, c.sound(digest, err)
 }
 
-// readPart returns length bytes from offset of a blob, checked: a disk that has
-// told the truth once may lie the next time.
+// readPart returns length bytes from offset of a blob, checked: a disk may
+// damage data after a correct read.
 func (c *diskCache) readPart(b storage.Blob, offset, length int64) (data []byte, ok bool) {
 	defer func() { c.metrics.looked(ok) }()
 	if _, ok := c.files.peek(b.Digest); !ok {
@@ -109,8 +109,8 @@ func (c *diskCache) readPart(b storage.Blob, offset, length int64) (data []byte,
 	return data, c.sound(b.Digest, err)
 }
 
-// sound reports whether a file was read well. It removes a damaged one, and
-// logs it, since a failing disk damages more.
+// sound reports whether a file was read without error. It removes a damaged
+// one, and logs it, because a failing disk damages more.
 func (c *diskCache) sound(digest storage.Digest, err error) bool {
 	if err == nil {
 		return true
@@ -133,7 +133,7 @@ func readFilePart(path string, offset, length int64) ([]byte, error) {
 	return data, err
 }
 
-// fill fetches a blob that is not there, once for all who ask at the same time.
+// fill fetches a missing blob, once for all concurrent callers.
 func (c *diskCache) fill(ctx context.Context, digest storage.Digest, fetch func() ([]byte, error)) error {
 	_, err := c.files.get(ctx, digest, func() (none struct{}, size int64, err error) {
 		data, err := fetch()
@@ -153,14 +153,14 @@ func (c *diskCache) fill(ctx context.Context, digest storage.Digest, fetch func(
 
 var errNotKept = errors.New("blob could not be kept on disk")
 
-// add keeps a blob that is at hand.
+// add caches the given blob.
 func (c *diskCache) add(digest storage.Digest, data []byte) {
 	if int64(len(data)) <= c.largest() && c.keep(digest, data) {
 		c.files.add(digest, struct{}{}, int64(len(data)))
 	}
 }
 
-// keep writes the file and reports whether that went well.
+// keep writes the file and reports whether it succeeded.
 func (c *diskCache) keep(digest storage.Digest, data []byte) bool {
 	err := c.write(digest, data)
 	if err != nil && !c.warned.Swap(true) {
@@ -171,8 +171,8 @@ func (c *diskCache) keep(digest storage.Digest, data []byte) bool {
 	return err == nil
 }
 
-// write makes the file appear whole or not at all. It need not survive a power
-// cut: a torn file fails the check of every read.
+// write makes the file appear atomically. It need not survive a power cut: a
+// torn file fails the check of every read.
 func (c *diskCache) write(digest storage.Digest, data []byte) error {
 	f, err := os.CreateTemp(c.dir, digest.Short()+"-*"+partialSuffix)
 	if err != nil {

@@ -15,9 +15,9 @@
 //	report      a hint to the coordinator; storage holds the truth
 //
 // An attempt that finds the node committed by another compares digests: tasks are
-// pure, so a difference is a fault worth reporting. A node whose blobs were
-// evicted takes the same path, and its blobs are there again afterwards.
+// pure, so a difference is a fault to report. A node with evicted blobs takes the
+// same path, which restores the blobs.
 //
-// The same Worker runs on its own in a cluster and inside the process of
-// "coalmine run", over queue.Embedded.
+// The same Worker runs as a process of a cluster and inside the process of
+// "coalmine run", with queue.Embedded.
 package workers

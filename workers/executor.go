@@ -15,7 +15,7 @@ import (
 	"coalmine/workers/clients"
 )
 
-// executor runs attempts; its parts are shared by the slots of a worker.
+// executor runs attempts; the slots of a worker share its fields.
 type executor struct {
 	worker         *Worker
 	registry       tasks.Registry
@@ -33,8 +33,8 @@ type executor struct {
 	devices        *devices
 }
 
-// handle executes one message and returns the encoded outcome. ctx ends with one
-// of the causes of package queue.
+// handle executes one message and returns the encoded outcome. ctx ends with a cause of package
+// queue.
 func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	sent, err := attempts.DecodeAttempt(m.Payload)
 	if err == nil && sent.ID() != m.ID {
@@ -60,8 +60,8 @@ func (e *executor) handle(ctx context.Context, m queue.Message) []byte {
 	return e.encode(out)
 }
 
-// handBackUnreadable answers a message that a later build sent, that is no attempt, or whose attempt
-// does not match its ID. It is no fault of the task.
+// handBackUnreadable answers a message that a later build sent, that is not an attempt, or whose
+// attempt does not match its ID. The task is not at fault.
 func (e *executor) handBackUnreadable(m queue.Message, err error) []byte {
 	out := attempts.Outcome{Worker: e.workerID, Result: attempts.Returned, Unread: errors.Is(err, attempts.ErrLaterFormat)}
 	keyText, number, _ := strings.Cut(m.ID, ".")
@@ -69,13 +69,13 @@ func (e *executor) handBackUnreadable(m queue.Message, err error) []byte {
 	_, numberErr := fmt.Sscan(number, &out.Number)
 	e.log.Error("a message of the queue cannot be read as an attempt", "message", m.ID, "error", err)
 	if keyErr != nil || numberErr != nil {
-		return nil // nobody to answer to
+		return nil // no address for an answer
 	}
 	out.Key, out.Error = key, fmt.Sprintf("it cannot read the attempt: %v", err)
 	return e.encode(out)
 }
 
-// encode writes an outcome; a struct of strings, numbers and valid JSON always can be.
+// encode encodes an outcome; a struct of strings, numbers and valid JSON never fails.
 func (e *executor) encode(out attempts.Outcome) []byte {
 	data, err := out.Encode()
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"coalmine/internal/queue"
 )
 
-// nvidiaDriver is where NVIDIA's driver describes itself.
+// nvidiaDriver is the directory with the description of NVIDIA's driver.
 const nvidiaDriver = "/proc/driver/nvidia"
 
-// queryPatience limits nvidia-smi, which takes seconds if nothing else keeps the driver loaded.
+// queryPatience limits nvidia-smi, which takes seconds if no other process keeps the driver loaded.
 const queryPatience = 30 * time.Second
 
-// findGPUs lists the GPUs that this process may use: those of nvidia-smi, or else those that the driver lists
-// in a directory. CUDA_VISIBLE_DEVICES, if set, selects from them. If there is no GPU, the error gives
-// the reason.
+// findGPUs lists the GPUs that this process may use: those of nvidia-smi, or otherwise those in a directory
+// of the driver. CUDA_VISIBLE_DEVICES, if set, selects from them. If there is no GPU, the error gives the
+// reason.
 func findGPUs(ctx context.Context, driver string) ([]queue.Device, error) {
 	found, err := queryGPUs(ctx)
 	if err != nil {
@@ -44,13 +44,13 @@ func findGPUs(ctx context.Context, driver string) ([]queue.Device, error) {
 	return found, nil
 }
 
-// GPUs lists the GPUs of NVIDIA that this process may use.
+// GPUs lists the NVIDIA GPUs that this process may use.
 func GPUs(ctx context.Context) []queue.Device {
-	found, _ := findGPUs(ctx, nvidiaDriver) // the error says why there are none
+	found, _ := findGPUs(ctx, nvidiaDriver) // the error is the reason for an empty list
 	return found
 }
 
-// queryGPUs asks nvidia-smi.
+// queryGPUs returns the GPUs listed by nvidia-smi.
 func queryGPUs(ctx context.Context) (found []queue.Device, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryPatience)
 	defer cancel()
@@ -63,7 +63,7 @@ func queryGPUs(ctx context.Context) (found []queue.Device, err error) {
 		if len(fields) != 4 {
 			continue
 		}
-		mebibytes, _ := strconv.ParseInt(fields[2], 10, 64) // "[N/A]" if the memory is the machine's
+		mebibytes, _ := strconv.ParseInt(fields[2], 10, 64) // "[N/A]" if the GPU shares the machine's memory
 		found = append(found, queue.Device{ID: fields[0], Name: fields[1], MemoryBytes: mebibytes << 20, Driver: fields[3]})
 	}
 	if err == nil && len(found) > 0 {
@@ -81,18 +81,18 @@ func queryGPUs(ctx context.Context) (found []queue.Device, err error) {
 
 // listedGPUs returns the GPUs in the driver's directory, whose files do not state the memory.
 func listedGPUs(driver string) (found []queue.Device) {
-	files, _ := filepath.Glob(filepath.Join(driver, "gpus", "*", "information")) // the pattern is right
+	files, _ := filepath.Glob(filepath.Join(driver, "gpus", "*", "information")) // the pattern is valid
 	version := driverVersion(filepath.Join(driver, "version"))
 	for i, path := range files {
 		d := queue.Device{ID: strconv.Itoa(i), Driver: version}
-		text, _ := os.ReadFile(path) // the number is enough
+		text, _ := os.ReadFile(path) // the number suffices
 		for line := range strings.Lines(string(text)) {
 			name, value, _ := strings.Cut(line, ":")
 			switch value = strings.TrimSpace(value); name {
 			case "Model":
 				d.Name = value
 			case "GPU UUID":
-				if !strings.Contains(value, "?") { // as it is before its first use
+				if !strings.Contains(value, "?") { // unknown before its first use
 					d.ID = value
 				}
 			}
@@ -115,8 +115,8 @@ func driverVersion(path string) string {
 	return ""
 }
 
-// chosenGPUs returns the GPUs that a value of CUDA_VISIBLE_DEVICES names, by number or by a prefix of the id. An
-// unknown name, such as that of a part of a GPU (MIG), is kept as it is; -1 ends the list.
+// chosenGPUs returns the GPUs in a value of CUDA_VISIBLE_DEVICES, by number or by a prefix of the id. An
+// unknown name, such as that of a part of a GPU (MIG), is kept unchanged; -1 ends the list.
 func chosenGPUs(listed string, found []queue.Device) (chosen []queue.Device) {
 	for _, name := range strings.FieldsFunc(listed, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if name == "-1" {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// idleTimer calls expire once nothing has been busy for a while.
+// idleTimer calls expire after a time without work.
 type idleTimer struct {
-	after time.Duration // 0: never
+	after time.Duration // 0 for never
 
 	mu    sync.Mutex
 	count int
@@ -22,7 +22,7 @@ func newIdleTimer(after time.Duration, expire func()) *idleTimer {
 	return t
 }
 
-// busy stops the clock until the function that it returns has been called.
+// busy stops the timer until done is called.
 func (t *idleTimer) busy() (done func()) {
 	t.add(1)
 	return func() { t.add(-1) }

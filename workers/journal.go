@@ -12,11 +12,11 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-// maxJournal bounds the log of one attempt, in bytes.
+// maxJournal limits the log of one attempt, in bytes.
 const maxJournal = 256 << 10
 
-// journal is a slog handler that keeps the log of one attempt, from the debug
-// level on, and passes it to the worker's own handler.
+// journal is a slog handler that stores the log of one attempt, from the debug level on, and passes it to
+// the worker's handler.
 type journal struct {
 	next slog.Handler
 	copy slog.Handler // writes text into kept
@@ -41,8 +41,8 @@ func (j *journal) Handle(ctx context.Context, r slog.Record) error {
 	return j.copy.Handle(ctx, r)
 }
 
-// short is a record with the first line of each text alone: the lines that a command has printed stand in the
-// log of the attempt and in the failure of its cell.
+// short returns a record with only the first line of each text: the lines that a command has printed are in
+// the log of the attempt and in the failure of its cell.
 func short(r slog.Record) slog.Record {
 	out := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -93,7 +93,7 @@ func (b *boundedBuffer) bytes() []byte {
 	return out
 }
 
-// finish logs how the attempt ended, and keeps its log where that is of use.
+// finish logs the end of the attempt, and stores its log if it is useful.
 func (a *attempt) finish(ctx context.Context, out *attempts.Outcome) {
 	level := levelOf(out.Result)
 	keep := level == slog.LevelWarn || out.Divergent != "" || a.said || a.worker.KeepLogs
@@ -106,8 +106,7 @@ func (a *attempt) finish(ctx context.Context, out *attempts.Outcome) {
 	}
 }
 
-// levelOf is the level at which the end of an attempt is logged: a failure is a warning,
-// a success is not.
+// levelOf returns the level at which the end of an attempt is logged: a warning only for a failure.
 func levelOf(r attempts.Result) slog.Level {
 	switch r {
 	case attempts.Failed, attempts.Refused:
@@ -119,8 +118,8 @@ func levelOf(r attempts.Result) slog.Level {
 	return slog.LevelInfo
 }
 
-// logTimeout bounds the storing of a log: a store in trouble, which may be why
-// the attempt failed, must not hold up its report.
+// logTimeout limits the storing of a log: a store in trouble, which may be why the attempt failed, must not
+// delay its report.
 const logTimeout = 10 * time.Second
 
 func (a *attempt) storeLog(ctx context.Context) {

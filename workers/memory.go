@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// memoryCheckEvery is how often a worker with a limit looks at its memory.
+	// memoryCheckEvery is the interval of memory checks of a worker with a limit.
 	memoryCheckEvery = 100 * time.Millisecond
-	// memoryPatience is the number of checks during which a stopped attempt may hold
-	// too much memory before the process ends itself: the time that commands have to
-	// end by their contract, and five seconds more.
+	// memoryPatience is the number of checks during which a stopped attempt may use too much
+	// memory before the process exits: the time that the contract gives commands to end, and
+	// five seconds more.
 	memoryPatience = int((childprocess.DefaultGrace + 5*time.Second) / memoryCheckEvery)
-	// maxLarge is how many nodes are remembered as in need of a process for themselves.
+	// maxLarge is the number of nodes remembered as requiring a process of their own.
 	maxLarge = 10_000
 )
 
-// memoryGuard keeps the process within a limit of memory, so that the system need
-// not kill it with all that it has at work. Over the limit, in this order:
+// memoryGuard keeps the process within a memory limit, so that the system need not kill it
+// with all of its attempts. Over the limit, it acts in this order:
 //
 //	collect      garbage is no use of memory
 //	drop caches  they only save work
@@ -41,28 +41,27 @@ const (
 //	fail         the one that is alone already: it needs more than there is
 //	exit         if an attempt that was told to stop does not
 //
-// The oldest attempt is never handed back, so that work goes on. An exit counts as
-// a death of the running attempts, whose number is limited.
+// The oldest attempt is never handed back, so that work progresses. An exit counts as a death
+// of the running attempts, and the number of deaths is limited.
 type memoryGuard struct {
-	limit      int64 // bytes; 0: none
+	limit      int64 // bytes; 0 for none
 	used       func() int64
 	collect    func()
 	dropCaches func()
 	exit       func()
 	log        *slog.Logger
-	// near asks for a heartbeat when the memory is close to the limit: the system may kill the
+	// near requests a heartbeat when the memory is close to the limit: the system may kill the
 	// process before the next one is due.
 	near chan struct{}
-	// room has a place for each attempt. One that must be alone takes all of them.
+	// room has a place for each attempt. One that must run alone takes all places.
 	room *semaphore.Weighted
 
 	mu       sync.Mutex
 	attempts []*runningAttempt             // oldest first
 	large    *cache[storage.Key, struct{}] // nodes whose attempts run alone
-	stuck    int                           // checks in a row that found a stopped attempt still there
+	stuck    int                           // consecutive checks that found a stopped attempt still running
 }
 
-// runningAttempt is an attempt at work, as the guard knows it.
 type runningAttempt struct {
 	key     storage.Key
 	stop    context.CancelCauseFunc
@@ -83,17 +82,17 @@ func newMemoryGuard(limit int64, dropCaches func(), log *slog.Logger) *memoryGua
 	}
 }
 
-// memoryUsed is the memory that the Go runtime has from the system, in bytes,
-// as bounded by debug.SetMemoryLimit.
+// memoryUsed returns the memory that the Go runtime has from the system, in bytes, as limited
+// by debug.SetMemoryLimit.
 func memoryUsed() int64 {
 	samples := []runtimemetrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	runtimemetrics.Read(samples)
 	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
 }
 
-// residentMemory is the resident memory of the process, in bytes: a container's
-// limit and the system's out-of-memory killer go by it. If the system does not
-// tell, it is memoryUsed.
+// residentMemory returns the resident memory of the process, in bytes, which a container's
+// limit and the system's out-of-memory killer use. If the system does not report it, it
+// returns memoryUsed.
 func residentMemory() int64 {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if fields := strings.Fields(string(statm)); err == nil && len(fields) > 1 {
@@ -104,10 +103,10 @@ func residentMemory() int64 {
 	return memoryUsed()
 }
 
-// memoryError ends the context of an attempt for which there is no memory.
+// memoryError ends the context of an attempt for lack of memory.
 type memoryError struct {
 	used, limit int64
-	others      int // attempts at work beside it
+	others      int // other running attempts
 }
 
 func (e *memoryError) Error() string {
@@ -118,9 +117,8 @@ func (e *memoryError) Error() string {
 	return fmt.Sprintf("its worker came to %s of memory, with a limit of %s and %d attempts beside it; raise --memory or lower --slots if that happens often", used, limit, e.others)
 }
 
-// enter waits until there is room for an attempt, and returns its context, which
-// may end with a *memoryError. leave must be called when it is over. An error means
-// that ctx is done.
+// enter waits until there is room for an attempt, and returns its context, which may end with
+// a *memoryError. leave must be called at its end. An error means that ctx is done.
 func (g *memoryGuard) enter(ctx context.Context, key storage.Key) (_ context.Context, leave func(), err error) {
 	places := int64(1)
 	if _, large := g.large.peek(key); large {
@@ -177,12 +175,12 @@ func (g *memoryGuard) check() {
 	g.stopYoungest(g.used())
 }
 
-// stopYoungest stops one attempt, unless one is stopping already.
+// stopYoungest stops one attempt, unless one is already stopping.
 func (g *memoryGuard) stopYoungest(used int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.attempts) == 0 {
-		return // it is not for tasks: nobody is to blame
+		return // tasks do not use the memory
 	}
 	if slices.ContainsFunc(g.attempts, func(a *runningAttempt) bool { return a.stopped }) {
 		g.awaitStopped(used)
@@ -197,7 +195,7 @@ func (g *memoryGuard) stopYoungest(used int64) {
 	youngest.stop(why)
 }
 
-// awaitStopped ends the process when a stopped attempt goes on for too long.
+// awaitStopped exits the process when a stopped attempt runs too long.
 func (g *memoryGuard) awaitStopped(used int64) {
 	if g.stuck++; g.stuck < memoryPatience {
 		return

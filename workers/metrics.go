@@ -8,8 +8,8 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-// metrics are a worker's metrics for Prometheus. Their labels are few and
-// fixed: kinds, results and caches, never runs or nodes.
+// metrics are a worker's metrics for Prometheus. Their labels are few and fixed:
+// kinds, results and caches, never runs or nodes.
 type metrics struct {
 	registry    tasks.Registry
 	attempts    *prometheus.CounterVec
@@ -22,11 +22,11 @@ type metrics struct {
 	work        *work // the same without kinds, for heartbeats
 }
 
-// attemptBuckets reach from an attempt that finds its work done to one of an
+// attemptBuckets range from an attempt that finds its node done to one of an
 // audit or a long step of training, in seconds.
 var attemptBuckets = []float64{.005, .02, .1, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200}
 
-// newMetrics registers the metrics with r, or with nobody if r is nil.
+// newMetrics registers the metrics with r, unless r is nil.
 func newMetrics(r prometheus.Registerer, known tasks.Registry) *metrics {
 	auto := promauto.With(r)
 	return &metrics{
@@ -68,8 +68,8 @@ func newMetrics(r prometheus.Registerer, known tasks.Registry) *metrics {
 	}
 }
 
-// kind is the label of a kind. Those that the worker does not know share one, so
-// that messages cannot make up series.
+// kind returns the label of a kind. Unknown kinds share one, so that messages
+// cannot create series.
 func (m *metrics) kind(name string) string {
 	if _, known := m.registry[name]; known {
 		return name
@@ -84,7 +84,7 @@ func (m *metrics) ended(kind string, out *attempts.Outcome) {
 	m.seconds.WithLabelValues(m.kind(kind)).Observe(out.Seconds)
 }
 
-// counted passes progress on to report and counts the tokens that are new in it.
+// counted passes progress on to report and counts its new tokens.
 func (m *metrics) counted(kind string, report func(tasks.Progress)) func(tasks.Progress) {
 	tokens := m.tokens.WithLabelValues(m.kind(kind))
 	var last int64
@@ -98,7 +98,7 @@ func (m *metrics) counted(kind string, report func(tasks.Progress)) func(tasks.P
 	}
 }
 
-// gauge has a cache counted under a name.
+// gauge returns the metrics of a cache under a name.
 func (m *metrics) gauge(name string) cacheMetrics {
 	return cacheMetrics{
 		hits:   m.lookups.WithLabelValues(name, "hit"),
@@ -108,7 +108,7 @@ func (m *metrics) gauge(name string) cacheMetrics {
 	}
 }
 
-// cacheMetrics are those of one cache; the zero value counts nothing.
+// cacheMetrics are the metrics of one cache; the zero value counts nothing.
 type cacheMetrics struct {
 	hits, misses prometheus.Counter
 	bytes        prometheus.Gauge
@@ -128,7 +128,7 @@ func (m *cacheMetrics) looked(hit bool) {
 	}
 }
 
-// holds tells how much the cache has.
+// holds records the size of the cache's content.
 func (m *cacheMetrics) holds(bytes int64) {
 	if m.bytes != nil {
 		m.bytes.Set(float64(bytes))

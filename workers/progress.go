@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks"
 )
 
-// progressBoard holds how far each running attempt is, by its ID in the queue.
+// progressBoard holds the progress of running attempts, by ID in the queue.
 type progressBoard struct {
 	mu      sync.Mutex
 	entries map[string]*atomic.Pointer[tasks.Progress]
@@ -18,7 +18,7 @@ func newProgressBoard() *progressBoard {
 	return &progressBoard{entries: map[string]*atomic.Pointer[tasks.Progress]{}}
 }
 
-// reporter returns the function by which an attempt tells its progress.
+// reporter returns the function with which an attempt reports its progress.
 func (b *progressBoard) reporter(id string) func(tasks.Progress) {
 	entry := &atomic.Pointer[tasks.Progress]{}
 	b.mu.Lock()
@@ -27,7 +27,7 @@ func (b *progressBoard) reporter(id string) func(tasks.Progress) {
 	return func(p tasks.Progress) { entry.Store(&p) }
 }
 
-// of returns the last progress of an attempt, zero if it has told none.
+// of returns the last progress of an attempt, zero before the first report.
 func (b *progressBoard) of(id string) queue.Progress {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,7 +39,7 @@ func (b *progressBoard) of(id string) queue.Progress {
 	return queue.Progress{}
 }
 
-// end forgets an attempt and returns its last progress.
+// end removes an attempt and returns its last progress.
 func (b *progressBoard) end(id string) queue.Progress {
 	p := b.of(id)
 	b.mu.Lock()

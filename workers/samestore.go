@@ -9,12 +9,12 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-// storeCheck makes sure that the attempts of a worker come from a coordinator with
-// the same store. On another one their inputs are missing and their outputs lost.
+// storeCheck ensures that the attempts of a worker come from a coordinator with the
+// same store. With another store their inputs are missing and their outputs lost.
 type storeCheck struct {
 	worker *Worker
-	// confirmed is the identity that the worker's store was last found to have, so
-	// that it is read once and not for every attempt.
+	// confirmed is the last identity read from the worker's store, so that it is not
+	// read for every attempt.
 	confirmed atomic.Pointer[string]
 	// quit ends the worker.
 	quit context.CancelCauseFunc

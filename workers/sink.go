@@ -11,18 +11,18 @@ import (
 	"coalmine/tasks"
 )
 
-// parallelPuts is how many blobs of one task are on their way at once. On a
-// remote store the latency of a put is most of its time.
+// parallelPuts is the number of concurrent puts of a task's blobs. With a remote store,
+// latency dominates the time of a put.
 const parallelPuts = 4
 
-// sink stores the outputs of one attempt, several at a time, while the task goes
-// on. A stop of the attempt does not interrupt it, since the task may just have ended.
+// sink stores the outputs of one attempt, several at a time, while the task continues. A stop
+// of the attempt does not interrupt it, because the task may just have ended.
 type sink struct {
 	archive *storage.Archive
-	// source forgets the nodes whose blobs are found missing.
+	// source forgets the nodes with missing blobs.
 	source *source
 	key    storage.Key
-	// attempt tells the execution from others of the node.
+	// attempt distinguishes the execution from others of the node.
 	attempt string
 	puts    *goroutines.Group
 	ctx     context.Context // ends with the first failed put, or when given up
@@ -31,13 +31,13 @@ type sink struct {
 	mu    sync.Mutex
 	names map[string]bool
 	blobs []storage.Blob
-	// cached are the bytes of blobs for the cache, of at most room bytes more: an
-	// import may put more than memory holds.
+	// cached holds the bytes of blobs for the cache, with at most room bytes more: an import
+	// may put more than fits in memory.
 	cached map[storage.Digest][]byte
 	room   int64
-	// unfinished is the state of the node that this execution or one before has kept.
+	// unfinished is the state of the node kept by this or an earlier execution.
 	unfinished *storage.Unfinished
-	// further says that this execution made progress: it kept a new file that counts as such.
+	// further reports that this execution made progress: it kept a new file that counts as progress.
 	further bool
 }
 
@@ -51,20 +51,20 @@ func newSink(ctx context.Context, source *source, key storage.Key, room int64) *
 	}
 }
 
-// Put implements tasks.Sink. It returns before a blob is stored that is an object
-// of its own; wait returns the error if there is one.
+// Put implements tasks.Sink. It returns before a blob is stored as a separate object; wait
+// returns the error of a failed put.
 func (s *sink) Put(_ context.Context, name string, data []byte, durability storage.Durability) error {
 	if err := s.begin(name); err != nil {
 		return err
 	}
 	if len(data) <= storage.MaxInline {
-		return s.put(name, data, durability) // travels in the commit: there is no wait
+		return s.put(name, data, durability) // travels in the commit, without a wait
 	}
 	s.puts.Go(func() error { return s.put(name, data, durability) })
 	return nil
 }
 
-// Keep implements tasks.Keeper, and returns likewise.
+// Keep implements tasks.Keeper. Like Put, it returns early.
 func (s *sink) Keep(_ context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error {
 	if err := s.begin(name); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *sink) Keep(_ context.Context, name string, of storage.Key, blob storage
 	return nil
 }
 
-// begin claims the name of an output, and refuses it when an earlier one has failed.
+// begin claims the name of an output, and refuses it after an earlier failure.
 func (s *sink) begin(name string) error {
 	if err := s.claim(name); err != nil {
 		return err
@@ -128,8 +128,8 @@ func (s *sink) cache(blob storage.Blob, data []byte) {
 	}
 }
 
-// wait returns the blobs once all are stored, in any order: the archive sorts them.
-// After an error of the task it cancels the puts under way.
+// wait returns the blobs once all are stored, in any order: the archive sorts them. After an
+// error of the task it cancels the puts in progress.
 func (s *sink) wait(taskErr error) ([]storage.Blob, error) {
 	if taskErr != nil {
 		s.giveUp()

@@ -11,16 +11,16 @@ import (
 	"coalmine/tasks"
 )
 
-// source implements tasks.Source over the archive, for all slots of a worker.
-// Commits and blobs are immutable, so they may be cached.
+// source implements tasks.Source with the archive, for all slots of a worker. Commits
+// and blobs are immutable, so they may be cached.
 type source struct {
 	archive *storage.Archive
 	blobs   *blobCache
 	commits *cache[storage.Key, *storage.Commit]
 }
 
-// commitOverhead is a generous guess at the memory of a commit that commitSize
-// does not count, in bytes.
+// commitOverhead is a generous estimate of a commit's memory that commitSize does not
+// count, in bytes.
 const commitOverhead = 2 << 10
 
 func newSource(archive *storage.Archive, memory *budget) *source {
@@ -32,7 +32,7 @@ func (s *source) Commit(ctx context.Context, node storage.Key) (*storage.Commit,
 	return s.commits.get(ctx, node, func() (*storage.Commit, int64, error) {
 		c, err := s.archive.Committed(ctx, node)
 		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
-			// A torn record is work too: the leader removes it.
+			// A torn record also causes work: the leader removes it.
 			return nil, 0, &tasks.MissingError{Node: node, Err: err}
 		}
 		if err != nil {
@@ -62,8 +62,8 @@ func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byt
 	return s.blobs.whole(ctx, b.Digest, func() ([]byte, error) { return s.fetch(ctx, node, b) })
 }
 
-// BlobRange implements tasks.Source. A part that is not cached comes straight from
-// the store. A blob that is asked for again is fetched whole, checked, and kept on disk.
+// BlobRange implements tasks.Source. An uncached part comes directly from the store. On
+// the second request for a blob, the whole blob is fetched, checked, and cached on disk.
 func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, offset, length int64) ([]byte, error) {
 	b, err := s.find(ctx, node, name)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, o
 		return nil, tasks.Permanent(fmt.Errorf("blob %q of node %s has %d bytes: none from %d to %d", name, node.Short(), b.Size, offset, offset+length))
 	}
 	if b.IsInline() {
-		return bytes.Clone(b.Inline[offset : offset+length]), nil // a part may be written to
+		return bytes.Clone(b.Inline[offset : offset+length]), nil // the caller may write to a part
 	}
 	part, ok, err := s.blobs.part(ctx, b, offset, length, func() ([]byte, error) { return s.fetch(ctx, node, b) })
 	if ok || err != nil {
@@ -91,8 +91,8 @@ func (s *source) Imported(ctx context.Context, digest storage.Digest) (io.ReadCl
 	return r, err
 }
 
-// remember keeps the commit of an attempt: the next task of the chain often
-// runs on the same worker.
+// remember caches the commit of an attempt: the next task of the chain often runs on the
+// same worker.
 func (s *source) remember(c *storage.Commit, made *sink) {
 	s.commits.add(c.Key, c, commitSize(c))
 	for _, b := range c.Blobs {
@@ -114,13 +114,13 @@ func (s *source) find(ctx context.Context, node storage.Key, name string) (stora
 	return b, nil
 }
 
-// fetch reads a whole blob from the store.
+// fetch reads a blob from the store.
 func (s *source) fetch(ctx context.Context, node storage.Key, b storage.Blob) ([]byte, error) {
 	return s.twice(node, b, func() ([]byte, error) { return s.archive.ReadBlob(ctx, node, b) })
 }
 
-// twice reads a blob or a part of it, and a second time if the bytes are damaged:
-// that may have happened on their way.
+// twice reads a blob or a part of it, and reads again if the bytes are damaged, perhaps
+// in transit.
 func (s *source) twice(node storage.Key, b storage.Blob, read func() ([]byte, error)) ([]byte, error) {
 	data, err := read()
 	if errors.Is(err, storage.ErrCorrupt) {
@@ -132,8 +132,8 @@ func (s *source) twice(node storage.Key, b storage.Blob, read func() ([]byte, er
 	return data, nil
 }
 
-// missing turns the error of a blob that is gone or damaged into work for the
-// coordinator. It forgets the commit, since the node may be run again.
+// missing converts the error of a missing or damaged blob to work for the coordinator.
+// It forgets the commit, because the node may be run again.
 func (s *source) missing(node storage.Key, b storage.Blob, err error) error {
 	if !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, storage.ErrCorrupt) {
 		return err

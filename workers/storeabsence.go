@@ -8,14 +8,14 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-// storeAbsence is a time in which attempts are handed back for want of the store. It is told when it
-// begins, and when an attempt is done again. The zero value is none.
+// storeAbsence is a period in which attempts are handed back because the store is unavailable. Its
+// start is logged, and its end when an attempt is done again. The zero value is no absence.
 type storeAbsence struct {
 	mu    sync.Mutex
 	since time.Time // zero while the store answers
 }
 
-// note takes in how an attempt ended.
+// note records the end of an attempt.
 func (x *storeAbsence) note(out *attempts.Outcome, log *slog.Logger) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

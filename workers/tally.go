@@ -6,11 +6,11 @@ import (
 	"coalmine/tasks/attempts"
 )
 
-// tally counts the attempts of a worker by how they ended.
+// tally counts the attempts of a worker by result.
 type tally struct {
 	lock   sync.Mutex
 	counts map[attempts.Result]int
-	// overtaken are attempts that were done when another of the same node had been committed.
+	// overtaken counts attempts that finished after another of the same node had been committed.
 	overtaken int
 }
 
@@ -29,9 +29,9 @@ func (t *tally) add(r attempts.Result) {
 	t.counts[r]++
 }
 
-// attributes are the counts that the worker logs at its end. Handed back are those that were
-// not its own fault: no memory, no store, an input that is gone, or the end of the worker.
-// Those that were overtaken are done, too.
+// attributes returns the counts that the worker logs at its end. Handed back are attempts
+// that did not fail themselves: no memory, no store, a missing input, or the end of the
+// worker. Overtaken attempts also count as done.
 func (t *tally) attributes() []any {
 	t.lock.Lock()
 	defer t.lock.Unlock()

@@ -10,9 +10,9 @@ import (
 	"coalmine/tasks"
 )
 
-// took returns Provenance.Took of an attempt that made these blobs; nil if it ends no step of a
-// training. The commits that it reads are those of the task's inputs, which are cached; one that
-// cannot be read leaves a gap.
+// took returns Provenance.Took of an attempt that made these blobs; nil if it does not end a
+// step of a training. It reads the commits of the task's inputs, which are cached; an unreadable
+// one leaves a gap.
 func (a *attempt) took(ctx context.Context, blobs []storage.Blob) []float64 {
 	if a.Step == 0 || !slices.ContainsFunc(blobs, hasRows) {
 		return nil
@@ -36,8 +36,8 @@ func (a *attempt) took(ctx context.Context, blobs []storage.Blob) []float64 {
 	return append(took, microseconds(time.Since(began)))
 }
 
-// hasRows reports whether a task ends a step and is not a part of it.
+// hasRows reports whether a task ends a step rather than being a part of one.
 func hasRows(b storage.Blob) bool { return b.Name == tasks.RowsBlob || b.Name == tasks.SegmentBlob }
 
-// microseconds is a time in seconds, to the microsecond, so that it is short to write.
+// microseconds returns a time in seconds, rounded to microseconds for a short text.
 func microseconds(d time.Duration) float64 { return math.Round(1e6*d.Seconds()) / 1e6 }

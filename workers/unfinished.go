@@ -25,7 +25,7 @@ func (s *sink) Kept(ctx context.Context) (*tasks.Kept, error) {
 func (s *sink) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) {
 	data, err := s.archive.ReadUnfinishedFile(ctx, s.key, file)
 	if s.unfinished != nil && (errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt)) {
-		// Or equal bytes would be taken for stored.
+		// Otherwise equal bytes would count as stored.
 		s.unfinished.Files = slices.DeleteFunc(s.unfinished.Files, func(b storage.Blob) bool { return b.Digest == file.Digest })
 	}
 	return data, err

@@ -14,16 +14,16 @@ type work struct {
 	ended, tokens, hits, misses atomic.Int64
 
 	mu   sync.Mutex
-	rate float64   // tokens a second, of late
-	seen int64     // tokens when the rate was last told
-	told time.Time // when that was
+	rate float64   // recent tokens a second
+	seen int64     // tokens when the rate was last computed
+	told time.Time // time of that computation
 }
 
-// lately is how long ago counts half in the rate of tokens.
+// lately is the age at which a rate counts half in the mean.
 const lately = 10 * time.Second
 
-// soFar is the finished work. The rate is a mean over the times between calls, in which old
-// ones weigh little.
+// soFar returns the finished work. The rate is a mean over the intervals between calls,
+// weighted towards recent ones.
 func (w *work) soFar(now time.Time) queue.Work {
 	tokens := w.tokens.Load()
 	return queue.Work{

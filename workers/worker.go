@@ -41,58 +41,55 @@ const AnyVariable = "*"
 type Worker struct {
 	// Archive holds inputs and outputs.
 	Archive *storage.Archive
-	// Queue brings the attempts and takes the reports.
+	// Queue delivers the attempts and receives the reports.
 	Queue *queue.Conn
-	// Registry has the kinds that this worker can run.
+	// Registry lists the kinds that this worker can run.
 	Registry tasks.Registry
-	// Keys are the secret keys that tasks with secret randomness need; may be nil.
-	// A task that needs another is handed back untried.
+	// Keys are the secret keys that tasks with secret randomness need; may be nil. A task that needs
+	// another is handed back untried.
 	Keys *secrets.Keyring
-	// Classes are those of the tasks that it takes; none stands for all that its kinds may have.
+	// Classes are the classes of the tasks to accept; empty stands for all classes of its kinds.
 	Classes []string
-	// NoCommands is set if it runs no commands of experiments, even if asked to.
+	// NoCommands forbids commands of experiments, even if requested.
 	NoCommands bool
-	// Slots is how many tasks of each class run at once. A task keeps one core busy, so the
-	// default, 0, stands for GOMAXPROCS. Of the class gpu it is at most the number of GPUs of NVIDIA,
-	// if there are any, and by default that number.
+	// Slots is the number of concurrent tasks of each class. A task keeps one core busy, so the
+	// default, 0, stands for GOMAXPROCS. In class gpu the limit, and the default, is the number of
+	// NVIDIA GPUs, if there are any.
 	Slots int
-	// CacheDir keeps blobs on disk between tasks and between processes; several
-	// workers may share it. Empty keeps none: right where the archive is a local
-	// directory already.
+	// CacheDir is the directory of blobs cached between tasks and between processes; several workers
+	// may share it. Empty disables it, as suits an archive in a local directory.
 	CacheDir string
-	// CacheBytes bounds the files in CacheDir. Default DefaultCacheBytes.
+	// CacheBytes limits the files in CacheDir. Default DefaultCacheBytes.
 	CacheBytes int64
-	// CacheMemory bounds the memory of caches, in bytes: blobs, commits, and the
-	// values that tasks decode from them, all together. Default DefaultCacheMemory
-	// for each slot; at most a quarter of MemoryLimit.
+	// CacheMemory limits the total memory of caches, in bytes: blobs, commits, and the values that
+	// tasks decode from them. Default DefaultCacheMemory for each slot; at most a quarter of
+	// MemoryLimit.
 	CacheMemory int64
-	// MemoryLimit bounds the memory of the whole process, in bytes; 0 means no
-	// bound. Over it the worker drops its caches, then hands attempts back, and fails
-	// one that needs more all by itself. Run sets the runtime's soft limit somewhat
-	// below (debug.SetMemoryLimit), unless GOMEMLIMIT is set.
+	// MemoryLimit limits the memory of the process, in bytes; 0 means no limit. Over it the worker
+	// drops its caches, then hands attempts back, and fails one that exceeds it while running alone.
+	// Run sets the runtime's soft limit somewhat lower (debug.SetMemoryLimit), unless GOMEMLIMIT is
+	// set.
 	MemoryLimit int64
-	// Grace is how long tasks may go on after ctx is done. A task that runs
-	// longer is stopped and handed back untried. Default DefaultGrace; negative
-	// for none.
+	// Grace is the time for tasks to finish after ctx is done. A task that runs longer is stopped and
+	// handed back untried. Default DefaultGrace; negative for none.
 	Grace time.Duration
-	// IdleFor ends Run once no task has run for so long. 0 means never.
+	// IdleFor ends Run after this time without a task. 0 means never.
 	IdleFor time.Duration
-	// Write are directories that commands of experiments may write to beside their own, where the
-	// platform keeps them from others.
+	// Write are directories that commands of experiments may write to in addition to their own, if
+	// the platform restricts them.
 	Write []string
-	// Environment names the variables of this process that commands of experiments get if their
-	// experiment names them; AnyVariable allows all. A task that names another fails.
+	// Environment names the variables of this process that experiments may pass to their commands;
+	// AnyVariable allows all. A task that names another fails.
 	Environment []string
-	// KeepLogs stores the log of every attempt, not just of those that fail.
+	// KeepLogs stores the log of every attempt, not only of failed ones.
 	KeepLogs bool
 	// Host, Version and Kernels go into the provenance of commits: where the
 	// worker runs (default: the host name), the version of coalmine, and the
 	// kernel set (avx512, avx2 or go).
 	Host, Version, Kernels string
-	// Log is where the worker writes. Default slog.Default().
+	// Log is the worker's logger. Default slog.Default().
 	Log *slog.Logger
-	// Metrics is where the worker registers its metrics, one worker for each; nil
-	// keeps them to itself.
+	// Metrics registers the worker's metrics, of one worker each; nil exports nothing.
 	Metrics prometheus.Registerer
 	// Tracer makes spans of attempts; nil makes none.
 	Tracer *tracing.Tracer
@@ -119,10 +116,10 @@ func (w *Worker) check() error {
 	return nil
 }
 
-// Run executes attempts until ctx is done or the worker has been idle for
-// IdleFor, and then returns nil. It outlasts any absence of Redis. An error of the
-// archive fails the attempt that met it. An attempt of a coordinator with another store
-// is handed back, and ends Run with an error that wraps attempts.ErrOtherStore.
+// Run executes attempts until ctx is done or the worker has been idle for IdleFor, and then returns
+// nil. It survives any absence of Redis. An error of the archive fails the attempt that met it. An
+// attempt of a coordinator with another store is handed back, and ends Run with an error that wraps
+// attempts.ErrOtherStore.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.check(); err != nil {
 		return err
@@ -172,10 +169,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// errIdle ends a worker that has had nothing to do for IdleFor.
+// errIdle ends a worker that was idle for IdleFor.
 var errIdle = errors.New("there was nothing to do")
 
-// whyEnded says why a worker ended that was asked to run until asked is done, and ran until ctx was.
+// whyEnded returns the reason for the end of a worker that was asked to run until asked is done, and
+// ran until ctx was.
 func whyEnded(asked, ctx context.Context) string {
 	switch cause := context.Cause(ctx); {
 	case asked.Err() != nil:
@@ -187,7 +185,7 @@ func whyEnded(asked, ctx context.Context) string {
 	}
 }
 
-// newExecutor is for one Run, which quit ends.
+// newExecutor returns the executor of one Run; quit ends Run.
 func (w *Worker) newExecutor(ctx context.Context, quit context.CancelCauseFunc) (*executor, error) {
 	m := newMetrics(w.Metrics, w.Registry)
 	memory := newBudget(w.cacheMemory())
@@ -203,7 +201,7 @@ func (w *Worker) newExecutor(ctx context.Context, quit context.CancelCauseFunc) 
 	}
 	host := w.Host
 	if host == "" {
-		// The name is for people only: a host without one is no obstacle.
+		// The name is only for people: a missing host name is no obstacle.
 		host, _ = os.Hostname()
 	}
 	e := &executor{
@@ -224,7 +222,7 @@ func (w *Worker) newExecutor(ctx context.Context, quit context.CancelCauseFunc) 
 	return e, nil
 }
 
-// gpus are the GPUs for the tasks of the class gpu.
+// gpus returns the GPUs for the tasks of the class gpu.
 func (w *Worker) gpus(ctx context.Context, log *slog.Logger) []queue.Device {
 	if w.NoCommands || !slices.Contains(w.classes(), string(tasks.GPU)) {
 		return nil
@@ -245,8 +243,7 @@ func (w *Worker) memory() queue.Memory {
 	return queue.Memory{Used: residentMemory(), Limit: w.MemoryLimit, GroupUsed: group.Used, GroupLimit: group.Limit}
 }
 
-// limitMemory has the process kept within its limit until the function that it
-// returns has been called.
+// limitMemory keeps the process within its limit until end is called.
 func (w *Worker) limitMemory(ctx context.Context, guard *memoryGuard) (end func()) {
 	if w.MemoryLimit == 0 {
 		return func() {}
@@ -270,7 +267,7 @@ func (w *Worker) classes() []string {
 	return w.registry().Classes()
 }
 
-// registry has the kinds that it runs.
+// registry returns the kinds that it runs.
 func (w *Worker) registry() tasks.Registry {
 	if w.NoCommands {
 		return w.Registry.WithoutCommands()
@@ -280,7 +277,7 @@ func (w *Worker) registry() tasks.Registry {
 
 func (w *Worker) slots() int { return cmp.Or(w.Slots, runtime.GOMAXPROCS(0)) }
 
-// cacheMemory is the limit of the caches in memory, in bytes.
+// cacheMemory returns the limit of the caches in memory, in bytes.
 func (w *Worker) cacheMemory() int64 {
 	bytes := cmp.Or(w.CacheMemory, int64(w.slots())*DefaultCacheMemory)
 	if w.MemoryLimit > 0 {
@@ -289,8 +286,8 @@ func (w *Worker) cacheMemory() int64 {
 	return bytes
 }
 
-// keptOutputs is how many bytes of its outputs an attempt holds on to until they
-// can be cached: an eighth of its slot's share of the cache.
+// keptOutputs returns the limit on an attempt's outputs kept for the cache, in bytes: an eighth of
+// its slot's share of the cache.
 func (w *Worker) keptOutputs() int64 { return w.cacheMemory() / int64(w.slots()) / 8 }
 
 func (w *Worker) grace() time.Duration { return max(0, cmp.Or(w.Grace, DefaultGrace)) }
@@ -302,8 +299,8 @@ func (w *Worker) log() *slog.Logger {
 	return slog.Default()
 }
 
-// newWorkerID names a worker uniquely. It is part of object names, so
-// characters that these cannot hold are replaced.
+// newWorkerID returns a unique name for a worker. It is part of object names, so characters invalid
+// there are replaced.
 func newWorkerID(host string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {

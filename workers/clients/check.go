@@ -17,21 +17,21 @@ import (
 // Report is the result of a check.
 type Report struct {
 	contracts.Identity
-	// Program is the program's answer to describe; null if there is none.
+	// Program is the program's answer to describe; null if it is missing.
 	Program  *clientprograms.Description `json:"program"`
 	Findings []contracts.Finding         `json:"checks"`
 }
 
-// checkWords are the words of the vocabulary that a program is checked with.
+// checkWords is the vocabulary of a check.
 var checkWords = []string{"the", "cat", "dog", "sat", "ran", "on", "under", "mat", "tree", "again"}
 
-// checkUsers are the examples of two users: words of checkWords by their numbers.
+// checkUsers holds the examples of two users as indices into checkWords.
 var checkUsers = [2][][]int{
 	{{0, 1, 3, 5, 0, 7}, {0, 1, 4, 6, 0, 8}, {0, 2, 3, 5, 0, 7, 9}, {1}},
 	{{2, 4, 6, 8}, {0, 2, 4, 9}},
 }
 
-// checker asks a program, and starts it again when it has broken a rule.
+// checker tests a program, and restarts it when it has broken a rule.
 type checker struct {
 	ctx     context.Context
 	pool    *Pool
@@ -40,10 +40,10 @@ type checker struct {
 	report  *Report
 }
 
-// Check checks a program. The error is that of ctx, or of files here.
+// Check checks a program. The error is that of ctx, or of local files.
 func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, error) {
 	o.Directory = cmp.Or(o.Directory, sharedMemory())
-	o.Write = append(slices.Clip(o.Write), o.Directory) // or it could not show the fault
+	o.Write = append(slices.Clip(o.Write), o.Directory) // to detect files written there
 	c := checker{
 		ctx: ctx, pool: NewPool(o), setting: clientprograms.Setting{Program: p, Words: append(datasets.Specials(), checkWords...)},
 		report: &Report{Identity: contract.Identity()},
@@ -55,7 +55,7 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 		return nil, err
 	}
 	c.report.Findings, err = contracts.Run(ctx, []contracts.Check{
-		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // by starting
+		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
 		{Name: "draws parameters by the seed", Rule: SeededStart, Run: c.seeded},
 		{Name: "leaves what it reads as it is", Rule: FilesAsAsked, Run: c.reads},
 		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.trains},
@@ -91,7 +91,7 @@ func (c *checker) start() error {
 
 func (c *checker) stop() {
 	if c.program != nil {
-		_ = c.program.end() // the check of its end is another
+		_ = c.program.end() // its end has a separate check
 		c.program = nil
 	}
 }
@@ -116,7 +116,7 @@ func user(number int, shape models.ImageShape) [][]int32 {
 	return examples
 }
 
-// work is on parameters.
+// work returns work on given parameters.
 func (c *checker) work(params []float32, number int) (clientprograms.Work, error) {
 	model, err := modelOf(c.program.network, params)
 	return clientprograms.Work{Model: model, Examples: user(number, c.setting.Image), Round: 1, Seed: uint64(11 + number)}, err
@@ -127,7 +127,7 @@ func (c *checker) begin() (clientprograms.Work, []float32, error) {
 	return c.beginBy(7, 0)
 }
 
-// beginBy is work on those of a seed.
+// beginBy returns work on the initial parameters of a seed.
 func (c *checker) beginBy(seed uint64, number int) (clientprograms.Work, []float32, error) {
 	params, err := c.program.Initial(c.ctx, seed)
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *checker) trains() error {
 	return err
 }
 
-// rounds trains from its own results.
+// rounds trains repeatedly from its own results.
 func (c *checker) rounds() error {
 	w, _, err := c.begin()
 	for round := 1; round <= 3 && err == nil; round++ {
@@ -185,7 +185,7 @@ func (c *checker) rounds() error {
 	return err
 }
 
-// reads is about parameters that no other check looks at.
+// reads checks that the program uses the parameters that it is given.
 func (c *checker) reads() error {
 	w, _, err := c.beginBy(9, 1)
 	if err != nil {
@@ -234,7 +234,7 @@ func (c *checker) forgets() error {
 	return nil
 }
 
-// differs is the place of the first difference, -1 if there is none.
+// differs returns the index of the first difference, -1 if there is none.
 func differs(a, b []float32) int {
 	for i := range a {
 		if a[i] != b[i] {
@@ -273,7 +273,7 @@ func (c *checker) evaluates() error {
 	return nil
 }
 
-// scores asks for pairs, and for the same from the last to the first.
+// scores compares the answers to pairs with those to the reversed list.
 func (c *checker) scores() error {
 	if c.setting.OfImages() {
 		return contracts.Skip(noTexts)
@@ -297,7 +297,7 @@ func (c *checker) scores() error {
 	return nil
 }
 
-// pairs asks for pairs one by one.
+// pairs requests pairs one by one.
 func (c *checker) pairs(m clientprograms.Model, list []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
 	path, letGo, err := c.program.files.hold(c.ctx, m)
 	if err != nil {
@@ -307,10 +307,10 @@ func (c *checker) pairs(m clientprograms.Model, list []clientprograms.Pair) ([]c
 	return c.program.scorePairs(c.ctx, path, list)
 }
 
-// noTexts is why a check of scores has nothing to look at.
+// noTexts is the reason to skip a check of scores.
 const noTexts = "nobody asks for texts where the examples are images"
 
-// total asks for every word after one context.
+// total requests every word after one context.
 func (c *checker) total() error {
 	if c.setting.OfImages() {
 		return contracts.Skip(noTexts)
@@ -344,7 +344,7 @@ func (c *checker) unknown() error {
 	})
 }
 
-// again asks two processes the same.
+// again compares the answers of two processes.
 func (c *checker) again() error {
 	if !c.program.description.Deterministic {
 		return contracts.Skip(notDeterministic)

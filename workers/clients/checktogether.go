@@ -10,7 +10,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// many is work on users, as many as the program takes and at most three, of the initial parameters.
+// many returns work on up to three users, as many as the program accepts, with the initial parameters.
 func (c *checker) many() (clientprograms.ManyWork, []float32, error) {
 	w, params, err := c.begin()
 	many := clientprograms.ManyWork{Model: w.Model, Round: w.Round}
@@ -22,8 +22,8 @@ func (c *checker) many() (clientprograms.ManyWork, []float32, error) {
 
 const oneAtATime = "it takes one user at a time"
 
-// trainsMany compares the parameters of users who are trained together with those of each alone, twice, the second time
-// with the users turned round.
+// trainsMany compares the parameters of users trained together with those of each trained separately,
+// twice, the second time in reverse order.
 func (c *checker) trainsMany() error {
 	if c.program.description.Together == nil {
 		return contracts.Skip(oneAtATime)
@@ -71,8 +71,8 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(kernels.SquaredNorm(difference))
 }
 
-// sums compares sums with those of the updates of fit_many: one without a clip, and one whose clip is
-// half of the first norm.
+// sums compares sums with the updates of fit_many: one without a clip, and one whose clip is half of the
+// first norm.
 func (c *checker) sums() error {
 	if m := c.program.description.Together; m == nil || !m.Sum {
 		return contracts.Skip("it adds no updates up")
@@ -124,7 +124,7 @@ func (c *checker) sumsTo(w clientprograms.ManyWork, start []float32, clip float6
 	return users[0].Norm, err
 }
 
-// trees compares the scores of pairs by a tree with those of each alone.
+// trees compares the scores of pairs in a tree with those of separate pairs.
 func (c *checker) trees() error {
 	if d := c.program.description; !d.Tree || d.Input != clientprograms.TokensInput {
 		return contracts.Skip("it scores no trees of tokens")

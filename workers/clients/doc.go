@@ -1,4 +1,4 @@
-// Package clients runs programs that train clients in place of this one, and asks them by the
+// Package clients runs external programs that train clients, and communicates with them by the
 // contract "client", docs/contracts/client.md: requests and answers are JSON objects, one a line,
 // on a program's standard input and output; parameters are safetensors files in shared memory.
 //
@@ -9,9 +9,9 @@
 //	defer client.GiveBack()
 //	fitted, err := client.Fit(ctx, work)
 //
-// A program serves one task after another, over all rounds of a training, and ends with the pool,
-// or when nobody has needed it for a while. A program that broke the contract, died or was left
-// in the middle of a request is not used again.
+// A program serves tasks in sequence, over all rounds of a training, and ends with the pool, or
+// after being idle for a while. A program that broke the contract, died or was left in the middle
+// of a request is not reused.
 //
 // Check reports the faults of an implementation.
 package clients

@@ -17,27 +17,26 @@ import (
 // directoryPrefix begins the names of directories of files.
 const directoryPrefix = "clients-"
 
-// files are the files that programs read and write, in a directory of shared memory if there
-// is one. They go with Close, and those of a process that was killed when the next one opens
-// its own.
+// files are the files that programs read and write, in shared memory if possible. Close
+// removes them; those of a killed process are removed when the next process opens its own.
 type files struct {
 	path      string
 	directory *tempfiles.Directory
 
 	mu sync.Mutex
-	// models are the parameters that are there, by name; newest is that which came last.
+	// models holds the present parameters by name; newest is the last one added.
 	models map[string]*modelFile
 	newest string
-	slots  int // directories given out so far
+	slots  int // directories made so far
 }
 
-// modelFile is a file of parameters, and how many use it.
+// modelFile is a file of parameters with its number of users.
 type modelFile struct {
 	path  string
 	users int
 }
 
-// openFiles makes a directory below another one.
+// openFiles makes a directory below base.
 func openFiles(base string) (*files, error) {
 	directory, err := tempfiles.MakeDirectory(base, directoryPrefix)
 	if err != nil {
@@ -49,7 +48,6 @@ func openFiles(base string) (*files, error) {
 // Clean removes the directories that killed processes have left in shared memory.
 func Clean() { tempfiles.Clean(sharedMemory()) }
 
-// Close removes the directory.
 func (f *files) Close() { f.directory.Remove() }
 
 // slot makes a directory for one program.
@@ -61,8 +59,8 @@ func (f *files) slot() (string, error) {
 	return path, os.Mkdir(path, 0o700)
 }
 
-// hold returns the file of a model, which stays until it is let go of. It is written once for
-// all who need it at a time.
+// hold returns the file of a model, which exists until letGo. Concurrent users share one
+// file.
 func (f *files) hold(ctx context.Context, m clientprograms.Model) (path string, letGo func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +82,7 @@ func (f *files) hold(ctx context.Context, m clientprograms.Model) (path string, 
 	return file.path, sync.OnceFunc(func() { f.release(m.Name) }), nil
 }
 
-// use makes a model the newest, and drops the one before unless somebody uses it. The caller
+// use makes a model the newest, and drops the previous one unless it is in use. The caller
 // holds mu.
 func (f *files) use(name string) {
 	before := f.newest
@@ -103,7 +101,7 @@ func (f *files) release(name string) {
 	}
 }
 
-// drop removes a model that nobody uses. The caller holds mu.
+// drop removes an unused model. The caller holds mu.
 func (f *files) drop(name string) {
 	if file, there := f.models[name]; there && file.users == 0 {
 		os.Remove(file.path)

@@ -22,22 +22,22 @@ const (
 	sum           = "sum"
 )
 
-// introduction is the request that a program describe itself.
+// introduction is the request for the program's description.
 type introduction struct {
 	Versions   []int           `json:"versions"`
 	Config     json.RawMessage `json:"config"`
 	Vocabulary vocabulary      `json:"vocabulary"`
-	// Image is the shape of the examples where they are images.
+	// Image is the shape of examples that are images.
 	Image *models.ImageShape `json:"image,omitempty"`
-	// Threads is how many it should compute with: those of a slot of a worker.
+	// Threads is the number of threads to compute with: those of a slot of a worker.
 	Threads int `json:"threads"`
 }
 
 // vocabulary lists the tokens.
 type vocabulary struct {
 	Size int `json:"size"`
-	// Begin and End are the tokens that examples begin and end with, FirstWord that from which
-	// on tokens are ordinary words.
+	// Begin and End are the first and last tokens of examples, FirstWord the first token that is an
+	// ordinary word.
 	Begin     int32 `json:"begin"`
 	End       int32 `json:"end"`
 	FirstWord int32 `json:"first_word"`
@@ -47,7 +47,7 @@ type vocabulary struct {
 
 // request holds the parameters of the other methods.
 type request struct {
-	// Parameters is the path of a file to read, Into that of one to write.
+	// Parameters is the path of a file to read, Into the path of one to write.
 	Parameters string `json:"parameters,omitempty"`
 	Into       string `json:"into,omitempty"`
 	Examples   any    `json:"examples,omitempty"`
@@ -57,17 +57,18 @@ type request struct {
 	Seed  *uint64 `json:"seed,omitempty"`
 	Round int     `json:"round,omitempty"`
 
-	// Users are those of fit_many and sum.
+	// Users are the users of fit_many and sum.
 	Users []userWork `json:"users,omitempty"`
-	// Files are the paths of files to write, for PerFile users each but the last.
+	// Files are the paths of files to write, each for PerFile users; the last may have fewer.
 	Files   []string `json:"files,omitempty"`
 	PerFile int      `json:"per_file,omitempty"`
-	// Stamp tells a file that was written for this request from an earlier one of the same path.
+	// Stamp distinguishes a file written for this request from an earlier one of the same path.
 	Stamp string `json:"stamp,omitempty"`
-	// Clip bounds the norms of updates in a sum; 0 does not. Weights are nil for those by examples.
+	// Clip is the limit on the norms of updates in a sum; 0 for none. Weights are nil for weights
+	// by examples.
 	Clip    float64   `json:"clip,omitempty"`
 	Weights []float64 `json:"weights,omitempty"`
-	// LearningRate, and Batches of each user, are for trainers of Coalmine.
+	// LearningRate, and Batches of each user, are for Coalmine's own trainers.
 	LearningRate float64 `json:"learning_rate,omitempty"`
 }
 
@@ -81,11 +82,11 @@ type userWork struct {
 // images are examples of images.
 type images struct {
 	*score.Images
-	// Labels are the classes, null where nobody knows it.
+	// Labels are the classes, null if unknown.
 	Labels []*int `json:"labels"`
 }
 
-// imagesOf are sentences of images of a shape.
+// imagesOf encodes sentences of images of a shape.
 func imagesOf(s models.ImageShape, sentences [][]int32) *images {
 	pixels, labels := make([][]byte, len(sentences)), make([]*int, len(sentences))
 	for i, sentence := range sentences {
@@ -106,8 +107,8 @@ type fitted struct {
 // maxName is the maximum length of a program's name, in bytes.
 const maxName = 1000
 
-// decodeDescription checks a program's description of itself; the program is to read
-// images, or texts.
+// decodeDescription checks a program's description. The program must read images if ofImages,
+// otherwise texts.
 func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.Description, models.Network, error) {
 	var d clientprograms.Description
 	if err := contract.Describes(DescribeFirst, result, &d, &d.Identity); err != nil {
@@ -137,7 +138,7 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	return &d, network, nil
 }
 
-// checkTogether checks the fields of version 2, which an earlier version does not have.
+// checkTogether checks the fields of version 2, absent in earlier versions.
 func checkTogether(d *clientprograms.Description) error {
 	if d.Version < 2 {
 		d.Together, d.Tree = nil, false
@@ -148,7 +149,7 @@ func checkTogether(d *clientprograms.Description) error {
 	return nil
 }
 
-// decodeFitted checks the result of a training on the given examples.
+// decodeFitted checks the result of a training on the given number of examples.
 func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, error) {
 	var f fitted
 	if err := json.Unmarshal(result, &f); err != nil {
@@ -171,15 +172,15 @@ func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, er
 	return &clientprograms.Fitted{Examples: f.Examples, Targets: int64(targets), Loss: loss, Metrics: f.Metrics}, checkLoss(loss)
 }
 
-// Bounds of the result of a training.
+// Limits on the result of a training.
 const (
-	// maxTargets bounds the targets, so that the sums over the clients of a round fit an int64.
+	// maxTargets limits the targets, so that sums over the clients of a round fit an int64.
 	maxTargets    = 1 << 40
 	maxMetrics    = 100
 	maxMetricName = 100 // bytes
 )
 
-// longest is the length of the longest name of a metric.
+// longest returns the length of the longest metric name.
 func longest(metrics map[string]float64) (bytes int) {
 	for name := range metrics {
 		bytes = max(bytes, len(name))

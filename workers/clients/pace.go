@@ -10,11 +10,11 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// Pace has the seconds, as package timing counts them, that a program takes to begin, to train on the
-// examples of a user, and to score one of the texts that Measure asks about; of images to evaluate one.
+// Pace holds the seconds, as package contracts counts them, that a program takes to begin, to train on the
+// examples of a user, and to score one of the texts of Measure, or to evaluate an image.
 type Pace struct {
 	Begin, Fit, Text float64
-	Network          models.Network // the program's
+	Network          models.Network // the program's network
 }
 
 const (
@@ -22,8 +22,8 @@ const (
 	paceTexts, mostTexts = 256, 1 << 11
 )
 
-// Measure has a program train on the examples of a user, and score texts, unless text is nil. A program that
-// trains users together gets at most the given number in a request.
+// Measure times a program's training on the examples of a user, and its scoring of texts, unless text is
+// nil. A program that trains users together gets at most the given number in a request.
 func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, users int, text func(i int) clientprograms.Pair) (*Pace, error) {
 	p := &Pace{}
 	fits, err := contracts.Measure(1, 1+paceFits, mostFits, func(n int) error { return p.ask(ctx, s, o, examples, users, n, 1, text) })
@@ -38,13 +38,13 @@ func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples 
 	return p, err
 }
 
-// modelOf is the file of parameters.
+// modelOf returns the file of parameters.
 func modelOf(n models.Network, params []float32) (clientprograms.Model, error) {
 	data, err := checkpoints.Encode(n, params, nil)
 	return clientprograms.Model{Name: storage.DigestOf(data).String(), Read: func(context.Context) ([]byte, error) { return data, nil }}, err
 }
 
-// ask starts a program, has it train and score so often, and ends it.
+// ask starts a program, has it train fits times and score texts texts, and ends it.
 func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, together, fits, texts int, text func(i int) clientprograms.Pair) (err error) {
 	pool := NewPool(o)
 	defer pool.Close()
@@ -81,8 +81,8 @@ func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, exa
 	return err
 }
 
-// fitMany trains a number of users with the same examples, in requests of at most the given number of users, by sums if
-// the program makes them.
+// fitMany trains a number of users with the same examples, in requests of at most together users, by sums
+// if the program supports them.
 func (c *program) fitMany(ctx context.Context, w clientprograms.Work, users, together int, params []float32) (err error) {
 	m := c.description.Together
 	if m == nil {

@@ -16,23 +16,23 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// Options say how programs are run.
+// Options configure the programs of a pool.
 type Options struct {
-	// Terms hold for all programs, each where the program's own say nothing.
+	// Terms apply to all programs; a program's own terms take precedence.
 	childprocess.Terms
-	// Write are directories that programs may write to beside their own.
+	// Write are directories that programs may write to in addition to their own.
 	Write []string
-	// Grace is how long a program may take to end after its input has; 0 for childprocess.DefaultGrace.
+	// Grace is the time for a program to end after its input ends; 0 for childprocess.DefaultGrace.
 	Grace time.Duration
-	// Idle is how long a program stays that nobody needs; 0 stands for DefaultIdle.
+	// Idle is the time after which an idle program ends; 0 stands for DefaultIdle.
 	Idle time.Duration
-	// Threads is how many a program is told to compute with; 0 stands for 1.
+	// Threads is the number of threads of a program; 0 stands for 1.
 	Threads int
-	// Directory is where files of parameters are; "" stands for shared memory.
+	// Directory is the directory of parameter files; "" stands for shared memory.
 	Directory string
 }
 
-// Defaults of Options. DefaultTimeout is that of one answer, and of the start of a program.
+// Defaults of Options. DefaultTimeout applies to an answer, and to the start of a program.
 const (
 	DefaultTimeout = 10 * time.Minute
 	DefaultIdle    = time.Minute
@@ -46,12 +46,12 @@ type Pool struct {
 	files  *files // nil before the first program
 	idle   map[string][]*program
 	closed bool
-	ending sync.WaitGroup // programs that end by themselves
+	ending sync.WaitGroup // programs that are ending
 }
 
 var _ clientprograms.Runner = (*Pool)(nil)
 
-// NewPool is one without programs yet. It must be closed.
+// NewPool returns an empty pool. It must be closed.
 func NewPool(o Options) *Pool {
 	o.Idle, o.Threads = cmp.Or(o.Idle, DefaultIdle), cmp.Or(o.Threads, 1)
 	o.Directory = cmp.Or(o.Directory, sharedMemory())
@@ -78,12 +78,11 @@ func (p *Pool) Borrow(ctx context.Context, s clientprograms.Setting) (clientprog
 		if c.talk.Usable() {
 			return c, nil
 		}
-		_ = c.end() // it has died while nobody looked, and another takes its place
+		_ = c.end() // it died while idle, and another replaces it
 	}
 	return start(ctx, p, f, name, s)
 }
 
-// open makes the directory of files, once.
 func (p *Pool) open() (*files, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +96,7 @@ func (p *Pool) open() (*files, error) {
 	return p.files, err
 }
 
-// nameOf tells settings apart.
+// nameOf returns a text that identifies a setting.
 func nameOf(s *clientprograms.Setting) (string, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -107,7 +106,7 @@ func nameOf(s *clientprograms.Setting) (string, error) {
 	return hex.EncodeToString(digest[:]), nil
 }
 
-// take returns an idle program, the one that was used last; nil if there is none.
+// take returns the most recently used idle program; nil if there is none.
 func (p *Pool) take(name string) *program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +136,7 @@ func (p *Pool) put(c *program) {
 	c.leaving = time.AfterFunc(p.options.Idle, func() { p.leave(c) })
 }
 
-// leave ends a program unless somebody has taken it.
+// leave ends a program if it is still idle.
 func (p *Pool) leave(c *program) {
 	p.mu.Lock()
 	at := slices.Index(p.idle[c.name], c)
@@ -149,17 +148,17 @@ func (p *Pool) leave(c *program) {
 	p.ending.Add(1)
 	p.mu.Unlock()
 	defer p.ending.Done()
-	_ = c.end() // it did all that it was asked
+	_ = c.end() // it has completed all requests
 }
 
-// Close ends all programs that are idle, and waits for them. Those that are borrowed end when
-// they are given back. No program is started any more.
+// Close ends all idle programs, and waits for them. Borrowed programs end when they are given back. No
+// further program is started.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	for _, list := range p.idle {
 		for _, c := range list {
-			c.leaving.Stop() // or it finds that the program is idle no more
+			c.leaving.Stop() // if it is too late, leave finds the program no longer idle
 			p.ending.Go(func() { _ = c.end() })
 		}
 	}

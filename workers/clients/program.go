@@ -23,24 +23,24 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// program is one that runs. It implements clientprograms.Client.
+// program is a running program. It implements clientprograms.Client.
 type program struct {
 	pool       *Pool
 	files      *files
-	name       string // tells settings apart
+	name       string // identifies its setting
 	setting    clientprograms.Setting
 	vocabulary *datasets.Vocabulary
 	directory  string                  // of its output
-	code       *childprocess.Workspace // below the directory; nil without
+	code       *childprocess.Workspace // below the directory; nil without code
 	talk       *contracts.Talk
 
 	description *clientprograms.Description
 	network     models.Network
 	together    together
-	leaving     *time.Timer // while it is idle
+	leaving     *time.Timer // while idle
 }
 
-// start starts a program and has it describe itself.
+// start starts a program and requests its description.
 func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms.Setting) (*program, error) {
 	c := &program{pool: p, files: f, name: name, setting: s, vocabulary: datasets.NewVocabulary(s.Words)}
 	var err error
@@ -57,13 +57,13 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 		return nil, err
 	}
 	if err := c.introduce(ctx); err != nil {
-		_ = c.end() // the error says why
+		_ = c.end() // the error has the reason
 		return nil, err
 	}
 	return c, nil
 }
 
-// terms are those of the setting or else of the pool.
+// terms returns the terms of the setting, or those of the pool if it has none.
 func (c *program) terms() childprocess.Terms {
 	o, terms := &c.pool.options, c.setting.Terms
 	terms.AnswerSeconds, terms.Memory = cmp.Or(terms.AnswerSeconds, o.AnswerSeconds), cmp.Or(terms.Memory, o.Memory)
@@ -71,7 +71,7 @@ func (c *program) terms() childprocess.Terms {
 	return terms
 }
 
-// command is the one of the setting, in a directory.
+// command returns the command of the setting in a directory.
 func (c *program) command(directory string) *childprocess.Command {
 	o := &c.pool.options
 	return &childprocess.Command{
@@ -80,7 +80,7 @@ func (c *program) command(directory string) *childprocess.Command {
 	}
 }
 
-// unpack makes a directory with the program's code, and returns it; "" where there is none.
+// unpack makes a directory with the program's code, and returns it; "" without code.
 func (c *program) unpack(ctx context.Context) (string, error) {
 	if c.setting.Archive == nil {
 		return "", nil
@@ -92,7 +92,7 @@ func (c *program) unpack(ctx context.Context) (string, error) {
 	return c.code.Path(), c.setting.Archive.Unpack(ctx, c.code)
 }
 
-// introduce has the program describe itself.
+// introduce requests the program's description.
 func (c *program) introduce(ctx context.Context) error {
 	words, err := c.files.words(c.setting.Words)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *program) introduce(ctx context.Context) error {
 		return err
 	})
 	if ended, ok := errors.AsType[*contracts.EndedError](err); ok && !bySignal(ended.How) {
-		return tasks.Permanent(err) // such as for a module that there is not
+		return tasks.Permanent(err) // such as for a missing module
 	}
 	if err == nil {
 		err = c.fits()
@@ -121,8 +121,8 @@ func (c *program) introduce(ctx context.Context) error {
 	return err
 }
 
-// bySignal reports whether a signal ended a program, or, by its exit code as shells have
-// it, a child of the program.
+// bySignal reports whether a signal ended a program or, according to its shell-style exit code, a child of
+// the program.
 func bySignal(how error) bool {
 	exit, ok := errors.AsType[*childprocess.ExitError](how)
 	return ok && (exit.Status < 0 || exit.Status > 128)
@@ -134,7 +134,7 @@ func (c *program) Description() *clientprograms.Description { return c.descripti
 // GiveBack implements clientprograms.Client.
 func (c *program) GiveBack() { c.pool.put(c) }
 
-// end ends the program, and says how if that was not as the contract asks.
+// end ends the program. The error reports an end that breaks the contract.
 func (c *program) end() error {
 	defer c.clear()
 	return c.talk.Close()
@@ -148,8 +148,8 @@ func (c *program) clear() {
 	os.RemoveAll(c.directory)
 }
 
-// ask sends a request and decodes the answer. An answer that decode refuses ends the program.
-// The error is permanent if another try cannot mend it.
+// ask sends a request and decodes the answer. An answer that decode refuses ends the program. The error is
+// permanent if a retry cannot succeed.
 func (c *program) ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
 	err := c.talk.Ask(ctx, method, what, about, decode)
 	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
@@ -205,8 +205,8 @@ func (c *program) Evaluate(ctx context.Context, w clientprograms.Work) (*clientp
 	return e, err
 }
 
-// targets bounds the predictions on the examples: a label for each image; the tokens after the first
-// of each list; and, because programs tokenize texts in their own ways, the bytes of each text and
+// targets returns the maximum number of predictions on the examples: a label for each image; the tokens
+// after the first of each list; and, because programs use their own tokenizers, the bytes of each text and
 // its end.
 func (c *program) targets(sentences [][]int32) (most int) {
 	switch c.description.Input {
@@ -217,7 +217,7 @@ func (c *program) targets(sentences [][]int32) (most int) {
 			most += max(0, len(s)-1)
 		}
 		return most
-	case clientprograms.TextInput: // below
+	case clientprograms.TextInput: // see below
 	}
 	for _, s := range sentences {
 		most += len(printable(c.vocabulary.Text(withoutEnds(s)))) + 1
@@ -225,7 +225,7 @@ func (c *program) targets(sentences [][]int32) (most int) {
 	return most
 }
 
-// pairsAsked is how many pairs a request has.
+// pairsAsked is the number of pairs of a request.
 const pairsAsked = 256
 
 // LogLikelihoods implements clientprograms.Client.
@@ -261,7 +261,7 @@ func (c *program) scorePairs(ctx context.Context, parameters string, pairs []cli
 	return all, nil
 }
 
-// headerRoom is how long the header of a file of parameters may be, in bytes.
+// headerRoom is the limit on the header of a file of parameters, in bytes.
 const headerRoom = 16 << 20
 
 // read reads the parameters that the program has written.
@@ -281,7 +281,8 @@ func unreadable(err error, params int) error {
 	return FilesAsAsked.Broken("it has written no file of parameters that can be read: %v", err)
 }
 
-// misshapen is the error of a file whose content breaks a rule about shapes, or has numbers that are not finite.
+// misshapen is the error of a file with content that breaks a rule about shapes, or numbers that are not
+// finite.
 func misshapen(err error, shapes contracts.Rule) error {
 	if _, diverged := errors.AsType[*checkpoints.NotFiniteError](err); diverged {
 		return FiniteNumbers.Broken("its %v", err)
@@ -292,14 +293,14 @@ func misshapen(err error, shapes contracts.Rule) error {
 	return nil
 }
 
-// examples are sentences as the program reads them.
+// examples encodes sentences for the program.
 func (c *program) examples(sentences [][]int32) any {
 	switch c.description.Input {
 	case clientprograms.TokensInput:
 		return sentences
 	case clientprograms.ImagesInput:
 		return imagesOf(c.setting.Image, sentences)
-	case clientprograms.TextInput: // below
+	case clientprograms.TextInput: // see below
 	}
 	texts := make([]string, len(sentences))
 	for i, s := range sentences {
@@ -308,7 +309,7 @@ func (c *program) examples(sentences [][]int32) any {
 	return texts
 }
 
-// withoutEnds is a sentence without the tokens of its begin and end.
+// withoutEnds returns a sentence without its begin and end tokens.
 func withoutEnds(sentence []int32) []int32 {
 	if len(sentence) > 0 && sentence[0] == datasets.Begin {
 		sentence = sentence[1:]
@@ -319,10 +320,10 @@ func withoutEnds(sentence []int32) []int32 {
 	return sentence
 }
 
-// printable is a text as UTF-8, which a text of bytes need not be.
+// printable converts a text, which may be any bytes, to valid UTF-8.
 func printable(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }
 
-// pairs are contexts and continuations as the program reads them.
+// pairs encodes contexts and continuations for the program.
 func (c *program) pairs(list []clientprograms.Pair) any {
 	if c.description.Input == clientprograms.TokensInput {
 		pairs := make([][2][]int32, len(list))
@@ -339,7 +340,7 @@ func (c *program) pairs(list []clientprograms.Pair) any {
 	return texts
 }
 
-// notNil is a list that JSON has brackets for.
+// notNil returns a list that JSON encodes as brackets, not null.
 func notNil(tokens []int32) []int32 {
 	if tokens == nil {
 		return []int32{}

@@ -4,10 +4,10 @@ import (
 	"coalmine/internal/contracts"
 )
 
-// contract has the rules of docs/contracts/client.md.
+// contract holds the rules of docs/contracts/client.md.
 var contract = contracts.Contract{Name: "client", Version: 2, Oldest: 1}
 
-// The rules, in the words and the order of the page.
+// The rules, in the words and order of the page.
 var (
 	OneObjectALine   = contract.Rule("Standard output is for answers alone: one JSON object a line, in UTF-8, of at most 64 MiB. Whatever is for people goes to standard error.")
 	OneAnswerEach    = contract.Rule("Every request is answered exactly once, by its `id`. The next one comes after the answer.")
@@ -32,7 +32,7 @@ var (
 	TreeAsPairs      = contract.Rule("The result of `loglikelihood` of a `tree` has for every node, in their order, the list of rule 11 for the token of the node after those of its ancestors.")
 )
 
-// speech is how a program is spoken with.
+// speech returns the parameters of a conversation with a program.
 func speech(name string) contracts.Speech {
 	return contracts.Speech{
 		Who: "program", Name: name, Patience: DefaultTimeout,

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastShared is how much room shared memory must have, in bytes, to be used.
+// leastShared is the free space that shared memory must have to be used, in bytes.
 const leastShared = 256 << 20
 
-// sharedMemory is a directory whose files are in memory, or else that of temporary files.
+// sharedMemory returns a directory in memory, or otherwise the directory of temporary files.
 func sharedMemory() string {
 	const path = "/dev/shm"
 	var s unix.Statfs_t

@@ -18,15 +18,16 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// together holds the state that the requests for several users share. Their files keep their names,
-// so that a program can write over the pages of the one before; the stamps tell them apart.
+// together holds the state shared by the requests for several users. Their files keep their names, so that
+// a program can overwrite the pages of the previous one; the stamps distinguish them.
 type together struct {
 	stamps int
 	stack  checkpoints.Stack
 	buffer []byte
 }
 
-// mostStacked is the largest number of bytes of parameters in a file of several users, unless one takes more.
+// mostStacked is the maximum number of bytes of parameters in a file of several users, unless one user
+// exceeds it.
 const mostStacked = 64 << 20
 
 // fits returns an error if the users of a request do not fit the memory of the program.
@@ -39,10 +40,10 @@ func (c *program) fits() error {
 		c.setting.Command, m.Users, m.Memory, limit>>20))
 }
 
-// perFile is the number of users of a file.
+// perFile returns the number of users of a file.
 func (c *program) perFile() int { return max(1, mostStacked/(4*c.network.Parameters())) }
 
-// many is a request about several users.
+// many returns a request for several users.
 func (c *program) many(path string, w *clientprograms.ManyWork) request {
 	c.together.stamps++
 	about := request{Parameters: path, Round: w.Round, Stamp: strconv.Itoa(c.together.stamps), LearningRate: w.LearningRate}
@@ -79,7 +80,7 @@ func (c *program) FitMany(ctx context.Context, w clientprograms.ManyWork, each f
 	return err
 }
 
-// readMany calls each with the parameters of one user after the other. refused is its error, err that of a file.
+// readMany calls each with the parameters of every user in turn. refused is its error, err that of a file.
 func (c *program) readMany(about *request, users []clientprograms.Summed, each func(int, *clientprograms.Fitted, []float32) error) (refused, err error) {
 	params := make([]float32, c.network.Parameters())
 	for i := range users {
@@ -97,7 +98,7 @@ func (c *program) readMany(about *request, users []clientprograms.Summed, each f
 	return nil, nil
 }
 
-// readStack reads a file of the parameters of several users, without a first axis for 0.
+// readStack reads a file of the parameters of several users; with users 0 there is no leading axis.
 func (c *program) readStack(path string, users int, stamp string, rule contracts.Rule) error {
 	size := max(1, users) * c.network.Parameters()
 	f, length, err := childprocess.OpenFile(path, int64(4*size)+headerRoom)
@@ -115,7 +116,7 @@ func (c *program) readStack(path string, users int, stamp string, rule contracts
 	return nil
 }
 
-// readAt reads parts of a file into memory that the next part takes.
+// readAt reads parts of a file into memory that the next part overwrites.
 func (c *program) readAt(f *os.File) func(offset, length int64) ([]byte, error) {
 	return func(offset, length int64) ([]byte, error) {
 		c.together.buffer = slices.Grow(c.together.buffer[:0], int(length))[:length]
@@ -146,7 +147,7 @@ func (c *program) Sum(ctx context.Context, w clientprograms.ManyWork, clip float
 	return users, err
 }
 
-// checkSum returns an error for a sum that is longer than all of its terms together.
+// checkSum returns an error for a sum longer than the total length of its terms.
 func checkSum(users []clientprograms.Summed, clip float64, weights []float64, sum []float32) error {
 	most := 0.0
 	for i, u := range users {
@@ -168,7 +169,7 @@ func checkSum(users []clientprograms.Summed, clip float64, weights []float64, su
 // rounding is the relative error of a norm in 32-bit floats.
 const rounding = 1e-4
 
-// decodeUsers checks the results for several users, whose norms only a sum has.
+// decodeUsers checks the results for several users; only results of a sum have norms.
 func decodeUsers(result json.RawMessage, given []clientprograms.User, rule contracts.Rule) ([]clientprograms.Summed, error) {
 	var answer struct{ Users []json.RawMessage }
 	if err := json.Unmarshal(result, &answer); err != nil || len(answer.Users) != len(given) {

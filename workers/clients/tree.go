@@ -9,8 +9,8 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// tree is a prefix tree of tokens: node i has Tokens[i] after those of node Parents[i], which is below i, or after
-// the begin for -1.
+// tree is a prefix tree of tokens: node i has Tokens[i] after the path to node Parents[i], which is less
+// than i, or after the begin if that is -1.
 type tree struct {
 	Parents []int   `json:"parents"`
 	Tokens  []int32 `json:"tokens"`
@@ -24,7 +24,7 @@ type edge struct {
 	token  int32
 }
 
-// follow returns the nodes of the tokens after a node, and makes those that are missing.
+// follow returns the nodes of the tokens after a node, adding missing ones.
 func (t *tree) follow(parent int, tokens []int32) (path []int) {
 	for _, token := range tokens {
 		at, there := t.nodes[edge{parent, token}]
@@ -38,10 +38,10 @@ func (t *tree) follow(parent int, tokens []int32) (path []int) {
 	return path
 }
 
-// nodesAsked is the number of nodes after which a tree takes no further pair.
+// nodesAsked is the number of nodes from which a tree accepts no further pair.
 const nodesAsked = 1 << 12
 
-// scoreTrees scores pairs by prefix trees of as many of them as a request has.
+// scoreTrees scores pairs in prefix trees, each of the pairs of a request.
 func (c *program) scoreTrees(ctx context.Context, parameters string, pairs []clientprograms.Pair) (all []clientprograms.Likelihood, err error) {
 	for len(pairs) > 0 {
 		t, paths := &tree{nodes: map[edge]int{}}, [][]int(nil)
@@ -72,7 +72,7 @@ func (c *program) scoreTrees(ctx context.Context, parameters string, pairs []cli
 	return all, nil
 }
 
-// likelihoodOf is the likelihood of the tokens of a path.
+// likelihoodOf returns the likelihood of the tokens of a path.
 func likelihoodOf(path []int, answers []score.Answer) clientprograms.Likelihood {
 	l := clientprograms.Likelihood{Greedy: true}
 	for _, node := range path {

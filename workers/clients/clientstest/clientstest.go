@@ -1,12 +1,12 @@
-// Package clientstest has a program that speaks the contract "client", for tests of its callers:
-// the test's own program in another role.
+// Package clientstest provides a program of the contract "client" for tests of its callers: the
+// test's own binary in another role.
 //
 //	func TestMain(m *testing.M) { clientstest.Main(m) }
 //
 //	client, err := pool.Borrow(ctx, clientprograms.Setting{Program: clientstest.Program("")})
 //
-// Its model gives every token the same probability wherever it stands: softmax(scale x weights).
-// It learns by one step of gradient descent for each example. Of images it predicts the labels.
+// Its model gives every token the same probability at any position: softmax(scale x weights). It
+// learns by one step of gradient descent for each example. It predicts the labels of images.
 package clientstest
 
 import (
@@ -29,16 +29,16 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// serve is the argument by which a test's program trains in place of testing.
+// serve is the argument that makes a test's binary train instead of testing.
 const serve = "serve-client"
 
-// Main runs tests, or trains where the program is that of this package.
+// Main runs tests, or trains if this process is the program.
 func Main(m *testing.M) {
 	Serve()
 	os.Exit(m.Run())
 }
 
-// Serve trains and does not return, if the program is that of this package.
+// Serve trains and does not return, if this process is the program.
 func Serve() {
 	if len(os.Args) < 2 || os.Args[1] != serve {
 		return
@@ -50,50 +50,50 @@ func Serve() {
 	os.Exit(0)
 }
 
-// Command is the command line of the program.
+// Command returns the command line of the program.
 func Command() string { return "'" + os.Args[0] + "' " + serve }
 
-// Faults that a program can have, in place of "" for none.
+// Faults of a program; "" for none.
 const (
 	NaN        = "nan"         // parameters that are not finite
-	Shape      = "shape"       // other shapes than described
-	Name       = "name"        // other names than described
-	Grows      = "grows"       // a file far too large
-	NoFile     = "no file"     // no file at all
+	Shape      = "shape"       // shapes other than described
+	Name       = "name"        // names other than described
+	Grows      = "grows"       // a far too large file
+	NoFile     = "no file"     // a missing file
 	Pipe       = "pipe"        // a pipe in place of a file
-	Device     = "device"      // a link to a device that gives bytes for ever
-	Dies       = "dies"        // the process, in the middle of fit
-	DiesAtOnce = "module"      // the process, at its start
-	Remembers  = "remembers"   // its earlier state
-	Busy       = "busy"        // answers an error that may go away
-	Refuses    = "refuses"     // answers an error that stays
-	Random     = "random"      // other answers each time
-	Twice      = "twice"       // an answer comes twice
-	Never      = "never"       // no answer comes
-	Prints     = "prints"      // between messages
-	NoExamples = "no examples" // learned from none
-	HalfLoss   = "half a loss" // a loss without targets
-	Changes    = "changes"     // the file that it was to read
-	Lingers    = "lingers"     // after the end of its input
-	ShapeLater = "shape later" // other shapes in the second fit
+	Device     = "device"      // a link to a device that can be read forever
+	Dies       = "dies"        // the process exits in the middle of fit
+	DiesAtOnce = "module"      // the process exits at its start
+	Remembers  = "remembers"   // keeps its earlier state
+	Busy       = "busy"        // answers a temporary error
+	Refuses    = "refuses"     // answers a permanent error
+	Random     = "random"      // different answers each time
+	Twice      = "twice"       // answers twice
+	Never      = "never"       // does not answer
+	Prints     = "prints"      // prints between messages
+	NoExamples = "no examples" // reports no examples
+	HalfLoss   = "half a loss" // reports a loss without targets
+	Changes    = "changes"     // changes the file that it was to read
+	Lingers    = "lingers"     // continues after the end of its input
+	ShapeLater = "shape later" // different shapes in the second fit
 	Guesses    = "guesses"     // more right guesses than targets
 	Infinite   = "infinite"    // a loss that is too large for JSON
 	ManyPairs  = "many pairs"  // more answers than pairs
 	Text       = "text"        // no fault: it reads texts
 	Version1   = "version 1"   // no fault: it takes one user at a time
 
-	NoUsers    = "no users"     // it takes none at once
-	OtherMany  = "other many"   // users learn more together than alone
+	NoUsers    = "no users"     // accepts no users at once
+	OtherMany  = "other many"   // users learn more together than separately
 	Stale      = "stale"        // the second file of several users is never written
-	FewerUsers = "fewer users"  // than it was given
-	Unclipped  = "unclipped"    // the sum
-	HalfSum    = "half a sum"   // the sum
-	NoNorm     = "no norm"      // beside the sum
-	WrongTree  = "wrong tree"   // every node after the begin
-	DiesOfMany = "dies of many" // the process, in the middle of the first fit_many or sum of all
+	FewerUsers = "fewer users"  // answers fewer users than requested
+	Unclipped  = "unclipped"    // does not clip the sum
+	HalfSum    = "half a sum"   // halves the sum
+	NoNorm     = "no norm"      // omits the norms of a sum
+	WrongTree  = "wrong tree"   // wrong scores of nodes except the first
+	DiesOfMany = "dies of many" // the process exits in the middle of the first fit_many or sum of all
 )
 
-// Program is one with a fault.
+// Program returns a program with a fault.
 func Program(fault string) clientprograms.Program {
 	config, _ := json.Marshal(map[string]any{"fault": fault, "rate": 0.1}) // texts and numbers become JSON
 	return clientprograms.Program{Command: Command(), Config: config}
@@ -105,7 +105,7 @@ type request struct {
 	Config struct {
 		Fault string  `json:"fault"`
 		Rate  float64 `json:"rate"`
-		Died  string  `json:"died"` // path of the file by which DiesOfMany knows that it has
+		Died  string  `json:"died"` // path of the file that records that DiesOfMany has died
 	} `json:"config"`
 	Vocabulary struct {
 		Size      int    `json:"size"`
@@ -132,8 +132,8 @@ type request struct {
 	} `json:"tree"`
 }
 
-// examples are lists of tokens, or texts. Of an image there is its label, as a token after one that
-// is no target.
+// examples are lists of tokens, or texts. An image becomes its label, as a token after one that is
+// not a target.
 type examples []json.RawMessage
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -168,12 +168,12 @@ func (e *examples) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// server is the program.
+// server is the running program.
 type server struct {
-	request   // that of describe
+	request   // the describe request
 	numbers   map[string]int32
 	fits      int
-	manies    int // requests for several users
+	manies    int // number of requests for several users
 	remaining float32
 }
 
@@ -196,7 +196,7 @@ func converse(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// retryError is one that may go away.
+// retryError is a temporary error.
 type retryError struct{ error }
 
 func (s *server) reply(out io.Writer, r *request) error {
@@ -291,7 +291,7 @@ func (s *server) describe(r *request) (any, error) {
 	return about, err
 }
 
-// model are the parameters.
+// model holds the parameters.
 type model struct {
 	weights []float32
 	scale   float32
@@ -331,7 +331,7 @@ func (s *server) fit(r *request) (any, error) {
 	return s.fitted(len(r.Examples), loss, targets), s.write(r.Into, m)
 }
 
-// fitted is the result of fit.
+// fitted returns the result of fit.
 func (s *server) fitted(examples int, loss float64, targets int) any {
 	metrics := map[string]any{"loss": loss / float64(max(1, targets)), "targets": targets, "seconds": 0.5}
 	switch s.Config.Fault {
@@ -343,7 +343,7 @@ func (s *server) fitted(examples int, loss float64, targets int) any {
 	return map[string]any{"examples": examples, "metrics": metrics}
 }
 
-// train takes a step for each example, and returns the loss and the targets before them.
+// train takes a step for each example, and returns the loss before the steps and the number of targets.
 func (s *server) train(m *model, examples [][]int32) (loss float64, targets int) {
 	m.scale += s.remaining
 	for _, e := range examples {
@@ -370,7 +370,7 @@ func (s *server) train(m *model, examples [][]int32) (loss float64, targets int)
 	return loss, targets
 }
 
-// logs are the logarithms of all tokens' probabilities.
+// logs returns the log-probabilities of all tokens.
 func (m *model) logs() []float64 {
 	logs, sum := make([]float64, len(m.weights)), 0.0
 	for i, w := range m.weights {
@@ -383,7 +383,7 @@ func (m *model) logs() []float64 {
 	return logs
 }
 
-// best is the most probable token.
+// best returns the most probable token.
 func best(logs []float64) int32 {
 	at := 0
 	for i, l := range logs {
@@ -442,7 +442,7 @@ func (s *server) score(r *request) (any, error) {
 	return answers, nil
 }
 
-// tokens are the examples of a request, which begin with a token that is no target.
+// tokens returns the examples of a request, each after a token that is not a target.
 func (s *server) tokens(examples []json.RawMessage) [][]int32 {
 	all := make([][]int32, len(examples))
 	for i, e := range examples {
@@ -453,11 +453,11 @@ func (s *server) tokens(examples []json.RawMessage) [][]int32 {
 	return all
 }
 
-// number reads a list of tokens, or a text of the vocabulary's words.
+// number decodes a list of tokens, or a text of the vocabulary's words.
 func (s *server) number(raw json.RawMessage) (tokens []int32) {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
-		_ = json.Unmarshal(raw, &tokens) // a list, which remains
+		_ = json.Unmarshal(raw, &tokens) // leaves a list of tokens
 		return tokens
 	}
 	for _, w := range strings.Fields(text) {
@@ -490,7 +490,7 @@ func tensorsOf(m model) []safetensors.Tensor {
 func (s *server) write(path string, m model) error {
 	tensors := tensorsOf(m)
 	switch fault := s.Config.Fault; {
-	case s.fits == 0: // of the first parameters none is wrong
+	case s.fits == 0: // initial parameters are never wrong
 	case fault == NaN:
 		m.weights[1] = float32(math.NaN())
 	case fault == Shape, fault == ShapeLater && s.fits > 1:
@@ -513,7 +513,7 @@ func (s *server) write(path string, m model) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// grown makes a file of nothing that is far too long.
+// grown makes a far too long file of zeros.
 func grown(path string) error {
 	file, err := os.Create(path)
 	if err != nil {

@@ -87,7 +87,7 @@ func (s *server) fitMany(r *request) (any, error) {
 	return map[string]any{"users": results}, nil
 }
 
-// writeStack writes the parameters of users with a first axis over them.
+// writeStack writes the parameters of users with a leading axis for the user.
 func writeStack(path string, users []learnt, stamp string) error {
 	var stacked []safetensors.Tensor
 	for i, u := range users {
@@ -140,7 +140,7 @@ func (s *server) sum(r *request) (any, error) {
 	return map[string]any{"users": results}, writeTensors(r.Into, total, r.Stamp)
 }
 
-// less is the difference from another model.
+// less returns the difference from another model.
 func (m model) less(other model) model {
 	d := model{make([]float32, len(m.weights)), m.scale - other.scale}
 	for i := range d.weights {
@@ -157,7 +157,7 @@ func norm(m model) float64 {
 	return math.Sqrt(sum)
 }
 
-// scoreTree scores the nodes of a tree, which do not depend on each other.
+// scoreTree scores the nodes of a tree, which are independent of each other.
 func (s *server) scoreTree(r *request, logs []float64) any {
 	answers := [][2]any{}
 	for _, token := range r.Tree.Tokens {
