@@ -1,6 +1,6 @@
-// Package attacks measures how long the training of an attack on recorded updates takes, and
-// what memory: the real task, on updates that are made up shard by shard, so that no store
-// has to hold them; and the share of intervals in results that contain the truth.
+// Package attacks measures the time and memory of training an attack on recorded updates: the
+// real task, with updates generated shard by shard, so that no store has to hold them; and
+// the share of intervals in results that contain the truth.
 package attacks
 
 import (
@@ -31,11 +31,11 @@ import (
 
 // Options select the measurements.
 type Options struct {
-	// Attack that is trained.
+	// Attack to train.
 	Attack attacks.Kind
 	// Updates of shadow devices, each of Values numbers, of the given number of Users.
 	Updates, Values, Users int
-	// Epochs that are made, and the MiB of updates that may be in memory.
+	// Epochs to train, and the MiB of updates to hold in memory.
 	Epochs, Memory int
 }
 
@@ -45,8 +45,8 @@ type Result struct {
 	Updates int          `json:"updates"`
 	Values  int          `json:"values"`
 	Epochs  int          `json:"epochs"`
-	// Seconds of the whole task, with reading and scoring, and of the processor;
-	// Heap is the largest live heap, in MB.
+	// Seconds of the whole task, with reading and scoring, and of the processor; Heap is the
+	// largest live heap, in MB.
 	Seconds   float64 `json:"seconds"`
 	Processor float64 `json:"processor_seconds"`
 	Heap      float64 `json:"heap_mb"`
@@ -61,7 +61,6 @@ func (r *Result) Print(w io.Writer) {
 	_ = t.Flush()
 }
 
-// Run trains the attack once.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Users < 2 || o.Updates < o.Users || o.Values < 1 {
 		return nil, fmt.Errorf("%d updates of %d users with %d values; expected at least two users, an update of each, and a value", o.Updates, o.Users, o.Values)
@@ -88,13 +87,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}, err
 }
 
-// source makes up a gather node of which each shard is a round, and the devices.
+// source generates a gather node with a round in each shard, and the devices.
 type source struct {
 	Options
 	rounds     int
 	layout     updates.Layout
-	template   []byte // a shard
-	header     int    // its bytes before the first update
+	template   []byte // one shard
+	header     int    // bytes before the first update
 	heap, read atomic.Int64
 }
 
@@ -129,7 +128,7 @@ func (s *source) Commit(context.Context, storage.Key) (*storage.Commit, error) {
 }
 
 // Blob implements tasks.Source. The shard of a round is the template with the number of the
-// round; in the first round the anonymous devices stand in the place of the shadows.
+// round; in the first round anonymous devices replace the shadows.
 func (s *source) Blob(_ context.Context, _ storage.Key, name string) ([]byte, error) {
 	if name == devices.DevicesBlob {
 		return s.devices()
@@ -137,12 +136,12 @@ func (s *source) Blob(_ context.Context, _ storage.Key, name string) ([]byte, er
 	return s.shard(name, 0, int64(len(s.template)))
 }
 
-// BlobRange implements tasks.Source: shards are read in parts if many do not fit into memory.
+// BlobRange implements tasks.Source: shards are read in parts if memory does not hold many.
 func (s *source) BlobRange(_ context.Context, _ storage.Key, name string, offset, length int64) ([]byte, error) {
 	return s.shard(name, offset, length)
 }
 
-// shard makes a part of a shard.
+// shard generates a part of a shard.
 func (s *source) shard(name string, offset, length int64) ([]byte, error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -157,14 +156,14 @@ func (s *source) shard(name string, offset, length int64) ([]byte, error) {
 	for user := range s.Users {
 		from := s.header + user*size - int(offset)
 		if from < 0 || from+size > len(data) {
-			continue // of another part
+			continue // in another part
 		}
 		at := data[from:]
 		binary.LittleEndian.PutUint32(at, uint32(shard+1))
 		if shard == 0 {
 			binary.LittleEndian.PutUint32(at[4:], uint32(2*user))
 		}
-		// So that no two rounds are equal.
+		// This makes every round different.
 		binary.LittleEndian.PutUint32(at[8+4*(shard%s.Values):], math.Float32bits(3))
 	}
 	return data, nil
@@ -185,7 +184,7 @@ func (s *source) Imported(context.Context, storage.Digest) (io.ReadCloser, error
 	return nil, errUnused
 }
 
-// nowhere drops all puts.
+// nowhere discards all puts.
 type nowhere struct{}
 
 func (nowhere) Put(context.Context, string, []byte, storage.Durability) error { return nil }

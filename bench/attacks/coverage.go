@@ -1,10 +1,10 @@
-// These files measure how often the intervals of replicates contain the truth, on
-// results that are made up so that it is known.
+// These files measure how often the intervals of replicates contain the truth, with simulated results of
+// known truth.
 //
-// A canary is memorized if a normal number is above 0: the sum of the effects of its row, of
-// its configuration, of the seed (shared by all rows), of the training (its row's own), of the
-// canary (shared by rows), and of a residual. So the probability is that of a normal
-// distribution with the variances added up.
+// A canary is memorized if a normal number is above 0: the sum of the effects of its row, of its
+// configuration, of the seed (shared by all rows), of the training (specific to the row), of the canary
+// (shared by rows), and of a residual. So the probability is that of a normal distribution with the sum of
+// the variances.
 
 package attacks
 
@@ -25,27 +25,27 @@ import (
 type Study struct {
 	// Seeds of a row.
 	Seeds int
-	// CoverageRow is how much more the first row memorizes than the second, in standard deviations of
-	// the rest, and Level how much the second does.
+	// CoverageRow is the effect of the first row relative to the second, in standard deviations of the
+	// residual, and Level the effect of the second.
 	Row, Level float64
-	// Configurations of canaries, each of PerConfiguration, are Spread apart.
+	// Configurations of canaries, each with PerConfiguration, differ by Spread.
 	Configurations, PerConfiguration int
 	Spread                           float64
 	// Seed, Training and Canary are standard deviations.
 	Seed, Training, Canary float64
 }
 
-// thakkar are 90 canaries of nine configurations, as in Thakkar et al. 2020, section 4.1.
+// thakkar returns a study of 90 canaries of nine configurations, as in Thakkar et al. 2020, section 4.1.
 func thakkar(seeds int, level float64) Study {
 	return Study{Seeds: seeds, Row: -0.5, Level: level, Configurations: 9, PerConfiguration: 10, Spread: 0.5, Seed: 0.15, Training: 0.15, Canary: 0.7}
 }
 
-// alike is the same number of canaries without shared effects.
+// alike returns a study of the same number of canaries without shared effects.
 func alike(seeds int) Study {
 	return Study{Seeds: seeds, Level: -0.3, Configurations: 1, PerConfiguration: 90}
 }
 
-// probability that a canary of a row is memorized, over all that is drawn.
+// probability returns the probability that a canary of a row is memorized, over all random effects.
 func (s *Study) probability(row float64) (p float64) {
 	deviation := math.Sqrt(1 + s.Seed*s.Seed + s.Training*s.Training + s.Canary*s.Canary)
 	for k := range s.Configurations {
@@ -58,7 +58,7 @@ func (s *Study) offset(configuration int) float64 {
 	return s.Spread * (float64(configuration) - float64(s.Configurations-1)/2)
 }
 
-// outcome of a study: of each seed the canaries of both rows, 1 for memorized.
+// outcome of a study: for each seed the canaries of both rows, 1 for memorized.
 type outcome struct{ first, second [][]float64 }
 
 func (s *Study) draw(rng *rand.Rand) *outcome {
@@ -84,10 +84,10 @@ func indicator(yes bool) float64 {
 	return 0
 }
 
-// interval is one of an outcome, and the truth that it is to contain.
+// interval returns an interval of an outcome, and the truth that it should contain.
 type interval func(*Study, *outcome) (low, high, truth float64)
 
-// mean is that of the memorized canaries of the second row, by Student's t.
+// mean is the mean of memorized canaries of the second row, by Student's t.
 func mean(s *Study, o *outcome) (low, high, truth float64) {
 	var counts []float64
 	for _, canaries := range o.second {
@@ -97,7 +97,7 @@ func mean(s *Study, o *outcome) (low, high, truth float64) {
 	return low, high, float64(s.Configurations*s.PerConfiguration) * s.probability(s.Level)
 }
 
-// pooled is the share of all seeds' canaries, by Korn and Graubard: those of a seed are a group.
+// pooled is the share over the canaries of all seeds, by Korn and Graubard: those of a seed form a group.
 func pooled(s *Study, o *outcome) (low, high, truth float64) {
 	var ratio audits.Ratio
 	for _, canaries := range o.second {
@@ -126,13 +126,13 @@ func (s *Study) pairing(o *outcome) *results.Pairing {
 	return results.NewPairing(seeds)
 }
 
-// signs is the sign test of rows that memorize alike, as an interval from 1 - Confidence to 1 around its p-value: p
-// lies within it in a share of at least Confidence of the cases.
+// signs is the sign test of rows that memorize alike, as an interval from 1 - Confidence to 1 around its
+// p-value: p lies within it in a share of at least Confidence of the cases.
 func signs(s *Study, o *outcome) (low, high, truth float64) {
 	return 1 - audits.Confidence, 1, s.pairing(o).P
 }
 
-// bounds are the ends of an interval; without one, nothing is said, and nothing is missed.
+// bounds returns the ends of an interval; a missing interval contains every truth.
 func bounds(e *audits.Estimate) (low, high float64) {
 	if e.Low == nil {
 		return math.Inf(-1), math.Inf(1)
@@ -147,13 +147,13 @@ func sum(values []float64) (total float64) {
 	return total
 }
 
-// CoverageRow has the measured coverage of one interval.
+// CoverageRow holds the measured coverage of one interval.
 type CoverageRow struct {
 	Interval string `json:"interval"`
 	Of       string `json:"of"`
 	Seeds    int    `json:"seeds"`
 	Draws    int    `json:"draws"`
-	// Covered is the share of the draws whose interval contains the truth, in [0, 1].
+	// Covered is the share of the draws with an interval that contains the truth, in [0, 1].
 	Covered float64 `json:"covered"`
 	// Goal is the coverage to reach; empty if the study violates an assumption of the
 	// interval.
@@ -208,7 +208,7 @@ func RunCoverage(draws int, seed uint64) []CoverageRow {
 	return rows
 }
 
-// CoverageReport has both tables.
+// CoverageReport holds both tables.
 type CoverageReport struct {
 	Rows []CoverageRow `json:"rows"`
 	Few  []Few         `json:"few_users"`

@@ -21,15 +21,15 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 )
 
-// Effects are how much there is to find: nothing, some, nearly all.
+// Effects is the number of effect sizes: none, some, strong.
 const Effects = 3
 
-// quantity is a number with an interval over a few users, or over other independent things.
+// quantity is a number with an interval over a few users or other independent units.
 type quantity struct {
 	name string
-	// fewest of them that an audit measures.
+	// fewest is the minimum number of units that an audit measures.
 	fewest int
-	// draw makes up the numbers that an audit sees, and measures them as the audit does.
+	// draw simulates the numbers that an audit receives, and measures them as the audit does.
 	draw func(rng *rand.Rand, users, effect int) ends
 }
 
@@ -42,19 +42,19 @@ func (q *quantity) times() int {
 	return 1
 }
 
-// ends are those of an interval, with the truth that is to lie between them.
+// ends are the ends of an interval, with the truth that should lie between them.
 type ends struct{ low, high, truth float64 }
 
 func (e ends) cover() bool { return e.low <= e.truth+tiny && e.truth <= e.high+tiny }
 func (e ends) above() bool { return e.low > e.truth+tiny }
 
-// tiny bounds the rounding error of a sum of weights.
+// tiny is the limit on the rounding error of a sum of weights.
 const tiny = 1e-12
 
-// FewUsers are the numbers of users that are tried.
+// FewUsers are the numbers of users to try.
 var FewUsers = []int{1, 2, 3, 5, 10, 30}
 
-// others are how many users stand on the side that has enough.
+// others is the number of users on the side that has enough.
 const others = 100
 
 func quantities() []quantity {
@@ -116,16 +116,16 @@ func rate(rng *rand.Rand, users, effect int) ends {
 	return ends{share.Low, share.High, distuv.UnitNormal.Survival(distuv.UnitNormal.Quantile(1-falsePositives) - shifts[effect])}
 }
 
-// similarity is that of pairs of updates: of one user Same above that of two, of normal
-// deviations.
+// similarity is the normal distribution of similarities of pairs of updates. The mean is higher by same
+// for pairs of one user.
 type similarity struct{ same, sameDeviation, otherDeviation float64 }
 
 func (s similarity) area() float64 {
 	return distuv.UnitNormal.CDF(s.same / math.Hypot(s.sameDeviation, s.otherDeviation))
 }
 
-// averagePrecision is that of pairs of which half are of one user: the integral of the precision
-// over the recall.
+// averagePrecision returns the average precision of pairs of which half are of one user: the integral of
+// the precision over the recall.
 func (s similarity) averagePrecision() (ap float64) {
 	const steps = 10_000
 	for i := range steps {
@@ -136,8 +136,8 @@ func (s similarity) averagePrecision() (ap float64) {
 	return ap
 }
 
-// updatePairs makes up pairs of updates of a few users. All pairs of a user share one random term, and so
-// do all pairs of the same two users.
+// updatePairs simulates pairs of updates of a few users. All pairs of a user share one random term, and
+// so do all pairs of the same two users.
 func updatePairs(rng *rand.Rand, users, effect int) (pairs.Measurement, similarity) {
 	const each, own, own2, noise = 100, 1.0, 0.3, 1.0
 	of := similarity{2 * shifts[effect], math.Sqrt(own*own + 4*own2*own2 + noise*noise), math.Sqrt(own*own + 2*own2*own2 + noise*noise)}
@@ -160,7 +160,7 @@ func updatePairs(rng *rand.Rand, users, effect int) (pairs.Measurement, similari
 	return m, of
 }
 
-// namings are the truths of users who are named by their updates: means over many worlds.
+// namings holds true values for users named by their updates: means over many worlds.
 type namings map[[2]int]naming
 
 type naming struct{ ap, factor float64 }
@@ -177,7 +177,7 @@ func (n namings) draw(rng *rand.Rand, users, effect int) (o deanonymization.Atta
 	return o, n[key]
 }
 
-// trueNaming is the mean over many users.
+// trueNaming returns the mean over many users.
 func trueNaming(users, effect int) naming {
 	const many = 20_000
 	rng := rand.New(rand.NewPCG(9, uint64(users*Effects+effect)))
@@ -190,8 +190,8 @@ func trueNaming(users, effect int) naming {
 	return naming{own / worlds, own / chance}
 }
 
-// oneNaming is the average precision of each user in one world, and its chance: of five updates of
-// each, which an attack likes by their owner, too.
+// oneNaming returns the average precision of each user in one world, and its chance: for five updates of
+// each, which an attack also prefers by their owner.
 func oneNaming(rng *rand.Rand, users, effect int) (own, chance []float64) {
 	const each = 5
 	of := make([][]int, users*each)
@@ -214,16 +214,16 @@ func oneNaming(rng *rand.Rand, users, effect int) (own, chance []float64) {
 	return own, chance
 }
 
-// rates of updates that are told right, and of things that have a property.
+// rates of correctly named updates, and of units that have a property.
 var rates = [Effects]float64{0.5, 0.7, 0.95}
 
-// propensity is one of a user, around a mean, with the beta distribution that has two things.
+// propensity draws a user's propensity from the beta distribution of the mean whose parameters sum to 2.
 func propensity(rng *rand.Rand, mean float64) float64 {
 	return distuv.Beta{Alpha: 2 * mean, Beta: 2 * (1 - mean), Src: rng}.Rand()
 }
 
-// sentUpdates are how many of some users' are right, and how many each has sent; and of how many
-// the most frequent value is right, half of them.
+// sentUpdates returns for some users the numbers of correct updates and of sent updates, and for how many
+// the most frequent value is correct: half of them.
 func sentUpdates(rng *rand.Rand, users int, mean float64) (hits, most, sent []float64) {
 	for range users {
 		n, p, q := 1+rng.IntN(9), propensity(rng, mean), float64(rng.IntN(2))
@@ -242,8 +242,8 @@ func attributeAccuracy(rng *rand.Rand, users, effect int) ends {
 	return ends{i.Low, i.High, rates[effect]}
 }
 
-// attributeFactor is that of a value which half of the users have. Where it is never right,
-// nothing is said.
+// attributeFactor is the factor of a value that half of the users have. If it is never correct, there is
+// no interval.
 func attributeFactor(rng *rand.Rand, users, effect int) ends {
 	hits, most, sent := sentUpdates(rng, users, rates[effect])
 	if sum(most) == 0 {
@@ -252,10 +252,10 @@ func attributeFactor(rng *rand.Rand, users, effect int) ends {
 	return ends{attributes.Interval(rng.Uint64(), hits, most, sent).Low, math.Inf(1), 2 * rates[effect]}
 }
 
-// shares of things with a property.
+// shares of units with a property.
 var shares = [Effects]float64{0.02, 0.2, 0.8}
 
-// words out of vocabulary stand together: in sentences of three to twelve.
+// words simulates words out of vocabulary, which occur together: in sentences of three to twelve.
 func words(rng *rand.Rand, users, effect int) ends {
 	var ratio audits.Ratio
 	for range users {
@@ -278,7 +278,7 @@ func things(rng *rand.Rand, users, effect int) ends {
 	return ends{s.Low, s.High, shares[effect]}
 }
 
-// oneRunEpsilon is the bound of randomized response, whose answers are all guessed.
+// oneRunEpsilon is the bound of randomized response if all answers are guessed.
 func oneRunEpsilon(rng *rand.Rand, users, effect int) ends {
 	epsilon := shifts[effect]
 	included, scores := make([]bool, users), make([]float64, users)
@@ -301,7 +301,7 @@ func oneRunEpsilon(rng *rand.Rand, users, effect int) ends {
 // levels of memorization: nearly none, few, many.
 var levels = [Effects]float64{-4, -0.8, 0.3}
 
-// overSeeds is an interval over the seeds of a row.
+// overSeeds returns a draw of an interval over the seeds of a row.
 func overSeeds(of interval) func(rng *rand.Rand, users, effect int) ends {
 	return func(rng *rand.Rand, users, effect int) ends {
 		s := thakkar(users, levels[effect])
@@ -310,19 +310,19 @@ func overSeeds(of interval) func(rng *rand.Rand, users, effect int) ends {
 	}
 }
 
-// Few has the coverage of one quantity with one number of users, at one effect.
+// Few holds the coverage of one quantity with one number of users, at one effect.
 type Few struct {
 	Quantity string `json:"quantity"`
 	Effect   string `json:"effect"`
 	Users    int    `json:"users"`
 	Draws    int    `json:"draws"`
-	// Covered is the share of the draws whose interval has the truth in it, Above of those whose
-	// interval lies wholly above the truth: at no effect, the false alarms of a gate at chance.
+	// Covered is the share of the draws with an interval that contains the truth, and Above the share
+	// with an interval completely above the truth: at no effect, the false alarms of a gate at chance.
 	Covered float64 `json:"covered"`
 	Above   float64 `json:"above"`
 }
 
-// effectNames are those of the effects, in their order.
+// effectNames are the names of the effects, in order.
 var effectNames = [Effects]string{"none", "some", "strong"}
 
 // RunFew measures the intervals of all quantities over some numbers of users.
@@ -347,8 +347,8 @@ func RunFew(draws int, seed uint64, few []int) (rows []Few) {
 	return rows
 }
 
-// printFew writes a table: of each quantity and effect the covered share, by users, and the
-// largest share of intervals that lie wholly above the truth.
+// printFew writes a table: for each quantity and effect the covered share, by users, and the largest
+// share of intervals completely above the truth.
 func printFew(rows []Few, w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "95% interval of\teffect")

@@ -15,15 +15,15 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// cluster is everything that the first three measurements share.
+// cluster is the state shared by the first three measurements.
 type cluster struct {
 	Options
-	scratch *tempfiles.Directory // of all that the benchmark writes; nil before open
+	scratch *tempfiles.Directory // of all files of the benchmark; nil before open
 	dir     string               // its path
-	redis   *Child               // nil if a Redis was named
+	redis   *Child               // nil for a named Redis
 	workers []*Child
 	conn    *queue.Conn
-	// broker is one for all coordinators: messages that one leaves wait for the next.
+	// broker is shared by all coordinators: messages that one leaves wait for the next.
 	broker  *queue.Broker
 	archive *storage.Archive
 	store   *open.Metered
@@ -69,7 +69,7 @@ func (c *cluster) open(ctx context.Context) (err error) {
 	return c.hire(ctx, url, place)
 }
 
-// hire starts the workers and waits until the queue knows them.
+// hire starts the workers and waits until the queue lists them.
 func (c *cluster) hire(ctx context.Context, url, place string) error {
 	c.Note("starting %d workers of %d slots", c.Processes, c.Slots/c.Processes)
 	for range c.Processes {
@@ -88,7 +88,7 @@ func (c *cluster) hire(ctx context.Context, url, place string) error {
 	})
 }
 
-// close ends all processes that were started and removes all files that were written.
+// close ends all started processes and removes all written files.
 func (c *cluster) close() error {
 	var errs []error
 	for _, w := range c.workers {
@@ -123,8 +123,7 @@ func submit(ctx context.Context, archive *storage.Archive, s shape) (*runs.Run, 
 	return run, err
 }
 
-// carryOut has a run of the shape done under a coordinator of its own, which works
-// through the observed queue.
+// carryOut runs a shape under a separate coordinator with the observed queue.
 func (c *cluster) carryOut(ctx context.Context, s shape, q *observedQueue) error {
 	leader, err := newLeader(c.archive, q, c.Log)
 	if err != nil {

@@ -1,4 +1,4 @@
-// This file compares how long coalmine plan says that experiments take with how long they take.
+// This file compares the durations that coalmine plan predicts for experiments with the real ones.
 
 package cluster
 
@@ -17,27 +17,27 @@ import (
 	"time"
 )
 
-// ForecastRow is one experiment. On a machine that also does other work seconds of a processor compare, and
-// those of the clock do not.
+// ForecastRow is one experiment. On a machine that also does other work, processor seconds are comparable,
+// and wall-clock seconds are not.
 type ForecastRow struct {
 	File string `json:"file"`
-	// Settings are the fields that take the place of the file's, as --set has them.
+	// Settings are fields that replace the file's, in the syntax of --set.
 	Settings []string `json:"settings,omitempty"`
 	// Predicted and Real are the seconds from the submission to the end.
 	Predicted float64 `json:"predicted_seconds"`
 	Real      float64 `json:"real_seconds"`
-	// PredictedCPU and RealCPU are the seconds of all cores together, those of the experiment's programs included.
+	// PredictedCPU and RealCPU are the total seconds of all cores, including the experiment's programs.
 	PredictedCPU float64 `json:"predicted_cpu_seconds"`
 	RealCPU      float64 `json:"real_cpu_seconds"`
 }
 
-// Factor is how many times too low or too high the predicted seconds of a processor are, at least 1.
+// Factor returns the ratio of predicted and real processor seconds, or its inverse, at least 1.
 func (r *ForecastRow) Factor() float64 {
 	ratio := r.PredictedCPU / r.RealCPU
 	return math.Max(ratio, 1/ratio)
 }
 
-// RunForecast plans and runs an experiment file with settings by a program, in a directory of its own.
+// RunForecast plans and runs an experiment file with settings by a program, in a new directory.
 func RunForecast(ctx context.Context, program, file string, settings []string) (*ForecastRow, error) {
 	home, err := os.MkdirTemp("", "coalmine-forecast-")
 	if err != nil {
@@ -54,7 +54,7 @@ func RunForecast(ctx context.Context, program, file string, settings []string) (
 	began := time.Now()
 	err = run.Run()
 	row.Real = time.Since(began).Seconds()
-	const gate = 4 // a gate of the experiment stops it at its end
+	const gate = 4 // exit code if a gate of the experiment fails at its end
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != gate) {
 		return nil, fmt.Errorf("running %s: %w\n%s", file, err, &said)
 	}
@@ -62,7 +62,7 @@ func RunForecast(ctx context.Context, program, file string, settings []string) (
 	return row, nil
 }
 
-// arguments are those of a command about the experiment.
+// arguments returns the arguments of a command on the experiment.
 func (r *ForecastRow) arguments(command, home string) []string {
 	args := []string{command, r.File, "--home", home}
 	for _, s := range r.Settings {
@@ -71,7 +71,7 @@ func (r *ForecastRow) arguments(command, home string) []string {
 	return args
 }
 
-// plan asks for the prediction.
+// plan runs coalmine plan for the prediction.
 func (r *ForecastRow) plan(ctx context.Context, program, home string) error {
 	var said bytes.Buffer
 	c := exec.CommandContext(ctx, program, append(r.arguments("plan", home), "--json")...)
@@ -97,7 +97,7 @@ func (r *ForecastRow) plan(ctx context.Context, program, home string) error {
 	return nil
 }
 
-// ForecastRows are the experiments in the order of the command line.
+// ForecastRows are the experiments in command-line order.
 type ForecastRows []*ForecastRow
 
 // Print writes a table.

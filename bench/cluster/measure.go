@@ -5,21 +5,21 @@ import (
 	"sync"
 )
 
-// Tasks is how many tasks are carried while every slot has work.
+// Tasks is the throughput of tasks while every slot has work.
 type Tasks struct {
 	Tasks   int     `json:"tasks"`
 	Seconds float64 `json:"seconds"`
-	// PerSecond is from the first task sent to the last one heard of.
+	// PerSecond is measured from the first task sent to the last report.
 	PerSecond float64 `json:"per_second"`
-	// Milliseconds is the processor time that a task costs.
+	// Milliseconds is the processor time of a task.
 	Milliseconds CPU `json:"cpu_ms_per_task"`
 }
 
-// Trainings run side by side so that one's barrier is another's work: each has
-// as many parts as make a tenth of the slots.
+// sideBySide is the number of concurrent trainings, so that the slots have work
+// during each one's barrier. The parts of each fill a tenth of the slots.
 const sideBySide = 20
 
-// tasks measures how many tasks a second the cluster carries.
+// tasks measures the cluster's throughput in tasks a second.
 func (c *cluster) tasks(ctx context.Context) (*Tasks, error) {
 	s := shape{Name: "bench-tasks", Cells: sideBySide, Parts: max(c.Slots/(sideBySide/2)-1, 1)}
 	s.Rounds = max(c.Options.Tasks/(s.Cells*(s.Parts+1)), 1)
@@ -38,8 +38,8 @@ func (c *cluster) tasks(ctx context.Context) (*Tasks, error) {
 type Rounds struct {
 	Rounds int `json:"rounds"`
 	Chunks int `json:"chunks"`
-	// MedianMS and P95MS are of the time from a round's first task sent to the
-	// next one's: the parts, which wait for the round before, and the join, which
+	// MedianMS and P95MS are the times from a round's first task sent to the next
+	// one's: the parts, which wait for the round before, and the join, which
 	// waits for the parts.
 	MedianMS float64 `json:"median_ms"`
 	P95MS    float64 `json:"p95_ms"`
@@ -47,7 +47,7 @@ type Rounds struct {
 	Windows []Window `json:"windows"`
 }
 
-// windows is how many there are.
+// windows is the number of Rounds.Windows.
 const windows = 10
 
 // Window is a tenth of the training.
@@ -62,17 +62,17 @@ type Window struct {
 	HeapObjects int64 `json:"coordinator_heap_objects"`
 	Resident    int64 `json:"coordinator_resident_bytes"`
 	// StoreOperations and QueueCalls (to send, or to wait for reports) are the
-	// coordinator's, for a round.
+	// coordinator's, per round.
 	StoreOperations float64 `json:"store_operations_per_round"`
 	QueueCalls      float64 `json:"queue_calls_per_round"`
-	// Milliseconds is the processor time that a round costs.
+	// Milliseconds is the processor time of a round.
 	Milliseconds CPU `json:"cpu_ms_per_round"`
 }
 
 // rounds measures a long training.
 func (c *cluster) rounds(ctx context.Context) (*Rounds, error) {
 	every := c.Options.Rounds / windows
-	// One round more, so that the last window ends while the training goes on.
+	// One round more, so that the last window ends while the training continues.
 	s := shape{Name: "bench-rounds", Cells: 1, Parts: c.Chunks, Rounds: every*windows + 1}
 	c.Note("%d rounds of %d parts and a join", s.Rounds, s.Parts)
 	p, err := s.plan()
@@ -91,7 +91,7 @@ func (c *cluster) rounds(ctx context.Context) (*Rounds, error) {
 	return &Rounds{Rounds: every * windows, Chunks: s.Parts, MedianMS: quantile(took, 0.5), P95MS: quantile(took, 0.95), Windows: m.windows()}, nil
 }
 
-// windowMeter samples at the beginning of each window.
+// windowMeter takes a sample at the beginning of each window.
 type windowMeter struct {
 	*cluster
 	queue   *observedQueue
@@ -102,7 +102,7 @@ type windowMeter struct {
 	marks []mark
 }
 
-// mark is a sample before a window, which ends the one before it.
+// mark is a sample before a window, which ends the previous window.
 type mark struct {
 	round             int
 	used              snapshot
@@ -146,7 +146,7 @@ type Idle struct {
 	WorkersResident int64 `json:"workers_resident_bytes"`
 }
 
-// idle measures a coordinator that leads without a run at work, and its workers.
+// idle measures a coordinator that leads without an active run, and its workers.
 func (c *cluster) idle(ctx context.Context) (*Idle, error) {
 	c.Note("nothing for %s", c.Options.Idle)
 	leading, stop := context.WithTimeout(ctx, c.Options.Idle)

@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// observedQueue notes the times at which the coordinator sends and receives messages.
+// observedQueue records the times at which the coordinator sends and receives messages.
 type observedQueue struct {
 	coordinator.Queue
 	calls atomic.Int64 // of Enqueue and Reports
@@ -25,22 +25,23 @@ type observedQueue struct {
 
 	// The rounds of one training, if it is watched.
 	training *plan.Chain
-	next     string // the first message of the round to come
+	next     string // first message of the next round
 	began    []time.Time
-	// every is after how many rounds window is told.
+	// every is the number of rounds between calls of window.
 	every  int
 	window func(round int)
 }
 
-// watch notes when each round of a training begins, and calls window, aside, when
-// the first has begun and then after every given number of rounds.
+// watch records the start of each round of a training, and calls window,
+// asynchronously, after the start of the first round and then after every given
+// number of rounds.
 func (q *observedQueue) watch(c *plan.Chain, every int, window func(round int)) {
 	q.training, q.every, q.window = c, every, window
 	q.began = make([]time.Time, 0, c.Steps)
 	q.await(1)
 }
 
-// await computes the name of the message by which a round begins.
+// await computes the name of the first message of a round.
 func (q *observedQueue) await(round int) {
 	q.next = fmt.Sprintf("%s.1", q.training.PartKey(round, 0))
 }
@@ -83,7 +84,7 @@ func (q *observedQueue) Reports(ctx context.Context, wait time.Duration) ([]queu
 	return reports, err
 }
 
-// times are how long the rounds from..to-1 took, counted from 0.
+// times returns the durations of rounds from..to-1, counted from 0.
 func (q *observedQueue) times(from, to int) []time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,7 +95,7 @@ func (q *observedQueue) times(from, to int) []time.Duration {
 	return took
 }
 
-// quantile returns a quantile of durations in milliseconds, 0 of none.
+// quantile returns a quantile of durations in milliseconds, 0 for an empty list.
 func quantile(took []time.Duration, q float64) float64 {
 	if len(took) == 0 {
 		return 0

@@ -19,14 +19,14 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// Training is the size of a training: its rounds, and the tasks of each round for its
-// clients, besides one for the server.
+// Training is the size of a training: its rounds, and the client tasks of each round, in
+// addition to one server task.
 type Training struct {
 	Rounds int `json:"rounds"`
 	Chunks int `json:"chunks"`
 }
 
-// submission is an experiment of the given number of rounds on the text.
+// submission returns an experiment of the given number of rounds on the text.
 func (t Training) submission(ctx context.Context, text []byte, rounds int) (*submission.Submission, error) {
 	file := fmt.Appendf(nil, `
 name: bench-queue
@@ -37,7 +37,7 @@ training: {algorithm: fedavg, rounds: %d, cohort: %d, chunks: %d, checkpoints: {
 	return submission.PrepareFile(ctx, "bench", file, experiment.Options{}, sources.Text(text), nil)
 }
 
-// overheadText is JSON lines of users with short sentences.
+// overheadText returns JSON lines of users with short sentences.
 func overheadText() []byte {
 	var b bytes.Buffer
 	for i := range 4000 {
@@ -71,8 +71,8 @@ func (t Training) Plain(ctx context.Context) (time.Duration, error) {
 	return time.Since(start), nil
 }
 
-// Queued times the same rounds as a run: under a coordinator that leads, and a worker.
-// A run of the first round alone comes before, so that its work is cached.
+// Queued times the same rounds as a run, under a leading coordinator and a worker. A run
+// of only the first round comes before, so that its work is cached.
 func (t Training) Queued(ctx context.Context, api control.API) (time.Duration, error) {
 	source := overheadText()
 	if _, err := api.PutSource(ctx, bytes.NewReader(source)); err != nil {

@@ -43,7 +43,7 @@ func (r *OverheadResult) Print(w io.Writer) {
 }
 
 // RunOverhead trains in a plain loop, and again through the machinery: on the named Redis and store, or
-// else embedded in a temporary directory.
+// embedded in a temporary directory.
 func RunOverhead(ctx context.Context, t Training, redis, store string, log *slog.Logger) (*OverheadResult, error) {
 	plain, err := t.Plain(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func RunOverhead(ctx context.Context, t Training, redis, store string, log *slog
 	}, nil
 }
 
-// connect opens a queue. In a Redis that others could lead too, holder names this process.
+// connect opens a queue. In a Redis that others could also lead, holder names this process.
 func connect(ctx context.Context, redis string) (conn *queue.Conn, holder string, err error) {
 	if redis == "" {
 		conn, err = queue.Embedded(ctx)

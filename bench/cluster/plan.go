@@ -22,19 +22,19 @@ var nothing = tasks.Kind{
 // Registry holds the kinds of the benchmark.
 func Registry() tasks.Registry { return tasks.NewRegistry(nothing) }
 
-// shape is an experiment as the benchmark sees it: trainings in rounds, each of
+// shape describes an experiment for the benchmark: trainings in rounds, each of
 // several parts and a join, and audits of their checkpoints.
 type shape struct {
 	Name                 string
 	Cells, Parts, Rounds int
-	// Audits is how many checkpoints of each training are kept and audited.
+	// Audits is the number of checkpoints of each training that are kept and audited.
 	Audits int
 }
 
-// tasks is how many tasks a run of the shape has.
+// tasks returns the number of tasks of a run.
 func (s shape) tasks() int { return s.Cells * (s.Rounds*(s.Parts+1) + s.Audits + 2) }
 
-// spec is the record of a run of the shape.
+// spec returns the record of a run.
 func (s shape) spec() (runs.Spec, error) {
 	raw, err := json.Marshal(s)
 	return runs.Spec{Name: s.Name, Digest: storage.DigestOf(raw), Experiment: raw}, err

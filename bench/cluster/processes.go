@@ -1,5 +1,5 @@
-// These files start the processes that a benchmark measures, and read their time and
-// memory.
+// These files start the processes that a benchmark measures, and read their
+// processor time and memory.
 
 package cluster
 
@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// patience is how long a process may take to begin, or to end in good order.
+// patience is the time for a process to start, or to end in good order.
 const patience = 30 * time.Second
 
-// Child is a process that was started.
+// Child is a started process.
 type Child struct {
-	// Output holds its standard output and error; to be read when it has ended.
+	// Output holds its standard output and error; read it after the end.
 	Output *bytes.Buffer
 
 	cmd   *exec.Cmd
@@ -47,10 +47,10 @@ func StartChild(cmd *exec.Cmd) (*Child, error) {
 	return c, nil
 }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Stop closes the standard input of a process, which ends with that, and waits.
+// Stop closes the standard input of a process, which makes it end, and waits.
 func (c *Child) Stop() error {
 	_ = c.stdin.Close() // Wait closes it too
 	select {
@@ -63,11 +63,11 @@ func (c *Child) Stop() error {
 
 // Kill ends the process at once.
 func (c *Child) Kill() {
-	_ = c.cmd.Process.Kill() // an error means that it has ended already
+	_ = c.cmd.Process.Kill() // fails only if it has already ended
 	<-c.done
 }
 
-// Ended is nil while the process runs or if it has ended well.
+// Ended returns nil while the process runs or if it succeeded.
 func (c *Child) Ended() error {
 	select {
 	case <-c.done:
@@ -81,15 +81,15 @@ func (c *Child) Ended() error {
 }
 
 // Usage is the resources that a process has used so far; zero if the system does not
-// tell.
+// report them.
 type Usage struct {
 	CPU time.Duration
 	// Resident memory and its peak, in bytes.
 	Resident, Peak int64
 }
 
-// Usage returns the resources that the process has used so far, or in all if it has
-// ended.
+// Usage returns the resources that the process has used so far, or in total if it
+// has ended.
 func (c *Child) Usage() Usage {
 	select {
 	case <-c.done:
@@ -100,7 +100,7 @@ func (c *Child) Usage() Usage {
 	}
 }
 
-// Redis starts a server that keeps nothing, on a free port.
+// Redis starts a server without persistence on a free port.
 func Redis(dir string) (server *Child, redisURL string, err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -116,7 +116,7 @@ func Redis(dir string) (server *Child, redisURL string, err error) {
 	return server, "redis://" + addr + "/0", err
 }
 
-// FreeAddress is host:port of this machine where nobody listens at the moment.
+// FreeAddress returns host:port of a currently unused port of this machine.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -125,14 +125,14 @@ func FreeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Await asks until it is so, for half a minute at most.
+// Await polls until so returns true, at most half a minute.
 func Await(ctx context.Context, what string, so func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return await(ctx, 20*time.Millisecond, what, so)
 }
 
-// AwaitLong asks twice a second, for as long as ctx allows.
+// AwaitLong polls twice a second until so returns true or ctx ends.
 func AwaitLong(ctx context.Context, what string, so func() (bool, error)) error {
 	return await(ctx, time.Second/2, what, so)
 }

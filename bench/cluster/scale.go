@@ -1,18 +1,18 @@
-// These files measure the cost of queue, coordinator and workers by tasks that cost
+// These files measure the cost of queue, coordinator and workers with tasks that cost
 // nothing: tasks a second, the time of a round, and its growth with the number of
 // rounds.
 //
-// The parts are those of a cluster: a Redis, workers in processes of their own,
-// and the coordinator, which is this process, so that its memory and its time can
-// be told from theirs. Only the kernels are missing: a task writes 64 bytes that
-// travel in its commit. Four measurements follow one another:
+// The cluster consists of a Redis, workers in separate processes, and the
+// coordinator, which is this process, so that its memory and its time can be measured
+// separately. Only the kernels are missing: a task writes 64 bytes that travel in its
+// commit. There are four measurements:
 //
 //	tasks   many trainings at once keep every slot busy
 //	rounds  one long training of few parts a round, which waits for each round
 //	idle    nothing to do
-//	start   a coordinator takes up trainings that stand near their end
+// start   a coordinator resumes trainings near their end
 //
-// All but the last use a store in memory unless one is named.
+// All but the last use a store in memory unless another is named.
 
 package cluster
 
@@ -35,25 +35,25 @@ type Options struct {
 	Program string
 	// Redis is the URL of an empty Redis; "" starts a redis-server from PATH.
 	Redis string
-	// Store is a store to work in, in a folder of its own that is removed
-	// afterwards; "" stands for memory, and for the start for a directory on disk.
+	// Store is a store to work in, in a new folder that is removed afterwards; ""
+	// stands for memory, and in the start measurement for a directory on disk.
 	Store string
-	// Slots is how many tasks run at once, in Processes worker processes.
+	// Slots is the number of concurrent tasks, in Processes worker processes.
 	Slots, Processes int
-	// Tasks are carried in the first measurement; Rounds, of Chunks parts each,
-	// are trained in the second; Cells trainings of Rounds rounds are taken up in
-	// the last.
+	// Tasks is the number of tasks of the first measurement; Rounds, of Chunks parts
+	// each, the rounds of the second; Cells the trainings of Rounds rounds that the
+	// last resumes.
 	Tasks, Rounds, Chunks, Cells int
 	// Measure names the measurements to make, of Measurements.
 	Measure []string
-	// Idle is how long the idle processes are watched.
+	// Idle is the time for which the idle processes are measured.
 	Idle time.Duration
 	// Note is called with the name of each measurement as it begins.
 	Note func(format string, args ...any)
 	Log  *slog.Logger
 }
 
-// Measurements are all there are, in their order.
+// Measurements lists all measurements, in order.
 var Measurements = []string{"tasks", "rounds", "idle", "start"}
 
 func (o *Options) check() error {
@@ -80,7 +80,7 @@ func (o *Options) check() error {
 	return errors.Join(errs...)
 }
 
-// Result holds the measurements. Numbers that the system does not tell are 0.
+// Result holds the measurements. Numbers that the system does not report are 0.
 type Result struct {
 	Queue     string `json:"queue"`
 	Store     string `json:"store"`
@@ -121,8 +121,8 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	return r, nil
 }
 
-// refuseBusy returns an error if the Redis serves somebody: the benchmark would
-// take his tasks and reports for its own.
+// refuseBusy returns an error if the Redis is in use: the benchmark would receive the
+// other user's tasks and reports.
 func refuseBusy(ctx context.Context, conn *queue.Conn, broker *queue.Broker) error {
 	workers, err := broker.Workers(ctx)
 	if err != nil {

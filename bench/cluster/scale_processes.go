@@ -28,15 +28,15 @@ const (
 	storeVariable = "COALMINE_STORE_URL"
 )
 
-// startWorker starts a worker, which ends when its standard input does, and so
-// with this process even if that is killed.
+// startWorker starts a worker, which ends when its standard input does, and so with this process
+// even if this process is killed.
 func startWorker(program, redis, store string, slots int) (*Child, error) {
 	cmd := exec.Command(program, WorkerCommand, "--slots", strconv.Itoa(slots))
 	cmd.Env = append(os.Environ(), redisVariable+"="+redis, storeVariable+"="+store)
 	return StartChild(cmd)
 }
 
-// Work is a worker that runs until standard input ends.
+// Work runs a worker until standard input ends.
 func Work(ctx context.Context, stdin io.Reader, slots int, log *slog.Logger) error {
 	store, err := open.Open(ctx, os.Getenv(storeVariable))
 	if err != nil {
@@ -49,14 +49,14 @@ func Work(ctx context.Context, stdin io.Reader, slots int, log *slog.Logger) err
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		_, _ = io.Copy(io.Discard, stdin) // however it ends, it has ended
+		_, _ = io.Copy(io.Discard, stdin) // an error also means the end
 		stop()
 	}()
 	w := &workers.Worker{Archive: storage.NewArchive(store), Queue: conn, Registry: Registry(), Slots: slots, Log: log}
 	return errors.Join(w.Run(ctx), conn.Close())
 }
 
-// openQueue connects; a server that has just been started may take a moment.
+// openQueue connects; a server just started may take a moment.
 func openQueue(ctx context.Context, url string, started bool) (conn *queue.Conn, err error) {
 	err = Await(ctx, "redis-server to answer", func() (bool, error) {
 		conn, err = queue.Open(ctx, url)
@@ -68,8 +68,8 @@ func openQueue(ctx context.Context, url string, started bool) (conn *queue.Conn,
 	return conn, err
 }
 
-// memoryDir is a directory in memory where the system has one, else "" for the
-// usual place of temporary files.
+// memoryDir returns a directory in memory if the system has one, otherwise "" for the default
+// temporary directory.
 func memoryDir() string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err == nil && info.IsDir() {
@@ -92,7 +92,7 @@ func folderOf(location string) (place string, remove func(storage.Store) error, 
 	return u.JoinPath(name).String(), empty, nil
 }
 
-// deleteBatch is how many objects are deleted at a time.
+// deleteBatch is the number of objects of a deletion.
 const deleteBatch = 500
 
 // empty deletes all objects of a store.

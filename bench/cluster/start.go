@@ -20,24 +20,24 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Start is how long a coordinator takes to go on with trainings near their end.
+// Start is the time for a coordinator to resume trainings near their end.
 type Start struct {
 	Store  string `json:"store"`
 	Cells  int    `json:"cells"`
 	Rounds int    `json:"rounds"`
-	// Commits are those of the trainings that the store holds.
+	// Commits is the number of the trainings' commits in the store.
 	Commits int `json:"commits"`
-	// Seconds from the beginning of the term until the last training goes on.
+	// Seconds from the beginning of the term until the last training resumes.
 	Seconds float64 `json:"seconds"`
-	// StoreOperations are those of the coordinator until then.
+	// StoreOperations counts the coordinator's operations until then.
 	StoreOperations int64 `json:"store_operations"`
 }
 
-// audits of each training in the last measurement: as often as experiments have
-// them by default.
+// audits is the number of audits of each training in the last measurement: the
+// default of experiments.
 const audits = 10
 
-// start measures how long a coordinator takes to find where trainings stand that
+// start measures the time for a coordinator to find the state of trainings that
 // are in the middle of their last segment but one.
 func (c *cluster) start(ctx context.Context) (out *Start, err error) {
 	s := shape{Name: "bench-start", Cells: c.Cells, Parts: c.Chunks, Rounds: c.Options.Rounds, Audits: min(audits, c.Options.Rounds)}
@@ -67,7 +67,7 @@ func (c *cluster) start(ctx context.Context) (out *Start, err error) {
 	}, err
 }
 
-// openStartStore opens a folder of the named store, or else a directory on disk.
+// openStartStore opens a folder of the named store, or a directory on disk.
 func (c *cluster) openStartStore(ctx context.Context) (*open.Metered, func() error, error) {
 	if c.Store != "" {
 		place, remove, err := folderOf(c.Store)
@@ -110,11 +110,11 @@ func (c *cluster) takeUp(ctx context.Context, archive *storage.Archive, parts in
 
 const takeUpTimeout = 5 * time.Minute
 
-// deafQueue has slots for everything, takes messages, and never reports.
+// deafQueue has unlimited slots, accepts messages, and never reports.
 type deafQueue struct {
 	coordinator.Queue
 	wanted int
-	all    func() // is called when all that is wanted has been sent
+	all    func() // called when all awaited messages have been sent
 
 	mu   sync.Mutex
 	sent int
@@ -156,14 +156,14 @@ func (q *deafQueue) Known(_ context.Context, ids []string) (map[string]bool, err
 // Publish implements coordinator.Queue.
 func (q *deafQueue) Publish(context.Context, string, []byte, time.Duration) error { return nil }
 
-// history writes the objects of trainings that have come to the middle of their
+// history writes the objects of trainings that have reached the middle of their
 // last segment.
 type history struct {
 	archive *storage.Archive
 	plan    *plan.Plan
 }
 
-// historyAtOnce is how many commits are written at the same time.
+// historyAtOnce is the number of concurrent writes of commits.
 const historyAtOnce = 32
 
 func (h history) write(ctx context.Context) (commits int, err error) {
@@ -191,10 +191,10 @@ func (h history) write(ctx context.Context) (commits int, err error) {
 	return commits, group.Wait()
 }
 
-// stopped is where a training stands.
+// stopped returns the last step that a training has completed.
 func stopped(ch *plan.Chain) int { return max(ch.Steps-tasks.SegmentSteps/2, 0) }
 
-// past reports whether all that a standing node reads lies behind.
+// past reports whether the stopped trainings have made all inputs of a node.
 func (h history) past(n *plan.Node) bool {
 	for _, need := range n.Needs {
 		if need.Chain == nil && !h.past(h.plan.Nodes[need.Key]) || need.Chain != nil && need.Step > stopped(need.Chain) {
@@ -204,7 +204,7 @@ func (h history) past(n *plan.Node) bool {
 	return true
 }
 
-// checkpointBytes is the size of a checkpoint that is an object of its own.
+// checkpointBytes is the size of a checkpoint that is a separate object.
 const checkpointBytes = storage.MaxInline + 1
 
 func (h history) commit(ctx context.Context, key storage.Key, checkpoint bool) error {

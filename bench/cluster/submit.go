@@ -1,9 +1,9 @@
-// These files measure the cost of a large grid before its first task: the
-// command that submits it, the coordinator that takes it up, and the list of runs.
+// These files measure the cost of a large grid before its first task: the command that
+// submits it, the coordinator that plans it, and the list of runs.
 //
-// The parts are those of a cluster without workers, in processes of their own: Redis, a
-// coordinator with its API, and the command, on a store in a directory. The program may be
-// another build of coalmine, to compare the two.
+// The cluster has no workers, but separate processes for Redis, a coordinator with its API,
+// and the command, with a store in a directory. The program may be another build of
+// coalmine, to compare the two.
 
 package cluster
 
@@ -28,35 +28,34 @@ import (
 type SubmitOptions struct {
 	// Program is the path of coalmine.
 	Program string
-	// File is an experiment file; "" stands for a grid of Cells seeds, no two of which
-	// have any task in common but to import the text.
+	// File is an experiment file; "" stands for a grid of Cells seeds, which share only the
+	// task that imports the text.
 	File  string
 	Cells int
-	// Lists is how often the list of runs is asked for.
+	// Lists is the number of requests for the list of runs.
 	Lists int
 	// Note is called with the name of each measurement as it begins.
 	Note func(format string, args ...any)
 }
 
-// SubmitResult has the measurements of a submission.
+// SubmitResult holds the measurements of a submission.
 type SubmitResult struct {
 	Cells int `json:"cells"`
 	Nodes int `json:"nodes"` // tasks of the run, as the coordinator counts them
-	// Submit is the command, until it ends.
+	// Submit is the process of the command.
 	Submit Process `json:"submit"`
-	// Coordinator is the process of the coordinator from its start until the run has tasks
-	// that could run, TakenUp seconds after the end of the command. IdleBytes is its memory
-	// before.
+	// Coordinator is the process of the coordinator from its start until the run has ready
+	// tasks, TakenUp seconds after the end of the command. IdleBytes is its memory before.
 	Coordinator Process `json:"coordinator"`
 	IdleBytes   int64   `json:"coordinator_idle_bytes"`
 	TakenUp     float64 `json:"taken_up_seconds"`
-	// Lists are answers with the run while it waits for workers, EndedLists after it was
-	// cancelled.
+	// Lists are answers with the run while it waits for workers, EndedLists after its
+	// cancellation.
 	Lists      Lists `json:"lists"`
 	EndedLists Lists `json:"ended_lists"`
 }
 
-// Process is the resources that a process has used. Numbers that the system does not tell
+// Process is the resources that a process has used. Numbers that the system does not report
 // are 0.
 type Process struct {
 	Seconds       float64 `json:"seconds"`
@@ -69,7 +68,7 @@ func newProcess(took time.Duration, u Usage) Process {
 	return Process{Seconds: took.Seconds(), CPUSeconds: u.CPU.Seconds(), ResidentBytes: u.Resident, PeakBytes: u.Peak}
 }
 
-// Lists are answers to GET /runs, in milliseconds.
+// Lists are times of answers to GET /runs, in milliseconds.
 type Lists struct {
 	FirstMS  float64 `json:"first_ms"`
 	MedianMS float64 `json:"median_ms"`
@@ -89,7 +88,7 @@ func RunSubmit(ctx context.Context, o SubmitOptions) (*SubmitResult, error) {
 	return r, err
 }
 
-// submitCluster is the processes of a measurement.
+// submitCluster holds the processes of a measurement.
 type submitCluster struct {
 	SubmitOptions
 	dir, redisURL, api string
@@ -174,7 +173,7 @@ func (c *submitCluster) submit(ctx context.Context, r *SubmitResult) error {
 	return err
 }
 
-// takeUp waits until the coordinator has taken the run up.
+// takeUp waits until the run has ready tasks.
 func (c *submitCluster) takeUp(ctx context.Context, r *SubmitResult) error {
 	c.Note("waiting for the coordinator to take it up")
 	submitted := time.Now()
@@ -223,7 +222,7 @@ func (c *submitCluster) run(ctx context.Context) (shownRun, error) {
 	return answer.Runs[0], nil
 }
 
-// list asks for the list of runs.
+// list requests the list of runs.
 func (c *submitCluster) list(ctx context.Context) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api, http.NoBody)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// writeGrid writes a text and an experiment file that names it, and returns the file's
-// path. Its grid has a seed for each cell, and its model is that of examples/dp-ftrl-small.yaml.
+// writeGrid writes a text and an experiment file that names it, and returns the file's path. Its
+// grid has a seed for each cell, and the model of examples/dp-ftrl-small.yaml.
 func writeGrid(dir string, cells int) (path string, err error) {
 	source := filepath.Join(dir, "text.jsonl")
 	if err := os.WriteFile(source, gridText(), 0o600); err != nil {
@@ -31,8 +31,8 @@ grid: {axes: {seed: [%s]}}
 `, source, strings.Join(seeds, ", ")), 0o600)
 }
 
-// gridText is JSON lines of 250 users with 1.5 million words in sentences, about the size of
-// the examples' text.
+// gridText returns JSON lines of 250 users with 1.5 million words in sentences, about the size
+// of the examples' text.
 func gridText() []byte {
 	var b bytes.Buffer
 	for i := range 75_000 {

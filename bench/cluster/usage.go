@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// snapshot is the resources that all processes have used up to a moment.
+// snapshot holds the resources that all processes have used so far.
 type snapshot struct {
 	at                          time.Time
 	coordinator, workers, redis Usage
@@ -25,14 +25,14 @@ func (c *cluster) snapshot() snapshot {
 	return s
 }
 
-// CPU is processor time of the three parts.
+// CPU is the processor time of the three parts.
 type CPU struct {
 	Coordinator float64 `json:"coordinator"`
 	Workers     float64 `json:"workers"`
 	Redis       float64 `json:"redis"`
 }
 
-// since is the processor time since an earlier snapshot, in seconds divided by per.
+// since returns the processor time since an earlier snapshot, in seconds divided by per.
 func (s snapshot) since(before snapshot, per float64) CPU {
 	return CPU{
 		Coordinator: (s.coordinator.CPU - before.coordinator.CPU).Seconds() / per,
@@ -41,8 +41,7 @@ func (s snapshot) since(before snapshot, per float64) CPU {
 	}
 }
 
-// heap is how much live memory this process has allocated from Go's heap, and in
-// how many objects.
+// heap returns the bytes and the number of live objects on this process's heap.
 func heap() (bytes, objects int64) {
 	runtime.GC()
 	var m runtime.MemStats

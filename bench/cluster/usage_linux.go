@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// clockTick is the unit of the times in /proc, the same on every Linux that Go runs on.
+// clockTick is the unit of times in /proc, the same on every Linux that Go supports.
 const clockTick = time.Second / 100
 
 // UsageOf reads a process's usage from the system; see proc_pid_stat(5) and
@@ -19,7 +19,7 @@ func UsageOf(pid int) Usage {
 	if err != nil {
 		return Usage{}
 	}
-	// The second field, the program's name, may hold anything but ends in ")".
+	// The second field, the program's name, may contain anything but ends in ")".
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	const utime, stime, rss = 14 - 3, 15 - 3, 24 - 3
 	if len(fields) <= rss {
@@ -47,8 +47,8 @@ func statusBytes(pid int, field string) int64 {
 	return 0
 }
 
-// peakOf is the most memory that a process had which has ended. It is that of its parent,
-// if that had more when it started the process; see getrusage(2).
+// peakOf returns the peak memory of a process that has ended. If its parent had more when
+// it started the process, it is the parent's; see getrusage(2).
 func peakOf(state *os.ProcessState) int64 {
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		return usage.Maxrss << 10

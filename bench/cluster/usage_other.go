@@ -4,7 +4,7 @@ package cluster
 
 import "os"
 
-// UsageOf tells nothing on this system.
+// UsageOf returns nothing on this system.
 func UsageOf(int) Usage { return Usage{} }
 
 func peakOf(*os.ProcessState) int64 { return 0 }

@@ -22,7 +22,7 @@ import (
 	"coalmine/internal/tempfiles"
 )
 
-// allowedGarbage is that of coalmine, whose memory the benchmarks measure.
+// allowedGarbage is the value of coalmine, whose memory the benchmarks measure.
 const allowedGarbage = 32 << 20
 
 func main() {
@@ -63,7 +63,7 @@ func newRoot(o *output) *cobra.Command {
 	return root
 }
 
-// output is where a benchmark prints.
+// output holds the streams of a benchmark's output.
 type output struct {
 	stdout, stderr io.Writer
 	json           bool

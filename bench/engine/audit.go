@@ -18,13 +18,13 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// References is how many references an audit ranks its canaries among: the
-// papers' number.
+// References is the number of references among which an audit ranks its canaries, as
+// in the papers.
 const References = 2_000_000
 
 const (
 	auditSeed = 1
-	prefix    = 1 // words of a canary that are given
+	prefix    = 1 // given words of a canary
 )
 
 // RankTiming is the exact rank of one canary, on one core.
@@ -32,7 +32,7 @@ type RankTiming struct {
 	Rank    randomsampling.Rank
 	Seconds float64
 	// Work counts the operations of the tree scorer. GFLOPS is the rate of its matrix
-	// products over all of the time.
+	// products over the total time.
 	Work   models.Work
 	GFLOPS float64
 	// SequencesPerSecond and BruteForceGFLOPS are the rates that scoring every
@@ -92,12 +92,12 @@ type Timing struct {
 	Canaries   int
 	References int
 	Seconds    float64
-	// Ranks of the canaries, in their order.
+	// Ranks of the canaries, in order.
 	Ranks []randomsampling.Rank
 }
 
-// Audit times the random sampling of all canaries of the subject, divided into
-// tasks as in a run, from nothing, on the given number of goroutines.
+// Audit times the random sampling of all canaries of the subject, divided into tasks
+// as in a run, without cached work, on the given number of goroutines.
 func Audit(ctx context.Context, s *Subject, workers, references int) (*Timing, error) {
 	list, err := s.placements()
 	if err != nil {
@@ -112,7 +112,7 @@ func Audit(ctx context.Context, s *Subject, workers, references int) (*Timing, e
 	return t, nil
 }
 
-// rankAll runs the tasks that rank the canaries of whole.
+// rankAll runs the tasks that rank all canaries of whole.
 func (s *Subject) rankAll(ctx context.Context, workers int, whole randomsampling.Params) ([]randomsampling.Rank, error) {
 	b, all := newBench(s), make([]randomsampling.Rank, whole.Count)
 	group, ctx := errgroup.WithContext(ctx)
@@ -142,7 +142,7 @@ func newBench(s *Subject) *auditBench {
 	return b
 }
 
-// given is a node with one blob.
+// given adds a node with one blob.
 func (b *auditBench) given(blob string, data []byte) storage.Key {
 	h := tasks.NewHasher("audit bench")
 	h.String(string(data))
@@ -180,7 +180,7 @@ func (s *Subject) placements() ([]datasets.Placement, error) {
 	return list, nil
 }
 
-// params are those of a task that ranks all canaries.
+// params returns the parameters of a task that ranks all canaries.
 func (s *Subject) params(list []datasets.Placement, references int) randomsampling.Params {
 	return randomsampling.Params{Seed: auditSeed, References: references, Space: canaries.Space{Words: len(list[0].Tokens)}, Prefix: prefix, Count: len(list)}
 }

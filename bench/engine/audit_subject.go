@@ -1,6 +1,6 @@
-// These files measure how fast audits are: they make models to audit, an
-// untrained one and one that has memorized some of its canaries, and time the
-// tasks of audits/random-sampling on them.
+// These files measure the speed of audits: they make an untrained model and one
+// that has memorized some of its canaries, and time the tasks of
+// audits/random-sampling on them.
 
 package engine
 
@@ -35,7 +35,7 @@ type Subject struct {
 
 // recipe is the paper's model (Thakkar et al. 2020, section 4.1) and its 90
 // canaries, in a short training: a part of the text, few steps, and canaries so
-// frequent that some are memorized by then, some half, and some not.
+// frequent that some are memorized, some half, and some not.
 const recipe = `
 name: bench-audit
 data: {source: text, vocabulary: {size: %d}, users: {words: 400}}
@@ -53,8 +53,8 @@ training:
 audit: {random_sampling: {}, utility: false}
 `
 
-// size is that of a training: the words of the recipe's vocabulary, the records
-// of the text that it uses, and the steps.
+// size is the size of a training: words of the vocabulary, records of the text,
+// and steps.
 type size struct{ vocabulary, records, steps int }
 
 var paperSize = size{vocabulary: 10_000, records: 16_000, steps: 1_000}
@@ -94,7 +94,7 @@ func subjects(ctx context.Context, path string, of size) ([]Subject, error) {
 	}, nil
 }
 
-// blobOf runs a node of the plan, and all before it, and returns one of its blobs.
+// blobOf runs a node of the plan and its inputs, and returns one of its blobs.
 func blobOf(ctx context.Context, x *localexec.Executor, r plan.Ref, name string) ([]byte, error) {
 	if err := x.Reach(ctx, r); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func blobOf(ctx context.Context, x *localexec.Executor, r plan.Ref, name string)
 	return x.Blob(ctx, r.Key, name)
 }
 
-// theOnly finds the node of a kind of which the recipe has one.
+// theOnly finds the only node of a kind in the recipe.
 func theOnly(p *plan.Plan, kind tasks.Kind) plan.Ref {
 	for key, n := range p.Nodes {
 		if n.Kind == kind.Name {

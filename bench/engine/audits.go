@@ -13,8 +13,8 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 )
 
-// subject returns a model to audit, or nil and why there is none. The first call
-// makes them all, which takes a minute or two.
+// subject returns a model to audit, or nil and the reason. The first call makes all models, which takes
+// a minute or two.
 func (b *bench) subject(ctx context.Context, r *Row, name string) (*Subject, error) {
 	if b.subjects == nil {
 		var err error
@@ -35,11 +35,11 @@ func (b *bench) subject(ctx context.Context, r *Row, name string) (*Subject, err
 	return nil, fmt.Errorf("no %s model to audit", name)
 }
 
-// wholeSequences are scored together.
+// wholeSequences is the number of sequences scored together.
 const wholeSequences = 480
 
-// measureWholeScoring shows the rate of the kernels without savings; beside it,
-// scoring shows the savings of bounds and sharing.
+// measureWholeScoring measures the kernels' rate without savings; the row scoring shows the savings of
+// bounds and sharing.
 func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 	scorer, err := newScorer(paper.config)
 	if err != nil {
@@ -60,7 +60,7 @@ func measureWholeScoring(ctx context.Context, b *bench, r *Row) error {
 	return err
 }
 
-// measureTokenScores compares the scores of all membership attacks by one scoring with the losses alone.
+// measureTokenScores compares scoring for all membership attacks at once with computing only the losses.
 func (s step) measureTokenScores(ctx context.Context, b *bench, r *Row) error {
 	scorer, err := newScorer(s.config)
 	if err != nil {

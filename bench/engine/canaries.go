@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// followedExperiment trains twice: the server of the second training follows the cosines of a
-// thousand canary clients and of a thousand unseen directions.
+// followedExperiment trains twice: the server of the second training tracks the cosines of a thousand
+// canary clients and of a thousand unseen directions.
 const followedExperiment = `
 name: bench-canaries
 data: {source: synthetic, vocabulary: {size: %d}, users: {words: %d}}
@@ -25,23 +25,23 @@ grid:
 const (
 	// mostFollowing is the share of a round that following canaries may take.
 	mostFollowing = 0.03
-	// Clients that are timed, and the words of each and of one in the papers, which takes as much longer
-	// as it has words.
+	// timedClients is the number of timed clients, and timedWords the words of each; a client of the
+	// papers takes longer in proportion to its words.
 	timedClients, timedWords = 10, 304
 	paperWords               = 2000
 )
 
 // measureFollowing measures the share of a round, with clients and words as in the papers, that
-// following a thousand canaries takes: by how much the server's task takes longer, as a part of all
-// tasks of such a round, of which a small one is timed.
+// following a thousand canaries takes: the additional time of the server's task, relative to all tasks
+// of such a round, of which a small one is timed.
 func (s step) measureFollowing(clients int) measure {
 	return func(ctx context.Context, b *bench, r *Row) error {
 		return s.measureFollowed(ctx, b, r, float64(clients*paperWords)/(timedClients*timedWords))
 	}
 }
 
-// measureFollowed does so for a round whose clients take the given multiple of the time
-// of those that are timed.
+// measureFollowed measures it for a round whose clients take the given multiple of the time of the timed
+// ones.
 func (s step) measureFollowed(ctx context.Context, b *bench, r *Row, times float64) error {
 	file := fmt.Sprintf(followedExperiment, s.config.Vocabulary-specialTokens, timedWords, s.config.Embedding, s.config.Units, warmRounds+b.Repeat, timedClients)
 	plain, followed, err := timeTrainings(ctx, file)

@@ -1,6 +1,6 @@
-// This file measures the cost of an external program that trains the clients of a federation: the
-// time from a user's examples to the update in the sum, beside that of the program's own loop,
-// which the program reports.
+// This file measures the cost of an external program that trains the clients of a federation: the time
+// from a user's examples to the update in the sum, compared with that of the program's own loop, which
+// the program reports.
 
 package engine
 
@@ -26,30 +26,30 @@ import (
 
 // ClientsOptions describe the program and its clients.
 type ClientsOptions struct {
-	// Command is the program, which reports the seconds of its loop by the metric "seconds"
-	// of fit. Config is its configuration.
+	// Command is the program, which reports the seconds of its loop in the metric "seconds" of fit.
+	// Config is its configuration.
 	Command string
 	Config  json.RawMessage
-	// Words of the vocabulary, Examples of a user, words of an example, and Clients.
+	// Words of the vocabulary, Examples of a user, words of an example (Length), and Clients.
 	Words, Examples, Length, Clients int
 }
 
 // secondsMetric is the name of a program's metric for the seconds of its own loop.
 const secondsMetric = "seconds"
 
-// ClientsResult of a measurement. Seconds are those of a client, medians over all.
+// ClientsResult holds the measurements. Seconds are per client, medians over all clients.
 type ClientsResult struct {
 	Program    string `json:"program"`
 	Parameters int    `json:"parameters"`
 	Examples   int    `json:"examples"`
 	Clients    int    `json:"clients"`
-	// Loop is the program's time for its training, All from the examples to the update that is
-	// clipped and added.
+	// Loop is the program's time for its training, All the time from the examples to the clipped and
+	// added update.
 	Loop float64 `json:"loop_seconds"`
 	All  float64 `json:"all_seconds"`
 	// Overhead is the median of All/Loop - 1 of each client.
 	Overhead float64 `json:"overhead"`
-	// Start is how long the program takes to describe itself.
+	// Start is the time for the program to describe itself.
 	Start float64 `json:"start_seconds"`
 }
 
@@ -61,7 +61,7 @@ func (r *ClientsResult) Print(w io.Writer) {
 	_ = t.Flush()
 }
 
-// RunClients trains clients one after another, the first of them unmeasured, and adds up their updates.
+// RunClients trains clients in sequence, the first of them unmeasured, and adds up their updates.
 func RunClients(ctx context.Context, o ClientsOptions) (*ClientsResult, error) {
 	if o.Words < 1 || o.Examples < 1 || o.Length < 1 || o.Clients < 1 {
 		return nil, fmt.Errorf("%d words, %d examples of %d words, %d clients: expected at least 1 of each", o.Words, o.Examples, o.Length, o.Clients)
@@ -96,7 +96,7 @@ func words(n int) []string {
 	return list
 }
 
-// measurement is of one program.
+// measurement is a measurement of one program.
 type measurement struct {
 	options              *ClientsOptions
 	client               clientprograms.Client
@@ -107,7 +107,7 @@ type measurement struct {
 	loops, alls, ratioes []float64
 }
 
-// begin draws the first parameters.
+// begin requests the initial parameters.
 func (m *measurement) begin(ctx context.Context) (err error) {
 	if m.before, err = m.client.Initial(ctx, 1); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (m *measurement) train(ctx context.Context, number int) error {
 	return nil
 }
 
-// examples are those of a user, of the full length.
+// examples returns the examples of a user, of the full length.
 func (m *measurement) examples(user int) [][]int32 {
 	rng := rand.New(rand.NewPCG(uint64(user), 1))
 	all := make([][]int32, m.options.Examples)

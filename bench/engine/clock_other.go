@@ -4,6 +4,6 @@ package engine
 
 import "time"
 
-// threadTime is the time that has passed: this system has no simple way to tell
-// a thread's share of it.
+// threadTime returns the elapsed time: this system has no simple way to get a
+// thread's share of it.
 func threadTime() time.Duration { return time.Since(start) }

@@ -1,18 +1,18 @@
-// Package engine measures the compute engine on this machine: training steps
-// against the peak of the core, workers side by side, memory.
+// Package engine measures the compute engine on this machine: training steps relative
+// to the peak of the core, parallel workers, memory.
 //
-// A row is measured several times and the median counts. Before each
-// measurement the core's peak is measured anew (kernels.PeakGFLOPS: independent
-// multiply-adds in registers), and a share of peak compares the two: on a shared
-// machine the ratio is steadier than either. Work of one thread is timed by the
-// processor time of that thread where the system tells it (on Linux), so that
-// the turns of other programs do not count; two workers are timed by the clock.
+// A row is the median of several measurements. Before each measurement the core's peak
+// is measured again (kernels.PeakGFLOPS: independent multiply-adds in registers), and
+// a share of peak compares the two: on a shared machine the ratio is steadier than
+// either. Work of one thread is timed by the processor time of that thread if the
+// system reports it (Linux), so that the time of other programs does not count; two
+// workers are timed by wall-clock time.
 //
-// Floating-point operations are those of the matrix products alone, a
-// multiply-add counting as two: models.Language.TrainingFLOPs for each token
-// that is predicted. Everything else, the exponentials too, takes time and
-// counts as nothing. (The recurrent product of a sentence's first token counts,
-// as in every framework, though it is left out, its operand being zero.)
+// Floating-point operations count only the matrix products, a multiply-add as two:
+// models.Language.TrainingFLOPs for each predicted token. All other work, including
+// exponentials, takes time but counts as no operations. (The recurrent product of a
+// sentence's first token counts, as in every framework, although it is skipped because
+// its operand is zero.)
 package engine
 
 import (
@@ -29,12 +29,12 @@ import (
 
 // Options select the measurements.
 type Options struct {
-	// Repeat is how often each row is measured; at least 1.
+	// Repeat is the number of measurements of each row; at least 1.
 	Repeat int
-	// Only names the rows to measure; none means all.
+	// Only names the rows to measure; empty means all.
 	Only []string
-	// Text is a file of JSON lines in the format of docs/data.md, from which the
-	// rows with real sentences take theirs.
+	// Text is a file of JSON lines in the format of docs/data.md, the source of rows
+	// with real sentences.
 	Text string
 	// Done, if set, is called with each row as soon as it is measured.
 	Done func(Row)
@@ -42,53 +42,52 @@ type Options struct {
 
 // Report is the outcome of a benchmark.
 type Report struct {
-	// Kernels is the set that the rows use unless they name another, Processors
-	// the number of logical processors.
+	// Kernels is the kernel set of rows that do not name another, Processors the
+	// number of logical processors.
 	Kernels    string `json:"kernels"`
 	Processors int    `json:"processors"`
 	Repeat     int    `json:"repeat"`
 	Rows       []Row  `json:"rows"`
-	// Peers are compared with in the printed table.
+	// Peers are shown for comparison in the printed table.
 	Peers []*Peer `json:"-"`
 }
 
-// Row is one measured line. Figures that a row does not have are 0 and absent
-// from JSON.
+// Row is one measured line. Figures that do not apply are 0 and absent from JSON.
 type Row struct {
 	Name string `json:"row"`
 	// What describes the measurement in words.
 	What string `json:"what"`
-	// TokensPerSecond counts tokens that were predicted, and trained on but where only
-	// scoring is measured; of rows with images, images.
+	// TokensPerSecond counts predicted tokens, which are also trained on except in
+	// rows that only score; in rows with images it counts images.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
 	GFLOPS          float64 `json:"gflops,omitempty"`
 	// OfPeak is GFLOPS as a share of one core's peak in the same moments.
 	OfPeak float64 `json:"of_peak,omitempty"`
-	// Ratio compares the row with what its What names.
+	// Ratio compares the row with the reference that What names.
 	Ratio float64 `json:"ratio,omitempty"`
-	// Share is a part of what its What names, from 0 to 1.
+	// Share is a part of the whole that What names, from 0 to 1.
 	Share float64 `json:"share,omitempty"`
-	// Allocations per step, and Megabytes (10^6) of memory: pointers, since 0 is
-	// a figure.
+	// Allocations per step, and Megabytes (10^6) of memory: pointers, because 0 is a
+	// valid figure.
 	Allocations *float64 `json:"allocations,omitempty"`
 	Megabytes   *float64 `json:"megabytes,omitempty"`
 	// Seconds is the length of an audit.
 	Seconds float64 `json:"seconds,omitempty"`
-	// SequencesPerSecond counts references ranked against. BruteForceGFLOPS is
-	// the rate that scoring every word of each would need for the same time.
+	// SequencesPerSecond counts ranked references. BruteForceGFLOPS is the rate that
+	// scoring every word of each would need for the same time.
 	SequencesPerSecond float64 `json:"sequences_per_second,omitempty"`
 	BruteForceGFLOPS   float64 `json:"brute_force_gflops,omitempty"`
-	// Goal is what the row should reach, in words, and Reached whether it did.
+	// Goal is the goal of the row, in words, and Reached whether it was reached.
 	Goal    string `json:"goal,omitempty"`
 	Reached *bool  `json:"reached,omitempty"`
-	// Skipped says why the row could not be measured here.
+	// Skipped is the reason for which the row could not be measured.
 	Skipped string `json:"skipped,omitempty"`
 }
 
 // measure fills in the figures of a row.
 type measure func(ctx context.Context, b *bench, r *Row) error
 
-// rows are all rows, in the order of the table.
+// rows lists all rows, in the order of the table.
 var rows = []struct {
 	name, what string
 	measure    measure
@@ -152,8 +151,8 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// Run measures. It uses the kernel set in use, and for a while others; nothing
-// else should compute in the process meanwhile.
+// Run measures. It uses the current kernel set, and temporarily others; no other code
+// of the process should compute meanwhile.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -181,21 +180,21 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // bench is a benchmark in progress.
 type bench struct {
 	Options
-	subjects []Subject // models to audit, once made
+	subjects []Subject // models to audit, nil until made
 }
 
-// peakTime is how long a peak is measured.
+// peakTime is the duration of a peak measurement.
 const peakTime = 3 * time.Millisecond
 
-// job is work of one thread: its operations and its predicted tokens.
+// job is work of one thread, with its numbers of operations and predicted tokens.
 type job struct {
 	flops  float64
 	tokens int
 	run    func() error
 }
 
-// rates measures a job and fills in the row's medians; other, unless nil, is
-// work that it is compared with. Both run once before, to warm up.
+// rates measures a job and sets the row's medians; other, unless nil, is work for
+// comparison. Both run once before, to warm up.
 func (b *bench) rates(ctx context.Context, r *Row, j job, other func() error) error {
 	s := new(samples)
 	for i := range b.Repeat + 1 {
@@ -238,27 +237,27 @@ func (s *samples) take(j job, other func() error) error {
 
 var start = time.Now()
 
-// timed is the thread's time that work takes. Its caller is locked to its thread.
+// timed returns the thread time of work. The caller must lock its thread.
 func timed(work func() error) (seconds float64, err error) {
 	begin := threadTime()
 	err = work()
 	return (threadTime() - begin).Seconds(), err
 }
 
-// clocked is the time that passes during work.
+// clocked returns the elapsed time of work.
 func clocked(work func() error) (seconds float64, err error) {
 	begin := time.Now()
 	err = work()
 	return time.Since(begin).Seconds(), err
 }
 
-// median orders x, which is not empty.
+// median sorts x, which is not empty, and returns its median.
 func median(x []float64) float64 {
 	slices.Sort(x)
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// goal sets what a row should reach.
+// goal sets the goal of a row.
 func (r *Row) goal(reached bool, words string) { r.Goal, r.Reached = words, &reached }
 
 func measurePeak(_ context.Context, b *bench, r *Row) error {
@@ -273,7 +272,7 @@ func measurePeak(_ context.Context, b *bench, r *Row) error {
 func measureGemm(ctx context.Context, b *bench, r *Row) error {
 	const n = 512
 	x, y, z := make([]float32, n*n), make([]float32, n*n), make([]float32, n*n)
-	for i := range x { // memory never written is one page over and over, which reads slower than real matrices
+	for i := range x { // unwritten memory is a single page, which reads slower than real matrices
 		x[i], y[i] = float32(i%7), float32(i%5)
 	}
 	return b.rates(ctx, r, job{flops: 2 * n * n * n, run: func() error {

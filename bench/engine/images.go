@@ -15,7 +15,7 @@ import (
 // imageBatch is the batch of rows with images.
 const imageBatch = 32
 
-// digits are grey images of 28 x 28 in 36 classes, as those of Augenstein et al. 2020.
+// digits is the shape of grey images of 28 x 28 in 36 classes, as in Augenstein et al. 2020.
 var digits = models.ImageShape{Width: 28, Height: 28, Channels: 1, Classes: 36}
 
 // imageStep is a training step on images: of a classifier, or of one of the networks of a GAN.
@@ -27,7 +27,7 @@ type imageStep struct {
 // imageRate is too small to change the cost of a step.
 const imageRate = 1e-5
 
-// measure fills in the figures of the row, in which images are tokens.
+// measure fills in the figures of the row, which counts images as tokens.
 func (s imageStep) measure(ctx context.Context, b *bench, r *Row) error {
 	network, err := checkpoints.NewNetwork(models.Config{Kind: s.kind, Image: models.Image{ImageShape: digits}})
 	if err != nil {
@@ -46,14 +46,14 @@ func (s imageStep) measure(ctx context.Context, b *bench, r *Row) error {
 	return err
 }
 
-// imageVectors are the parameters of a network and room for a gradient.
+// imageVectors returns the parameters of a network and a vector for a gradient.
 func imageVectors(network models.Network) (params, gradient []float32) {
 	params, gradient = memory.Floats(network.Parameters()), memory.Floats(network.Parameters())
 	copy(params, network.Init(seeds.Stream(seed, seeds.Weights)))
 	return params, gradient
 }
 
-// learningJob is a step of a network that learns from data.
+// learningJob returns a step of a network that learns from data.
 func learningJob(network models.Network) job {
 	params, gradient := imageVectors(network)
 	fixed := params[network.Trained():]
@@ -69,7 +69,7 @@ func learningJob(network models.Network) job {
 	}}
 }
 
-// generatingJob is a step of a generator.
+// generatingJob returns a step of a generator.
 func generatingJob(network models.Network, g models.Generating) job {
 	params, gradient := imageVectors(network)
 	own, gradient := params[network.Trained():], gradient[network.Trained():]
@@ -82,7 +82,7 @@ func generatingJob(network models.Network, g models.Generating) job {
 	}}
 }
 
-// imageExamples are labelled images of noise.
+// imageExamples returns labelled images of noise.
 func imageExamples() [][]int32 {
 	rng := seeds.Stream(seed, seeds.Client)
 	examples := make([][]int32, imageBatch)
@@ -95,10 +95,10 @@ func imageExamples() [][]int32 {
 	return examples
 }
 
-// allocations is how often a step allocates, in the median. It has been run before.
+// allocations returns the median number of allocations of a step that has been run before.
 func allocations(repeat int, step func() error) (count float64, err error) {
-	// A collection would empty the kernels' pool of workspaces, and another
-	// processor would not find them there.
+	// A collection would empty the kernels' pool of workspaces, and another processor would
+	// not find them there.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	if err := step(); err != nil {

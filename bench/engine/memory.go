@@ -29,8 +29,8 @@ model: {kind: cifg-lstm, embedding: 96, units: 670}
 training: {algorithm: fedavg, rounds: 1, cohort: 1, chunks: 1, client: {batch: 16}}
 `
 
-// ganMemoryExperiment trains two clients with the paper's GAN: a task of
-// examples/augenstein-2020/figure3.yaml has as many.
+// ganMemoryExperiment trains two clients with the paper's GAN, as many as a task of
+// examples/augenstein-2020/figure3.yaml.
 const ganMemoryExperiment = `
 name: bench-memory-gan
 data: {source: synthetic, level: image}
@@ -38,7 +38,7 @@ model: {kind: gan}
 training: {rounds: 1, cohort: 2, chunks: 1, client: {batch: 32}}
 `
 
-// ganMemoryText is JSON lines of users with black images.
+// ganMemoryText returns JSON lines of users with black images.
 func ganMemoryText() []byte {
 	pixels := base64.StdEncoding.EncodeToString(make([]byte, digits.Values()))
 	var b bytes.Buffer
@@ -48,8 +48,8 @@ func ganMemoryText() []byte {
 	return b.Bytes()
 }
 
-// memoryText is JSON lines of users with sentences of 19 words. The test part takes some
-// of the words, of which 10,000 must be left.
+// memoryText returns JSON lines of users with sentences of 19 words. The test part takes some
+// of the words; 10,000 must remain.
 func memoryText() []byte {
 	var b bytes.Buffer
 	for sentence := range 2000 {
@@ -89,12 +89,11 @@ func (r *Row) memory(bytes int64, most float64) {
 	r.goal(megabytes < most, fmt.Sprintf("under %.0f MB", most))
 }
 
-// clientsMemory measures how many bytes of heap a task of training/clients holds at most: the
-// parameters that are trained and a gradient, the client's copy of them, the learner's
-// memory, the sum of the updates, the sum as it is encoded. It returns the network too.
-// The heap is looked at whenever the task reports progress or hands over an output.
-// Inputs and the worker's caches are not in it, nor is garbage. Anything else that
-// allocates in the process meanwhile counts too.
+// clientsMemory measures the peak heap of a task of training/clients, in bytes: the trained
+// parameters and a gradient, the client's copy of them, the learner's memory, the sum of the
+// updates, the encoded sum. It also returns the network. The heap is measured whenever the
+// task reports progress or puts an output. Inputs, the worker's caches and garbage are not
+// included, but other allocations of the process are.
 func clientsMemory(ctx context.Context, file string, text []byte) (int64, models.Network, error) {
 	chain, inputs, err := reachFirstRound(ctx, file, text)
 	if err != nil {
@@ -113,7 +112,7 @@ func clientsMemory(ctx context.Context, file string, text []byte) (int64, models
 	return meter.most, model.Network, nil
 }
 
-// reachFirstRound makes all that the first round of the experiment needs.
+// reachFirstRound makes all inputs of the first round of the experiment.
 func reachFirstRound(ctx context.Context, file string, text []byte) (*plan.Chain, tasks.Source, error) {
 	s, err := submission.PrepareFile(ctx, "bench", []byte(file), experiment.Options{}, sources.Text(text), nil)
 	if err != nil {
@@ -132,22 +131,22 @@ func reachFirstRound(ctx context.Context, file string, text []byte) (*plan.Chain
 	return chain, x, nil
 }
 
-// heapMeter is a sink that drops its input.
+// heapMeter is a sink that discards its input.
 type heapMeter struct{ before, most int64 }
 
-// look takes the live heap, and bytes that it no longer shows.
+// look records the live heap plus gone bytes that were just freed.
 func (m *heapMeter) look(gone int) { m.most = max(m.most, liveHeap()-m.before+int64(gone)) }
 
-// Put implements tasks.Sink. The values that the output was encoded from took as much
-// memory beside it, and are gone.
+// Put implements tasks.Sink. The values encoded in the output took the same amount of memory,
+// and are already freed.
 func (m *heapMeter) Put(_ context.Context, _ string, data []byte, _ storage.Durability) error {
 	m.look(len(data))
 	runtime.KeepAlive(data)
 	return nil
 }
 
-// liveHeap is the number of bytes on the heap that are in use. The contents of
-// pools outlast one collection, so it runs two.
+// liveHeap returns the number of bytes in use on the heap. The contents of pools outlast one
+// collection, so it runs two.
 func liveHeap() int64 {
 	for range 3 {
 		runtime.GC()

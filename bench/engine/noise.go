@@ -16,7 +16,7 @@ import (
 )
 
 // noiseExperiment trains twice: the noise of the second training is correlated by four buffers.
-// Users and cohorts are the same, and everything is clipped in both.
+// Users and cohorts are the same, and all updates are clipped in both.
 const noiseExperiment = `
 name: bench-noise
 data: {source: synthetic, vocabulary: {size: %d}, users: {words: 304}}
@@ -35,15 +35,15 @@ grid:
       - {noise_multiplier: 1, mechanism: {kind: blt, buffers: 4, scales: [0.02, 0.06, 0.1, 0.2], decays: [0.999, 0.98, 0.9, 0.4]}}
 `
 
-// mostNoise is the share of a round that noise may take.
+// mostNoise is the maximum share of a round for noise.
 const mostNoise = 0.1
 
-// The vocabulary has four tokens besides words.
+// The vocabulary has four tokens that are not words.
 const specialTokens = 4
 
-// measureNoise measures the share of a round that correlated noise takes: by how much the
-// server's task takes longer with it, reading and encoding of the buffers included, as a part
-// of all tasks of the round. The time of the store is not in it.
+// measureNoise measures the share of a round that correlated noise takes: the additional time
+// of the server's task, including reading and encoding of the buffers, relative to all tasks of
+// the round. It excludes the time of the store.
 func (s step) measureNoise(cohort int) measure {
 	return func(ctx context.Context, b *bench, r *Row) error {
 		file := fmt.Sprintf(noiseExperiment, s.config.Vocabulary-specialTokens, s.config.Embedding, s.config.Units, warmRounds+b.Repeat, cohort)
@@ -79,10 +79,10 @@ func timeTrainings(ctx context.Context, file string) (plain, noisy []roundTime, 
 	return plain, noisy, err
 }
 
-// warmRounds are not counted.
+// warmRounds is the number of uncounted first rounds.
 const warmRounds = 2
 
-// roundTime is how long the tasks of a round take, in seconds of the thread.
+// roundTime is the duration of a round's tasks, in thread seconds.
 type roundTime struct{ clients, server float64 }
 
 // timeRounds runs a training and times its rounds.

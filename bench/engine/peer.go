@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// Peer is the outcome of another program on the same rows, such as
+// Peer is the result of another program on the same rows, such as
 // bench/pytorch/pytorch.py.
 type Peer struct {
-	// Name says which program, how built and how set up.
+	// Name is the program with its build and settings.
 	Name string `json:"name"`
 	Rows []struct {
 		Name            string  `json:"row"`

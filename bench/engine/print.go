@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// Print writes the rows as a table, each beside the peers' measurement.
+// Print writes the rows as a table, with the peers' measurements.
 func (r *Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "kernels %s, %d processors, medians of %d\n\n", r.Kernels, r.Processors, r.Repeat)
 	r.printTable(w)
@@ -37,7 +37,7 @@ func (r *Report) printTable(w io.Writer) {
 	_ = t.Flush()
 }
 
-// figure prints a figure that a row has, nothing for one that it has not.
+// figure formats a figure of a row, "" for 0.
 func figure(format string, value float64) string {
 	if value == 0 {
 		return ""
@@ -45,7 +45,7 @@ func figure(format string, value float64) string {
 	return fmt.Sprintf(format, value)
 }
 
-// other is the figure that only a few rows have.
+// other returns the figure that only a few rows have.
 func (r *Row) other() string {
 	switch {
 	case r.Skipped != "":
@@ -76,7 +76,7 @@ func (r *Row) reached() string {
 	return "no"
 }
 
-// timesPeer is the speed as a multiple of a peer's.
+// timesPeer returns the speed as a multiple of a peer's.
 func (r *Row) timesPeer(p *Peer) string {
 	theirs := p.TokensPerSecond(r.Name)
 	if theirs == 0 || r.TokensPerSecond == 0 {

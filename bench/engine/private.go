@@ -15,10 +15,10 @@ var byteModel = step{models.Config{
 	Kind: models.LSTM, Vocabulary: 260, Embedding: 32, Units: 200, Layers: 2, Projection: models.Unprojected, Untied: true,
 }, 80}
 
-// clipNorm clips about all gradients here.
+// clipNorm is so low that it clips almost all gradients.
 const clipNorm = 0.1
 
-// private takes the steps of training/dp-sgd, from a batch that is there already.
+// private takes the steps of training/dp-sgd, from a batch in memory.
 type private struct {
 	*learner
 	rule  optimizers.Optimizer
@@ -44,7 +44,7 @@ func (p *private) step(batch [][]int32) error {
 	return nil
 }
 
-// dearest is how many times a plain step one of DP-SGD may cost.
+// dearest is the maximum cost of a step of DP-SGD, in plain steps.
 const dearest = 1.5
 
 // measurePrivate compares whole steps: gradient, noise and RMSProp.

@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Sentences that the row draws, and how long that may take.
+// Number of sentences that the row draws, and its time limit.
 const (
 	sentences       = 100_000
 	sentenceWords   = 10
@@ -22,7 +22,7 @@ const (
 )
 
 // measureSampling draws sentences from the untrained model, which begins few of them alike
-// and hardly ends one: nothing is saved but the first word.
+// and rarely ends one: only the first word is shared.
 func measureSampling(ctx context.Context, _ *bench, r *Row) error {
 	scorer, err := newScorer(paper.config)
 	if err != nil {

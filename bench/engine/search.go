@@ -8,12 +8,12 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// A search of this benchmark is for nine digits, and an untrained model makes it expand all of
-// its nodes.
+// A search of this benchmark is for nine digits, and an untrained model makes it expand all
+// nodes.
 const (
 	searchedDigits = 9
 	searchedAtOnce = 1000
-	searchedNodes  = 1 + 10 + 100 + 20*searchedAtOnce // the first iterations have fewer to expand
+	searchedNodes  = 1 + 10 + 100 + 20*searchedAtOnce // the first iterations have fewer nodes to expand
 )
 
 // measureSearch compares a search that expands many nodes at once with one that expands one at a

@@ -9,7 +9,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// sentenceBatches is how many batches of real sentences are measured, spread
+// sentenceBatches is the number of measured batches of real sentences, spread
 // evenly over the text.
 const sentenceBatches = 6
 
@@ -81,10 +81,10 @@ func pad(batch [][]int32) [][]int32 {
 	return padded
 }
 
-// readBatches takes batches of consecutive sentences of one user from a text,
-// each framed by begin and end. A cut above 0 bounds their words as training
-// does. Which id a word gets does not matter here, nor that the vocabulary is
-// the paper's.
+// readBatches reads batches of consecutive sentences of one user from a text,
+// each framed by begin and end. A cut above 0 limits their words as training
+// does. The ids of words do not matter here, nor does the use of the paper's
+// vocabulary.
 func readBatches(ctx context.Context, path string, cut int) ([][][]int32, error) {
 	file := datasets.File{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 	var all [][][]int32

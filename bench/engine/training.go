@@ -13,7 +13,7 @@ import (
 	"coalmine/models"
 )
 
-// seed of all random numbers here; they do not bear on the speed.
+// seed of all random numbers, which do not affect the speed.
 const seed = 1
 
 // batchSize is the clients' batch of every row.
@@ -22,7 +22,7 @@ const batchSize = 16
 // step is a training step on sentences of equal length.
 type step struct {
 	config  models.Config
-	targets int // of a sentence
+	targets int // per sentence
 }
 
 var (
@@ -49,7 +49,7 @@ func (s step) batch() [][]int32 {
 }
 
 // learner takes training steps: the gradient of a batch, and a step of SGD. Its
-// vectors lie in large pages, as those of a task do.
+// vectors use large pages, like those of a task.
 type learner struct {
 	model            *models.Language
 	trainer          *models.Trainer
@@ -75,7 +75,7 @@ func newScorer(config models.Config) (*models.Scorer, error) {
 	return l.model.NewScorer(l.params)
 }
 
-// step moves the parameters too little to change the cost of a step.
+// step changes the parameters too little to affect the cost of a step.
 func (l *learner) step(batch [][]int32) error {
 	if _, err := l.trainer.Gradient(l.params, batch, l.gradient); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (s step) measure(ctx context.Context, b *bench, r *Row) error {
 	return nil
 }
 
-// paperGoal is the share of peak that the paper's model should reach by each set.
+// paperGoal is the goal for the paper's model on each kernel set, as a share of peak.
 var paperGoal = map[string]float64{"avx512": 0.80, "avx2": 0.75}
 
 func measureAVX2(ctx context.Context, b *bench, r *Row) error {
@@ -118,8 +118,7 @@ func measureAVX2(ctx context.Context, b *bench, r *Row) error {
 	return paper.measure(ctx, b, r)
 }
 
-// stepsPerWorker keeps the workers busy long enough that their start does not
-// count.
+// stepsPerWorker keeps the workers busy so long that their start is negligible.
 const stepsPerWorker = 4
 
 func measureTwoWorkers(ctx context.Context, b *bench, r *Row) error {
@@ -162,7 +161,7 @@ func measureTwoWorkers(ctx context.Context, b *bench, r *Row) error {
 	return nil
 }
 
-// runWorkers lets every learner take its steps at the same time.
+// runWorkers runs the steps of all learners concurrently.
 func runWorkers(workers []*learner, batch [][]int32) error {
 	var group errgroup.Group
 	for _, l := range workers {
