@@ -6,12 +6,12 @@ import (
 	"coalmine/internal/kernels/ieee"
 )
 
-// CIFGCell is CIFGForward, bit for bit, on pre-activations that come as the sum
-// of two vectors, input and recurrent; it keeps neither the activations nor tanh
-// of the cell. Meanwhile it brings memory into the cache that will be read soon:
-// ahead, which is as long as input, and later, as long as output. Either may be
-// any memory: if there is nothing to fetch, such as is in the cache. cell may be
-// previous.
+// CIFGCell is CIFGForward, bit for bit, on pre-activations given as the sum of
+// two vectors, input and recurrent; it keeps neither the activations nor tanh of
+// the cell. Meanwhile it fetches memory into the cache that will soon be read:
+// ahead, which is as long as input, and later, as long as output. If there is
+// nothing to fetch, either may be any memory, such as memory in the cache. cell
+// may be previous.
 func CIFGCell(input, recurrent, previous, cell, output, ahead, later []float32) {
 	n := len(output)
 	if len(input) != 3*n || len(recurrent) != 3*n || len(ahead) != 3*n || len(previous) != n || len(cell) != n || len(later) != n {

@@ -2,19 +2,19 @@ package kernels
 
 import "fmt"
 
-// ColumnUnit divides the number of columns that ExpColumns and AddRowDots take.
+// ColumnUnit divides the number of columns of ExpColumns and AddRowDots.
 const ColumnUnit = 16
 
 // ExpColumns replaces every element x[r][c] of a matrix, rows x columns with the
 // given stride, by e^(x[r][c] + bias[r]), and adds the sum of each column to
-// sums[c]. Exponents are bounded to -87.25 and 88.25, so that every result is a
-// finite normal number; the error is below 1 ulp. A NaN stays one.
+// sums[c]. Exponents are clamped to -87.25 and 88.25, so that every result is a
+// finite normal number; the error is below 1 ulp. A NaN stays NaN.
 //
 // Rows are added four by four, from the first on: (e0 + e1) + (e2 + e3) in
-// float32, which is off by at most 2^-23 of itself, and that to the sum in
-// float64. Rows that are left over are added one by one.
+// float32, with a relative error of at most 2^-23, and that to the sum in
+// float64. Remaining rows are added one by one.
 //
-// A column depends on itself and bias alone.
+// A column depends only on its elements and bias.
 func ExpColumns(x []float32, stride, rows, columns int, bias []float32, sums []float64) {
 	checkColumns(x, stride, rows, columns)
 	if len(bias) != rows || len(sums) != columns {

@@ -27,11 +27,11 @@ func (s *set) cifgForward(gates, previous, cell, tanhCell, output []float32) {
 	s.mul(output, out, tanhCell)
 }
 
-// CIFGBackward is the gradient of CIFGForward. Given the activations in gates,
-// the previous cell, tanhCell and the gradient dOutput of the output, it
-// writes the gradient of the pre-activations to dGates (which may be gates),
-// and turns dCell from the gradient of the cell that later steps contribute
-// into the gradient of the previous cell.
+// CIFGBackward is the gradient of CIFGForward. Given the activations in gates, the
+// previous cell, tanhCell and the gradient dOutput of the output, it writes the
+// gradient of the pre-activations to dGates (which may be gates), and changes
+// dCell from the gradient of the cell that later steps contribute to the gradient
+// of the previous cell.
 func CIFGBackward(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
 	checkBackward("CIFGBackward", 3, gates, previous, tanhCell, dOutput, dCell, dGates)
 	active.Load().cifgBackward(gates, previous, tanhCell, dOutput, dCell, dGates)

@@ -2,19 +2,19 @@ package kernels
 
 import "fmt"
 
-// The blocks of a product. blockDepth is part of the arithmetic (see the
-// package comment); the others only determine the use of the caches.
+// The blocks of a product. blockDepth is part of the arithmetic (see the package
+// comment); the others affect only the use of the caches.
 const (
 	blockDepth   = BlockDepth
 	blockRows    = 192 // m; a multiple of every set's tile
 	blockColumns = 480 // n; a multiple of panelWidth
-	onceColumns  = 144 // the same if A is a single block, so that B is read just once: soon after it is packed
-	panelWidth   = 48  // columns that a product packs side by side; a multiple of every set's tile
+	onceColumns  = 144 // the same if A is a single block, so that B is read only once, soon after packing
+	panelWidth   = 48  // columns that a product packs together; a multiple of every set's tile
 	maxTileRows  = 8
 )
 
-// BlockDepth is the number of values of k that one sum of a product takes in.
-// Up to it, C = C + A*B rounds as adding a product that was computed alone does.
+// BlockDepth is the number of values of k in one sum of a product. Up to it, C =
+// C + A*B rounds like adding a separately computed product.
 const BlockDepth = 384
 
 // tileFunc computes count tiles of C, one below the other, each of a fixed
@@ -33,10 +33,10 @@ type tileFunc func(count, depth int, a []float32, aRow, aStep int, b []float32, 
 // 0 the old C is not read; with alpha 0 neither are A and B. C must not
 // overlap A or B.
 //
-// An element of C depends on its own row of op(A) and column of op(B) alone,
-// not on m or n: rows may be computed together or one by one. Gemm allocates
-// nothing in the steady state (its workspaces are pooled) and may run in
-// several goroutines. It panics if a slice is too short for its shape.
+// An element of C depends only on its row of op(A) and column of op(B), not on m
+// or n: rows may be computed together or one by one. Gemm allocates nothing in
+// the steady state (its workspaces are pooled) and is safe for concurrent use.
+// It panics if a slice is too short for its shape.
 func Gemm(transA, transB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
 	active.Load().gemm(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 }
@@ -69,7 +69,7 @@ type product struct {
 	a       []float32
 	lda     int
 	beta    float32
-	bias    []float32 // nil without one; with one, beta is 0
+	bias    []float32 // nil without bias; otherwise beta is 0
 	c       []float32
 	ldc     int
 }
@@ -82,8 +82,8 @@ type operandB struct {
 	packed *Packed
 }
 
-// multiply walks the blocks of a product: depth outermost, so that every
-// element of C meets its blocks of k in order.
+// multiply iterates over the blocks of a product: depth outermost, so that every
+// element of C gets its blocks of k in order.
 func (s *set) multiply(g product, b operandB) {
 	checkMatrix("a", g.a, g.m, g.k, g.lda, g.transA)
 	checkMatrix("c", g.c, g.m, g.n, g.ldc, false)
@@ -105,7 +105,7 @@ func (s *set) multiply(g product, b operandB) {
 	}
 }
 
-// multiplyDepth walks the blocks of one depth.
+// multiplyDepth iterates over the blocks of one depth.
 func (s *set) multiplyDepth(w *workspace, g product, b operandB, depth span) {
 	once, most := g.m <= blockRows, blockColumns
 	if once {
@@ -126,8 +126,8 @@ func (s *set) multiplyDepth(w *workspace, g product, b operandB, depth span) {
 	}
 }
 
-// prescale applies beta if the tiles, which store or accumulate, do not; to an
-// empty product, always.
+// prescale applies beta if the tiles, which store or accumulate, do not, and
+// always to an empty product.
 func (s *set) prescale(g product, empty bool) {
 	if g.beta == 1 || g.beta == 0 && !empty {
 		return
@@ -181,8 +181,8 @@ func splitRows(rows, most int) [2]tiles {
 	}
 }
 
-// checkMatrix panics unless data holds a matrix of rows x columns (stored the
-// other way round if trans) with the given stride.
+// checkMatrix panics unless data holds a matrix of rows x columns (stored
+// transposed if trans) with the given stride.
 func checkMatrix(name string, data []float32, rows, columns, stride int, trans bool) {
 	if trans {
 		rows, columns = columns, rows

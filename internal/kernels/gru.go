@@ -28,9 +28,9 @@ func (s *set) gruForward(gates, candidate, previous, cell []float32) {
 
 // GRUBackward is the gradient of GRUForward. Given the activations in gates and
 // the gradient dOutput of the cell as the row's output, it writes the gradient of
-// the pre-activations to dGates, that of candidate to dCandidate, and turns dCell
-// from the gradient of the cell that later steps contribute into the gradient of
-// the previous cell.
+// the pre-activations to dGates and the gradient of candidate to dCandidate, and
+// changes dCell from the gradient of the cell that later steps contribute to the
+// gradient of the previous cell.
 func GRUBackward(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32) {
 	checkGRU("GRUBackward", dOutput, gates, candidate, previous)
 	checkGRU("GRUBackward", dCell, dGates, dCandidate, dOutput)

@@ -1,18 +1,17 @@
 package kernels
 
-// Packed is an op(B) laid out for the tiles: blocks of blockDepth rows, in
-// each block panels of as many columns as the set's tiles, in each panel the
-// rows one after the other, the last panel filled up with zeros. So a tile
-// reads its part of B as one stream. The zero value is an empty matrix. A
-// Packed may be read by several goroutines, but not while PackB writes it, and
-// only with the set that packed it.
+// Packed is an op(B) laid out for the tiles: blocks of blockDepth rows, in each
+// block panels of as many columns as the set's tiles, in each panel the rows in
+// order, the last panel padded with zeros. So a tile reads its part of B as one
+// stream. The zero value is an empty matrix. A Packed is safe for concurrent
+// reads, but not while PackB writes it, and only with the set that packed it.
 type Packed struct {
 	k, n  int
 	width int // of a panel
 	data  []float32
 }
 
-// Bytes is the memory that the matrix takes.
+// Bytes returns the memory of the matrix.
 func (p *Packed) Bytes() int64 { return 4 * int64(cap(p.data)) }
 
 // PackB packs op(B), k x n (b itself, or its transpose if transB; ldb is the
@@ -42,13 +41,13 @@ type panels struct {
 	width int // of a panel
 	row   int // stride between the rows of a panel
 	next  int // stride between panels
-	// direct panels lie in B itself; the tail, narrower than a tile reads,
-	// is packed apart.
+	// Panels are direct if they are B's own memory; the tail, narrower than the
+	// width of a tile's reads, is packed separately.
 	tail      []float32
 	tailStart int
 }
 
-// at returns the panel that holds column j, from that column on, and its stride.
+// at returns the panel from column j on, and its stride.
 func (p panels) at(j int) ([]float32, int) {
 	if j >= p.tailStart {
 		return p.tail[j-p.tailStart:], p.width
@@ -56,24 +55,24 @@ func (p panels) at(j int) ([]float32, int) {
 	return p.data[j/p.width*p.next+j%p.width:], p.row
 }
 
-// packedPanels are those of a packed block.
+// packedPanels returns the panels of a packed block.
 func packedPanels(data []float32, width int, depth, columns int) panels {
 	return panels{data: data, width: width, row: width, next: width * depth, tailStart: columns}
 }
 
-// packingPays is the number of rows of A from which packing a plain B costs
-// less than its scattered rows do.
+// packingPays is the number of rows of A from which packing a plain B costs less
+// than reading its scattered rows.
 const packingPays = 64
 
 // nearStride is the distance up to which rows share pages of memory.
 const nearStride = 416
 
-// scattered reports whether rows of a plain B are better packed: rows far apart
-// lie in separate pages, and rows an even number of cache lines apart use only
-// every second set of the cache.
+// scattered reports whether packing pays for rows of a plain B: distant rows are
+// in separate pages, and rows an even number of cache lines apart use only every
+// second set of the cache.
 func scattered(stride int) bool { return stride > nearStride || stride%(2*cacheLine) == 0 }
 
-// panelsOf brings a block of op(B) into the form that tiles read.
+// panelsOf converts a block of op(B) to the form that tiles read.
 func (s *set) panelsOf(w *workspace, b operandB, g product, depth, columns span) panels {
 	if b.packed != nil {
 		p := b.packed
@@ -111,8 +110,7 @@ func (s *set) packPanels(dst []float32, width int, b operandB, rows, columns spa
 	}
 }
 
-// packPlain deals the rows of src out to the panels, in the order in which
-// they lie in memory.
+// packPlain distributes the rows of src to the panels, in memory order.
 func packPlain(dst []float32, width int, src []float32, stride, depth, columns int) {
 	for p := range depth {
 		row, at := src[p*stride:][:columns], p*width
@@ -127,9 +125,9 @@ func packPlain(dst []float32, width int, src []float32, stride, depth, columns i
 	}
 }
 
-// copyLines fills dst, a number of cache lines. By way of a variable the compiler
-// sees that nothing overlaps and moves a line in place; calls of copy for so
-// little take longer.
+// copyLines fills dst, a number of cache lines. The variable lets the compiler
+// see that nothing overlaps and move a line in place; calls of copy for short
+// lines take longer.
 func copyLines(dst, src []float32) {
 	for i := 0; i < len(dst); i += cacheLine {
 		line := *(*[cacheLine]float32)(src[i:])

@@ -20,8 +20,8 @@ func (s *set) viewA(w *workspace, g product, rows, depth span) blockA {
 	return s.packTransposedA(w, g, rows, depth)
 }
 
-// packTransposedA lays a transposed A out row by row. The stride is an odd number
-// of cache lines, so that the rows of a tile lie in different sets of the cache.
+// packTransposedA packs a transposed A row by row. The stride is an odd number of
+// cache lines, so that the rows of a tile are in different sets of the cache.
 func (s *set) packTransposedA(w *workspace, g product, rows, depth span) blockA {
 	stride := (roundUp(depth.length, cacheLine)/cacheLine | 1) * cacheLine
 	w.a = aligned(w.a, rows.length*stride)

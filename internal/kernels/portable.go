@@ -7,9 +7,9 @@ import (
 	"coalmine/internal/kernels/ieee"
 )
 
-// portable is the set in plain Go: the definition of the arithmetic that the
-// assembly is tested against, and the fallback of processors without it. Each
-// product is converted explicitly, so that no compiler fuses it into a sum.
+// portable is the set in plain Go: the definition of the arithmetic for tests
+// of the assembly, and the fallback for processors without it. Each product is
+// converted explicitly, so that no compiler fuses it into a sum.
 var portable = &set{
 	name:     "go",
 	tileRows: maxTileRows, tileColumns: panelWidth, tileLanes: panelWidth,
@@ -74,7 +74,7 @@ func reduceExp(x float32) (r float32, n int32) {
 	return r, int32(math.Float32bits(shifted)) - int32(math.Float32bits(constant.RoundToInteger))
 }
 
-// powerOfTwo is 2^n for a normal result.
+// powerOfTwo returns 2^n for a normal result.
 func powerOfTwo(n int32) float32 { return math.Float32frombits(uint32(n<<23) + math.Float32bits(1)) }
 
 // exp scales by 2^n in two halves, so that both are normal numbers and a
@@ -120,8 +120,8 @@ func sigmoid(x float32) float32 {
 	return 1 / (1 + e)
 }
 
-// tanh is -u/(2+u) for u = e^(-2|x|) - 1, which keeps its relative precision
-// near 0.
+// tanh returns -u/(2+u) for u = e^(-2|x|) - 1, which keeps its relative
+// precision near 0.
 func tanh(x float32) float32 {
 	y := -2 * abs(x)
 	if y < constant.TanhLowest {

@@ -26,7 +26,7 @@ func largest(x []float32) float32 {
 	return acc[0]
 }
 
-// larger is VMAXPS: the second of two equal numbers, or if one is NaN.
+// larger is VMAXPS: it returns the second number if both are equal or one is NaN.
 func larger(a, b float32) float32 {
 	if a > b {
 		return a
@@ -61,7 +61,7 @@ func sumExp(x []float32, max float32) float64 {
 	return sumLanes(&acc)
 }
 
-// moments fuses the last multiply-add: e*y^2 is not exact in float64, as e*y is.
+// moments fuses the last multiply-add: e*y is exact in float64, but e*y^2 is not.
 func moments(e, x []float32, max float32, sums []float64) {
 	var first, second [lanes]float64
 	for i, v := range x {

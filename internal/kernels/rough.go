@@ -9,7 +9,7 @@ import (
 
 // CIFGRoughDot returns roughly the inner product of CIFGCell's output with x - y, at
 // a fraction of its cost: the error of every element of the output is at most
-// CIFGRoughError if those of previous are at most 1 in magnitude. It is summed in
+// CIFGRoughError if those of previous are at most 1 in magnitude. It sums in
 // float32, by the lanes of the package comment. ahead and later are as for CIFGCell.
 // NaN gives NaN.
 func CIFGRoughDot(input, recurrent, previous, x, y, ahead, later []float32) float32 {
@@ -21,11 +21,11 @@ func CIFGRoughDot(input, recurrent, previous, x, y, ahead, later []float32) floa
 	return active.Load().cifgRoughDot(input, recurrent, previous, x, y, ahead, later)
 }
 
-// CIFGRoughError bounds the error of an element in CIFGRoughDot. The rough tanh of a
-// gate is off by at most 7.5e-4, a sigmoid by half of that. The memory moves towards
-// the candidate, at a distance of at most 2, by a share of at most 1: it is off by
-// 1.5e-3, its tanh by 3.9e-4 more, and the output gate, which scales at most tanh 1,
-// adds 2.9e-4. That is 2.18e-3, and the rest is for rounding.
+// CIFGRoughError is a bound on the error of an element in CIFGRoughDot. The rough
+// tanh of a gate is off by at most 7.5e-4, a sigmoid by half of that. The memory
+// moves towards the candidate, at a distance of at most 2, by a share of at most 1:
+// it is off by 1.5e-3, its tanh by 3.9e-4 more, and the output gate, which scales at
+// most tanh 1, adds 2.9e-4. That is 2.18e-3, and the remainder is for rounding.
 const CIFGRoughError = 2.2e-3
 
 // cifgRoughDot has one division for each unit. With sigmoid(i) = (D+N) / 2D and
@@ -56,7 +56,7 @@ func cifgRoughDot(input, recurrent, previous, x, y, _, _ []float32) float32 {
 	return acc[0]
 }
 
-// roughGate is tanh(argument * x), divided.
+// roughGate returns tanh(argument * x) as numerator and denominator.
 func roughGate(x, argument float32) (numerator, denominator float32) {
 	limit := constant.RoughLimit / argument
 	if x > limit {

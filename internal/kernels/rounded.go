@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Rounded is a matrix B whose elements are rounded to integers times a step, for
-// rough products at about half the cost of exact ones. The zero value is an empty
-// matrix. It may be read by several goroutines.
+// Rounded is a matrix B with elements rounded to integers times a step, for rough
+// products at about half the cost of exact ones. The zero value is an empty matrix.
+// It is safe for concurrent reads.
 type Rounded struct {
 	k, n   int
 	most   int32   // the largest integer in a product, on either side
@@ -17,11 +17,11 @@ type Rounded struct {
 }
 
 const (
-	// roundedRows divides the rows that a product computes, in every set.
+	// roundedRows divides the number of rows that a product computes, in every set.
 	roundedRows = 12
 	// roundedColumns is the width of a panel.
 	roundedColumns = 16
-	// nearPanels are read again for the next rows while they are in the cache.
+	// nearPanels is the number of panels reused for the next rows while in the cache.
 	nearPanels = 6
 )
 
@@ -59,7 +59,7 @@ func RoundB(k, n int, b []float32, ldb int) *Rounded {
 	return r
 }
 
-// Bytes is the memory that the matrix takes.
+// Bytes returns the memory of the matrix.
 func (r *Rounded) Bytes() int64 { return 4 * int64(cap(r.pairs)) }
 
 // integer returns v in steps, rounded, and 0 for NaN.
@@ -71,12 +71,12 @@ func (r *Rounded) integer(v float32, step float64) int32 {
 	return int32(math.Round(x))
 }
 
-// pair joins two integers of 16 bits in the memory of a float32.
+// pair packs two 16-bit integers into the memory of a float32.
 func pair(first, second int32) float32 {
 	return math.Float32frombits(uint32(uint16(first)) | uint32(uint16(second))<<16)
 }
 
-// depth is the number of pairs in a column.
+// depth returns the number of pairs in a column.
 func (r *Rounded) depth() int { return (r.k + 1) / 2 }
 
 // Stride returns the stride of the rows of a product.
@@ -86,14 +86,14 @@ func (r *Rounded) Stride() int { return roundUp(r.n, roundedColumns) }
 func (r *Rounded) Room(m int) int { return roundUp(m, roundedRows) * r.Stride() }
 
 // GemmRounded sets the first n elements of m rows of c, b.Stride() apart, to roughly
-// A*B, for an A of m x k with rows k apart, and the rest of b.Room(m) of c to
-// undefined values. It sets errors[i] to a bound of the error of every element of row
-// i against the exact product, or one that Gemm computes; it is NaN or infinite if A
-// or B is not finite.
+// A*B, for an A of m x k with rows k apart, and the other elements of b.Room(m) to
+// undefined values. It sets errors[i] to a bound on the error of every element of row
+// i against the exact product, or the product of Gemm; it is NaN or infinite if A or
+// B is not finite.
 //
-// Rows of A are rounded, too. A pair of integers is multiplied, added to its
-// neighbour and to the sum, without overflow because they are small enough for k;
-// so the sum is exact in any order.
+// Rows of A are also rounded. A pair of integers is multiplied, added to its
+// neighbour and to the sum, without overflow because they are small enough for k; so
+// the sum is exact in any order.
 func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) {
 	checkMatrix("a", a, m, b.k, b.k, false)
 	if len(errors) != m || len(c) < b.Room(m) {
@@ -125,7 +125,7 @@ func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) 
 }
 
 // roundRow rounds a row of A, and returns the scale of the integers of the product,
-// and a bound of its error. With a', b' the rounded row and a rounded column, |a b -
+// and a bound on its error. With a', b' the rounded row and a rounded column, |a b -
 // a' b'| is at most |a-a'| |b| + |a'| |b-b'| (Cauchy and Schwarz); no element of the
 // differences is more than half a step. The remaining error is the rounding of the
 // exact product in float32, in any order, and of the result.
@@ -148,13 +148,13 @@ func (r *Rounded) roundRow(dst, a []float32) (scale float32, bound float64) {
 		dst[p] = pair(first, second)
 	}
 	width := float64(r.k)
-	half := math.Sqrt(width) / 2 * (1 + 1e-2) // the quotients are rounded, too
+	half := math.Sqrt(width) / 2 * (1 + 1e-2) // the quotients are also rounded
 	rounding := (width + 16) / (1 << 24)
 	bound = half*step*r.length + (length+half*step)*half*r.step + rounding*length*r.length
 	return float32(step * r.step), bound
 }
 
-// nearest rounds to an integer of 16 bits.
+// nearest rounds to a 16-bit integer.
 func nearest(x float32) int32 { return int32(x+(1<<15)+0.5) - 1<<15 }
 
 // roundedTile is the definition of the kernel.

@@ -29,9 +29,9 @@ type set struct {
 	// expSum stores exp(x-max) in dst and returns its sum; sumExp only sums.
 	expSum func(dst, x []float32, max float32) float64
 	sumExp func(x []float32, max float32) float64
-	// moments stores the sums of e*y and of e*y^2, y = x-max, in the two sums.
+	// moments stores the sums of e*y and of e*y^2, y = x-max, in sums[0] and sums[1].
 	moments func(e, x []float32, max float32, sums []float64)
-	// expColumns and dotRows work on four rows of x, or on one.
+	// expColumns and dotRows process four rows of x, or one.
 	expColumns, expColumns1 func(x []float32, row, columns int, bias []float32, sums []float64)
 	dotRows, dotRows1       func(dst, x []float32, row, columns int, y []float32)
 
@@ -80,9 +80,9 @@ func init() {
 // Set names the kernels in use: "avx512", "avx2" or "go".
 func Set() string { return active.Load().name }
 
-// Check returns an error if COALMINE_KERNELS asks for kernels that do not
-// exist or that this processor cannot run; the kernels chosen without it are
-// then in use. Commands call it before they start.
+// Check returns an error if COALMINE_KERNELS names kernels that do not exist or
+// that this processor cannot run; the default kernels are then in use. Commands
+// call it before they start.
 func Check() error { return errForced }
 
 // Sets names the sets that this processor can run, fastest first.
@@ -94,9 +94,9 @@ func Sets() []string {
 	return names
 }
 
-// ForceSet makes every later call in the process use the named set, and
-// returns a function that goes back to the one before. It is for tests that
-// compare sets: it affects all goroutines, so such tests must not be parallel.
+// ForceSet makes every later call in the process use the named set, and returns a
+// function that restores the previous one. It is for tests that compare sets: it
+// affects all goroutines, so such tests must not be parallel.
 func ForceSet(name string) (restore func(), err error) {
 	sets := available()
 	i := slices.IndexFunc(sets, func(s *set) bool { return s.name == name })

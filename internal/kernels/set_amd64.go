@@ -83,7 +83,7 @@ var avx512 = &set{
 	peak:         peakAVX512,
 }
 
-// available lists the sets that this processor runs, the fastest first.
+// available lists the sets that this processor can run, fastest first.
 func available() []*set {
 	var sets []*set
 	hasAVX2 := cpu.X86.HasAVX2 && cpu.X86.HasFMA

@@ -14,10 +14,9 @@ func (s *set) logSumExp(x []float32) float64 {
 	return float64(max) + LogFloat64(s.sumExp(x, max))
 }
 
-// SoftmaxTile begins a softmax over a row that is computed in tiles. It
-// replaces the tile x by e^(x-max) and returns max, the tile's largest
-// element, and sum, the sum of the new elements. A tile of nothing but -Inf
-// becomes 0, with sum 0.
+// SoftmaxTile begins a softmax over a row that is computed in tiles. It replaces the tile x by
+// e^(x-max) and returns max, the tile's largest element, and sum, the sum of the new elements. A
+// tile with only -Inf becomes 0, with sum 0.
 func SoftmaxTile(x []float32) (max float32, sum float64) { return active.Load().softmaxTile(x) }
 
 func (s *set) softmaxTile(x []float32) (max float32, sum float64) {
@@ -29,9 +28,9 @@ func (s *set) softmaxTile(x []float32) (max float32, sum float64) {
 	return max, s.expSum(x, x, max)
 }
 
-// SoftmaxMoments begins a softmax like SoftmaxTile, but leaves x and writes e = e^y to dst, where
-// y = x-max in float32, and returns the sums of e*y and e*y^2 as well, added in float64. No term of
-// a sum changes its sign, so that no digits cancel. A tile with -Inf has no such sums: they are NaN.
+// SoftmaxMoments begins a softmax like SoftmaxTile, but leaves x and writes e = e^y to dst, where y
+// = x-max in float32, and also returns the sums of e*y and e*y^2, added in float64. All terms of a
+// sum have the same sign, so that no digits cancel. For a tile with -Inf these sums are NaN.
 func SoftmaxMoments(dst, x []float32) (max float32, sum, first, second float64) {
 	sameLength("dst", dst, x)
 	s := active.Load()
@@ -42,7 +41,7 @@ func SoftmaxMoments(dst, x []float32) (max float32, sum, first, second float64) 
 	return max, sum, sums[0], sums[1]
 }
 
-// hasNaN is asked only of a vector whose largest element is -Inf.
+// hasNaN is called only for a vector with the largest element -Inf.
 func hasNaN(x []float32) bool {
 	for _, v := range x {
 		if v != v {
@@ -52,11 +51,10 @@ func hasNaN(x []float32) bool {
 	return false
 }
 
-// SoftmaxMerge joins the tiles of one row, given the max and the sum of
-// SoftmaxTile for each. It replaces each max by the weight that turns its tile
-// into probabilities, e^(max-M)/S, and returns ln S + M, the log-sum-exp of the
-// row in nats. M is the largest max and S the sum of e^(max-M)*sum over the
-// tiles, in their order. A weight may underflow to 0.
+// SoftmaxMerge combines the tiles of one row, given the max and the sum of SoftmaxTile for each. It
+// replaces each max by the weight that converts its tile to probabilities, e^(max-M)/S, and returns
+// ln S + M, the log-sum-exp of the row in nats. M is the largest max and S the sum of e^(max-M)*sum
+// over the tiles, in order. A weight may underflow to 0.
 func SoftmaxMerge(maxes []float32, sums []float64) (logSum float64) {
 	return active.Load().softmaxMerge(maxes, sums)
 }
@@ -78,10 +76,9 @@ func (s *set) softmaxMerge(maxes []float32, sums []float64) (logSum float64) {
 	return float64(largest) + LogFloat64(total)
 }
 
-// LogFloat64 is the natural logarithm of x >= 0, with an error below 1 ulp.
-// math.Log is not used because it rounds differently between architectures.
-// The method is that of FreeBSD's e_log.c; every product is converted
-// explicitly to keep it from being fused.
+// LogFloat64 returns the natural logarithm of x >= 0, with an error below 1 ulp. math.Log is not
+// used because it rounds differently between architectures. The method is that of FreeBSD's e_log.c;
+// every product is converted explicitly to prevent fusing.
 func LogFloat64(x float64) float64 {
 	switch {
 	case x == 0:

@@ -3,7 +3,7 @@ package kernels
 // multiplyTurned computes a product with a transposed A and a plain B as the
 // transpose of Bᵀ * A: the operand that must be packed, because its columns are
 // read, is then B, the smaller one. Every element is the same chain of
-// multiply-adds, so the bytes are the same. It is for beta 0 and no bias.
+// multiply-adds, so the bytes are equal. It requires beta 0 and no bias.
 func (s *set) multiplyTurned(g product, b []float32, ldb int) {
 	checkMatrix("a", g.a, g.m, g.k, g.lda, true)
 	checkMatrix("c", g.c, g.m, g.n, g.ldc, false)

@@ -1,6 +1,5 @@
-// Package constant holds the numbers of the vector functions, shared by the
-// generator of the assembly and by the portable code so that they cannot
-// differ. Each is exactly a float32.
+// Package constant defines the numbers of the vector functions, shared by the generator of the
+// assembly and by the portable code so that they cannot differ. Each is exactly a float32.
 package constant
 
 // Range reduction of the exponential: x = n*ln 2 + r with n an integer.
@@ -9,8 +8,8 @@ const (
 	// Ln2High has 16 significant bits, so that n*Ln2High is exact.
 	Ln2High = 0x1.62e4p-1
 	Ln2Low  = 0x1.7f7d1cp-20
-	// RoundToInteger, added to a small number, leaves its nearest integer in
-	// the low bits: 1.5 * 2^23.
+	// RoundToInteger, added to a small number, places its nearest integer in the low bits: 1.5 *
+	// 2^23.
 	RoundToInteger = 0x1.8p+23
 )
 
@@ -46,10 +45,10 @@ var (
 	RoughDenominator = [3]float32{1, 0x1.a0e348p-2, 0x1.808bb2p-8}
 )
 
-// RoughTanh are the coefficients of tanh(x)/x in powers of x^2 for |x| <= 1.002, with
-// the least absolute error of tanh of their number: below 3.9e-4.
+// RoughTanh are the coefficients of tanh(x)/x in powers of x^2 for |x| <= 1.002 that minimize the
+// absolute error of tanh for this number of coefficients: below 3.9e-4.
 var RoughTanh = [3]float32{0x1.fe884cp-1, -0x1.3b3644p-2, 0x1.298894p-4}
 
-// ChaCha8 are the first rows of a block: "expand 32-byte k", in words of little endian (Bernstein
+// ChaCha8 are the first rows of a block: "expand 32-byte k", in little-endian words (Bernstein
 // 2008, ChaCha, a variant of Salsa20).
 var ChaCha8 = [4]uint32{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574}

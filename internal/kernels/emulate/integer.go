@@ -78,7 +78,7 @@ func unary(f func(uint64) uint64) func(*machine, []operand) error {
 	}
 }
 
-// subtract computes d -= s; in the Go assembler s comes first.
+// subtract computes d -= s; the Go assembler writes s first.
 func (m *machine) subtract(a []operand) error {
 	s, err := m.integer(a[0], 8)
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *machine) subtract(a []operand) error {
 	return nil
 }
 
-// compare relates its first operand to its second, unlike subtract.
+// compare compares its first operand with its second, unlike subtract.
 func (m *machine) compare(a []operand) error {
 	x, err := m.integer(a[0], 8)
 	if err != nil {
@@ -105,7 +105,7 @@ func compared(x, y uint64) flags {
 	return flags{zero: x == y, less: int64(x) < int64(y), compared: true}
 }
 
-// test looks at the bits of a mask, the width of the instruction.
+// test tests the bits of a mask, the width of the instruction.
 func test(mask uint64) func(*machine, []operand) error {
 	return func(m *machine, a []operand) error {
 		m.flags = flags{zero: m.general[a[0].index]&m.general[a[1].index]&mask == 0}

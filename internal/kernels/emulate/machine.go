@@ -14,20 +14,20 @@ type machine struct {
 	vector  [32]register
 	opmask  [8]uint16
 	flags   flags
-	next    int // instruction
+	next    int // index of the next instruction
 	done    bool
 }
 
 // register is a 512-bit vector register, as 32-bit lanes.
 type register [16]uint32
 
-// flags are the conditions that branches ask for. less is meaningful only
-// after a comparison or a subtraction.
+// flags are the conditions of branches. less is meaningful only after a comparison or
+// a subtraction.
 type flags struct{ zero, less, compared bool }
 
-// Call runs a function with arguments of type int, float32, bool, []float32,
-// []uint32 and []float64. Its result, if it has one, is stored to result, a *float32,
-// *float64 or *int; otherwise result is nil.
+// Call runs a function with arguments of type int, float32, bool, []float32, []uint32
+// and []float64. Its result, if any, is stored in result, a *float32, *float64 or
+// *int; otherwise result is nil.
 func (p *Program) Call(name string, result any, args ...any) error {
 	f, ok := p.functions[name]
 	if !ok {
@@ -58,7 +58,7 @@ func (p *Program) Call(name string, result any, args ...any) error {
 	return nil
 }
 
-// mostSteps ends a loop that does not.
+// mostSteps limits the steps of a call, to end infinite loops.
 const mostSteps = 10_000_000
 
 func (m *machine) run(f *function) error {
@@ -123,7 +123,7 @@ func (m *machine) branch(op string) (taken, isBranch bool, err error) {
 	return false, false, nil
 }
 
-// address of a memory operand.
+// address returns the address of a memory operand.
 func (m *machine) address(o operand) (uint64, error) {
 	if o.symbol != "" {
 		c, ok := m.symbols[o.symbol]
@@ -150,8 +150,8 @@ func (m *machine) lanes(o operand, n int) (r register, err error) {
 
 func allLanes(int) bool { return true }
 
-// lanesWhere leaves the lanes that are not asked for 0, and does not touch
-// their memory.
+// lanesWhere reads the wanted lanes, sets the others to 0, and does not access their
+// memory.
 func (m *machine) lanesWhere(o operand, n int, wanted func(lane int) bool) (r register, err error) {
 	for i := range n {
 		if wanted(i) {
@@ -181,7 +181,7 @@ func (m *machine) lane(o operand, i int) (uint32, error) {
 	return 0, fmt.Errorf("operand is no vector")
 }
 
-// set writes lanes to a register, whose other lanes become 0, or to memory.
+// set writes lanes to a register, clearing its other lanes, or to memory.
 func (m *machine) set(o operand, n int, r register) error {
 	return m.setWhere(o, n, r, allLanes)
 }

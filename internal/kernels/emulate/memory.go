@@ -7,8 +7,7 @@ import (
 	"unsafe"
 )
 
-// constantsBase is the address of the first constant: no slice has such an
-// address.
+// constantsBase is the address of the first constant, outside any slice.
 const (
 	constantsBase = 1 << 62
 	constantsRoom = 1 << 20
@@ -21,18 +20,18 @@ type constants struct {
 }
 
 // memoryMap is the memory that a call may access: the slices of its arguments
-// and the constants. Slices keep their own addresses, so that overlapping ones
+// and the constants. Slices keep their addresses, so that overlapping ones
 // overlap.
 type memoryMap struct {
 	slices    [][]float32
-	constants []*constants // in the order of their addresses
+	constants []*constants // in order of address
 }
 
 func addressOf(s []float32) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s))))
 }
 
-// word finds the 4 bytes at an address: in a slice, or in a constant.
+// word returns the 4 bytes at an address, in a slice or in a constant.
 func (m *memoryMap) word(address uint64) (*float32, *uint32, error) {
 	if address >= constantsBase {
 		if n := (address - constantsBase) / constantsRoom; n < uint64(len(m.constants)) {
@@ -79,8 +78,8 @@ type frame struct {
 	slices [][]float32
 }
 
-// layOut places arguments as the Go assembler expects them: each aligned to
-// its size, and the results after them, aligned to a word.
+// layOut places arguments as the Go assembler expects: each aligned to its
+// size, and the results after them, aligned to a word.
 func layOut(args []any) (frame, error) {
 	var f frame
 	for _, arg := range args {
@@ -107,7 +106,7 @@ func layOut(args []any) (frame, error) {
 	return f, nil
 }
 
-// slice places the header of a slice whose memory is words.
+// slice places the header of a slice with the memory words.
 func (f *frame) slice(words []float32, length, capacity int) {
 	f.slices = append(f.slices, words)
 	f.put(8, addressOf(words))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Program is assembly that can be called.
+// Program is parsed assembly.
 type Program struct {
 	functions map[string]*function
 	symbols   map[string]*constants
@@ -151,7 +151,7 @@ func parseOperand(text string) (operand, error) {
 
 var generalNames = []string{"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI"}
 
-// vectorLanes by the letter of the register.
+// vectorLanes maps the letter of a register to its number of lanes.
 var vectorLanes = map[byte]int{'X': 4, 'Y': 8, 'Z': 16}
 
 func parseRegister(text string) (operand, bool) {

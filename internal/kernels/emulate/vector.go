@@ -8,8 +8,8 @@ import (
 	"coalmine/internal/kernels/ieee"
 )
 
-// vectorHandlers execute the vector instructions. The assembler's operands
-// are those of the manual in reverse: the destination comes last, the first
+// vectorHandlers execute the vector instructions. The assembler's operands are
+// in the reverse order of the manual: the destination comes last, the first
 // source before it.
 var vectorHandlers = map[string]func(*machine, []operand) error{
 	"VADDPS": singles(func(x, y float32) float32 { return x + y }),
@@ -163,8 +163,7 @@ func (m *machine) singlesToDoubles(a []operand) error {
 	return firstError(err, m.set(a[1], a[1].lanes, r))
 }
 
-// blendBySign takes the second source in lanes in which the mask's sign bit is
-// set.
+// blendBySign takes the second source in lanes with the mask's sign bit set.
 func (m *machine) blendBySign(a []operand) error {
 	return m.blend(a[1], a[2], a[3], m.signed(a[0]))
 }
@@ -256,7 +255,7 @@ func (m *machine) broadcast(a []operand) error {
 	return firstError(err, m.set(a[1], a[1].lanes, r))
 }
 
-// zeroUpper reaches only the registers that exist without AVX-512.
+// zeroUpper clears only the registers that exist without AVX-512.
 func (m *machine) zeroUpper([]operand) error {
 	for i := range 16 {
 		clear(m.vector[i][4:])
@@ -273,7 +272,7 @@ func extract(half int) func(*machine, []operand) error {
 	}
 }
 
-// permuteHalves builds each 128-bit half from one of the four of its sources.
+// permuteHalves builds each 128-bit half from one of the four halves of its sources.
 func (m *machine) permuteHalves(a []operand) error {
 	x, y := m.vector[a[2].index], m.vector[a[1].index]
 	halves := [4][]uint32{x[0:4], x[4:8], y[0:4], y[4:8]}

@@ -10,8 +10,8 @@ import (
 	"coalmine/internal/kernels/constant"
 )
 
-// chaChaBlock is a block of ChaCha8 in every lane: the register of each of its rows. One of rows 0
-// and 3 at a time is stored in its final place in memory: AVX2 has registers for 15 rows and the
+// chaChaBlock holds a block of ChaCha8 in every lane: a register for each of its rows. Row 0 or 3
+// is alternately stored in its final place in memory: AVX2 has registers for 15 rows and the
 // temporaries of a rotation.
 type chaChaBlock struct {
 	isa
@@ -19,7 +19,7 @@ type chaChaBlock struct {
 	row0, row3 Mem
 }
 
-// chaCha8 emits the eight rounds, on a register of lanes at a time.
+// chaCha8 emits the eight rounds, one register of lanes at a time.
 func (s isa) chaCha8() {
 	s.function("chaCha8", "(rows, state []uint32)")
 	rows, state, left, stride, third := base("rows"), base("state"), length("rows"), GP64(), GP64()
@@ -46,13 +46,13 @@ func (s isa) chaCha8() {
 	finish()
 }
 
-// begin sets up the rows: constants, the state, and zeros. Row 3 is out.
+// begin initializes the rows with constants, the state, and zeros. Row 3 is in memory.
 func (b *chaChaBlock) begin(state, stride reg.GPVirtual) {
 	for i := range b.rows {
 		b.rows[i] = b.vector()
 	}
 	for i := range constant.ChaCha8 {
-		row := len(constant.ChaCha8) - 1 - i // the last one first, since it goes out
+		row := len(constant.ChaCha8) - 1 - i // the last one first, because it goes to memory
 		VBROADCASTSS(constants.word(fmt.Sprintf("chacha8_%d", row), constant.ChaCha8[row]), b.rows[row])
 		if row == 3 {
 			VMOVUPS(b.rows[3], b.row3)
@@ -64,7 +64,7 @@ func (b *chaChaBlock) begin(state, stride reg.GPVirtual) {
 	}
 }
 
-// end adds the key to its rows, and stores all but row 3, which is out.
+// end adds the key to its rows, and stores all except row 3, which is in memory.
 func (b *chaChaBlock) end(rows, state, stride reg.GPVirtual) {
 	eachRow(state, stride, b.rows[4:12], func(at Mem, v reg.VecVirtual) { VPADDD(at, v, v) })
 	eachRow(rows, stride, b.rows[:], func(at Mem, v reg.VecVirtual) {
@@ -74,7 +74,7 @@ func (b *chaChaBlock) end(rows, state, stride reg.GPVirtual) {
 	})
 }
 
-// eachRow walks along rows in memory, from one on.
+// eachRow iterates over rows in memory, starting at from.
 func eachRow(from, stride reg.GPVirtual, rows []reg.VecVirtual, do func(at Mem, v reg.VecVirtual)) {
 	at := GP64()
 	MOVQ(from, at)
@@ -86,7 +86,7 @@ func eachRow(from, stride reg.GPVirtual, rows []reg.VecVirtual, do func(at Mem, 
 	}
 }
 
-// twoRounds mixes the columns of the block and then its diagonals. Row 3 is out before and after.
+// twoRounds mixes the columns of the block and then its diagonals. Row 3 is in memory before and after.
 func (b *chaChaBlock) twoRounds() {
 	b.quarter(0, 4, 8, 12)
 	b.quarter(1, 5, 9, 13)
@@ -115,7 +115,7 @@ func (b *chaChaBlock) quarter(i, j, k, l int) {
 	}
 }
 
-// rotate turns the bits of every lane to the left.
+// rotate rotates the bits of every lane to the left.
 func (s isa) rotate(by uint8, v reg.VecVirtual) {
 	if s.wide() {
 		VPROLD(U8(by), v, v)

@@ -5,17 +5,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// cifg emits the forward step of a CIFG-LSTM in two passes, by the operations of
-// sigmoid, tanh, blend and mul. One pass alone would be a chain of operations too
-// long for the processor to overlap with the next one's.
+// cifg emits the forward step of a CIFG-LSTM in two passes, with the operations of
+// sigmoid, tanh, blend and mul. A single pass would be a chain of operations too
+// long for the processor to overlap with the next one.
 func (s isa) cifg() {
 	s.cifgGates()
 	s.mulTanh()
 }
 
 // cifgGates emits the gates: it stores the new memory in cell, the output gate in
-// output. On the way it fetches memory for the steps to come, three vectors'
-// length of ahead and one of later.
+// output. It also fetches memory for later steps, three vectors' length of ahead and
+// one of later.
 func (s isa) cifgGates() {
 	s.function("cifgGates", "(input, recurrent, previous, cell, output, ahead, later []float32)")
 	input, recurrent, previous := base("input"), base("recurrent"), base("previous")
@@ -59,5 +59,5 @@ func (s isa) mulTanh() {
 	finish()
 }
 
-// fetch brings the memory of a step of one register into the cache.
+// fetch loads the memory of a step of one register into the cache.
 func (s step) fetch(base, index reg.Register) { PREFETCHT0(s.at(base, index, 0)) }

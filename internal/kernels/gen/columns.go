@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/kernels/constant"
 )
 
-// columns emits the kernels that walk a few rows of a matrix side by side. The
+// columns emits the kernels that process a few rows of a matrix together. The
 // number of its columns is a multiple of reductionLanes.
 func (s isa) columns() {
 	for _, rows := range []int{4, 1} {
@@ -60,9 +60,9 @@ func pairwiseSum(g group) reg.VecVirtual {
 }
 
 // boundedExp computes e^x for as many rows as fit the registers, so that the
-// chains of instructions overlap. The polynomial is cut into pairs of terms,
-// which is a shorter chain than Horner's, and 2^n waits in scratch, a place in
-// memory for every register, until it is needed.
+// chains of instructions overlap. The polynomial is split into pairs of terms,
+// a shorter chain than Horner's, and 2^n is stored in scratch, memory for every
+// register, until it is needed.
 func (s isa) boundedExp() func(x group, scratch []Mem) group {
 	k := s.numbers()
 	lowest, highest := s.constant("exp_normal_lowest", constant.ExpNormalLowest), s.constant("exp_normal_highest", constant.ExpNormalHighest)
@@ -127,7 +127,7 @@ func (s isa) dotRows(rows int) {
 	finish()
 }
 
-// rowPointers are the addresses of rows of x.
+// rowPointers returns the addresses of rows of x.
 func (s isa) rowPointers(rows int) []reg.GPVirtual {
 	at := []reg.GPVirtual{base("x")}
 	if rows == 1 {

@@ -13,8 +13,8 @@ import (
 	"coalmine/internal/kernels/constant"
 )
 
-// pool collects the constants that kernels ask for. Each fills 32 bytes, so
-// that it can be a memory operand of an AVX2 instruction.
+// pool collects the constants of kernels. Each fills 32 bytes, so that it can
+// be a memory operand of an AVX2 instruction.
 type pool struct {
 	bits    map[string]uint32
 	symbols []string
@@ -28,7 +28,7 @@ const (
 	tailMaskOnes  = 16
 )
 
-// float names a constant after its use.
+// float returns a constant named after its use.
 func (p *pool) float(name string, value float32) Mem {
 	return p.word(name, math.Float32bits(value))
 }
@@ -44,7 +44,7 @@ func (p *pool) word(name string, bits uint32) Mem {
 	return NewDataAddr(NewStaticSymbol(name), 0)
 }
 
-// tailMask is the table from which AVX2 masks are cut: ones, then zeros.
+// tailMask returns the table from which AVX2 masks are cut: ones, then zeros.
 func (p *pool) tailMask() Mem { return NewDataAddr(NewStaticSymbol(tailMaskName), 0) }
 
 // define emits the data of all constants.
@@ -62,13 +62,13 @@ func (p *pool) define() {
 	}
 }
 
-// numbers are the constants of the vector functions, ready as operands: in
-// registers in AVX-512, which has plenty, in memory in AVX2.
+// numbers holds the constants of the vector functions as operands: in registers
+// in AVX-512, which has plenty, in memory in AVX2.
 type numbers struct {
 	one, sign, log2E, round, negLn2High, negLn2Low, expLowest Op
 	expm1                                                     [len(constant.Expm1)]Op
 
-	two, magnitude, tanhLowest Op // of tanh alone
+	two, magnitude, tanhLowest Op // only for tanh
 }
 
 // numbers loads the constants of the exponential and its relatives.
@@ -88,7 +88,7 @@ func (s isa) numbers() numbers {
 	return n
 }
 
-// tanhNumbers also loads those of tanh.
+// tanhNumbers also loads the constants of tanh.
 func (s isa) tanhNumbers() numbers {
 	n := s.numbers()
 	n.two = s.constant("two", 2)

@@ -27,8 +27,8 @@ func (s isa) elementwise() {
 	}
 }
 
-// expm1Reduced splits e^x into 2^n * (1 + q); it overwrites x. n comes with the
-// constant that rounded it.
+// expm1Reduced splits e^x into 2^n * (1 + q); it overwrites x. n still includes
+// the constant that rounded it.
 func (s isa) expm1Reduced(k numbers, x group) (q, n group) {
 	n = s.reduceExp(k, x)
 	q = s.like(x)
@@ -54,7 +54,7 @@ func (s isa) reduceExp(k numbers, x group) (n group) {
 	return n
 }
 
-// powerOfTwo turns integers n into 2^n. The shift drops a rounding constant.
+// powerOfTwo converts integers n to 2^n. The shift drops a rounding constant.
 func (s isa) powerOfTwo(k numbers, n group) {
 	each(VPSLLD, U8(23), n, n)
 	each(VPADDD, s.inRegister(k.one), n, n)
@@ -66,7 +66,7 @@ func (s isa) expClamped(k numbers, x group) group {
 	return s.expScaled(k, q, n)
 }
 
-// expScaled joins the parts from expm1Reduced; it overwrites both.
+// expScaled combines the parts from expm1Reduced; it overwrites both.
 func (s isa) expScaled(k numbers, q, n group) group {
 	half := s.like(q)
 	each(VPSUBD, k.round, n, n)
@@ -103,7 +103,7 @@ func (s isa) sigmoid() func(x group) group {
 	}
 }
 
-// sigmoidExponent is -|x|, clamped.
+// sigmoidExponent returns -|x|, clamped.
 func (s isa) sigmoidExponent(k numbers, x group) group {
 	y := s.like(x)
 	each(s.or, k.sign, x, y)
@@ -111,7 +111,7 @@ func (s isa) sigmoidExponent(k numbers, x group) group {
 	return y
 }
 
-// sigmoidOf is the sigmoid of x, given the exponential of its exponent in parts.
+// sigmoidOf returns the sigmoid of x, given the exponential of its exponent in parts.
 func (s isa) sigmoidOf(k numbers, x, q, n group) group {
 	e := s.expScaled(k, q, n)
 	numerator := s.like(x)
@@ -129,7 +129,7 @@ func (s isa) tanh() func(x group) group {
 	}
 }
 
-// tanhExponent is -2|x|, clamped.
+// tanhExponent returns -2|x|, clamped.
 func (s isa) tanhExponent(k numbers, x group) group {
 	y := s.like(x)
 	each(s.or, k.sign, x, y)
@@ -138,7 +138,7 @@ func (s isa) tanhExponent(k numbers, x group) group {
 	return y
 }
 
-// tanhOf is the tanh of x, given the exponential of its exponent in parts.
+// tanhOf returns the tanh of x, given the exponential of its exponent in parts.
 func (s isa) tanhOf(k numbers, x, u, power group) group {
 	s.powerOfTwo(k, power)
 	less1 := s.like(x)

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The gates of a cell, in the order in which they lie in memory.
+// The gates of a cell, in memory order.
 const (
 	inputGate = 0
 
@@ -32,8 +32,8 @@ func (s isa) gates() {
 	s.gruBackward()
 }
 
-// gateIndices returns the byte offsets of the same unit in every gate, for
-// rows of n units. The first serves the other vectors too.
+// gateIndices returns the byte offsets of the same unit in every gate, for rows
+// of n units. The first also serves the other vectors.
 func gateIndices(count int, n reg.GPVirtual) indices {
 	at := indices{zeroIndex()}
 	for i := 1; i < count; i++ {
@@ -52,7 +52,7 @@ type cellState struct {
 }
 
 // backward emits a cell's gradient. gradient returns the gradients of the
-// gates, and turns dCell into that of the previous cell.
+// gates, and changes dCell to the gradient of the previous cell.
 func (s isa) backward(name string, count int, gradient func(s isa, c cellState) []group) {
 	s.function(name, "(gates, previous, tanhCell, dOutput, dCell, dGates []float32)")
 	gates, previous, tanhCell := base("gates"), base("previous"), base("tanhCell")
@@ -76,13 +76,13 @@ func (s isa) backward(name string, count int, gradient func(s isa, c cellState) 
 	finish()
 }
 
-// carryThrough adds the output's gradient to dCell: that of o*tanh(c).
+// carryThrough adds the gradient of o*tanh(c), the output, to dCell.
 func (s isa) carryThrough(c cellState, output group) {
 	slope := s.tanhSlope(c.one, c.tanh)
 	each(VFMADD231PS, slope, s.product(c.dOutput, output), c.dCell)
 }
 
-// tanhSlope is 1 - t*t.
+// tanhSlope returns 1 - t*t.
 func (s isa) tanhSlope(one Op, t group) group {
 	slope := s.like(t)
 	s.set(one, slope)
@@ -90,7 +90,7 @@ func (s isa) tanhSlope(one Op, t group) group {
 	return slope
 }
 
-// logistic is (d*gate)*(1-gate); it overwrites d.
+// logistic returns (d*gate)*(1-gate); it overwrites d.
 func (s isa) logistic(one Op, d, gate group) group {
 	each(VMULPS, gate, d, d)
 	each(VMULPS, s.rest(one, gate), d, d)
@@ -154,12 +154,12 @@ func (s isa) gruBackward() {
 	finish()
 }
 
-// rest is 1 - x in a new group.
+// rest returns 1 - x in a new group.
 func (s isa) rest(one Op, x group) group {
 	rest := s.like(x)
 	each(VSUBPS, x, one, rest)
 	return rest
 }
 
-// slope is x*(1-x).
+// slope returns x*(1-x).
 func (s isa) slope(one Op, x group) group { return s.product(x, s.rest(one, x)) }

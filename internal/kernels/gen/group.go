@@ -7,7 +7,7 @@ import (
 )
 
 // group is one value of a vector function: registers that hold consecutive
-// elements. Each instruction is emitted for all of them before the next
+// elements. Each instruction is emitted for all registers before the next
 // begins, so that their chains of dependent instructions overlap.
 type group []reg.VecVirtual
 
@@ -61,7 +61,7 @@ func groupSize(operands []any) int {
 // set copies an operand to every register of a group.
 func (s isa) set(from Op, to group) { each(VMOVUPS, from, to) }
 
-// product is x*y in a new group.
+// product returns x*y in a new group.
 func (s isa) product(x, y group) group {
 	p := s.like(x)
 	each(VMULPS, y, x, p)

@@ -7,7 +7,7 @@ import (
 )
 
 // isa is an instruction set: its register width, and the instructions that
-// differ from the other's.
+// differ between the sets.
 type isa struct {
 	name     string
 	lanes    int // float32 in a register
@@ -42,8 +42,8 @@ func (s isa) function(name, signature string) {
 	TEXT(name+s.name, NOSPLIT, "func"+signature)
 }
 
-// masks selects the first n lanes of count registers, if n is fewer than all of
-// them: opmasks in AVX-512, vectors of all-ones lanes in AVX2.
+// masks selects the first n lanes of count registers, if n is less than all
+// lanes: opmasks in AVX-512, vectors of all-ones lanes in AVX2.
 func (s isa) masks(n reg.GPVirtual, count int) []reg.Register {
 	masks := make([]reg.Register, count)
 	if !s.wide() {
@@ -75,8 +75,8 @@ func (s isa) masks(n reg.GPVirtual, count int) []reg.Register {
 	return masks
 }
 
-// load reads the lanes of a mask, nil for all of them. The other lanes become
-// 0, and their memory is not touched.
+// load reads the lanes of a mask, nil for all lanes. The other lanes become 0,
+// and their memory is not accessed.
 func (s isa) load(from Mem, mask reg.Register, to reg.Register) {
 	switch {
 	case mask == nil:
@@ -88,7 +88,7 @@ func (s isa) load(from Mem, mask reg.Register, to reg.Register) {
 	}
 }
 
-// store writes the lanes of a mask, nil for all of them.
+// store writes the lanes of a mask, nil for all lanes.
 func (s isa) store(from reg.Register, mask reg.Register, to Mem) {
 	switch {
 	case mask == nil:
@@ -130,7 +130,7 @@ func (s isa) choose(masks []reg.Register, yes group, no any, dst group) {
 func (s isa) negative(x group) []reg.Register {
 	masks := make([]reg.Register, len(x))
 	for i, v := range x {
-		masks[i] = v // VBLENDVPS looks at the sign bit alone
+		masks[i] = v // VBLENDVPS uses only the sign bit
 		if s.wide() {
 			masks[i] = K()
 			VPMOVD2M(v, masks[i])
@@ -139,7 +139,7 @@ func (s isa) negative(x group) []reg.Register {
 	return masks
 }
 
-// inRegister returns op, loaded first if it lies in memory.
+// inRegister returns op, loaded first if it is in memory.
 func (s isa) inRegister(op Op) reg.Register {
 	if r, ok := op.(reg.Register); ok {
 		return r
@@ -161,7 +161,7 @@ func (s isa) upperHalf(v reg.Register) reg.Register {
 	return half
 }
 
-// lowerHalf is the same register by its narrower name.
+// lowerHalf returns the same register by its narrower name.
 func (s isa) lowerHalf(v reg.VecVirtual) reg.Register {
 	if s.wide() {
 		return v.AsY()

@@ -13,11 +13,11 @@ type indices []reg.GPVirtual
 // first lanes of them at the end.
 type step struct {
 	isa
-	masks []reg.Register // nil elements: all lanes
+	masks []reg.Register // nil elements select all lanes
 }
 
-// loop runs body over n elements, count registers at a time, and then once
-// more over the rest, masked.
+// loop runs body over n elements, count registers at a time, and then once more
+// over the remainder, masked.
 func (s isa) loop(n reg.GPVirtual, count int, at indices, body func(step)) {
 	width := count * s.lanes
 	SUBQ(U8(width), n)
@@ -69,7 +69,7 @@ func zeroIndex() reg.GPVirtual {
 	return index
 }
 
-// stride loads a number of elements, as bytes.
+// stride loads a number of elements, converted to bytes.
 func stride(name string) reg.GPVirtual {
 	v := Load(Param(name), GP64()).(reg.GPVirtual)
 	SHLQ(U8(2), v)
@@ -82,8 +82,8 @@ func tripled(v reg.GPVirtual) reg.GPVirtual {
 	return triple
 }
 
-// fourRows addresses row i of eight: the first four from one base, the others
-// from half, four rows on.
+// fourRows addresses row i of eight: the first four from base, the others from
+// half, which is four rows further.
 func fourRows(base, half, stride, stride3 reg.GPVirtual, i int) Mem {
 	if i >= 4 {
 		base = half

@@ -13,7 +13,7 @@ import (
 // in order, and the lanes are combined by halves.
 const reductionLanes = 16
 
-// reductions emits the kernels that turn vectors into one number.
+// reductions emits the kernels that reduce vectors to one number.
 func (s isa) reductions() {
 	s.max()
 	s.expSum("expSum", "(dst, x []float32, max float32) float64", true)
@@ -45,7 +45,7 @@ func (s isa) max() {
 	RET()
 }
 
-// expSum emits the sum of e^(x-max), stored to dst on the way if asked.
+// expSum emits the sum of e^(x-max), and stores the terms if stored.
 func (s isa) expSum(name, signature string, stored bool) {
 	s.function(name, signature)
 	x, n, index := base("x"), length("x"), zeroIndex()
@@ -139,8 +139,8 @@ func (s isa) returnSum(acc group) {
 	RET()
 }
 
-// combine folds registers, then the halves of the last one, until one lane is
-// left: lane i always meets lane i + half. The lower lane is the second source.
+// combine folds registers, then the halves of the last one, until one lane is left: lane i is
+// always combined with lane i + half. The lower lane is the second source.
 func (s isa) combine(acc group, fold func(ops ...Op), permute []func(x, to reg.Register)) reg.Register {
 	for half := len(acc) / 2; half > 0; half /= 2 {
 		for i := range half {
@@ -161,7 +161,7 @@ func (s isa) combine(acc group, fold func(ops ...Op), permute []func(x, to reg.R
 	return x
 }
 
-// The permutations bring the upper half of the remaining lanes down.
+// The permutations move the upper half of the remaining lanes down.
 var (
 	permuteSingles = []func(x, to reg.Register){
 		func(x, to reg.Register) { VPERMILPS(U8(0b1110), x, to) },

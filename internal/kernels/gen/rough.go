@@ -10,8 +10,8 @@ import (
 	"coalmine/internal/kernels/constant"
 )
 
-// series is a polynomial in the square of an argument that is a power of two times
-// that of its coefficients, which scales them exactly.
+// series returns a polynomial in the square of an argument that is a power of two
+// times the argument of its coefficients, which scales them exactly.
 func (s isa) series(name string, coefficients []float32, argument, result float64) []Op {
 	operands := make([]Op, len(coefficients))
 	for i, c := range coefficients {
@@ -31,8 +31,8 @@ func (s isa) evaluate(series []Op, square group) group {
 	return p
 }
 
-// roughGate returns a function that divides a gate in numerator and denominator:
-// tanh of x times the argument.
+// roughGate returns a function that returns tanh of x times the argument as
+// numerator and denominator.
 func (s isa) roughGate(name string, argument float64) func(x group) (numerator, denominator group) {
 	over := s.series(name+"_numerator", constant.RoughNumerator[:], argument, argument)
 	under := s.series(name+"_denominator", constant.RoughDenominator[:], argument, 1)
@@ -48,8 +48,8 @@ func (s isa) roughGate(name string, argument float64) func(x group) (numerator, 
 	}
 }
 
-// cifgRoughDot follows the portable version. On the way it fetches memory for the
-// steps to come, three vectors' length of ahead and one of later.
+// cifgRoughDot follows the portable version. It also fetches memory for later
+// steps, three vectors' length of ahead and one of later.
 func (s isa) cifgRoughDot() {
 	s.function("cifgRoughDot", "(input, recurrent, previous, x, y, ahead, later []float32) float32")
 	input, recurrent, previous := base("input"), base("recurrent"), base("previous")
@@ -86,7 +86,7 @@ func (s isa) cifgRoughDot() {
 		each(VSUBPS, s.read(y, at[0]), difference, difference)
 		each(VFMADD231PS, difference, memory, sum)
 	})
-	total := s.like(sum) // in registers that the loop's constants have left
+	total := s.like(sum) // in registers that the loop's constants no longer use
 	each(VMOVUPS, sum, total)
 	result := s.combine(total, VADDPS, permuteSingles)
 	VZEROUPPER()

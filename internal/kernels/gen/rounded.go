@@ -9,8 +9,8 @@ import (
 // roundedColumns is the width of a panel of rounded columns.
 const roundedColumns = 16
 
-// roundedTile emits the product of a few rows with panels of columns, all of them
-// pairs of 16-bit integers, in 32-bit ones; the sums are scaled as float32.
+// roundedTile emits the product of a few rows with panels of columns, both pairs
+// of 16-bit integers, in 32-bit integers; the sums are scaled as float32.
 func (s isa) roundedTile() {
 	s.function("roundedTile", "(panels, depth int, a []float32, b []float32, c []float32, cRow int, scales []float32)")
 	vectors := roundedColumns / s.lanes

@@ -20,7 +20,7 @@ type tileRegisters struct {
 	ahead                       reg.GPVirtual // in the next tile of A
 }
 
-// tiles emits the kernels for tiles of every number of rows and registers.
+// tiles emits the kernels for tiles of all supported numbers of rows and registers.
 func (s isa) tiles() {
 	for vectors := 1; vectors <= s.tileVectors; vectors++ {
 		narrow := s
@@ -31,8 +31,8 @@ func (s isa) tiles() {
 	}
 }
 
-// tile emits the kernel for tiles of the given rows: C stays in registers
-// while one column of A and one row of B pass by.
+// tile emits the kernel for tiles of the given rows: C stays in registers while
+// one column of A and one row of B are read at a time.
 func (s isa) tile(rows int) {
 	s.function(fmt.Sprintf("tile%dx%d", rows, s.tileVectors), tileSignature)
 	r := loadTileRegisters()
@@ -60,9 +60,9 @@ func loadTileRegisters() tileRegisters {
 	return r
 }
 
-// prefetch brings the rows of C in while the products are computed: of every row
-// the last line and, if it has more than one, the first. The first of one that
-// lies across two lines has come with the tile before.
+// prefetch fetches the rows of C while the products are computed: of every row
+// the last line and, if it has more than one, the first. The previous tile has
+// fetched the first line of a row that spans two lines.
 func (s isa) prefetch(r tileRegisters, rows int) {
 	row, bytes := GP64(), s.tileVectors*s.bytes()
 	MOVQ(r.c, row)
@@ -83,10 +83,10 @@ const line = 64
 // deep is the number of values of k per iteration of the inner loop.
 const deep = 4
 
-// accumulateTile emits the loop over k and returns the sums, row by row. On the
-// way it prefetches the next tile of A, whose rows are often too short for the
-// processor to see that they are read one after the other: two lines for every
-// four k, enough for a tile of eight rows.
+// accumulateTile emits the loop over k and returns the sums, row by row. It also
+// prefetches the next tile of A, whose rows are often too short for the
+// processor to detect the sequence: two lines for every four k, enough for a
+// tile of eight rows.
 func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	sums := make([]group, rows)
 	for i := range sums {
@@ -122,7 +122,7 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 }
 
 // multiplyAdd adds the products of a column of A and a row of B to the sums, and
-// moves on to the next.
+// advances to the next.
 func (s isa) multiplyAdd(r tileRegisters, sums []group) {
 	b := s.group(s.tileVectors)
 	for j, v := range b {
@@ -163,8 +163,8 @@ const rowSlack = 32
 // between them.
 type addend struct{ row, stride reg.GPVirtual }
 
-// addend finds the bias, whose one row serves all, or else the old C, if it is
-// to be accumulated. The row is 0 if there is neither.
+// addend returns the bias, whose single row serves all rows, or the old C if it
+// is accumulated. The row is 0 if there is neither.
 func (r tileRegisters) addend() addend {
 	from := addend{Load(Param("bias").Base(), GP64()).(reg.GPVirtual), GP64()}
 	XORQ(from.stride, from.stride)

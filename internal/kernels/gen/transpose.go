@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// transpose8 emits the transpose of 8x8 blocks, one beside the other, which
-// both sets use: it moves data and computes nothing.
+// transpose8 emits the transpose of adjacent 8x8 blocks, which both sets use:
+// it moves data and computes nothing.
 func transpose8() {
 	avx2.function("transpose8", "(dst []float32, dstRow int, src []float32, srcRow, count int)")
 	src, dst := base("src"), base("dst")
@@ -54,7 +54,7 @@ func interleaveQuads(pairs group) group {
 	return out
 }
 
-// joinHalves puts the columns of the upper four rows beside those of the lower.
+// joinHalves joins the columns of the upper four rows with those of the lower four.
 func joinHalves(quads group) group {
 	out := avx2.group(8)
 	for r := range 4 {

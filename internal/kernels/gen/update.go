@@ -6,10 +6,10 @@ import (
 )
 
 // update is a kernel of a few plain operations on each element. Its vectors
-// are as long as x.
+// have the length of x.
 type update struct {
 	name, signature string
-	scalar          string // an argument, or none
+	scalar          string // an argument; "" without one
 	inputs, outputs []string
 	// compute may overwrite its arguments.
 	compute func(s isa, scalar Op, in []group) []group
