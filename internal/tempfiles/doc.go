@@ -1,3 +1,3 @@
 // Package tempfiles makes temporary files and directories that vanish with their process, and
-// uses them for copies of streams and for sorting more records than fit into memory.
+// uses them to copy streams and to sort more records than fit into memory.
 package tempfiles

@@ -1,6 +1,6 @@
-// This file sorts more records than fit into memory: it writes sorted
-// runs to a temporary file and merges them at the end (Knuth, The Art of Computer
-// Programming 3, section 5.4).
+// This file sorts more records than fit into memory: it writes sorted runs to a
+// temporary file and finally merges them (Knuth, The Art of Computer Programming 3,
+// section 5.4).
 
 package tempfiles
 
@@ -17,12 +17,12 @@ import (
 )
 
 // Sorter orders records by a number, equal numbers by arrival, in bounded memory. It
-// is for one goroutine.
+// is not safe for concurrent use.
 type Sorter struct {
 	limit   int // bytes of records in memory
 	records []keyed
 	arena   []byte
-	file    *File // nil until something was spilled
+	file    *File // nil until the first spill
 	end     int64 // of the file
 	runs    []run
 }
@@ -45,7 +45,7 @@ const (
 // NewSorter returns an empty sorter, which uses up to 64 MiB of memory.
 func NewSorter() *Sorter { return &Sorter{limit: memory} }
 
-// Add takes a copy of a record.
+// Add adds a copy of a record.
 func (s *Sorter) Add(key uint64, record []byte) error {
 	from := len(s.arena)
 	s.arena = append(s.arena, record...)
@@ -92,7 +92,7 @@ func (s *Sorter) spill() error {
 }
 
 // Sorted yields the records in order, each valid only until the next. The sorter
-// takes no more records afterwards.
+// accepts no further records.
 func (s *Sorter) Sorted() iter.Seq2[[]byte, error] {
 	if s.file == nil {
 		return s.inMemory
@@ -144,14 +144,14 @@ func (s *Sorter) merged(yield func([]byte, error) bool) {
 	}
 }
 
-// Close gives the temporary file back.
+// Close removes the temporary file.
 func (s *Sorter) Close() {
 	if s.file != nil {
-		_ = s.file.Close() // nobody needs it any more
+		_ = s.file.Close() // it is no longer needed
 	}
 }
 
-// runHead is the first record of a run that is not yielded yet.
+// runHead is the first record of a run not yet yielded.
 type runHead struct {
 	number int
 	r      *bufio.Reader

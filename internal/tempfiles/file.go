@@ -7,13 +7,13 @@ import (
 )
 
 // File is a temporary file without a name, if the system allows that: it vanishes with its process,
-// however that ends. Elsewhere Close removes it.
+// even a killed one. On other systems Close removes it.
 type File struct {
 	*os.File
 	named bool
 }
 
-// OpenFile creates an empty file in a directory, "" for that of temporary files. The file cannot be
+// OpenFile creates an empty file in a directory, "" for the temporary directory. The file cannot be
 // opened by its Name.
 func OpenFile(parent, prefix string) (*File, error) {
 	f, err := os.CreateTemp(parent, prefix+"*")

@@ -1,13 +1,13 @@
-// These files make temporary files and directories that vanish with their process, even if it
-// is killed. A file has no name from the start. A directory of a killed process is removed by the
-// next process that makes one, or that calls Clean:
+// These files make temporary files and directories that vanish with their process, even if it is
+// killed. A file never has a name. A directory of a killed process is removed by the next process that
+// makes one, or that calls Clean:
 //
 //	d, err := tempfiles.MakeDirectory("", "work-")
 //	...
 //	defer d.Remove()
 //
-// A directory belongs to the process that holds the lock in it. On systems without such locks it is
-// left behind.
+// A directory belongs to the process that holds its lock. On systems without such locks it is left
+// behind.
 
 package tempfiles
 
@@ -22,8 +22,8 @@ import (
 const (
 	// Prefix begins the names of all directories.
 	Prefix = "coalmine-"
-	// LockName is the file whose lock marks a directory as in use. No other directory may have a
-	// file of this name, for instance a home that its user called coalmine-something.
+	// LockName is the file whose lock marks a directory as in use. No other directory may contain a
+	// file of this name, such as a home that its user called coalmine-something.
 	LockName = ".coalmine-scratch"
 )
 
@@ -34,8 +34,8 @@ type Directory struct {
 	lock *os.File
 }
 
-// MakeDirectory makes a directory below parent, "" for that of temporary files, whose name begins with
-// Prefix and kind. Like Clean, it removes directories left by ended processes.
+// MakeDirectory makes a directory below parent, "" for the temporary directory, with a name that
+// begins with Prefix and kind. Like Clean, it removes directories left by ended processes.
 func MakeDirectory(parent, kind string) (*Directory, error) {
 	parent = cmp.Or(parent, os.TempDir())
 	Clean(parent)
@@ -50,14 +50,14 @@ func MakeDirectory(parent, kind string) (*Directory, error) {
 	return &Directory{path, lock}, nil
 }
 
-// Remove removes the directory with all that is in it.
+// Remove removes the directory and its content.
 func (d *Directory) Remove() {
 	os.RemoveAll(d.Path)
 	_ = d.lock.Close() // nothing was written
 }
 
-// takeLock makes the lock of a directory. It gets its name when it is held, so that nobody
-// takes a directory for one that is left.
+// takeLock makes the lock of a directory. The file gets its name only when locked, so that no process
+// treats the directory as abandoned.
 func takeLock(path string) (*os.File, error) {
 	temporary := filepath.Join(path, LockName+".new")
 	lock, err := os.Create(temporary)

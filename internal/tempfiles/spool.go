@@ -1,5 +1,4 @@
-// This file keeps a stream in a temporary file, for readers that need to go back and
-// forth in it.
+// This file copies a stream to a temporary file, for readers that need to seek.
 
 package tempfiles
 
@@ -16,12 +15,11 @@ type Spooled struct {
 	*os.File
 	// Size is its length in bytes.
 	Size   int64
-	remove func() error // closes it, too
+	remove func() error // also closes it
 }
 
-// Spool reads a stream to its end into a temporary file (TMPDIR), and goes to the
-// beginning of that. The errors of the stream are returned as they are. Programs cannot open
-// the file by its name: see SpoolNamed.
+// Spool copies a stream to a temporary file (TMPDIR), and seeks to its beginning. Errors of the stream are
+// returned unchanged. Programs cannot open the file by its name: see SpoolNamed.
 func Spool(body io.Reader) (*Spooled, error) {
 	file, err := OpenFile("", "coalmine-source-")
 	if err != nil {
@@ -30,8 +28,8 @@ func Spool(body io.Reader) (*Spooled, error) {
 	return fill(&Spooled{File: file.File, remove: file.Close}, body)
 }
 
-// SpoolNamed is like Spool, for a library that opens the file by its name. The file of a killed process is
-// removed when the next one starts.
+// SpoolNamed is like Spool, for a library that opens the file by its name. The next process removes the
+// file of a killed process when it starts.
 func SpoolNamed(body io.Reader) (*Spooled, error) {
 	d, err := MakeDirectory("", "source-")
 	if err != nil {
@@ -49,7 +47,6 @@ func SpoolNamed(body io.Reader) (*Spooled, error) {
 	return fill(&Spooled{File: file, remove: remove}, body)
 }
 
-// fill copies the stream.
 func fill(f *Spooled, body io.Reader) (*Spooled, error) {
 	var err error
 	if f.Size, err = io.Copy(f.File, body); err == nil {
