@@ -20,7 +20,7 @@ import (
 // Authority signs certificates for one test. Only clients configured for it trust
 // it.
 type Authority struct {
-	// File holds its own certificate, as PEM.
+	// File holds its certificate, as PEM.
 	File string
 
 	t           testing.TB
@@ -32,7 +32,7 @@ type Authority struct {
 // Pair is a certificate and its key, each in a PEM file.
 type Pair struct{ Certificate, Key string }
 
-// NewAuthority makes one. Its files last as long as the test.
+// NewAuthority makes an authority. Its files last as long as the test.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{t: t, dir: t.TempDir()}
@@ -47,7 +47,7 @@ func NewAuthority(t testing.TB) *Authority {
 }
 
 // Issue signs a certificate for servers at 127.0.0.1 and localhost, and for
-// clients, after the changes that are made to it.
+// clients, after applying changes.
 func (a *Authority) Issue(name string, changes ...func(*x509.Certificate)) Pair {
 	a.t.Helper()
 	template := a.template(name)
@@ -64,10 +64,10 @@ func (a *Authority) Issue(name string, changes ...func(*x509.Certificate)) Pair 
 	return Pair{a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", secret)}
 }
 
-// Expired is a change for Issue: the certificate held until yesterday.
+// Expired is a change for Issue: the certificate expired yesterday.
 func Expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-24 * time.Hour) }
 
-// ForHost is a change for Issue: the certificate is for another host alone.
+// ForHost is a change for Issue: the certificate is only for another host.
 func ForHost(name string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = []string{name}, nil }
 }

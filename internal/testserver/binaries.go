@@ -14,7 +14,7 @@ func RedisServer(t testing.TB) string {
 	return find(t, "redis-server", "COALMINE_REDIS_SERVER", "install Debian's package redis-server")
 }
 
-// Versitygw is the path of versitygw; otherwise as RedisServer.
+// Versitygw returns the path of versitygw, like RedisServer.
 func Versitygw(t testing.TB) string {
 	t.Helper()
 	return find(t, "versitygw", "COALMINE_VERSITYGW",
@@ -22,7 +22,7 @@ func Versitygw(t testing.TB) string {
 }
 
 // InCheck skips a test unless COALMINE_CHECK is set, as make check sets it. The test's name must
-// contain the part of names by which make check finds it.
+// contain part, with which make check selects it.
 func InCheck(t testing.TB, part string) {
 	t.Helper()
 	if !strings.Contains(t.Name(), part) {

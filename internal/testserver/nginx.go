@@ -11,8 +11,8 @@ import (
 // Nginx is a private nginx.
 type Nginx struct{ *server }
 
-// StartNginx starts nginx. servers returns its server blocks for its listening address. It
-// skips the test if there is no nginx.
+// StartNginx starts nginx. servers returns its server blocks for a listening address. It
+// skips the test if nginx is missing.
 func StartNginx(t testing.TB, servers func(addr string) string) *Nginx {
 	t.Helper()
 	binary := find(t, "nginx", "COALMINE_NGINX", "install Debian's package nginx-light")
@@ -36,7 +36,7 @@ func StartNginx(t testing.TB, servers func(addr string) string) *Nginx {
 	return n
 }
 
-// nginxConfig is one process that keeps all its files in a directory.
+// nginxConfig returns the configuration of a single process with all its files in a directory.
 func nginxConfig(dir, servers string) string {
 	temporary := ""
 	for _, of := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {

@@ -5,7 +5,7 @@ import (
 	"runtime"
 )
 
-// process is a running command whose end can be awaited by many.
+// process is a running command with an end that several goroutines can await.
 type process struct {
 	path string
 	cmd  *exec.Cmd
@@ -13,9 +13,9 @@ type process struct {
 	err  error         // valid after done
 }
 
-// startProcess starts cmd from a thread that stays until the process has ended:
-// on Linux the kernel kills the process when the thread that started it ends,
-// which is how servers do not outlive a test process that is killed.
+// startProcess starts cmd from a thread that lives until the process has ended:
+// Linux kills the process when the thread that started it ends, so servers do
+// not outlive a killed test process.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	dieWithParent(cmd)
 	p := &process{path: cmd.Path, cmd: cmd, done: make(chan struct{})}
@@ -34,12 +34,12 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 }
 
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // an error means that it has ended already
+	_ = p.cmd.Process.Kill() // fails only if it has already ended
 	<-p.done
 }
 
-// running is false once the process is known to have ended: any later answer at
-// its address came from another process.
+// running returns false once the process is known to have ended: any later
+// answer at its address comes from another process.
 func (p *process) running() bool {
 	select {
 	case <-p.done:

@@ -14,25 +14,25 @@ import (
 	"coalmine/internal/must"
 )
 
-// Redis is a private redis-server: databases empty at the start, appending every
-// write to its file at once, and never evicting.
+// Redis is a private redis-server: initially empty, appending every write to its file at
+// once, and never evicting.
 type Redis struct {
 	*server
 	// Dir is the directory with its files.
 	Dir string
-	// ca is the file of the authority that has signed its certificate; "" without TLS.
+	// ca is the certificate file of the authority that signed its certificate; "" without TLS.
 	ca string
 }
 
-// StartRedis starts one. Options are further arguments of redis-server, such as
+// StartRedis starts a server. Options are further arguments of redis-server, such as
 // "--appendonly", "no".
 func StartRedis(t testing.TB, options ...string) *Redis {
 	t.Helper()
 	return startRedis(t, nil, "--port", pingRedis, options)
 }
 
-// StartSecureRedis starts one that speaks TLS and nothing else, by a certificate
-// of the authority, and asks clients for one of the same.
+// StartSecureRedis starts a server that accepts only TLS, with a certificate of the
+// authority, and requires client certificates of the same authority.
 func StartSecureRedis(t testing.TB, a *Authority, pair Pair, options ...string) *Redis {
 	t.Helper()
 	client := a.Issue("ping")
@@ -62,7 +62,7 @@ func startRedis(t testing.TB, a *Authority, portOption string, ready func(addr s
 	return r
 }
 
-// URL is redis://host:port/0, or rediss://host:port/0?ca=FILE.
+// URL returns redis://host:port/0, or rediss://host:port/0?ca=FILE.
 func (r *Redis) URL() string {
 	if r.ca != "" {
 		return "rediss://" + r.Addr() + "/0?ca=" + r.ca
@@ -70,8 +70,8 @@ func (r *Redis) URL() string {
 	return "redis://" + r.Addr() + "/0"
 }
 
-// LeastRights is the command of docs/operations.md that makes a user of least rights, for
-// tests of packages in folders of internal.
+// LeastRights returns the command of docs/operations.md that makes a user of least
+// rights, for tests of packages below internal.
 func LeastRights(t testing.TB, password string) []any {
 	t.Helper()
 	text := must.Get(os.ReadFile("../../docs/operations.md"))(t)
@@ -86,10 +86,10 @@ func LeastRights(t testing.TB, password string) []any {
 	return command
 }
 
-// pingTimeout bounds one question whether a server is ready.
+// pingTimeout limits one check whether a server is ready.
 const pingTimeout = time.Second
 
-// pingRedis asks until the server has loaded its data.
+// pingRedis polls until the server has loaded its data.
 func pingRedis(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, pingTimeout)
 	if err != nil {
@@ -103,7 +103,7 @@ func pingSecureRedis(addr string, client Pair) error {
 	if err != nil {
 		return err
 	}
-	// Whether its certificate is good is up to the test.
+	// The test verifies the server's certificate.
 	config := &tls.Config{Certificates: []tls.Certificate{certificate}, InsecureSkipVerify: true}
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: pingTimeout}, "tcp", addr, config)
 	if err != nil {
@@ -112,8 +112,8 @@ func pingSecureRedis(addr string, client Pair) error {
 	return ping(conn)
 }
 
-// ping takes a refusal for an answer, too: a server that asks for a password is
-// ready, one that loads its data is not.
+// ping also accepts a refusal as an answer: a server that asks for a password is ready,
+// one that loads its data is not.
 func ping(conn net.Conn) error {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {

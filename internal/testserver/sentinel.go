@@ -9,27 +9,27 @@ import (
 	"testing"
 )
 
-// Sentinel is a private Redis Sentinel. It takes a master for dead that has not
-// answered for half a second.
+// Sentinel is a private Redis Sentinel. It considers a master dead after half a
+// second without an answer.
 type Sentinel struct{ *server }
 
 // SentinelConfig configures a Sentinel.
 type SentinelConfig struct {
-	// Master is the host:port of the master, which clients know as Name.
+	// Master is the host:port of the master, known to clients as Name.
 	Master, Name string
 	// Quorum is the number of Sentinels that must agree that the master is
 	// dead.
 	Quorum int
-	// Password is the Sentinel's own, MasterPassword that of the Redis servers;
+	// Password is the Sentinel's password, MasterPassword that of the Redis servers;
 	// empty for none.
 	Password, MasterPassword string
-	// Authority and Pair, unless nil, have the Sentinel speak TLS alone, to the Redis
-	// servers and to other Sentinels as well.
+	// Authority and Pair, unless nil, make the Sentinel use only TLS, with clients,
+	// the Redis servers and other Sentinels.
 	Authority *Authority
 	Pair      Pair
 }
 
-// StartSentinel starts one.
+// StartSentinel starts a Sentinel.
 func StartSentinel(t testing.TB, c SentinelConfig) *Sentinel {
 	t.Helper()
 	binary := RedisServer(t)
@@ -40,7 +40,7 @@ func StartSentinel(t testing.TB, c SentinelConfig) *Sentinel {
 	}
 	dir := t.TempDir()
 	s.args = func(addr string) []string {
-		path := filepath.Join(dir, "sentinel.conf") // it keeps its state there
+		path := filepath.Join(dir, "sentinel.conf") // it stores its state there
 		if err := os.WriteFile(path, []byte(c.text(addr, dir)), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func StartSentinel(t testing.TB, c SentinelConfig) *Sentinel {
 	return s
 }
 
-// text is the configuration of a Sentinel at an address.
+// text returns the configuration of a Sentinel at an address.
 func (c SentinelConfig) text(addr, dir string) string {
 	host, port, _ := net.SplitHostPort(addr)
 	masterHost, masterPort, _ := net.SplitHostPort(c.Master)

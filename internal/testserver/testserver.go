@@ -7,9 +7,9 @@
 //	redis.Kill()    // kill -9
 //	redis.Restart() // same address, same files
 //
-// A test whose server is not installed is skipped with a message that tells how
-// to install it. Servers end with their test, and with the test process even if
-// that is killed. When a test fails, its log contains the output of its servers.
+// A test whose server is not installed is skipped with a message that explains the
+// installation. Servers end with their test, and with the test process even if it
+// is killed. When a test fails, its log contains the output of its servers.
 package testserver
 
 import (
@@ -27,12 +27,12 @@ import (
 	"coalmine/internal/must"
 )
 
-// readyTimeout is how long a server may take until it answers. A machine that
-// is busy with other tests can be slow.
+// readyTimeout is the time for a server to answer. A machine busy with other tests
+// can be slow.
 const readyTimeout = 30 * time.Second
 
-// startTries limits the choices of a free port: another process can take it
-// before the server does.
+// startTries limits the choices of a free port: another process can take it before
+// the server does.
 const startTries = 5
 
 // server is one server process that can be killed and started again.
@@ -86,7 +86,7 @@ func (s *server) launch(binary string) error {
 	return nil
 }
 
-// awaitReady asks until the server answers or its process ends.
+// awaitReady polls until the server answers or its process ends.
 func (s *server) awaitReady(p *process) error {
 	deadline := time.After(readyTimeout)
 	again := time.NewTicker(5 * time.Millisecond)
@@ -133,10 +133,10 @@ func (s *server) Restart() {
 	}
 }
 
-// Addr is the server's host:port; it stays the same over restarts.
+// Addr returns the server's host:port; it stays the same over restarts.
 func (s *server) Addr() string { return s.addr }
 
-// FreeAddress is a host:port of the loopback interface that nobody listens on now.
+// FreeAddress returns a currently unused host:port of the loopback interface.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -144,21 +144,21 @@ func FreeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Nobody is an address of this machine that refuses connections for as long as the
-// test runs. It is the client's end of an open connection: a listener can't take
-// it, as it could take a free address.
+// Nobody returns an address of this machine that refuses connections while the
+// test runs. It is the client's end of an open connection: unlike a free address,
+// no listener can take it.
 func Nobody(t testing.TB) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { _ = l.Close() }) // with the test all is over
+	t.Cleanup(func() { _ = l.Close() }) // the test is over
 	conn := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn.LocalAddr().String()
 }
 
-// find returns the path of a server's binary: the environment variable's, else
-// from PATH, else from .tools/bin in the root of the repository. A test that
-// finds none is skipped.
+// find returns the path of a server's binary: from the environment variable, else
+// from PATH, else from .tools/bin in the root of the repository. It skips the test
+// if there is none.
 func find(t testing.TB, binary, variable, install string) string {
 	t.Helper()
 	if path := os.Getenv(variable); path != "" {

@@ -20,23 +20,23 @@ import (
 type Spoiling int
 
 const (
-	// None passes request and answer on.
+	// None forwards request and answer.
 	None Spoiling = iota
-	// Unavailable answers 503 in the server's place.
+	// Unavailable answers 503 instead of the server.
 	Unavailable
-	// Failing answers 500 in the server's place.
+	// Failing answers 500 instead of the server.
 	Failing
-	// Lost resets the connection before the server has seen the request.
+	// Lost resets the connection before the server receives the request.
 	Lost
-	// Unanswered has the server carry the request out, and resets the connection.
+	// Unanswered lets the server execute the request, and resets the connection.
 	Unanswered
-	// Late passes the answer on lateness later.
+	// Late forwards the answer after the pause lateness.
 	Late
-	// Trickling passes the answer's body on in many small pieces.
+	// Trickling forwards the answer's body in many small pieces.
 	Trickling
-	// Truncated breaks the connection off in the middle of the answer's body.
+	// Truncated closes the connection in the middle of the answer's body.
 	Truncated
-	// Short passes a whole answer on whose body lacks its end.
+	// Short forwards a complete answer with a body that lacks its end.
 	Short
 	// Flipped changes a bit of the answer's body.
 	Flipped
@@ -53,7 +53,7 @@ const (
 	tricklePause  = 10 * time.Millisecond
 )
 
-// Front is an HTTP server that hands requests on to another one.
+// Front is an HTTP server that forwards requests to another one.
 type Front struct {
 	server  *http.Server
 	address string
@@ -81,11 +81,11 @@ func NewFront(t testing.TB, target string) *Front {
 	return f
 }
 
-// Addr is the host:port for clients.
+// Addr returns the host:port for clients.
 func (f *Front) Addr() string { return f.address }
 
-// Spoil has choose decide about every request from now on; nil spoils nothing.
-// It is called from several goroutines.
+// Spoil calls choose for every request from now on; nil spoils nothing. choose is
+// called concurrently.
 func (f *Front) Spoil(choose func(*http.Request) Spoiling) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +93,7 @@ func (f *Front) Spoil(choose func(*http.Request) Spoiling) {
 }
 
 // Watch calls seen for every request that the server has answered, with the status
-// of its answer, before the client gets it. It is called from several goroutines.
+// of its answer, before the client gets it. seen is called concurrently.
 func (f *Front) Watch(seen func(r *http.Request, status int)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,10 +110,10 @@ func (f *Front) spoiling(r *http.Request) Spoiling {
 	return choose(r)
 }
 
-// handler gives every request to the server as it came: its signature covers
-// the host name that the client has used.
+// handler forwards every request unchanged: its signature covers the host name that
+// the client used.
 func (f *Front) handler(target string) http.Handler {
-	// The server's address is all that changes of a request.
+	// Only the server's address changes in a request.
 	direct := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", target, r.In.Host
@@ -153,7 +153,7 @@ func (f *Front) answered(response *http.Response) error {
 	return nil
 }
 
-// refuse reads the request whole, as a server in trouble mostly does.
+// refuse reads the whole request, like most failing servers.
 func refuse(w http.ResponseWriter, r *http.Request, status int, code string) {
 	_, _ = io.Copy(io.Discard, r.Body) // a client that goes away needs no answer
 	w.Header().Set("Content-Type", "application/xml")
@@ -161,7 +161,7 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, code string) {
 	_, _ = io.WriteString(w, `<?xml version="1.0"?><Error><Code>`+code+`</Code><Message>a test has chosen this answer</Message></Error>`)
 }
 
-// reset ends the connection without a farewell.
+// reset closes the connection with a TCP reset.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -193,17 +193,17 @@ func (a *recorded) WriteHeader(status int) {
 	}
 }
 
-// deliver sends the answer spoiled.
+// deliver sends the spoiled answer.
 func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
 	if s == Unanswered {
 		reset(w)
 		return
 	}
 	if s == Late {
-		_ = goroutines.Sleep(r.Context(), lateness) // less if the client goes away
+		_ = goroutines.Sleep(r.Context(), lateness) // shorter if the client disconnects
 	}
 	body := a.body.Bytes()
-	cut := 0 // damage is at another place each time, as on a bad line
+	cut := 0 // damage varies in position, as on a bad line
 	if len(body) > 0 {
 		cut = rand.N(len(body))
 	}
@@ -221,12 +221,12 @@ func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
 	switch {
 	case s == Truncated && len(body) > 0:
 		_, _ = w.Write(body[:cut])
-		_ = http.NewResponseController(w).Flush() // or it would go with the connection
+		_ = http.NewResponseController(w).Flush() // otherwise it would be lost with the connection
 		panic(http.ErrAbortHandler)
 	case s == Trickling:
 		trickle(w, r, body)
 	default:
-		_, _ = w.Write(body) // the client is gone if it fails
+		_, _ = w.Write(body) // a failure means that the client is gone
 	}
 }
 
@@ -239,6 +239,6 @@ func trickle(w http.ResponseWriter, r *http.Request, body []byte) {
 		}
 		_ = http.NewResponseController(w).Flush()
 		body = body[n:]
-		_ = goroutines.Sleep(r.Context(), tricklePause) // the next write finds out who went away
+		_ = goroutines.Sleep(r.Context(), tricklePause) // the next write detects a disconnected client
 	}
 }

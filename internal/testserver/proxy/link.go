@@ -14,17 +14,17 @@ import (
 type State int
 
 const (
-	// Open passes everything on.
+	// Open forwards all bytes.
 	Open State = iota
 	// Cut resets every connection, old and new.
 	Cut
-	// Stalled holds everything back and delivers it once the state changes, as a
-	// network does that loses packets for a while.
+	// Stalled holds all bytes back and delivers them once the state changes, like
+	// a network that temporarily loses packets.
 	Stalled
-	// HalfOpen swallows everything while connections look alive. The next state
-	// resets those that lost something: the peer has forgotten them.
+	// HalfOpen discards all bytes while connections appear alive. The next state
+	// resets those that lost some: the peer has forgotten them.
 	HalfOpen
-	// Slow passes at most slowChunk bytes every slowPause in each direction.
+	// Slow forwards at most slowChunk bytes every slowPause in each direction.
 	Slow
 )
 
@@ -37,8 +37,7 @@ const (
 	slowPause = 10 * time.Millisecond
 )
 
-// Link is a TCP connection point in front of a server. Its methods may be called
-// from several goroutines.
+// Link is a TCP proxy in front of a server. It is safe for concurrent use.
 type Link struct {
 	target   string
 	listener net.Listener
@@ -51,13 +50,13 @@ type Link struct {
 	closed  bool
 }
 
-// pair is a connection of a client with the one to the server that belongs to it.
+// pair is a client connection with its connection to the server.
 type pair struct {
 	client, server net.Conn // server is nil if it was not reached
-	lost           bool     // it has swallowed something
+	lost           bool     // it has discarded bytes
 }
 
-// reset ends both sides without a farewell.
+// reset ends both sides with a TCP reset.
 func (p *pair) reset() {
 	for _, conn := range []net.Conn{p.client, p.server} {
 		if tcp, ok := conn.(*net.TCPConn); ok {
@@ -77,7 +76,7 @@ func NewLink(t testing.TB, target string) *Link {
 	return l
 }
 
-// Addr is the host:port for clients.
+// Addr returns the host:port for clients.
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
 // Set changes the state.
@@ -98,7 +97,7 @@ func (l *Link) set(s State) {
 	l.changed = make(chan struct{})
 }
 
-// Reset ends all connections once; new ones pass.
+// Reset ends all present connections; new ones work.
 func (l *Link) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +125,7 @@ func (l *Link) accept() {
 	}
 }
 
-// serve joins a client with the server until one of them ends.
+// serve connects a client with the server until one of them ends.
 func (l *Link) serve(client net.Conn) {
 	p := &pair{client: client}
 	if l.awaitPassing() {
@@ -144,7 +143,7 @@ func (l *Link) serve(client net.Conn) {
 }
 
 // awaitPassing waits until a new connection may reach the server. A half-open
-// link takes connections that lead nowhere.
+// link accepts connections without a server.
 func (l *Link) awaitPassing() bool {
 	for {
 		state, changed := l.now()
@@ -153,7 +152,7 @@ func (l *Link) awaitPassing() bool {
 			return false
 		case Open, Slow:
 			return true
-		case Stalled, HalfOpen: // until that changes
+		case Stalled, HalfOpen: // until the state changes
 		}
 		<-changed
 		if state == HalfOpen {
@@ -184,8 +183,8 @@ func (l *Link) remove(p *pair) {
 	delete(l.pairs, p)
 }
 
-// pump carries bytes in one direction. Its end closes the other side for
-// writing, or altogether if the pair is broken.
+// pump forwards bytes in one direction. Its end closes the other side for
+// writing, or completely if the pair is broken.
 func (l *Link) pump(p *pair, from, to net.Conn) {
 	buffer := make([]byte, slowChunk)
 	for {
@@ -197,7 +196,7 @@ func (l *Link) pump(p *pair, from, to net.Conn) {
 			}
 		}
 		if err != nil {
-			l.mayPass(p) // a farewell is held back like everything else
+			l.mayPass(p) // the end of a connection is held back like its bytes
 			closeWrite(p, to, err)
 			return
 		}
@@ -214,7 +213,7 @@ func closeWrite(p *pair, to net.Conn, err error) {
 	}
 }
 
-// mayPass waits while the link is stalled, and reports whether to pass on the
+// mayPass waits while the link is stalled, and reports whether to forward the
 // bytes read.
 func (l *Link) mayPass(p *pair) bool {
 	for {
