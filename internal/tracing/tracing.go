@@ -44,16 +44,17 @@ type Tracer struct {
 	tracer   trace.Tracer
 }
 
-// The variables that switch traces on, by the specification of OpenTelemetry;
-// its other variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER,
-// OTEL_RESOURCE_ATTRIBUTES, ...) hold as well.
+// The variables of OpenTelemetry's specification that enable traces; its other
+// variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER,
+// OTEL_RESOURCE_ATTRIBUTES, ...) also apply.
 const (
 	endpointVariable       = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	tracesEndpointVariable = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 )
 
-// Open returns the tracer that the environment asks for, or nil if it asks for
-// none. service names the part of the program; errors of sending go to log.
+// Open returns the tracer that the environment requests, or nil without a
+// request. service names the part of the program; errors of sending are logged to
+// log.
 func Open(ctx context.Context, service, version string, log *slog.Logger) (*Tracer, error) {
 	asked, err := asked()
 	if !asked || err != nil {
@@ -86,7 +87,7 @@ func asked() (bool, error) {
 			continue
 		}
 		asked = true
-		// The value is left out of the error: it may hold a password.
+		// The error omits the value, which may contain a password.
 		if u, err := url.Parse(value); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			return false, fmt.Errorf("traces: %s is no http:// or https:// URL, such as http://localhost:4318", name)
 		}
@@ -99,7 +100,7 @@ func asked() (bool, error) {
 	return asked, nil
 }
 
-// closeTimeout bounds the sending of the last spans.
+// closeTimeout limits the sending of the last spans.
 const closeTimeout = 5 * time.Second
 
 // Close sends the remaining spans.
@@ -115,7 +116,7 @@ func (t *Tracer) Close() error {
 	return nil // a collector that does not answer does not fail the work
 }
 
-// Root begins a trace at the given time, with a link to another if that is on.
+// Root begins a trace at the given time, with a link to before if that is on.
 func (t *Tracer) Root(name string, began time.Time, before Span) Span {
 	if t == nil {
 		return Span{}
@@ -127,13 +128,13 @@ func (t *Tracer) Root(name string, began time.Time, before Span) Span {
 	return t.start(context.Background(), name, options...)
 }
 
-// propagator writes a span's identity as W3C Trace Context does.
+// propagator encodes a span's identity as W3C Trace Context.
 var propagator = propagation.TraceContext{}
 
 const traceparent = "traceparent"
 
-// Continue begins a span below one of another process, which Envelope has
-// written; below none if that is empty or makes no sense.
+// Continue begins a span below the span of another process that Envelope encoded;
+// without a parent if envelope is empty or invalid.
 func (t *Tracer) Continue(envelope, name string) Span {
 	if t == nil {
 		return Span{}
@@ -147,7 +148,7 @@ func (t *Tracer) start(ctx context.Context, name string, options ...trace.SpanSt
 	return Span{t, span}
 }
 
-// Span is a piece of work under way. The zero Span is off: it does nothing.
+// Span is work in progress. The zero Span is off: it does nothing.
 type Span struct {
 	tracer *Tracer
 	span   trace.Span
@@ -165,8 +166,8 @@ func (s Span) Child(name string) Span {
 	return s.tracer.start(trace.ContextWithSpan(context.Background(), s.span), name)
 }
 
-// Envelope returns the input of Continue in another process; empty if the span
-// is off.
+// Envelope returns the input of Continue in another process; empty if the span is
+// off.
 func (s Span) Envelope() string {
 	if !s.On() {
 		return ""
@@ -183,7 +184,7 @@ func (s Span) String(key, value string) {
 	}
 }
 
-// Strings records several.
+// Strings records several facts.
 func (s Span) Strings(key string, values []string) {
 	if s.On() {
 		s.span.SetAttributes(attribute.StringSlice("coalmine."+key, values))
@@ -205,7 +206,7 @@ func (s Span) Fail(why string) {
 }
 
 // End ends the span, as failed if err is not nil. A span ends once; later calls
-// change nothing.
+// have no effect.
 func (s Span) End(err error) {
 	if !s.On() {
 		return
