@@ -19,9 +19,8 @@
 //
 //	isolation_linux.go   namespaces: network, processes, files; files with secrets appear empty
 //	cgroup_linux.go      control groups: memory and the number of processes
-//
-// keep_linux.go        the keeper; without namespaces it adopts processes that lose their parent
-// keeper_linux.go      this program's side of a keeper
+//	keep_linux.go        the keeper; without namespaces it adopts processes that lose their parent
+//	keeper_linux.go      this program's side of a keeper
 //
 // A Workspace is a separate directory in which a command runs. While it runs, a Watch receives its changes:
 // that the files of a folder have stopped changing, and the new lines of another file. Names are
