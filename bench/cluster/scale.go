@@ -10,7 +10,7 @@
 //	tasks   many trainings at once keep every slot busy
 //	rounds  one long training of few parts a round, which waits for each round
 //	idle    nothing to do
-// start   a coordinator resumes trainings near their end
+//	start   a coordinator resumes trainings near their end
 //
 // All but the last use a store in memory unless another is named.
 
