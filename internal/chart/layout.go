@@ -111,11 +111,11 @@ func widest(ticks []tick) (width float64) {
 }
 
 // short returns labels that fit, or numbers in their place with a key that explains each.
-func short(labels []string, room float64, what string) (shown, key []string) {
+func short(labels []string, room float64, prefix string) (shown, key []string) {
 	for _, text := range labels {
 		if widthOf(text, small) > room {
 			for i, text := range labels {
-				shown, key = append(shown, strconv.Itoa(i+1)), append(key, fmt.Sprintf("%s%d: %s", what, i+1, text))
+				shown, key = append(shown, strconv.Itoa(i+1)), append(key, fmt.Sprintf("%s%d: %s", prefix, i+1, text))
 			}
 			return shown, key
 		}
@@ -134,9 +134,9 @@ func (l *layout) xAxis(key []string) {
 		room := (l.right-l.left)/n - gap
 		lines = mostLines(labels, room)
 		if lines > mostLabelLines {
-			var own []string
-			labels, own = short(labels, 0, "")
-			key, lines = append(key, own...), 1
+			var entries []string
+			labels, entries = short(labels, 0, "")
+			key, lines = append(key, entries...), 1
 		}
 	}
 	l.xTicks = l.ticks(&l.x, labels, func(text string) float64 { return widthOf(text, small) + apartX })

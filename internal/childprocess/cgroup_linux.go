@@ -109,22 +109,22 @@ func (g *cgroup) remove() {
 // groupParent is the group in which groups of commands are made, "" if none permits it. It requires version
 // 2 and a group delegated to this program, such as by Delegate=yes of systemd.
 var groupParent = sync.OnceValue(func() string {
-	own := ownGroupPath()
-	if own == "" {
+	group := ownGroupPath()
+	if group == "" {
 		return ""
 	}
-	sweepGroups(own)
-	if sharesOut(own) {
-		return own
+	sweepGroups(group)
+	if sharesOut(group) {
+		return group
 	}
-	leaf := filepath.Join(own, ownGroup)
+	leaf := filepath.Join(group, ownGroup)
 	if os.Mkdir(leaf, 0o755) != nil {
 		return ""
 	}
-	if move(leaf) == nil && sharesOut(own) {
-		return own
+	if move(leaf) == nil && sharesOut(group) {
+		return group
 	}
-	_ = move(own) // other processes are in it: undo the move
+	_ = move(group) // other processes are in it: undo the move
 	_ = os.Remove(leaf)
 	return ""
 })
@@ -133,7 +133,7 @@ var groupParent = sync.OnceValue(func() string {
 // before; "" with version 1.
 func ownGroupPath() string {
 	data, err := os.ReadFile(ownGroups)
-	if _, none := os.Stat(filepath.Join(groupRoot, "cgroup.controllers")); err != nil || none != nil {
+	if _, missing := os.Stat(filepath.Join(groupRoot, "cgroup.controllers")); err != nil || missing != nil {
 		return ""
 	}
 	return strings.TrimSuffix(filepath.Join(groupRoot, unifiedGroup(string(data))), "/"+ownGroup)

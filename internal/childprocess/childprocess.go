@@ -114,11 +114,11 @@ func (p *Process) unstarted(err error) error {
 }
 
 func (p *Process) connect() error {
-	said, errors, err := p.pipe()
+	reader, errors, err := p.pipe()
 	if err != nil {
 		return err
 	}
-	p.copied.Go(func() { _, _ = io.Copy(&p.errors, said) }) // the tail never fails
+	p.copied.Go(func() { _, _ = io.Copy(&p.errors, reader) }) // the tail never fails
 	p.run.Stdout, p.run.Stderr = errors, errors
 	if p.command.Quiet {
 		return nil

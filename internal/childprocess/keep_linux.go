@@ -67,7 +67,7 @@ func keep() {
 	runtime.LockOSThread() // one thread drops its rights and starts the command
 	keepFilesFromCommand()
 	reports := json.NewEncoder(os.NewFile(reportFile, "reports"))
-	k := &keeper{asked: signals(syscall.SIGTERM), told: signals(endAll), changed: signals(syscall.SIGCHLD)}
+	k := &keeper{asked: signals(syscall.SIGTERM), forced: signals(endAll), changed: signals(syscall.SIGCHLD)}
 	if err := k.start(); err != nil {
 		_ = reports.Encode(report{Error: err.Error()}) // if it fails, no reader is left
 		return
@@ -104,7 +104,7 @@ type keeper struct {
 	plan    plan
 	command int // its first process
 	asked   <-chan os.Signal
-	told    <-chan os.Signal
+	forced  <-chan os.Signal
 	changed <-chan os.Signal
 
 	status  syscall.WaitStatus
@@ -193,7 +193,7 @@ func (k *keeper) await() {
 		case <-k.asked:
 			late = make(chan time.Time) // the program decides
 			signalAll(k.plan.Processes, syscall.SIGTERM)
-		case <-k.told:
+		case <-k.forced:
 			k.killing = true
 		case <-late:
 			k.late, k.killing = true, true

@@ -36,14 +36,14 @@ func (c *Contract) Versions() []int {
 	return versions
 }
 
-// Describes decodes the answer to describe; said points to its identity.
-func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, said *Identity) error {
+// Describes decodes the answer to describe; identity points to its identity.
+func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, identity *Identity) error {
 	if err := json.Unmarshal(result, into); err != nil {
 		return rule.Broken("it describes itself by %s: %v", Quote(result), err)
 	}
 	want := c.Identity()
-	if said.Contract != want.Contract || !slices.Contains(c.Versions(), said.Version) {
-		return rule.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", said.Version, said.Contract, want.Version, want.Contract)
+	if identity.Contract != want.Contract || !slices.Contains(c.Versions(), identity.Version) {
+		return rule.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", identity.Version, identity.Contract, want.Version, want.Contract)
 	}
 	return nil
 }

@@ -137,10 +137,10 @@ func (t *Talk) Close() error {
 }
 
 // Ask sends a request and decodes the result. about is nil, or marshals as an object whose fields are added
-// to id and method. what describes the request in messages. An error of decode ends the program. When ctx
+// to id and method. subject describes the request in messages. An error of decode ends the program. When ctx
 // ends, a later answer is dropped. An error answer is a *RefusedError.
-func (t *Talk) Ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
-	a, err := t.exchange(ctx, method, what, about)
+func (t *Talk) Ask(ctx context.Context, method, subject string, about any, decode func(json.RawMessage) error) error {
+	a, err := t.exchange(ctx, method, subject, about)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -190,7 +190,7 @@ func (t *Talk) RefusesUnknown(ctx context.Context, unknown, errors Rule, goesOn 
 }
 
 // exchange sends a request and waits for its answer.
-func (t *Talk) exchange(ctx context.Context, method, what string, about any) (*answer, error) {
+func (t *Talk) exchange(ctx context.Context, method, subject string, about any) (*answer, error) {
 	id, answered := t.expect()
 	line, err := encode(id, method, about)
 	if err != nil {
@@ -210,7 +210,7 @@ func (t *Talk) exchange(ctx context.Context, method, what string, about any) (*a
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-late.C:
-			t.fail(&LateError{t.speech.OneAnswerEach.Broken("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, what, t.speech.Patience)})
+			t.fail(&LateError{t.speech.OneAnswerEach.Broken("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, subject, t.speech.Patience)})
 		}
 	}
 }

@@ -175,10 +175,10 @@ func (t *texts) next(v *Value) error {
 
 // split is the encoding BYTE_STREAM_SPLIT: the first bytes of all values, then the second bytes.
 type split struct {
-	leaf   *Leaf
-	data   []byte
-	at, of int
-	value  []byte
+	leaf      *Leaf
+	data      []byte
+	at, count int
+	value     []byte
 }
 
 func newSplit(leaf *Leaf, data []byte) (decoder, error) {
@@ -186,15 +186,15 @@ func newSplit(leaf *Leaf, data []byte) (decoder, error) {
 	if n == 0 || len(data)%n != 0 {
 		return nil, errors.New("streams of bytes that have no common length")
 	}
-	return &split{leaf: leaf, data: data, of: len(data) / n, value: make([]byte, n)}, nil
+	return &split{leaf: leaf, data: data, count: len(data) / n, value: make([]byte, n)}, nil
 }
 
 func (s *split) next(v *Value) error {
-	if s.at >= s.of {
+	if s.at >= s.count {
 		return errShort
 	}
 	for i := range s.value {
-		s.value[i] = s.data[i*s.of+s.at]
+		s.value[i] = s.data[i*s.count+s.at]
 	}
 	s.at++
 	s.leaf.set(v, slices.Clip(s.value))

@@ -143,18 +143,18 @@ func (d *dictionary) lookUp(i uint32, v *Value) error {
 // indexes is the encoding RLE_DICTIONARY.
 type indexes struct {
 	hybrid
-	of *dictionary
+	values *dictionary
 }
 
-func newIndexes(data []byte, of *dictionary) (decoder, error) {
+func newIndexes(data []byte, values *dictionary) (decoder, error) {
 	switch {
-	case of == nil:
+	case values == nil:
 		return nil, errors.New("the page refers to a dictionary that is not there")
 	case len(data) == 0:
-		return &indexes{of: of}, nil // only nulls
+		return &indexes{values: values}, nil // only nulls
 	}
 	h, err := newHybrid(data[1:], data[0])
-	return &indexes{h, of}, err
+	return &indexes{h, values}, err
 }
 
 func (d *indexes) next(v *Value) error {
@@ -162,7 +162,7 @@ func (d *indexes) next(v *Value) error {
 	if err != nil {
 		return err
 	}
-	return d.of.lookUp(i, v)
+	return d.values.lookUp(i, v)
 }
 
 // flags is the encoding RLE of booleans.

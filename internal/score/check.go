@@ -349,13 +349,13 @@ func (c *checker) tokens() error {
 	if err != nil {
 		return err
 	}
-	for i, of := range tokens {
+	for i, logProbs := range tokens {
 		sum := 0.0
-		for _, p := range of {
+		for _, p := range logProbs {
 			sum += p
 		}
-		if len(of) == 0 || !Alike(answers[i].LogProb, sum) {
-			return TokensAddUp.Broken("the %d tokens of pair %d add up to %g; expected %g, as loglikelihood says", len(of), i+1, sum, answers[i].LogProb)
+		if len(logProbs) == 0 || !Alike(answers[i].LogProb, sum) {
+			return TokensAddUp.Broken("the %d tokens of pair %d add up to %g; expected %g, as loglikelihood says", len(logProbs), i+1, sum, answers[i].LogProb)
 		}
 	}
 	return nil

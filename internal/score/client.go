@@ -109,8 +109,8 @@ func (c *Client) TokenLogProbs(ctx context.Context, pairs []Pair, batch int) ([]
 	return inBatches(ctx, c, TokenLogProbs, pairs, batch, func(some []Pair) payload { return payload{Pairs: some} },
 		func(result json.RawMessage, n int) ([][]float64, error) {
 			tokens, err := decodeTokens(result, n)
-			for i, of := range tokens {
-				if len(of) == 0 {
+			for i, logProbs := range tokens {
+				if len(logProbs) == 0 {
 					return nil, TokensAddUp.Broken("pair %d has no tokens; expected one at least", i+1)
 				}
 			}

@@ -192,11 +192,11 @@ func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
 	// maxTokens bounds the tokens of a continuation.
 	const maxTokens = 1 << 20
 	tokens := make([][]float64, pairs)
-	for i, of := range list {
-		if len(of) > maxTokens {
-			return nil, TokensAddUp.Broken("its answer to pair %d has %d tokens; expected at most %d", i+1, len(of), maxTokens)
+	for i, row := range list {
+		if len(row) > maxTokens {
+			return nil, TokensAddUp.Broken("its answer to pair %d has %d tokens; expected at most %d", i+1, len(row), maxTokens)
 		}
-		if tokens[i], err = decodeRow(of, "pair", i); err != nil {
+		if tokens[i], err = decodeRow(row, "pair", i); err != nil {
 			return nil, err
 		}
 	}

@@ -39,8 +39,8 @@ func StartNginx(t testing.TB, servers func(addr string) string) *Nginx {
 // nginxConfig returns the configuration of a single process with all its files in a directory.
 func nginxConfig(dir, servers string) string {
 	temporary := ""
-	for _, of := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		temporary += fmt.Sprintf("%s_temp_path %s;\n", of, filepath.Join(dir, of))
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		temporary += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
 	}
 	return fmt.Sprintf("daemon off;\nmaster_process off;\npid %s;\nerror_log stderr warn;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n",
 		filepath.Join(dir, "pid"), temporary, servers)

@@ -11,7 +11,7 @@ import (
 func (s isa) elementwise() {
 	for _, f := range []struct {
 		name string
-		of   func(s isa) func(x group) group
+		emit func(s isa) func(x group) group
 	}{
 		{"exp", isa.exp},
 		{"sigmoid", isa.sigmoid},
@@ -19,7 +19,7 @@ func (s isa) elementwise() {
 	} {
 		s.function(f.name, "(dst, x []float32)")
 		dst, x, n, index := base("dst"), base("x"), length("x"), zeroIndex()
-		apply := f.of(s)
+		apply := f.emit(s)
 		s.loop(n, unroll, indices{index}, func(s step) {
 			s.write(apply(s.read(x, index)), dst, index)
 		})
