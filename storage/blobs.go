@@ -29,18 +29,18 @@ func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte
 	return b, nil
 }
 
-// KeepBlob stores b, a blob of the node of, also as an output of the node key, and returns its
+// KeepBlob stores b, a blob of the node from, also as an output of the node key, and returns its
 // description for that node's commit. The bytes are not copied. A durable blob is read once
 // and compared with its checksums, because it may become the only copy. The error names the
 // object of one of the two nodes and wraps ErrNotFound if b is gone, ErrCorrupt if it is
 // damaged.
-func (a *Archive) KeepBlob(ctx context.Context, key Key, name string, of Key, b Blob, durability Durability) (Blob, error) {
+func (a *Archive) KeepBlob(ctx context.Context, key Key, name string, from Key, b Blob, durability Durability) (Blob, error) {
 	kept := b
 	kept.Name = name
 	if b.IsInline() {
-		return kept, b.checkInline(of)
+		return kept, b.checkInline(from)
 	}
-	object := blobName(of, b.Digest)
+	object := blobName(from, b.Digest)
 	err := a.store.Copy(ctx, object, blobName(key, b.Digest), durability)
 	if err == nil && durability == Durable {
 		object = blobName(key, b.Digest)

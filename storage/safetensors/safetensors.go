@@ -93,8 +93,8 @@ var sizes = map[dtype]int64{
 // size returns the size of an element in bytes, 0 for an unknown type.
 func (d dtype) size() int64 { return sizes[d] }
 
-// own reports whether the package writes elements of the type.
-func (d dtype) own() bool { return d == f32 || d == i64 }
+// written reports whether the package writes elements of the type.
+func (d dtype) written() bool { return d == f32 || d == i64 }
 
 // entry describes one tensor in the header.
 type entry struct {

@@ -47,10 +47,10 @@ func archiveBlobs(t *testing.T, d Driver) {
 	object := "blobs/" + testKey(1).String() + "/" + b.Digest.String()
 	damaged := bytes.Clone(data)
 	damaged[50_000] ^= 1
-	for what, stored := range map[string][]byte{"a flipped bit": damaged, "a lost end": data[:99_999], "more bytes": pattern(100_001)} {
+	for damage, stored := range map[string][]byte{"a flipped bit": damaged, "a lost end": data[:99_999], "more bytes": pattern(100_001)} {
 		put(t, s, object, stored)
 		_, err := a.ReadBlob(t.Context(), testKey(1), b)
-		wantError(t, what, err, storage.ErrCorrupt)
+		wantError(t, damage, err, storage.ErrCorrupt)
 	}
 	put(t, s, object, data[:99_999])
 	_, err = a.ReadBlobRange(t.Context(), testKey(1), b, 99_000, 1_000)
@@ -85,10 +85,10 @@ func keepsNothingDamaged(t *testing.T, s storage.Store, a *storage.Archive) {
 	object := "blobs/" + testKey(4).String() + "/" + b.Digest.String()
 	flipped := bytes.Clone(data)
 	flipped[290_000] ^= 1
-	for what, stored := range map[string][]byte{"a flipped bit": flipped, "a lost end": data[:299_999], "more bytes": append(data, 0)} {
+	for damage, stored := range map[string][]byte{"a flipped bit": flipped, "a lost end": data[:299_999], "more bytes": append(data, 0)} {
 		put(t, s, object, stored)
 		_, err := a.KeepBlob(t.Context(), testKey(5), "kept", testKey(4), b, storage.Durable)
-		wantError(t, what, err, storage.ErrCorrupt)
+		wantError(t, damage, err, storage.ErrCorrupt)
 	}
 }
 
@@ -223,7 +223,7 @@ func wantRuns(t *testing.T, a *storage.Archive, want ...string) {
 func archiveLogAppendRace(t *testing.T, d Driver) {
 	stores := openAll(t, d, d.Location(t))
 	var mu sync.Mutex
-	said := make(map[int]string)
+	written := make(map[int]string)
 	race(stores, func(i int, s storage.Store) {
 		entry := fmt.Sprintf(`{"racer":%d}`, i)
 		n, err := storage.NewArchive(s).AppendLog(t.Context(), "run", json.RawMessage(entry))
@@ -232,15 +232,15 @@ func archiveLogAppendRace(t *testing.T, d Driver) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		said[n] = entry
+		written[n] = entry
 	})
 	entries := must.Get(storage.NewArchive(stores[0]).ReadLog(t.Context(), "run", 1))(t)
 	if len(entries) != racers {
 		t.Errorf("%d entries, want %d", len(entries), racers)
 	}
 	for i, e := range entries {
-		if e.Number != i+1 || string(e.Data) != said[e.Number] {
-			t.Errorf("entry %d has number %d and says %s, its writer said %s", i, e.Number, e.Data, said[e.Number])
+		if e.Number != i+1 || string(e.Data) != written[e.Number] {
+			t.Errorf("entry %d has number %d and says %s, its writer said %s", i, e.Number, e.Data, written[e.Number])
 		}
 	}
 }
@@ -258,15 +258,15 @@ func archiveLogCompactionRace(t *testing.T, d Driver) {
 		a := storage.NewArchive(d.Open(t, location))
 		writing.Go(func() {
 			for n := range each {
-				said := w*each + n
-				entry, _ := json.Marshal([]int{said})
+				value := w*each + n
+				entry, _ := json.Marshal([]int{value})
 				_, err := a.AppendLog(t.Context(), "run", entry)
 				mu.Lock()
 				switch {
 				case err == nil:
-					want = append(want, said)
+					want = append(want, value)
 				case errors.Is(err, storage.ErrUnknown):
-					unknown = append(unknown, said)
+					unknown = append(unknown, value)
 				default:
 					t.Errorf("append: %v", err)
 				}
@@ -287,14 +287,14 @@ func archiveLogCompactionRace(t *testing.T, d Driver) {
 	var late fold
 	late.follow(t, a)
 	for _, u := range unknown {
-		if slices.Contains(late.said, u) {
+		if slices.Contains(late.values, u) {
 			want = append(want, u)
 		}
 	}
-	slices.Sort(late.said)
+	slices.Sort(late.values)
 	slices.Sort(want)
-	if !slices.Equal(late.said, want) {
-		t.Errorf("the log says %v, want %v, each once", late.said, want)
+	if !slices.Equal(late.values, want) {
+		t.Errorf("the log says %v, want %v, each once", late.values, want)
 	}
 
 	late.compact(t, a)
@@ -323,8 +323,8 @@ func foldUntil(t *testing.T, a *storage.Archive, written <-chan struct{}) {
 
 // fold is the state of a reader of the log.
 type fold struct {
-	said []int
-	last int
+	values []int
+	last   int
 }
 
 // follow reads on and returns the number of new entries.
@@ -334,16 +334,16 @@ func (f *fold) follow(t *testing.T, a *storage.Archive) int {
 		t.Errorf("read: %v", err)
 	}
 	for _, e := range entries {
-		var said []int
-		if err := json.Unmarshal(e.Data, &said); err != nil {
+		var values []int
+		if err := json.Unmarshal(e.Data, &values); err != nil {
 			t.Errorf("entry %d: %v", e.Number, err)
 		}
 		if e.Snapshot {
-			f.said = nil
+			f.values = nil
 		} else if e.Number != f.last+1 {
 			t.Errorf("entry %d follows %d", e.Number, f.last)
 		}
-		f.said = append(f.said, said...)
+		f.values = append(f.values, values...)
 		f.last = e.Number
 	}
 	return len(entries)
@@ -351,7 +351,7 @@ func (f *fold) follow(t *testing.T, a *storage.Archive) int {
 
 // compact folds the state; being overtaken is not an error.
 func (f *fold) compact(t *testing.T, a *storage.Archive) {
-	snapshot, _ := json.Marshal(f.said)
+	snapshot, _ := json.Marshal(f.values)
 	if _, err := a.CompactLog(t.Context(), "run", f.last, snapshot); err != nil && !errors.Is(err, storage.ErrExists) {
 		t.Errorf("compact: %v", err)
 	}

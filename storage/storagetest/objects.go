@@ -153,16 +153,16 @@ func badNames(t *testing.T, d Driver) {
 		"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b", "a b", "a\\b", "a:b", "a\x00b", "é", "a~b", "a\n",
 		strings.Repeat("x", 513),
 	} {
-		what := fmt.Sprintf("name %.20q", name)
-		wantError(t, "put "+what, s.Put(t.Context(), name, strings.NewReader("x"), storage.Durable), storage.ErrName)
-		wantError(t, "copy from "+what, s.Copy(t.Context(), name, "fine", storage.Durable), storage.ErrName)
-		wantError(t, "copy to "+what, s.Copy(t.Context(), "fine", name, storage.Durable), storage.ErrName)
-		wantError(t, "create "+what, s.Create(t.Context(), name, []byte("x")), storage.ErrName)
+		label := fmt.Sprintf("name %.20q", name)
+		wantError(t, "put "+label, s.Put(t.Context(), name, strings.NewReader("x"), storage.Durable), storage.ErrName)
+		wantError(t, "copy from "+label, s.Copy(t.Context(), name, "fine", storage.Durable), storage.ErrName)
+		wantError(t, "copy to "+label, s.Copy(t.Context(), "fine", name, storage.Durable), storage.ErrName)
+		wantError(t, "create "+label, s.Create(t.Context(), name, []byte("x")), storage.ErrName)
 		_, err := s.Get(t.Context(), name, 0, -1)
-		wantError(t, "get "+what, err, storage.ErrName)
+		wantError(t, "get "+label, err, storage.ErrName)
 		_, err = s.Head(t.Context(), name)
-		wantError(t, "head "+what, err, storage.ErrName)
-		wantError(t, "delete "+what, s.Delete(t.Context(), "fine", name), storage.ErrName)
+		wantError(t, "head "+label, err, storage.ErrName)
+		wantError(t, "delete "+label, s.Delete(t.Context(), "fine", name), storage.ErrName)
 	}
 	putAll(t, s, strings.Repeat("x", 100)+"/"+strings.Repeat("y", 200)+"/A.b_c-9", "a..b/...c")
 	if infos := collect(t, s.List(t.Context(), "")); len(infos) != 2 {

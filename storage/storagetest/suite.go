@@ -120,10 +120,10 @@ func wantObject(t testing.TB, s storage.Store, name string, want []byte) {
 	}
 }
 
-func wantError(t testing.TB, what string, err, want error) {
+func wantError(t testing.TB, label string, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Errorf("%s: got error %v, want one that wraps %q", what, err, want)
+		t.Errorf("%s: got error %v, want one that wraps %q", label, err, want)
 	}
 }
 
