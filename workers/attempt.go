@@ -30,8 +30,8 @@ type attempt struct {
 	journal func() *journal
 	logger  func() *slog.Logger
 	span    tracing.Span
-	// said reports whether the command has printed anything.
-	said bool
+	// printed reports whether the command has printed anything.
+	printed bool
 }
 
 func (e *executor) begin(sent *attempts.Attempt) *attempt {
@@ -146,7 +146,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 
 // logLines logs the output lines of a command.
 func (a *attempt) logLines(lines []string) {
-	a.said = true
+	a.printed = true
 	for _, line := range lines {
 		a.logger().Debug("printed by the command", "line", line)
 	}
@@ -170,11 +170,11 @@ func (w *Worker) allows(terms json.RawMessage) (childprocess.Terms, error) {
 }
 
 // programs returns the runner of external clients, on workers that may run commands of experiments.
-func (a *attempt) programs(of share) clientprograms.Runner {
+func (a *attempt) programs(part share) clientprograms.Runner {
 	if a.worker.NoCommands {
 		return nil
 	}
-	return onGPUs{a.clients, of}
+	return onGPUs{a.clients, part}
 }
 
 // standing returns the node's commit if it is complete, and nil if the node must be run: not

@@ -72,10 +72,10 @@ type share struct{ threads, gpus []string }
 
 // take returns the share of an attempt, and a function that returns its devices. keep names variables that
 // the experiment passes on: they stay unchanged.
-func (d *devices) take(class tasks.Class, keep []string) (of share, giveBack func()) {
-	of.threads = childprocess.Threads(max(1, runtime.NumCPU()/d.slots))
+func (d *devices) take(class tasks.Class, keep []string) (part share, giveBack func()) {
+	part.threads = childprocess.Threads(max(1, runtime.NumCPU()/d.slots))
 	if class != tasks.GPU || len(d.gpus) == 0 || slices.Contains(keep, visibleDevices) {
-		return of, func() {}
+		return part, func() {}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,8 +85,8 @@ func (d *devices) take(class tasks.Class, keep []string) (of share, giveBack fun
 		d.gpus[i].attempts++
 		ids = append(ids, d.gpus[i].ID)
 	}
-	of.gpus = []string{fmt.Sprintf("%s=%s", visibleDevices, strings.Join(ids, ","))}
-	return of, func() {
+	part.gpus = []string{fmt.Sprintf("%s=%s", visibleDevices, strings.Join(ids, ","))}
+	return part, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, i := range taken {

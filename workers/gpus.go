@@ -69,14 +69,14 @@ func queryGPUs(ctx context.Context) (found []queue.Device, err error) {
 	if err == nil && len(found) > 0 {
 		return found, nil
 	}
-	said, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
-	if len(said) == 0 {
-		said = []byte("no GPU")
+	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
+	if len(line) == 0 {
+		line = []byte("no GPU")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("nvidia-smi failed (%w) and said %q", err, said)
+		return nil, fmt.Errorf("nvidia-smi failed (%w) and said %q", err, line)
 	}
-	return nil, fmt.Errorf("nvidia-smi said %q", said)
+	return nil, fmt.Errorf("nvidia-smi said %q", line)
 }
 
 // listedGPUs returns the GPUs in the driver's directory, whose files do not state the memory.

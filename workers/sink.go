@@ -65,13 +65,13 @@ func (s *sink) Put(_ context.Context, name string, data []byte, durability stora
 }
 
 // Keep implements tasks.Keeper. Like Put, it returns early.
-func (s *sink) Keep(_ context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error {
+func (s *sink) Keep(_ context.Context, name string, from storage.Key, blob storage.Blob, durability storage.Durability) error {
 	if err := s.begin(name); err != nil {
 		return err
 	}
 	s.puts.Go(func() error {
-		_, err := s.source.twice(of, blob, func() ([]byte, error) {
-			kept, err := s.archive.KeepBlob(s.ctx, s.key, name, of, blob, durability)
+		_, err := s.source.twice(from, blob, func() ([]byte, error) {
+			kept, err := s.archive.KeepBlob(s.ctx, s.key, name, from, blob, durability)
 			if err == nil {
 				s.record(kept)
 			}

@@ -13,10 +13,10 @@ import (
 type work struct {
 	ended, tokens, hits, misses atomic.Int64
 
-	mu   sync.Mutex
-	rate float64   // recent tokens a second
-	seen int64     // tokens when the rate was last computed
-	told time.Time // time of that computation
+	mu      sync.Mutex
+	rate    float64   // recent tokens a second
+	seen    int64     // tokens when the rate was last computed
+	updated time.Time // time of that computation
 }
 
 // lately is the age at which a rate counts half in the mean.
@@ -35,16 +35,16 @@ func (w *work) soFar(now time.Time) queue.Work {
 func (w *work) tokenRate(now time.Time, tokens int64) float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	since := now.Sub(w.told)
+	since := now.Sub(w.updated)
 	switch {
-	case w.told.IsZero():
+	case w.updated.IsZero():
 	case since <= 0:
 		return w.rate
 	default:
 		kept := math.Exp2(-since.Seconds() / lately.Seconds())
 		w.rate = kept*w.rate + (1-kept)*float64(tokens-w.seen)/since.Seconds()
 	}
-	w.seen, w.told = tokens, now
+	w.seen, w.updated = tokens, now
 	return w.rate
 }
 

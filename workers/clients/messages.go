@@ -155,7 +155,7 @@ func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, er
 	if err := json.Unmarshal(result, &f); err != nil {
 		return nil, WhatFitSays.Broken("it answered fit by %s: %v", contracts.Quote(result), err)
 	}
-	loss, told := f.Metrics["loss"]
+	loss, hasLoss := f.Metrics["loss"]
 	targets, counted := f.Metrics["targets"]
 	switch {
 	case f.Examples < 1 || f.Examples > int64(given):
@@ -164,7 +164,7 @@ func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, er
 		return nil, WhatFitSays.Broken("it has %d metrics; expected at most %d", len(f.Metrics), maxMetrics)
 	case longest(f.Metrics) > maxMetricName:
 		return nil, WhatFitSays.Broken("it has a metric whose name has %d bytes; expected at most %d", longest(f.Metrics), maxMetricName)
-	case told != counted:
+	case hasLoss != counted:
 		return nil, WhatFitSays.Broken("its metrics have one of loss and targets, %s; expected both or neither", contracts.Quote(result))
 	case targets < 0 || targets > maxTargets || targets != math.Trunc(targets):
 		return nil, WhatFitSays.Broken("it has learned from %g targets; expected a whole number of at least 0", targets)

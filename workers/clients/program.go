@@ -150,8 +150,8 @@ func (c *program) clear() {
 
 // ask sends a request and decodes the answer. An answer that decode refuses ends the program. The error is
 // permanent if a retry cannot succeed.
-func (c *program) ask(ctx context.Context, method, what string, about any, decode func(json.RawMessage) error) error {
-	err := c.talk.Ask(ctx, method, what, about, decode)
+func (c *program) ask(ctx context.Context, method, subject string, about any, decode func(json.RawMessage) error) error {
+	err := c.talk.Ask(ctx, method, subject, about, decode)
 	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
 		return err
 	}

@@ -182,12 +182,12 @@ func decodeUsers(result json.RawMessage, given []clientprograms.User, rule contr
 			return nil, fmt.Errorf("user %d of %d: %w", i+1, len(given), err)
 		}
 		users[i].Fitted = *fitted
-		var of struct{ Norm *float64 }
-		if err := json.Unmarshal(user, &of); rule == SumOfMany && (err != nil || of.Norm == nil || !(*of.Norm >= 0)) {
+		var fields struct{ Norm *float64 }
+		if err := json.Unmarshal(user, &fields); rule == SumOfMany && (err != nil || fields.Norm == nil || !(*fields.Norm >= 0)) {
 			return nil, rule.Broken("user %d of %d has the result %s; expected a norm of at least 0", i+1, len(given), contracts.Quote(user))
 		}
-		if of.Norm != nil {
-			users[i].Norm = *of.Norm
+		if fields.Norm != nil {
+			users[i].Norm = *fields.Norm
 		}
 	}
 	return users, nil
