@@ -140,7 +140,7 @@ func (s similarity) averagePrecision() (ap float64) {
 // so do all pairs of the same two users.
 func updatePairs(rng *rand.Rand, users, effect int) (pairs.Measurement, similarity) {
 	const each, own, own2, noise = 100, 1.0, 0.3, 1.0
-	of := similarity{2 * shifts[effect], math.Sqrt(own*own + 4*own2*own2 + noise*noise), math.Sqrt(own*own + 2*own2*own2 + noise*noise)}
+	truth := similarity{2 * shifts[effect], math.Sqrt(own*own + 4*own2*own2 + noise*noise), math.Sqrt(own*own + 2*own2*own2 + noise*noise)}
 	hub, common := normals(rng, users, 0), normals(rng, users*users, 0)
 	var list []pairs.Pair
 	for range each {
@@ -150,14 +150,14 @@ func updatePairs(rng *rand.Rand, users, effect int) (pairs.Measurement, similari
 			w++
 		}
 		list = append(list,
-			pairs.Pair{A: int32(u), B: int32(u), Score: of.same + own*common[u*users+u] + 2*own2*hub[u] + noise*rng.NormFloat64()},
+			pairs.Pair{A: int32(u), B: int32(u), Score: truth.same + own*common[u*users+u] + 2*own2*hub[u] + noise*rng.NormFloat64()},
 			pairs.Pair{A: int32(v), B: int32(w), Score: own*common[min(v, w)*users+max(v, w)] + own2*(hub[v]+hub[w]) + noise*rng.NormFloat64()})
 	}
 	m, err := pairs.Measure(list, rng.Uint64(), 0)
 	if err != nil {
 		panic(err) // normal numbers are never NaN
 	}
-	return m, of
+	return m, truth
 }
 
 // namings holds true values for users named by their updates: means over many worlds.
@@ -171,9 +171,9 @@ func (n namings) draw(rng *rand.Rand, users, effect int) (o deanonymization.Atta
 	if _, known := n[key]; !known {
 		n[key] = trueNaming(users, effect)
 	}
-	own, chance := oneNaming(rng, users, effect)
+	precision, chance := oneNaming(rng, users, effect)
 	p := deanonymization.SummaryParams{Seed: rng.Uint64(), Attacks: []attacks.Kind{attacks.KNN}, Confidence: audits.Confidence}
-	p.Bound(&o, own, chance)
+	p.Bound(&o, precision, chance)
 	return o, n[key]
 }
 
@@ -181,37 +181,37 @@ func (n namings) draw(rng *rand.Rand, users, effect int) (o deanonymization.Atta
 func trueNaming(users, effect int) naming {
 	const many = 20_000
 	rng := rand.New(rand.NewPCG(9, uint64(users*Effects+effect)))
-	var own, chance float64
+	var precision, chance float64
 	for n := 0; n < many; n += users {
 		a, b := oneNaming(rng, users, effect)
-		own, chance = own+sum(a), chance+sum(b)
+		precision, chance = precision+sum(a), chance+sum(b)
 	}
 	worlds := float64((many + users - 1) / users * users)
-	return naming{own / worlds, own / chance}
+	return naming{precision / worlds, precision / chance}
 }
 
 // oneNaming returns the average precision of each user in one world, and its chance: for five updates of
 // each, which an attack also prefers by their owner.
-func oneNaming(rng *rand.Rand, users, effect int) (own, chance []float64) {
+func oneNaming(rng *rand.Rand, users, effect int) (precision, chance []float64) {
 	const each = 5
-	of := make([][]int, users*each)
-	for i := range of {
-		of[i] = []int{i / each}
+	owners := make([][]int, users*each)
+	for i := range owners {
+		owners[i] = []int{i / each}
 	}
 	for class := range users {
 		liking := normals(rng, users, 0)
 		liking[class] += shifts[effect]
-		scores := make([]float32, len(of))
+		scores := make([]float32, len(owners))
 		for i := range scores {
 			scores[i] = float32(liking[i/each] + rng.NormFloat64())
 		}
-		ap, err := ranking.Owned(scores, of, users)
+		ap, err := ranking.Owned(scores, owners, users)
 		if err != nil {
 			panic(err) // normal numbers are never NaN
 		}
-		own, chance = append(own, ap[class]), append(chance, ranking.Mean(ap))
+		precision, chance = append(precision, ap[class]), append(chance, ranking.Mean(ap))
 	}
-	return own, chance
+	return precision, chance
 }
 
 // rates of correctly named updates, and of units that have a property.
@@ -284,8 +284,8 @@ func oneRunEpsilon(rng *rand.Rand, users, effect int) ends {
 	included, scores := make([]bool, users), make([]float64, users)
 	for i := range included {
 		included[i] = rng.IntN(2) == 1
-		told := included[i] == (rng.Float64() < 1/(1+math.Exp(-epsilon)))
-		scores[i] = indicator(told) + rng.Float64()/2
+		correct := included[i] == (rng.Float64() < 1/(1+math.Exp(-epsilon)))
+		scores[i] = indicator(correct) + rng.Float64()/2
 	}
 	outcome, err := empirical.Guess(included, scores, users/2, users-users/2)
 	if err != nil {
@@ -302,10 +302,10 @@ func oneRunEpsilon(rng *rand.Rand, users, effect int) ends {
 var levels = [Effects]float64{-4, -0.8, 0.3}
 
 // overSeeds returns a draw of an interval over the seeds of a row.
-func overSeeds(of interval) func(rng *rand.Rand, users, effect int) ends {
+func overSeeds(measure interval) func(rng *rand.Rand, users, effect int) ends {
 	return func(rng *rand.Rand, users, effect int) ends {
 		s := thakkar(users, levels[effect])
-		low, high, truth := of(&s, s.draw(rng))
+		low, high, truth := measure(&s, s.draw(rng))
 		return ends{low, high, truth}
 	}
 }

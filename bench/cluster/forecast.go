@@ -48,15 +48,15 @@ func RunForecast(ctx context.Context, program, file string, settings []string) (
 	if err := row.plan(ctx, program, home); err != nil {
 		return nil, err
 	}
-	var said bytes.Buffer
+	var messages bytes.Buffer
 	run := exec.CommandContext(ctx, program, row.arguments("run", home)...)
-	run.Stderr = &said
+	run.Stderr = &messages
 	began := time.Now()
 	err = run.Run()
 	row.Real = time.Since(began).Seconds()
 	const gate = 4 // exit code if a gate of the experiment fails at its end
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != gate) {
-		return nil, fmt.Errorf("running %s: %w\n%s", file, err, &said)
+		return nil, fmt.Errorf("running %s: %w\n%s", file, err, &messages)
 	}
 	row.RealCPU = (run.ProcessState.UserTime() + run.ProcessState.SystemTime()).Seconds()
 	return row, nil
@@ -73,12 +73,12 @@ func (r *ForecastRow) arguments(command, home string) []string {
 
 // plan runs coalmine plan for the prediction.
 func (r *ForecastRow) plan(ctx context.Context, program, home string) error {
-	var said bytes.Buffer
+	var messages bytes.Buffer
 	c := exec.CommandContext(ctx, program, append(r.arguments("plan", home), "--json")...)
-	c.Stderr = &said
+	c.Stderr = &messages
 	out, err := c.Output()
 	if err != nil {
-		return fmt.Errorf("planning %s: %w\n%s", r.File, err, &said)
+		return fmt.Errorf("planning %s: %w\n%s", r.File, err, &messages)
 	}
 	var plan struct {
 		Machine struct {
@@ -90,7 +90,7 @@ func (r *ForecastRow) plan(ctx context.Context, program, home string) error {
 		return fmt.Errorf("planning %s: %w", r.File, err)
 	}
 	if plan.Machine.Seconds == nil {
-		return fmt.Errorf("planning %s: the time is unknown\n%s", r.File, &said)
+		return fmt.Errorf("planning %s: the time is unknown\n%s", r.File, &messages)
 	}
 	r.Predicted = *plan.Machine.Seconds
 	r.PredictedCPU = r.Predicted * plan.Machine.Cores * plan.Machine.Busy

@@ -126,18 +126,18 @@ func FreeAddress() (string, error) {
 }
 
 // Await polls until so returns true, at most half a minute.
-func Await(ctx context.Context, what string, so func() (bool, error)) error {
+func Await(ctx context.Context, event string, so func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return await(ctx, 20*time.Millisecond, what, so)
+	return await(ctx, 20*time.Millisecond, event, so)
 }
 
 // AwaitLong polls twice a second until so returns true or ctx ends.
-func AwaitLong(ctx context.Context, what string, so func() (bool, error)) error {
-	return await(ctx, time.Second/2, what, so)
+func AwaitLong(ctx context.Context, event string, so func() (bool, error)) error {
+	return await(ctx, time.Second/2, event, so)
 }
 
-func await(ctx context.Context, every time.Duration, what string, so func() (bool, error)) error {
+func await(ctx context.Context, every time.Duration, event string, so func() (bool, error)) error {
 	again := time.NewTicker(every)
 	defer again.Stop()
 	for {
@@ -147,7 +147,7 @@ func await(ctx context.Context, every time.Duration, what string, so func() (boo
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, ctx.Err())
+			return fmt.Errorf("waiting for %s: %w", event, ctx.Err())
 		}
 	}
 }

@@ -66,12 +66,12 @@ func Subjects(ctx context.Context, path string) ([]Subject, error) {
 	return subjects(ctx, path, paperSize)
 }
 
-func subjects(ctx context.Context, path string, of size) ([]Subject, error) {
-	text, err := firstRecords(ctx, path, of.records)
+func subjects(ctx context.Context, path string, scale size) ([]Subject, error) {
+	text, err := firstRecords(ctx, path, scale.records)
 	if err != nil {
 		return nil, err
 	}
-	p, err := planTraining(ctx, text, of)
+	p, err := planTraining(ctx, text, scale)
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +132,8 @@ func firstRecords(ctx context.Context, path string, most int) ([]byte, error) {
 }
 
 // planTraining plans the recipe on the text.
-func planTraining(ctx context.Context, text []byte, of size) (*plan.Plan, error) {
-	file := fmt.Appendf(nil, recipe, of.vocabulary, of.steps)
+func planTraining(ctx context.Context, text []byte, scale size) (*plan.Plan, error) {
+	file := fmt.Appendf(nil, recipe, scale.vocabulary, scale.steps)
 	s, err := submission.PrepareFile(ctx, "bench", file, experiment.Options{}, sources.Text(text), nil)
 	if err != nil {
 		return nil, err

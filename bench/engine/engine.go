@@ -89,8 +89,8 @@ type measure func(ctx context.Context, b *bench, r *Row) error
 
 // rows lists all rows, in the order of the table.
 var rows = []struct {
-	name, what string
-	measure    measure
+	name, description string
+	measure           measure
 }{
 	{"peak", "the core's peak: multiply-adds in registers", measurePeak},
 	{"gemm", "matrix product, 512 x 512 x 512", measureGemm},
@@ -165,7 +165,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, r.name) {
 			continue
 		}
-		row := Row{Name: r.name, What: r.what}
+		row := Row{Name: r.name, What: r.description}
 		if err := r.measure(ctx, b, &row); err != nil {
 			return nil, fmt.Errorf("row %s: %w", r.name, err)
 		}

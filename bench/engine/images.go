@@ -72,12 +72,12 @@ func learningJob(network models.Network) job {
 // generatingJob returns a step of a generator.
 func generatingJob(network models.Network, g models.Generating) job {
 	params, gradient := imageVectors(network)
-	own, gradient := params[network.Trained():], gradient[network.Trained():]
+	trained, gradient := params[network.Trained():], gradient[network.Trained():]
 	generator, rng := g.NewGenerator(params), seeds.Stream(seed, seeds.Client)
 	flops := imageBatch * generator.(interface{ GradientFLOPs() float64 }).GradientFLOPs()
 	return job{flops, imageBatch, func() error {
 		_, err := generator.Gradient(rng, imageBatch, gradient)
-		kernels.Axpy(-imageRate, gradient, own)
+		kernels.Axpy(-imageRate, gradient, trained)
 		return err
 	}}
 }
