@@ -84,7 +84,6 @@ func (g *cgroup) killedForMemory() bool { return g != nil && g.event("oom_kill")
 // event returns a counter of the group's memory events.
 func (g *cgroup) event(name string) int64 { return groupFigures(g.path, "memory.events")[name] }
 
-// kill ends all processes of the group at once.
 func (g *cgroup) kill() {
 	if g != nil {
 		_ = setGroup(g.path, "cgroup.kill", "1") // Linux 5.14; the keeper kills them too

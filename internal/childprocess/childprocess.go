@@ -181,7 +181,6 @@ func (p *Process) wait(started chan<- error) {
 	close(p.done)
 }
 
-// outcome returns the result of the command.
 func (p *Process) outcome() error {
 	if p.hold.outgrown() {
 		p.setReason(&MemoryError{Most: p.command.Memory})

@@ -179,7 +179,7 @@ type tree struct {
 	fd   int
 }
 
-// hold opens the directories of Read and then those of Write.
+// hold opens the directories of Read, then processFiles, then the directories of Write.
 func (p *plan) hold() (trees []tree, err error) {
 	for i, path := range slices.Concat(p.Read, []string{processFiles}, p.Write) {
 		t, err := take(path, i < len(p.Read))

@@ -112,7 +112,6 @@ func (e *StoppedError) Error() string { return e.Cause.Error() }
 
 func (e *StoppedError) Unwrap() error { return e.Cause }
 
-// running is a running command.
 type running struct {
 	workspace *Workspace
 	most      int64 // limit on the directory's size; 0 for none

@@ -189,7 +189,6 @@ func (t *Talk) RefusesUnknown(ctx context.Context, unknown, errors Rule, goesOn 
 	}, goesOn)
 }
 
-// exchange sends a request and waits for its answer.
 func (t *Talk) exchange(ctx context.Context, method, subject string, about any) (*answer, error) {
 	id, answered := t.expect()
 	line, err := encode(id, method, about)
@@ -228,7 +227,6 @@ func (t *Talk) left(ctx context.Context, answered <-chan answer) (*answer, error
 	return nil, t.failure
 }
 
-// encode makes the line of a request.
 func encode(id int64, method string, about any) ([]byte, error) {
 	line, err := json.Marshal(struct {
 		ID     int64  `json:"id"`

@@ -142,7 +142,6 @@ func (r reader) found(token json.Token, want json.Delim) error {
 	return r.wrong("found %.40q; expected %q", fmt.Sprint(token), want.String())
 }
 
-// skip skips a value of any size.
 func (r reader) skip() error {
 	depth := 0
 	for {

@@ -8,7 +8,7 @@
 //			return err
 //		}
 //		if goroutines.Sleep(ctx, pause) != nil {
-//			return err // the attempt's: it says more than that time is up
+//			return err // of the attempt: it has the cause, unlike that of ctx
 //		}
 //	}
 //

@@ -148,7 +148,6 @@ const (
 // freeBytes of a page are allowed at any compression ratio.
 const freeBytes = 16 << 20
 
-// readPage reads the next page.
 func (c *Column) readPage() error {
 	h, err := c.header()
 	if err != nil {
@@ -187,7 +186,6 @@ func room(buffer []byte, n int) []byte {
 	return buffer[:n]
 }
 
-// header reads the header of the next page.
 func (c *Column) header() (h pageHeader, err error) {
 	for size := int64(usualHeader); ; size *= 4 {
 		size = min(size, c.file.end-c.at)
@@ -350,7 +348,6 @@ func (c *Column) readDataV2(h pageHeader) (err error) {
 	return c.begin(h)
 }
 
-// values decodes the values of a page.
 func (c *Column) values(h pageHeader, data []byte) (decoder, error) {
 	kind := c.leaf.Kind
 	switch {

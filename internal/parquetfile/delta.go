@@ -88,7 +88,6 @@ func (d *delta) miniblock() error {
 	return nil
 }
 
-// rest returns the bytes after the values.
 func (d *delta) rest() ([]byte, error) {
 	ahead := *d
 	for ahead.left > 0 {

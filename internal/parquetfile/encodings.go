@@ -126,7 +126,6 @@ func newDictionary(leaf *Leaf, page []byte, values int) (*dictionary, error) {
 	return d, nil
 }
 
-// lookUp finds value i.
 func (d *dictionary) lookUp(i uint32, v *Value) error {
 	if uint64(i) >= uint64(d.values) {
 		return fmt.Errorf("value %d of a dictionary of %d", i, d.values)

@@ -115,7 +115,6 @@ func (e *element) converted(number int64) {
 	}
 }
 
-// logical reads the logical type of a leaf.
 func (t *thrift) logical(kind byte, l *Leaf) {
 	t.fields(kind, func(id int64, kind byte) bool {
 		switch id {

@@ -63,7 +63,6 @@ func (b *Broker) withdraw(queue, id string) (bool, error) {
 // gone is the state of a message that asynq does not have.
 const gone asynq.TaskState = 0
 
-// state returns asynq's state of a message.
 func (b *Broker) state(queue, id string) (asynq.TaskState, error) {
 	info, err := b.inspector.GetTaskInfo(queue, id)
 	if isGone(err) {

@@ -260,7 +260,7 @@ func (s *consumer) deliver(id string, body []byte) {
 	}
 }
 
-// patience returns the time for a report sent now. A draining worker has no limit of its own.
+// patience returns the time for a report sent now: shorter in a shutdown, but not in a drain.
 func (s *consumer) patience() time.Duration {
 	if s.shutdown.Err() != nil {
 		return shutdownPatience

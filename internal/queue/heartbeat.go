@@ -49,7 +49,6 @@ type silence struct {
 	last     time.Time // last successful heartbeat
 }
 
-// note records the result of a heartbeat.
 func (x *silence) note(err error, log *slog.Logger) {
 	switch {
 	case err == nil:
@@ -136,7 +135,6 @@ func (s *consumer) obey(running []Running, requests []any) {
 	}
 }
 
-// describe returns the heartbeat's content.
 func (s *consumer) describe() Worker {
 	w := Worker{
 		ID:          s.cfg.WorkerID,

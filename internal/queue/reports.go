@@ -50,7 +50,6 @@ type pop struct {
 	result chan popped
 }
 
-// popped is the result of a pop.
 type popped struct {
 	list, data string
 	err        error
@@ -120,7 +119,6 @@ func (b *Broker) endPop() {
 	}
 }
 
-// popReport starts a pop of one report.
 func (c *Conn) popReport() *pop {
 	p := &pop{ender: enderKey(rand.Text()), result: make(chan popped, 1)}
 	go func() {

@@ -23,7 +23,6 @@ const (
 	tries = 2
 )
 
-// server is the server of a URL.
 type server struct {
 	name     string // without passwords
 	sentinel bool   // found through Sentinels
@@ -81,7 +80,6 @@ func ShowsPassword(text string) bool {
 	return strings.Contains(rest, "sentinel_password=")
 }
 
-// splitQuery separates the query from the address.
 func splitQuery(rest string) (address string, query url.Values, err error) {
 	address, text, _ := strings.Cut(rest, "?")
 	if strings.Contains(text, "@") || strings.Contains(rest, "#") {

@@ -6,7 +6,7 @@
 //	...
 //	defer client.Close()
 //	answers, err := client.LogLikelihoods(ctx, []score.Pair{{"my pin is", " 1234"}}, 32)
-//	// answers[0].LogProb is that of " 1234" after "my pin is"
+//	// answers[0].LogProb is the log-probability of " 1234" after "my pin is"
 //
 // Check reports the faults of an implementation.
 package score

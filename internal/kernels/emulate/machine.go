@@ -123,7 +123,6 @@ func (m *machine) branch(op string) (taken, isBranch bool, err error) {
 	return false, false, nil
 }
 
-// address returns the address of a memory operand.
 func (m *machine) address(o operand) (uint64, error) {
 	if o.symbol != "" {
 		c, ok := m.symbols[o.symbol]

@@ -102,7 +102,6 @@ func (b *chaChaBlock) twoRounds() {
 	b.quarter(0, 5, 10, 15)
 }
 
-// quarter mixes four rows.
 func (b *chaChaBlock) quarter(i, j, k, l int) {
 	x, y, z, w := b.rows[i], b.rows[j], b.rows[k], b.rows[l]
 	for _, by := range [][2]uint8{{16, 12}, {8, 7}} {

@@ -47,7 +47,6 @@ func (p *pool) word(name string, bits uint32) Mem {
 // tailMask returns the table from which AVX2 masks are cut: ones, then zeros.
 func (p *pool) tailMask() Mem { return NewDataAddr(NewStaticSymbol(tailMaskName), 0) }
 
-// define emits the data of all constants.
 func (p *pool) define() {
 	slices.Sort(p.symbols)
 	for _, name := range p.symbols {

@@ -7,7 +7,6 @@ import (
 	"coalmine/internal/kernels/constant"
 )
 
-// elementwise emits the functions of one argument.
 func (s isa) elementwise() {
 	for _, f := range []struct {
 		name string

@@ -14,7 +14,6 @@ type group []reg.VecVirtual
 // unroll is the usual size of a group.
 const unroll = 2
 
-// group returns n registers.
 func (s isa) group(n int) group {
 	g := make(group, n)
 	for i := range g {
@@ -26,7 +25,6 @@ func (s isa) group(n int) group {
 // like returns a new group of the same size.
 func (s isa) like(g group) group { return s.group(len(g)) }
 
-// zeros returns n registers that hold zero.
 func (s isa) zeros(n int) group {
 	g := s.group(n)
 	each(s.xor, g, g, g)

@@ -193,7 +193,6 @@ func (a *recorded) WriteHeader(status int) {
 	}
 }
 
-// deliver sends the spoiled answer.
 func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
 	if s == Unanswered {
 		reset(w)
