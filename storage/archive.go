@@ -15,7 +15,7 @@ import (
 // objects it reads, and makes commits exactly once. It is safe for concurrent use
 // by goroutines and processes.
 //
-// Errors name the store, the object and what was expected, and wrap the errors
+// Errors name the store, the object and the expectation, and wrap the errors
 // of this package (ErrNotFound, ErrCorrupt, ErrFull, ...).
 type Archive struct {
 	store Store
