@@ -144,7 +144,6 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	return a.commit(ctx, task, blobs, out)
 }
 
-// logLines logs the output lines of a command.
 func (a *attempt) logLines(lines []string) {
 	a.printed = true
 	for _, line := range lines {

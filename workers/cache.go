@@ -118,14 +118,12 @@ func (c *cache[K, V]) fill(key K, load func() (V, int64, error)) (value V, err e
 	return value, err
 }
 
-// add caches a value that the caller has made.
 func (c *cache[K, V]) add(key K, value V, size int64) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.store(key, value, size)
 }
 
-// peek returns the value if it is cached.
 func (c *cache[K, V]) peek(key K) (V, bool) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
@@ -138,7 +136,6 @@ func (c *cache[K, V]) peek(key K) (V, bool) {
 	return element.Value.(*entry[K, V]).value, true
 }
 
-// remove removes a value.
 func (c *cache[K, V]) remove(key K) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()

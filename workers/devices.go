@@ -59,7 +59,6 @@ func (d *devices) classSlots() map[string]int {
 	return map[string]int{string(tasks.GPU): d.gpuSlots}
 }
 
-// found lists the GPUs.
 func (d *devices) found() (all []queue.Device) {
 	for _, g := range d.gpus {
 		all = append(all, g.Device)

@@ -153,7 +153,6 @@ func (c *diskCache) fill(ctx context.Context, digest storage.Digest, fetch func(
 
 var errNotKept = errors.New("blob could not be kept on disk")
 
-// add caches the given blob.
 func (c *diskCache) add(digest storage.Digest, data []byte) {
 	if int64(len(data)) <= c.largest() && c.keep(digest, data) {
 		c.files.add(digest, struct{}{}, int64(len(data)))

@@ -37,9 +37,9 @@ const (
 //
 //	collect      garbage is no use of memory
 //	drop caches  they only save work
-//	hand back    the youngest attempt, untried; here it runs alone the next time
-//	fail         the one that is alone already: it needs more than there is
-//	exit         if an attempt that was told to stop does not
+//	hand back    the youngest attempt, untried; its next run here is alone
+//	fail         an attempt that runs alone: it needs more than the limit
+//	exit         if a stopped attempt does not end
 //
 // The oldest attempt is never handed back, so that work progresses. An exit counts as a death
 // of the running attempts, and the number of deaths is limited.
@@ -145,7 +145,6 @@ func (g *memoryGuard) left(a *runningAttempt) {
 	g.attempts = slices.DeleteFunc(g.attempts, func(b *runningAttempt) bool { return a == b })
 }
 
-// watch checks the memory until ctx is done.
 func (g *memoryGuard) watch(ctx context.Context) {
 	ticker := time.NewTicker(memoryCheckEvery)
 	defer ticker.Stop()

@@ -77,7 +77,6 @@ func (m *metrics) kind(name string) string {
 	return "unknown"
 }
 
-// ended counts an attempt.
 func (m *metrics) ended(kind string, out *attempts.Outcome) {
 	m.work.ended.Add(1)
 	m.attempts.WithLabelValues(m.kind(kind), string(out.Result)).Inc()
@@ -115,7 +114,6 @@ type cacheMetrics struct {
 	work         *work
 }
 
-// looked counts one lookup.
 func (m *cacheMetrics) looked(hit bool) {
 	if m.hits == nil {
 		return
@@ -128,7 +126,6 @@ func (m *cacheMetrics) looked(hit bool) {
 	}
 }
 
-// holds records the size of the cache's content.
 func (m *cacheMetrics) holds(bytes int64) {
 	if m.bytes != nil {
 		m.bytes.Set(float64(bytes))

@@ -114,7 +114,6 @@ func (s *source) find(ctx context.Context, node storage.Key, name string) (stora
 	return b, nil
 }
 
-// fetch reads a blob from the store.
 func (s *source) fetch(ctx context.Context, node storage.Key, b storage.Blob) ([]byte, error) {
 	return s.twice(node, b, func() ([]byte, error) { return s.archive.ReadBlob(ctx, node, b) })
 }

@@ -48,7 +48,6 @@ func (w *work) tokenRate(now time.Time, tokens int64) float64 {
 	return w.rate
 }
 
-// looked counts one lookup in a cache.
 func (w *work) looked(hit bool) {
 	if hit {
 		w.hits.Add(1)

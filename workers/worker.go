@@ -267,7 +267,6 @@ func (w *Worker) classes() []string {
 	return w.registry().Classes()
 }
 
-// registry returns the kinds that it runs.
 func (w *Worker) registry() tasks.Registry {
 	if w.NoCommands {
 		return w.Registry.WithoutCommands()

@@ -74,7 +74,6 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 	return c.report, err
 }
 
-// start starts the program, unless it runs.
 func (c *checker) start() error {
 	if c.program != nil && c.program.talk.Usable() {
 		return nil
@@ -185,7 +184,7 @@ func (c *checker) rounds() error {
 	return err
 }
 
-// reads checks that the program uses the parameters that it is given.
+// reads checks that the program does not change the file of parameters that it reads.
 func (c *checker) reads() error {
 	w, _, err := c.beginBy(9, 1)
 	if err != nil {

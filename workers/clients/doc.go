@@ -4,7 +4,7 @@
 //
 //	pool := clients.NewPool(clients.Options{})
 //	defer pool.Close()
-//	client, err := pool.Borrow(ctx, setting) // starts a program, or takes one that is idle
+//	client, err := pool.Borrow(ctx, setting) // starts a program, or reuses an idle one
 //	...
 //	defer client.GiveBack()
 //	fitted, err := client.Fit(ctx, work)

@@ -33,7 +33,6 @@ type introduction struct {
 	Threads int `json:"threads"`
 }
 
-// vocabulary lists the tokens.
 type vocabulary struct {
 	Size int `json:"size"`
 	// Begin and End are the first and last tokens of examples, FirstWord the first token that is an
@@ -98,7 +97,6 @@ func imagesOf(s models.ImageShape, sentences [][]int32) *images {
 	return &images{score.ImagesOf(score.Shape{Height: s.Height, Width: s.Width, Channels: s.Channels}, pixels), labels}
 }
 
-// fitted is the result of fit.
 type fitted struct {
 	Examples int64              `json:"examples"`
 	Metrics  map[string]float64 `json:"metrics"`

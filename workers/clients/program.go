@@ -92,7 +92,6 @@ func (c *program) unpack(ctx context.Context) (string, error) {
 	return c.code.Path(), c.setting.Archive.Unpack(ctx, c.code)
 }
 
-// introduce requests the program's description.
 func (c *program) introduce(ctx context.Context) error {
 	words, err := c.files.words(c.setting.Words)
 	if err != nil {
@@ -140,7 +139,6 @@ func (c *program) end() error {
 	return c.talk.Close()
 }
 
-// clear removes the program's directory.
 func (c *program) clear() {
 	if c.code != nil {
 		c.code.Remove()
@@ -241,7 +239,6 @@ func (c *program) LogLikelihoods(ctx context.Context, m clientprograms.Model, pa
 	return c.scorePairs(ctx, path, pairs)
 }
 
-// scorePairs scores pairs one by one.
 func (c *program) scorePairs(ctx context.Context, parameters string, pairs []clientprograms.Pair) (all []clientprograms.Likelihood, err error) {
 	for len(pairs) > 0 {
 		part := pairs[:min(len(pairs), pairsAsked)]
@@ -293,7 +290,6 @@ func misshapen(err error, shapes contracts.Rule) error {
 	return nil
 }
 
-// examples encodes sentences for the program.
 func (c *program) examples(sentences [][]int32) any {
 	switch c.description.Input {
 	case clientprograms.TokensInput:

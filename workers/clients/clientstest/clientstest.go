@@ -89,7 +89,7 @@ const (
 	Unclipped  = "unclipped"    // does not clip the sum
 	HalfSum    = "half a sum"   // halves the sum
 	NoNorm     = "no norm"      // omits the norms of a sum
-	WrongTree  = "wrong tree"   // wrong scores of nodes except the first
+	WrongTree  = "wrong tree"   // wrong scores of nodes
 	DiesOfMany = "dies of many" // the process exits in the middle of the first fit_many or sum of all
 )
 
@@ -168,7 +168,6 @@ func (e *examples) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// server is the running program.
 type server struct {
 	request   // the describe request
 	numbers   map[string]int32
@@ -291,7 +290,6 @@ func (s *server) describe(r *request) (any, error) {
 	return about, err
 }
 
-// model holds the parameters.
 type model struct {
 	weights []float32
 	scale   float32
@@ -331,7 +329,6 @@ func (s *server) fit(r *request) (any, error) {
 	return s.fitted(len(r.Examples), loss, targets), s.write(r.Into, m)
 }
 
-// fitted returns the result of fit.
 func (s *server) fitted(examples int, loss float64, targets int) any {
 	metrics := map[string]any{"loss": loss / float64(max(1, targets)), "targets": targets, "seconds": 0.5}
 	switch s.Config.Fault {

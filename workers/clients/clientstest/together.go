@@ -8,7 +8,6 @@ import (
 	"coalmine/storage/safetensors"
 )
 
-// learnt is the result of a user's training.
 type learnt struct {
 	model  model
 	result map[string]any
