@@ -184,7 +184,6 @@ func (s *source) Imported(context.Context, storage.Digest) (io.ReadCloser, error
 	return nil, errUnused
 }
 
-// nowhere discards all puts.
 type nowhere struct{}
 
 func (nowhere) Put(context.Context, string, []byte, storage.Durability) error { return nil }

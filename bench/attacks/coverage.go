@@ -25,7 +25,7 @@ import (
 type Study struct {
 	// Seeds of a row.
 	Seeds int
-	// CoverageRow is the effect of the first row relative to the second, in standard deviations of the
+	// Row is the effect of the first row relative to the second, in standard deviations of the
 	// residual, and Level the effect of the second.
 	Row, Level float64
 	// Configurations of canaries, each with PerConfiguration, differ by Spread.
@@ -113,7 +113,6 @@ func paired(s *Study, o *outcome) (low, high, truth float64) {
 	return low, high, s.probability(s.Row+s.Level) - s.probability(s.Level)
 }
 
-// pairing compares the canaries of both rows.
 func (s *Study) pairing(o *outcome) *results.Pairing {
 	var seeds [][]float64
 	for i := range o.first {

@@ -113,7 +113,6 @@ func newLeader(archive *storage.Archive, q coordinator.Queue, log *slog.Logger) 
 	return coordinator.New(coordinator.Config{Archive: archive, Queue: q, Compile: compileShape, Registry: Registry(), Log: log})
 }
 
-// submit records a run of the shape.
 func submit(ctx context.Context, archive *storage.Archive, s shape) (*runs.Run, error) {
 	spec, err := s.spec()
 	if err != nil {
@@ -141,7 +140,6 @@ func (c *cluster) carryOut(ctx context.Context, s shape, q *observedQueue) error
 	return errors.Join(err, <-led)
 }
 
-// awaitEnd waits until a run is done.
 func awaitEnd(ctx context.Context, leader *coordinator.Coordinator, run string) error {
 	for {
 		updated := leader.Updated()

@@ -69,7 +69,6 @@ type Window struct {
 	Milliseconds CPU `json:"cpu_ms_per_round"`
 }
 
-// rounds measures a long training.
 func (c *cluster) rounds(ctx context.Context) (*Rounds, error) {
 	every := c.Options.Rounds / windows
 	// One round more, so that the last window ends while the training continues.

@@ -93,7 +93,6 @@ func (t Training) Queued(ctx context.Context, api control.API) (time.Duration, e
 	return took, nil
 }
 
-// carryOut submits a run and waits for its end.
 func carryOut(ctx context.Context, api control.API, record runs.Spec) error {
 	submitted, err := api.Submit(ctx, record, true)
 	if err != nil {

@@ -34,13 +34,11 @@ type shape struct {
 // tasks returns the number of tasks of a run.
 func (s shape) tasks() int { return s.Cells * (s.Rounds*(s.Parts+1) + s.Audits + 2) }
 
-// spec returns the record of a run.
 func (s shape) spec() (runs.Spec, error) {
 	raw, err := json.Marshal(s)
 	return runs.Spec{Name: s.Name, Digest: storage.DigestOf(raw), Experiment: raw}, err
 }
 
-// compileShape makes the plan of a recorded run.
 func compileShape(_ context.Context, run *runs.Run) (plan.Parts, error) {
 	var s shape
 	if err := json.Unmarshal(run.Spec.Experiment, &s); err != nil {

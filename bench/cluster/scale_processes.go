@@ -95,7 +95,6 @@ func folderOf(location string) (place string, remove func(storage.Store) error, 
 // deleteBatch is the number of objects of a deletion.
 const deleteBatch = 500
 
-// empty deletes all objects of a store.
 func empty(s storage.Store) error {
 	ctx := context.Background()
 	var names []string

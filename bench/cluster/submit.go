@@ -118,7 +118,6 @@ func (c *submitCluster) measure(ctx context.Context) (*SubmitResult, error) {
 	return r, err
 }
 
-// start starts Redis and the coordinator.
 func (c *submitCluster) start(ctx context.Context) (err error) {
 	if c.redis, c.redisURL, err = Redis(c.dir); err != nil {
 		return err
@@ -143,7 +142,6 @@ func (c *submitCluster) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// perform runs a command to its end.
 func (c *submitCluster) perform(ctx context.Context, args ...string) (Process, error) {
 	begun := time.Now()
 	child, err := StartChild(c.command(args...))
@@ -200,7 +198,6 @@ func (c *submitCluster) cancel(ctx context.Context) error {
 	})
 }
 
-// shownRun is a run's entry in the list.
 type shownRun struct {
 	State string            `json:"state"`
 	Cells []json.RawMessage `json:"cells"`
@@ -222,7 +219,6 @@ func (c *submitCluster) run(ctx context.Context) (shownRun, error) {
 	return answer.Runs[0], nil
 }
 
-// list requests the list of runs.
 func (c *submitCluster) list(ctx context.Context) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.api, http.NoBody)
 	if err != nil {
@@ -240,7 +236,6 @@ func (c *submitCluster) list(ctx context.Context) ([]byte, error) {
 	return data, err
 }
 
-// lists times the list of runs.
 func (c *submitCluster) lists(ctx context.Context) (Lists, error) {
 	var l Lists
 	times := make([]float64, max(1, c.Lists))

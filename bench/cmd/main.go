@@ -69,7 +69,6 @@ type output struct {
 	json           bool
 }
 
-// note prints progress.
 func (o *output) note(format string, args ...any) { fmt.Fprintf(o.stderr, format+"\n", args...) }
 
 func (o *output) log() *slog.Logger {

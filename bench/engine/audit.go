@@ -71,7 +71,6 @@ func Rank(ctx context.Context, s *Subject, canary, references int) (*RankTiming,
 	return t, t.rates(s, &p)
 }
 
-// rates fills in the rates.
 func (t *RankTiming) rates(s *Subject, p *randomsampling.Params) error {
 	model, err := checkpoints.Decode(s.Model)
 	if err != nil {

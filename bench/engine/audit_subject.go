@@ -131,7 +131,6 @@ func firstRecords(ctx context.Context, path string, most int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// planTraining plans the recipe on the text.
 func planTraining(ctx context.Context, text []byte, scale size) (*plan.Plan, error) {
 	file := fmt.Appendf(nil, recipe, scale.vocabulary, scale.steps)
 	s, err := submission.PrepareFile(ctx, "bench", file, experiment.Options{}, sources.Text(text), nil)

@@ -96,7 +96,6 @@ func words(n int) []string {
 	return list
 }
 
-// measurement is a measurement of one program.
 type measurement struct {
 	options              *ClientsOptions
 	client               clientprograms.Client
@@ -107,7 +106,6 @@ type measurement struct {
 	loops, alls, ratioes []float64
 }
 
-// begin requests the initial parameters.
 func (m *measurement) begin(ctx context.Context) (err error) {
 	if m.before, err = m.client.Initial(ctx, 1); err != nil {
 		return err

@@ -84,7 +84,6 @@ type Row struct {
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// measure fills in the figures of a row.
 type measure func(ctx context.Context, b *bench, r *Row) error
 
 // rows lists all rows, in the order of the table.
@@ -177,7 +176,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, nil
 }
 
-// bench is a benchmark in progress.
 type bench struct {
 	Options
 	subjects []Subject // models to audit, nil until made
@@ -257,7 +255,6 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// goal sets the goal of a row.
 func (r *Row) goal(reached bool, words string) { r.Goal, r.Reached = words, &reached }
 
 func measurePeak(_ context.Context, b *bench, r *Row) error {

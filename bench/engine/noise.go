@@ -85,7 +85,6 @@ const warmRounds = 2
 // roundTime is the duration of a round's tasks, in thread seconds.
 type roundTime struct{ clients, server float64 }
 
-// timeRounds runs a training and times its rounds.
 func timeRounds(ctx context.Context, p *plan.Plan, c *plan.Chain, text []byte) ([]roundTime, error) {
 	times := make([]roundTime, c.Steps)
 	kinds := compile.Registry()

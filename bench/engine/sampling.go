@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Number of sentences that the row draws, and its time limit.
+// Number and words of the sentences that the row draws, and its time limit.
 const (
 	sentences       = 100_000
 	sentenceWords   = 10
