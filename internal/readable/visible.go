@@ -65,8 +65,8 @@ func allVisible(s string) bool {
 	return all
 }
 
-// Lines returns s with its invisible characters escaped, but for line breaks and tabs. Lines after
-// the first are indented by two spaces, so that none can pass for a line of Coalmine's own.
+// Lines returns s with its invisible characters escaped, except line breaks and tabs. Lines after
+// the first are indented by two spaces, so that none looks like a line of Coalmine.
 func Lines(s string) string {
 	return strings.ReplaceAll(clean(strings.TrimRight(s, "\n")), "\n", "\n  ")
 }
@@ -75,7 +75,7 @@ func Lines(s string) string {
 // line break is part of it.
 func clean(s string) string { return escapeInvisible(strings.ReplaceAll(s, "\r\n", "\n"), escaped) }
 
-// escapeInvisible replaces the invisible characters of a text, but for line breaks and tabs.
+// escapeInvisible replaces the invisible characters of a text, except line breaks and tabs.
 func escapeInvisible(s string, escape func(part string, r rune) string) string {
 	if IsVisible(s) {
 		return s
@@ -128,7 +128,7 @@ func escaped(part string, r rune) string {
 }
 
 // Writer returns a writer to a terminal, or to a file that is read as text. It escapes the
-// invisible characters, but for line breaks and tabs. Write takes whole characters.
+// invisible characters, except line breaks and tabs. Write takes whole characters.
 func Writer(w io.Writer) io.Writer { return writer{w, clean} }
 
 // JSON returns a writer that receives JSON and writes the same values, with the invisible characters

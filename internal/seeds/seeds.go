@@ -58,7 +58,7 @@ const (
 	PriorExamples     Role = "prior examples"     // user: examples known to the adversary
 	DeviceExamples    Role = "device examples"    // the shuffle over all devices
 	Background        Role = "background"         // user: background examples mixed in
-	BackgroundMode    Role = "background mode"    // user: of which topic
+	BackgroundMode    Role = "background mode"    // user: its topic
 	BackgroundModes   Role = "background modes"   // the sample that topics are found on; 1: their first means
 	Samples           Role = "samples"            // sample
 	SamplePositions   Role = "sample positions"   // of the test of the first word: one a sample

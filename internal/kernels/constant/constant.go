@@ -18,11 +18,11 @@ const (
 const (
 	ExpLowest  = -104
 	ExpHighest = 89
-	// ExpNormalLowest and ExpNormalHighest are the bounds where 2^n itself must
+	// ExpNormalLowest and ExpNormalHighest are the limits if 2^n itself must
 	// be a normal number: n from -126 to 127.
 	ExpNormalLowest  = -87.25
 	ExpNormalHighest = 88.25
-	// TanhLowest bounds the argument -2|x|: there tanh is 1 in float32.
+	// TanhLowest limits the argument -2|x|: there tanh is 1 in float32.
 	TanhLowest = -20
 )
 
@@ -37,7 +37,7 @@ var Expm1 = [6]float32{
 const SignBit = 0x80000000
 
 // Rough gates are tanh(x) = x (n0 + n1 x^2) / (1 + d1 x^2 + d2 x^4) for |x| <= RoughLimit,
-// by which x is bounded: off by at most 7.5e-4. The sigmoid is 1/2 + tanh(x/2)/2.
+// to which x is clamped: off by at most 7.5e-4. The sigmoid is 1/2 + tanh(x/2)/2.
 const RoughLimit = 4.5
 
 var (
