@@ -6,9 +6,8 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Advance computes the child states of the edges, in their order, into to. They equal
-// those of Gather and Step, bit for bit. Edges must be sorted by parent and token, and
-// to must be another batch than from.
+// Advance computes the child states of the edges, in order, into to. They equal the states from
+// Gather and Step, bit for bit. Edges must be sorted by parent and token, and to must not be from.
 func (ts *TreeScorer) Advance(to, from *States, edges []Edge) error {
 	if err := ts.checkAdvance(to, from, edges); err != nil {
 		return err
@@ -48,15 +47,15 @@ func (ts *TreeScorer) checkAdvance(to, from *States, edges []Edge) error {
 	return ts.check(from, edges, len(edges))
 }
 
-// lowest advances the lowest layer along a block of edges, into the states of to from
-// at on. The order of arithmetic is that of scorerLayer.step.
+// lowest advances the lowest layer along a block of edges, into the states of to from at on. The
+// order of arithmetic equals that of scorerLayer.step.
 func (ts *TreeScorer) lowest(to, from *States, edges []Edge, at int) {
 	ts.emit(to, from, edges, nil, at)
 	ts.project(to, len(edges), at)
 }
 
-// emit is lowest up to the projection. If there are candidates, a look-ahead follows,
-// and emit prefetches the memory for it into the cache.
+// emit is lowest without the projection. If there are candidates, a look-ahead follows, and emit
+// prefetches its memory into the cache.
 func (ts *TreeScorer) emit(to, from *States, edges []Edge, candidates []Candidate, at int) {
 	l := &ts.tables.scorer.layers[0]
 	ts.gather(from.recalled(0), l.recalled(), edges, ts.shares(), scoringBlock)
@@ -82,16 +81,15 @@ func (s *Scorer) vector(token int32) []float32 {
 	return row(s.weights.embedding, int(token), s.model.config.Embedding)
 }
 
-// upcoming returns the input's share of the gates of the edge after i, or of the last
-// edge itself, for prefetching during the cell of i. A table as large as that of the
-// paper's model exceeds the caches, and loading a row takes about as long as a cell.
+// upcoming returns the input's share of the gates of the edge after i, or of the last edge itself,
+// for prefetching during the cell of i. The table of the paper's model exceeds the caches, and
+// loading a row takes about as long as a cell.
 func (ts *TreeScorer) upcoming(edges []Edge, i int) []float32 {
 	next := min(i+1, len(edges)-1)
 	return ts.input(next, edges[next].Token)
 }
 
-// target returns the vector of candidate i's next token, or the emission if it has
-// none.
+// target returns the vector of candidate i's next token, or the emission if there is none.
 func (ts *TreeScorer) target(candidates []Candidate, i int, emission []float32) []float32 {
 	if candidates == nil || candidates[i].Next == NoToken {
 		return emission
@@ -99,8 +97,8 @@ func (ts *TreeScorer) target(candidates []Candidate, i int, emission []float32) 
 	return row(ts.tables.targets, int(candidates[i].Next), len(emission))
 }
 
-// emissions returns the memory of the lowest layer's emissions of n states of to, from at
-// on. Without a projection it is that of the states' outputs.
+// emissions returns the memory of the lowest layer's emissions of n states of to, from at on.
+// Without a projection it is the memory of the states' outputs.
 func (ts *TreeScorer) emissions(to *States, n, at int) []float32 {
 	l := &ts.tables.scorer.layers[0]
 	if !l.projected {
@@ -144,9 +142,8 @@ func (ts *TreeScorer) input(i int, token int32) []float32 {
 	return row(ts.tables.inputs, int(token), gates)
 }
 
-// shares reports whether the edges of a state may share its recurrent product. They may
-// if the product is one sum, because adding the input's share to it then rounds as in
-// scorerLayer.step.
+// shares reports whether the edges of a state may share its recurrent product. They may if the
+// product is one sum, because adding the input's share then rounds as in scorerLayer.step.
 func (ts *TreeScorer) shares() bool {
 	return ts.tables.scorer.layers[0].recalled() <= kernels.BlockDepth
 }

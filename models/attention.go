@@ -8,17 +8,17 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// position is a token that a transformer has read, with its keys and values. A state is its
-// last position: states with common first tokens share the positions of these, and copying a
-// state copies a pointer. A position never changes.
+// position is a token that a transformer has read, with its keys and values. A state is its last
+// position: states with common first tokens share their positions, and copying a state copies a
+// pointer. A position never changes.
 type position struct {
-	before *position // of the token before it; nil at the first
+	before *position // position of the previous token; nil at the first
 	at     int       // tokens before it
 	// keysAndValues is [blocks, 2, keyWidth]; its keys are already rotated.
 	keysAndValues []float32
 }
 
-// length returns the number of tokens up to a position; 0 if it is nil.
+// length returns the number of tokens up to a position; 0 for nil.
 func (p *position) length() int {
 	if p == nil {
 		return 0
@@ -41,8 +41,8 @@ type attending struct {
 	normal  []float32   // [block, width]
 	mixed   []float32   // [block, width]: the heads' outputs
 	turns   []float32   // [block, 2, pairs]: cosines and sines of the rotations of the newest positions
-	scores  []float32   // [context] of one head
-	history []*position // of one state, the first token first
+	scores  []float32   // [context] scores of one head
+	history []*position // positions of one state in order
 }
 
 // step feeds a block of tokens' vectors x to states, which move to new positions, and sets
@@ -50,7 +50,7 @@ type attending struct {
 //
 //	x = x + attention(norm(x)),  x = x + gelu(norm(x) W + b) U + c
 //
-// in every block; a parallel one adds both to the same x. w.inputs is x and is overwritten.
+// in every block; a parallel block adds both to the same x. w.inputs is x and is overwritten.
 func (b *blocks) step(w *workspace, x []float32, states []*position, output []float32) {
 	n := len(states)
 	w.attending.reserve(n, b.cell)
@@ -104,17 +104,17 @@ func (h *half) add(n, width int, emitted []float32, columns int, x []float32) {
 	kernels.GemmPacked(false, n, 1, emitted, columns, &h.output, 1, x, width)
 }
 
-// attend computes the attention of each state's newest position over itself and the positions
-// before it, into w.attending.mixed.
+// attend computes the attention of each state's newest position over itself and all earlier
+// positions, into w.attending.mixed.
 func (b *blocks) attend(w *workspace, i int, x []float32, states []*position) {
 	n, a, wide, keys := len(states), &w.attending, b.gates(), b.keyWidth()
 	b.project(w, &b.each[i].attention, n, x, w.gates, wide)
 	for s, p := range states {
-		own := row(w.gates, s, wide)
-		rotate(own[:b.in+keys], row(a.turns, s, b.options.Rotary), b.headWidth())
-		copy(row(p.keysAndValues, i, 2*keys), own[b.in:])
+		qkv := row(w.gates, s, wide)
+		rotate(qkv[:b.in+keys], row(a.turns, s, b.options.Rotary), b.headWidth())
+		copy(row(p.keysAndValues, i, 2*keys), qkv[b.in:])
 		a.remember(p)
-		b.mix(a, i, own[:b.in], row(a.mixed, s, b.in))
+		b.mix(a, i, qkv[:b.in], row(a.mixed, s, b.in))
 	}
 }
 
@@ -133,9 +133,9 @@ func (b *blocks) mix(a *attending, i int, query, mixed []float32) {
 	scale, scores := 1/math.Sqrt(float64(size)), a.scores[:len(a.history)]
 	clear(mixed)
 	for head := range b.heads {
-		own := row(query, head, size)
+		part := row(query, head, size)
 		for t, p := range a.history {
-			scores[t] = float32(scale * kernels.Dot(own, row(row(p.keysAndValues, 2*i, keys), head/sharing, size)))
+			scores[t] = float32(scale * kernels.Dot(part, row(row(p.keysAndValues, 2*i, keys), head/sharing, size)))
 		}
 		_, sum := kernels.SoftmaxTile(scores)
 		kernels.Scale(float32(1/sum), scores)
@@ -154,8 +154,8 @@ func (b *blocks) feed(w *workspace, h *half, n int, x []float32) {
 }
 
 // gelu replaces x by x times the normal distribution function at x, in the approximation
-// by tanh of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2, which is
-// x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)). scratch is as long as x.
+// by tanh of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2, which is x
+// sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)). scratch has the length of x.
 func gelu(x, scratch []float32) {
 	const slope = 2 * 0.7978845608028654 // sqrt(2/pi)
 	kernels.Mul(scratch, x, x)

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// packed is a batch laid out for work token by token: all sentences' first
-// tokens, then all second tokens, and so on, the longest sentence first. A
-// finished sentence has no further rows, so the rows of a step are the first
-// rows of the step before.
+// packed is a batch laid out token by token: the first tokens of all sentences, then the second
+// tokens, and so on, the longest sentence first. A finished sentence has no more rows, so the rows
+// of a step continue the first rows of the previous step.
 //
 //	sentences   a b c    steps   0      1      2
 //	            d e              a d f  b e    c
@@ -21,11 +20,11 @@ type packed struct {
 	order []int
 	// start[t] is the first row of step t; the last element is the number of rows.
 	start []int
-	// inputs and targets are the token fed at a row, and the one to predict.
+	// inputs and targets hold the token fed at a row and the token to predict.
 	inputs, targets []int32
 }
 
-// steps returns the number of tokens fed of the longest sentence.
+// steps returns the number of tokens that the longest sentence feeds.
 func (p *packed) steps() int { return len(p.start) - 1 }
 
 // rows returns the number of inputs, and of targets.
@@ -34,8 +33,8 @@ func (p *packed) rows() int { return len(p.inputs) }
 // active returns the number of sentences that feed a token at step t.
 func (p *packed) active(t int) int { return p.start[t+1] - p.start[t] }
 
-// last returns the row of the last token fed of the sentence with the given turn, its
-// index in order.
+// last returns the row of the last token fed by the sentence with the given turn, its index in
+// order.
 func (p *packed) last(turn int) int {
 	t := p.steps() - 1
 	for turn >= p.active(t) {
@@ -109,8 +108,7 @@ func checkTokens(tokens []int32, vocabulary int) error {
 	return nil
 }
 
-// grow returns a slice of n elements, reusing x's memory if it suffices. The
-// elements' values are arbitrary.
+// grow returns a slice of n elements, reusing x's memory if it suffices. Its values are arbitrary.
 func grow[T any](x []T, n int) []T {
 	if cap(x) < n {
 		return make([]T, n)

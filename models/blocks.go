@@ -21,11 +21,11 @@ type Blocks struct {
 	// KeyHeads is the number of heads of keys and values, a divisor of Heads: each serves
 	// Heads/KeyHeads heads of queries (Ainslie et al., "GQA", 2023). 0 means Heads.
 	KeyHeads int `json:"key_heads,omitempty"`
-	// Parallel blocks add attention and feed-forward layer to the same input, which each of them
-	// normalises by itself.
+	// Parallel blocks add attention and feed-forward layer to the same input, which each normalises
+	// separately.
 	Parallel bool `json:"parallel,omitempty"`
-	// RMS divides by the root mean square alone, without mean and shift (Zhang and Sennrich,
-	// "Root Mean Square Layer Normalization", 2019).
+	// RMS divides only by the root mean square, without mean and shift (Zhang and Sennrich, "Root
+	// Mean Square Layer Normalization", 2019).
 	RMS bool `json:"rms,omitempty"`
 	// Epsilon is added to the variance or the mean square. 0 means 1e-5.
 	Epsilon float64 `json:"epsilon,omitempty"`
@@ -49,7 +49,7 @@ const (
 	SiLU      Activation = "silu"
 )
 
-// validate adds the faults of the options to problems.
+// validate appends errors of the options to problems.
 func (b *Blocks) validate(problems *[]error, c *Config) {
 	if c.Heads < 1 || c.Embedding < 1 {
 		return
@@ -79,13 +79,13 @@ func (b *Blocks) keyHeads(heads int) int {
 	return b.KeyHeads
 }
 
-// headWidth returns the width of a head of a transformer.
+// headWidth returns the width of a transformer's head.
 func (c cell) headWidth() int { return c.in / c.heads }
 
-// keyWidth returns the length of a key, or of a value, of all heads together.
+// keyWidth returns the length of the keys, or of the values, of all heads together.
 func (c cell) keyWidth() int { return c.headWidth() * c.options.keyHeads(c.heads) }
 
-// fedWidth returns the number of inputs of a feed-forward layer's activation, gates included.
+// fedWidth returns the number of inputs of a feed-forward layer's activation, including gates.
 func (c cell) fedWidth() int {
 	if c.options.Gated {
 		return 2 * c.units
@@ -94,7 +94,7 @@ func (c cell) fedWidth() int {
 }
 
 // frequencies returns the angles by which one position rotates the pairs of a head, in radians and
-// in float32, as in the training of the models.
+// in float32, as the models were trained.
 func (c cell) frequencies() []float32 {
 	theta, pairs := c.options.Theta, make([]float32, c.options.Rotary/2)
 	if theta == 0 {
@@ -114,7 +114,8 @@ func turn(dst, frequencies []float32, at int) {
 	}
 }
 
-// rotate turns the leading elements of every head of width size by the cosines and sines that turn set.
+// rotate rotates the leading elements of every head of width size by the cosines and sines from
+// turn.
 func rotate(heads, turns []float32, size int) {
 	pairs := len(turns) / 2
 	for at := 0; at < len(heads) && pairs > 0; at += size {

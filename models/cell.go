@@ -2,8 +2,8 @@ package models
 
 import "coalmine/internal/kernels"
 
-// cell is the shape of a layer. x is its input, h its output, c the memory of a
-// sentence, and ' marks the step before, zero at the start of a sentence:
+// cell is the shape of a layer. x is its input, h its output, c the memory of a sentence, and '
+// marks the previous step, zero at the start of a sentence:
 //
 //	cifg-lstm   i, z, o    = sigmoid, tanh, sigmoid (x W + h' U + b)
 //	            c = c' + i (z - c');  e = o tanh c
@@ -17,14 +17,14 @@ import "coalmine/internal/kernels"
 type cell struct {
 	kind           *CellKind
 	in, units, out int
-	kernel         int // of a convolution: the inputs that an output depends on, x among them
+	kernel         int // of a convolution: number of inputs of an output, including x
 	projected      bool
-	// Of a transformer, whose units are those of its feed-forward layers.
+	// Of a transformer; its units are the units of the feed-forward layers.
 	blocks, heads, context int
 	options                Blocks
 }
 
-// cellsOf are the layers of a model of a known kind, the lowest first.
+// cellsOf returns the layers of a model of a known kind, lowest first.
 func cellsOf(c Config) []cell {
 	if c.Kind == Transformer {
 		return []cell{{
@@ -61,9 +61,8 @@ func (c cell) direct() int {
 	return c.gates()
 }
 
-// recalled returns the width of the operand of the weights U, the values that a layer
-// recalls from the steps before: its previous output or, for a convolution, its last
-// inputs.
+// recalled returns the width of the operand of the weights U, the values that a layer recalls from
+// earlier steps: its previous output or, for a convolution, its last inputs.
 func (c cell) recalled() int {
 	if c.kind.convolves {
 		return (c.kernel - 1) * c.in
@@ -98,17 +97,17 @@ func (c cell) products() int {
 	return n
 }
 
-// activate computes one row's memory and emission from its gates, which hold
-// pre-activations and receive activations. candidate is, with a reset gate, the
-// recurrent part of the candidate. squash receives tanh c, for a kind that keeps
-// it. memory may be previous; emitted may be memory, for a kind that emits it.
+// activate computes one row's memory and emission from its gates, which hold pre-activations and
+// receive activations. With a reset gate, candidate is the recurrent part of the candidate. squash
+// receives tanh c if the kind keeps it. memory may be previous; emitted may be memory if the kind
+// emits it.
 func (c cell) activate(gates, candidate, previous, memory, squash, emitted []float32) {
 	c.kind.forward(gates, candidate, previous, memory, squash, emitted)
 }
 
-// remember sets a convolution's memory to x, followed by the previous memory without its
-// oldest input. It does not change that of other cells, which activate has set. memory
-// may be previous.
+// remember sets a convolution's memory to x, followed by the previous memory without its oldest
+// input. For other cells it does nothing, because activate has set the memory. memory may be
+// previous.
 func (c cell) remember(x, previous, memory []float32) {
 	if !c.kind.convolves {
 		return

@@ -9,7 +9,7 @@ type cellTrace struct {
 
 	gates     []float32 // [rows, gates], activated
 	candidate []float32 // with a reset gate: [rows, units], the candidate's recurrent part
-	memory    []float32 // [active(0)+rows, units]: zeros for step 0 to start from, then c
+	memory    []float32 // [active(0)+rows, units]: zeros before step 0, then c
 	squash    []float32 // [rows, units]: tanh c, unless memory is emitted
 	emitted   []float32 // [rows, units]: e; part of memory if memory is emitted
 	output    []float32 // [rows, out]: h; without projection it is emitted
@@ -21,8 +21,8 @@ type cellTrace struct {
 	joined            []float32 // [rows, joined()]: x and h', which is 0 in step 0; of a convolution x and c'
 	joinedGradient    []float32 // of a convolution: [rows, joined()]
 
-	recurrent  recurrentWeights // U, and on the way back its transpose
-	projection kernels.Packed   // P, and on the way back its transpose
+	recurrent  recurrentWeights // U; in backward its transpose
+	projection kernels.Packed   // P; in backward its transpose
 
 	// The first states, and the gradient of the last states; nil for zeros. A
 	// convolution has neither.
@@ -35,7 +35,7 @@ type stateTrace struct {
 	output []float32 // [active(0), out]
 }
 
-// recurrentWeights are U, in two parts if a reset gate scales one.
+// recurrentWeights are the weights U, in two parts if a reset gate scales one.
 type recurrentWeights struct {
 	direct    kernels.Packed
 	candidate kernels.Packed
@@ -131,7 +131,7 @@ func (c *cellTrace) forwardStep(batch *packed, t int) {
 	}
 }
 
-// Rows of parts that only some kinds have are nil for the others.
+// Fields that only some kinds use are nil for other kinds.
 
 func (c *cellTrace) candidateFrom(r int) []float32 {
 	if !c.kind.resets {
@@ -161,8 +161,7 @@ func (c *cellTrace) squashRow(r int) []float32 {
 	return row(c.squash, r, c.units)
 }
 
-// memoryBefore returns c' of the rows of step t: the first rows of the step
-// before.
+// memoryBefore returns c' of the rows of step t: the first rows of the previous step.
 func (c *cellTrace) memoryBefore(batch *packed, t int) []float32 {
 	at := 0
 	if t > 0 {
@@ -188,10 +187,9 @@ func (c *cellTrace) memoryAfter(batch *packed, t int) []float32 {
 	return c.memory[at*c.units : (at+batch.active(t))*c.units]
 }
 
-// backward takes the gradient of the outputs [rows, out], to which it adds the
-// gradient through the recurrence, and sets that of the gates and of the inputs,
-// dx [rows, in]. weightGradients uses the results. startGradient returns the
-// gradient of the first states, if any.
+// backward takes the gradient of the outputs [rows, out], adds the gradient through the recurrence
+// to it, and sets the gradients of the gates and of the inputs, dx [rows, in]. weightGradients uses
+// the results. startGradient returns the gradient of the first states, if any.
 func (c *cellTrace) backward(batch *packed, w *layerWeights, x, outputGradient, dx []float32) {
 	if c.kind.convolves {
 		c.convolveBack(batch, w, outputGradient, dx)
@@ -268,8 +266,8 @@ func (c *cellTrace) addRecurrentGradient(n, next int, dh []float32) {
 	}
 }
 
-// rowGradient carries the gradient of row r's emission to its gates, and that
-// of its memory to the memory before.
+// rowGradient propagates the gradient of row r's emission to its gates, and the gradient of its
+// memory to the previous memory.
 func (c *cellTrace) rowGradient(r int, previous, emitted, memory []float32) {
 	gates, gradient := row(c.gates, r, c.cell.gates()), row(c.gateGradient, r, c.cell.gates())
 	c.kind.backward(gates, c.candidateRow(r), previous, c.squashRow(r), emitted, memory, gradient, c.candidateGradientRow(r))
@@ -290,7 +288,7 @@ func (c *cellTrace) weightGradients(rows int, g *layerWeights, outputGradient []
 	addRows(g.bias, c.gateGradient)
 }
 
-// resetGradients handles the part that the reset gate scales.
+// resetGradients sets the gradients of the part that the reset gate scales.
 func (c *cellTrace) resetGradients(rows int, g *layerWeights) {
 	previous := c.joined[c.in:]
 	c.gatesGradient(rows, c.in, c.cell.gates(), c.joined, g.input)
@@ -307,8 +305,8 @@ func (c *cellTrace) gatesGradient(rows, width, columns int, joined, g []float32)
 	kernels.Gemm(true, false, width, columns, rows, 1, joined, c.cell.joined(), c.gateGradient, gates, 0, g, gates)
 }
 
-// join puts h' of every row beside its x: finished sentences drop out between
-// steps. So the gradients of W and U, which are adjacent, are one product.
+// join writes h' of every row next to its x, so that the gradients of W and U, which are adjacent,
+// are one product. Finished sentences drop out between steps.
 func (c *cellTrace) join(batch *packed, x []float32) {
 	for r := range batch.rows() {
 		copy(row(c.joined, r, c.cell.joined()), row(x, r, c.in))

@@ -7,15 +7,15 @@ import "coalmine/internal/kernels"
 // output layer lie sentence after sentence: first[turn] is the first row of a
 // sentence.
 type perExample struct {
-	sentenceRows              // of the decoder's batch
-	source       sentenceRows // of the encoder's
+	sentenceRows              // rows of the decoder's batch
+	source       sentenceRows // rows of the encoder's batch
 
 	outputs        []float32 // [rows, out]: the inputs of the output layer
 	outputGradient []float32 // [rows, out]
 	targets        []int32   // [rows]
 	scales         []float32 // [rows]: 1 / the targets of the row's sentence
 
-	logits []gram // of the gradients of the logits, by sentence
+	logits []gram // by sentence, for the gradients of the logits
 
 	// For one sentence at a time:
 	x, d, more         []float32 // contiguous copies of rows of the batch
@@ -55,19 +55,18 @@ func (r *sentenceRows) setFactor(turn int, factor float64) {
 
 // ClippedSum sets sum to the sum over sentences of their gradients, each multiplied
 // by factor of its L2 norm over all tensors together, and norms to these norms, rounded up. With
-// privacy.ClipScale as the factor no sentence adds more than the clip norm (Abadi et
-// al., "Deep Learning with Differential Privacy", 2016, algorithm 1).
+// privacy.ClipScale as the factor, no sentence contributes more than the clip norm (Abadi et al.,
+// "Deep Learning with Differential Privacy", 2016, algorithm 1).
 //
-// A sentence's gradient is that of its own mean loss per target, as in a batch of
-// this sentence alone, so that every sentence has the same weight. A tied embedding
-// is one tensor: its gradients as input and as output add up before the norm is
-// taken. Without sentences the sum is zero.
+// A sentence's gradient is the gradient of its own mean loss per target, as in a batch with only
+// this sentence, so that every sentence has the same weight. A tied embedding is one tensor: its
+// gradients as input and as output add up before the norm is taken. Without sentences the sum is
+// zero.
 //
-// sum has the model's length, norms an element for each sentence, in their order.
-// Sentences and errors are as in Gradient; a gradient that is not finite gives a
-// *DivergedError, because it cannot be bounded. Sums run through the sentences
-// group by group, in the order given (groupSize), and within a group from the
-// longest to the shortest.
+// sum has the model's length, and norms one element per sentence, in order. Sentences and errors
+// are as in Gradient; a gradient that is not finite gives a *DivergedError, because it cannot be
+// bounded. Sums run through the sentences group by group, in the order given (groupSize), and
+// within a group from the longest to the shortest.
 //
 // The gradients of single sentences are not formed, unless they are small: the squared
 // norm of a sum of outer products follows from the inner products of its factors
@@ -75,13 +74,13 @@ func (r *sentenceRows) setFactor(turn int, factor float64) {
 // Language Models Can Be Strong Differentially Private Learners", 2022, section 4). One
 // more product, of all rows times their factors, gives the sum.
 //
-// An element of norms is not below the exact norm, as long as no product leaves the normal
-// range of float32, as products do whose factors differ by 1e8 or more from tensor to tensor. It
-// is above the exact norm by bounds on the rounding of its computation and of the sentence's
-// share of the sum: by at most 2e-5 times the number of targets, unless the terms of the
-// sentence's gradient cancel. So the clipped gradient of a sentence alone has at most the clip
-// norm, rounding included. The last digits of a norm, and the rounding in a sum over several
-// sentences, depend on all of them, as those of noise do (privacy.AddGaussian).
+// An element of norms is not below the exact norm, as long as no product leaves the normal range of
+// float32, as products do if their factors differ by 1e8 or more from tensor to tensor. It is above
+// the exact norm by bounds on the rounding of its computation and of the sentence's share of the
+// sum: by at most 2e-5 times the number of targets, unless the terms of the sentence's gradient
+// cancel. So the clipped gradient of a single sentence has at most the clip norm, including
+// rounding. The last digits of a norm, and the rounding in a sum over several sentences, depend on
+// all sentences, as the low bits of noisy sums do (privacy.AddGaussian).
 func (t *Trainer) ClippedSum(params []float32, sentences [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (Loss, error) {
 	if err := t.checkClipped(params, sentences, sum, norms); err != nil {
 		return Loss{}, err
@@ -121,8 +120,8 @@ func (t *Trainer) checkClipped(params []float32, sentences [][]int32, sum []floa
 	return checkSentences(sentences, t.model.config)
 }
 
-// groupSize returns the number of sentences processed at a time: one, and more while
-// their logits stay within logitMemory.
+// groupSize returns the number of sentences processed at a time: as many as have logits within
+// logitMemory, at least one.
 func (t *Trainer) groupSize(sentences [][]int32) int {
 	most, rows := logitMemory/t.model.config.Vocabulary, 0
 	for i, s := range sentences {
@@ -230,9 +229,9 @@ func (r *sentenceRows) scale(matrix []float32, width int) {
 	}
 }
 
-// logitGradients turns the exps of all rows from forward into the gradients of
-// their logits, each row divided by its factor, and sets dh [rows, width], the gradient
-// of the outputs: of each row's loss times its scale.
+// logitGradients turns the exps of all rows from forward into the gradients of their logits, each
+// row divided by its factor, and sets dh [rows, width] to the gradient of the outputs. The loss of
+// each row is multiplied by its scale.
 func (o *outputTrace) logitGradients(w *weights, targets []int32, scales, dh []float32) {
 	o.factors = grow(o.factors, o.columns)
 	clear(o.factors[len(targets):])
@@ -248,7 +247,7 @@ func (o *outputTrace) logitGradients(w *weights, targets []int32, scales, dh []f
 	}
 }
 
-// logitGradient is that of a token's logit in a row, after logitGradients.
+// logitGradient returns the gradient of a token's logit in a row, after logitGradients.
 func (o *outputTrace) logitGradient(token, row int) float64 {
 	return float64(o.exps[token*o.stride+row]) * float64(o.factors[row])
 }

@@ -10,8 +10,8 @@ import (
 // a sum over rows of outer products x d^T.
 type normBound struct {
 	square float64 // the squared norm as computed
-	short  float64 // at most this much of the exact squared norm is lost to rounding
-	terms  float64 // the squared norm if all outer products of a tensor had one direction
+	short  float64 // largest part of the exact squared norm lost to rounding
+	terms  float64 // the squared norm if all outer products of a tensor were parallel
 }
 
 const (
@@ -22,17 +22,17 @@ const (
 // addTerms adds a tensor, given the sum of the norms of its outer products.
 func (b *normBound) addTerms(sum float64) { b.terms += float64(sum * sum) }
 
-// upper returns the bound, for a sentence of n rows. The second term covers rounding in
-// sums of outer products: of those formed for a norm, and of the clipped sum itself, where
-// each is multiplied by up to three factors and a tied embedding sums up 2n of them.
+// upper returns the bound, for a sentence of n rows. The second term covers rounding in sums of
+// outer products: in sums for a norm, and in the clipped sum itself, which multiplies each product
+// by up to three factors and sums up to 2n products for a tied embedding.
 func (b *normBound) upper(n int) float64 {
 	return math.Sqrt(max(b.square+b.short, 0)) + float64(float64(3*n+16)*roundoff*math.Sqrt(b.terms))
 }
 
 // addPairs adds the squared norm of a sum of outer products x d^T, where each x has an
-// additional element whose square is extra: the sum over pairs s, t of (x_s x_t) (d_s d_t).
-// It returns the sum of their norms. Errors of inner products are relative to the norms of
-// their factors, so that those of the sum are relative to the square of the sum of norms.
+// additional element whose square is extra: the sum over pairs s, t of (x_s x_t) (d_s d_t). It
+// returns the sum of the products' norms. Errors of inner products are relative to the norms of
+// their factors, so errors of the sum are relative to the square of the sum of norms.
 func (b *normBound) addPairs(x, d *gram, extra float64) (norms float64) {
 	for i, v := range x.products {
 		b.square += float64((v + extra) * d.products[i])
@@ -44,24 +44,23 @@ func (b *normBound) addPairs(x, d *gram, extra float64) (norms float64) {
 	return norms
 }
 
-// gram holds the inner products of the rows of one matrix with the rows of another matrix, or
-// of the same one.
+// gram holds the inner products of the rows of one matrix with the rows of another or the same
+// matrix.
 type gram struct {
 	n         int
 	products  []float64 // [n, n]
 	precision float64   // of a product, relative to the norms of its factors
 }
 
-// gramDepth is the number of columns whose products are summed up in float32; the sums of
-// such blocks are added in float64.
+// gramDepth is the number of columns in a block; products are summed in float32 within a block and
+// in float64 between blocks.
 const gramDepth = tileWidth
 
 // reset makes room for the sums over some columns of products of n rows.
 func (g *gram) reset(n, width int) {
 	g.n, g.products = n, grow(g.products, n*n)
 	clear(g.products)
-	// Errors of each block, 1% for their products with each other, and those of sums over
-	// pairs in float64.
+	// Errors of each block, 1% for products of errors, and errors of sums over pairs in float64.
 	g.precision = float64(1.01*roundoff*float64(min(width, gramDepth))) + float64(n*n)*0x1p-52
 }
 
@@ -78,14 +77,13 @@ func (e *perExample) setInner(g *gram, n int, x, y strided) {
 // square returns the squared norm of row t of a matrix with itself, with room for underflow.
 func (g *gram) square(t int) float64 { return g.products[t*g.n+t] + underflow }
 
-// addWide adds x to sum.
 func addWide(sum []float64, x []float32) {
 	for i, v := range x {
 		sum[i] += float64(v)
 	}
 }
 
-// strided is a matrix of rows that are stride elements apart.
+// strided is a matrix with rows stride elements apart.
 type strided struct {
 	values        []float32
 	width, stride int
@@ -93,9 +91,9 @@ type strided struct {
 
 func (m strided) row(i int) []float32 { return m.values[i*m.stride:][:m.width] }
 
-// addProduct adds the squared norm of x^T d, of n rows each, and of extra times the sum of
-// the rows of d: extra is 1 if there is a bias, else 0. It takes the cheaper of two ways: the
-// inner products of rows, or the product itself.
+// addProduct adds the squared norm of x^T d, of n rows each, and of extra times the sum of the rows
+// of d: extra is 1 if there is a bias, else 0. It computes the inner products of rows or the
+// product itself, whichever is cheaper.
 func (e *perExample) addProduct(b *normBound, n int, x, d strided, extra float64) {
 	if n*(x.width+d.width) < x.width*d.width {
 		e.addPaired(b, n, x, d, extra)
@@ -125,8 +123,8 @@ func (e *perExample) addFormed(b *normBound, n int, x, d strided, extra float64)
 	b.addTerms(norms)
 }
 
-// normBound returns that of a sentence's gradient over all tensors, given the inner
-// products of its logits' gradients.
+// normBound returns the bound for a sentence's gradient over all tensors, given the inner products
+// of its logits' gradients.
 func (t *Trainer) normBound(turn int, logits *gram) float64 {
 	e, b := &t.each, normBound{}
 	rows := e.of(turn)
@@ -170,9 +168,8 @@ func (s *stackTrace) addEmbeddingNorm(b *normBound, e *perExample, rows []int) (
 	return norms
 }
 
-// logitGrams sets e.logits to the inner products of the gradients of the logits, for the
-// sentences from first on whose products fit into gramMemory, and returns the first of the
-// others.
+// logitGrams sets e.logits to the inner products of the gradients of the logits, for as many
+// sentences from first on as fit into gramMemory, and returns the next sentence.
 func (t *Trainer) logitGrams(first int) (last int) {
 	e, o := &t.each, &t.output
 	size := 0
@@ -207,15 +204,15 @@ func (t *Trainer) logitGrams(first int) (last int) {
 // gramMemory limits the inner products of logits that are kept at a time.
 const gramMemory = 1 << 18
 
-// addVocabularyNorm adds the squared norm over embedding, output weights and output bias.
-// The sentence has turn and rows, and the inner products of its logits' gradients are there.
+// addVocabularyNorm adds the squared norm over embedding, output weights and output bias. turn and
+// rows identify the sentence; logits holds the inner products of its logits' gradients.
 //
 // With d the gradients of the logits, h the outputs, x the tokens fed and u the gradients
-// of their vectors, the gradient of the output weights is the sum over targets of d h^T,
-// and that of the bias the sum of d: see addPairs. That of the embedding is the sum of
-// e_x u^T, e_x being 1 at the token and 0 elsewhere: pairs of equal tokens count with u_s
-// u_t. If both are one tensor, the sums add up, and twice their inner product comes in: the
-// sum over pairs of d_t[x_s] (u_s h_t).
+// of their vectors, the gradient of the output weights is the sum over targets of d h^T, and the
+// gradient of the bias is the sum of d: see addPairs. The gradient of the embedding is the sum of
+// e_x u^T, with e_x the one-hot vector of the token: pairs of equal tokens add u_s u_t. If both are
+// one tensor, the squared norms add up, plus twice their inner product: the sum over pairs of
+// d_t[x_s] (u_s h_t).
 func (t *Trainer) addVocabularyNorm(b *normBound, turn int, rows []int, logits *gram) {
 	e, width := &t.each, t.output.width
 	n, h := len(rows), strided{e.outputs[e.first[turn]*width:], width, width}

@@ -14,8 +14,8 @@ import (
 type coarseBounds struct {
 	recurrent *kernels.Rounded // weights of the lowest layer, quantised
 	sizes     []float64        // by token: the sum of the absolute values of its target
-	// margin covers rounding after any emission. Its elements are at most tanh 1 in
-	// magnitude, since the memory never exceeds 1.
+	// margin covers rounding after any emission. Elements of an emission are at most tanh 1 in
+	// magnitude, because the memory never exceeds 1.
 	margin float64
 }
 
@@ -37,9 +37,9 @@ func (t *Tables) newCoarseBounds() *coarseBounds {
 	return b
 }
 
-// whole is the merged token of the whole vocabulary, carried back through the
-// projection: the log-sum-exp after an emission e is at least e vector + bias. That is
-// looser than the bound of several merged tokens, and costs one inner product.
+// whole is the merged token of the whole vocabulary, multiplied back through the projection: the
+// log-sum-exp after an emission e is at least e vector + bias. That is looser than the bound of
+// several merged tokens, and costs one inner product.
 type whole struct {
 	vector []float32 // [units]
 	bias   float64
@@ -60,23 +60,22 @@ func absoluteSum(x []float32) float64 {
 	return sum * (1 + 1e-12)
 }
 
-// Neither of these changes a result.
+// Neither constant changes a result.
 const (
-	// sampleSize is the number of edges from which AdvancePruned decides whether
-	// coarse bounds of the others pay.
+	// sampleSize is the number of edges that AdvancePruned samples to decide whether coarse bounds
+	// pay for the remaining edges.
 	sampleSize = 64
-	// coarseParents is a number of parents whose recurrent products stay in the
-	// cache.
+	// coarseParents is the number of parents processed together; their recurrent products stay in
+	// the cache.
 	coarseParents = 24
 )
 
-// pays reports whether a bound that leaves left edges of of was worth its time.
-func pays(left, of int) bool { return left <= of-of/8 }
+// pays reports whether a bound that leaves left edges of a total was worth its time.
+func pays(left, total int) bool { return left <= total-total/8 }
 
-// pruneCoarsely sets ts.remaining to the edges whose coarse bound is within the limit,
-// in ascending order. A coarse bound costs less than an emission, and computes none.
-// The result reports whether a look-ahead from the emissions of these edges may pay,
-// too: not if coarse bounds prune nothing.
+// pruneCoarsely sets ts.remaining to the edges whose coarse bound is within the limit, in ascending
+// order. A coarse bound costs less than an emission and computes no emission. It returns whether a
+// look-ahead from the emissions of these edges may pay too: not if coarse bounds prune nothing.
 func (ts *TreeScorer) pruneCoarsely(from *States, edges []Edge, candidates []Candidate, limit float64, normaliser *NormaliserBounds) bool {
 	ts.remaining = ts.remaining[:0]
 	if ts.tables.coarse == nil {
@@ -135,14 +134,14 @@ func (ts *TreeScorer) coarseBound(from *States, edges []Edge, candidates []Candi
 }
 
 const (
-	// gateSlope is the most that an element of an emission moves if each of its three
-	// pre-activations moves by at most 1. A sigmoid's slope is at most 1/4. The input
-	// gate moves the memory by 1/4 of its distance to the cell's candidate activation,
-	// which is at most 2; that activation moves it by at most 1; the output gate moves
-	// the emission by 1/4 of at most tanh 1.
+	// gateSlope is the largest change of an element of an emission if each of its three
+	// pre-activations changes by at most 1. A sigmoid's slope is at most 1/4. The input gate moves
+	// the memory by 1/4 of its distance to the cell's candidate activation, which is at most 2;
+	// that activation moves it by at most 1; the output gate moves the emission by 1/4 of at most
+	// tanh 1.
 	gateSlope = 0.25*2 + 1 + 0.25*0.77
-	// sumError is the rounding error for each unit, of the sum over units in float32
-	// and of the rational cell.
+	// sumError is the rounding error per unit: of the sum over units in float32 and of the rational
+	// cell.
 	sumError = 1e-4
 )
 

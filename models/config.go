@@ -9,14 +9,14 @@ import (
 
 // Config describes a network. A network for images has only a Kind and an Image. Any
 // other is a language model: an embedding of the tokens, one to four layers of cells, and
-// a softmax over the vocabulary. Kind, Vocabulary, Embedding and Units are required; the
-// zero values of the rest describe the model of Thakkar et al. (2020), section 4.1: one
-// layer, projected to the width of the embedding, and tied to it.
+// a softmax over the vocabulary. Kind, Vocabulary, Embedding and Units are required; the zero
+// values of other fields describe the model of Thakkar et al. (2020), section 4.1: one layer,
+// projected to the width of the embedding, and tied to it.
 type Config struct {
-	// Kind of the cells, one of Kinds, or of the network for images.
+	// Kind of the cells, one of Kinds, or of the network.
 	Kind Kind `json:"kind"`
-	// Vocabulary is the number of token ids, the special ones included.
-	// Ids are 0..Vocabulary-1. At least 2.
+	// Vocabulary is the number of token ids, including special ones. Ids are 0..Vocabulary-1. At
+	// least 2.
 	Vocabulary int `json:"vocabulary,omitempty"`
 	// Embedding is the width of the token vectors.
 	Embedding int `json:"embedding,omitempty"`
@@ -32,8 +32,8 @@ type Config struct {
 	// Heads is the number of heads of a Transformer, a divisor of Embedding. Other kinds
 	// have none.
 	Heads int `json:"heads,omitempty"`
-	// Context is the number of tokens that a Transformer reads at most. 0 means
-	// DefaultContext. Other kinds have none.
+	// Context is the largest number of tokens that a Transformer reads. 0 means DefaultContext.
+	// Other kinds have none.
 	Context int `json:"context,omitempty"`
 	// Blocks are the options of a Transformer's blocks. Other kinds have none.
 	Blocks Blocks `json:"blocks,omitzero"`
@@ -42,25 +42,24 @@ type Config struct {
 	// 2014, section 2.2). 0 means Embedding; with Unprojected the output is as
 	// wide as Units.
 	Projection int `json:"projection,omitempty"`
-	// Untied gives the output layer weights of its own. Else they are the
-	// embedding's (Press and Wolf, "Using the Output Embedding to Improve
-	// Language Models", 2017), and the last layer must be as wide as it.
+	// Untied gives the output layer its own weights. Otherwise it uses the embedding's (Press and
+	// Wolf, "Using the Output Embedding to Improve Language Models", 2017), and the last layer must
+	// be as wide as it.
 	Untied bool `json:"untied,omitempty"`
 	// Separator, if not 0, makes the model an encoder-decoder (Sutskever et al.,
 	// "Sequence to Sequence Learning with Neural Networks", 2014). A sentence is then a
-	// pair: the tokens before its first Separator are the source, read by the encoder's
-	// own layers, and those from it on the target, which is predicted. 1 to
-	// Vocabulary-1.
+	// pair: the tokens before its first Separator are the source, read by the encoder's own layers,
+	// and the tokens from the Separator on are the target, which is predicted. 1 to Vocabulary-1.
 	Separator int32 `json:"separator,omitempty"`
 
-	// Labels is for kinds that predict labels of a whole text: the number of labels, the
+	// Labels is the number of labels, for kinds that predict labels of a whole text; labels are the
 	// tokens from FirstLabel on. 1 to MaxLabels.
 	Labels int `json:"labels,omitempty"`
 
 	// Image is for networks for images.
 	Image Image `json:"image,omitzero"`
 
-	// Outline is for kind External; nothing else is known of the network.
+	// Outline is for kind External, and the only information about its network.
 	Outline Outline `json:"outline,omitempty"`
 }
 
@@ -68,14 +67,13 @@ type Config struct {
 const Unprojected = -1
 
 // Absent, as a token's output bias, leaves the token out of all predictions: its probability rounds
-// to 0 beside logits above Absent/2.
+// to 0 if other logits are above Absent/2.
 const Absent = -10_000
 
-// DefaultKernel is that of the lowest layers of Zhang et al. (2015), table 1.
+// DefaultKernel is the kernel of the lowest layers in Zhang et al. (2015), table 1.
 const DefaultKernel = 7
 
-// Limits of a Config: far above any model of the literature reproduced here,
-// and low enough that no size overflows.
+// Limits of a Config: far above any model reproduced here, and low enough that no size overflows.
 const (
 	maxVocabulary = 1 << 24
 	maxWidth      = 1 << 16
@@ -85,7 +83,7 @@ const (
 	MaxParameters = math.MaxInt32
 )
 
-// layers is the number of layers.
+// layers returns Layers or its default.
 func (c Config) layers() int { return max(1, c.Layers) }
 
 // kernel returns Kernel or its default.

@@ -2,9 +2,9 @@ package models
 
 import "coalmine/internal/kernels"
 
-// A convolution has no recurrence: every step's inputs are known before the first step.
-// So a batch takes one matrix product forward and two back, over rows that hold each
-// input together with its predecessors.
+// A convolution has no recurrence: every step's inputs are known before the first step. So a batch
+// takes one matrix product forward and two backward, over rows that hold each input together with
+// its predecessors.
 
 // convolve is forward of a convolution.
 func (c *cellTrace) convolve(batch *packed, w *layerWeights, x []float32) {
@@ -34,8 +34,8 @@ func (c *cellTrace) reserveConvolution(rows int) {
 	c.emittedGradient = grow(c.emittedGradient, rows*c.units)
 }
 
-// joinInputs puts the previous inputs beside every row's x: those in front of the row
-// of the step before, or zeros.
+// joinInputs writes the previous inputs next to every row's x: the first inputs in the row of the
+// previous step, or zeros.
 func (c *cellTrace) joinInputs(batch *packed, x []float32) {
 	for t := range batch.steps() {
 		for i := range batch.active(t) {
@@ -66,8 +66,8 @@ func (c *cellTrace) convolveBack(batch *packed, w *layerWeights, outputGradient,
 	c.addInputGradients(batch, dx)
 }
 
-// addInputGradients sets dx to the sum of an input's gradients in the rows that hold it:
-// its own and, one position further back in each, those of the steps after.
+// addInputGradients sets dx to the sum of an input's gradients in the rows that hold it: its own
+// row and, one position further back in each, the rows of later steps.
 func (c *cellTrace) addInputGradients(batch *packed, dx []float32) {
 	for t := range batch.steps() {
 		for i := range batch.active(t) {
@@ -90,8 +90,7 @@ func rectify(x []float32) {
 	}
 }
 
-// rectifyBack sets dx to the gradient dy of rectified outputs y that are not 0, and to
-// 0 elsewhere.
+// rectifyBack sets dx to the gradient dy where the rectified output y is not 0, and to 0 otherwise.
 func rectifyBack(y, dy, dx []float32) {
 	for i, v := range y {
 		dx[i] = 0

@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// distribution is the distribution of the next token. Its zero value is for set.
+// distribution is the distribution of the next token. Call set first.
 type distribution struct {
 	// logits are those of the tokens that may be drawn. kept names the tokens, unless they are all
 	// tokens in order.
@@ -93,9 +93,8 @@ func (d *distribution) keep(topK int) {
 	d.changed = kept
 }
 
-// draw returns the first token at which the cumulative probability exceeds u, which
-// is at least 0 and less than 1; if rounding leaves none, the last with a positive
-// probability.
+// draw returns the first token at which the cumulative probability exceeds u, which is at least 0
+// and less than 1; if rounding leaves no such token, the last with a positive probability.
 func (d *distribution) draw(u float64) int32 {
 	at := d.place(u)
 	if len(d.kept) > 0 {

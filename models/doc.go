@@ -30,9 +30,8 @@
 //
 // # Training
 //
-// A Trainer computes the mean loss of a batch and its gradient by
-// back-propagation through time over whole sentences. It owns all its memory
-// and allocates nothing once it has seen its largest batch:
+// A Trainer computes the mean loss of a batch and its gradient by back-propagation through time
+// over whole sentences. It owns its memory and allocates nothing after its largest batch:
 //
 //	trainer := model.NewTrainer()
 //	loss, err := trainer.Gradient(params, sentences, gradient)
@@ -50,10 +49,10 @@
 //	err = scorer.Step(states, []int32{begin})
 //	err = scorer.LogProbRows(states, row) // log p of every next token
 //
-// States of an encoder-decoder read a source until Step feeds them the separator. The
-// rest is scored like any sentence.
+// States of an encoder-decoder read a source until Step feeds them the separator. The target is
+// scored like any sentence.
 //
-// Scorer.Sample draws sequences, each by a stream of its own:
+// Scorer.Sample draws sequences, each from its own stream:
 //
 //	samples, err := scorer.Sample(models.Draw{
 //		Sampling: models.Sampling{Temperature: 1}, Prefix: []int32{begin}, End: end, AtMost: 10,
@@ -71,9 +70,8 @@
 //
 // # Numbers
 //
-// Values are float32 and losses are summed in float64. Every operation has one
-// order of arithmetic, so the same inputs give the same bytes. In scoring, a
-// state's numbers do not depend on the other states in the batch, nor on their
-// number: a canary and the references that it is ranked against are comparable
-// bit for bit.
+// Values are float32 and losses are summed in float64. Every operation has one order of arithmetic,
+// so the same inputs give the same bytes. In scoring, the results for a state do not depend on
+// other states in the batch or on their number: a canary and its references are comparable bit for
+// bit.
 package models

@@ -7,21 +7,19 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// dropout zeroes elements of a layer's outputs on their way up, never on their
-// way to the next token, and scales the others to preserve the expected value
-// (Zaremba et al., "Recurrent Neural Network Regularization", 2014, section 3).
-// The zero value drops nothing.
+// dropout zeroes elements of a layer's outputs to the layer above, never to the next token, and
+// scales the remaining elements to preserve the expected value (Zaremba et al., "Recurrent Neural
+// Network Regularization", 2014, section 3). The zero value drops nothing.
 type dropout struct {
 	rate float64
 	rng  *rand.Rand
 }
 
 // UseDropout makes later gradients drop every element of every layer's output with
-// probability rate, 0 <= rate < 1, independently, before the next layer or the output
-// layer reads it. rng selects the elements, row by row as the batch is laid out and
-// layer by layer from the lowest, an encoder's before the decoder's: equal streams and
-// batches drop the same elements. Rate 0 drops nothing and takes nothing from rng.
-// Scoring never drops anything.
+// probability rate, 0 <= rate < 1, independently, before the next layer or the output layer reads
+// it. rng selects the elements, row by row of the packed batch and layer by layer from the lowest,
+// the encoder's before the decoder's: equal streams and batches drop the same elements. Rate 0
+// drops nothing and takes nothing from rng. Scoring never drops anything.
 func (t *Trainer) UseDropout(rate float64, rng *rand.Rand) error {
 	if !(rate >= 0 && rate < 1) {
 		return fmt.Errorf("dropout rate %v: want at least 0 and below 1", rate)
@@ -47,7 +45,7 @@ type layerTrace struct {
 	mask     []float32 // [rows, out], with dropout
 	dropped  []float32 // [rows, out], with dropout: output times mask
 	passed   []float32 // output or dropped: the input of the layer above
-	gradient []float32 // [rows, out]: of passed, and then of the layer's output
+	gradient []float32 // [rows, out]: gradient of passed, then of the layer's output
 }
 
 // pass applies dropout to the outputs of a layer.
@@ -64,7 +62,7 @@ func (l *layerTrace) pass(d *dropout) {
 	l.passed = l.dropped
 }
 
-// passBack turns the gradient of the passed outputs into that of the outputs.
+// passBack turns the gradient of the passed outputs into the gradient of the outputs.
 func (l *layerTrace) passBack(d *dropout) {
 	if d.rate > 0 {
 		kernels.Mul(l.gradient, l.gradient, l.mask)

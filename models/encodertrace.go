@@ -9,10 +9,10 @@ import "slices"
 // row of states in each, by its turn there.
 type encoderTrace struct {
 	stackTrace
-	sources, targets [][]int32 // of the pairs, which they share their memory with
+	sources, targets [][]int32 // share their memory with the pairs
 
-	place                  []int                 // by pair: its turn in the encoder
-	turns                  []int                 // by turn in the decoder: that in the encoder
+	place                  []int                 // turn in the encoder, by pair
+	turns                  []int                 // turn in the encoder, by turn in the decoder
 	ends, endGradients     [maxLayers]stateTrace // by turn in the encoder
 	starts, startGradients [maxLayers]stateTrace // by turn in the decoder
 }
@@ -33,9 +33,9 @@ func (e *encoderTrace) divide(pairs [][]int32, separator int32) (targets [][]int
 	return e.targets
 }
 
-// dividePairs appends the sources and the targets of pairs. The separator belongs to
-// both: it is the first token fed to the decoder, and in a source, whose last token a
-// batch uses only as a target, it is not fed.
+// dividePairs appends the sources and the targets of pairs. The separator belongs to both: it is
+// the first token fed to the decoder and the last of the source, which is not fed because a batch
+// uses the last token only as a target.
 func dividePairs(pairs [][]int32, separator int32, sources, targets [][]int32) (s, t [][]int32) {
 	for _, pair := range pairs {
 		at := slices.Index(pair, separator)
@@ -44,8 +44,8 @@ func dividePairs(pairs [][]int32, separator int32, sources, targets [][]int32) (
 	return sources, targets
 }
 
-// forward reads the sources and gives its states to the decoder, whose targets are laid
-// out.
+// forward reads the sources and passes the last states to the decoder. The decoder's targets are
+// laid out.
 func (e *encoderTrace) forward(w *weights, d *dropout, decoder *stackTrace) {
 	e.stackTrace.forward(&w.encoder, d)
 	e.match(&decoder.batch)
@@ -84,7 +84,6 @@ func (e *encoderTrace) backward(w *weights, d *dropout, decoder *stackTrace) {
 	e.stackTrace.backward(&w.encoder, d)
 }
 
-// resize makes room for n states, whose values are arbitrary.
 func (s *stateTrace) resize(c cell, n int) {
 	s.memory, s.output = grow(s.memory, n*c.units), grow(s.output, n*c.out)
 }

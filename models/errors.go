@@ -7,32 +7,32 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// DivergedError reports that training has produced a number that is not finite.
-// Only another configuration helps.
+// DivergedError reports that training has produced a number that is not finite. A retry does not
+// help; change the configuration.
 type DivergedError struct {
 	// What is the name of the vector or number: "loss", "gradient", "update",
 	// "model".
 	What string
 	// Value is the offending number: the loss, or the L2 norm of a vector.
 	Value float64
-	// Where is filled in by the caller: "client 17, round 400, step 3".
+	// The caller sets Where: "client 17, round 400, step 3".
 	Where string
 }
 
 func (e *DivergedError) Error() string {
-	what := fmt.Sprintf("training diverged: the %s is %v", e.What, e.Value)
+	message := fmt.Sprintf("training diverged: the %s is %v", e.What, e.Value)
 	if e.Where != "" {
-		what += " at " + e.Where
+		message += " at " + e.Where
 	}
-	return what + "; lower the learning rate or set a gradient clip"
+	return message + "; lower the learning rate or set a gradient clip"
 }
 
 // FiniteNorm returns the vector's L2 norm, or a *DivergedError if any element is
 // NaN or infinite.
-func FiniteNorm(what string, vector []float32) (float64, error) {
+func FiniteNorm(name string, vector []float32) (float64, error) {
 	norm := math.Sqrt(kernels.SquaredNorm(vector))
 	if !finite(norm) {
-		return 0, &DivergedError{What: what, Value: norm}
+		return 0, &DivergedError{What: name, Value: norm}
 	}
 	return norm, nil
 }
@@ -41,9 +41,9 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // checkLength returns an error that names the vector with a wrong length, and
 // the expected length.
-func checkLength(what string, got, want int) error {
+func checkLength(name string, got, want int) error {
 	if got != want {
-		return fmt.Errorf("%s has %d elements, want %d", what, got, want)
+		return fmt.Errorf("%s has %d elements, want %d", name, got, want)
 	}
 	return nil
 }

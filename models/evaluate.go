@@ -9,17 +9,17 @@ import (
 type Tally struct {
 	// Tokens is the number of targets.
 	Tokens int64 `json:"tokens"`
-	// Hits is the number of targets that were the most probable token of the
-	// whole vocabulary (the lowest id among equals).
+	// Hits is the number of targets that were the most probable token of the whole vocabulary (the
+	// lowest id in a tie).
 	Hits int64 `json:"hits"`
 	// Loss is the sum of -log p(target), in nats.
 	Loss float64 `json:"loss"`
-	// TopHits is the number of targets among the TopGuesses most probable tokens, of
-	// equals the lower ones. 0 if not requested.
+	// TopHits is the number of targets among the TopGuesses most probable tokens, lower ones first
+	// in a tie. 0 if not requested.
 	TopHits int64 `json:"top_hits,omitempty"`
 }
 
-// Add sums two tallies.
+// Add returns the sum of two tallies.
 func (t Tally) Add(o Tally) Tally {
 	return Tally{Tokens: t.Tokens + o.Tokens, Hits: t.Hits + o.Hits, Loss: t.Loss + o.Loss, TopHits: t.TopHits + o.TopHits}
 }
@@ -31,8 +31,8 @@ func (t Tally) Recall() float64 { return float64(t.Hits) / float64(t.Tokens) }
 // for no targets.
 func (t Tally) TopRecall() float64 { return float64(t.TopHits) / float64(t.Tokens) }
 
-// Perplexity is exp of the mean loss, at least 1; +Inf of a mean loss above 709.78 nats, which
-// exp takes beyond the range of float64. It is NaN for no targets.
+// Perplexity is exp of the mean loss, at least 1; +Inf if the mean loss is above 709.78 nats,
+// beyond the range of float64. It is NaN for no targets.
 func (t Tally) Perplexity() float64 { return math.Exp(t.Loss / float64(t.Tokens)) }
 
 // Evaluation measures a model's predictions of sentences.
@@ -43,7 +43,7 @@ type Evaluation struct {
 	All Tally `json:"all"`
 }
 
-// Add sums two evaluations.
+// Add returns the sum of two evaluations.
 func (e Evaluation) Add(o Evaluation) Evaluation {
 	return Evaluation{Counted: e.Counted.Add(o.Counted), All: e.All.Add(o.All)}
 }
@@ -52,13 +52,11 @@ func (e Evaluation) Add(o Evaluation) Evaluation {
 // any result.
 const evaluationBlock = scoringBlock
 
-// Evaluate predicts every token but the first of each sentence; of a pair, every token
-// after the separator. counted selects the targets that belong to Evaluation.Counted;
-// nil counts them all.
+// Evaluate predicts every token except the first of each sentence; in a pair, every token after the
+// separator. counted selects the targets of Evaluation.Counted; nil selects all.
 //
-// Losses are summed in float64 target by target through a sentence, and
-// sentence by sentence in the order given. A loss that is not finite gives a
-// *DivergedError.
+// Losses are summed in float64, target by target within a sentence and then sentence by sentence in
+// the order given. A loss that is not finite gives a *DivergedError.
 func (s *Scorer) Evaluate(sentences [][]int32, counted func(target int32) bool) (Evaluation, error) {
 	return s.evaluate(sentences, counted, false)
 }
@@ -84,14 +82,13 @@ func (s *Scorer) evaluate(sentences [][]int32, counted func(target int32) bool, 
 	return total, nil
 }
 
-// Losses returns, for each sentence, the sum of -log p over every token but the first, of a
-// pair over every token after the separator, in nats, its log-perplexity, and the number of
-// these tokens. Each sentence has at least two tokens. A loss that is not finite gives a
-// *DivergedError.
+// Losses returns, for each sentence, its log-perplexity, the sum of -log p over every token except
+// the first (in a pair, over every token after the separator), in nats, and the number of these
+// tokens. Each sentence has at least two tokens. A loss that is not finite gives a *DivergedError.
 func (s *Scorer) Losses(sentences [][]int32) ([]Loss, error) { return s.losses(sentences, nil) }
 
-// LossesAfter is Losses of sentences that follow a text: each begins with states' only state, which has
-// read that text. An encoder-decoder has no such states, and gives an error.
+// LossesAfter is Losses for sentences that follow a text: each starts from the only state in
+// states, which has read that text. It is an error for an encoder-decoder.
 func (s *Scorer) LossesAfter(states *States, sentences [][]int32) ([]Loss, error) {
 	if s.encoder != nil {
 		return nil, fmt.Errorf("losses after a text by a model of pairs: want a model without an encoder")
@@ -145,20 +142,20 @@ func (s *Scorer) MeanLosses(sentences [][]int32) ([]float64, error) {
 // evaluation is the memory of Evaluate: logProbs and guesses are per row of batch,
 // ranks per sentence.
 type evaluation struct {
-	top      bool    // whether guesses.tops are requested
-	whole    bool    // whether guesses.wholes are
-	after    *States // the state that sentences begin with; nil for that of no token
+	top      bool    // guesses.tops are requested
+	whole    bool    // guesses.wholes are requested
+	after    *States // the initial state of sentences; nil for the empty state
 	batch    packed
 	sources  sourceReader
-	states   States    // of the sentences, the longest first
+	states   States    // states of the sentences, longest first
 	outputs  []float32 // [rows, out]
 	logProbs []float32
 	guesses
 	ranks []int
 }
 
-// score fills in logProbs, hits and ranks of a block of sentences, and returns the
-// sentences: for pairs the targets, which begin with the separator.
+// score fills in logProbs, hits and ranks of a block of sentences, and returns the sentences; for
+// pairs, the targets, which begin with the separator.
 func (e *evaluation) score(s *Scorer, sentences [][]int32) [][]int32 {
 	w := s.workspaces.Get().(*workspace)
 	defer s.workspaces.Put(w)
@@ -208,8 +205,8 @@ func (e *evaluation) advance(s *Scorer, w *workspace, sentences [][]int32) [][]i
 type sourceReader struct {
 	batch            packed
 	sources, targets [][]int32
-	states           States // the longest source first
-	turns            []int  // by pair
+	states           States // longest source first
+	turns            []int  // turn by pair
 }
 
 // read reads the sources, and returns the targets.
@@ -223,7 +220,7 @@ func (r *sourceReader) read(s *Scorer, w *workspace, pairs [][]int32) (targets [
 	return r.targets
 }
 
-// start sets states to the first states of the targets of pairs, in the given order.
+// start sets states to the initial states for the targets of pairs, in the given order.
 func (r *sourceReader) start(states *States, pairs []int) {
 	r.turns = r.batch.turns(r.turns)
 	states.reserve(r.states.cells, len(pairs))

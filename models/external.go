@@ -1,5 +1,4 @@
 package models
 
-// External is the kind of a model of an external program, which trains it and computes the
-// probabilities of texts. No Config has it.
+// External is the kind of a model that an external program trains and scores. No Config has it.
 const External Kind = "external"

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Outline lists the tensors of an external network, in the form of OutlineOf. It is a
-// string, so that configurations can be compared.
+// Outline lists the tensors of an external network, in the form of OutlineOf. It is a string so
+// that configurations are comparable.
 type Outline string
 
 // Shape is the name of a tensor and its dimensions.
@@ -25,8 +25,8 @@ const (
 	maxDimensions = 8
 )
 
-// OutlineOf returns the outline of tensors in their order. Each must have a unique name
-// and dimensions of at least 1, all together at most MaxParameters values.
+// OutlineOf returns the outline of tensors in their order. Each must have a unique name and
+// dimensions of at least 1; all together have at most MaxParameters values.
 func OutlineOf(shapes []Shape) (Outline, error) {
 	if err := checkShapes(shapes); err != nil {
 		return "", err
@@ -114,7 +114,7 @@ func (m *ExternalNetwork) Config() Config { return m.config }
 // Parameters implements Network.
 func (m *ExternalNetwork) Parameters() int { return m.size }
 
-// Trained implements Network: all parameters are.
+// Trained implements Network: all parameters are trained.
 func (m *ExternalNetwork) Trained() int { return m.size }
 
 // Tensors implements Network.

@@ -6,7 +6,7 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// groupingRounds of Lloyd's algorithm find the groups.
+// groupingRounds is the number of rounds of Lloyd's algorithm.
 const groupingRounds = 3
 
 // groupTokens divides the vocabulary into at most count groups of similar output
@@ -28,7 +28,7 @@ func groupTokens(s *Scorer, count int) []int {
 	return nearest
 }
 
-// nearestCentres returns the nearest centre of each vector, the first of equals.
+// nearestCentres returns the nearest centre of each vector, the first in a tie.
 func nearestCentres(vectors, centres []float32, width int) []int {
 	n, count := len(vectors)/width, len(centres)/width
 	// |v-c|^2 is least where v c - |c|^2/2 is largest.
@@ -41,14 +41,13 @@ func nearestCentres(vectors, centres []float32, width int) []int {
 	kernels.Gemm(false, true, n, count, width, 1, vectors, width, centres, width, 1, scores, count)
 	nearest := make([]int, n)
 	for i := range nearest {
-		own := row(scores, i, count)
-		nearest[i] = max(0, slices.Index(own, kernels.Max(own))) // NaN has no nearest centre
+		products := row(scores, i, count)
+		nearest[i] = max(0, slices.Index(products, kernels.Max(products))) // NaN has no nearest centre
 	}
 	return nearest
 }
 
-// moveCentres moves each centre to the mean of its vectors; a centre without
-// vectors stays.
+// moveCentres moves each centre to the mean of its vectors; a centre without vectors does not move.
 func moveCentres(centres, vectors []float32, width int, nearest []int) {
 	sizes := make([]int, len(centres)/width)
 	for _, g := range nearest {

@@ -20,7 +20,7 @@ const (
 // ImageKind describes a kind of network for images.
 type ImageKind struct {
 	Kind Kind
-	// Summary describes the network in one line, Source cites it.
+	// Summary describes the network in one line; Source cites it.
 	Summary, Source string
 }
 
@@ -34,7 +34,7 @@ var imageKinds = registry.New("kind", func(k ImageKind) Kind { return k.Kind },
 // ImageKinds lists the kinds of networks for images.
 func ImageKinds() []ImageKind { return imageKinds.Entries() }
 
-// ForImages reports whether a network of this kind sees images.
+// ForImages reports whether networks of this kind process images.
 func (k Kind) ForImages() bool {
 	_, err := imageKinds.Find(k)
 	return err == nil
@@ -59,19 +59,19 @@ func (s ImageShape) Values() int { return s.Width * s.Height * s.Channels }
 // Image is the part of a Config for images.
 type Image struct {
 	ImageShape
-	// GAN is only for the kind of that name.
+	// GAN is only for kind GAN.
 	GAN Adversarial `json:"gan,omitzero"`
 }
 
-// Adversarial describes a generative adversarial network. The zero value is that of
+// Adversarial describes a generative adversarial network. The zero value is the network of
 // Augenstein et al. (2020), appendix C.2.
 type Adversarial struct {
 	// Latent is the number of normal inputs of the generator. 0 means DefaultLatent.
 	Latent int `json:"latent,omitempty"`
-	// Normalization is the discriminator's; the generator's is by batch. Empty:
-	// BatchNorm.
+	// Normalization is the discriminator's; empty means BatchNorm. The generator normalizes by
+	// batch.
 	Normalization Normalization `json:"normalization,omitempty"`
-	// Loss of both networks. Empty: Wasserstein.
+	// Loss of both networks; empty means Wasserstein.
 	Loss AdversarialLoss `json:"loss,omitempty"`
 	// Penalty is the coefficient of the gradient penalty (Gulrajani et al. 2017, equation
 	// 3). 0 means DefaultPenalty; NoPenalty leaves it out.
@@ -96,7 +96,7 @@ const (
 	NoNorm    Normalization = "none"
 )
 
-// Choices lists the normalizations as words of an experiment file.
+// Choices lists the normalizations for an experiment file.
 func (Normalization) Choices() []string {
 	return []string{string(BatchNorm), string(LayerNorm), string(NoNorm)}
 }
@@ -108,12 +108,12 @@ type AdversarialLoss string
 const (
 	// Wasserstein is the difference of the mean outputs (Arjovsky et al. 2017).
 	Wasserstein AdversarialLoss = "wasserstein"
-	// Minimax is the cross-entropy, for the generator in its form that does not saturate
-	// (Goodfellow et al. 2014, section 3).
+	// Minimax is the cross-entropy, in its non-saturating form for the generator (Goodfellow et al.
+	// 2014, section 3).
 	Minimax AdversarialLoss = "minimax"
 )
 
-// Choices lists the losses as words of an experiment file.
+// Choices lists the losses for an experiment file.
 func (AdversarialLoss) Choices() []string { return []string{string(Wasserstein), string(Minimax)} }
 
 // Complete returns the network with its defaults filled in; NoPenalty becomes 0.
@@ -132,7 +132,7 @@ const (
 	maxLatent  = 1 << 16
 )
 
-// validateImage reports all errors of a configuration of a kind for images.
+// validateImage reports all errors of a configuration for images.
 func (c Config) validateImage() error {
 	var problems []error
 	within(&problems, "image width", c.Image.Width, 1, maxSide)
@@ -157,7 +157,7 @@ func (c Config) validateImage() error {
 	return invalid(problems)
 }
 
-// LeastSide is the shortest side, in pixels, for the convolutions and poolings of a CNN.
+// LeastSide is the shortest side, in pixels, of images for a CNN.
 const LeastSide = 18
 
 // Strides is the factor by which the discriminator divides width and height, and the

@@ -7,8 +7,8 @@ import (
 
 // The gates that keep the memory start more open than closed, so that gradients
 // reach back over several tokens from the start (Jozefowicz et al., "An
-// Empirical Exploration of Recurrent Network Architectures", 2015): a forget
-// gate at sigmoid(1) = 0.73, and so the same for one minus an input gate.
+// Empirical Exploration of Recurrent Network Architectures", 2015): a forget gate at sigmoid(1) =
+// 0.73, and likewise one minus an input gate.
 const (
 	initialForgetGate = 1
 	initialInputGate  = -1
@@ -17,15 +17,14 @@ const (
 // Init draws initial parameters. Each weight takes one number from rng, tensor
 // after tensor in the order of the flat vector; biases take none.
 //
-// The embedding is uniform in ±sqrt(3/embedding), so that a token vector has an
-// expected squared length of 1 at any width, and output weights of their own
-// likewise by their width. The matrices of a layer are uniform in
-// ±sqrt(6/(rows+columns)), where a gate matrix counts as one matrix for each gate
-// (Glorot and Bengio, "Understanding the Difficulty of Training Deep Feedforward
-// Neural Networks", 2010, equation 16), but for the kernel of a conv: in
-// ±sqrt(6/(kernel*in)), since rectified outputs halve the variance (He et al.,
-// "Delving Deep into Rectifiers", 2015, equation 10). Biases are zero but for the input gate's
-// of a cifg-lstm, which is -1, and the forget gate's of an lstm, which is 1.
+// The embedding is uniform in ±sqrt(3/embedding), so that a token vector has an expected squared
+// length of 1 at any width, and untied output weights likewise by their width. The matrices of a
+// layer are uniform in ±sqrt(6/(rows+columns)), where a gate matrix counts as one matrix for each
+// gate (Glorot and Bengio, "Understanding the Difficulty of Training Deep Feedforward Neural
+// Networks", 2010, equation 16). The kernel of a conv is uniform in ±sqrt(6/(kernel*in)), because
+// rectified outputs halve the variance (He et al., "Delving Deep into Rectifiers", 2015, equation
+// 10). Biases are zero, except -1 for the input gate of a cifg-lstm and 1 for the forget gate of an
+// lstm.
 func (m *Language) Init(rng *rand.Rand) []float32 {
 	params := make([]float32, m.Parameters())
 	w := m.layout.views(params)
@@ -72,7 +71,6 @@ func FillUniform(rng *rand.Rand, x []float32, bound float64) {
 	}
 }
 
-// Fill sets each element.
 func Fill(x []float32, value float32) {
 	for i := range x {
 		x[i] = value

@@ -7,12 +7,10 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Kind names the cells of a language model, a network that reads whole texts, or one for
-// images.
+// Kind names the cells of a language model, or a kind of network for whole texts or images.
 type Kind string
 
-// The kinds of cells. image.go has the networks for images, reader.go those for
-// labels of texts.
+// The kinds of cells. image.go has the kinds for images, reader.go the kinds for labels of texts.
 const (
 	CIFGLSTM Kind = "cifg-lstm"
 	LSTM     Kind = "lstm"
@@ -27,7 +25,7 @@ var kinds = registry.New("kind", func(k *CellKind) Kind { return k.Kind }, &cifg
 // scoring use. The equations are at cell.
 type CellKind struct {
 	Kind Kind
-	// Summary describes the cell in one line, Source cites it.
+	// Summary describes the cell in one line; Source cites it.
 	Summary, Source string
 
 	// gatesPerUnit is the number of gate values of a memory cell, including the
@@ -37,19 +35,18 @@ type CellKind struct {
 	// candidate activation, the last of the gates: that part has its own bias
 	// (CandidateBiasTensor) and is computed separately.
 	resets bool
-	// emitsMemory reports that the cell emits its memory, so that no tanh c is kept.
+	// emitsMemory reports that the cell emits its memory and keeps no tanh c.
 	emitsMemory bool
-	// convolves reports that the cell recalls its last inputs instead of its
-	// previous output: they are its memory, and it is not recurrent.
+	// convolves reports that the cell recalls its last inputs, which are its memory, instead of its
+	// previous output. It is not recurrent.
 	convolves bool
-	// attends reports that the cell is a Transformer's, without the fields below.
+	// attends reports that the cell belongs to a Transformer; the fields below are then unset.
 	attends bool
 	// initialize sets the bias of a layer, which is zero, to its initial values.
 	initialize func(bias []float32, units int)
 	// forward and backward are the cell's kernels, by row. candidate is the previous
-	// output's part of the candidate activation, nil unless resets; squash is tanh c,
-	// nil with emitsMemory. A kind that convolves gets no memory to change:
-	// cell.remember sets it.
+	// output's part of the candidate activation, nil unless resets; squash is tanh c, nil with
+	// emitsMemory. For a kind that convolves, cell.remember sets the memory instead.
 	forward  func(gates, candidate, previous, memory, squash, emitted []float32)
 	backward func(gates, candidate, previous, squash, dEmitted, dMemory, dGates, dCandidate []float32)
 
@@ -59,19 +56,19 @@ type CellKind struct {
 	coarse bool
 }
 
-// Kinds lists the kinds of cells, which Coalmine trains itself: all but Transformer.
+// Kinds lists the kinds of cells that Coalmine trains itself: all except Transformer.
 func Kinds() []Kind { return kinds.Names() }
 
-// CellKinds lists the entries of all kinds of cells, and last that of a Transformer.
+// CellKinds lists the entries of all kinds of cells, Transformer last.
 func CellKinds() []*CellKind { return slices.Concat(kinds.Entries(), []*CellKind{&attention}) }
 
-// Choices lists the kinds as words of an experiment file.
+// Choices lists the kinds for an experiment file.
 func (Kind) Choices() []string {
 	return slices.Concat(kinds.Words(), []string{string(Transformer)}, imageKinds.Words(), readerKinds.Words(), []string{string(External)})
 }
 
-// cifgLSTM is an LSTM whose forget gate is one minus its input gate (Greff et al.,
-// "LSTM: A Search Space Odyssey", 2017, variant CIFG).
+// cifgLSTM is an LSTM with one minus the input gate as its forget gate (Greff et al., "LSTM: A
+// Search Space Odyssey", 2017, variant CIFG).
 var cifgLSTM = CellKind{
 	Kind:         CIFGLSTM,
 	Summary:      "an LSTM whose forget gate is one minus its input gate",
@@ -125,10 +122,10 @@ var gru = CellKind{
 }
 
 // conv is a causal convolution over the inputs with rectified outputs: the convolutional
-// network over characters of Zhang et al. ("Character-level Convolutional Networks for
-// Text Classification", 2015, section 2), made causal by padding at the start alone, as in
-// Dauphin et al. ("Language Modeling with Gated Convolutional Networks", 2017), and
-// without pooling, so that every token gets a prediction.
+// network over characters of Zhang et al. ("Character-level Convolutional Networks for Text
+// Classification", 2015, section 2), made causal by padding only at the start, as in Dauphin et al.
+// ("Language Modeling with Gated Convolutional Networks", 2017), and without pooling, so that every
+// token gets a prediction.
 var conv = CellKind{
 	Kind:         Conv,
 	Summary:      "a causal convolution over the last `kernel` inputs, rectified; not recurrent",

@@ -5,16 +5,15 @@ import "coalmine/internal/kernels"
 // TopGuesses is the number of first guesses that Tally.TopHits counts.
 const TopGuesses = 5
 
-// leaders are the most probable tokens of a row so far, the most probable first and of equals
-// the lower one. The zero value has seen no token.
+// leaders holds the most probable tokens of a row so far, in descending order; in a tie, lower
+// tokens first. The zero value is empty.
 type leaders struct {
 	count  int
 	logits [TopGuesses]float32
 	tokens [TopGuesses]int32
 }
 
-// add adds the logits of the tokens from first on, which are higher ids than all
-// before.
+// add adds the logits of the tokens from first on. Tokens must be added in ascending order.
 func (l *leaders) add(first int, logits []float32) {
 	if l.count == TopGuesses && kernels.Max(logits) <= l.logits[TopGuesses-1] {
 		return

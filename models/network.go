@@ -5,16 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// Network is a model of any architecture as used by trainings and checkpoints: the
-// layout of one flat vector of parameters, and its learners. It holds no parameters
-// itself, is immutable and may be shared. Package architectures makes the network of a
-// Config; Language is one.
+// Network is a model of any architecture, as used by trainings and checkpoints: the layout of one
+// flat vector of parameters, and its learners. It holds no parameters, is immutable and may be
+// shared. Package architectures makes the network of a Config; Language is one implementation.
 type Network interface {
 	// Config describes the network: New of package architectures makes an equal network
 	// from it.
 	Config() Config
-	// Parameters is the length of the flat vector, of which the first Trained are learned
-	// from data: all, except for a network with a part that the server trains.
+	// Parameters is the length of the flat vector. The first Trained parameters are learned from
+	// data: all, unless the server trains a part of the network.
 	Parameters() int
 	Trained() int
 	// Tensors lists the named tensors in the order of the flat vector, which they fill
@@ -22,8 +21,8 @@ type Network interface {
 	Tensors() []Tensor
 	// Init draws the initial parameters.
 	Init(rng *rand.Rand) []float32
-	// NewLearner returns a learner with no memory yet. fixed are the parameters after the
-	// trained ones, which it reads; none if all are trained.
+	// NewLearner returns a learner, which allocates memory with its first batch. fixed holds the
+	// parameters after the trained ones; empty if all are trained. The learner reads them.
 	NewLearner(fixed []float32) Learner
 	// ScoringFLOPs is the number of floating-point operations in the matrix products that
 	// score one target (Loss.Tokens), a multiply-add counting as two, and TrainingFLOPs in
@@ -32,55 +31,53 @@ type Network interface {
 	TrainingFLOPs() float64
 }
 
-// Learner computes gradients of one network. It reuses its memory from batch to batch; its
-// results do not depend on the batches before. It is not safe for concurrent use.
+// Learner computes gradients of one network. It reuses its memory between batches; its results do
+// not depend on previous batches. It is not safe for concurrent use.
 type Learner interface {
-	// Gradient computes the loss of a batch of examples at params, the trained parameters,
-	// and sets gradient, of the same length, to that of the mean loss per target.
-	// A loss that is not finite gives a *DivergedError. After any error the content of
-	// gradient is undefined.
+	// Gradient computes the loss of a batch of examples at params, the trained parameters, and sets
+	// gradient, of the same length, to the gradient of the mean loss per target. A loss that is not
+	// finite gives a *DivergedError. After any error the content of gradient is undefined.
 	Gradient(params []float32, examples [][]int32, gradient []float32) (Loss, error)
 }
 
-// Dropping learners can drop elements of their layers' outputs; see Trainer.UseDropout.
+// Dropping is a learner that can drop elements of its layers' outputs; see Trainer.UseDropout.
 type Dropping interface {
 	UseDropout(rate float64, rng *rand.Rand) error
 }
 
-// Drawing learners draw random numbers beside those of dropout.
+// Drawing is a learner that draws random numbers in addition to those of dropout.
 type Drawing interface {
 	// UseStream makes later gradients draw from rng.
 	UseStream(rng *rand.Rand)
 }
 
-// Precomputing learners can precompute the inputs of their gradients other than examples
-// and trained parameters. The untrained parameters can be released then.
+// Precomputing is a learner that can precompute the inputs of its gradients other than examples and
+// trained parameters. The untrained parameters can then be released.
 type Precomputing interface {
 	Drawing
 	// Precompute precomputes from rng, for batches of the given sizes in order, the draws of
-	// Gradient and their results: one vector a batch, which only a learner of the same
-	// network understands.
+	// Gradient and their results: one vector per batch, for learners of the same network.
 	Precompute(rng *rand.Rand, batches []int) ([][]float32, error)
-	// UsePrecomputed makes later gradients use the precomputed vectors, one each. They are
-	// only read. A batch of another size than precomputed is an error.
+	// UsePrecomputed makes later gradients use the precomputed vectors, one each. The vectors are
+	// only read. A batch of a different size is an error.
 	UsePrecomputed(vectors [][]float32)
 }
 
-// Tracking learners and generators keep moving statistics of their batches among the
-// parameters, which no gradient moves.
+// Tracking is a learner or generator that keeps moving statistics of its batches among the
+// parameters. No gradient changes them.
 type Tracking interface {
-	// Track moves the statistics in params by those of the batch of the last Gradient. It
-	// is called once after each, when the step has been taken. params are the ones that
-	// the step moved: a learner's trained ones, for a generator the whole vector.
+	// Track updates the statistics in params with the batch of the last Gradient. Call it once
+	// after each step. params holds the parameters that the step changed: the trained ones for a
+	// learner, the whole vector for a generator.
 	Track(params []float32)
 }
 
-// Clipping learners can clip the gradient of every example; see Trainer.ClippedSum.
+// Clipping is a learner that can clip the gradient of every example; see Trainer.ClippedSum.
 type Clipping interface {
 	ClippedSum(params []float32, examples [][]int32, factor func(norm float64) float64, sum []float32, norms []float64) (Loss, error)
 }
 
-// Classifying networks predict the label of an example.
+// Classifying is a network that predicts the label of an example.
 type Classifying interface {
 	// NewClassifier returns a classifier at params, which it only reads.
 	NewClassifier(params []float32) Classifier
@@ -98,7 +95,8 @@ const NoLabel = -1
 
 // Prediction is the output of a classifier for one example.
 type Prediction struct {
-	// Label is the example's own, or NoLabel; Class the predicted one, the first of equals.
+	// Label is the label of the example, or NoLabel; Class is the predicted label, the first in a
+	// tie.
 	Label, Class int
 	// Loss is -log p(Label), in nats; 0 without a label.
 	Loss float64
@@ -107,7 +105,7 @@ type Prediction struct {
 	Features, Logits, Probabilities []float32
 }
 
-// Labelling networks predict properties of a whole text: a score, or its labels.
+// Labelling is a network that predicts properties of a whole text: a score, or its labels.
 type Labelling interface {
 	// NewLabeller returns a labeller at params, which it only reads.
 	NewLabeller(params []float32) Labeller
@@ -120,26 +118,25 @@ type Labeller interface {
 	Label(examples [][]int32) ([]Labelled, error)
 }
 
-// Labelled holds the true and the predicted values of a text: one score each for a
-// regressor; for a tagger by label 1 or 0, whether the text has it, and its probability.
+// Labelled holds the true and the predicted values of a text: one score each for a regressor; for a
+// tagger, by label, 1 or 0 and the predicted probability.
 type Labelled struct{ Truth, Predicted []float32 }
 
-// Generating networks have a generator after the parameters that learn from data. The
-// server trains it.
+// Generating is a network with a generator after the parameters that learn from data. The server
+// trains it.
 type Generating interface {
-	// NewGenerator returns the generator at params, the whole vector, which it reads anew
-	// for each call: its trainer changes params between two gradients.
+	// NewGenerator returns the generator at params, the whole vector. It reads params in each call,
+	// because the trainer changes them between gradients.
 	NewGenerator(params []float32) Generator
 }
 
 // Generator makes images. It is not safe for concurrent use.
 type Generator interface {
-	// Gradient computes the generator's loss on a batch of its own images, generated from
-	// inputs drawn from rng, and sets gradient, which has an element for each parameter
-	// after the trained ones, to its gradient.
+	// Gradient computes the generator's loss on a batch of its own images, made from inputs drawn
+	// from rng. It sets gradient, with one element for each parameter after the trained ones.
 	Gradient(rng *rand.Rand, batch int, gradient []float32) (loss float64, err error)
-	// Generate makes n images of inputs drawn from rng: each has ImageShape.Values
-	// values, from 0 to 255.
+	// Generate makes n images from inputs drawn from rng. Each has ImageShape.Values values, from 0
+	// to 255.
 	Generate(rng *rand.Rand, n int) ([][]byte, error)
 }
 
@@ -156,7 +153,7 @@ func LanguageOf(n Network) (*Language, error) {
 	return nil, fmt.Errorf("the model is a %s; expected a language model, of kind %v", n.Config().Kind, Kinds())
 }
 
-// Trained implements Network: all parameters are.
+// Trained implements Network: all parameters are trained.
 func (m *Language) Trained() int { return m.Parameters() }
 
 // NewLearner implements Network: it returns a Trainer, or for a transformer a learner that returns an error.

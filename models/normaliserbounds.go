@@ -14,26 +14,25 @@ import (
 // constructor, and widen with the distance. NormaliserBounds are immutable and safe
 // for concurrent use.
 type NormaliserBounds struct {
-	// Lower bounds, from an output and from an emission (the cell's value before
-	// its projection).
+	// Lower bounds from an output and from an emission (the cell's value before projection).
 	ofOutputs, ofEmissions mergedVocabulary
-	// emissionVectors are those of ofEmissions, carried back through the projection:
-	// [units, merged tokens]. It is empty without look-ahead.
+	// emissionVectors are the vectors of ofEmissions multiplied by the projection: [units, merged
+	// tokens]. It is empty without look-ahead.
 	emissionVectors kernels.Packed
 	whole           whole // only with look-ahead
 	upper           upperBound
 }
 
-// Bounds from outputs are finer than those from emissions. On the paper's model,
-// trained for 1,000 steps, and after outputs like the typical ones, the lower bound
-// of a surprisal is 0.04 nats too low on average from the output, 0.11 from the
-// emission, and 0.26 by one merged token for the whole vocabulary.
+// Bounds from outputs are tighter than bounds from emissions. On the paper's model, trained for
+// 1,000 steps, and after outputs like the typical ones, the lower bound of a surprisal is 0.04 nats
+// too low on average from the output, 0.11 from the emission, and 0.26 by one merged token for the
+// whole vocabulary.
 const (
 	outputSingletons, outputGroups     = 48, 96
 	emissionSingletons, emissionGroups = 8, 8
 )
 
-// NormaliserBounds makes bounds that are tight near the mean output of some states.
+// NormaliserBounds returns bounds that are tight near the mean output of the typical states.
 func (t *Tables) NormaliserBounds(typical *States) (*NormaliserBounds, error) {
 	s := t.scorer
 	if err := s.checkStates(typical, typical.Len(), "states"); err != nil {
@@ -68,15 +67,15 @@ func descending(logits []float32) []int32 {
 	return order
 }
 
-// logits returns those of the whole vocabulary after one output.
+// logits returns the logits of the whole vocabulary after one output.
 func (s *Scorer) logits(h []float32) []float32 {
 	logits := slices.Clone(s.weights.outputBias)
 	kernels.Gemm(false, true, 1, len(logits), len(h), 1, h, len(h), s.weights.output, len(h), 1, logits, len(logits))
 	return logits
 }
 
-// divide groups the tokens, given in order of falling probability. The first
-// singletons are groups of their own, the others are grouped by groupOf.
+// divide groups the tokens, given in descending order of probability. Each of the first singletons
+// tokens is its own group; groupOf groups the remaining tokens.
 func divide(order []int32, singletons, groups int, groupOf []int) [][]int32 {
 	divided := make([][]int32, groups, groups+singletons)
 	for i, w := range order {
@@ -89,24 +88,24 @@ func divide(order []int32, singletons, groups int, groupOf []int) [][]int32 {
 	return slices.DeleteFunc(divided, func(g []int32) bool { return len(g) == 0 })
 }
 
-// mergedVocabulary bounds the normaliser from below. It is a small vocabulary of merged
-// tokens, each for one token or for a group of them. With weights q that sum to 1 over a
-// group, Jensen's inequality gives
+// mergedVocabulary bounds the normaliser from below. It is a small vocabulary of merged tokens,
+// each for one token or a group of tokens. With weights q that sum to 1 over a group, Jensen's
+// inequality gives
 //
 //	log sum exp(l_w) >= sum q_w l_w + H(q),  l_w = h E_w + b_w,  H(q) = -sum q_w log q_w
 //
 // The right side is the logit of the merged token, whose vector is sum q_w E_w and
-// whose bias is sum q_w b_w + H(q). So the log-sum-exp of the merged tokens is at most
-// that of the vocabulary. The inequality holds for any q, with equality where q is the
-// softmax of the group. Here q is that softmax at the typical output, and groups hold
-// tokens with similar vectors; both change only how tight the bound is.
+// whose bias is sum q_w b_w + H(q). So the log-sum-exp of the merged tokens is at most the
+// log-sum-exp of the vocabulary. The inequality holds for any q, with equality if q is the softmax
+// of the group. Here q is that softmax at the typical output, and groups hold tokens with similar
+// vectors; both change only how tight the bound is.
 type mergedVocabulary struct {
 	vectors kernels.Packed // [width, merged tokens]
 	bias    []float32
 }
 
-// newMergedVocabulary merges each group of tokens, whose logits at the typical output
-// are given. It also returns the vectors, [merged tokens, width].
+// newMergedVocabulary merges each group of tokens, given all logits at the typical output. It also
+// returns the vectors, [merged tokens, width].
 func newMergedVocabulary(s *Scorer, logits []float32, groups [][]int32) (m mergedVocabulary, vectors []float32) {
 	width := s.model.config.outputWidth()
 	m.bias, vectors = make([]float32, len(groups)), make([]float32, len(groups)*width)
@@ -117,7 +116,7 @@ func newMergedVocabulary(s *Scorer, logits []float32, groups [][]int32) (m merge
 	return m, vectors
 }
 
-// mergedToken sets vector to that of a group's merged token, and returns its bias.
+// mergedToken sets vector to the vector of a group's merged token, and returns its bias.
 func (s *Scorer) mergedToken(vector, logits []float32, tokens []int32) (bias float64) {
 	chosen := make([]float32, len(tokens))
 	for i, w := range tokens {
@@ -139,22 +138,22 @@ func (s *Scorer) mergedToken(vector, logits []float32, tokens []int32) (bias flo
 	return bias
 }
 
-// upperBound bounds the normaliser from above. It adds the most that Jensen's
-// inequality can lose to the merged token of the whole vocabulary. With q the softmax
-// at the typical output t, and X = (h-t)(E_w - mean), which has mean 0 under q,
+// upperBound bounds the normaliser from above. It adds the largest gap in Jensen's inequality to
+// the merged token of the whole vocabulary. With q the softmax at the typical output t, and X =
+// (h-t)(E_w - mean), which has mean 0 under q,
 //
 //	log sum exp(l_w) = h mean + bias + log E_q[e^X] <= h mean + bias + E_q[X^2] f(M),
 //	f(M) = (e^M - 1 - M)/M^2,  X <= M
 //
 // (Bennett 1962), as f increases and log(1+x) <= x. E_q[X^2] is at most |h-t|^2 times
-// the largest eigenvalue of the vectors' covariance; M is at most |h-t| times the
-// largest |E_w - mean|. The loss is next to nothing while outputs are small, as in an
-// untrained model. It grows without bound with the distance from the typical output.
+// the largest eigenvalue of the vectors' covariance; M is at most |h-t| times the largest |E_w -
+// mean|. The gap is negligible while outputs are small, as in an untrained model. It grows without
+// bound with the distance from the typical output.
 type upperBound struct {
 	typical, mean  []float32
 	merged         float64 // the bias of the merged token
-	bias           float64 // roundings at the typical output included
-	spread, radius float64 // at least that eigenvalue, and that largest distance
+	bias           float64 // including roundings at the typical output
+	spread, radius float64 // upper bounds on the eigenvalue and on the largest distance
 	squared        float64 // |t|^2
 }
 
@@ -196,13 +195,13 @@ func (s *Scorer) spread(mean, logits []float32) (eigenvalue, distance float64) {
 // the square of h.
 func (c *upperBound) logSum(h []float32, squared float64) float64 {
 	away := max(0, squared-2*kernels.Dot(h, c.typical)+c.squared)
-	away += 1e-12 * (squared + c.squared) // cancelled in the difference
+	away += 1e-12 * (squared + c.squared) // the difference may cancel
 	return kernels.Dot(h, c.mean) + c.bias + c.spread*away*bennett(c.radius*math.Sqrt(away))
 }
 
 // bennett returns (e^m - 1 - m)/m^2, or a little more.
 func bennett(m float64) float64 {
-	const tiny = 1e-4 // the error of the series is below m/24 there
+	const tiny = 1e-4 // below it the series errs by less than m/24
 	if m < tiny {
 		return 0.5 + m/4
 	}

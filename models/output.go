@@ -7,10 +7,10 @@ import "coalmine/internal/kernels"
 // its loss is the cross-entropy of their softmax over the whole vocabulary.
 //
 // It works through the vocabulary in tiles that stay in the cache. In scoring, a
-// tile's logits are reduced at once to their peak (maximum) and to the sum of
-// exp(logit - peak); these two numbers per row and tile are then combined into
-// the row's normaliser. Training (outputTrace) knows the targets in advance, and
-// uses one number instead of all peaks: the two agree except for rounding.
+// tile's logits are reduced at once to their peak (maximum) and to the sum of exp(logit - peak);
+// these two numbers per row and tile are combined into the row's normaliser. Training (outputTrace)
+// knows the targets in advance, and uses one number instead of all peaks: the two agree except for
+// rounding.
 
 // tileWidth is the number of tokens of a tile: a multiple of the widths of the
 // matrix kernels. It affects the order of arithmetic, so changing it changes
@@ -19,7 +19,7 @@ const tileWidth = 240
 
 func tileCount(vocabulary int) int { return (vocabulary + tileWidth - 1) / tileWidth }
 
-// tileBounds are the first token of tile k and the one past its last.
+// tileBounds returns the first token of tile k and the token after its last.
 func tileBounds(vocabulary, k int) (from, to int) {
 	return k * tileWidth, min((k+1)*tileWidth, vocabulary)
 }
@@ -31,10 +31,10 @@ type normaliser struct {
 	// peaks and sums are [rows, tiles]. finish overwrites the peaks.
 	peaks []float32
 	sums  []float64
-	// moments are [rows, tiles] too, if asked for, and exps is a tile.
+	// moments, if requested, are [rows, tiles] too; exps is one tile.
 	moments []tileMoments
 	exps    [tileWidth]float32
-	// logs is each row's log sum exp, after finish.
+	// logs holds the log sum exp of each row, after finish.
 	logs []float64
 }
 
@@ -64,8 +64,7 @@ func (z *normaliser) logProb(i int, logit float32) float32 {
 	return min(float32(float64(logit)-z.logs[i]), 0)
 }
 
-// unless returns the beta of a matrix product that overwrites at first and adds
-// later.
+// unless returns the beta of a matrix product: 0, to overwrite, if first, otherwise 1, to add.
 func unless(first bool) float32 {
 	if first {
 		return 0

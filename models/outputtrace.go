@@ -8,26 +8,25 @@ import (
 // outputTrace computes loss and gradient of the output layer in training, and
 // owns the memory for it. It has a row for every target.
 //
-// It keeps e^(logit - reference) of all tokens, token by token: the transpose of
-// rows of logits. So none of the three products that it takes, for the logits
-// and for the gradients of h and of the weights, needs a large operand laid out
-// anew. The reference of a row is the logit of its target, so that the sum of
-// the row's exps is 1/p(target), and, as the reference is known beforehand, one
-// factor, scale/sum, turns the exps of the row into the gradient of its logits:
+// It keeps e^(logit - reference) of all tokens, token by token: the transpose of rows of logits. So
+// none of its three products, for the logits and for the gradients of h and of the weights, has to
+// repack a large operand. The reference of a row is the logit of its target, so that the sum of the
+// row's exps is 1/p(target), and, as the reference is known beforehand, one factor, scale/sum,
+// turns the exps of the row into the gradient of its logits:
 //
 //	dlogits = scale/sum * exps - scale at the target
 //
-// The factor multiplies h, and dh at the end, instead of the many exps, and so
-// do the targets' shares.
+// The factor multiplies h, and finally dh, instead of the many exps; likewise for the targets'
+// terms.
 type outputTrace struct {
 	vocabulary, width int
-	block             int // rows handled at a time, at most
+	block             int // maximum number of rows handled at a time
 
-	columns, stride int            // of the exps: a block's rows, rounded up, and in memory
+	columns, stride int            // of the exps: a block's rows, rounded up, and the distance in memory
 	inputs          []float32      // [columns, width]: h, and zeros past a block's rows
 	targets         []float32      // [rows]: the logits of the targets
 	references      []float32      // [rows]
-	shift           []float32      // [columns]: less the references
+	shift           []float32      // [columns]: minus the references
 	exps            []float32      // [vocabulary, stride]: e^(logit - reference)
 	sums            []float64      // [columns]: of exps
 	factors         []float32      // [columns]: scale/sum
@@ -38,16 +37,14 @@ type outputTrace struct {
 // logitMemory limits the logits that training keeps at a time, in elements.
 const logitMemory = 1 << 22
 
-// rowBlock returns the largest number of rows that the output layer handles at
-// a time in training: as many as a product sums up at once, within their
-// memory. It affects the order of arithmetic.
+// rowBlock returns the largest number of rows that the output layer handles at a time in training:
+// as many as a product sums up at once, within logitMemory. It affects the order of arithmetic.
 func rowBlock(vocabulary int) int {
 	return min(max(logitMemory/vocabulary/48, 1)*48, kernels.BlockDepth)
 }
 
-// loss returns the sum over rows of -log p(target), and sets the gradients of
-// scale times that sum: g.outputBias, g.output, and dh [rows, width], the
-// gradient of the outputs h.
+// loss returns the sum over rows of -log p(target), and sets the gradients of scale times the sum:
+// g.outputBias, g.output, and dh [rows, width], the gradient of the outputs h.
 func (o *outputTrace) loss(w, g *weights, h []float32, targets []int32, scale float32, dh []float32) float64 {
 	clear(g.outputBias)
 	var sum float64
@@ -61,8 +58,8 @@ func (o *outputTrace) loss(w, g *weights, h []float32, targets []int32, scale fl
 	return sum
 }
 
-// forward returns the loss of a row block. It leaves the block's exponentials, their sums, not
-// far above largest, and their product with the weights.
+// forward returns the loss of a row block. It stores the block's exponentials, their sums, at most
+// about largest, and their product with the weights.
 func (o *outputTrace) forward(w *weights, h []float32, targets []int32, largest float64) float64 {
 	o.prepare(w, h, targets)
 	o.exponentiate(w)
@@ -77,7 +74,7 @@ func (o *outputTrace) forward(w *weights, h []float32, targets []int32, largest 
 	return loss
 }
 
-// prepare lays a row block out. Padding rows are zero.
+// prepare lays out a row block. Padding rows are zero.
 func (o *outputTrace) prepare(w *weights, h []float32, targets []int32) {
 	rows := len(targets)
 	o.columns = roundUp(rows, kernels.ColumnUnit)
@@ -125,7 +122,7 @@ func (o *outputTrace) reserve(n int) {
 // the range of float32.
 const largestSum = 1e26
 
-// largestSquaredSum keeps the squares of the sums there, too.
+// largestSquaredSum also keeps the squares of the sums inside that range.
 const largestSquaredSum = 1e15
 
 // bounded reports whether every reference is high enough: no row has a token

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Names of the tensors of a model with one layer. They are the names in model
-// files and never change. in is the width of a layer's input (the embedding's,
-// or the output of the layer below), out that of its output.
+// Names of the tensors of a model with one layer. They are the names in model files and never
+// change. in is the width of a layer's input (the embedding or the output of the layer below), out
+// the width of its output.
 //
 //	tensor                shape                    use
 //	embedding             [vocabulary, embedding]  token vectors; if tied, the output weights too
@@ -45,9 +45,8 @@ const (
 	EncoderPrefix = "encoder."
 )
 
-// Language is the layout of a language model: it knows where each tensor lies
-// in the flat vector of parameters, and holds no parameters itself. It is
-// immutable and may be shared.
+// Language is the layout of a language model: the position of each tensor in the flat vector of
+// parameters. It holds no parameters, is immutable and may be shared.
 type Language struct {
 	config Config
 	cells  []cell // from the lowest layer up
@@ -65,10 +64,10 @@ func New(config Config) (*Language, error) {
 	return &Language{config: config, cells: cellsOf(config), layout: newLayout(config)}, nil
 }
 
-// Config returns the configuration the model was made from.
+// Config returns the configuration of the model.
 func (m *Language) Config() Config { return m.config }
 
-// Context returns the greatest number of tokens that the model reads; 0 for no limit.
+// Context returns the largest number of tokens that the model reads; 0 is no limit.
 func (m *Language) Context() int { return m.cells[0].context }
 
 // Parameters is the length of the flat vector.
@@ -78,10 +77,9 @@ func (m *Language) Parameters() int { return m.layout.Size }
 // fill without gaps.
 func (m *Language) Tensors() []Tensor { return m.layout.Clone() }
 
-// ScoringFLOPs returns the number of floating-point operations in the matrix products that
-// score one token, a multiply-add counting as two. Everything else is a few percent of it.
-// For an encoder-decoder it covers a token of the target and one of the source, which is
-// not predicted.
+// ScoringFLOPs returns the number of floating-point operations in the matrix products that score
+// one token, a multiply-add counting as two. Other operations are a few percent of it. For an
+// encoder-decoder it covers a token of the target and one of the source, which is not predicted.
 func (m *Language) ScoringFLOPs() float64 {
 	products, stacks := m.config.Vocabulary*m.config.outputWidth(), 1
 	if m.config.Separator != 0 {
@@ -93,8 +91,8 @@ func (m *Language) ScoringFLOPs() float64 {
 	return 2 * float64(products)
 }
 
-// TrainingFLOPs is the same for the gradient of one token: each product of the
-// forward pass has two in the backward pass.
+// TrainingFLOPs is ScoringFLOPs for the gradient of one token: each product of the forward pass has
+// two in the backward pass.
 func (m *Language) TrainingFLOPs() float64 { return 3 * m.ScoringFLOPs() }
 
 // Tensor is a named part of the flat vector.
@@ -115,7 +113,7 @@ func (t Tensor) Size() int {
 	return n
 }
 
-// View returns the tensor's part of a flat vector; it shares its memory.
+// View returns the tensor's part of a flat vector, sharing memory with it.
 func (t Tensor) View(flat []float32) []float32 {
 	end := t.Offset + t.Size()
 	return flat[t.Offset:end:end]
@@ -127,7 +125,7 @@ func (t Tensor) String() string { return fmt.Sprintf("%s %v", t.Name, t.Shape) }
 // layout places the tensors of a configuration.
 type layout struct {
 	Layout
-	decoder, encoder   stackLayout // of a plain model the first alone
+	decoder, encoder   stackLayout // a plain model has only the first
 	output, outputBias Span
 }
 
@@ -147,16 +145,16 @@ type stackLayout struct {
 type layerLayout struct {
 	input, recurrent, bias, candidateBias, projection Span
 
-	blocks *blocksLayout // of a transformer, in place of the rest
+	blocks *blocksLayout // of a transformer, instead of the other fields
 }
 
 // Span is a part of the flat vector, [From, To); a tensor that a model lacks has an empty one.
 type Span struct{ From, To int }
 
-// Of returns the part of a vector; it shares its memory.
+// Of returns the part of a vector, sharing memory with it.
 func (s Span) Of(flat []float32) []float32 { return flat[s.From:s.To:s.To] }
 
-// Add adds a tensor.
+// Add appends a tensor and returns its span.
 func (l *Layout) Add(name string, shape ...int) Span {
 	t := Tensor{Name: name, Shape: shape, Offset: l.Size}
 	l.Tensors = append(l.Tensors, t)
@@ -164,7 +162,7 @@ func (l *Layout) Add(name string, shape ...int) Span {
 	return Span{t.Offset, l.Size}
 }
 
-// Clone copies the tensors for a caller, who may change them.
+// Clone returns a copy of the tensors that the caller may change.
 func (l *Layout) Clone() []Tensor {
 	tensors := slices.Clone(l.Tensors)
 	for i := range tensors {
@@ -196,7 +194,7 @@ func (l *layout) addStack(prefix string, c Config) stackLayout {
 	return s
 }
 
-// addLayer adds the tensors of a layer, under the names that it gives them.
+// addLayer adds the tensors of a layer under the names from name.
 func (l *layout) addLayer(c cell, name func(tensor string) string) (at layerLayout) {
 	if c.kind.attends {
 		at.blocks = l.addBlocks(c)
@@ -220,7 +218,7 @@ func (l *layout) addLayer(c cell, name func(tensor string) string) (at layerLayo
 	return at
 }
 
-// layerTensor is the name of layer i's tensor: cell2.input in layer 1.
+// layerTensor returns the name of layer i's tensor: cell2.input for layer 1.
 func layerTensor(name string, i int) string {
 	if i == 0 {
 		return name
@@ -233,10 +231,10 @@ func layerTensor(name string, i int) string {
 	return name
 }
 
-// weights are the views of one flat vector, of parameters or of a gradient.
-// output is embedding where the two are tied. encoder is empty in a plain model.
+// weights are the views of one flat vector, of parameters or of a gradient. output is embedding if
+// the two are tied. encoder is empty in a plain model.
 type weights struct {
-	stackWeights // of the decoder
+	stackWeights // weights of the decoder
 	encoder      stackWeights
 
 	output, outputBias []float32
@@ -250,7 +248,7 @@ type stackWeights struct {
 
 type layerWeights struct {
 	input, recurrent, bias, candidateBias, projection []float32
-	inputAndRecurrent                                 []float32 // the two, which follow one another
+	inputAndRecurrent                                 []float32 // both, which are adjacent
 }
 
 func (l *layout) views(flat []float32) weights {

@@ -7,22 +7,22 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Candidate is the state of branch and bound at an edge. Cost is the cost of the tokens
-// up to and including the edge's, in nats. Next is the token that follows, NoToken if
-// more than one may.
+// Candidate is the state of branch and bound at an edge. Cost is the cost of the tokens up to and
+// including the edge's token, in nats. Next is the token that follows, NoToken if more than one
+// may.
 type Candidate struct {
 	Cost float64
 	Next int32
 }
 
-// NoToken is the absence of a token.
+// NoToken stands for no token.
 const NoToken = -1
 
 // AdvancePruned is Advance along the edges that may stay within a limit, in nats. It
 // prunes an edge if a lower bound of its candidate's Cost plus the cost of Next after
-// it exceeds the limit; the bound needs no state of the pruned edge. It returns the
-// remaining edges, in ascending order; their states are those of to. The next call
-// overwrites the slice. normaliser is as in Bounds, for the outputs of the new states.
+// it exceeds the limit; the bound needs no state of the pruned edge. It returns the remaining
+// edges, in ascending order; their states are in to. The next call overwrites the slice. normaliser
+// is as in Bounds, for the outputs of the new states.
 func (ts *TreeScorer) AdvancePruned(to, from *States, edges []Edge, candidates []Candidate, limit float64, normaliser *NormaliserBounds) ([]int, error) {
 	if err := ts.checkAdvance(to, from, edges); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func (ts *TreeScorer) checkCandidates(candidates []Candidate, edges int) error {
 	return nil
 }
 
-// affordable adds the edges of a block that may stay within the limit to ts.kept. The
-// emissions are those of the block, whose first edge is number start.
+// affordable adds the edges of a block that may stay within the limit to ts.kept. The emissions are
+// the block's; its first edge is number start.
 func (ts *TreeScorer) affordable(candidates []Candidate, start int, limit float64, normaliser *NormaliserBounds) {
 	ts.lookAhead(len(candidates), normaliser)
 	for i, c := range candidates {
@@ -86,7 +86,7 @@ func (ts *TreeScorer) affordable(candidates []Candidate, start int, limit float6
 func (ts *TreeScorer) exceeds(i int, c Candidate, limit float64, normaliser *NormaliserBounds) bool {
 	emission, low := row(ts.emitted, i, ts.tables.units), ts.lookAheadBound(i, c.Next, normaliser)
 	if !(c.Cost+low > limit) {
-		return false // for any margin, which costs more to compute
+		return false // for any margin; computing it costs more
 	}
 	margin := ts.tables.emissionMargin(math.Sqrt(kernels.SquaredNorm(emission)))
 	return c.Cost+(low-margin) > limit
@@ -109,8 +109,8 @@ func (ts *TreeScorer) lookAheadBound(i int, token int32, normaliser *NormaliserB
 	return kernels.LogSumExp(row(ts.logits, i, columns)) - logit
 }
 
-// compact closes the gaps that pruned edges leave in a block's states and emissions.
-// The block's first edge is number start, and its states are to's from at on.
+// compact closes the gaps that pruned edges leave in a block's states and emissions. The block's
+// first edge is number start, and its states begin at state at of to.
 func (ts *TreeScorer) compact(to *States, start, at int) {
 	units, width := ts.tables.units, to.cells[0].memory()
 	memory := to.memory[0][at*width:]

@@ -6,12 +6,11 @@ import (
 )
 
 // Quantize rounds every parameter, in place, to one of 2^bits - 1 values for its tensor:
-// the multiples, up to ±(2^(bits-1) - 1), of the tensor's largest magnitude over that
-// number; the nearest of them, and of equals the even multiple. So a number of the given
-// bits for each parameter, 2 to 8, and one scale for each tensor hold the model: linear,
-// symmetric quantization by tensor (Jacob et al., "Quantization and Training of Neural
-// Networks for Efficient Integer-Arithmetic-Only Inference", 2018, section 2.1, with zero
-// point 0). The parameters must be finite.
+// the multiples, up to ±(2^(bits-1) - 1), of the tensor's largest magnitude over that number. It
+// takes the nearest value, and the even multiple in a tie. So bits per parameter, 2 to 8, and one
+// scale per tensor describe the model: linear, symmetric quantization by tensor (Jacob et al.,
+// "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
+// 2018, section 2.1, with zero point 0). The parameters must be finite.
 func Quantize(n Network, params []float32, bits int) error {
 	if err := CheckParameters(n, params); err != nil {
 		return err

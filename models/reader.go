@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Kinds of networks that read a whole text, with an lstm, and predict properties of it.
+// Kinds of networks that read a whole text with an lstm and predict its properties.
 const (
 	// Regressor predicts a score.
 	Regressor Kind = "regressor"
@@ -21,7 +21,7 @@ const (
 // Reader and its learner use.
 type ReaderKind struct {
 	Kind Kind
-	// Summary names the prediction of the network in one line, Source cites it.
+	// Summary names the prediction of the network in one line; Source cites it.
 	Summary, Source string
 
 	// outputs returns the number of outputs for a number of labels; bias is their
@@ -49,8 +49,8 @@ func (k Kind) ForLabels() bool {
 	return err == nil
 }
 
-// FirstLabel is the token of the first label. Labels precede the words of a text, in
-// ascending order, after its begin.
+// FirstLabel is the token of the first label. Labels, in ascending order, lie between the begin
+// token and the words of a text.
 const FirstLabel = 4
 
 // Scores of texts are half stars: label i is LowestScore + i ScoreStep, up to 5.
@@ -80,7 +80,7 @@ var regressor = ReaderKind{
 	predict: func([]float32) {},
 }
 
-// tagger predicts labels that do not exclude each other.
+// tagger predicts any number of labels per text.
 var tagger = ReaderKind{
 	Kind:    Tagger,
 	Summary: "reads a text with an lstm and predicts which labels it has; learns by the mean binary cross-entropy",
@@ -124,13 +124,13 @@ func CrossEntropies(outputs, truth, gradient []float32) (mean float64) {
 	return mean
 }
 
-// Reader is the layout of a network that reads a whole text and predicts properties of it:
-// an embedding, layers of lstm without projection, and a dense layer over the last output of
-// the highest. It holds no parameters, is immutable and may be shared.
+// Reader is the layout of a network that reads a whole text and predicts its properties: an
+// embedding, lstm layers without projection, and a dense layer on the last output of the highest.
+// It holds no parameters, is immutable and may be shared.
 //
-// Its tensors are those of a language model of kind lstm with an untied output, except
-// that OutputTensor is [outputs, units] and OutputBiasTensor [outputs]. The embedding has
-// a row for each token, of which only the words are read.
+// It has the tensors of an untied language model of kind lstm, except that OutputTensor is
+// [outputs, units] and OutputBiasTensor [outputs]. The embedding has a row for each token; only
+// rows of words are read.
 type Reader struct {
 	config Config
 	kind   *ReaderKind
@@ -163,7 +163,7 @@ func readerLayout(c Config, kind *ReaderKind) (l layout) {
 	return l
 }
 
-// validateReader reports all errors of a configuration of such a kind.
+// validateReader reports all errors of a configuration of a ReaderKind.
 func (c Config) validateReader() error {
 	var problems []error
 	if (c != Config{Kind: c.Kind, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers, Labels: c.Labels}) {
@@ -187,7 +187,7 @@ func (r *Reader) Config() Config { return r.config }
 // Parameters implements Network.
 func (r *Reader) Parameters() int { return r.layout.Size }
 
-// Trained implements Network: all parameters are.
+// Trained implements Network: all parameters are trained.
 func (r *Reader) Trained() int { return r.layout.Size }
 
 // Tensors implements Network.
@@ -216,10 +216,10 @@ func (r *Reader) ScoringFLOPs() float64 {
 	return 2 * float64(products)
 }
 
-// TrainingFLOPs implements Network, of a word of a text.
+// TrainingFLOPs implements Network, for a word of a text.
 func (r *Reader) TrainingFLOPs() float64 { return 3 * r.ScoringFLOPs() }
 
-// divide splits an example into its labels, and the words from its begin to its end.
+// divide splits an example into its labels and its words, including begin and end.
 func (r *Reader) divide(example []int32) (labels, words []int32, err error) {
 	if err := checkTokens(example, r.config.Vocabulary); err != nil {
 		return nil, nil, err

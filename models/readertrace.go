@@ -73,9 +73,8 @@ func (l *ReaderLearner) UseDropout(rate float64, rng *rand.Rand) error {
 	return nil
 }
 
-// Gradient implements Learner: a target is a text, and its loss that of the kind. Sums over
-// the batch run through the texts in their order; in tensors of the layers, in the order of
-// a Trainer.
+// Gradient implements Learner: a target is a text, with the loss of the kind. Sums over the batch
+// run through the texts in their order; in tensors of the layers, in the order of a Trainer.
 func (l *ReaderLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (Loss, error) {
 	t := &l.trace
 	if err := CheckParameters(t.network, params); err != nil {
@@ -97,8 +96,8 @@ func (l *ReaderLearner) Gradient(params []float32, examples [][]int32, gradient 
 	return loss, nil
 }
 
-// losses returns the sum of the losses, and sets the gradients of the outputs to those
-// of the mean.
+// losses returns the sum of the losses, and sets the gradients of the outputs to the gradients of
+// the mean.
 func (l *ReaderLearner) losses() (sum float64) {
 	t, width := &l.trace, l.trace.network.outputs()
 	l.outputs = grow(l.outputs, len(t.outputs))
@@ -126,7 +125,6 @@ func (l *ReaderLearner) backward(w, g *weights) {
 	t.weightGradients(&g.stackWeights, true)
 }
 
-// labelledAtOnce is the number of texts processed together.
 const labelledAtOnce = 64
 
 // labelling applies one set of parameters of a Reader. It implements Labeller.

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// Sampling is the distribution of the next token: the softmax of the logits divided
-// by Temperature, over the TopK most probable tokens, the lower of equals first.
+// Sampling is the distribution of the next token: the softmax of the logits divided by Temperature,
+// over the TopK most probable tokens; in a tie, lower tokens first.
 type Sampling struct {
 	// Temperature is above 0; 1 draws from the model unchanged.
 	Temperature float64 `json:"temperature"`
-	// TopK is 0 if all tokens may be drawn.
+	// TopK limits the draw to the most probable tokens; 0 is no limit.
 	TopK int `json:"top_k,omitempty"`
 }
 
@@ -27,21 +27,20 @@ func (s Sampling) Check() error {
 
 // Sample is a sequence drawn from a model.
 type Sample struct {
-	// Tokens are those after the prefix. The last is the token that ends sequences,
-	// unless the sample was cut.
+	// Tokens are the tokens after the prefix. The last is Draw.End, unless the sample was
+	// truncated.
 	Tokens []int32
-	// LogProbability is the natural logarithm of the joint probability of the tokens after
-	// the prefix under the model, whatever the sampling: the float64 sum of the LogProbs
-	// of each, in their order.
+	// LogProbability is the natural logarithm of the joint probability of the tokens after the
+	// prefix under the model, for any sampling: the float64 sum of their LogProbs, in order.
 	LogProbability float64
 }
 
-// Draw is the beginning and the end of samples.
+// Draw describes the beginning and the end of samples.
 type Draw struct {
 	Sampling
-	// Prefix is fed before the first drawn token: begin, and any tokens after it.
+	// Prefix is fed before the first drawn token: the begin token, and any after it.
 	Prefix []int32
-	// End is the token that ends a sample, AtMost the number of tokens at which one is cut.
+	// End is the token that ends a sample. A sample without End is truncated to AtMost tokens.
 	End    int32
 	AtMost int
 }
@@ -59,15 +58,14 @@ func (d *Draw) check(vocabulary int) error {
 	return nil
 }
 
-// Sample draws one sequence with each stream, token after token, each from the model's
-// distribution after the tokens before it (ancestral sampling; Augenstein et al. 2020,
-// equation 1). A token takes one float64 u of the stream: it is the first at which the
-// cumulative probability, in the order of tokens (with TopK from the most probable on),
-// exceeds u.
+// Sample draws one sequence per stream, each token from the model's distribution given the previous
+// tokens (ancestral sampling; Augenstein et al. 2020, equation 1). A token takes one float64 u from
+// the stream: the token is the first at which the cumulative probability exceeds u, in the order of
+// tokens or, with TopK, from the most probable on.
 //
-// A sample depends on the parameters, the draw and its own stream alone, bit for bit, not
-// on the other samples. Samples with a common beginning share a state, which is computed
-// once. Parameters that are not finite give a *DivergedError.
+// A sample depends only on the parameters, the draw and its own stream, bit for bit, not on other
+// samples. Samples with a common beginning share a state. Parameters that are not finite give a
+// *DivergedError.
 func (s *Scorer) Sample(d Draw, streams []*rand.Rand) ([]Sample, error) {
 	if err := d.check(s.model.config.Vocabulary); err != nil || len(streams) == 0 {
 		return nil, err
@@ -105,7 +103,7 @@ type sampler struct {
 	tokens       distribution
 }
 
-// going is an unfinished sample: its state, and the newest token, drawn there.
+// going is an unfinished sample: its state and the newest token.
 type going struct {
 	sample, state int
 	token         int32
@@ -160,8 +158,7 @@ func (r *sampler) drawAfter(z *normaliser, i int, samples []going) error {
 	return nil
 }
 
-// advance computes the states after the newest tokens, one for all samples with equal
-// tokens so far.
+// advance computes the states after the newest tokens, one per distinct sequence.
 func (r *sampler) advance() error {
 	slices.SortFunc(r.going, compareGoing)
 	var parents []int

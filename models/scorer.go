@@ -8,24 +8,23 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Scorer computes log probabilities under one set of parameters, which it has
-// prepared for the matrix kernels. It is immutable and safe for concurrent use;
-// it becomes invalid when the parameters change.
+// Scorer computes log probabilities under one set of parameters, prepared for the matrix kernels.
+// It is immutable and safe for concurrent use; it becomes invalid when the parameters change.
 //
-// All its results are bit for bit independent of which states are scored
-// together, of their order and of their number.
+// Results for a state are independent, bit for bit, of other states in the call, of their order and
+// of their number.
 type Scorer struct {
 	model      *Language
 	weights    weights
-	layers     []scorerLayer    // of the decoder
-	encoder    []scorerLayer    // none of a plain model
+	layers     []scorerLayer    // layers of the decoder
+	encoder    []scorerLayer    // empty for a plain model
 	blocks     *blocks          // of a transformer, whose scorerLayers have no weights
 	tiles      []kernels.Packed // of the transposed output weights
-	floats     int64            // numbers that it keeps besides packed matrices
+	floats     int64            // numbers kept in addition to packed matrices
 	workspaces sync.Pool
 }
 
-// scorerLayer is a layer's weights, prepared.
+// scorerLayer holds the prepared weights of a layer.
 type scorerLayer struct {
 	cell
 	input, projection kernels.Packed
@@ -47,14 +46,14 @@ type workspace struct {
 	logits    []float32 // [block, tileWidth]
 
 	targets   []float32 // the logit of each row's target
-	leads     []bool    // whether it is above every logit before it in its tile
-	tops      []leaders // of each row
+	leads     []bool    // whether the target's logit is above all previous logits of its tile
+	tops      []leaders // by row
 	attending attending // of a transformer
 	normaliser
 }
 
-// NewScorer prepares parameters for scoring. It keeps params and reads them
-// later; its own copy takes about as much memory again.
+// NewScorer prepares parameters for scoring. It keeps params and reads them later, and makes a copy
+// of about the same size.
 func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 	if err := CheckParameters(m, params); err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func (s *Scorer) packOutput() {
 	s.workspaces.New = func() any { return newWorkspace(m) }
 }
 
-// Bytes returns the memory of the scorer, its parameters included, for caches.
+// Bytes returns the memory of the scorer, including its parameters, for caches.
 func (s *Scorer) Bytes() int64 {
 	bytes := 4 * s.floats
 	for _, l := range slices.Concat(s.layers, s.encoder) {
@@ -132,7 +131,7 @@ func newWorkspace(m *Language) *workspace {
 	}
 }
 
-// Model returns the model whose parameters are scored.
+// Model returns the model of the scorer.
 func (s *Scorer) Model() *Language { return s.model }
 
 // Feed feeds tokens to a single state, one after another, as Step does.
@@ -167,8 +166,8 @@ func (s *Scorer) Step(states *States, tokens []int32) error {
 	return nil
 }
 
-// alike returns the end of the states from index from on that are fed to the same
-// layers, at most a block. A state that is fed the separator moves to the target then.
+// alike returns the end of the run of states, from index from on, that are fed to the same layers,
+// at most a block. A state that reads the separator moves on to the target.
 func (s *Scorer) alike(states *States, tokens []int32, from int) (to int) {
 	if s.encoder == nil {
 		return min(from+scoringBlock, len(tokens))
@@ -200,8 +199,8 @@ func (s *Scorer) LogProbs(states *States, targets []int32, dst []float32) error 
 	return nil
 }
 
-// LogProbRows sets row i of dst [states, vocabulary] to the log probability of
-// every token after state i: the same numbers as LogProbs, bit for bit.
+// LogProbRows sets row i of dst [states, vocabulary] to the log probability of every token after
+// state i: the same values as LogProbs, bit for bit.
 func (s *Scorer) LogProbRows(states *States, dst []float32) error {
 	vocabulary := s.model.config.Vocabulary
 	if err := s.checkPredicts(states, states.Len(), "states"); err != nil {
@@ -220,19 +219,19 @@ func (s *Scorer) LogProbRows(states *States, dst []float32) error {
 	return nil
 }
 
-func (s *Scorer) checkStates(states *States, n int, what string) error {
+func (s *Scorer) checkStates(states *States, n int, name string) error {
 	if !slices.Equal(states.cells, s.model.cells) {
 		return fmt.Errorf("states of a model with %s, want %s", describe(states.cells), describe(s.model.cells))
 	}
 	if n != states.Len() {
-		return fmt.Errorf("%d %s for %d states: want one each", n, what, states.Len())
+		return fmt.Errorf("%d %s for %d states: want one each", n, name, states.Len())
 	}
 	return nil
 }
 
 // checkPredicts is checkStates for states after which a token is predicted.
-func (s *Scorer) checkPredicts(states *States, n int, what string) error {
-	if err := s.checkStates(states, n, what); err != nil {
+func (s *Scorer) checkPredicts(states *States, n int, name string) error {
+	if err := s.checkStates(states, n, name); err != nil {
 		return err
 	}
 	if i := slices.Index(states.reading, true); i >= 0 {
@@ -249,7 +248,7 @@ func (s *Scorer) step(w *workspace, tokens []int32, states *States) {
 	}
 }
 
-// stepRange is step for a block of states. The order of arithmetic is that of
+// stepRange is step for a block of states. The order of arithmetic equals that of
 // cellTrace.forward.
 func (s *Scorer) stepRange(w *workspace, tokens []int32, states *States, from, to int) {
 	layers, weights := s.layers, &s.weights.stackWeights
@@ -296,9 +295,9 @@ func (l *scorerLayer) step(w *workspace, b *layerWeights, x, memory, output []fl
 	}
 }
 
-// guesses reports for each row whether its target is the most probable token, the lowest
-// of equals, whether it is one of the TopGuesses first, and the moments of the row's
-// distribution, without LogProb. Any may be nil: not requested.
+// guesses reports for each row whether its target is the most probable token (the lowest in a tie),
+// whether it is one of the first TopGuesses, and the moments of the row's distribution, without
+// LogProb. A nil field is not requested.
 type guesses struct {
 	hits, tops []bool
 	wholes     []TokenScore
@@ -327,8 +326,8 @@ func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst [
 	}
 }
 
-// reduce runs the rows through all tiles, keeping only the targets' logits and the data
-// for guesses.
+// reduce runs the rows through all tiles and keeps only the targets' logits and the data for
+// guesses.
 func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, g guesses) {
 	w.reset(len(targets), len(s.tiles))
 	if g.tops != nil {
@@ -363,13 +362,13 @@ func (s *Scorer) tileLogits(k, rows int, output, dst []float32, stride int) {
 	kernels.GemmPackedBias(false, rows, output, s.model.config.outputWidth(), &s.tiles[k], s.weights.outputBias[from:to], dst, stride)
 }
 
-// markHits compares each target's logit with the peaks of all tiles. It must
-// come before finish, which changes the peaks.
+// markHits compares each target's logit with the peaks of all tiles. Call it before finish, which
+// changes the peaks.
 func (w *workspace) markHits(targets []int32, hits []bool) {
 	for i, target := range targets {
-		hit, own, logit := w.leads[i], int(target)/tileWidth, w.targets[i]
+		hit, tile, logit := w.leads[i], int(target)/tileWidth, w.targets[i]
 		for k, peak := range row(w.peaks, i, w.tiles) {
-			hit = hit && (peak < logit || k >= own && peak == logit)
+			hit = hit && (peak < logit || k >= tile && peak == logit)
 		}
 		hits[i] = hit
 	}

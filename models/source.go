@@ -22,7 +22,7 @@ func (flat sourceOf) keep(at Span) []float32 {
 
 func (flat sourceOf) lend(at Span) []float32 { return at.Of(flat) }
 
-// reading is a source that reads one tensor at a time by a function.
+// reading is a source that reads one tensor at a time through a function.
 type reading struct {
 	tensors map[int]Tensor // by offset
 	read    func(t Tensor, values []float32) error

@@ -5,7 +5,7 @@ import "coalmine/internal/kernels"
 // stackTrace runs an embedding and the layers above it over a batch, forward and then
 // back through time, and owns the memory for it.
 type stackTrace struct {
-	width  int // of a token vector
+	width  int // width of a token vector
 	batch  packed
 	layers []layerTrace // from the lowest up
 
@@ -37,7 +37,7 @@ func (s *stackTrace) forward(w *stackWeights, d *dropout) *layerTrace {
 	return s.top()
 }
 
-// backward runs the layers the other way, from the gradient of the highest.
+// backward runs the layers in reverse, from the gradient of the highest.
 func (s *stackTrace) backward(w *stackWeights, d *dropout) {
 	for i := len(s.layers) - 1; i >= 0; i-- {
 		x, dx := s.inputs, s.inputGradient
@@ -50,8 +50,8 @@ func (s *stackTrace) backward(w *stackWeights, d *dropout) {
 	}
 }
 
-// weightGradients sets the tensors of g from the results of backward. It adds to the
-// embedding, unless that is fresh: a tied one already holds its gradient as output.
+// weightGradients sets the tensors of g from the results of backward. It adds to the embedding
+// unless fresh is set: a tied embedding already holds its gradient as output.
 func (s *stackTrace) weightGradients(g *stackWeights, fresh bool) {
 	for i := range s.layers {
 		l := &s.layers[i]

@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// States are a model's states after a number of token sequences, one state each.
-// Any scorer of the same sizes may continue them, though only the one that made
-// them gives meaningful results. The zero value holds none, and is for Gather.
+// States holds one state of a model per token sequence. Any scorer of the same sizes may continue
+// them, but only the scorer that made them gives meaningful results. The zero value is empty, for
+// use by Gather.
 type States struct {
 	n     int
 	cells []cell
 	// reading reports for each state whether it is the encoder's, before the
 	// separator.
 	reading []bool
-	// Of each layer: [n, memory()] and [n, out].
+	// By layer: [n, memory()] and [n, out].
 	memory, output [maxLayers][]float32
 	// positions are the last positions of a transformer, nil before the first token; empty for other models.
 	positions []*position
 }
 
-// Start returns n states of the empty sequence. Feed each its begin token
-// first: training never asks for a prediction from nothing.
+// Start returns n states of the empty sequence. Feed each its begin token first: training never
+// predicts from an empty sequence.
 func (s *Scorer) Start(n int) *States {
 	states := new(States)
 	states.reset(s.model, n)
@@ -40,7 +40,7 @@ func (s *States) reset(m *Language, n int) {
 	}
 }
 
-// reserve makes room for n states of predicted tokens, whose values are arbitrary.
+// reserve makes room for n states of predicted tokens, with arbitrary values.
 func (s *States) reserve(cells []cell, n int) {
 	s.cells, s.n = cells, n
 	s.reading = grow(s.reading, n)
@@ -56,7 +56,7 @@ func (s *States) reserve(cells []cell, n int) {
 	clear(s.positions)
 }
 
-// Len is the number of states.
+// Len returns the number of states.
 func (s *States) Len() int { return s.n }
 
 // recalled returns the operand of layer i's weights U: [n, recalled()].
@@ -70,9 +70,8 @@ func (s *States) recalled(i int) []float32 {
 // top is the output of the highest layer.
 func (s *States) top() []float32 { return s.output[len(s.cells)-1] }
 
-// Gather makes s hold copies of the chosen states of from, in the order of
-// indices, which may repeat and be of any number. It reuses the memory of s,
-// which must be another batch than from. An index out of range is an error.
+// Gather makes s hold copies of the chosen states of from, in the order of indices, which may
+// repeat. It reuses the memory of s, which must not be from. An index out of range is an error.
 func (s *States) Gather(from *States, indices []int) error {
 	if s == from {
 		return fmt.Errorf("states cannot be gathered into themselves: gather into another batch")
@@ -102,8 +101,8 @@ func gatherStates(dst, src []float32, width int, indices []int) {
 	}
 }
 
-// Set makes state at of s a copy of state i of from, which must be states of the same
-// sizes. An index out of range is an error.
+// Set copies state i of from to state at of s. Both must have the same sizes. An index out of range
+// is an error.
 func (s *States) Set(at int, from *States, i int) error {
 	if !slices.Equal(s.cells, from.cells) {
 		return fmt.Errorf("a state of %s cannot be set to one of %s", describe(s.cells), describe(from.cells))
@@ -126,8 +125,8 @@ func (s *States) copyState(at int, from *States, i int) {
 	}
 }
 
-// StateBytes returns the memory of one state of the model; for a transformer, of its last
-// position alone.
+// StateBytes returns the memory of one state of the model; for a transformer, of its last position
+// only.
 func (m *Language) StateBytes() int {
 	n := 0
 	for _, c := range m.cells {
@@ -139,7 +138,6 @@ func (m *Language) StateBytes() int {
 	return n
 }
 
-// describe describes states in messages.
 func describe(cells []cell) string {
 	if len(cells) == 0 {
 		return "0 units"

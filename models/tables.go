@@ -11,14 +11,14 @@ import (
 // and safe for concurrent use.
 type Tables struct {
 	scorer *Scorer
-	// inputs is [vocabulary, gates]: each token's share of the gates of the lowest layer,
-	// the bias included. It is nil if it had more than maxInputs elements.
+	// inputs is [vocabulary, gates]: each token's share of the gates of the lowest layer, including
+	// the bias. It is nil if it would have more than maxInputs elements.
 	inputs []float32
 	// targets is [vocabulary, units]: the projection times each token's output vector, so
 	// that its product with an emission is the token's logit, without the bias. It is nil
 	// unless a look-ahead needs it.
 	targets []float32
-	coarse  *coarseBounds // nil without targets, and if cells have no rational approximation
+	coarse  *coarseBounds // nil without targets, or if cells have no rational approximation
 	// By token: its group of tokens with similar output vectors, for NormaliserBounds.
 	outputGroupOf, emissionGroupOf []int
 	rounding
@@ -43,8 +43,7 @@ func (s *Scorer) Tabulate() *Tables {
 	return t
 }
 
-// Bytes returns the memory of the tables, the scorer and its parameters included,
-// for caches.
+// Bytes returns the memory of the tables, including the scorer and its parameters, for caches.
 func (t *Tables) Bytes() int64 {
 	bytes := t.scorer.Bytes() + 4*int64(len(t.inputs)+len(t.targets)) + 8*int64(len(t.outputGroupOf)+len(t.emissionGroupOf))
 	if t.coarse != nil {
@@ -53,7 +52,7 @@ func (t *Tables) Bytes() int64 {
 	return bytes
 }
 
-// Scorer returns the scorer that the tables were made from.
+// Scorer returns the scorer of the tables.
 func (t *Tables) Scorer() *Scorer { return t.scorer }
 
 // inputGates sets gates to the contributions of token vectors to the gates of
@@ -63,12 +62,12 @@ func (s *Scorer) inputGates(vectors, gates []float32) {
 	kernels.GemmPackedBias(false, len(vectors)/l.in, vectors, l.in, &l.input, s.weights.layers[0].bias, gates, l.gates())
 }
 
-// looksAhead reports whether the surprisal of a token can be bounded from an
-// emission: whether the emitting layer is projected, and no layer lies above it.
+// looksAhead reports whether the surprisal of a token can be bounded from an emission: the emitting
+// layer is projected and is the only layer.
 func (s *Scorer) looksAhead() bool { return len(s.layers) == 1 && s.layers[0].projected }
 
-// emissionVectors carries output vectors [n, out] back through the projection. The product
-// of a row with an emission is that of the vector with the emission's output.
+// emissionVectors multiplies output vectors [n, out] by the projection. The product of a row with
+// an emission equals the product of the vector with the emission's output.
 func (s *Scorer) emissionVectors(vectors []float32) []float32 {
 	l := &s.layers[0]
 	n := len(vectors) / l.out
@@ -95,7 +94,7 @@ func roundingOf(s *Scorer) rounding {
 	largest := 0.0
 	for w, b := range s.weights.outputBias {
 		if b < Absent/2 {
-			continue // its exponential is 0 in any order of arithmetic
+			continue // exponential is 0 in any order of arithmetic
 		}
 		largest = max(largest, math.Abs(float64(b)))
 		r.longest = max(r.longest, kernels.SquaredNorm(row(s.weights.output, w, r.width)))
@@ -124,24 +123,22 @@ const roundoff = 1.0 / (1 << 24)
 //	2 A     a merged token's vector and bias, rounded to float32
 //	3 A     the log probability, rounded to float32
 //
-// to which it adds some for the higher orders.
+// plus an allowance for higher orders.
 func (r *rounding) margin(length float64) float64 {
 	largest := length*r.longest + r.offset
 	return roundoff * ((3*r.sums(r.width)+16)*largest + 16)
 }
 
-// emissionMargin is margin for a bound from an emission of the given length. By
-// Cauchy and Schwarz its length times the projection's norm is at least that of
-// the output, and times longest at least the sum B of the absolute values in any
-// way to a logit. Beyond margin there are, with g and G the roundings in sums over
-// the output and over the units, 2 G B for the output as LogProbs projects it, in
-// a merged token's logit and the target's; g B for the vector of each of the two,
-// carried back through the projection; G B for the merged token's logit. (The
-// target's is summed in float64.)
+// emissionMargin is margin for a bound from an emission of the given length. By Cauchy and Schwarz
+// its length times the projection's norm is at least the length of the output and, times longest,
+// at least the sum B of the absolute values in a logit, in any order. Let g and G be the roundings
+// in sums over the output and over the units. In addition to margin there are 2 G B for the output
+// as LogProbs projects it, in the logits of a merged token and of the target; g B for the vector of
+// each, multiplied by the projection; and G B for the merged token's logit. (The target's is summed
+// in float64.)
 func (r *rounding) emissionMargin(length float64) float64 {
 	output := length * r.projection
 	return r.margin(output) + roundoff*(3*r.sums(r.units)+2*r.sums(r.width)+16)*output*r.longest
 }
 
-// sums bounds the roundings in a sum of a number of products, in blocks of k.
 func (r *rounding) sums(products int) float64 { return float64(products + products/128 + 8) }

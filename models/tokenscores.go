@@ -6,16 +6,16 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// TokenScore tells how well a model predicts one token, in nats.
+// TokenScore measures the prediction of one token, in nats.
 type TokenScore struct {
 	// LogProb is log p(token), as Scorer.LogProbs computes it.
 	LogProb float32
-	// Mean and Deviation are the mean and the standard deviation of log p(z), where z is drawn
-	// from the model's own distribution of the next token: Mean is minus its entropy.
+	// Mean and Deviation are the mean and the standard deviation of log p(z), where z is drawn from
+	// the model's distribution of the next token: Mean is minus its entropy.
 	Mean, Deviation float64
 }
 
-// TokenScores scores every token but the first of each sentence; of a pair, every token after
+// TokenScores scores every token except the first of each sentence; in a pair, every token after
 // the separator. A score that is not finite gives a *DivergedError.
 func (s *Scorer) TokenScores(sentences [][]int32) ([][]TokenScore, error) {
 	if err := checkSentences(sentences, s.model.config); err != nil {
@@ -43,10 +43,10 @@ func (s *Scorer) TokenScores(sentences [][]int32) ([][]TokenScore, error) {
 }
 
 // tileMoments are the sums over a tile of e, e*y and e*y^2, where y = logit - peak and e = exp(y).
-// The peak is near enough to all logits that count that nothing cancels in float64.
+// The peak is near enough to all logits of weight that nothing cancels in float64.
 type tileMoments struct{ peak, sum, first, second float64 }
 
-// addMoments is add that keeps the moments of the tile.
+// addMoments is add, and also stores the moments of the tile.
 func (z *normaliser) addMoments(i, k int, logits []float32) {
 	at := i*z.tiles + k
 	m := &z.moments[at]
@@ -54,8 +54,8 @@ func (z *normaliser) addMoments(i, k int, logits []float32) {
 	z.sums[at], m.peak = m.sum, float64(z.peaks[at])
 }
 
-// ofWhole is the mean and the deviation of row i, after finish. The deviation is that of squares
-// around the mean, in which no digits cancel.
+// ofWhole returns the mean and the deviation of row i, after finish. The deviation is computed from
+// squares around the mean, so that no digits cancel.
 func (z *normaliser) ofWhole(i int) (s TokenScore) {
 	tiles, weights := z.moments[i*z.tiles:(i+1)*z.tiles], row(z.peaks, i, z.tiles)
 	var total, square float64

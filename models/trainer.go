@@ -4,8 +4,8 @@ import "fmt"
 
 // Loss is the loss of a batch.
 type Loss struct {
-	// Sum of -log p(target), in nats, over all targets of the batch; for a Reader,
-	// whose targets are texts, of the losses of its kind.
+	// Sum of -log p(target), in nats, over all targets of the batch; for a Reader, of the losses of
+	// its kind over texts.
 	Sum float64
 	// Tokens is the number of targets.
 	Tokens int
@@ -19,24 +19,23 @@ func (l Loss) Mean() float64 {
 	return l.Sum / float64(l.Tokens)
 }
 
-// Add sums two losses.
+// Add returns the sum of two losses.
 func (l Loss) Add(other Loss) Loss { return Loss{l.Sum + other.Sum, l.Tokens + other.Tokens} }
 
-// Trainer computes gradients of one model. It reuses its memory from batch to
-// batch and allocates only for a batch larger than any before; its results do
-// not depend on the batches before. It is not safe for concurrent use: one
-// Trainer per goroutine.
+// Trainer computes gradients of one model. It reuses its memory between batches and allocates only
+// for a batch larger than all previous ones; its results do not depend on previous batches. It is
+// not safe for concurrent use: one Trainer per goroutine.
 type Trainer struct {
 	model      *Language
-	stackTrace // of the decoder
+	stackTrace // trace of the decoder
 	output     outputTrace
 	dropout    dropout
-	encoder    *encoderTrace // nil of a plain model
+	encoder    *encoderTrace // nil for a plain model
 
 	each perExample // for ClippedSum
 }
 
-// NewTrainer returns a trainer with no memory yet.
+// NewTrainer returns a trainer. It allocates memory with its first batch.
 func (m *Language) NewTrainer() *Trainer {
 	vocabulary := m.config.Vocabulary
 	t := &Trainer{
@@ -50,15 +49,15 @@ func (m *Language) NewTrainer() *Trainer {
 	return t
 }
 
-// Gradient computes the loss of a batch of sentences at params and sets
-// gradient to that of the mean loss per target. Both vectors have the model's
-// length and must not overlap; params and sentences are only read.
+// Gradient computes the loss of a batch of sentences at params and sets gradient to the gradient of
+// the mean loss per target. Both vectors have the model's length and must not overlap; params and
+// sentences are only read.
 //
-// Each sentence has at least two tokens and lengths may differ. Those of an
-// encoder-decoder are pairs: at least one token before the first separator, and at
-// least one after it; the targets are the tokens after it. The sums over the batch run
-// through the sentences, or targets, from the longest to the shortest, equal ones in
-// the order given; those over an encoder's tensors through the sources likewise.
+// Each sentence has at least two tokens and lengths may differ. Sentences of an encoder-decoder are
+// pairs: at least one token before the first separator, and at least one after it; the targets are
+// the tokens after it. The sums over the batch run through the sentences, or targets, from the
+// longest to the shortest, equal ones in the order given; sums over an encoder's tensors run
+// through the sources likewise.
 //
 // A loss that is not finite gives a *DivergedError. After any error the content
 // of gradient is undefined. A gradient may overflow although its loss is
@@ -91,7 +90,7 @@ func (t *Trainer) forward(w *weights, sentences [][]int32) *layerTrace {
 	return t.stackTrace.forward(&w.stackWeights, &t.dropout)
 }
 
-// backward runs the layers the other way, from the gradient of the highest.
+// backward runs the layers in reverse, from the gradient of the highest.
 func (t *Trainer) backward(w *weights) {
 	t.stackTrace.backward(&w.stackWeights, &t.dropout)
 	if t.encoder != nil {

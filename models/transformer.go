@@ -9,11 +9,11 @@ import (
 )
 
 // Transformer is a decoder-only transformer (Radford et al., "Language Models are
-// Unsupervised Multitask Learners", 2019): learned positions, and blocks that normalise
-// their inputs; Config.Blocks has variants. Coalmine scores with it; engine pytorch trains it.
+// Unsupervised Multitask Learners", 2019): learned positions, and blocks that normalise their
+// inputs; Config.Blocks selects variants. Coalmine scores with it; engine pytorch trains it.
 const Transformer Kind = "transformer"
 
-// attention is the one cell of a transformer, which holds all of its blocks.
+// attention is the only cell of a transformer, which holds all blocks.
 var attention = CellKind{
 	Kind:    Transformer,
 	Summary: "blocks of causal attention and a feed-forward layer; positions are learned",
@@ -21,10 +21,11 @@ var attention = CellKind{
 	attends: true,
 }
 
-// Names of a transformer's tensors besides EmbeddingTensor, OutputTensor and OutputBiasTensor.
-// E is Config.Embedding, F Config.Units. The second block has attention2 and feed2, and so on.
-// Rotary blocks have no positions, unbiased ones no biases, RMS normalisations no shift. Keys and
-// values are E Blocks.KeyHeads/Heads wide. A gated feed.input is [E, 2 F], the gates first.
+// Names of a transformer's tensors in addition to EmbeddingTensor, OutputTensor and
+// OutputBiasTensor. E is Config.Embedding, F Config.Units. The second block has attention2 and
+// feed2, and so on. Rotary blocks have no positions, unbiased ones no biases, RMS normalisations no
+// shift. Keys and values are E Blocks.KeyHeads/Heads wide. A gated feed.input is [E, 2 F], the
+// gates first.
 //
 //	tensor                     shape         use
 //	position                   [context, E]  added to the token vectors
@@ -66,11 +67,11 @@ func (c Config) validateTransformer() error {
 	within(&problems, "context", c.context(), 1, maxContext)
 	within(&problems, "heads", c.Heads, 1, maxWidth)
 	c.Blocks.validate(&problems, &c)
-	own := Config{
+	used := Config{
 		Kind: c.Kind, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers,
 		Heads: c.Heads, Context: c.Context, Untied: c.Untied, Blocks: c.Blocks,
 	}
-	if c != own {
+	if c != used {
 		problems = append(problems, fmt.Errorf("%+v: a transformer has a vocabulary, embedding, units, layers, heads, context, untied and blocks only", c))
 	}
 	if len(problems) == 0 && c.Embedding%c.Heads != 0 {
@@ -125,10 +126,10 @@ func (l *layout) addBlocks(c cell) *blocksLayout {
 	return at
 }
 
-// initialize draws the positions as the embedding is drawn. Matrices are uniform in
-// ±1/sqrt(rows), a standard deviation of 0.02 at the width of GPT-2, 768; those that add to
-// the residual stream, twice a block, are divided by the root of their number (Radford et al.
-// 2019, section 2.3). Scales are 1, shifts and biases 0.
+// initialize draws the positions like the embedding. Matrices are uniform in ±1/sqrt(rows), a
+// standard deviation of 0.02 at the width of GPT-2, 768; those that add to the residual stream,
+// twice a block, are divided by the root of their number (Radford et al. 2019, section 2.3). Scales
+// are 1, shifts and biases 0.
 func (l *blocksLayout) initialize(rng *rand.Rand, c cell, flat []float32) {
 	FillUniform(rng, l.position.Of(flat), math.Sqrt(3/float64(c.in)))
 	residual := math.Sqrt(2 * float64(c.blocks))
@@ -143,11 +144,11 @@ func (l *blocksLayout) initialize(rng *rand.Rand, c cell, flat []float32) {
 	Fill(l.scale.Of(flat), 1)
 }
 
-// blocks are a transformer's weights, prepared.
+// blocks holds a transformer's prepared weights.
 type blocks struct {
 	cell
 	position, scale, shift []float32
-	frequencies            []float32 // of rotations
+	frequencies            []float32 // frequencies of rotations
 	each                   []block
 }
 

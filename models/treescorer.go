@@ -10,21 +10,20 @@ import (
 )
 
 // TreeScorer scores the sequences of a prefix tree (a trie): sequences with a common
-// prefix share the node at its end, whose state is computed once for all of them.
-// Results depend on the states and tokens alone, bit for bit, not on the other edges
-// of a batch. It is not safe for concurrent use: one TreeScorer per goroutine, over
-// shared Tables.
+// prefix share the node at its end, whose state is computed once for all of them. Results depend
+// only on the states and tokens, bit for bit, not on other edges of a batch. It is not safe for
+// concurrent use: one TreeScorer per goroutine, over shared Tables.
 type TreeScorer struct {
 	tables *Tables
 	work   Work
 
 	// A block of edges, gathered by their parents.
 	parents []int     // the states that the edges start from
-	place   []int     // by edge: its parent as an index of parents
+	place   []int     // by edge: index of its parent in parents
 	outputs []float32 // [parents, out], or [parents, recalled()] of the lowest layer
 	// The cell along each edge.
 	vectors      []float32 // [block, embedding] of the tokens; unused if inputs are tabulated
-	inputs       []float32 // [block, gates]: the inputs' share of the gates; as vectors
+	inputs       []float32 // [block, gates]: the inputs' share of the gates; unused like vectors
 	recurrent    []float32 // [parents, gates]: the outputs' share of the gates
 	gruCandidate []float32 // [parents, units]: the outputs' share of a GRU's candidate activation
 	gates        []float32 // [gates] of one edge
@@ -38,7 +37,7 @@ type TreeScorer struct {
 	// A pruned advance.
 	errors     []float64 // by parent: bounds the error of the quantised recurrent product
 	remaining  []int     // numbers of the edges that remain after coarse bounds
-	edges      []Edge    // the remaining ones
+	edges      []Edge    // the remaining edges
 	candidates []Candidate
 	kept       []int // the remaining edges that are not pruned later
 }
@@ -50,7 +49,6 @@ type Edge struct {
 	Token  int32
 }
 
-// compareEdges orders edges by parent, then token.
 func compareEdges(a, b Edge) int {
 	return cmp.Or(cmp.Compare(a.Parent, b.Parent), cmp.Compare(a.Token, b.Token))
 }
@@ -59,11 +57,10 @@ func compareEdges(a, b Edge) int {
 type Work struct {
 	// Advanced is the number of new states.
 	Advanced int64
-	// Exact and Bounded are the numbers of states whose normaliser was computed, and
-	// bounded. LookedAhead is the number of edges given to AdvancePruned.
+	// Exact counts states with a computed normaliser, Bounded those with a bounded one. LookedAhead
+	// is the number of edges given to AdvancePruned.
 	Exact, Bounded, LookedAhead int64
-	// FLOPs counts the operations of all matrix products together, quantised ones
-	// included.
+	// FLOPs counts the operations of all matrix products, including quantised ones.
 	FLOPs float64
 }
 
@@ -73,12 +70,11 @@ func (t *Tables) NewTreeScorer() *TreeScorer { return &TreeScorer{tables: t} }
 // Work returns the work of the tree scorer so far.
 func (ts *TreeScorer) Work() Work { return ts.work }
 
-// Scorer returns the scorer under whose parameters the tree is scored.
+// Scorer returns the scorer with the parameters that score the tree.
 func (ts *TreeScorer) Scorer() *Scorer { return ts.tables.scorer }
 
-// LogProbs sets dst[i] to the log probability of edge i, the same as
-// Scorer.LogProbs bit for bit. Edges must be sorted by parent and token. The normaliser
-// of a parent is computed once for all of its edges.
+// LogProbs sets dst[i] to the log probability of edge i, bit for bit as Scorer.LogProbs. Edges must
+// be sorted by parent and token. The normaliser of a parent is computed once for all its edges.
 func (ts *TreeScorer) LogProbs(states *States, edges []Edge, dst []float32) error {
 	if err := ts.check(states, edges, len(dst)); err != nil {
 		return err
@@ -96,9 +92,9 @@ func (ts *TreeScorer) LogProbs(states *States, edges []Edge, dst []float32) erro
 type Interval struct{ Low, High float64 }
 
 // Bounds sets dst[i] to an interval that contains -log p of edge i, as LogProbs computes
-// it. Its ends are at least 0; after an output that is not finite they are NaN or exclude
-// nothing. Edges must be sorted, and normaliser be of the same tables. On a large
-// vocabulary it costs a few hundredths of LogProbs.
+// it. Its ends are at least 0; after an output that is not finite they are NaN or exclude nothing.
+// Edges must be sorted, and normaliser must come from the same tables. On a large vocabulary Bounds
+// takes a few hundredths of the time of LogProbs.
 func (ts *TreeScorer) Bounds(normaliser *NormaliserBounds, states *States, edges []Edge, dst []Interval) error {
 	if err := ts.check(states, edges, len(dst)); err != nil {
 		return err
@@ -130,9 +126,9 @@ func (ts *TreeScorer) check(states *States, edges []Edge, room int) error {
 	return nil
 }
 
-// gather collects the outputs, or the recalled values, of the parents of the first edges, as many
-// edges as have at most most parents, and returns the number of these edges. Edges of one parent
-// share its output if share is set; otherwise each gets a copy.
+// gather collects the outputs, or the recalled values, of at most most parents, those of the first
+// edges, and returns the number of these edges. Edges of one parent share its output if share is
+// set; otherwise each gets a copy.
 func (ts *TreeScorer) gather(outputs []float32, width int, edges []Edge, share bool, most int) int {
 	ts.parents, ts.place = ts.parents[:0], ts.place[:0]
 	for _, e := range edges {
@@ -178,7 +174,6 @@ func (ts *TreeScorer) reduce(edges []Edge, dst []float32) {
 	ts.work.FLOPs += 2 * float64(rows) * float64(s.model.config.Vocabulary) * float64(ts.width())
 }
 
-// firstEdges returns the number of each gathered parent's first edge.
 func (ts *TreeScorer) firstEdges() []int {
 	first := make([]int, 0, len(ts.parents))
 	for i, parent := range ts.place {

@@ -29,7 +29,7 @@ type entry struct {
 	kind    Kind
 	title   string
 	summary string
-	// validates reports that a validation part ends the training.
+	// validates reports that the loss of a validation part ends the training.
 	validates bool
 	start     func(Shape, Options, *rand.Rand) Attack
 }
@@ -49,21 +49,20 @@ func (k Kind) Title() string {
 	return e.title
 }
 
-// Validates reports whether the attack needs a validation part. Others learn from all the data.
+// Validates reports whether the attack needs a validation part. Other attacks learn from all data.
 func (k Kind) Validates() bool {
 	e, err := kinds.Find(k)
 	return err == nil && e.validates
 }
 
-// Shape is the shape of the data: vectors of Inputs values, of Classes classes.
+// Shape is the shape of the data: vectors of Inputs values in Classes classes.
 type Shape struct{ Inputs, Classes int }
 
 // Options of attacks that are trained in epochs.
 type Options struct {
-	// Epochs is the largest number of epochs: fewer if the loss of the validation part, or
-	// the minimum reached, ends the training.
+	// Epochs is the largest number of epochs: fewer if the training converges.
 	Epochs int
-	// Batch is the number of examples of a step.
+	// Batch is the number of examples in a step.
 	Batch int
 }
 
@@ -72,8 +71,8 @@ type Options struct {
 type Block struct {
 	Rows   []float32
 	Labels []int
-	// At holds the positions of the examples in the source, the same in every epoch. A
-	// validation part has none.
+	// At holds the positions of the examples in the source, the same in every epoch. It is nil for
+	// a validation part.
 	At []int
 }
 
@@ -82,11 +81,10 @@ type Block struct {
 type Data interface {
 	// Examples returns the number of examples.
 	Examples() int
-	// Blocks calls do with all examples, a block at a time. Epoch 0 has the order of the
-	// source; each later epoch has its own random order. A block is valid during the call.
+	// Blocks calls do with all examples, a block at a time. Epoch 0 has the order of the source;
+	// each later epoch has its own random order. A block is valid only during the call.
 	Blocks(ctx context.Context, epoch int, do func(Block) error) error
-	// Validation returns examples that are not among the others; empty except for kinds that
-	// validate.
+	// Validation returns examples that Blocks leaves out; empty except for kinds that validate.
 	Validation() Block
 }
 
@@ -102,8 +100,8 @@ type Attack interface {
 
 // Training is the record of the training of an attack.
 type Training struct {
-	// Epochs is the number of completed epochs, of which the attack keeps the one after
-	// Best; 0 without epochs.
+	// Epochs is the number of completed epochs; 0 without epochs. The attack keeps the state after
+	// epoch Best.
 	Epochs int `json:"epochs,omitempty"`
 	Best   int `json:"best,omitempty"`
 	// Loss is the mean loss of the validation part after epoch Best.
@@ -112,7 +110,7 @@ type Training struct {
 	Converged bool `json:"converged,omitempty"`
 }
 
-// Unfinished reports whether only the limit on epochs ended the training.
+// Unfinished reports whether the limit on epochs ended the training.
 func (t *Training) Unfinished() bool { return t.Epochs > 0 && !t.Converged }
 
 // New returns an untrained attack. Initial weights are drawn from rng.
@@ -130,7 +128,6 @@ func New(kind Kind, shape Shape, o Options, rng *rand.Rand) (Attack, error) {
 	return e.start(shape, o, rng), nil
 }
 
-// check returns an error for a block that cannot be trained on.
 func (s Shape) check(b Block, examples int) error {
 	if len(b.Rows) != len(b.Labels)*s.Inputs || len(b.At) != len(b.Labels) {
 		return fmt.Errorf("a block has %d values and %d places for %d examples; expected %d values and a place for each", len(b.Rows), len(b.At), len(b.Labels), s.Inputs)

@@ -2,13 +2,13 @@ package attacks
 
 import "context"
 
-// batching cuts data of a shape into batches of a number of examples; the last may be smaller.
+// batching divides data of a shape into batches of equal size; the last may be smaller.
 type batching struct {
 	shape Shape
 	batch int
 }
 
-// epoch goes through the data once.
+// epoch calls do with each batch of an epoch.
 func (c batching) epoch(ctx context.Context, data Data, epoch int, do func(batch Block) error) error {
 	return data.Blocks(ctx, epoch, func(b Block) error {
 		if err := c.shape.check(b, data.Examples()); err != nil {
@@ -18,7 +18,7 @@ func (c batching) epoch(ctx context.Context, data Data, epoch int, do func(batch
 	})
 }
 
-// batches cuts a block.
+// batches divides a block into batches.
 func (c batching) batches(ctx context.Context, b Block, do func(Block) error) error {
 	for from := 0; from < len(b.Labels); from += c.batch {
 		if err := do(b.cut(from, min(from+c.batch, len(b.Labels)), c.shape.Inputs)); err != nil {
@@ -36,7 +36,6 @@ func (b Block) row(s Shape) func(i int) []float32 {
 	return func(i int) []float32 { return b.Rows[i*s.Inputs : (i+1)*s.Inputs] }
 }
 
-// cut returns the examples [from, to).
 func (b Block) cut(from, to, inputs int) Block {
 	part := Block{Rows: b.Rows[from*inputs : to*inputs], Labels: b.Labels[from:to]}
 	if b.At != nil {

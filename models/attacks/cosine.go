@@ -8,11 +8,11 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// cosine scores a class by the cosine between an update and the mean of the class's: a
+// cosine scores a class by the cosine between an update and the mean update of the class: a
 // baseline without training.
 type cosine struct {
 	shape Shape
-	means []float32 // [classes, inputs], each of length 1, or 0 for a class without examples
+	means []float32 // [classes, inputs], of length 1; 0 for a class without examples
 }
 
 func newCosine(s Shape, _ Options, _ *rand.Rand) Attack { return &cosine{shape: s} }
@@ -45,7 +45,6 @@ func addRows(sums []float64, b Block, inputs int) {
 	}
 }
 
-// unit normalizes a vector to length 1.
 func unit(dst []float32, x []float64) {
 	square := 0.0
 	for _, v := range x {

@@ -11,14 +11,13 @@ type learner interface {
 	step(b Block) error
 	// loss is the mean loss of examples, for validation.
 	loss(b Block) (float64, error)
-	// params returns the parameters that it reads.
+	// params returns the parameters, which step changes.
 	params() []float32
 }
 
-// Stopping rule: after an epoch and at least the given number of steps, the loss of the
-// validation part is evaluated, and a number of evaluations without a total fall by leastFall
-// ends the training. A loss without anything left to distinguish keeps falling, but ever more
-// slowly.
+// Stopping rule: after an epoch and at least a number of steps, the validation loss is evaluated; a
+// number of evaluations with a total fall below leastFall ends the training. A loss near its
+// minimum keeps falling, but ever more slowly.
 const (
 	stepsALook = 200
 	patience   = 5
@@ -29,7 +28,7 @@ const (
 type descent struct {
 	learner
 	batching
-	epochs int // at most
+	epochs int // maximum
 }
 
 func (d descent) train(ctx context.Context, data Data) (Training, error) {

@@ -12,8 +12,8 @@ import (
 // Hidden is the number of units of the network (Orekondy et al. 2018, section 4.3).
 const Hidden = 128
 
-// The paper's SGD: rate, momentum, and a decay that lowers the rate of step t, from 0,
-// to rate/(1 + decay t), as in Keras.
+// The paper's SGD: rate, momentum, and a decay, as in Keras: step t, counted from 0, has the rate
+// rate/(1 + decay t).
 const (
 	mlpRate     = 0.01
 	mlpMomentum = 0.9
@@ -23,7 +23,7 @@ const (
 // mlp is a network with one hidden layer, and a softmax over the classes.
 type mlp struct {
 	batching
-	epochs  int // at most
+	epochs  int // maximum
 	rng     *rand.Rand
 	network *networks.Classifier
 	keras
@@ -41,8 +41,7 @@ func (m *mlp) Train(ctx context.Context, data Data) (Training, error) {
 	return descent{m, m.batching, m.epochs}.train(ctx, data)
 }
 
-// begin makes the network, with the initial weights, for batches of at most a number of
-// examples.
+// begin makes the network, with initial weights, for batches of at most examples examples.
 func (m *mlp) begin(examples int) (err error) {
 	m.network, err = networks.NewClassifier(networks.Config{
 		Inputs: m.shape.Inputs, Hidden: []int{Hidden}, Classes: []int{m.shape.Classes},
@@ -73,8 +72,8 @@ func (m *mlp) loss(b Block) (float64, error) {
 	return m.network.Loss(len(b.Labels), b.row(m.shape), [][]int{b.Labels})
 }
 
-// Score implements Attack. Scores are logarithms of probabilities, because the probabilities
-// are often too near to 0 to be distinguished.
+// Score implements Attack. Scores are logarithms of probabilities, because probabilities are often
+// too near 0 to distinguish.
 func (m *mlp) Score(ctx context.Context, rows, scores []float32) error {
 	return m.score(ctx, rows, func(batch Block) error {
 		logits, err := m.network.Logits(len(batch.Labels), batch.row(m.shape))
@@ -92,15 +91,14 @@ func (m *mlp) Score(ctx context.Context, rows, scores []float32) error {
 	})
 }
 
-// keras is SGD with momentum in the form of Keras: the rate is part of the
-// moves.
+// keras is SGD with momentum in the form of Keras: the velocity includes the rate.
 type keras struct {
 	moves []float32
 	steps int
 }
 
-// move makes a step: move = momentum*move - rate*gradient, and the parameters move by it. It goes
-// through the vectors once, part by part.
+// move takes a step: move = momentum*move - rate*gradient, added to the parameters. It traverses
+// the vectors once, part by part.
 func (k *keras) move(params, gradient []float32, rate float64) {
 	const part = 4096
 	for from := 0; from < len(params); from += part {

@@ -9,8 +9,8 @@ import (
 // 6.1.1).
 const Neighbours = 10
 
-// nearest is the k-nearest-neighbour attack, over Euclidean distances. A class scores its share
-// of the neighbours. Of examples at the same distance the earlier ones are nearer.
+// nearest is the k-nearest-neighbour attack, over Euclidean distances. The score of a class is its
+// share of the neighbours. In a tie, earlier examples are nearer.
 type nearest struct {
 	shape Shape
 	data  Data

@@ -14,9 +14,8 @@ import (
 const tile = 256
 
 // Search finds, for each query, the K nearest of the vectors passed to Show. Distances
-// are computed in float32, as |v|² - 2 q·v: if the distances of two vectors agree to
-// about 1e-6 of |v|², either may count as nearer. Of equal ones the one shown earlier
-// does.
+// are computed in float32, as |v|² - 2 q·v: if the distances of two vectors agree to about 1e-6 of
+// |v|², either may count as nearer. In a tie, the vector shown earlier is nearer.
 type Search struct {
 	k, dimension int
 	queries      []float32
@@ -30,15 +29,15 @@ type neighbour struct {
 	id       int
 }
 
-// NewSearch searches for the k nearest of each query, k at least 1. queries has dimension
-// values for each, one after another, and is only read.
+// NewSearch returns a search for the k nearest vectors of each query; k is at least 1. queries
+// holds dimension values per query, one query after another, and is only read.
 func NewSearch(queries []float32, dimension, k int) *Search {
 	n := len(queries) / dimension
 	return &Search{k: k, dimension: dimension, queries: queries, found: make([][]neighbour, n), products: make([]float32, n*tile)}
 }
 
-// Show compares vectors, which have the dimension of the queries and lie one after another, with
-// all queries. ids has one for each. It returns early with the error of a context that has ended.
+// Show compares vectors, stored one after another, with all queries. They have the dimension of the
+// queries, and ids holds one id each. It returns early with the error of a cancelled context.
 func (s *Search) Show(ctx context.Context, vectors []float32, ids []int) error {
 	for from := 0; from < len(ids); from += tile {
 		to := min(from+tile, len(ids))
@@ -62,7 +61,7 @@ func (s *Search) compare(vectors []float32, ids []int) {
 	}
 }
 
-// insert keeps the k nearest of a query, the nearest first.
+// insert keeps the k nearest vectors of a query, nearest first.
 func (s *Search) insert(query int, n neighbour) {
 	list := s.found[query]
 	if len(list) == s.k {
@@ -78,8 +77,7 @@ func (s *Search) insert(query int, n neighbour) {
 	s.found[query] = slices.Insert(list, at, n)
 }
 
-// Nearest returns the ids of a query's neighbours, the nearest first: k of them, or fewer
-// if fewer were shown.
+// Nearest returns the ids of a query's k neighbours, nearest first; fewer if fewer were shown.
 func (s *Search) Nearest(query int) []int {
 	ids := make([]int, len(s.found[query]))
 	for i, n := range s.found[query] {

@@ -9,7 +9,7 @@ import (
 
 // The objective of the machines and the accuracy of its minimum.
 const (
-	// svmCost weighs the losses of the examples against the weights: C, 1 as in LinearSVC.
+	// svmCost is C, the weight of the examples' losses, 1 as in LinearSVC.
 	svmCost = 1
 	// svmTolerance bounds the derivatives of the dual problem that remain after an
 	// epoch.
@@ -23,12 +23,12 @@ const (
 //
 //	1/2 |w|^2 + C * sum over the examples of max(0, 1 - y (w x + b))^2
 //
-// with y = 1 for the class and -1 for all others; the bias counts as a weight, of an input that
-// is 1. That is scikit-learn's LinearSVC with its defaults. Each epoch processes the examples in
-// its own order, and solves the dual problem of each class in the variable of one example after
-// another (Hsieh et al. 2008, algorithm 1). All classes are solved together, a batch at a time:
-// the inner products of the examples determine how a change for one changes the margins of the
-// later ones.
+// with y = 1 for the class and -1 for all others; the bias counts as the weight of a constant input
+// 1. This is scikit-learn's LinearSVC with its defaults. Each epoch processes the examples in its
+// own order, and solves the dual problem of each class in the variable of one example after another
+// (Hsieh et al. 2008, algorithm 1). All classes are solved together, a batch at a time: the inner
+// products of the examples determine how a change for one example changes the margins of later
+// ones.
 type svm struct {
 	shape   Shape
 	weights []float32 // [inputs, classes]
@@ -60,7 +60,7 @@ func (m *svm) step(b Block) (steepest float32) {
 	kernels.Gemm(false, true, n, n, d, 1, b.Rows, d, b.Rows, d, 0, m.inner, n)
 	for i := range n {
 		changes := m.changes[i*classes : (i+1)*classes]
-		self := m.inner[i*n+i] + 1 // the bias has an input of its own
+		self := m.inner[i*n+i] + 1 // 1 for the bias
 		steepest = max(steepest, m.solve(b.At[i], b.Labels[i], self, margins[i*classes:(i+1)*classes], changes))
 		for j := i + 1; j < n; j++ {
 			kernels.Axpy(m.inner[i*n+j]+1, changes, margins[j*classes:(j+1)*classes])
@@ -71,8 +71,8 @@ func (m *svm) step(b Block) (steepest float32) {
 	return steepest
 }
 
-// solve minimizes over the variables of an example, one for each class. changes are the
-// increments of its multiples in the weights of each class.
+// solve minimizes over the variables of an example, one for each class. changes receives the
+// increments of the example's multiple in the weights of each class.
 func (m *svm) solve(at, label int, self float32, margins, changes []float32) (steepest float32) {
 	duals := m.duals[at*m.shape.Classes:][:m.shape.Classes]
 	for class, dual := range duals {
@@ -106,7 +106,7 @@ func newSVMAttack(s Shape, o Options, _ *rand.Rand) Attack {
 	return &svmAttack{newSVM(s, o.Batch), batching{s, o.Batch}, o.Epochs}
 }
 
-// Train implements Attack. Beside the model it stores a number for each example and class.
+// Train implements Attack. In addition to the model it stores a number for each example and class.
 func (a *svmAttack) Train(ctx context.Context, data Data) (Training, error) {
 	a.duals = make([]float32, data.Examples()*a.svm.shape.Classes)
 	t := Training{}

@@ -9,14 +9,14 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Config describes a classifier: hidden layers with ReLU, and on the last of them a layer with a
-// softmax for each task (Caruana 1997; Orekondy et al. 2018, figure 3d).
+// Config describes a classifier: hidden ReLU layers, followed by a softmax layer for each task
+// (Caruana 1997; Orekondy et al. 2018, figure 3d).
 type Config struct {
 	// Inputs is the number of features.
 	Inputs int
 	// Hidden are the widths of the hidden layers.
 	Hidden []int
-	// Classes of each task, one task at least.
+	// Classes is the number of classes of each task; at least one task.
 	Classes []int
 }
 
@@ -67,8 +67,7 @@ func (n *classifier[T]) learn(examples int, row func(i int) []T, labels [][]int)
 	})
 }
 
-// Classifier classifies vectors, with one set of classes for each task. It is not safe for
-// concurrent use.
+// Classifier classifies vectors for each task. It is not safe for concurrent use.
 type Classifier struct {
 	training *classifier[float32]
 	scoring  *layers[float32]
@@ -76,8 +75,8 @@ type Classifier struct {
 	outputs  [][]float32
 }
 
-// NewClassifier returns a classifier whose parameters are 0. batch is the typical number of
-// examples; other batches cost more time.
+// NewClassifier returns a classifier with parameters of 0. batch is the typical number of examples;
+// batches of other sizes take more time.
 func NewClassifier(c Config, batch int) (*Classifier, error) {
 	if err := checkSizes(slices.Concat([]int{batch, c.Inputs}, c.Hidden, c.Classes)...); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func NewClassifier(c Config, batch int) (*Classifier, error) {
 	return n, n.addScoring()
 }
 
-// addScoring makes the graph of the logits alone.
+// addScoring makes a graph of only the logits.
 func (n *Classifier) addScoring() (err error) {
 	building.Lock()
 	defer building.Unlock()
@@ -114,7 +113,7 @@ func (n *Classifier) Learn(examples int, row func(i int) []float32, labels [][]i
 	return n.training.learn(examples, row, labels)
 }
 
-// Logits of some vectors, for each task [examples, classes].
+// Logits returns the logits of vectors for each task, [examples, classes].
 func (n *Classifier) Logits(examples int, row func(i int) []float32) ([][]float32, error) {
 	all := make([][]float32, len(n.outputs))
 	for from := 0; from < examples; from += n.scoring.rows {

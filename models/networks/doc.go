@@ -14,31 +14,30 @@
 //	optimizer.Step(graph.Params, gradient, 0.01)
 //
 // A Graph is one computation of fixed shapes over a flat vector of parameters. Batches of other
-// sizes are cut into parts and padded with rows of weight 0. One goroutine computes a graph, and
-// every sum has a fixed order: equal arguments give equal bytes, whichever kernels are used.
+// sizes are divided into parts and padded with rows of weight 0. One goroutine computes a graph,
+// and every sum has a fixed order: equal arguments give equal bytes, whichever kernels are used.
 //
 // # Speed
 //
-// Matrix products are those of package kernels. A graph reads parameters in place, products write
-// gradients into the optimizer's memory, and values that no output needs are not computed, such
-// as the gradient of the inputs. With layers of 1,000 inputs or more, products take most of the
-// time.
+// Package kernels multiplies matrices. A graph reads parameters in place, products write gradients
+// into the optimizer's memory, and values that no output needs are not computed, such as the
+// gradient of the inputs. With layers of 1,000 inputs or more, products take most of the time.
 //
 // # Faults of Gorgonia
 //
 // Gorgonia v0.9.18 has faults that give wrong numbers without an error:
 //
-//   - Slices past 255 are taken for one another: no graph slices. Pairs are told apart by products
-//     with matrices of 1, 0 and -1.
-//   - SoftMax and LogSoftMax of one node are taken for one another: the loss is an operation of
+//   - Slices past 255 are confused with each other: no graph slices. Products
+//     with matrices of 1, 0 and -1 separate pairs.
+//   - SoftMax and LogSoftMax of one node are confused: the loss is an operation of
 //     this package.
 //   - ByIndices on a vector has a wrong gradient: classes are chosen by targets.
 //   - The gradient of a gradient is wrong: a graph has one gradient.
 //   - Gradients that are bound to parameters add up from run to run: none are bound.
 //
-// Graphs share Gorgonia's nodes of constants, and it counts some of its calls, without a guard: this
+// Graphs share Gorgonia's nodes of constants and a counter of calls, both without a lock: this
 // package makes one graph at a time. Several may run at once.
 //
-// Tests show each fault, and that no graph meets it. They compare every network with finite
+// Tests show each fault, and that no graph triggers it. They compare every network with finite
 // differences, in float64, at the sizes of the shipped experiments.
 package networks

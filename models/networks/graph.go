@@ -10,26 +10,24 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	// Gorgonia refuses to start on today's Go without this import.
+	// Gorgonia panics at start on current Go without this import.
 	_ "go4.org/unsafe/assume-no-moving-gc"
 
 	"coalmine/models"
 )
 
-// building is held while a graph is made, from NewGraph to the end of Compile or CompileLoss:
-// all graphs of a process share the nodes of Gorgonia's constants, whose hashes it stores
-// unguarded, and a counter.
+// building is held from NewGraph to the end of Compile or CompileLoss, because all graphs of a
+// process share a counter and the nodes of Gorgonia's constants, which store their hashes without a
+// lock.
 var building sync.Mutex
 
 // Real is the type of a graph's numbers: float32 for use, float64 for checks.
 type Real interface{ float32 | float64 }
 
-// Graph is one computation of fixed shapes over named parameters. Its maker adds parameters and
-// inputs, composes them with Gorgonia's operations, and compiles. It is not safe for concurrent
-// use.
+// Graph is one computation of fixed shapes over named parameters. Add parameters and inputs,
+// compose them with Gorgonia's operations, then compile. It is not safe for concurrent use.
 type Graph[T Real] struct {
-	// Params are the parameters, one after another in the order in which they were added. A
-	// run reads them in place.
+	// Params holds the parameters in the order of their addition. A run reads them in place.
 	Params []T
 	// Gradient is the gradient of the loss at Params, after a run of a graph with
 	// a loss.
@@ -76,7 +74,7 @@ func view[T any](values []T, shape ...int) *tensor.Dense {
 // Tensors lists the parameters in the order of Params.
 func (g *Graph[T]) Tensors() []models.Tensor { return g.tensors }
 
-// CompileLoss completes a graph whose output is a loss, a scalar. Parameters are 0.
+// CompileLoss completes a graph with a scalar loss as its output. Parameters are 0.
 func (g *Graph[T]) CompileLoss(loss *gorgonia.Node) error {
 	if !loss.IsScalar() {
 		return fmt.Errorf("the loss of a graph has shape %v: want a scalar", loss.Shape())
@@ -101,8 +99,8 @@ func (g *Graph[T]) CompileLoss(loss *gorgonia.Node) error {
 	return g.compile(make([]T, g.size), append(gradients, loss))
 }
 
-// Compile completes a graph that only computes outputs, by the parameters of another graph,
-// whose Params begin with those of this one in the same order. It returns the memory of each
+// Compile completes a graph that only computes outputs, with the parameters of another graph; its
+// Params begin with the parameters of this graph in the same order. It returns the memory of each
 // output, row-major.
 func (g *Graph[T]) Compile(params []T, outputs ...*gorgonia.Node) ([][]T, error) {
 	values := make([][]T, len(outputs))
@@ -135,7 +133,7 @@ func (g *Graph[T]) compile(params []T, outputs gorgonia.Nodes) error {
 // part returns a tensor's part of a flat vector.
 func part[T Real](flat []T, t models.Tensor) []T { return flat[t.Offset:][:t.Size()] }
 
-// Run computes the outputs, or the loss, which it returns, and its gradient.
+// Run computes the outputs, or computes and returns the loss and sets Gradient.
 func (g *Graph[T]) Run() (loss float64, err error) {
 	g.machine.Reset()
 	if err := g.machine.RunAll(); err != nil {

@@ -7,13 +7,13 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// layers composes a network for batches of rows examples. Its methods panic only if this
+// layers composes a network for batches with a fixed number of rows. Its methods panic only if this
 // package composes a network wrongly: callers check the sizes.
 type layers[T Real] struct {
 	*Graph[T]
 	rows  int
 	ones  *gorgonia.Node // [rows, 1]
-	twice *gorgonia.Node // [2 rows, rows], the identity over itself, once there are pairs
+	twice *gorgonia.Node // [2 rows, rows], two identities, one below the other; nil before pairs
 	count int
 	sum   []T // the gradient of a batch of several parts
 }
@@ -32,10 +32,9 @@ func (l *layers[T]) constant(name string, rows, columns int, at func(i, j int) T
 	return node
 }
 
-// dense adds a layer of units. Its bias is added to each row; if x has the second vectors of
-// pairs below the first ones, to each pair, so that the two gradients of a pair are added
-// before those of different pairs: if they cancel, no rounding error is left for RMSProp to
-// magnify.
+// dense adds a layer of units. Its bias is added to each row; if x has the second vectors of pairs
+// below the first ones, it is added to each pair, so that the two gradients of a pair add up before
+// those of different pairs: if they cancel, no rounding error remains for RMSProp to magnify.
 func (l *layers[T]) dense(x *gorgonia.Node, units int) *gorgonia.Node {
 	l.count++
 	name := fmt.Sprintf("layer%d", l.count)
@@ -47,7 +46,7 @@ func (l *layers[T]) dense(x *gorgonia.Node, units int) *gorgonia.Node {
 	return gorgonia.Must(gorgonia.Add(product[T](x, weights), biases))
 }
 
-// relu adds layers with these numbers of units, each with ReLU.
+// relu adds ReLU layers of the given widths.
 func (l *layers[T]) relu(x *gorgonia.Node, units ...int) *gorgonia.Node {
 	for _, n := range units {
 		x = gorgonia.Must(gorgonia.Rectify(l.dense(x, n)))
@@ -55,8 +54,7 @@ func (l *layers[T]) relu(x *gorgonia.Node, units ...int) *gorgonia.Node {
 	return x
 }
 
-// pairs adds an input with the first vectors of all pairs and then the second
-// ones.
+// pairs adds an input with the first vectors of all pairs, followed by the second vectors.
 func (l *layers[T]) pairs(width int) (*gorgonia.Node, []T) {
 	l.twice = l.constant("twice", 2*l.rows, l.rows, func(i, j int) T { return given[T](i%l.rows == j) })
 	return l.Input("pairs", 2*l.rows, width)
@@ -83,17 +81,17 @@ func (l *layers[T]) softmax(logits *gorgonia.Node) (loss *gorgonia.Node, targets
 	return crossEntropy[T](logits, node), targets
 }
 
-// logistic returns the cross-entropy of a logistic unit on x: the softmax of the logits 0 and z
-// is the logistic function of z. Targets are pairs, of no and of yes.
+// logistic returns the cross-entropy of a logistic unit on x: the softmax of the logits 0 and z is
+// the logistic function of z. Targets are pairs of the shares of no and yes.
 func (l *layers[T]) logistic(x *gorgonia.Node) (loss *gorgonia.Node, targets []T) {
-	beside := l.constant("beside", 1, 2, func(_, j int) T { return T(j) })
-	return l.softmax(product[T](l.dense(x, 1), beside))
+	pick := l.constant("beside", 1, 2, func(_, j int) T { return T(j) })
+	return l.softmax(product[T](l.dense(x, 1), pick))
 }
 
 // chunk is the largest number of examples that a graph processes at once.
 const chunk = 64
 
-// rowsFor cuts batches into equal parts of at most chunk examples.
+// rowsFor returns the rows of equal parts, at most chunk, of a batch.
 func rowsFor(batch int) int {
 	parts := (batch + chunk - 1) / chunk
 	return (batch + parts - 1) / parts
@@ -123,7 +121,7 @@ func (l *layers[T]) fold(n int, fill func(from, to int)) (loss float64, gradient
 	return loss, gradient, nil
 }
 
-// fillRows copies rows from..to to the front of a matrix, and clears the rest.
+// fillRows copies rows from..to to the front of a matrix, and clears the remaining rows.
 func fillRows[T Real](matrix []T, from, to int, row func(i int) []T) {
 	for i := from; i < to; i++ {
 		matrix = matrix[copy(matrix, row(i)):]

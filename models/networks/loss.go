@@ -12,8 +12,8 @@ import (
 
 // crossEntropy is the sum of -targets * log softmax(logits), both [rows, classes]. Gorgonia's
 // LogSoftMax starts a goroutine for each row, and its exponential and logarithm depend on the
-// processor; this one uses those of package kernels. Its gradient is computed with the loss,
-// so the gradient's operation waits for it.
+// processor; crossEntropy uses the functions of package kernels. It computes its gradient with the
+// loss, so the gradient's operation depends on it.
 func crossEntropy[T Real](logits, targets *gorgonia.Node) *gorgonia.Node {
 	rows, classes := logits.Shape()[0], logits.Shape()[1]
 	errors := make([]T, rows*classes)
@@ -62,7 +62,6 @@ func softmaxRow[T Real](errors, logits, targets []T) (loss float64) {
 	return loss
 }
 
-// exponentials writes exp(x - top), and returns the sum.
 func exponentials[T Real](dst, x []T, top T) (sum float64) {
 	if x, ok := any(x).([]float32); ok {
 		return kernels.ExpSum(any(dst).([]float32), x, float32(top))

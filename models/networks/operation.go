@@ -15,23 +15,22 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// operation is a Gorgonia operation on two matrices or two scalars, whose result is a matrix or a
+// operation is a Gorgonia operation on two matrices or two scalars. Its result is a matrix or a
 // scalar. It reuses its own memory for the result: Gorgonia allocates every result anew in every
 // run, which takes longer than the gradient of a layer of 50,000 inputs.
 type operation[T Real] struct {
 	// name distinguishes operations with different results.
 	name          string
-	rows, columns int // of the result; 0 for a scalar
+	rows, columns int // shape of the result; 0 for a scalar
 	ofScalars     bool
 	do            func(result, a, b []T) (scalar float64)
-	// gradients returns those by the inputs, given the result and the gradient by
-	// it.
+	// gradients returns the gradients by the inputs, given the result and its gradient.
 	gradients func(result, grad *gorgonia.Node, inputs gorgonia.Nodes) (da, db *gorgonia.Node)
 
 	result []T
 }
 
-// of adds the operation to the graph of two nodes.
+// of adds the operation on two nodes to their graph.
 func (op *operation[T]) of(a, b *gorgonia.Node) *gorgonia.Node {
 	return gorgonia.Must(gorgonia.ApplyOp(op, a, b))
 }

@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// Tower is layers with ReLU on vectors of Inputs values.
+// Tower describes ReLU layers on vectors of Inputs values.
 type Tower struct {
 	Inputs int
 	Units  []int
@@ -63,16 +63,16 @@ func (n *pairs[T]) learn(same []bool, first, second func(i int) []T) (loss float
 }
 
 // Pairs predicts whether two vectors belong together: with the towers' outputs u and v, the logit
-// is the inner product of |u - v| with weights, plus a bias. If both are of one kind, the towers
-// share their parameters: a Siamese network (Orekondy et al. 2018, figures 3b and 3c). It is not
-// safe for concurrent use.
+// is the inner product of |u - v| with weights, plus a bias. If both vectors are of the same kind,
+// the towers share their parameters: a Siamese network (Orekondy et al. 2018, figures 3b and 3c).
+// It is not safe for concurrent use.
 type Pairs struct {
 	training      *pairs[float32]
-	first, second *embedder // the same in a Siamese network
+	first, second *embedder // equal in a Siamese network
 }
 
-// NewPairs returns a network whose parameters are 0; the same tower twice makes a Siamese one.
-// batch is the typical number of pairs; other batches cost more time.
+// NewPairs returns a network with parameters of 0; the same tower twice makes a Siamese network.
+// batch is the typical number of pairs; batches of other sizes take more time.
 func NewPairs(first, second *Tower, batch int) (n *Pairs, err error) {
 	for _, t := range []*Tower{first, second} {
 		if err := checkSizes(slices.Concat([]int{batch, t.Inputs}, t.Units)...); err != nil {
@@ -128,7 +128,8 @@ type Embedding struct {
 // Row returns the output for vector i.
 func (e *Embedding) Row(i int) []float32 { return e.values[i*e.width : (i+1)*e.width] }
 
-// Logit of two embeddings, in float64: the higher, the likelier they belong together.
+// Logit returns the logit of two embeddings, in float64; higher if they are likelier to belong
+// together.
 func (n *Pairs) Logit(u, v []float32) float64 {
 	params := n.training.Params
 	weights, sum := params[len(params)-len(u)-1:], float64(params[len(params)-1])

@@ -39,7 +39,7 @@ func (o *adadelta) Step(params, grad []float32, learningRate float64) {
 	}
 }
 
-// decayed returns the decaying mean of squares including x's.
+// decayed returns the decaying mean of squares after adding x.
 func (o *adadelta) decayed(mean, x float32) float32 {
 	return float32(o.keep*mean) + float32(o.add*float32(x*x))
 }

@@ -2,8 +2,8 @@ package optimizers
 
 import "math"
 
-// Every product below is converted to float32 before it is added, so that no
-// compiler fuses the two into one rounding and the bytes stay the same everywhere.
+// Every product below is converted to float32 before it is added, so that no compiler fuses the
+// operations and all processors give the same bytes.
 
 var adagradRule = Rule{
 	Kind: Adagrad, Title: "Adagrad",
@@ -58,8 +58,8 @@ func (o *scaled) Restore(state []NamedVector) error { return restore(o.State(), 
 type moments struct {
 	config        Config
 	mean, squares []float32
-	// step holds one number, the steps taken: exact as a float32 because it
-	// stops at maxStep, where adam's corrections have long been 1.
+	// step holds one number, the steps taken: exact as a float32 because it stops at maxStep, far
+	// beyond the step at which adam's corrections reach 1.
 	step []float32
 }
 
@@ -96,7 +96,7 @@ var adamRule = Rule{
 	start:      func(c Config, n int) Optimizer { return &adam{moments: newMoments(c, n)} },
 }
 
-// fedAdamRule starts the squares at the square of epsilon's default, as Reddi et al. do.
+// fedAdamRule starts the squares at the square of epsilon's default, as in Reddi et al.
 var fedAdamRule = Rule{
 	Kind: FedAdam, Title: "FedAdam",
 	Summary:    "as adam, but nothing is corrected",
@@ -116,7 +116,7 @@ var fedAdamRule = Rule{
 //	squares = beta2 * squares + (1-beta2) * grad^2
 //	params -= rate * mean/(1-beta1^t) / (sqrt(squares/(1-beta2^t)) + epsilon)
 //
-// Uncorrected, neither mean nor squares are divided.
+// If uncorrected, neither mean nor squares are divided.
 type adam struct {
 	moments
 	uncorrected bool

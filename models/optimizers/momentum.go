@@ -44,9 +44,9 @@ var nesterovRule = Rule{
 // momentum: velocity = decay * velocity + grad; params -= rate * velocity, or
 // with Nesterov's look-ahead params -= rate * (grad + decay * velocity).
 //
-// Source: Sutskever et al., "On the Importance of Initialization and Momentum
-// in Deep Learning" (2013), section 2, in the form that keeps the learning rate
-// out of the velocity, so that a change of rate takes effect at once.
+// Source: Sutskever et al., "On the Importance of Initialization and Momentum in Deep Learning"
+// (2013), section 2, in the form without the learning rate in the velocity, so that a change of
+// rate takes effect at once.
 type momentum struct {
 	decay    float32
 	nesterov bool

@@ -2,9 +2,9 @@
 // to their gradients and the server to the pseudo-gradient of a round, and the
 // schedules of their learning rates.
 //
-// A rule works on flat parameter vectors and does its arithmetic in float32,
-// element by element in one fixed order. Its state between steps is named
-// vectors (State, Restore), which a checkpoint stores beside the model.
+// A rule works on flat parameter vectors and does its arithmetic in float32, element by element in
+// one fixed order. Its state between steps is a list of named vectors (State, Restore), which a
+// checkpoint stores with the model.
 //
 // On the server the gradient is minus the mean of the clients' updates (Reddi
 // et al., "Adaptive Federated Optimization", 2021, algorithm 2), so that SGD at
@@ -21,18 +21,16 @@ import (
 // Optimizer applies gradients to one parameter vector. It is not safe for
 // concurrent use.
 type Optimizer interface {
-	// Step changes params in place by one step along the gradient of a loss to
-	// be minimized. Both have the length that the optimizer was made for; any
-	// other is a mistake in the program and panics. It does not keep or change
-	// grad.
+	// Step changes params in place by one step along the gradient of a loss to be minimized. Step
+	// panics unless both have the optimizer's length. It does not keep or change grad.
 	Step(params, grad []float32, learningRate float64)
 
 	// State returns the optimizer's state, in a fixed order; the vectors share
 	// its memory. A rule without state returns nil.
 	State() []NamedVector
 
-	// Restore copies the state of an optimizer of the same configuration and
-	// length, or returns an error and changes nothing.
+	// Restore copies the state of an optimizer with the same configuration and length. If it
+	// returns an error, it has changed nothing.
 	Restore(state []NamedVector) error
 }
 
@@ -42,9 +40,9 @@ type NamedVector struct {
 	Values []float32
 }
 
-// FlushSubnormals sets the squares that have decayed below the least normal number to zero. Beside
-// epsilon neither shows in a step, but a processor takes a hundred times as long for the former: those
-// of a unit that has died decay to subnormal numbers and stay there.
+// FlushSubnormals sets squares below the least normal number to zero. Neither value affects a step,
+// because epsilon is far larger, but subnormal numbers take a processor a hundred times as long,
+// and the squares of a dead unit decay to subnormal numbers and stay there.
 func FlushSubnormals(o Optimizer) {
 	for _, v := range o.State() {
 		for i, x := range v.Values {
@@ -57,17 +55,17 @@ func FlushSubnormals(o Optimizer) {
 
 const leastNormal float32 = 0x1p-126
 
-// Config chooses a rule. Start from Defaults: zero is a value, not "unset".
-// Parameters that the rule does not use are zero.
+// Config chooses a rule. Start from Defaults: zero is a value, not "unset". Parameters of other
+// rules are zero.
 type Config struct {
 	Kind Kind `json:"kind"`
-	// Momentum is the share of the last velocity that is kept, 0 <= m < 1.
+	// Momentum is the kept share of the last velocity, 0 <= m < 1.
 	Momentum float64 `json:"momentum,omitempty"`
 	// Beta1 is the decay of the mean gradient, 0 <= b < 1.
 	Beta1 float64 `json:"beta1,omitempty"`
 	// Beta2 is the decay of the mean squared gradient, 0 <= b < 1.
 	Beta2 float64 `json:"beta2,omitempty"`
-	// Epsilon > 0 is added to the root of the squared gradients, with adadelta under both roots.
+	// Epsilon > 0 is added to the root of the squared gradients; for adadelta, under both roots.
 	Epsilon float64 `json:"epsilon,omitempty"`
 	// Initial >= 0 is the initial sum or mean of squared gradients.
 	Initial float64 `json:"initial,omitempty"`
@@ -110,7 +108,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// New returns the configured rule for vectors of n parameters, at its first step.
+// New returns the configured rule for vectors of n parameters, before its first step.
 func New(c Config, n int) (Optimizer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -131,7 +129,7 @@ func checkSizes(params, grad []float32, want int) {
 	}
 }
 
-// restore copies vectors by name, after checking that all of them fit.
+// restore copies vectors by name, after checking that all fit.
 func restore(into, from []NamedVector) error {
 	if len(from) != len(into) {
 		return fmt.Errorf("optimizer state has %d vectors, want %d (%s)", len(from), len(into), names(into))

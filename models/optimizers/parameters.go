@@ -27,7 +27,7 @@ var (
 		in:    func(c *Config) *float64 { return &c.Beta2 },
 		given: func(g *Given) **float64 { return &g.Beta2 },
 	}
-	// The least epsilon is one that float32 holds with full precision.
+	// float32 holds the least epsilon with full precision.
 	epsilon = Parameter{
 		Name: "epsilon", allows: func(x float64) bool { return x >= 1e-30 && x <= 1e6 }, wanted: "1e-30 to 1e6",
 		in:    func(c *Config) *float64 { return &c.Epsilon },
@@ -39,7 +39,7 @@ var (
 	}
 )
 
-// parameters are all that there are, in the order of a Config.
+// parameters lists all parameters in the order of a Config.
 var parameters = []Parameter{momentumShare, beta1, beta2, epsilon, initial}
 
 const decays = "at least 0 and below 1"
@@ -47,10 +47,9 @@ const decays = "at least 0 and below 1"
 // isDecay checks in float32, the precision of the steps.
 func isDecay(x float64) bool { return x >= 0 && float32(x) < 1 }
 
-// Given are the parameters of an update rule as an experiment file states them;
-// nil ones are left to the rule. The tags are those of the experiment's types
-// (package experiment): a parameter stands in a file only with the rules of
-// "when", which are those that use it.
+// Given holds the parameters of an update rule from an experiment file; nil selects the rule's
+// default. The tags are documented in package experiment: a file may state a parameter only with
+// the rules in "when", which use it.
 type Given struct {
 	// Momentum coefficient, by default 0.9.
 	Momentum *float64 `json:"momentum,omitempty" range:"[0,1)" when:"optimizer=momentum nesterov" source:"Thakkar et al. 2020, appendix B"`
@@ -64,8 +63,8 @@ type Given struct {
 	Epsilon *float64 `json:"epsilon,omitempty" range:"[1e-30,1e6]" when:"optimizer=adam fedadam yogi rmsprop adagrad adadelta"`
 }
 
-// Config returns the rule of a kind with the given parameters, and its defaults
-// for the others. An unknown kind is an error.
+// Config returns the rule of a kind with the given parameters and defaults for other parameters. An
+// unknown kind is an error.
 func (g *Given) Config(kind Kind) (Config, error) {
 	config, err := Defaults(kind)
 	if err != nil {
@@ -89,7 +88,7 @@ func (g *Given) Complete(kind Kind) {
 	if err != nil {
 		return
 	}
-	rule, _ := rules.Find(kind) // its defaults have just been found
+	rule, _ := rules.Find(kind) // the kind is known: Defaults found it
 	for _, d := range rule.Parameters {
 		if d.given != nil {
 			*d.given(g) = new(*d.in(&config))

@@ -26,20 +26,20 @@ const (
 var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind },
 	sgdRule, momentumRule, nesterovRule, adamRule, rmspropRule, adagradRule, yogiRule, adadeltaRule, fedAdamRule)
 
-// Rule describes an update rule: everything that the rest of the project uses.
+// Rule describes an update rule.
 type Rule struct {
 	Kind Kind
-	// Title is its name in the tables of papers.
+	// Title is the rule's name in papers' tables.
 	Title string
-	// Summary describes the rule in one line, Source cites it.
+	// Summary describes the rule in one line; Source cites it.
 	Summary, Source string
 	// PlainStep reports that a step is as long as the gradient times the
 	// learning rate, so that one default learning rate suits the rule.
 	PlainStep bool
-	// Parameters are the rule's parameters, with their defaults.
+	// Parameters are the rule's parameters with defaults.
 	Parameters []Default
 
-	// start returns the rule at its first step; the configuration is valid.
+	// start returns the rule before its first step, for a valid configuration.
 	start func(c Config, n int) Optimizer
 }
 
@@ -49,7 +49,7 @@ type Default struct {
 	Value float64
 }
 
-// Uses reports whether the rule has the parameter of that name.
+// Uses reports whether the rule has the named parameter.
 func (r Rule) Uses(parameter string) bool {
 	return slices.ContainsFunc(r.Parameters, func(d Default) bool { return d.Name == parameter })
 }
@@ -63,5 +63,5 @@ func Find(kind Kind) (Rule, error) { return rules.Find(kind) }
 // Kinds lists the kinds.
 func Kinds() []Kind { return rules.Names() }
 
-// Choices lists the kinds as words of an experiment file.
+// Choices lists the kinds for an experiment file.
 func (Kind) Choices() []string { return rules.Words() }

@@ -22,45 +22,44 @@ const (
 // courses holds all kinds of schedules.
 var courses = registry.New("schedule", func(c Course) ScheduleKind { return c.Kind }, constant, stepWise, cosine)
 
-// Course describes a kind of schedule: everything that the rest of the project uses.
+// Course describes a kind of schedule.
 type Course struct {
 	Kind ScheduleKind
-	// Summary describes the course of the rate in one line, Source cites it.
+	// Summary describes the course of the rate in one line; Source cites it.
 	Summary, Source string
-	// Fields are the JSON names of the fields of Schedule that only some kinds,
-	// including this one, have.
+	// Fields are the JSON names of the fields of Schedule that this kind has and not all kinds
+	// have.
 	Fields []string
-	// NeedsLength reports that the rates depend on the length of the training,
-	// so that a longer training is another one, not its continuation.
+	// NeedsLength reports that the rates depend on the length of the training, so that a longer
+	// training does not continue a shorter one.
 	NeedsLength bool
 
 	check func(Schedule) []error
-	// share returns the share of the full rate a number of steps past the
-	// warm-up, for a valid schedule.
+	// share returns the share of the full rate, after steps past the warm-up, for a valid schedule.
 	share func(s Schedule, after int) float64
 }
 
 // Courses lists the kinds of schedules.
 func Courses() []Course { return courses.Entries() }
 
-// Choices lists the kinds as words of an experiment file.
+// Choices lists the kinds for an experiment file.
 func (ScheduleKind) Choices() []string { return courses.Words() }
 
-// Schedule is the course of a learning rate over training: a warm-up, then the
-// course that Kind names. The zero value is a constant rate.
+// Schedule is the course of a learning rate over training: a warm-up, then the course of Kind. The
+// zero value is a constant rate.
 type Schedule struct {
-	// Kind may be empty for Constant.
+	// Kind is the course; empty means Constant.
 	Kind ScheduleKind `json:"kind,omitempty"`
-	// WarmUp is the number of first steps over which the rate rises linearly to
-	// its full value: step 0 has 1/WarmUp of it, step WarmUp-1 all. 0 is none.
+	// WarmUp is the number of first steps over which the rate rises linearly to its full value:
+	// step 0 has 1/WarmUp of it, step WarmUp-1 all of it. 0 means no warm-up.
 	WarmUp int `json:"warm_up,omitempty"`
-	// Every and Factor belong to StepWise: after each Every steps past the
-	// warm-up the rate is multiplied by Factor, 0 < Factor <= 1.
+	// Every and Factor belong to StepWise: every Every steps past the warm-up, the rate is
+	// multiplied by Factor, 0 < Factor <= 1.
 	Every  int     `json:"every,omitempty"`
 	Factor float64 `json:"factor,omitempty"`
 	// Last and Floor belong to Cosine: from the end of the warm-up to step Last,
-	// the last of the training, the rate falls to Floor times its full value,
-	// 0 <= Floor <= 1. It stays there.
+	// the last of the training, the rate falls to Floor times its full value, 0 <= Floor <= 1, and
+	// stays there.
 	Last  int     `json:"last,omitempty"`
 	Floor float64 `json:"floor,omitempty"`
 }
@@ -88,9 +87,9 @@ var stepWise = Course{
 	share: func(s Schedule, after int) float64 { return math.Pow(s.Factor, float64(after/s.Every)) },
 }
 
-// cosine is equation 5 of Loshchilov and Hutter, "SGDR", 2017, over one period:
-// T_cur counts the steps after the warm-up from 0 to T-1, and the period is T-1,
-// so that the first of these T steps has the full rate and the last the floor.
+// cosine is equation 5 of Loshchilov and Hutter, "SGDR", 2017, over one period: T_cur counts the T
+// steps after the warm-up from 0 to T-1, and the period is T-1, so that the first step has the full
+// rate and the last the floor.
 var cosine = Course{
 	Kind:        Cosine,
 	Summary:     "the full rate times floor + (1 - floor) (1 + cos(pi t/(T-1)))/2, t steps after the warm-up, of T there are",
@@ -131,9 +130,9 @@ func (s Schedule) Validate() error {
 	return nil
 }
 
-// Rate returns the learning rate of a step, counted from 0, given the full rate
-// base. It depends on nothing else, so a resumed training takes the same steps.
-// It may panic for a schedule that Validate rejects.
+// Rate returns the learning rate of a step, counted from 0, given the full rate base. It depends on
+// no other state, so a resumed training takes the same steps. It may panic for a schedule that
+// Validate rejects.
 func (s Schedule) Rate(base float64, step int) float64 {
 	if step < s.WarmUp {
 		return base * float64(step+1) / float64(s.WarmUp)
@@ -145,7 +144,6 @@ func (s Schedule) Rate(base float64, step int) float64 {
 	return base * course.share(s, step-s.WarmUp)
 }
 
-// For completes the schedule for a training of a number of steps.
 func (s Schedule) For(steps int) Schedule {
 	if course, err := s.course(); err == nil && course.NeedsLength {
 		s.Last = steps - 1

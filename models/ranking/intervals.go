@@ -18,19 +18,19 @@ type Interval struct {
 // possible unseen user gives the lower end of an interval, the statistic with the best possible
 // one the upper end. For a mean of values in [0, 1] this is the bound of Gaffke 2005 and of
 // Learned-Miller and Thomas 2020 (A new confidence interval for the mean of a bounded random
-// variable), which holds for any number of users, from one on, and for any distribution of the
-// values; if every value is 0 or 1, it is the interval of Clopper and Pearson.
+// variable), which holds for one or more users and for any distribution of the values; if every
+// value is 0 or 1, it is the interval of Clopper and Pearson.
 type Resampling struct {
-	// Stream gives the random numbers: for each resample and group, for each user and the
-	// unseen one, -ln(1 - float64); their shares of the group's sum are the weights.
+	// Stream supplies the random numbers: -ln(1 - float64) for each resample, group and user,
+	// including the unseen user; their shares of the group's sum are the weights.
 	Stream *rand.Rand
-	// Groups are the numbers of users whose weights add up to 1 together.
+	// Groups holds the number of users of each group; weights add up to 1 within a group.
 	Groups    []int
 	Resamples int
 }
 
-// Ends returns the lower and the upper ends of the resamples, each ascending. statistic gets
-// the weights of each group, that of the unseen user last; a NaN is left out.
+// Ends returns the lower and the upper ends of the resamples, each ascending. statistic gets the
+// weights of each group, the unseen user's last; NaN values are left out.
 func (r *Resampling) Ends(statistic func(weights [][]float64) (low, high float64)) (lows, highs []float64) {
 	weights := make([][]float64, len(r.Groups))
 	for i, n := range r.Groups {
@@ -50,8 +50,7 @@ func (r *Resampling) Ends(statistic func(weights [][]float64) (low, high float64
 	return lows, highs
 }
 
-// draw fills in weights that add up to 1, uniformly distributed over the
-// simplex.
+// draw sets weights to a uniform draw from the simplex.
 func (r *Resampling) draw(weights []float64) {
 	sum := 0.0
 	for i := range weights {
@@ -68,15 +67,15 @@ func (r *Resampling) Interval(confidence float64, statistic func(weights [][]flo
 	return Between(confidence)(r.Ends(statistic))
 }
 
-// Between makes an interval of Ends, leaving out (1-confidence)/2 of the resamples on either
-// side.
+// Between returns a function that makes an interval of Ends, leaving out (1-confidence)/2 of the
+// resamples on either side.
 func Between(confidence float64) func(lows, highs []float64) Interval {
 	tail := (1 - confidence) / 2
 	return func(lows, highs []float64) Interval { return Interval{Quantile(lows, tail), Quantile(highs, 1-tail)} }
 }
 
-// OfMean returns the statistic of a mean over the users of one group whose values lie between
-// least and most.
+// OfMean returns the statistic for the mean of values, between least and most, over the users of
+// one group.
 func OfMean(values []float64, least, most float64) func(weights [][]float64) (low, high float64) {
 	return func(weights [][]float64) (low, high float64) {
 		for i, v := range values {
@@ -87,8 +86,8 @@ func OfMean(values []float64, least, most float64) func(weights [][]float64) (lo
 	}
 }
 
-// OfRatio returns the statistic of the ratio of two sums over the users of one group, the
-// first of numbers between least and most. unseen is the second number of the unseen user.
+// OfRatio returns the statistic for the ratio of two sums over the users of one group. Numbers of
+// the first sum are between least and most; unseen is the second number of the unseen user.
 func OfRatio(first, second []float64, least, most, unseen float64) func(weights [][]float64) (low, high float64) {
 	above := OfMean(first, least, most)
 	return func(weights [][]float64) (low, high float64) {
@@ -101,8 +100,7 @@ func OfRatio(first, second []float64, least, most, unseen float64) func(weights 
 	}
 }
 
-// Numbers returns an error for the first value that is NaN, which has no rank. of
-// names one value.
+// Numbers returns an error for the first NaN value, because NaN has no rank. of names one value.
 func Numbers[F float32 | float64](of string, values []F) error {
 	for i, v := range values {
 		if math.IsNaN(float64(v)) {

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// Owned returns the average precision of every owner's items under one score: element o is
-// that of the items with o, of 0 to owners-1, among their owners; NaN if there are none. An
-// item may have several owners, or none. It takes the time of one ranking.
+// Owned returns the average precision of every owner's items under one score: element o, 0 to
+// owners-1, is the average precision of the items owned by o; NaN without items. An item may have
+// several owners, or no owner. Owned takes the time of one ranking.
 func Owned(scores []float32, of [][]int, owners int) ([]float64, error) {
 	ranks, err := rank(scores)
 	if err != nil {
@@ -38,7 +38,7 @@ func Owned(scores []float32, of [][]int, owners int) ([]float64, error) {
 	return sums, nil
 }
 
-// touch counts the owners of some items in tied, and lists those that have any.
+// touch counts items per owner in tied, and lists the owners with at least one.
 func touch(items []int, of [][]int, tied []int) (touched []int) {
 	for _, i := range items {
 		for _, o := range of[i] {
@@ -51,8 +51,8 @@ func touch(items []int, of [][]int, tied []int) (touched []int) {
 	return touched
 }
 
-// Among reports whether one of the relevant classes has one of the k highest scores. Of equal
-// scores those of lower classes count as higher.
+// Among reports whether a relevant class has one of the k highest scores. In a tie, lower classes
+// rank higher.
 func Among(scores []float32, k int, relevant []int) bool {
 	for _, class := range relevant {
 		above := 0
@@ -68,15 +68,15 @@ func Among(scores []float32, k int, relevant []int) bool {
 	return false
 }
 
-// AmongByChance returns the probability that, in a random order of classes classes, one of
-// the relevant ones is among the first k: k/classes for a single one.
+// AmongByChance returns the probability that a random order of the classes has a relevant class
+// among the first k: k/classes for a single relevant class.
 func AmongByChance(k, relevant, classes int) float64 {
 	if k >= classes {
 		return 1
 	}
-	none := 1.0
+	miss := 1.0
 	for i := range k {
-		none *= max(0, float64(classes-relevant-i)/float64(classes-i))
+		miss *= max(0, float64(classes-relevant-i)/float64(classes-i))
 	}
-	return 1 - none
+	return 1 - miss
 }

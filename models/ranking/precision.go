@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Point is a point of a precision-recall curve: of the items that score Threshold or more, the
-// share Precision is relevant, and they are the share Recall of all relevant items.
+// Point is a point of a precision-recall curve: the share Precision of the items that score
+// Threshold or more is relevant, and these include the share Recall of all relevant items.
 type Point struct {
 	Threshold float32 `json:"threshold"`
 	Precision float64 `json:"precision"`
@@ -39,8 +39,8 @@ func Curve(scores []float32, relevant []bool) ([]Point, error) {
 	return points, nil
 }
 
-// AveragePrecision returns that of the relevant items, in (0, 1]. Errors are those of
-// Curve.
+// AveragePrecision returns the average precision of the relevant items, in (0, 1]. It returns the
+// errors of Curve.
 func AveragePrecision(scores []float32, relevant []bool) (float64, error) {
 	points, err := Curve(scores, relevant)
 	if err != nil {

@@ -2,9 +2,9 @@ package vision
 
 import "math"
 
-// rectifier holds the slopes of a piecewise linear activation, for positive inputs and
-// for all others. 0 counts among the others, as in TensorFlow. It keeps signs, so that
-// an output determines the slope.
+// rectifier holds the slopes of a piecewise linear activation, for positive inputs and for all
+// others, including 0 as in TensorFlow. The activation keeps signs, so the output determines the
+// slope.
 type rectifier [2]float32
 
 var (
@@ -26,8 +26,8 @@ func (r *rectifier) apply(x []float32) {
 	}
 }
 
-// pass multiplies d by the slopes at the activations y: it turns the gradient of the
-// outputs into that of the inputs, and a change of the inputs into that of the outputs.
+// pass multiplies d by the slopes at the activations y: it turns a gradient of the outputs into the
+// gradient of the inputs, and a change of the inputs into the change of the outputs.
 func (r *rectifier) pass(d, y []float32) {
 	y = y[:len(d)]
 	for i, v := range y {

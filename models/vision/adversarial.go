@@ -7,9 +7,9 @@ import (
 	"coalmine/models"
 )
 
-// adversarialLoss is a loss of outputs y of the discriminator on a batch: the mean of
-// sign*y, or with Minimax of the cross-entropy log(1 + e^(sign*y)), for sign 1 or -1. It
-// sets gradient to the loss's.
+// adversarialLoss returns the loss of the discriminator's outputs y on a batch: the mean of sign*y,
+// or with Minimax of the cross-entropy log(1 + e^(sign*y)), for sign 1 or -1. It sets gradient to
+// the gradient of the loss.
 func adversarialLoss(kind models.AdversarialLoss, sign float32, y, gradient []float32) (loss float64) {
 	share := sign / float32(len(y))
 	if kind == models.Minimax {
@@ -40,11 +40,11 @@ func softplusLoss(sign, share float32, y, gradient []float32) (loss float64) {
 	return loss / float64(len(y))
 }
 
-// decayChunk is a number of weights that stay in the first cache.
+// decayChunk is a number of weights that fit the first-level cache.
 const decayChunk = 4 << 10
 
-// decay adds the gradient of weightDecay/2 times the squares of the spans' weights to a
-// gradient, and returns that product.
+// decay adds the gradient of weightDecay/2 times the squares of the spans' weights to a gradient,
+// and returns that loss.
 func decay(params, gradient []float32, spans []models.Span) (loss float64) {
 	for _, s := range spans {
 		w, g := s.Of(params), s.Of(gradient)

@@ -6,14 +6,14 @@ import (
 	"coalmine/models"
 )
 
-// classifierSizes are the numbers of filters of a classifier's convolutions, and of units
-// of its hidden layer.
+// classifierSizes holds the numbers of filters of a classifier's convolutions and of units of its
+// hidden layer.
 type classifierSizes struct {
 	filters [3]int
 	units   int
 }
 
-// paperClassifier are those of Augenstein et al. 2020.
+// paperClassifier holds the sizes of Augenstein et al. 2020.
 var paperClassifier = classifierSizes{filters: [3]int{32, 64, 64}, units: 64}
 
 // Classifier is the convolutional classifier. Its layout holds no parameters, is immutable
@@ -28,8 +28,8 @@ var paperClassifier = classifierSizes{filters: [3]int{32, 64, 64}, units: 64}
 //	dense1: dense, 64 units, ReLU                  64, the features
 //	dense2: dense, and a softmax over it           the classes, the logits
 //
-// No convolution is padded. Tensors are a .kernel and a .bias for each layer, in this
-// order: [side, side, in, out] of a convolution, [in, out] of a dense layer.
+// No convolution is padded. Each layer has a .kernel and a .bias tensor, in this order. Kernels are
+// [side, side, in, out] for a convolution, [in, out] for a dense layer.
 type Classifier struct{ convolutional }
 
 // convolutional is the layout of the layers, common to Classifier and Tagger.
@@ -65,15 +65,15 @@ func (c *convolutional) Config() models.Config { return c.config }
 // Parameters implements models.Network.
 func (c *convolutional) Parameters() int { return c.layout.Size }
 
-// Trained implements models.Network: all parameters are.
+// Trained implements models.Network: all parameters are trained.
 func (c *convolutional) Trained() int { return c.layout.Size }
 
 // Tensors implements models.Network.
 func (c *convolutional) Tensors() []models.Tensor { return c.layout.Clone() }
 
-// Init draws each kernel, tensor after tensor, one number from rng an element: uniform in
-// ±sqrt(6/(in+out)), in and out times the 9 places of a filter in a convolution. Biases
-// are zero.
+// Init draws each kernel, tensor after tensor, one number from rng per element: uniform in
+// ±sqrt(6/(in+out)), where a convolution multiplies in and out by the 9 positions of a filter.
+// Biases are zero.
 func (c *convolutional) Init(rng *rand.Rand) []float32 { return initialize(&c.layout, rng) }
 
 // ScoringFLOPs is the number of floating-point operations in the matrix products of one

@@ -14,10 +14,10 @@ type ClassifierLearner struct{ layersLearner }
 // layersLearner computes gradients of the layers.
 type layersLearner struct {
 	trace  classifierTrace
-	logits []float32    // gradients, of the fields of the trace
-	units  []float32    // of features
-	conv   [3][]float32 // of conv
-	pooled [2][]float32 // of pooled
+	logits []float32    // gradients of the trace's fields
+	units  []float32    // gradient of features
+	conv   [3][]float32 // gradient of conv
+	pooled [2][]float32 // gradient of pooled
 }
 
 // NewLearner implements models.Network.
@@ -25,8 +25,8 @@ func (c *Classifier) NewLearner([]float32) models.Learner {
 	return &ClassifierLearner{layersLearner{trace: classifierTrace{network: &c.convolutional}}}
 }
 
-// Gradient implements models.Learner: the loss is the cross-entropy of the labels, in nats,
-// and a target is an image. Its sums run through the images in their order.
+// Gradient implements models.Learner: the loss is the cross-entropy of the labels, in nats, and a
+// target is an image. Sums run through the images in order.
 func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
 	shape := l.trace.network.config.Image.ImageShape
 	if err := checkCall(l.trace.network, params, gradient); err != nil {
@@ -43,8 +43,8 @@ func (l *ClassifierLearner) Gradient(params []float32, examples [][]int32, gradi
 	return l.gradient(params, gradient, func() float64 { return l.crossEntropy(examples) })
 }
 
-// gradient sets the gradient for the images that were read. losses returns the sum of their
-// losses by the logits, and sets the gradient of the logits to that of the mean.
+// gradient sets the gradient for the images read. losses returns the sum of their losses, and sets
+// the gradient of the logits to the gradient of the mean loss.
 func (l *layersLearner) gradient(params, gradient []float32, losses func() float64) (models.Loss, error) {
 	t := &l.trace
 	w, g := t.network.views(params), t.network.views(gradient)
@@ -83,8 +83,8 @@ func (l *layersLearner) resize(n int) {
 	}
 }
 
-// crossEntropy returns the sum of -log p(label), and sets the gradient of the logits to
-// that of its mean: (p - 1 at the label) / images.
+// crossEntropy returns the sum of -log p(label), and sets the gradient of the logits to the
+// gradient of the mean: (p - 1 at the label) / images.
 func (l *ClassifierLearner) crossEntropy(examples [][]int32) (sum float64) {
 	classes := l.trace.network.dense[1].out
 	for i, e := range examples {

@@ -7,7 +7,6 @@ import (
 	"coalmine/models"
 )
 
-// classifiedAtOnce is the number of images processed together.
 const classifiedAtOnce = 32
 
 // classifying applies one set of parameters of a Classifier. It implements
@@ -63,7 +62,7 @@ func predict(label int, logits, features []float32) models.Prediction {
 	kernels.Scale(float32(1/total), probabilities)
 	p := models.Prediction{
 		Label:         max(models.NoLabel, label),
-		Class:         max(0, slices.Index(logits, most)), // the first for NaN
+		Class:         max(0, slices.Index(logits, most)), // 0 for NaN
 		Logits:        slices.Clone(logits),
 		Features:      slices.Clone(features),
 		Probabilities: probabilities,

@@ -10,24 +10,23 @@ func (a area) pixels() int { return a.height * a.width }
 
 func (a area) values() int { return a.height * a.width * a.channels }
 
-// convolution describes a convolution of square filters. Its kernel is a tensor [side,
-// side, in, out], and so a matrix whose columns are the filters; one row of the images'
-// patches, laid out alike, times that matrix gives the outputs at one position.
+// convolution describes a convolution of square filters. Its kernel is a tensor [side, side, in,
+// out], and so a matrix with the filters as columns. A patch of an image, in the same layout, times
+// that matrix is the outputs at one position.
 type convolution struct {
 	in, out      area
 	side, stride int
 	top, left    int // rows and columns of zeros before the image
 }
 
-// valid returns a convolution at the positions with the whole filter on the
-// image.
+// valid returns a convolution at the positions where the whole filter lies on the image.
 func valid(in area, side, filters int) *convolution {
 	return &convolution{in: in, out: area{in.height - side + 1, in.width - side + 1, filters}, side: side, stride: 1}
 }
 
-// same returns a convolution at every stride-th pixel, with TensorFlow's padding "same":
-// the image is padded with as few zeros as the filters need, half of them before it, and
-// one more after it than before it if their number is odd.
+// same returns a convolution at every stride-th pixel, with TensorFlow's padding "same": the image
+// is padded with as few zeros as the filters need, half before it and half after it; if the number
+// is odd, one more after it.
 func same(in area, side, stride, filters int) convolution {
 	height, top := padded(in.height, side, stride)
 	width, left := padded(in.width, side, stride)
@@ -44,10 +43,10 @@ func padded(pixels, side, stride int) (outputs, before int) {
 // patch returns the number of values that an output depends on.
 func (c *convolution) patch() int { return c.side * c.side * c.in.channels }
 
-// shape is that of the kernel.
+// shape returns the shape of the kernel.
 func (c *convolution) shape() []int { return []int{c.side, c.side, c.in.channels, c.out.channels} }
 
-// products is the number of multiplications for an image.
+// products returns the number of multiplications for an image.
 func (c *convolution) products() int { return c.out.pixels() * c.patch() * c.out.channels }
 
 // scratch is memory that layers reuse one after the other.
@@ -56,16 +55,16 @@ type scratch struct {
 	packed  kernels.Packed
 }
 
-// blockValues is roughly the number of values of patches made at a time, so that they
-// stay in the second cache between writing and reading, and mostRows limits their rows,
-// so that a sum over them is one chain (kernels.BlockDepth).
+// blockValues is roughly the number of patch values made at a time, few enough to stay in the
+// second-level cache. mostRows limits their rows, so that a sum over them is one chain
+// (kernels.BlockDepth).
 const (
 	blockValues = 96 << 10
 	mostRows    = kernels.BlockDepth
 )
 
-// block returns the number of images whose patches are made at a time. It depends only
-// on the sizes, because it determines the order of the sums in kernelGradient.
+// block returns the number of images processed at a time. It depends only on the sizes, because it
+// determines the order of the sums in kernelGradient.
 func (c *convolution) block() int {
 	rows := min(mostRows, blockValues/c.patch())
 	return max(1, rows/c.out.pixels())
@@ -79,7 +78,7 @@ func (c *convolution) blocks(n int, s *scratch, do func(from, to int)) {
 	}
 }
 
-// forward computes the outputs y of n images x. bias has an element a filter, or is nil.
+// forward computes the outputs y of n images x. bias has one element per filter, or is nil.
 func (c *convolution) forward(s *scratch, x, kernel, bias, y []float32, n int) {
 	patch, filters := c.patch(), c.out.channels
 	kernels.PackB(false, patch, filters, kernel, filters, &s.packed)
@@ -129,7 +128,7 @@ func (c *convolution) gather(patches, x []float32, from, to int) {
 	}
 }
 
-// scatter adds patches to the images that they were gathered from.
+// scatter adds patches to the images, the reverse of gather.
 func (c *convolution) scatter(x, patches []float32, from, to int) {
 	size := c.out.pixels() * c.patch()
 	for i := range to - from {
@@ -153,8 +152,8 @@ func (c *convolution) eachLine(patches, image []float32, do func(patches, line [
 	}
 }
 
-// covered returns the pixels of a line of the filter that lie on the image at position
-// x of a line of outputs: [from, to), of which the first is pixel at.
+// covered returns the pixels [from, to) of a line of the filter that lie on the image at output
+// position x. The first of them lies on pixel at.
 func (c *convolution) covered(x int) (from, to, at int) {
 	at = x*c.stride - c.left
 	return max(0, -at), min(c.side, c.in.width-at), max(0, at)
@@ -187,7 +186,7 @@ func (c *convolution) scatterLine(patches, line []float32) {
 	}
 }
 
-// copyShort fills dst, which may be a few elements only.
+// copyShort copies x to dst, fast for a few elements.
 func copyShort(dst, x []float32) {
 	if len(dst) >= shortest {
 		copy(dst, x)
@@ -202,7 +201,7 @@ func copyShort(dst, x []float32) {
 // shortest is the number of elements from which a call is faster than a loop.
 const shortest = 16
 
-// addShort adds x to dst, which may be a few elements only.
+// addShort adds x to dst, fast for a few elements.
 func addShort(dst, x []float32) {
 	if len(dst) >= shortest {
 		kernels.Add(dst, x)
@@ -213,9 +212,9 @@ func addShort(dst, x []float32) {
 	}
 }
 
-// reversed returns the convolution whose transpose is c, which has stride 1: its filters
-// are reversed. With few filters the transpose is the faster of the two, because its matrix
-// has all positions of the filter side by side.
+// reversed returns the convolution whose transpose is c, which has stride 1: its filters are
+// reversed. With few filters the transpose is faster, because its matrix has all positions of the
+// filter next to each other.
 func (c *convolution) reversed() convolution {
 	return convolution{c.out, c.in, c.side, c.stride, c.side - 1 - c.top, c.side - 1 - c.left}
 }

@@ -2,8 +2,8 @@ package vision
 
 import "coalmine/internal/kernels"
 
-// linear is a layer that is a matrix product. n is the number of images, bias may be nil, and
-// dk is set.
+// linear is a layer that computes a matrix product. n is the number of images, bias may be nil, and
+// kernelGradient sets dk.
 type linear interface {
 	shape() []int
 	products() int
@@ -12,15 +12,14 @@ type linear interface {
 	kernelGradient(s *scratch, x, dy, dk []float32, n int)
 }
 
-// dense is a layer in which every output depends on every input. Its kernel is a tensor
-// [in, out].
+// dense is a fully connected layer. Its kernel is a tensor [in, out].
 type dense struct{ in, out int }
 
 func (d dense) shape() []int { return []int{d.in, d.out} }
 
 func (d dense) products() int { return d.in * d.out }
 
-// forward computes the outputs y of n rows x. bias has an element an output, or is nil.
+// forward computes the outputs y of n rows x. bias has one element per output, or is nil.
 func (d dense) forward(_ *scratch, x, kernel, bias, y []float32, n int) {
 	if bias == nil {
 		kernels.Gemm(false, false, n, d.out, d.in, 1, x, d.in, kernel, d.out, 0, y, d.out)
@@ -29,8 +28,8 @@ func (d dense) forward(_ *scratch, x, kernel, bias, y []float32, n int) {
 	kernels.GemmBias(false, false, n, d.out, d.in, x, d.in, kernel, d.out, bias, y, d.out)
 }
 
-// backward computes the gradient dx of n rows from that of the outputs. It is computed
-// transposed, so that the kernel, by far the largest matrix, is read in place.
+// backward computes the gradient dx of n rows from the gradient of the outputs. It computes the
+// transpose, to read the kernel, by far the largest matrix, in place.
 func (d dense) backward(s *scratch, dy, kernel, dx []float32, n int) {
 	s.patches = grow(s.patches, d.in*n)
 	kernels.Gemm(false, true, d.in, n, d.out, 1, kernel, d.out, dy, d.out, 0, s.patches, n)

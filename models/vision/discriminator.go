@@ -5,27 +5,27 @@ import (
 	"coalmine/models"
 )
 
-// ganSizes are the numbers of filters and units of the two networks of a GAN: of the
-// discriminator's convolutions, of the generator's images of a quarter and of half the
-// side and of its last hidden layer, and of the dense layers of both.
+// ganSizes holds the numbers of filters and units of the two networks of a GAN: of the
+// discriminator's convolutions; of the generator's images at a quarter and at half of the side, and
+// of its last hidden layer; and of the dense layers of both.
 type ganSizes struct {
 	discriminator [2]int
 	generator     [3]int
 	units         int
 }
 
-// paperGAN are those of the authors' code.
+// paperGAN holds the sizes in the authors' code.
 var paperGAN = ganSizes{discriminator: [2]int{64, 128}, generator: [3]int{256, 64, 32}, units: 1024}
 
-// discriminator is the network that distinguishes images of the data from others. The
-// equations are at GAN.
+// discriminator is the network that distinguishes real from generated images. The equations are at
+// GAN.
 type discriminator struct {
 	kind               models.Normalization
 	conv               [2]convolution
 	hidden             dense
-	kernel, bias       [2]models.Span // of the convolutions
+	kernel, bias       [2]models.Span // tensors of the convolutions
 	hiddenKernel, beta models.Span
-	mean, variance     models.Span // with batch normalization
+	mean, variance     models.Span // only with batch normalization
 	outKernel, outBias models.Span
 	decayed            []models.Span
 }
@@ -59,7 +59,7 @@ func (d *discriminator) name(l *models.Layout) {
 	d.decayed = []models.Span{d.kernel[0], d.bias[0], d.kernel[1], d.bias[1], d.hiddenKernel, d.outKernel, d.outBias}
 }
 
-// products is the number of multiplications for an image.
+// products returns the number of multiplications for an image.
 func (d *discriminator) products() int {
 	return d.conv[0].products() + d.conv[1].products() + d.hidden.products() + d.hidden.out
 }
@@ -83,10 +83,10 @@ func (d *discriminator) views(flat []float32) discriminatorWeights {
 }
 
 // Groups of rows that go through the discriminator: batches of equal size, each normalized
-// by itself. A learner has four, in an order that makes the rows of every matrix product
-// contiguous. The activations of tangent are changes of those of interpolated, and its
-// gradients are those of interpolated; the gradients of interpolated are changes of these.
-// A generator's step has only the first.
+// separately. A learner has four, in an order that makes the rows of every matrix product
+// contiguous. The activations of tangent are changes of the activations of interpolated. tangent
+// holds the gradients of interpolated, and interpolated holds their changes. A generator's step has
+// only the first group.
 const (
 	interpolated = iota
 	generated
@@ -111,16 +111,16 @@ type discriminatorTrace struct {
 	d       *discriminator
 	scratch scratch
 	batch   int // rows of a group
-	// Activations, by group and row: the images, the outputs of the convolutions after
-	// their activations, the normalized outputs of the hidden layer, and those after beta
-	// and activation, and the outputs of the network.
+	// Activations by group and row: the images, the activated outputs of the convolutions, the
+	// normalized outputs of the hidden layer, the same after beta and activation, and the outputs
+	// of the network.
 	images     []float32
 	conv       [2][]float32
 	normalized []float32
 	hidden     []float32
 	outputs    []float32
-	// The gradients that are used: of conv before its activation; of normalized, and of the
-	// values before normalization.
+	// Gradients in use: of conv before its activation, of normalized, and of the values before
+	// normalization.
 	dImages     []float32
 	dConv       [2][]float32
 	dNormalized []float32
@@ -154,7 +154,7 @@ func (t *discriminatorTrace) rows(x []float32, from, to, columns int) []float32 
 	return part(x, from*t.batch, to*t.batch, columns)
 }
 
-// group returns one of them.
+// group returns one group of such a matrix.
 func (t *discriminatorTrace) group(x []float32, group, columns int) []float32 {
 	return t.rows(x, group, group+1, columns)
 }
@@ -192,8 +192,8 @@ func (t *discriminatorTrace) convolve(w *discriminatorWeights, from, to int) []f
 	return x
 }
 
-// backward computes the gradients of groups [from, to) from those of the outputs, except
-// that of the images.
+// backward computes the gradients of groups [from, to) from the gradients of the outputs, except
+// for the images.
 func (t *discriminatorTrace) backward(w *discriminatorWeights, from, to int) {
 	units := t.d.hidden.out
 	for g := from; g < to; g++ {
@@ -216,8 +216,8 @@ func (t *discriminatorTrace) hiddenBackward(w *discriminatorWeights, group int) 
 	}
 }
 
-// convBackward computes the gradients of the convolutions of groups [from, to) from that
-// of the hidden layer before its normalization.
+// convBackward computes the gradients of the convolutions of groups [from, to) from the gradient of
+// the hidden layer before its normalization.
 func (t *discriminatorTrace) convBackward(w *discriminatorWeights, from, to int) {
 	d, n := t.d, (to-from)*t.batch
 	dy := t.rows(t.dConv[1], from, to, d.conv[1].out.values())
@@ -258,9 +258,8 @@ func (t *discriminatorTrace) weightGradients(g *discriminatorWeights, from, to i
 	t.outputGradients(g, to)
 }
 
-// outputGradients sets the gradients of beta and of the output layer. The
-// interpolated images add nothing to those of the biases: their outputs' gradients
-// are constants.
+// outputGradients sets the gradients of beta and of the output layer. The interpolated images do
+// not affect the gradients of the biases: the gradients of their outputs are constant.
 func (t *discriminatorTrace) outputGradients(g *discriminatorWeights, to int) {
 	units, n := t.d.hidden.out, given+1-generated
 	sumRows(g.beta, t.rows(t.dNormalized, generated, given+1, units), n*t.batch)

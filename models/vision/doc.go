@@ -25,12 +25,12 @@
 //	generator.Track(params)
 //	images, err := generator.Generate(rng, 36)
 //
-// docs/model.md has the equations, docs/checks/check_vision.py computes the gradients again.
+// docs/model.md has the equations; docs/checks/check_vision.py recomputes the gradients.
 //
 // # Numbers
 //
-// Values are float32, losses are summed in float64. Matrix products are those of package
-// kernels, and every other sum has an order fixed by the sizes of the network and of the
-// batch, so equal inputs give equal bytes, whichever kernels are used. Memory grows with the
-// first batches; nothing is allocated after that.
+// Values are float32, losses are summed in float64. Package kernels multiplies matrices, and every
+// other sum has an order fixed by the sizes of the network and of the batch, so equal inputs give
+// equal bytes, whichever kernels are used. Memory grows with the first batches; nothing is
+// allocated after that.
 package vision

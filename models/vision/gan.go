@@ -12,13 +12,12 @@ const (
 	ganStride = 2
 )
 
-// weightDecay is the authors': each loss has half of it times the squared decayed weights
-// of the network that learns. Betas, and the generator's last layer, are not decayed.
+// weightDecay is the authors' coefficient: each loss includes half of it times the squared decayed
+// weights of the learning network. Betas and the generator's last layer do not decay.
 const weightDecay = 2.5e-5
 
-// GAN is the layout of a generative adversarial network; it holds no parameters. It is
-// immutable and may be shared. Its networks are those of the authors' code; with grey
-// images of 28 x 28:
+// GAN is the layout of a generative adversarial network; it holds no parameters. It is immutable
+// and may be shared. The networks follow the authors' code; for grey images of 28 x 28:
 //
 //	discriminator                                       outputs
 //	conv1: 4x4 convolution, stride 2, leaky ReLU        14 x 14 x 64
@@ -35,16 +34,16 @@ const weightDecay = 2.5e-5
 //	conv3: 4x4 convolution, tanh                        28 x 28 x 1
 //
 // Padding is "same" (see same), the slope of the leaky ReLU 0.01. A discriminator without
-// normalization keeps its beta, as a bias. The vector of parameters is the discriminator,
-// whose tensors learners train on data, and then the generator. Kernels are
-// [side, side, in, out] of a convolution, [side, side, out, in] of a transposed one, and
-// [in, out] of a dense layer, as TensorFlow has them.
+// normalization keeps its beta, as a bias. The vector of parameters is the discriminator, which
+// learners train on data, and then the generator. Kernels are [side, side, in, out] for a
+// convolution, [side, side, out, in] for a transposed one, and [in, out] for a dense layer, as in
+// TensorFlow.
 //
 // In training, batches are normalized by their own statistics. Moving statistics are kept
-// in addition: the discriminator's in .mean and .variance of batch normalization, by
-// learners and by generators; they are part of a client's update. The generator's are
-// kept by generators; images are generated with them, without the share of their initial
-// values (generator.norm.initial_share), which the authors' code leaves in.
+// in addition: the discriminator's in .mean and .variance of batch normalization, by learners and
+// by generators; they are part of a client's update. Generators keep their own, and generate images
+// with them, without the share of their initial values (generator.norm.initial_share), which the
+// authors' code does not remove.
 type GAN struct {
 	config        models.Config
 	layout        models.Layout
@@ -81,18 +80,18 @@ func (g *GAN) Trained() int { return g.trained }
 // Tensors implements models.Network.
 func (g *GAN) Tensors() []models.Tensor { return g.layout.Clone() }
 
-// Init draws each kernel, tensor after tensor, one number from rng an element: uniform in
-// ±sqrt(6/(in+out)), in and out times the 16 places of a filter in a convolution. Variances
-// are one, biases, betas and means zero.
+// Init draws each kernel, tensor after tensor, one number from rng per element: uniform in
+// ±sqrt(6/(in+out)), where a convolution multiplies in and out by the 16 positions of a filter.
+// Variances are one, biases, betas and means zero.
 func (g *GAN) Init(rng *rand.Rand) []float32 { return initialize(&g.layout, rng) }
 
 // ScoringFLOPs implements models.Network: of the discriminator, for one image.
 func (g *GAN) ScoringFLOPs() float64 { return 2 * float64(g.discriminator.products()) }
 
-// TrainingFLOPs implements models.Network: of the discriminator, for one image of the data.
-// It includes one image of the generator, made first, and one between the two for the
-// penalty. A gradient costs a product forward and two backward; the penalty's has three
-// forward and backward before the products with weights, and with a normalization four.
+// TrainingFLOPs implements models.Network: of the discriminator, for one image of the data. It
+// includes one image of the generator, made first, and one interpolated image for the penalty. A
+// gradient costs one product forward and two backward; the penalty's gradient has three forward and
+// backward passes before the weight gradients, four with a normalization.
 func (g *GAN) TrainingFLOPs() float64 {
 	d := g.discriminator.products()
 	products := g.generator.products() + 6*d

@@ -13,8 +13,8 @@ type DiscriminatorLearner struct {
 	network *GAN
 	fixed   []float32 // the generator's parameters
 	rng     *rand.Rand
-	// precomputed holds the precomputed vectors of the next batches, if there is no rng.
-	// drawn is memory for one vector from rng.
+	// precomputed holds the vectors of the next batches if rng is nil. drawn is memory for one
+	// vector from rng.
 	precomputed [][]float32
 	drawn       []float32
 	made        generatorTrace
@@ -33,8 +33,8 @@ func (g *GAN) NewLearner(fixed []float32) models.Learner {
 }
 
 // UseStream implements models.Drawing. A gradient takes the generator's inputs of every
-// image, normal numbers, and then, for a penalty, a uniform number per image: the
-// position of the interpolated image between the one of the data and the generated one.
+// image, normal numbers, and then, for a penalty, a uniform number per image: the position of the
+// interpolated image between the given and the generated image.
 func (l *DiscriminatorLearner) UseStream(rng *rand.Rand) { l.rng, l.precomputed = rng, nil }
 
 // UsePrecomputed implements models.Precomputing.
@@ -59,8 +59,7 @@ func (l *DiscriminatorLearner) Precompute(rng *rand.Rand, batches []int) ([][]fl
 	return vectors, nil
 }
 
-// perExample returns how many numbers a gradient takes per example, besides the
-// example.
+// perExample returns the number of values that a gradient draws per example.
 func (l *DiscriminatorLearner) perExample() int {
 	n := l.imageSize()
 	if l.network.options.Penalty > 0 {
@@ -95,10 +94,9 @@ func (l *DiscriminatorLearner) next(n int) []float32 {
 	return l.drawn
 }
 
-// Gradient implements models.Learner: the loss is the discriminator's with penalty and
-// weight decay, and a target is an image. The generator makes as many images as there are
-// examples. Generated, given and interpolated images go through the discriminator each as
-// a separate batch.
+// Gradient implements models.Learner: the loss is the discriminator's, with penalty and weight
+// decay, and a target is an image. The generator makes as many images as there are examples.
+// Generated, given and interpolated images are separate batches for the discriminator.
 func (l *DiscriminatorLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
 	if err := l.check(params, examples, gradient); err != nil {
 		return models.Loss{}, err
@@ -162,8 +160,8 @@ func (l *DiscriminatorLearner) prepare(examples [][]int32, first int) {
 	}
 }
 
-// interpolate makes the images between the given and the generated ones, at these shares of
-// the distance.
+// interpolate makes the images between given and generated images, at the given shares of the
+// distance.
 func (l *DiscriminatorLearner) interpolate(size int, shares []float32) {
 	t := &l.trace
 	between := t.group(t.images, interpolated, size)
@@ -175,8 +173,8 @@ func (l *DiscriminatorLearner) interpolate(size int, shares []float32) {
 	}
 }
 
-// adversarial computes the loss without penalty, and the gradients of the activations of
-// the groups that have one.
+// adversarial computes the loss without penalty, and the gradients of the activations of groups
+// with gradients.
 func (l *DiscriminatorLearner) adversarial(w *discriminatorWeights, first, last int) (loss float64) {
 	t, kind := &l.trace, l.network.options.Loss
 	t.forward(w, first, given+1)
@@ -207,15 +205,15 @@ func (l *DiscriminatorLearner) Track(params []float32) {
 	}
 }
 
-// track moves the discriminator's statistics by those of a group.
+// track updates the discriminator's statistics with those of a group.
 func (t *discriminatorTrace) track(params []float32, group int) {
 	if t.d.kind == models.BatchNorm {
 		t.norms[group].track(t.d.mean.Of(params), t.d.variance.Of(params))
 	}
 }
 
-// Generator makes images by the parameters of a GAN, and computes gradients of its
-// generator. It implements models.Generator and models.Tracking.
+// Generator makes images with the parameters of a GAN, and computes gradients of its generator. It
+// implements models.Generator and models.Tracking.
 type Generator struct {
 	network *GAN
 	params  []float32
@@ -239,7 +237,7 @@ func (g *Generator) GradientFLOPs() float64 {
 	return 2 * float64(3*g.network.generator.products()+2*g.network.discriminator.products())
 }
 
-// Gradient implements models.Generator: the loss is the generator's with weight decay. The
+// Gradient implements models.Generator: the loss is the generator's, with weight decay. The
 // discriminator processes the images as a separate batch, as in training.
 func (g *Generator) Gradient(rng *rand.Rand, batch int, gradient []float32) (loss float64, err error) {
 	if err := g.check(batch, gradient); err != nil {
@@ -284,18 +282,17 @@ func (g *Generator) judge() (loss float64) {
 	return loss
 }
 
-// Track implements models.Tracking: it moves the generator's statistics and, because
-// the authors' code runs the discriminator in training mode too, the discriminator's.
+// Track implements models.Tracking: it updates the statistics of the generator and, because the
+// authors' code runs the discriminator in training mode too, of the discriminator.
 func (g *Generator) Track(params []float32) {
 	g.made.track(params[g.network.trained:])
 	g.judged.track(params, onlyGroup)
 }
 
-// madeAtOnce is the number of images generated together.
 const madeAtOnce = 32
 
-// Generate implements models.Generator. Images are rounded to the nearest values. An image
-// depends on its own inputs alone, so the first images do not depend on n.
+// Generate implements models.Generator. Images are rounded to the nearest values. An image depends
+// only on its own inputs, so the first images do not depend on n.
 func (g *Generator) Generate(rng *rand.Rand, n int) ([][]byte, error) {
 	if err := models.CheckParameters(g.network, g.params); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"coalmine/models"
 )
 
-// hiddenLayers is the number of a generator's layers that are normalized.
+// hiddenLayers is the number of normalized layers of a generator.
 const hiddenLayers = 4
 
 // transposed is the transpose of a convolution, which maps its outputs to its inputs, without bias.
@@ -30,8 +30,8 @@ func (t transposed) kernelGradient(s *scratch, x, dy, dk []float32, n int) {
 type generator struct {
 	latent         int
 	layers         [hiddenLayers]linear
-	features       [hiddenLayers]int // each is normalized
-	outputs        [hiddenLayers]int // values an image
+	features       [hiddenLayers]int // normalized features
+	outputs        [hiddenLayers]int // values per image
 	last           convolution
 	kernel, beta   [hiddenLayers]models.Span
 	mean, variance [hiddenLayers]models.Span
@@ -70,7 +70,7 @@ func (g *generator) name(l *models.Layout) {
 	g.lastBias = l.Add("generator.conv3"+biasName, g.last.out.channels)
 }
 
-// products is the number of multiplications for an image.
+// products returns the number of multiplications for an image.
 func (g *generator) products() int {
 	n := g.last.products()
 	for _, l := range g.layers {
@@ -85,15 +85,16 @@ type generatorTrace struct {
 	scratch scratch
 	n       int // images
 	inputs  []float32
-	// normalized are the normalized outputs of the hidden layers, outputs those after beta
-	// and activation: each in memory of its own, or, for a pass without a backward pass,
-	// all in two spare buffers. images are the network's outputs, in [-1, 1].
+	// normalized are the normalized outputs of the hidden layers, outputs their values after beta
+	// and activation. Each has its own memory or, in a pass without a backward pass, shares two
+	// buffers. images are the network's outputs, in [-1, 1].
 	normalized, outputs [hiddenLayers][]float32
 	own                 [2][hiddenLayers][]float32
 	spare               [2][]float32
 	images              []float32
 	norms               [hiddenLayers]norm
-	// Gradients: of images, and of outputs, which become those before the normalization.
+	// Gradients of images and of outputs. The latter become gradients of the values before
+	// normalization.
 	dImages  []float32
 	dOutputs [hiddenLayers][]float32
 	turned   []float32 // the kernel of the last convolution, or its gradient
@@ -107,7 +108,6 @@ func (t *generatorTrace) resize(n int) {
 	t.turned = grow(t.turned, t.g.last.patch()*t.g.last.out.channels)
 }
 
-// keepNothing makes room for a pass without a backward pass.
 func (t *generatorTrace) keepNothing() {
 	for i, values := range t.g.outputs {
 		spare := &t.spare[i%len(t.spare)]
@@ -116,7 +116,6 @@ func (t *generatorTrace) keepNothing() {
 	}
 }
 
-// keep makes room for a pass and its backward pass.
 func (t *generatorTrace) keep() {
 	t.dImages = grow(t.dImages, len(t.images))
 	for i, values := range t.g.outputs {
@@ -126,7 +125,7 @@ func (t *generatorTrace) keep() {
 	}
 }
 
-// draw takes the inputs from rng, image after image: normal numbers.
+// draw draws the inputs, normal numbers, from rng, image after image.
 func (t *generatorTrace) draw(rng *rand.Rand) {
 	for i := range t.inputs {
 		t.inputs[i] = float32(rng.NormFloat64())
@@ -152,7 +151,7 @@ func (t *generatorTrace) generate(params []float32) {
 	})
 }
 
-// track moves the moving statistics.
+// track updates the moving statistics with the batch.
 func (t *generatorTrace) track(params []float32) {
 	for i := range t.norms {
 		t.norms[i].track(t.g.mean[i].Of(params), t.g.variance[i].Of(params))
@@ -186,7 +185,7 @@ func addRows(rows, x []float32) {
 	}
 }
 
-// backward sets gradient from that of the images, dImages. params and gradient are the
+// backward sets gradient from dImages, the gradient of the images. params and gradient are the
 // generator's parts of the vectors.
 func (t *generatorTrace) backward(params, gradient []float32) {
 	g := t.g
@@ -223,8 +222,8 @@ func (t *generatorTrace) lastBackward(params, gradient []float32) {
 	c.forward(&t.scratch, t.dImages, t.turned, nil, t.dOutputs[top], t.n)
 }
 
-// turn converts a kernel of the last convolution to that of the reversed one, and turnBack
-// the other way: it reverses rows and columns, and exchanges in and out.
+// turn converts a kernel of the last convolution to a kernel of the reversed convolution, and
+// turnBack the reverse: they reverse rows and columns, and exchange in and out.
 func (t *generatorTrace) turn(dst, kernel []float32) {
 	c := &t.g.last
 	turnKernel(dst, kernel, c.side*c.side, c.in.channels, c.out.channels)

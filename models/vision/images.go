@@ -10,11 +10,10 @@ import (
 // unknown is the number for a missing label of an image.
 const unknown = 1
 
-// firstWord is the first number of an example that is not special: values of images and
-// labels count from it.
+// firstWord is the first number that is not special; labels and pixel values count from it.
 const firstWord = 4
 
-// levels is the number of values that a pixel may have.
+// levels is the number of pixel values.
 const levels = 256
 
 // scaled are the network inputs for the values 0 to 255: -1 to 1, as in the
@@ -31,7 +30,7 @@ func toUnit(value float32) float32 { return value/(0.5*(levels-1)) - 1 }
 
 var errNoImages = errors.New("the batch is empty: want at least one image")
 
-// checkExamples checks that a batch is of images of a shape: the begin symbol, the label, then
+// checkExamples checks that every example is an image of a shape: the begin symbol, the label, then
 // the values, label and values counted from firstWord; unknown stands for a missing label.
 func checkExamples(shape models.ImageShape, examples [][]int32) error {
 	if len(examples) == 0 {
@@ -64,8 +63,8 @@ func checkValues(values []int32) error {
 	return nil
 }
 
-// readImages writes the network inputs of the examples, which have a number of labels, to
-// dst, one per row.
+// readImages writes the network inputs of examples with the given number of labels to dst, one per
+// row.
 func readImages(dst []float32, examples [][]int32, labels int) {
 	for _, e := range examples {
 		values := e[1+labels:]
@@ -89,8 +88,8 @@ func checkLabels(examples [][]int32) error {
 	return nil
 }
 
-// toLevel turns a number in [-1, 1] back into the nearest value, of halves the upper one.
-// NaN becomes 0.
+// toLevel turns a number in [-1, 1] back into the nearest pixel value, rounding halves up. NaN
+// becomes 0.
 func toLevel(x float32) byte {
 	if x != x {
 		return 0

@@ -18,11 +18,11 @@ const (
 	shareName    = ".initial_share"
 )
 
-// initialize draws the kernels, tensor after tensor, one number an element: uniform in
-// ±sqrt(6/(in+out)), where in and out are the last two sizes times the positions of a
-// filter (Glorot and Bengio 2010, equation 16, as TensorFlow counts convolutions).
-// Variances, and their share in themselves, begin at 1; biases, betas and means at 0. These
-// are the defaults of TensorFlow's layers, which the authors use.
+// initialize draws the kernels, tensor after tensor, one number per element: uniform in
+// ±sqrt(6/(in+out)), where in and out are the last two sizes times the positions of a filter
+// (Glorot and Bengio 2010, equation 16, as TensorFlow counts convolutions). Variances and their
+// initial share start at 1; biases, betas and means at 0. These are the defaults of TensorFlow's
+// layers, which the authors use.
 func initialize(l *models.Layout, rng *rand.Rand) []float32 {
 	params := make([]float32, l.Size)
 	for _, t := range l.Tensors {
@@ -44,7 +44,7 @@ func glorot(shape []int) float64 {
 	return math.Sqrt(6 / float64(places*(shape[len(shape)-2]+shape[len(shape)-1])))
 }
 
-// grow returns n elements with undefined content, in buffer if it has room.
+// grow returns n elements with arbitrary values, in buffer if it has room.
 func grow[T any](buffer []T, n int) []T {
 	if cap(buffer) < n {
 		return make([]T, n)

@@ -6,8 +6,8 @@ import (
 	"coalmine/models"
 )
 
-// Constants of the normalizations: TensorFlow's addition to a variance, and the authors'
-// share of the past in a moving statistic.
+// Constants of the normalizations: TensorFlow's addition to a variance, and the authors' decay of a
+// moving statistic.
 const (
 	normEpsilon  = 0.001
 	normMomentum = 0.999
@@ -22,12 +22,12 @@ const (
 //
 // There is no scale, as in the authors' code; the layer adds a beta for each feature.
 //
-// The Jacobian of n in z is symmetric, J v = r (v - m(v) - n m(v n)): it turns a gradient
-// of n into that of z, and a change of z into that of n.
+// The Jacobian of n in z is symmetric, J v = r (v - m(v) - n m(v n)): it turns a gradient of n into
+// the gradient of z, and a change of z into the change of n.
 type norm struct {
 	kind           models.Normalization
 	rows, features int
-	// inverse is r, of lanes; mean and variance are those of z.
+	// inverse holds r by lane; mean and variance are the moments of z by lane.
 	inverse        []float32
 	mean, variance []float64
 	// backward and forward are the means over lanes of the two uses of J.
@@ -63,8 +63,7 @@ func (b *norm) lanes() int {
 
 func (b *norm) count() float64 { return float64(b.rows * b.features / b.lanes()) }
 
-// strides returns the difference of the lane from row to row, and from feature to
-// feature.
+// strides returns the step of the lane number per row and per feature.
 func (b *norm) strides() (row, feature int) {
 	if b.kind == models.LayerNorm {
 		return 1, 0
@@ -91,8 +90,7 @@ func (b *norm) normalize(z []float32) {
 	}
 }
 
-// moments sets mean and variance, from sums of z and of its squares in float64, which is
-// accurate enough.
+// moments sets mean and variance from sums of z and of its squares, accurate enough in float64.
 func (b *norm) moments(z []float32) {
 	clear(b.mean)
 	clear(b.variance)
@@ -130,7 +128,7 @@ func (b *norm) means(m *laneMeans, v, w []float32) {
 	}
 }
 
-// jacobian sets dst to J v, at n, and leaves the means of v in m. dst may be v.
+// jacobian sets dst to J v at n, and stores the means of v in m. dst may be v.
 func (b *norm) jacobian(m *laneMeans, dst, v, n []float32) {
 	if b.kind == models.NoNorm {
 		copy(dst, v)
@@ -148,9 +146,9 @@ func (b *norm) jacobian(m *laneMeans, dst, v, n []float32) {
 	}
 }
 
-// curve sets dst to the change of the gradient dz = J dn when z changes, and dn does not.
-// moved is the change of n, which jacobian gave with the means of forward, as it gave dz
-// with those of backward. With z' the change of z, the change of r is -r² m(n z'), so
+// curve sets dst to the change of the gradient dz = J dn if z changes and dn does not. jacobian has
+// computed moved, the change of n, with the means in forward, and dz with the means in backward.
+// With z' the change of z, the change of r is -r² m(n z'), so
 //
 //	change of dz = -r (m(n z') dz + moved m(dn n) + n m(dn moved))
 //
@@ -184,8 +182,8 @@ func (b *norm) crossMeans(dn, moved []float32) {
 	}
 }
 
-// track moves moving statistics towards those of the batch: the mean, and the unbiased
-// variance (of a single row, the biased one), as TensorFlow does.
+// track moves moving statistics towards the batch's mean and unbiased variance (biased for a single
+// row), as TensorFlow does.
 func (b *norm) track(mean, variance []float32) {
 	unbiased := b.count() / max(1, b.count()-1)
 	for lane := range mean {
@@ -198,10 +196,10 @@ func approach(moving float32, batch float64) float32 {
 	return moving - (moving-float32(batch))*float32(1-normMomentum)
 }
 
-// normalizeBy replaces z, rows of features, by its normalization with moving statistics, of
-// which a share is still their initial values: 0 of the mean, 1 of the variance. The initial
-// values are removed if anything else has been added (as Kingma and Ba 2015, section 3,
-// correct a moving mean).
+// normalizeBy replaces z, rows of features, by its normalization with moving statistics, in which
+// the initial values, 0 for the mean and 1 for the variance, still have the weight initialShare.
+// Their contribution is removed after the first batch (as Kingma and Ba 2015, section 3, correct a
+// moving mean).
 func normalizeBy(mean, variance []float32, initialShare float32, z []float32) {
 	seen := 1 - initialShare
 	if seen == 0 {

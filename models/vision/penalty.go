@@ -11,25 +11,24 @@ import (
 //
 //	P = coefficient * mean over the images x of (|g| - 1)²,  g = gradient of the sum of the outputs in x
 //
-// at images between those of the data and those of the generator. Its gradient in the
-// weights is that of the inner product of g with
+// at images interpolated between data and generator. Its gradient in the weights is the gradient of
+// the inner product of g with
 //
 //	v = coefficient * 2 (|g| - 1) / (images |g|) * g
 //
-// held fixed. This product is the change of the sum of the outputs when the images change
-// by v, and its gradient is the change of the sum's gradient. So one pass forward and one
-// backward, each of changes, give it: forward in the group tangent, backward in the group
-// interpolated. The gradient of a weight matrix is a sum of products d a of the gradients d
-// of a layer's outputs with its inputs a; its change is the sum of d' a + d a', for which
-// the two groups lie as they do. Slopes of activations do not change; the Jacobian of a
-// normalization does, which is norm.curve.
+// held fixed. This product is the change of the sum of the outputs when the images change by v, and
+// its gradient is the change of the sum's gradient. So it takes one pass of changes forward, in the
+// group tangent, and one backward, in the group interpolated. The gradient of a weight matrix is a
+// sum of products d a of the gradients d of a layer's outputs with its inputs a; its change is the
+// sum of d' a + d a', which determines the layout of the two groups. Slopes of activations do not
+// change; the Jacobian of a normalization does: see norm.curve.
 
 // normAddition keeps the norm of a gradient away from zero, as in the authors' code.
 const normAddition = 1e-10
 
 // penalize computes the penalty and, in the groups interpolated and tangent, the
-// factors of its gradient in the weights. It needs the activations of interpolated, and
-// the gradients of tangent for outputs whose gradients are 1.
+// factors of its gradient in the weights. It needs the activations of interpolated, and the
+// gradients of tangent for output gradients of 1.
 func (t *discriminatorTrace) penalize(w *discriminatorWeights, coefficient float64) (penalty float64) {
 	penalty = t.direct(t.imageGradient(w, tangent), coefficient)
 	t.moveForward(w)
@@ -39,9 +38,8 @@ func (t *discriminatorTrace) penalize(w *discriminatorWeights, coefficient float
 	return penalty
 }
 
-// firstGradient returns the first group that has gradients with a penalty.
-// Without a normalization those of interpolated do not change, and are left
-// out.
+// firstGradient returns the first group that has gradients with a penalty. Without a normalization
+// the gradients of interpolated do not change, and are left out.
 func (t *discriminatorTrace) firstGradient() int {
 	if t.d.kind == models.NoNorm {
 		return generated
@@ -76,7 +74,7 @@ func (t *discriminatorTrace) moveForward(w *discriminatorWeights) {
 	leakyReLU.pass(hidden, t.group(t.hidden, interpolated, units))
 }
 
-// moveConvolutions does so for the convolutions, and returns the changes of the last one.
+// moveConvolutions is moveForward for the convolutions. It returns the changes of the last one.
 func (t *discriminatorTrace) moveConvolutions(w *discriminatorWeights) []float32 {
 	x := t.group(t.images, tangent, t.d.conv[0].in.values())
 	for i := range t.d.conv {
@@ -89,8 +87,8 @@ func (t *discriminatorTrace) moveConvolutions(w *discriminatorWeights) []float32
 	return x
 }
 
-// moveBackward computes the change of the gradients of interpolated, in tangent, with
-// its images, in interpolated.
+// moveBackward computes, in interpolated, the change with the images of the gradients that tangent
+// holds.
 func (t *discriminatorTrace) moveBackward(w *discriminatorWeights) {
 	units := t.d.hidden.out
 	t.norms[interpolated].curve(

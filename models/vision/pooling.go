@@ -5,12 +5,12 @@ import "math"
 // pool is the side of the squares that are reduced to their largest value.
 const pool = 2
 
-// pooled returns the area after pooling: the largest value of each square of 2 x 2
-// pixels in each channel. An incomplete last row or column is left out.
+// pooled returns the area after pooling: the largest value of each square of 2 x 2 pixels in each
+// channel. An incomplete last row or column is dropped.
 func pooled(a area) area { return area{a.height / pool, a.width / pool, a.channels} }
 
-// maxPool writes the largest values of n images of shape a to y, and the index of the
-// pixel in its square, 0 to 3, to chosen: of equal ones the first.
+// maxPool writes the largest values of n images of shape a to y, and the index of the pixel in its
+// square, 0 to 3, to chosen; the first in a tie.
 func maxPool(a area, x, y []float32, chosen []uint8, n int) {
 	out := pooled(a)
 	for i := range n {
@@ -27,8 +27,8 @@ func corner(a, out area, p int) int {
 	return (p/out.width*a.width + p%out.width) * pool * a.channels
 }
 
-// poolSquare finds the largest of four rows, element by element, as the largest of four
-// integers, without a branch, because the result is unpredictable.
+// poolSquare finds the largest of four rows, element by element. It compares integers without a
+// branch, because the result is unpredictable.
 func poolSquare(a area, x, y []float32, chosen []uint8) {
 	next, below := a.channels, a.width*a.channels
 	x0, x1 := x[:len(y)], x[next:][:len(y)]
@@ -40,8 +40,8 @@ func poolSquare(a area, x, y []float32, chosen []uint8) {
 	}
 }
 
-// rank orders values by size, and equal ones by pixel index, the first highest. Of the two
-// zeros the positive one is the larger.
+// rank orders values by size, and equal ones by pixel index, the first highest. Positive zero ranks
+// above negative zero.
 func rank(x float32, which int64) int64 {
 	bits := int32(math.Float32bits(x))
 	return int64(bits^(bits>>31&math.MaxInt32))<<2 | (pool*pool - 1 - which)
@@ -52,8 +52,7 @@ func unrank(rank int64) (x float32, which uint8) {
 	return math.Float32frombits(uint32(bits ^ (bits >> 31 & math.MaxInt32))), uint8(pool*pool - 1 - rank&3)
 }
 
-// maxPoolBackward turns the gradient of the pooled values into that of n
-// images.
+// maxPoolBackward turns the gradient of the pooled values into the gradient of n images.
 func maxPoolBackward(a area, dy []float32, chosen []uint8, dx []float32, n int) {
 	out := pooled(a)
 	clear(dx[:n*a.values()])

@@ -13,10 +13,9 @@ import (
 // ClassifierScore measures the certainty and the variety of a classifier's predictions for
 // images, one row of probabilities per image: the exponential of the mean, over images x,
 // of the Kullback-Leibler divergence of p(class | x) from the mean p(class) (Salimans et
-// al. 2016, section 4, the Inception score; with a classifier of the data's classes in the
-// authors' code). It is 1 if the classifier predicts the same for all images, and at most
-// the number of classes. It is an error unless there are images, all with equally many
-// classes.
+// al. 2016, section 4, the Inception score; with a classifier of the data's classes in the authors'
+// code). It is 1 if all predictions are equal, and at most the number of classes. It is an error
+// unless there are images, all with the same number of classes.
 func ClassifierScore(probabilities [][]float32) (float64, error) {
 	classes, err := width("the classifier score", probabilities, 1)
 	if err != nil {
@@ -51,10 +50,10 @@ func divergenceFrom(mean []float64, row []float32) (sum float64) {
 //
 //	|m1 - m2|² + trace(C1 + C2 - 2 (C1 C2)^(1/2))
 //
-// The authors' code uses the logits as rows, and covariances that divide by one less than
-// the images, as here. With fewer images than columns, covariances are singular; the
-// distance is still defined, but mostly reflects the number of images. It is an error
-// unless both sets have two images or more, all with equally many columns.
+// The authors' code uses the logits as rows, and covariances that divide by the number of images
+// less one, as here. With fewer images than columns, covariances are singular; the distance is
+// still defined, but mostly reflects the number of images. It is an error unless both sets have two
+// images or more, all with the same number of columns.
 func FrechetDistance(a, b [][]float32) (float64, error) {
 	columns, err := width("the Frechet distance", a, 2)
 	if err != nil {
@@ -81,14 +80,14 @@ func FrechetDistance(a, b [][]float32) (float64, error) {
 	return distance, nil
 }
 
-// width returns the number of columns of rows, at least least of them.
-func width(what string, rows [][]float32, least int) (int, error) {
+// width returns the number of columns. There must be at least least rows.
+func width(name string, rows [][]float32, least int) (int, error) {
 	if len(rows) < least {
-		return 0, fmt.Errorf("%s needs at least %d images, not %d", what, least, len(rows))
+		return 0, fmt.Errorf("%s needs at least %d images, not %d", name, least, len(rows))
 	}
 	for i, row := range rows {
 		if len(row) != len(rows[0]) || len(row) == 0 {
-			return 0, fmt.Errorf("%s: row %d has %d columns, the first %d", what, i, len(row), len(rows[0]))
+			return 0, fmt.Errorf("%s: row %d has %d columns, the first %d", name, i, len(row), len(rows[0]))
 		}
 	}
 	return len(rows[0]), nil

@@ -8,9 +8,9 @@ import (
 	"coalmine/models"
 )
 
-// Tagger is a network for labels that do not exclude each other: the layers of a Classifier,
-// with sigmoid(logit) as the probability of each label instead of a softmax. An example has
-// a number for each label, 0 or 1, instead of one label.
+// Tagger is a network for images with any number of labels: the layers of a Classifier, with
+// sigmoid(logit) as the probability of each label instead of a softmax. An example has a number for
+// each label, 0 or 1, instead of one label.
 type Tagger struct{ convolutional }
 
 // labels returns the number of labels.
@@ -56,9 +56,8 @@ func (n *Tagger) NewLearner([]float32) models.Learner {
 	}
 }
 
-// Gradient implements models.Learner: the loss is the mean over labels of the binary
-// cross-entropy, in nats, and a target is an image. Its sums run through the images in their
-// order.
+// Gradient implements models.Learner: the loss is the mean over labels of the binary cross-entropy,
+// in nats, and a target is an image. Sums run through the images in order.
 func (l *TaggerLearner) Gradient(params []float32, examples [][]int32, gradient []float32) (models.Loss, error) {
 	network := l.trace.network
 	if err := checkCall(network, params, gradient); err != nil {
@@ -75,8 +74,8 @@ func (l *TaggerLearner) Gradient(params []float32, examples [][]int32, gradient 
 	return l.gradient(params, gradient, func() float64 { return l.crossEntropies(examples) })
 }
 
-// crossEntropies returns the sum of the losses, and sets the gradient of the logits to that of
-// its mean.
+// crossEntropies returns the sum of the losses, and sets the gradient of the logits to the gradient
+// of the mean.
 func (l *TaggerLearner) crossEntropies(examples [][]int32) (sum float64) {
 	labels := l.trace.network.labels()
 	for i, e := range examples {

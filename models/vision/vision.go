@@ -6,7 +6,7 @@ import (
 	"coalmine/models"
 )
 
-// New checks the configuration of a network for images, and returns it.
+// New checks the configuration of a network for images and returns the network.
 func New(config models.Config) (models.Network, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
