@@ -97,11 +97,11 @@ func (r Recipe) groupStep(step pld.Step, members int) (pld.Step, error) {
 // at most room in one round and all in total.
 func spread(all float64, room, rounds int) float64 {
 	full := min(math.Floor(all/float64(room)), float64(rounds))
-	rest := 0.0
+	last := 0.0
 	if full < float64(rounds) {
-		rest = all - full*float64(room)
+		last = all - full*float64(room)
 	}
-	return full*float64(room)*float64(room) + rest*rest
+	return full*float64(room)*float64(room) + last*last
 }
 
 // timesOfTree returns the distance by which a group moves all nodes of a tree, in distances of one
@@ -113,13 +113,13 @@ func (r Recipe) timesOfTree(members int) (float64, error) {
 		return float64(members), nil
 	}
 	t := &tree{recipe: r}
-	alone, _, err := t.squared(*r.Tree)
+	single, _, err := t.squared(*r.Tree)
 	if err != nil {
 		return 0, err
 	}
 	often := math.Ceil(float64(members) * float64(r.Tree.Times) / float64(r.Cohort))
 	filled, _, err := t.squared(Participations{Times: int(min(often, float64(r.Rounds))), Separation: 1})
-	return min(float64(members), float64(r.Cohort)*math.Sqrt(filled/alone)), err
+	return min(float64(members), float64(r.Cohort)*math.Sqrt(filled/single)), err
 }
 
 // mostFactors is the largest number of factors of a probability to multiply; longer products are

@@ -62,11 +62,11 @@ func writeGroups(w io.Writer, reports []Report) error {
 
 func (r *Report) groupText() string {
 	g := r.Group
-	of := fmt.Sprintf("of %s together after %s, where one has %s", readable.Count(g.Members, r.Unit), readable.Count(r.Rounds, inTermsOf(r.Unit, []string{"{round}"})[0]), r.EpsilonProved)
+	group := fmt.Sprintf("of %s together after %s, where one has %s", readable.Count(g.Members, r.Unit), readable.Count(r.Rounds, inTermsOf(r.Unit, []string{"{round}"})[0]), r.EpsilonProved)
 	if g.Theorem == "" {
-		return fmt.Sprintf("epsilon %s: nothing is proved %s", g.EpsilonProved, of)
+		return fmt.Sprintf("epsilon %s: nothing is proved %s", g.EpsilonProved, group)
 	}
-	return fmt.Sprintf("epsilon %s proved %s: %s", g.EpsilonProved, of, g.Theorem)
+	return fmt.Sprintf("epsilon %s proved %s: %s", g.EpsilonProved, group, g.Theorem)
 }
 
 // writeRefuted prints the numbers of rounds for which the papers' convention is no

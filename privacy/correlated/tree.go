@@ -45,8 +45,8 @@ func (Tree) Errors(rounds int) []float64 {
 			if left%2 == 1 {
 				out[t] += variance
 			}
-			own := treeWeight(level + 1)
-			variance = float64(own*own) + float64(2*(1-own)*(1-own)*variance)
+			weight := treeWeight(level + 1)
+			variance = float64(weight*weight) + float64(2*(1-weight)*(1-weight)*variance)
 		}
 	}
 	return out
@@ -74,7 +74,7 @@ func (Tree) Noise(round int, buffers [][]float32, independent Independent) ([]fl
 	}
 	before := make([]float64, len(node)) // the replaced estimates
 	for level := 1; round%(1<<level) == 0; level++ {
-		own, err := independent(uint64(level))
+		noise, err := independent(uint64(level))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -82,7 +82,7 @@ func (Tree) Noise(round int, buffers [][]float32, independent Independent) ([]fl
 		weight := treeWeight(level)
 		for i, v := range buffers[last] {
 			before[i] += float64(v)
-			node[i] = float64(weight*own[i]) + float64((1-weight)*(node[i]+float64(v)))
+			node[i] = float64(weight*noise[i]) + float64((1-weight)*(node[i]+float64(v)))
 		}
 		buffers = buffers[:last]
 	}

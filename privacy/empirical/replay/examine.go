@@ -162,10 +162,10 @@ type examiner struct {
 // family returns a Test without members.
 func family(name string) *Test { return &Test{Name: name, P: 2} }
 
-func (t *Test) add(of string, statistic float64, freedom int, p float64) {
+func (t *Test) add(member string, statistic float64, freedom int, p float64) {
 	t.Tests++
 	if p < t.P {
-		t.Of, t.Statistic, t.Freedom, t.P = of, statistic, freedom, p
+		t.Of, t.Statistic, t.Freedom, t.P = member, statistic, freedom, p
 	}
 }
 
@@ -195,9 +195,9 @@ func (x *examiner) width() int {
 
 // scales tests sums of squares of the noise against the claimed deviation.
 func (x *examiner) scales() []Test {
-	scale := func(t *Test, of string, sum float64, values int) {
+	scale := func(t *Test, member string, sum float64, values int) {
 		if values > 0 {
-			t.add(of, sum, values, belowChiSquare(sum, float64(values)))
+			t.add(member, sum, values, belowChiSquare(sum, float64(values)))
 		}
 	}
 	all, data, parts, elements, along, directions, shift := family(NoiseTest), family(WholeTest), family(PartsTest),
@@ -266,10 +266,10 @@ const sketch = 512
 // the claim is true, so p-values are exact.
 func (x *examiner) dependence() []Test {
 	successive, repeated, neighbours, shared := family(RoundsTest), family(RepeatedTest), family(NeighboursTest), family(SharedTest)
-	compare := func(t *Test, of string, a, b []float64) {
+	compare := func(t *Test, member string, a, b []float64) {
 		if len(a) > 1 {
 			r := correlation(a, b)
-			t.add(of, r, len(a), aligned(r, len(a)))
+			t.add(member, r, len(a), aligned(r, len(a)))
 		}
 	}
 	rows := x.seen.Noise
