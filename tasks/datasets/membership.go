@@ -8,22 +8,20 @@ import (
 	"coalmine/tasks"
 )
 
-// PlacedExample is an example of a source and the part that it went to.
+// PlacedExample is an example of a source and its part.
 type PlacedExample struct {
-	// Example is its place in the source, from 0; User the user's in the corpus.
+	// Example is the position in the source, from 0; User is the user's number in the corpus.
 	Example, User int
 	Part          Part
-	// Sentence holds the example as the part has it: token ids from Begin, with End
-	// unless they fill a sequence; none of an example that is Unused. It must not be
-	// written to.
+	// Sentence is the example in the part: token ids from Begin, with End unless they fill a
+	// sequence; nil if Unused. It must not be modified.
 	Sentence []int32
 }
 
-// EachPlaced goes through the examples of a source, user after user, and says
-// where each is. t has as inputs CorpusInput, Import, and PartsInput, Encode with
-// the given parameters. The sentences come from the parts themselves, so that a
-// part that disagrees with its coins gives an error. Memory is a byte an example,
-// and the users of the source.
+// EachPlaced calls do with each example of a source and its part, user after user. t has the inputs
+// CorpusInput, Import, and PartsInput, Encode with the given parameters. The sentences come from
+// the parts themselves, so a part that disagrees with its coins is an error. Memory is one byte per
+// example, and the users of the source.
 func EachPlaced(ctx context.Context, t *tasks.Task, p EncodeParams, do func(PlacedExample) error) error {
 	e := &encoder{task: t, params: p}
 	if err := e.open(ctx); err != nil {
@@ -33,9 +31,9 @@ func EachPlaced(ctx context.Context, t *tasks.Task, p EncodeParams, do func(Plac
 	return e.eachPlaced(ctx, do)
 }
 
-// EachPlacedWord does the same for the words that OutOfVocabulary with the given parameters
-// has selected; t has its VocabularyInput, too. Example is the place of a word's sentence,
-// so that several words may have one.
+// EachPlacedWord is EachPlaced for the words that OutOfVocabulary with the given parameters
+// selected; t has its VocabularyInput too. Example is the position of a word's sentence, which
+// several words may share.
 func EachPlacedWord(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams, do func(PlacedExample) error) error {
 	e, err := openOutside(ctx, t, p)
 	if err != nil {
@@ -71,10 +69,10 @@ func (e *encoder) eachPlaced(ctx context.Context, do func(PlacedExample) error) 
 	}, nil)
 }
 
-// partReader reads the examples of a part in their order.
+// partReader reads the examples of a part in order.
 type partReader struct {
 	population *Population
-	user, read int // read of the user's examples have been read
+	user, read int // read counts the user's examples read so far
 }
 
 func (r *partReader) next(ctx context.Context, user int) ([]int32, error) {

@@ -7,8 +7,7 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Partitioning names how the balanced users' data are divided among the users of
-// the population.
+// Partitioning names a way to divide the balanced users' data among the users of the population.
 type Partitioning string
 
 // Ways to partition.
@@ -20,30 +19,28 @@ const (
 // partitions are all ways to partition.
 var partitions = registry.New("partition", func(s PartitionScheme) Partitioning { return s.Partition }, byUser, iid)
 
-// PartitionScheme describes a way to partition: all that the rest of the project
-// knows of it.
+// PartitionScheme describes a way to partition.
 type PartitionScheme struct {
 	Partition Partitioning
 	// Summary describes the partition in one line; Source cites its origin.
 	Summary, Source string
-	// Unit names the unit that a guarantee over the population's users protects; WholeUnit
-	// where users stay as they are in the data (users.words 0).
+	// Unit names the unit that a guarantee over the population's users protects; WholeUnit is its
+	// name if users are unchanged from the data (users.words 0).
 	Unit, WholeUnit string
-	// Rewrites says that the node writes the examples anew, in shards of its own.
-	// Else its population is a view of the training stream.
+	// Rewrites reports that the node writes the examples to new shards. Otherwise its population is
+	// a view of the training stream.
 	Rewrites bool
-	// Refills is set if users of one size are filled anew; their number is then known only
+	// Refills reports that users of a fixed size are refilled; their number is then known only
 	// approximately before the node has run. Users that keep their sizes keep their number.
 	Refills bool
-	// UserOrder says that central training goes through the records user after
-	// user; else they are shuffled.
+	// UserOrder reports that central training processes the records user after user; otherwise it
+	// shuffles them.
 	UserOrder bool
-	// Params are the node's parameters: the fields of the recipe that the scheme
-	// depends on, and no others, so that cells that differ elsewhere share the
-	// node.
+	// Params are the node's parameters: only the fields of the recipe that the scheme depends on,
+	// so that cells that differ in other fields share the node.
 	Params func(Recipe) PartitionParams
 
-	// check refuses parameters that Params does not make.
+	// check returns an error for parameters that Params does not make.
 	check func(PartitionParams) error
 	// run writes the population.
 	run func(context.Context, *partitioner) error
@@ -55,7 +52,7 @@ func FindPartition(p Partitioning) (PartitionScheme, error) { return partitions.
 // Partitions lists all ways to partition.
 func Partitions() []PartitionScheme { return partitions.Entries() }
 
-// Choices lists the ways to partition as words of an experiment file.
+// Choices lists the ways to partition for an experiment file.
 func (Partitioning) Choices() []string { return partitions.Words() }
 
 var byUser = PartitionScheme{

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Phrase is a run of words, some of which may be any of a list, such as the canaries of a
-// format. At the byte level its words are bytes.
+// Phrase is a run of words, some fixed and some from a list, such as the canaries of a format. At
+// the byte level its words are bytes.
 type Phrase struct {
-	// Fixed has the word of each place, empty where it may be any of Random. Without places
-	// the phrase is nowhere.
+	// Fixed has the word at each position; an empty word matches any of Random. A phrase without
+	// positions matches nothing.
 	Fixed []string `json:"fixed"`
-	// Random are the words of these places; none for every word.
+	// Random lists the words for empty positions; nil allows every word.
 	Random []string `json:"random,omitempty"`
 }
 
@@ -19,18 +19,18 @@ func (p Phrase) equal(q Phrase) bool {
 	return slices.Equal(p.Fixed, q.Fixed) && slices.Equal(p.Random, q.Random)
 }
 
-// MaxPhrases is how many different ones of a phrase are looked for.
+// MaxPhrases is the largest number of distinct matches counted per phrase.
 const MaxPhrases = 100_000
 
-// phraseCount counts the different ones of a phrase that a text has.
+// phraseCount counts the distinct matches of a phrase in a text.
 type phraseCount struct {
 	Phrase
-	numbers []uint32 // of the fixed words, as far as the text has had them
-	listed  []bool   // whether a word is among the random ones, by word number
+	numbers []uint32 // numbers of the fixed words seen so far
+	listed  []bool   // by word number: the word is in Random
 	found   map[string]bool
 }
 
-// see looks at an example.
+// see counts the matches in an example.
 func (p *phraseCount) see(l *lexicon, words []uint32) {
 	if len(p.Fixed) == 0 || len(p.found) == MaxPhrases || !p.complete(l) {
 		return
@@ -42,7 +42,7 @@ func (p *phraseCount) see(l *lexicon, words []uint32) {
 	}
 }
 
-// random are the words that the phrase has at the beginning of some, but for the fixed ones.
+// random returns a key of the words at the phrase's random positions.
 func (p *phraseCount) random(words []uint32) string {
 	var out []byte
 	for i, fixed := range p.Fixed {
@@ -53,7 +53,7 @@ func (p *phraseCount) random(words []uint32) string {
 	return string(out)
 }
 
-// complete looks up the fixed words, and reports whether the text has had all of them.
+// complete looks up the fixed words, and reports whether the text has had all.
 func (p *phraseCount) complete(l *lexicon) bool {
 	for len(p.numbers) < len(p.Fixed) {
 		number, known := l.number(p.Fixed[len(p.numbers)])
@@ -65,7 +65,7 @@ func (p *phraseCount) complete(l *lexicon) bool {
 	return true
 }
 
-// at reports whether words begin with the phrase; they are at least as long.
+// at reports whether words begin with the phrase. They are at least as long as the phrase.
 func (p *phraseCount) at(l *lexicon, words []uint32) bool {
 	for i, fixed := range p.Fixed {
 		if fixed == "" && !p.lists(l, words[i]) || fixed != "" && p.numbers[i] != words[i] {
@@ -88,7 +88,7 @@ func (p *phraseCount) lists(l *lexicon, word uint32) bool {
 	return len(p.Random) == 0 || p.listed[word]
 }
 
-// number is that of a word, if the text has had it. The empty word has any.
+// number returns the number of a word, if the text has had it; the empty word stands for any word.
 func (l *lexicon) number(word string) (number uint32, known bool) {
 	switch {
 	case word == "":
@@ -100,7 +100,7 @@ func (l *lexicon) number(word string) (number uint32, known bool) {
 	return uint32(id), known
 }
 
-// word is that of a number.
+// word returns the word with a number.
 func (l *lexicon) word(number int) string {
 	if l.reading.Level.Scheme().Symbols != nil {
 		return string([]byte{byte(number)})

@@ -10,9 +10,8 @@ import (
 	"coalmine/tasks"
 )
 
-// Population reads sentences for training and evaluation: users' examples as
-// framed tokens, with canaries in their places. It reads shards on demand and
-// keeps the one decoded last.
+// Population reads sentences for training and evaluation: users' examples as framed tokens, with
+// canaries inserted. It reads shards on demand and keeps the latest one decoded.
 //
 // It belongs to one task and must not be used by several goroutines at once.
 // Users count from 0 to Users()-1. Records are the examples of all users, one
@@ -24,12 +23,12 @@ type Population struct {
 	cache   userCache
 }
 
-// maxToken bounds token ids where the vocabulary is not at hand.
+// maxToken bounds token ids if the vocabulary is not available.
 const maxToken = math.MaxInt32
 
-// OpenPopulation opens the population of a Partition node. shardsInput is the
-// input that holds the training stream: the Encode node for a by-user partition,
-// and the Partition node itself for an iid one.
+// OpenPopulation opens the population of a Partition node. shardsInput is the input with the
+// training stream: the Encode node for a by-user partition, and the Partition node itself for an
+// iid one.
 func OpenPopulation(ctx context.Context, t *tasks.Task, populationInput, shardsInput string) (*Population, error) {
 	index, err := ReadIndex(ctx, t, populationInput, PopulationIndexBlob)
 	if err != nil {
@@ -42,8 +41,8 @@ func OpenPopulation(ctx context.Context, t *tasks.Task, populationInput, shardsI
 	return &Population{index: index, overlay: o, stream: trainStream(t, shardsInput, index)}, nil
 }
 
-// OpenPart opens a part of an Encode node, which never holds a canary. Its users
-// are those of the source, also those without examples in the part.
+// OpenPart opens a part of an Encode node, which never has canaries. Its users are all users of the
+// source, including those without examples in the part.
 func OpenPart(ctx context.Context, t *tasks.Task, input string, part Part) (*Population, error) {
 	index, err := ReadIndex(ctx, t, input, IndexBlob(part))
 	if err != nil {
@@ -52,9 +51,9 @@ func OpenPart(ctx context.Context, t *tasks.Task, input string, part Part) (*Pop
 	return &Population{index: index, stream: stream{task: t, input: input, part: part, size: index.ShardBytes}}, nil
 }
 
-// OpenBalanced opens the balanced users of a Balance node before any partition: those that
-// train, or, by heldOut, those that never do. Where the task has an InsertionsInput, canaries
-// stand in the examples of those that train.
+// OpenBalanced opens the balanced users of a Balance node before any partition: those that train
+// or, with heldOut, those held out. If the task has an InsertionsInput, canaries replace examples
+// of the users that train.
 func OpenBalanced(ctx context.Context, t *tasks.Task, balancedInput, partsInput string, heldOut bool) (*Population, error) {
 	blob := PopulationIndexBlob
 	if heldOut {
@@ -75,20 +74,20 @@ func trainStream(t *tasks.Task, input string, index *Index) stream {
 	return stream{task: t, input: input, part: Train, size: index.ShardBytes}
 }
 
-// Users is the number of users.
+// Users returns the number of users.
 func (p *Population) Users() int { return len(p.index.Extents) }
 
-// Examples is the number of examples of user u.
+// Examples returns the number of examples of user u.
 func (p *Population) Examples(u int) int { return p.index.Extents[u].Examples }
 
-// Words is the number of words of user u, canaries' words where they stand, Begin
-// and End not counted.
+// Words returns the number of words of user u, including words of canaries in place of the examples
+// they replace, without Begin and End.
 func (p *Population) Words(u int) int { return p.index.Extents[u].Words }
 
-// Index says where the users' examples stand. It must not be changed.
+// Index returns the positions of the users' examples. The caller must not modify it.
 func (p *Population) Index() *Index { return p.index }
 
-// Replacements is the overlay, nil without canaries. It must not be changed.
+// Replacements returns the overlay, nil without canaries. The caller must not modify it.
 func (p *Population) Replacements() Overlay {
 	if p.overlay == nil {
 		return nil
@@ -96,7 +95,7 @@ func (p *Population) Replacements() Overlay {
 	return p.overlay.replacements
 }
 
-// Canary is the number of the canary that stands at an example of user u, -1 for none.
+// Canary returns the number of the canary at an example of user u, -1 without one.
 func (p *Population) Canary(u, example int) int {
 	for _, r := range p.Replacements().of(u) {
 		if r.Example == example {
@@ -106,7 +105,7 @@ func (p *Population) Canary(u, example int) int {
 	return -1
 }
 
-// placements are the canaries, whether or not they stand in the population.
+// placements returns all canaries, in the population or not.
 func (p *Population) placements() []Placement {
 	if p.overlay == nil {
 		return []Placement{}
@@ -114,16 +113,16 @@ func (p *Population) placements() []Placement {
 	return append([]Placement{}, p.overlay.canaries...)
 }
 
-// Records is the number of examples of all users.
+// Records returns the number of examples of all users.
 func (p *Population) Records() int { return p.index.firsts[p.Users()] }
 
-// UserRecords returns the first record of user u and the one after the last.
+// UserRecords returns the first record of user u and the record after the last.
 func (p *Population) UserRecords(u int) (first, end int) {
 	return p.index.firsts[u], p.index.firsts[u+1]
 }
 
-// ReadUser returns the sentences of user u: token ids from Begin, with End
-// unless the sentence fills a sequence. They must not be written to.
+// ReadUser returns the sentences of user u: token ids from Begin, with End unless the sentence
+// fills a sequence. The caller must not modify them.
 func (p *Population) ReadUser(ctx context.Context, u int) ([][]int32, error) {
 	if u < 0 || u >= p.Users() {
 		return nil, tasks.Permanent(fmt.Errorf("user %d of a population of %d", u, p.Users()))
@@ -144,8 +143,8 @@ func (p *Population) ReadUser(ctx context.Context, u int) ([][]int32, error) {
 	return sentences, nil
 }
 
-// ReadOwn returns the sentences of user u in whose places no canaries stand, and the number of
-// canaries. They must not be written to.
+// ReadOwn returns the sentences of user u without canaries, and the number of canaries. The caller
+// must not modify them.
 func (p *Population) ReadOwn(ctx context.Context, u int) (own [][]int32, canaries int, err error) {
 	sentences, err := p.ReadUser(ctx, u)
 	if err != nil {
@@ -166,7 +165,7 @@ func (p *Population) ReadOwn(ctx context.Context, u int) (own [][]int32, canarie
 	return own, canaries, nil
 }
 
-// ReadRecord returns the sentence of record i. It must not be written to.
+// ReadRecord returns the sentence of record i. The caller must not modify it.
 func (p *Population) ReadRecord(ctx context.Context, i int) ([]int32, error) {
 	if i < 0 || i >= p.Records() {
 		return nil, tasks.Permanent(fmt.Errorf("record %d of a population of %d", i, p.Records()))
@@ -179,8 +178,7 @@ func (p *Population) ReadRecord(ctx context.Context, i int) ([]int32, error) {
 	return sentences[example], nil
 }
 
-// ReadRecords returns the sentences of the records from <= i < to. They must not
-// be written to.
+// ReadRecords returns the sentences of the records from <= i < to. The caller must not modify them.
 func (p *Population) ReadRecords(ctx context.Context, from, to int) ([][]int32, error) {
 	if from < 0 || from > to || to > p.Records() {
 		return nil, tasks.Permanent(fmt.Errorf("records %d to %d of a population of %d", from, to, p.Records()))
@@ -199,7 +197,7 @@ func (p *Population) ReadRecords(ctx context.Context, from, to int) ([][]int32, 
 	return out, nil
 }
 
-// decode frames the examples of user u and puts the canaries in.
+// decode frames the examples of user u and inserts the canaries.
 func (p *Population) decode(u int, data []byte) ([][]int32, error) {
 	e := p.index.Extents[u]
 	var replaced Overlay
@@ -247,7 +245,7 @@ type userCache struct {
 
 type cachedUser struct{ user, tokens int }
 
-// cacheTokens is how many tokens a cache keeps: 32 MiB.
+// cacheTokens is the number of tokens that a cache keeps: 32 MiB.
 const cacheTokens = 8 << 20
 
 func (c *userCache) get(u int) ([][]int32, bool) {

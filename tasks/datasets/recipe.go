@@ -7,45 +7,45 @@ import (
 	"coalmine/storage"
 )
 
-// Recipe holds the parameters that the numbers of a data set depend on: those
-// of Encode and Balance that assign examples to parts and users.
+// Recipe holds the parameters that determine the numbers of a data set: the parameters of Encode
+// and Balance that assign examples to parts and users.
 type Recipe struct {
 	Seed uint64 `json:"seed"`
 	Reading
-	// Faults are planted when the source is read. The vocabulary is that of the source
-	// without them.
+	// Faults are planted when the source is read. The vocabulary comes from the source without
+	// faults.
 	Faults []Planted `json:"faults,omitempty"`
-	// Outside, where it is given, makes every word that a vocabulary lacks an example of its
-	// own; Reading is then that of these words, at the byte level.
+	// Outside, if set, makes every word outside a vocabulary an example; Reading then reads these
+	// words, at the byte level.
 	Outside Outside `json:"outside,omitzero"`
-	// VocabularySize is the number of ordinary words: 0 at a level that fixes them, the number of the
-	// tokenizer's tokens at the subword level.
+	// VocabularySize is the number of ordinary words: 0 at a level with fixed words, the number of
+	// the tokenizer's tokens at the subword level.
 	VocabularySize     int     `json:"vocabulary_size"`
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
 	TrainShare         float64 `json:"train_share,omitempty"`
-	// Words is the size of a balanced user, 0 for users as they are.
+	// Words is the size of a balanced user; 0 leaves users unchanged.
 	Words        int     `json:"words"`
 	HeldOutUsers float64 `json:"held_out_users"`
-	// Members says that Facts shall list the users that train. It changes no number.
+	// Members asks Facts to list the users that train. It changes no number.
 	Members bool `json:"members,omitempty"`
-	// Sizes has Facts count the training users by their numbers of examples. It changes no other
+	// Sizes asks Facts to count the training users by number of examples. It changes no other
 	// number.
 	Sizes bool `json:"sizes,omitempty"`
-	// Named are words that the vocabulary should have, with a space between. They change
-	// no number; Facts tell which are missing.
+	// Named lists words that the vocabulary should have, separated by spaces. They change no
+	// number; Facts lists the missing words.
 	Named string `json:"named,omitempty"`
-	// Phrases are looked for in the source as it is read, wherever in an example. They change
-	// no number; Facts tell how many different ones of each there are.
+	// Phrases are searched for in the source, anywhere in an example. They change no number; Facts
+	// counts the distinct matches of each.
 	Phrases []Phrase `json:"phrases,omitempty"`
 }
 
-// Import is the recipe's share for Import.
+// Import returns the parameters of Import.
 func (r Recipe) Import(sources []storage.Digest, limits Limits) ImportParams {
 	return ImportParams{Sources: sources, Limits: limits, Reading: r.source().Shortest(), FaultParams: r.faults()}
 }
 
-// source is how the source is read.
+// source returns the reading of the source.
 func (r Recipe) source() Reading {
 	if r.selects() {
 		return Reading{Sequence: r.Outside.Sequence, Timed: r.Timed, Grouped: r.Grouped, Rules: r.Rules, Origin: r.Origin}
@@ -53,10 +53,10 @@ func (r Recipe) source() Reading {
 	return r.Reading
 }
 
-// selects reports whether words outside of a vocabulary are examples.
+// selects reports whether examples are words outside a vocabulary.
 func (r Recipe) selects() bool { return r.Outside.Size > 0 }
 
-// faults are those of the recipe as Import takes them.
+// faults returns the recipe's faults as parameters of Import.
 func (r Recipe) faults() FaultParams {
 	if len(r.Faults) == 0 {
 		return FaultParams{}
@@ -64,8 +64,8 @@ func (r Recipe) faults() FaultParams {
 	return FaultParams{Faults: r.Faults, FaultSeed: r.Seed}
 }
 
-// Vocabulary is the recipe of the parts whose vocabulary is taken, if that is another one:
-// words are read as in the source without faults.
+// Vocabulary returns the recipe of the parts that supply the vocabulary, if it differs: it reads
+// the source without faults.
 func (r Recipe) Vocabulary() (of Recipe, elsewhere bool) {
 	of = r
 	of.Faults, of.Outside, of.Reading = nil, Outside{}, r.source()
@@ -76,7 +76,7 @@ func (r Recipe) Vocabulary() (of Recipe, elsewhere bool) {
 	return of, len(r.Faults) > 0 && !r.Level.Scheme().Fixed()
 }
 
-// Encode is the recipe's share for Encode.
+// Encode returns the parameters of Encode.
 func (r Recipe) Encode() EncodeParams {
 	return EncodeParams{
 		Seed:               r.Seed,
@@ -90,7 +90,7 @@ func (r Recipe) Encode() EncodeParams {
 	}
 }
 
-// OutOfVocabulary is the recipe's share for OutOfVocabulary, where it selects words.
+// OutOfVocabulary returns the parameters of OutOfVocabulary, if the recipe selects words.
 func (r Recipe) OutOfVocabulary() OutOfVocabularyParams {
 	return OutOfVocabularyParams{
 		Sequence: r.Shortest().Sequence, Seed: r.Seed, TestFraction: r.TestFraction, ValidationFraction: r.ValidationFraction, TrainShare: r.TrainShare,
@@ -98,7 +98,7 @@ func (r Recipe) OutOfVocabulary() OutOfVocabularyParams {
 	}
 }
 
-// Balance is the recipe's share for Balance.
+// Balance returns the parameters of Balance.
 func (r Recipe) Balance() BalanceParams {
 	return BalanceParams{Words: r.Words, HeldOutUsers: r.HeldOutUsers, Seed: r.Seed}
 }

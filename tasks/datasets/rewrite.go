@@ -8,27 +8,26 @@ import (
 	"coalmine/tasks"
 )
 
-// Inputs of the kinds that write a population anew, beside PartsInput: the population,
-// and the node that its stream is in.
+// Inputs, in addition to PartsInput, of the kinds that rewrite a population: the population, and
+// the node with its stream.
 const (
 	PopulationInput = "population"
 	ShardsInput     = "shards"
 )
 
-// PopulationExample is an example of a population as it trains.
+// PopulationExample is an example of a population as used in training.
 type PopulationExample struct {
 	User, Example int
-	// Canary is the number of the canary that stands there, -1 for none.
+	// Canary is the number of the canary at this example, -1 without one.
 	Canary int
-	// Words are its tokens without Begin and End. They must not be written to.
+	// Words are the tokens without Begin and End. The caller must not modify them.
 	Words []int32
 }
 
-// RewritePopulation writes the population of the inputs PopulationInput and ShardsInput
-// anew, with shards of its own and the groups of the examples. change returns the words that
-// take the place of an example's: the same slice keeps it, and any other makes a canary an
-// ordinary example; none removes it. Users keep their numbers, also those who have no example
-// any more.
+// RewritePopulation rewrites the population of the inputs PopulationInput and ShardsInput into new
+// shards, with the groups of the examples. change returns the new words of an example: the same
+// slice keeps the example, an empty slice removes it, and any other replaces it and makes a canary
+// an ordinary example. Users keep their numbers, including users left without examples.
 func RewritePopulation(ctx context.Context, t *tasks.Task, change func(PopulationExample) ([]int32, error)) error {
 	population, err := OpenPopulation(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
@@ -44,8 +43,7 @@ func RewritePopulation(ctx context.Context, t *tasks.Task, change func(Populatio
 	return w.Close(ctx)
 }
 
-// newRewriter begins the population of the input PopulationInput anew, with the groups of its
-// examples.
+// newRewriter begins to rewrite the population of PopulationInput, with the groups of its examples.
 func newRewriter(ctx context.Context, t *tasks.Task, population *Population) (*PopulationWriter, error) {
 	groups, err := ReadGroups(ctx, t, PopulationInput, population)
 	if err != nil {
@@ -58,7 +56,6 @@ func newRewriter(ctx context.Context, t *tasks.Task, population *Population) (*P
 	return w, nil
 }
 
-// rewrite goes through the population.
 func (w *PopulationWriter) rewrite(ctx context.Context, population *Population, change func(PopulationExample) ([]int32, error)) error {
 	replaced := population.Replacements()
 	for user := range population.Users() {
@@ -85,7 +82,6 @@ func (w *PopulationWriter) rewrite(ctx context.Context, population *Population, 
 	return nil
 }
 
-// keep adds a changed example.
 func (w *PopulationWriter) keep(x PopulationExample, words []int32) error {
 	if len(words) == 0 {
 		return nil
@@ -99,29 +95,29 @@ func (w *PopulationWriter) keep(x PopulationExample, words []int32) error {
 	return w.Add(words, x.Canary)
 }
 
-// PopulationWriter writes a population of the examples and canaries of another, user after
-// user, with shards of its own: the blobs and metrics of Partition.
+// PopulationWriter writes a population from the examples and canaries of another, user after user,
+// to new shards: the blobs and metrics of Partition.
 type PopulationWriter struct {
 	task     *tasks.Task
 	before   *Population
-	atLeast  int // users with fewer examples are left out, and those after them get their numbers
+	atLeast  int // users with fewer examples are dropped, and later users renumbered
 	sequence int
 	stream   *streamWriter
 	open     Extent
 	extents  []Extent
 	overlay  Overlay
 	record   []byte
-	// groups of the examples that are kept; nil where the population has none.
+	// groups of the kept examples; nil without groups.
 	groupsBefore, groups []uint32
 }
 
-// NewPopulationWriter begins a population that is made of another one.
+// NewPopulationWriter begins a population derived from another.
 func NewPopulationWriter(ctx context.Context, t *tasks.Task, before *Population) *PopulationWriter {
 	return &PopulationWriter{task: t, before: before, sequence: before.index.Sequence, stream: newStreamWriter(ctx, t, Train)}
 }
 
-// Add gives the user who is being written an example: words without Begin and End, at least
-// one, and the number of the canary that stands there, -1 for none.
+// Add adds an example to the current user: words without Begin and End, at least one, and the
+// number of the canary at this example, -1 without one.
 func (w *PopulationWriter) Add(words []int32, canary int) error {
 	if canary >= 0 {
 		w.overlay = append(w.overlay, Replacement{User: len(w.extents), Example: w.open.Examples, Canary: canary})
@@ -133,7 +129,7 @@ func (w *PopulationWriter) Add(words []int32, canary int) error {
 	return err
 }
 
-// EndUser ends the user who is being written. The next example is of the next one.
+// EndUser ends the current user. The next example belongs to the next user.
 func (w *PopulationWriter) EndUser() {
 	w.open.Length = w.stream.offset - w.open.Offset
 	if w.open.Examples >= w.atLeast {

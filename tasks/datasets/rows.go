@@ -13,30 +13,30 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// Origin names the form of a source and the fields that are read. Its zero value tells the
-// form from the content, and stops at the first fault.
+// Origin names the form of a source and the fields to read. The zero value detects the form from
+// the content, and stops at the first fault.
 type Origin struct {
-	// Form of all files; empty to tell it from the content of each.
+	// Form of all files; empty detects it from the content of each.
 	Form forms.Form `json:"form,omitempty"`
-	// Columns that are not called as the form has them.
+	// Columns with other names than the form's defaults.
 	Columns forms.Columns `json:"columns,omitzero"`
-	// Unit of text files that is an example; empty for a line.
+	// Unit is the part of a text file that is an example; empty means a line.
 	Unit forms.Unit `json:"unit,omitempty"`
-	// Split that is trained on, of data that have splits of their own; empty for "train".
+	// Split is the training split of data with their own splits; empty means "train".
 	Split string `json:"split,omitempty"`
-	// TestSplit and ValidationSplit are the splits that are the test and the validation part;
-	// empty where those are drawn from the training split.
+	// TestSplit and ValidationSplit are the splits for the test and the validation part; empty
+	// draws the part from the training split.
 	TestSplit       string `json:"test_split,omitempty"`
 	ValidationSplit string `json:"validation_split,omitempty"`
-	// Files has the splits of the source's files, in their order, one a line and empty for one
-	// that has none; empty where no file has one. A survey takes them from the files.
+	// Files lists the splits of the source's files in order, one per line, with an empty line for a
+	// file without one; empty if no file has a split. A survey takes them from the files.
 	Files string `json:"files,omitempty"`
-	// SkipFaults leaves out records that are at fault, and counts them. Of a truncated
-	// file, the records before the cut are read.
+	// SkipFaults skips and counts faulty records. Records before the cut of a truncated file are
+	// read.
 	SkipFaults bool `json:"skip_faults,omitempty"`
 }
 
-// OnError decides how a faulty record is treated.
+// OnError names the treatment of faulty records.
 type OnError string
 
 // Treatments of faulty records.
@@ -45,14 +45,14 @@ const (
 	SkipFaults   OnError = "skip"
 )
 
-// Choices lists them as words of an experiment file.
+// Choices lists the treatments for an experiment file.
 func (OnError) Choices() []string { return []string{string(StopAtFaults), string(SkipFaults)} }
 
-// IsZero reports whether faults stop the reading, so that JSON which omits zero values is the
-// same whether or not that is said.
+// IsZero reports whether faults stop the reading, so that JSON that omits zero values is the same
+// for the explicit default and the empty value.
 func (e OnError) IsZero() bool { return e == "" || e == StopAtFaults }
 
-// Check reports an origin that cannot be read, of texts or of images.
+// Check returns an error for an invalid origin of texts or images.
 func (o Origin) Check(images bool) error {
 	if o.Unit != "" && (o.Form != "" && o.Form != forms.Texts || !o.Unit.Known()) {
 		return fmt.Errorf("the unit %q; expected one of %s, of the form %s", o.Unit, strings.Join(o.Unit.Choices(), ", "), forms.Texts)
@@ -73,20 +73,20 @@ func (o Origin) Check(images bool) error {
 	return nil
 }
 
-// Skipped are the records that were left out for their faults.
+// Skipped counts the records skipped because of faults.
 type Skipped struct {
 	Records int `json:"records"`
-	// First are the faults of the first ones, with the number of the file, from 1, and the
-	// place in it.
+	// First lists the faults of the first skipped records, with the number of the file, from 1, and
+	// the position in it.
 	First []string `json:"first"`
 }
 
-// String is "data.on_error left out 3 records that are at fault, the first: …".
+// String returns "data.on_error left out 3 records that are at fault, the first: …".
 func (s *Skipped) String() string {
 	return fmt.Sprintf("data.on_error left out %d records of the source that are at fault, the first in %s", s.Records, s.First[0])
 }
 
-// firstSkipped is how many faults Skipped tells.
+// firstSkipped is the number of faults in Skipped.First.
 const firstSkipped = 5
 
 func (s *Skipped) add(file int, place string, err error) {
@@ -95,7 +95,7 @@ func (s *Skipped) add(file int, place string, err error) {
 	}
 }
 
-// some is nil where nothing was skipped.
+// some returns s, or nil if no record was skipped.
 func (s *Skipped) some() *Skipped {
 	if s.Records == 0 {
 		return nil
@@ -104,7 +104,7 @@ func (s *Skipped) some() *Skipped {
 	return &copied
 }
 
-// skip reports whether a fault is left out, and counts it then.
+// skip reports whether to skip a fault, and counts it if so.
 func (r *recordReader) skip(err error) bool {
 	fault, ok := errors.AsType[*SourceError](err)
 	if !ok || !r.reading.SkipFaults || fault.mistaken {
@@ -118,7 +118,7 @@ func (r *recordReader) skip(err error) bool {
 	return true
 }
 
-// table yields the records of a file of another form than JSON lines.
+// table yields the records of a file that is not JSON lines.
 func (r *recordReader) table(s forms.Scheme, name string, content *bufio.Reader, file *plainReader) (more bool, err error) {
 	if r.splits.lacking(s.Splits) {
 		return false, withoutSplits(name, s.Summary)
@@ -156,7 +156,7 @@ func (r *recordReader) tableRow(s forms.Scheme, name string, row *forms.Row) (mo
 	return r.yield(rec, nil), nil
 }
 
-// bare returns the message of a line's fault without its place.
+// bare returns the fault of a line without its position.
 func bare(err error) error {
 	if fault, ok := errors.AsType[*SourceError](err); ok {
 		return fault.Err
@@ -164,7 +164,7 @@ func bare(err error) error {
 	return err
 }
 
-// inTable completes a fault of a form with its file; other errors are those of the content.
+// inTable adds the file to a fault of a form; other errors come from the content.
 func (r *recordReader) inTable(name string, err error) error {
 	fault, ok := errors.AsType[*forms.Fault](err)
 	if !ok {
@@ -195,7 +195,7 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// needs returns the fields of a row that recordOf reads besides user and text.
+// needs returns the fields of a row that recordOf reads in addition to user and text.
 func (r Reading) needs() forms.Needs {
 	return forms.Needs{
 		Target: r.Pairs, Time: r.Timed, Group: r.Grouped, Split: r.Named(),
@@ -203,8 +203,8 @@ func (r Reading) needs() forms.Needs {
 	}
 }
 
-// recordOf makes a record of a row, as the parse of a lineForm does of a line. names holds
-// the names of the fields.
+// recordOf makes a record from a row, as lineForm.parse does from a line. names holds the names of
+// the fields.
 func (r Reading) recordOf(row *forms.Row, names forms.Columns, longest int) (Record, error) {
 	user, err := field(row.User, names.User)
 	if err != nil {
@@ -235,7 +235,7 @@ func (r Reading) recordOf(row *forms.Row, names forms.Columns, longest int) (Rec
 	return r.labelled(rec, row)
 }
 
-// labelled puts the labels of a row before its text, where the reading has some.
+// labelled puts the labels of a row before its text, if the reading has labels.
 func (r Reading) labelled(rec Record, row *forms.Row) (Record, error) {
 	scheme, err := labels.Find(r.Label)
 	if err != nil {
@@ -294,7 +294,7 @@ func timeField(value any, name string) (float64, error) {
 	return 0, fmt.Errorf(`%q is %.40q; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, name, fmt.Sprint(value))
 }
 
-// renamed are lines of JSON whose fields have other names.
+// renamed returns the form of JSON lines with renamed fields.
 func (r Reading) renamed(f lineForm, splits *splitReader) lineForm {
 	names := r.Columns.Or(mustForm(forms.JSONLines).Columns)
 	f.wanted = fmt.Sprintf("expected an object with %q and %q on every line (data.columns)", names.User, names.Text)
@@ -320,7 +320,7 @@ func (r Reading) renamed(f lineForm, splits *splitReader) lineForm {
 	return f
 }
 
-// mustForm is the scheme of a form that there is.
+// mustForm returns the scheme of a known form.
 func mustForm(f forms.Form) forms.Scheme {
 	s, err := forms.Find(f)
 	if err != nil {

@@ -8,13 +8,12 @@ import (
 	"coalmine/storage"
 )
 
-// SentenceWords is the length at which a sentence is cut unless a Reading says
-// another: the sequence length, in words, of the paper's models and of TensorFlow
-// Federated's Stack Overflow task.
+// SentenceWords is the default length at which a Reading cuts sentences: the sequence length, in
+// words, of the paper's models and of TensorFlow Federated's Stack Overflow task.
 const SentenceWords = 20
 
-// Token ids that no word has. Ordinary words follow from FirstWord in order of
-// their frequency in the training part.
+// Token ids of special tokens. Ordinary words follow from FirstWord, in descending order of
+// frequency in the training part.
 const (
 	Padding   = 0
 	Unknown   = 1 // every word outside the vocabulary
@@ -24,9 +23,9 @@ const (
 )
 
 // frame appends to dst the sentence of the words, as the Stack Overflow task of
-// TensorFlow Federated frames it: Begin first, and End last unless the words
-// fill a whole sequence, so that inputs and targets are one sequence long at most.
-// (google-research/federated, stackoverflow_word_prediction: build_to_ids_fn.)
+// TensorFlow Federated frames it: Begin first, and End last unless the words fill a whole sequence,
+// so that inputs and targets have at most the length of a sequence. (google-research/federated,
+// stackoverflow_word_prediction: build_to_ids_fn.)
 func frame(dst []int32, words []int32, sequence int) []int32 {
 	dst = append(dst, Begin)
 	dst = append(dst, words...)
@@ -36,7 +35,7 @@ func frame(dst []int32, words []int32, sequence int) []int32 {
 	return dst
 }
 
-// WordsOf is the number of words of a sentence, Begin and End not counted.
+// WordsOf returns the number of words of a sentence, without Begin and End.
 func WordsOf(sentence []int32) int {
 	n := len(sentence) - 1
 	if n > 0 && sentence[n] == End {
@@ -78,8 +77,8 @@ func readExample[T int32 | uint32](r io.ByteReader, dst []T, sequence, limit int
 	return dst, nil
 }
 
-// damaged makes the end of the data, where more was announced, a corruption.
-// Errors of the store pass.
+// damaged turns an unexpected end of the data into storage.ErrCorrupt. It returns other errors
+// unchanged.
 func damaged(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("data ends within an example: %w", storage.ErrCorrupt)

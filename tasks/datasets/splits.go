@@ -15,19 +15,19 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// SplitsBlob of a corpus has, where its parts are splits of the data's own, the part of each
-// example of the source, in its order: uvarints, in turn the part (0 train, 1 test, 2
-// validation) and how many examples in a row are in it.
+// SplitsBlob of a corpus has the part of each example of the source, in order, if the data have
+// their own splits: uvarints, alternating between a part (0 train, 1 test, 2 validation) and its
+// number of consecutive examples.
 const SplitsBlob = "splits"
 
-// Divides reports whether the test or validation part is a split of the data's own.
-// Examples outside the chosen splits are then not read.
+// Divides reports whether the test or validation part is one of the data's own splits. Examples
+// outside the chosen splits are then not read.
 func (o Origin) Divides() bool { return o.TestSplit != "" || o.ValidationSplit != "" }
 
-// FileSplits are the splits of files as Origin.Files has them.
+// FileSplits encodes the splits of files for Origin.Files.
 func FileSplits(splits []string) string { return strings.Join(splits, "\n") }
 
-// fileSplits holds the split of each file.
+// fileSplits returns the split of each file.
 func (o Origin) fileSplits(files int) ([]string, error) {
 	splits := make([]string, files)
 	if o.Files == "" {
@@ -39,27 +39,27 @@ func (o Origin) fileSplits(files int) ([]string, error) {
 	return splits, nil
 }
 
-// Named reports whether anything is said about splits: else they play no part.
+// Named reports whether any split is configured; otherwise splits are ignored.
 func (o Origin) Named() bool { return o.Divides() || o.Split != "" || o.Columns.Split != "" }
 
-// SplitByFile reports whether names of files tell splits: splits are read, and no column has them.
+// SplitByFile reports whether file names determine splits: splits are read, and not from a column.
 func (o Origin) SplitByFile() bool { return o.Named() && o.Columns.Split == "" }
 
-// trainSplit is the split that is trained on.
+// trainSplit returns the training split.
 func (o Origin) trainSplit() string { return cmp.Or(o.Split, forms.TrainSplit) }
 
-// splits are those that are read, by their parts; without a name where a part has none.
+// splits returns the splits that are read, by part; empty for a part without one.
 func (o Origin) splits() [3]string {
 	return [...]string{train: o.trainSplit(), test: o.TestSplit, validation: o.ValidationSplit}
 }
 
-// wanted are the names of the splits that are read.
+// wanted returns the names of the splits that are read.
 func (o Origin) wanted() []string {
 	names := o.splits()
 	return slices.DeleteFunc(names[:], func(name string) bool { return name == "" })
 }
 
-// checkSplits reports splits that cannot be told apart.
+// checkSplits returns an error for ambiguous splits.
 func (o Origin) checkSplits() error {
 	if o.Files != "" && !o.SplitByFile() {
 		return errors.New("splits of files, where no split is named, or a column has them; expected a split to read, and no such column")
@@ -73,14 +73,14 @@ func (o Origin) checkSplits() error {
 	return nil
 }
 
-// splitReader tells the parts of records by their splits.
+// splitReader determines the parts of records by their splits.
 type splitReader struct {
 	Origin
 	seen map[string]bool // splits of the source, at most maxSplits
-	file string          // the split of the file that is read, if its name says it
+	file string          // split of the current file, if its name determines it
 }
 
-// begin begins a file of a split, or of none, and reports whether anything of it is wanted.
+// begin begins a file with a split, which may be empty, and reports whether to read it.
 func (s *splitReader) begin(split string) bool {
 	if s.file = ""; split == "" || !s.SplitByFile() {
 		return true
@@ -89,27 +89,27 @@ func (s *splitReader) begin(split string) bool {
 	return slices.Contains(s.wanted(), split)
 }
 
-// ofFile gives a record the part of the file's split, if the file has one.
+// ofFile sets the part of a record to that of the file's split, if the file has one.
 func (s *splitReader) ofFile(rec *Record) {
 	if s.file != "" {
-		rec.part, _, _ = s.part(nil) // begin has found it among those that are wanted
+		rec.part, _, _ = s.part(nil) // begin has checked that the split is read
 	}
 }
 
-// lacking reports whether splits are wanted of a file that has none: neither of its own, nor in
-// a column, nor by its name.
+// lacking reports whether splits are required of a file that has none: not its own, not in a
+// column, not by its name.
 func (s *splitReader) lacking(own bool) bool {
 	if own {
-		s.file = "" // its rows know better
+		s.file = "" // its rows have their own
 	}
 	return s.SplitByFile() && !own && s.file == ""
 }
 
-// maxSplits bounds the values remembered of a column that holds no splits.
+// maxSplits bounds the values remembered of a column that does not hold splits.
 const maxSplits = 50
 
-// part is that of a record of a split; false where it is not read. A record of a source
-// without splits trains.
+// part returns the part of a record of a split, or false if the split is not read. Records of a
+// source without splits train.
 func (s *splitReader) part(split *string) (partNumber, bool, error) {
 	if !s.Named() {
 		return train, true, nil
@@ -128,7 +128,7 @@ func (s *splitReader) part(split *string) (partNumber, bool, error) {
 	return partNumber(max(at, 0)), at >= 0, nil
 }
 
-// absent says which split that is wanted there is none of; nil where all are there.
+// absent returns an error for a required split that the source lacks, nil if it has all.
 func (s *splitReader) absent() error {
 	for _, name := range s.wanted() {
 		if s.Named() && !s.seen[name] && len(s.seen) < maxSplits {
@@ -138,7 +138,7 @@ func (s *splitReader) absent() error {
 	return nil
 }
 
-// withoutSplits refuses splits of a file that has none.
+// withoutSplits returns the error for a file without splits.
 func withoutSplits(name, what string) error {
 	return &SourceError{File: name, mistaken: true, Err: fmt.Errorf("the file is %s, which has no splits of its own; name the column that has them (data.columns.split), put its files into a directory for each split, or remove data.split, data.test.split and data.validation.split", what)}
 }
@@ -147,7 +147,7 @@ func withoutSplits(name, what string) error {
 type partRuns struct {
 	encoded []byte
 	part    partNumber
-	length  uint64 // of the run that is not encoded yet
+	length  uint64 // length of the run not yet encoded
 }
 
 func (r *partRuns) add(part partNumber) {
@@ -165,8 +165,8 @@ func (r *partRuns) flush() {
 	}
 }
 
-// readSplits replaces the parts that coins have drawn by those of the data's own splits. An
-// example of the training split keeps its drawn part.
+// readSplits replaces the drawn parts by the data's own splits. An example of the training split
+// keeps its drawn part.
 func readSplits(ctx context.Context, t *tasks.Task, parts []partNumber) error {
 	encoded, err := t.Blob(ctx, CorpusInput, SplitsBlob)
 	if err != nil {

@@ -7,8 +7,8 @@
 //		secret := text[span.Start:span.End] // of the pattern span.Pattern
 //	}
 //
-// A pattern is all that it knows: a secret that is written otherwise is missed, and a
-// number that happens to match is found.
+// A pattern detects form, not meaning: it misses a secret written differently, and finds a number
+// that matches by chance.
 package patterns
 
 import (
@@ -20,11 +20,10 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Pattern is a sort of personal text: one of the constants, or the expression
-// of one's own that describes it.
+// Pattern is a kind of personal text: one of the constants, or the user's own expression for it.
 type Pattern string
 
-// Patterns that have a name.
+// Named patterns.
 const (
 	Card  Pattern = "card"
 	SSN   Pattern = "ssn"
@@ -38,15 +37,15 @@ type Definition struct {
 	// Summary describes the pattern in one line.
 	Summary string
 
-	// expression is a regular expression in which gap stands wherever the words of a
-	// text that was taken apart are joined by a space.
+	// expression is a regular expression. It has gap wherever tokenized words are joined by a
+	// space.
 	expression string
 	// valid checks the digits of a match; nil if every match counts.
 	valid func(digits string) bool
 }
 
-// gap stands in the expression of a pattern for a space that may be there at the word
-// level and is not at the byte level.
+// gap stands for a space in the expression of a pattern: optional at the word level, absent at the
+// byte level.
 const gap = "~"
 
 var definitions = registry.New("pattern", func(f Definition) Pattern { return f.Pattern },
@@ -78,27 +77,27 @@ var definitions = registry.New("pattern", func(f Definition) Pattern { return f.
 // Definitions lists the named patterns.
 func Definitions() []Definition { return definitions.Entries() }
 
-// Choices lists the named patterns as words of an experiment file.
+// Choices lists the named patterns for an experiment file.
 func (Pattern) Choices() []string { return definitions.Words() }
 
-// maxExpression bounds the length of an expression of one's own, in bytes.
+// maxExpression is the largest length of the user's own expressions, in bytes.
 const maxExpression = 1000
 
-// Set is a set of patterns. It may be used by several goroutines at once.
+// Set is a set of patterns. It is safe for concurrent use.
 type Set struct{ finders []finder }
 
 // finder looks for one pattern: in running text, and in words joined by spaces.
 type finder struct {
 	pattern       Pattern
 	running, tied *regexp.Regexp
-	// whole keeps a match from standing inside a longer number or word.
+	// whole rejects matches inside a longer number or word.
 	whole bool
 	valid func(digits string) bool
 }
 
-// New returns the set of the named patterns and of own expressions, in the syntax
-// of RE2. An expression that cannot be read, matches the empty text or is longer
-// than 1,000 bytes, a pattern that does not exist, and one given twice are errors.
+// New returns the set of the named patterns and of own expressions, in the syntax of RE2. It is an
+// error if an expression is invalid, matches the empty text or is longer than 1,000 bytes, or if a
+// pattern is unknown or given twice.
 func New(named []Pattern, own []string) (*Set, error) {
 	s := new(Set)
 	for _, p := range named {
@@ -153,27 +152,25 @@ func (s *Set) Patterns() []Pattern {
 	return list
 }
 
-// Span is a finding: the bytes, or the words, from Start to before End.
+// Span is a finding: the bytes or words [Start, End).
 type Span struct {
 	Pattern    Pattern
 	Start, End int
 }
 
-// Find returns the matches in a text, in bytes, by place; no two overlap. Of two
-// that would, the one that begins first stays, then the longer one, then the one
-// whose pattern the set was given first. Named patterns are found only where no
-// letter or digit of ASCII stands directly before or after.
+// Find returns the matches in a text, in bytes, by position; no two overlap. Of two overlapping
+// matches it keeps the first, then the longer, then the one with the earlier pattern in the set.
+// Named patterns match only without an adjacent ASCII letter or digit.
 func (s *Set) Find(text string) []Span {
 	return s.find(text, func(f finder) *regexp.Regexp { return f.running })
 }
 
-// FindWords does the same in the words that datasets.Tokenizer gives, in whole
-// words. The text between words is lost: "write to jo. Doe@x.org now" and
-// "jo.doe@x.org" have the same words, and both are found as the latter. Own
-// expressions see the words joined by single spaces.
+// FindWords is Find for the words of datasets.Tokenizer, in whole words. The text between words is
+// lost: "write to jo. Doe@x.org now" and "jo.doe@x.org" have the same words, and both are found as
+// the latter. Own expressions see the words joined by single spaces.
 func (s *Set) FindWords(words []string) []Span {
 	spans := s.find(strings.Join(words, " "), func(f finder) *regexp.Regexp { return f.tied })
-	word, start := 0, 0 // the word at hand, and where it begins
+	word, start := 0, 0 // current word and its start
 	at := func(offset int) int {
 		for start+len(words[word]) < offset {
 			start += len(words[word]) + 1
@@ -184,7 +181,7 @@ func (s *Set) FindWords(words []string) []Span {
 	for i, span := range spans {
 		spans[i].Start, spans[i].End = at(span.Start+1), at(span.End)+1
 	}
-	return slices.CompactFunc(spans, func(a, b Span) bool { return b.Start < a.End }) // two in one word
+	return slices.CompactFunc(spans, func(a, b Span) bool { return b.Start < a.End }) // two matches in one word
 }
 
 func (s *Set) find(text string, expression func(finder) *regexp.Regexp) []Span {
@@ -207,8 +204,8 @@ func (s *Set) find(text string, expression func(finder) *regexp.Regexp) []Span {
 	return kept
 }
 
-// appendTo appends the findings of one pattern. Where a match is refused, the next
-// may begin one byte later.
+// appendTo appends the findings of one pattern. After a rejected match, the next may begin one byte
+// later.
 func (f finder) appendTo(all []Span, text string, e *regexp.Regexp) []Span {
 	if !f.whole { // \b and ^ of an expression see the whole text
 		for _, m := range e.FindAllStringIndex(text, -1) {
@@ -253,8 +250,8 @@ func digits(text string) string {
 	}, text)
 }
 
-// luhn reports whether every second digit doubled from the right, its own digits
-// added, and the others sum to a multiple of ten (ISO/IEC 7812-1, annex B).
+// luhn reports whether the digits pass the Luhn check: every second digit from the right doubled,
+// its digits added, and the other digits sum to a multiple of ten (ISO/IEC 7812-1, annex B).
 func luhn(digits string) bool {
 	sum := 0
 	for i := range digits {
@@ -267,8 +264,8 @@ func luhn(digits string) bool {
 	return sum%10 == 0
 }
 
-// givenOut knows the social security numbers that never are (Social Security
-// Administration, RM 10201.035).
+// givenOut reports whether a social security number may be issued (Social Security Administration,
+// RM 10201.035).
 func givenOut(digits string) bool {
 	area, group, serial := digits[:3], digits[3:5], digits[5:]
 	return area != "000" && area != "666" && area[0] != '9' && group != "00" && serial != "0000"

@@ -17,13 +17,13 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`
 }
 
-// addedTokens are matched together, the longest first.
+// addedTokens are matched together, longest first.
 type addedTokens []addedToken
 
 // piece is a part of a text.
 type piece struct {
 	text  string
-	start bool // at the beginning of the text
+	start bool // piece is at the beginning of the text
 }
 
 // addedPiece is a piece, or an added token.
@@ -39,7 +39,7 @@ func (a addedTokens) sorted() addedTokens {
 	return a
 }
 
-// find cuts a piece at the added tokens, the leftmost first. No part is empty.
+// find splits a piece at the added tokens, leftmost first. No part is empty.
 func (a addedTokens) find(p piece) (parts []addedPiece) {
 	rest := func(from, to int) {
 		if from < to {
@@ -68,13 +68,13 @@ func (a addedTokens) find(p piece) (parts []addedPiece) {
 	return parts
 }
 
-// occurrence is an added token at a place of a text; none if token is nil.
+// occurrence is an added token at a position of a text; token is nil if there is none.
 type occurrence struct {
 	at    int
 	token *addedToken
 }
 
-// next returns the leftmost occurrence, and the longest of several at that place.
+// next returns the leftmost occurrence, and the longest of several at that position.
 func (a addedTokens) next(text string) (first occurrence) {
 	for i := range a {
 		if at := strings.Index(text, a[i].Content); at >= 0 && (first.token == nil || at < first.at) {

@@ -95,14 +95,14 @@ func parseBPE(data json.RawMessage) (model, []string, error) {
 // symbol is a token of a piece during joining; the remaining ones are a linked list.
 type symbol struct {
 	token        uint32
-	before, next int // places, -1 for none
+	before, next int // positions, -1 at the ends
 	gone         bool
 }
 
 // joint is a pair of neighbours that may be joined.
 type joint struct {
 	merge
-	at int // the place of the first
+	at int // position of the first
 }
 
 // joints is a heap with the next pair to be joined on top.
@@ -152,7 +152,7 @@ func (m *bpe) encode(tokens []uint32, piece string) []uint32 {
 	return tokens
 }
 
-// offer queues the pair that begins at a place, if it may be joined.
+// offer queues the pair that begins at a position, if it may be joined.
 func (m *bpe) offer(symbols []symbol, at int, queue *joints) {
 	if at < 0 || symbols[at].next < 0 {
 		return
@@ -162,7 +162,7 @@ func (m *bpe) offer(symbols []symbol, at int, queue *joints) {
 	}
 }
 
-// valid reports whether the pair is still there.
+// valid reports whether the pair still exists.
 func (m *bpe) valid(symbols []symbol, j joint) bool {
 	s := symbols[j.at]
 	if s.gone || s.next < 0 {
@@ -172,8 +172,8 @@ func (m *bpe) valid(symbols []symbol, j joint) bool {
 	return ok && found.token == j.token
 }
 
-// characters are the tokens of the characters of a piece. Unknown ones become the tokens of
-// their bytes or the unknown token, or are left out.
+// characters returns the tokens of the characters of a piece. Unknown characters become the tokens
+// of their bytes or the unknown token, or are dropped.
 func (m *bpe) characters(piece string) (symbols []symbol) {
 	add := func(token uint32) {
 		symbols = append(symbols, symbol{token: token, before: len(symbols) - 1, next: len(symbols) + 1})

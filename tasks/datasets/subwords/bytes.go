@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// byteRunes are the characters of the bytes in byte-level tokens: a printable one stands for
-// itself, the others follow from U+0100 on (Radford et al. 2019, bytes_to_unicode of the
-// published code).
+// byteRunes are the characters of the bytes in byte-level tokens: a printable byte stands for
+// itself; other bytes follow from U+0100 on (Radford et al. 2019, bytes_to_unicode of the published
+// code).
 var byteRunes, runeBytes = makeByteRunes()
 
 func makeByteRunes() (runes [256]rune, back map[rune]byte) {
@@ -34,7 +34,7 @@ func byteText(text string) string {
 	return out.String()
 }
 
-// byteTokens are the tokens <0x00> to <0xFF>; nil if one is missing.
+// byteTokens returns the tokens <0x00> to <0xFF>; nil if one is missing.
 func byteTokens(vocabulary map[string]uint32) *[256]uint32 {
 	var tokens [256]uint32
 	for b := range tokens {
@@ -47,7 +47,7 @@ func byteTokens(vocabulary map[string]uint32) *[256]uint32 {
 	return &tokens
 }
 
-// byteOf is the byte that a token such as <0x0A> stands for.
+// byteOf returns the byte of a token such as <0x0A>.
 func byteOf(token string) (b byte, ok bool) {
 	if len(token) != len("<0x0A>") {
 		return 0, false
@@ -56,8 +56,8 @@ func byteOf(token string) (b byte, ok bool) {
 	return b, err == nil
 }
 
-// Alphabet is the way in which tokens of a tokenizer write texts. The zero value stands for
-// tokens that are not a tokenizer's, such as words.
+// Alphabet is the encoding of text in the tokens of a tokenizer. The zero value is for tokens
+// without a tokenizer, such as words.
 type Alphabet int
 
 // The alphabets of tokens.
@@ -70,8 +70,8 @@ const (
 
 const metaspace = "▁"
 
-// AlphabetOf returns the alphabet of a list of tokens: the zero value for lower-cased words,
-// among which each punctuation mark is a word by itself.
+// AlphabetOf returns the alphabet of a list of tokens: the zero value for lower-cased words, with
+// each punctuation mark as a word.
 func AlphabetOf(tokens []string) Alphabet {
 	for _, token := range tokens {
 		if token == byteText(" ") {
@@ -84,7 +84,7 @@ func AlphabetOf(tokens []string) Alphabet {
 	return 0
 }
 
-// Text returns the text of some tokens. It is not valid UTF-8 if they cut a character.
+// Text returns the text of tokens. It is not valid UTF-8 if they split a character.
 func (a Alphabet) Text(tokens []string) string {
 	var out strings.Builder
 	for _, token := range tokens {
@@ -99,7 +99,7 @@ func (a Alphabet) write(out *strings.Builder, token string) {
 			if b, ok := runeBytes[r]; ok {
 				out.WriteByte(b)
 			} else {
-				out.WriteRune(r) // of an added token
+				out.WriteRune(r) // character of an added token
 			}
 		}
 		return

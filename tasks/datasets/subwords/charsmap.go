@@ -16,7 +16,7 @@ type charsmap struct {
 	texts []byte
 }
 
-// maxGrapheme is the length in bytes up to which a grapheme is looked up whole.
+// maxGrapheme is the largest length, in bytes, of a grapheme that is looked up whole.
 const maxGrapheme = 5
 
 func parseCharsmap(data []byte) (*charsmap, error) {
@@ -38,7 +38,7 @@ func parseCharsmap(data []byte) (*charsmap, error) {
 	return c, nil
 }
 
-// normalize replaces graphemes and, in those that are not in the map, characters.
+// normalize replaces graphemes and, if a grapheme is not in the map, its characters.
 func (c *charsmap) normalize(text string) string {
 	var out strings.Builder
 	for g := graphemes.FromString(text); g.Next(); {
@@ -87,7 +87,7 @@ func (c *charsmap) find(key string) (text []byte, ok bool) {
 	return nil, false
 }
 
-// text is the one that a leaf names.
+// text returns the text of a leaf.
 func (c *charsmap) text(leaf uint32) (text []byte, ok bool) {
 	if int(leaf) >= len(c.units) {
 		return nil, false
@@ -100,5 +100,5 @@ func (c *charsmap) text(leaf uint32) (text []byte, ok bool) {
 	return text, true
 }
 
-// offset of the children of a unit.
+// offset returns the offset of a unit's children.
 func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }

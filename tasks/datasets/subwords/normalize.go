@@ -10,14 +10,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer rewrites a text before it is cut. growth is the most bytes that its replacements make of one.
+// normalizer rewrites a text before tokenization. growth is the largest number of bytes that
+// replace one byte.
 type normalizer struct {
 	apply  func(string) string
 	growth float64
 }
 
-// maxGrowth bounds the growth of a file's normalizer, so that a short text does not fill the memory. That of a
-// published model is below 100.
+// maxGrowth bounds the growth of a file's normalizer, so that a short text does not fill the
+// memory. Published models have less than 100.
 const maxGrowth = 1000
 
 // unchanged is the normalizer of a file without one.

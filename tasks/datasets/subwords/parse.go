@@ -12,7 +12,7 @@ import (
 )
 
 // Parse reads a file tokenizer.json. An error is one sentence: the part of the file, and the
-// expected one.
+// expected value.
 func Parse(data []byte) (*Tokenizer, error) {
 	var f struct {
 		Added      []addedToken    `json:"added_tokens"`
@@ -61,7 +61,7 @@ func parseModel(data json.RawMessage) (model, []string, error) {
 	return nil, nil, unknown("model", kind.Type, "BPE or Unigram")
 }
 
-// add takes in the added tokens.
+// add adds the added tokens.
 func (t *Tokenizer) add(added []addedToken) error {
 	numbers := make(map[string]uint32, len(t.tokens))
 	for id, token := range t.tokens {
@@ -129,7 +129,7 @@ func isNull(data json.RawMessage) bool {
 	return len(data) == 0 || bytes.Equal(data, []byte("null"))
 }
 
-// malformed says where JSON has a value of another type, without the types of Go.
+// malformed describes a JSON value of the wrong type, without Go types.
 func malformed(part string, err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := cmp.Or(strings.TrimPrefix(wrong.Field, "."), "value")

@@ -16,8 +16,8 @@ type patternField struct {
 // finder finds the matches of a pattern.
 type finder struct {
 	expression *regexp.Regexp
-	// spaces is the number of the group for white space before another character; the last
-	// white space of a match is left to that character. 0 for none.
+	// spaces is the number of the group for white space before another character, or 0; the last
+	// white space of a match is left to that character.
 	spaces int
 }
 
@@ -38,7 +38,7 @@ func (p patternField) compile() (finder, error) {
 }
 
 // spaceTail ends the expressions of GPT-2 and its successors: white space, without its last
-// character if a word follows, to which that character belongs.
+// character if a word follows; that character belongs to the word.
 const spaceTail = `|\s+(?!\S)|\s+`
 
 // compile translates a regular expression of Oniguruma, the library's engine, to Go, where \s
@@ -69,7 +69,7 @@ func compile(expression string) (finder, error) {
 	return f, nil
 }
 
-// spaces are the characters of \s in Oniguruma: those with the property White_Space.
+// spaces lists the characters of \s in Oniguruma, those with the property White_Space.
 const spaces = `\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}`
 
 // translate rewrites the classes of an expression.
@@ -106,7 +106,7 @@ func translate(expression string) (string, error) {
 	return out.String(), nil
 }
 
-// translateEscape is the escape of a character in Go's expressions.
+// translateEscape returns the escape of a character in Go's syntax.
 func translateEscape(c byte, inClass bool) (string, error) {
 	class := func(s string) string {
 		if inClass {
@@ -127,7 +127,7 @@ func translateEscape(c byte, inClass bool) (string, error) {
 	return "", fmt.Errorf(`\%c`, c)
 }
 
-// spans cuts a text into matches and the rest. No span is empty.
+// spans divides a text into matches and the text between them. No span is empty.
 func (f finder) spans(text string) (spans []span) {
 	at := 0
 	for at < len(text) {
@@ -147,7 +147,7 @@ func (f finder) spans(text string) (spans []span) {
 	return spans
 }
 
-// next returns the first match at or after a place, or -1.
+// next returns the first match at or after a position, or -1.
 func (f finder) next(text string, at int) (start, end int) {
 	found := f.expression.FindStringSubmatchIndex(text[at:])
 	if found == nil || found[0] == found[1] {

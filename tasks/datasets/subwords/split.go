@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// splitter cuts pieces of a normalized text into those that the model sees. None is empty.
+// splitter divides pieces of a normalized text into pieces for the model. No piece is empty.
 type splitter func([]piece) []piece
 
-// gpt2 is the expression by which ByteLevel cuts (Radford et al. 2019, section 2.2).
+// gpt2 is the expression of ByteLevel (Radford et al. 2019, section 2.2).
 var gpt2 = must(compile(`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + spaceTail))
 
 func must(f finder, err error) finder {
@@ -22,7 +22,7 @@ func must(f finder, err error) finder {
 	return f
 }
 
-// splitFields are the fields of all pre-tokenizers.
+// splitFields holds the fields of all pre-tokenizers.
 type splitFields struct {
 	Type          string            `json:"type"`
 	Pretokenizers []json.RawMessage `json:"pretokenizers"`
@@ -87,7 +87,6 @@ func parseSplitters(list []json.RawMessage) (splitter, error) {
 	}, nil
 }
 
-// eachPiece cuts every piece.
 func eachPiece(cut func(piece) []piece) splitter {
 	return func(pieces []piece) []piece {
 		var out []piece
@@ -98,7 +97,7 @@ func eachPiece(cut func(piece) []piece) splitter {
 	}
 }
 
-// byteLevel cuts by the expression of GPT-2 and writes each byte as one character.
+// byteLevel splits by the expression of GPT-2 and writes each byte as one character.
 func (f splitFields) byteLevel() splitter {
 	prefix, cuts := f.Prefix != nil && *f.Prefix, f.UseRegex == nil || *f.UseRegex
 	return eachPiece(func(p piece) []piece {
@@ -116,7 +115,7 @@ func (f splitFields) byteLevel() splitter {
 	})
 }
 
-// metaspace writes spaces as another character, puts one before the text, and cuts there.
+// metaspace replaces spaces by another character, puts one before the text, and splits there.
 func (f splitFields) metaspace() (splitter, error) {
 	scheme := f.Scheme
 	switch {
@@ -207,7 +206,7 @@ func (b behavior) apply(spans []span) []span {
 	return spans
 }
 
-// joined joins each span to the one before it if both ask for it.
+// joined joins each span to the previous span if join allows it.
 func joined(spans []span, join func(before, s span) bool) (out []span) {
 	for i, s := range spans {
 		if i > 0 && join(spans[i-1], s) {

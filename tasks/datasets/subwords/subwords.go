@@ -1,5 +1,5 @@
 // Package subwords reads the tokenizers of language models from a file tokenizer.json, as the
-// tokenizers library of Hugging Face writes it, and cuts texts into the same tokens.
+// tokenizers library of Hugging Face writes it, and divides texts into the same tokens.
 //
 //	t, err := subwords.Parse(data)
 //	if err != nil {
@@ -8,14 +8,14 @@
 //	tokens := t.Encoder().Encode("To be, or not to be") // valid until the next call
 //	name := t.Tokens()[tokens[0]]
 //
-// Two models are known: byte pair encoding (Sennrich et al. 2016, section 3.2), byte-level as
-// in GPT-2, Pythia and Llama 3, or with bytes for unknown characters as in Llama 2; and
-// Unigram (Kudo 2018, section 3.2) as in T5. A file with another model, normalizer or
-// pre-tokenizer is refused by its name.
+// Two models are supported: byte pair encoding (Sennrich et al. 2016, section 3.2), byte-level as
+// in GPT-2, Pythia and Llama 3, or with bytes for unknown characters as in Llama 2; and Unigram
+// (Kudo 2018, section 3.2) as in T5. A file with another model, normalizer or pre-tokenizer is an
+// error that names it.
 //
-// Tokens that a post-processor would add to a text, such as one for its beginning, are left
-// out, since models of this project have tokens of their own for these. Padding and
-// truncation of the file are ignored, too.
+// Tokens that a post-processor would add to a text, such as one for its beginning, are left out,
+// because models of this project have their own tokens for these. Padding and truncation in the
+// file are ignored too.
 package subwords
 
 import (
@@ -23,20 +23,19 @@ import (
 	"strings"
 )
 
-// Tokenizer is a parsed file tokenizer.json. It never changes, and any number of goroutines
-// may use it.
+// Tokenizer is a parsed file tokenizer.json. It is immutable and safe for concurrent use.
 type Tokenizer struct {
 	tokens    []string
-	added     [2]addedTokens // those found before normalization, and those found after it
+	added     [2]addedTokens // matched before, and matched after normalization
 	normalize normalizer
 	split     splitter
 	model     model
 }
 
-// MaxTokens is the greatest number of tokens of a tokenizer.
+// MaxTokens is the largest number of tokens of a tokenizer.
 const MaxTokens = 1 << 20
 
-// model cuts a piece of text into tokens.
+// model divides a piece of text into tokens.
 type model interface {
 	// encode appends the tokens of a piece, which is not empty.
 	encode(tokens []uint32, piece string) []uint32
@@ -46,7 +45,7 @@ type model interface {
 // has an empty text. The caller must not change the list.
 func (t *Tokenizer) Tokens() []string { return t.tokens }
 
-// Encoder cuts texts, one at a time. It remembers the tokens of frequent pieces.
+// Encoder divides texts into tokens, one text at a time. It caches the tokens of frequent pieces.
 type Encoder struct {
 	*Tokenizer
 	tokens []uint32

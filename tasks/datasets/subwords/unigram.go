@@ -7,21 +7,21 @@ import (
 	"math"
 )
 
-// unigram finds the most probable sequence of pieces, each by its own probability.
+// unigram finds the most probable sequence of independent pieces.
 type unigram struct {
 	pieces  map[string]uint32
 	scores  []float64 // logarithms of probabilities, by token
 	unknown uint32
-	// unknownScore is that of a character that no piece has.
+	// unknownScore is the score of a character outside all pieces.
 	unknownScore float64
 	bytes        *[256]uint32
 	// longest is the length in bytes of the longest piece.
 	longest int
-	// prefixes are those of all pieces.
+	// prefixes holds the prefixes of all pieces.
 	prefixes map[string]bool
 }
 
-// unknownPenalty is the distance of the unknown score from the least one, as in SentencePiece.
+// unknownPenalty is the distance of the unknown score below the least score, as in SentencePiece.
 const unknownPenalty = 10
 
 // scoredPiece is an entry of the vocabulary: ["piece", score].
@@ -76,10 +76,10 @@ func parseUnigram(data json.RawMessage) (model, []string, error) {
 	return m, tokens, nil
 }
 
-// arrival is the best way to a place of a text: its score, and the last piece.
+// arrival is the best segmentation up to a position of a text: its score and its last piece.
 type arrival struct {
 	score float64
-	from  int // where the piece begins; -1 for no way
+	from  int // start of the last piece; -1 if unreachable
 	token uint32
 }
 
@@ -93,7 +93,7 @@ func (m *unigram) encode(tokens []uint32, text string) []uint32 {
 		m.extend(best, text, i, len(string(r)))
 	}
 	var pieces []string
-	unknowns := 0 // the length of the current unknown piece
+	unknowns := 0 // length of the current unknown piece
 	for end := len(text); end > 0; {
 		b := best[end]
 		if b.token == m.unknown {
@@ -116,7 +116,8 @@ func (m *unigram) encode(tokens []uint32, text string) []uint32 {
 	return tokens
 }
 
-// extend continues from a place by every piece that begins there; its first character has the given length.
+// extend extends the segmentation at a position by every piece that begins there. The first
+// character has the given length.
 func (m *unigram) extend(best []arrival, text string, from, length int) {
 	arrive := func(to int, score float64, token uint32) {
 		if best[to].from < 0 || score > best[to].score {
@@ -135,7 +136,7 @@ func (m *unigram) extend(best []arrival, text string, from, length int) {
 	}
 }
 
-// add appends the token of a piece, or those of its bytes.
+// add appends the token of a piece, or the tokens of its bytes.
 func (m *unigram) add(tokens []uint32, piece string) []uint32 {
 	token, ok := m.pieces[piece]
 	switch {

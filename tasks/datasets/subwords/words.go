@@ -8,10 +8,9 @@ import (
 	"unicode"
 )
 
-// Words lists the tokens that are words of letters, two at least, with a space before, in the
-// order of their numbers, without the space. Their tokens do not merge: a text of such words,
-// with single spaces between, is cut into one token for each. An error says why a tokenizer
-// has no such words.
+// Words lists the tokens that are a space and a word of two or more letters, in order of their
+// numbers, without the space. The tokens do not merge: a text of such words, separated by single
+// spaces, has one token per word. The error explains why a tokenizer has no such words.
 func (t *Tokenizer) Words() ([]string, error) {
 	alphabet := AlphabetOf(t.tokens)
 	if alphabet == 0 {
@@ -41,7 +40,7 @@ func (t *Tokenizer) HasWord(word string) bool {
 	return alphabet != 0 && id >= 0 && !strings.ContainsFunc(word, unicode.IsSpace) && t.Encoder().isToken(word, uint32(id))
 }
 
-// Word is the token of a word with a space before; of no alphabet, the word.
+// Word returns the token of a word after a space; without an alphabet, the word.
 func (a Alphabet) Word(word string) string {
 	switch a {
 	case Bytes:
@@ -63,7 +62,7 @@ func isWord(text string) bool {
 	return letters >= 2
 }
 
-// isToken reports whether the text of a word is one token, alone and in a repetition.
+// isToken reports whether the text of a word is one token, both by itself and repeated.
 func (e *Encoder) isToken(word string, id uint32) bool {
 	for _, text := range []string{" " + word, word} {
 		if slices.Equal(e.Encode(text), []uint32{id}) {
@@ -73,8 +72,8 @@ func (e *Encoder) isToken(word string, id uint32) bool {
 	return false
 }
 
-// crossing is a token with a space after another character; "" without one. Added tokens, which
-// may hold any text, are left out.
+// crossing returns a token with a space after another character; "" if there is none. It ignores
+// added tokens, which may have any text.
 func (t *Tokenizer) crossing(alphabet Alphabet) string {
 	added := map[string]bool{}
 	for _, list := range t.added {
@@ -91,9 +90,9 @@ func (t *Tokenizer) crossing(alphabet Alphabet) string {
 	return ""
 }
 
-// Names lists a name for each number of a token, all different and without white space: the
-// text of the token with its spaces as the alphabet writes them, or "<token-7>" if that text
-// has white space, repeats another name, or is one of the given names.
+// Names lists a name for each number of a token, all distinct and without white space: the text of
+// the token with spaces as in the alphabet, or "<token-7>" if that text has white space, repeats
+// another name, or is in taken.
 func (t *Tokenizer) Names(taken []string) []string {
 	alphabet := AlphabetOf(t.tokens)
 	seen := map[string]bool{}
