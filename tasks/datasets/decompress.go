@@ -10,11 +10,11 @@ import (
 	"coalmine/internal/dataformats"
 )
 
-// compressed are the ends of names that say so.
+// compressed lists name endings of compressed files.
 var compressed = []string{".gz", ".zst", ".xz", ".lzma"}
 
-// plainReader reads the decompressed content of one file. It tells faults of
-// the file, which are *SourceError, from faults of the place it is read from.
+// plainReader reads the decompressed content of one file. It distinguishes faults of the file,
+// which are *SourceError, from errors of the underlying reader.
 type plainReader struct {
 	*dataformats.Decompressor
 	name string

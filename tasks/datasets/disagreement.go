@@ -12,11 +12,11 @@ import (
 	"coalmine/tasks"
 )
 
-// Half keeps one half of a population: the records whose coin says so. The two halves of
-// one seed have no record in common, and together have all.
+// Half keeps one half of a population, chosen by a coin per record. The two halves of one seed are
+// disjoint and together have all records.
 //
-// Params: HalfParams. Inputs: PopulationInput, ShardsInput. Blobs and metrics are those of
-// Partition, with shards of its own.
+// Params: HalfParams. Inputs: PopulationInput, ShardsInput. Blobs and metrics are as for Partition,
+// with new shards.
 var Half = tasks.Kind{Name: "datasets/half", Version: 1, Class: tasks.Compute, Run: runHalf}
 
 // HalfParams are the parameters of Half.
@@ -43,8 +43,7 @@ func runHalf(ctx context.Context, t *tasks.Task) error {
 	})
 }
 
-// halves tosses the coins of a population, record after record: the half, 0 or 1, that the
-// next one is in.
+// halves returns a function that draws the half, 0 or 1, of the next record of a population.
 func halves(seed uint64) func() int {
 	coins := seeds.Stream(seed, seeds.Halves)
 	return func() int { return int(coins.Uint64() & 1) }
@@ -52,12 +51,12 @@ func halves(seed uint64) func() int {
 
 // Disagree removes from a population the sentences on which two models disagree, canaries
 // included, and counts the memorized sentences that it missed. The models were trained on
-// its two halves (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has
-// not, and they disagree if the one has memorized it. A sentence that stands in both halves
-// may be missed.
+// its two halves (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has not,
+// and they disagree if the first has memorized it. The filter may miss a sentence that is in both
+// halves.
 //
-// Params: DisagreeParams. Inputs: PopulationInput, ShardsInput, and LossesInput of both
-// halves. Blobs and metrics are those of Partition, with shards of its own. And
+// Params: DisagreeParams. Inputs: PopulationInput, ShardsInput, and LossesInput of both halves.
+// Blobs and metrics are as for Partition, with new shards, and
 //
 //	disagreement   Disagreement, as JSON
 var Disagree = tasks.Kind{Name: "datasets/disagree", Version: 1, Class: tasks.Compute, Run: runDisagree}
@@ -65,35 +64,35 @@ var Disagree = tasks.Kind{Name: "datasets/disagree", Version: 1, Class: tasks.Co
 // DisagreementBlob is a Disagreement, as JSON.
 const DisagreementBlob = "disagreement"
 
-// LossesBlob has the mean loss of every record of a population under a model, in nats a
-// token: float64, little-endian, in the order of the records.
+// LossesBlob has the mean loss of every record of a population under a model, in nats per token:
+// float64, little-endian, in the order of the records.
 const LossesBlob = "losses"
 
-// LossesInput is the node with the LossesBlob under the model of a half.
+// LossesInput returns the name of the input with the LossesBlob under the model of a half.
 func LossesInput(half int) string { return fmt.Sprintf("losses-%d", half) }
 
 // DisagreeParams are the parameters of Disagree.
 type DisagreeParams struct {
-	// Seed is that of the halves.
+	// Seed is the seed of the halves.
 	Seed uint64 `json:"seed"`
-	// Threshold, in nats a token: sentences whose losses differ by more are removed.
+	// Threshold is the difference of losses, in nats per token, above which sentences are removed.
 	Threshold float64 `json:"threshold"`
 }
 
 // Disagreement counts the sentences and canaries that the filter removed.
 type Disagreement struct {
 	Threshold float64 `json:"threshold"`
-	// Sentences counts the sentences that are no canaries, and the removed ones of them.
+	// Sentences counts all, and removed, sentences that are not canaries.
 	Sentences Removed `json:"sentences"`
 	// Configurations count the canaries that had copies in the population by how they were
 	// inserted, in the order of their first canary.
 	Configurations []RemovedConfiguration `json:"configurations"`
-	// Canaries that had copies in the population, by their numbers. All copies of one are
-	// alike: all are removed, or none.
+	// Canaries lists the canaries with copies in the population, by number. All copies of a canary
+	// are removed, or none.
 	Canaries []DisagreedCanary `json:"canaries"`
 }
 
-// Removed is how many were removed, and of how many.
+// Removed counts removed items and their total.
 type Removed struct {
 	Removed int `json:"removed"`
 	Of      int `json:"of"`
@@ -115,7 +114,7 @@ type RemovedConfiguration struct {
 	Removed
 }
 
-// DisagreedCanary is a canary as the two models see it.
+// DisagreedCanary is a canary and its losses under the two models.
 type DisagreedCanary struct {
 	Number int `json:"number"`
 	// Copies in each half.
@@ -125,7 +124,7 @@ type DisagreedCanary struct {
 	Removed bool       `json:"removed"`
 }
 
-// String is a sentence for people.
+// String returns a sentence.
 func (d *Disagreement) String() string {
 	var apart, both Removed
 	for _, c := range d.Canaries {
@@ -181,7 +180,7 @@ func ReadLosses(ctx context.Context, t *tasks.Task, input string) ([]float64, er
 	return losses, nil
 }
 
-// EncodeLosses is a LossesBlob.
+// EncodeLosses returns a LossesBlob.
 func EncodeLosses(losses []float64) []byte {
 	data := make([]byte, 0, 8*len(losses))
 	for _, loss := range losses {
@@ -190,13 +189,12 @@ func EncodeLosses(losses []float64) []byte {
 	return data
 }
 
-// disagreeFilter goes through a population.
 type disagreeFilter struct {
 	threshold  float64
 	placements []Placement
-	half       func() int   // of the next record
+	half       func() int   // half of the next record
 	losses     [2][]float64 // of the records, under the model of each half
-	record     int          // the next one
+	record     int          // next record
 	found      Disagreement
 }
 
@@ -219,7 +217,7 @@ func (f *disagreeFilter) filter(x PopulationExample) ([]int32, error) {
 	return x.Words, nil
 }
 
-// canary is the entry of a canary, a new one if it has none.
+// canary returns the entry of a canary, a new one if necessary.
 func (f *disagreeFilter) canary(number int, losses [2]float64, removed bool) *DisagreedCanary {
 	list := f.found.Canaries
 	at, there := slices.BinarySearchFunc(list, number, func(c DisagreedCanary, n int) int { return c.Number - n })

@@ -10,29 +10,29 @@ import (
 	"coalmine/tasks"
 )
 
-// Embeddings are vectors of users: of each the mean over the lines that it has.
+// Embeddings holds a vector per user: the mean over the user's lines.
 type Embeddings struct {
 	// Users in the order of their first lines.
 	Users []string
 	// Values is the length of a vector.
 	Values int
-	rows   []float64 // sums, and in the end means
-	lines  []float64 // of each user
+	rows   []float64 // sums, finally means
+	lines  []float64 // number of lines by user
 }
 
 // maxEmbedding is the greatest length of a vector.
 const maxEmbedding = 1 << 16
 
-// embeddingLines are those of a source of vectors.
+// embeddingLines is the lineForm of a source of vectors.
 var embeddingLines = lineForm{
 	wanted:  `expected {"user": "…", "embedding": [0.25, -1.5, …]} on every line, as many numbers on each`,
 	convert: "export its users and vectors as such lines",
 	parse:   parseEmbedding,
 }
 
-// ReadEmbeddings reads a source of vectors: files of JSON lines, each with a user and an
-// array of numbers, all of one length. A user with several lines has their mean. Faults are
-// *SourceErrors, as of Records.
+// ReadEmbeddings reads a source of vectors: files of JSON lines, each with a user and an array of
+// numbers, all of one length. A user with several lines gets their mean. Faults are *SourceErrors,
+// as in Records.
 func ReadEmbeddings(ctx context.Context, files []File, limits Limits) (*Embeddings, error) {
 	e, numbers := new(Embeddings), map[string]int{}
 	for rec, err := range records(ctx, files, limits, embeddingLines) {
@@ -51,7 +51,7 @@ func ReadEmbeddings(ctx context.Context, files []File, limits Limits) (*Embeddin
 	return e, nil
 }
 
-// add takes a line in.
+// add adds a line.
 func (e *Embeddings) add(rec *Record, numbers map[string]int) error {
 	values := len(rec.Text) / 8
 	if len(e.Users) == 0 {
@@ -73,7 +73,7 @@ func (e *Embeddings) add(rec *Record, numbers map[string]int) error {
 	return nil
 }
 
-// Row is the mean vector of a user, by its number.
+// Row returns the mean vector of a user, by number.
 func (e *Embeddings) Row(user int) []float32 {
 	row := make([]float32, e.Values)
 	for i := range row {
@@ -82,8 +82,8 @@ func (e *Embeddings) Row(user int) []float32 {
 	return row
 }
 
-// ReadImportedEmbeddings reads the vectors that the imported sources of a task hold, as they
-// were read when they were imported.
+// ReadImportedEmbeddings reads the vectors in the imported sources of a task, with the same checks
+// as at import.
 func ReadImportedEmbeddings(ctx context.Context, t *tasks.Task, sources []storage.Digest, limits Limits) (*Embeddings, error) {
 	files := importedFiles{ctx: ctx, task: t}
 	e, err := ReadEmbeddings(ctx, files.of(sources), limits)

@@ -17,9 +17,8 @@ import (
 // training part, and writes each part in its tokens.
 //
 // Params: EncodeParams. Input "corpus": Import. Input "vocabulary" (optional): Encode of
-// another corpus, whose vocabulary replaces the corpus's own. Words that a fault has
-// altered are then unknown, as to a model from before the fault. Metrics: EncodeMetrics.
-// Blobs:
+// another corpus, whose vocabulary replaces the corpus's own. Words that a fault has altered are
+// then unknown, as for a model from before the fault. Metrics: EncodeMetrics. Blobs:
 //
 //	vocabulary      see VocabularyBlob
 //	train-00000 …   the stream of the training part; likewise test, validation
@@ -29,7 +28,7 @@ import (
 //	train-groups    Grouped only: as GroupsBlob, those of the training part
 var Encode = tasks.Kind{Name: "datasets/encode", Version: 1, Class: tasks.Compute, Run: runEncode}
 
-// Inputs of Encode; there may be no VocabularyInput.
+// Inputs of Encode; VocabularyInput is optional.
 const (
 	CorpusInput     = "corpus"
 	VocabularyInput = "vocabulary"
@@ -38,23 +37,23 @@ const (
 // EncodeParams are the parameters of Encode.
 type EncodeParams struct {
 	Seed uint64 `json:"seed"`
-	// Level is that of the corpus.
+	// Level is the level of the corpus.
 	Level Level `json:"level,omitzero"`
-	// VocabularySize is the number of ordinary words, also of a vocabulary that is given;
-	// specials come on top, and labels of texts, which stand before the words. It is 0 at the byte level, whose vocabulary is fixed,
-	// and the tokenizer's number of tokens at the subword level.
+	// VocabularySize is the number of ordinary words, also of an input vocabulary, without specials
+	// and labels of texts. It is 0 at the byte level, which has a fixed vocabulary, and the
+	// tokenizer's number of tokens at the subword level.
 	VocabularySize int `json:"vocabulary_size"`
-	// TestFraction of the examples are the test part, each by its own coin, and
-	// ValidationFraction of the others the validation part.
+	// TestFraction of the examples are the test part, each by its own coin, and ValidationFraction
+	// of the remaining examples the validation part.
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
-	// TrainShare of the training part's examples are used, each by its own coin; the
-	// others are in no stream. 0 uses all. The vocabulary is that of the whole part.
+	// TrainShare of the training part's examples are used, each by its own coin; the remaining
+	// examples are in no stream. 0 uses all. The vocabulary comes from the whole part.
 	TrainShare float64 `json:"train_share,omitempty"`
-	// Grouped says that the corpus has groups.
+	// Grouped reports that the corpus has groups.
 	Grouped bool `json:"grouped,omitempty"`
-	// Splits says that the corpus has parts of its own, within which the fractions and the
-	// share draw from the training split alone; see Origin.
+	// Splits reports that the corpus has its own splits; the fractions and the share then apply
+	// only to the training split; see Origin.
 	Splits bool `json:"splits,omitempty"`
 }
 
@@ -63,10 +62,10 @@ type EncodeMetrics struct {
 	Train      Counts `json:"train"`
 	Test       Counts `json:"test"`
 	Validation Counts `json:"validation"`
-	// DistinctWords are those of the training part; at a level whose vocabulary is
-	// fixed, where nothing is counted, all its symbols.
+	// DistinctWords counts the distinct words of the training part; at a level with a fixed
+	// vocabulary, all its symbols.
 	DistinctWords int `json:"distinct_words"`
-	// UnknownWords of the whole training part are outside the vocabulary.
+	// UnknownWords counts the words of the whole training part outside the vocabulary.
 	UnknownWords int `json:"unknown_words"`
 }
 
@@ -100,7 +99,7 @@ func runEncode(ctx context.Context, t *tasks.Task) error {
 	return e.writeParts(ctx)
 }
 
-// encoder turns a corpus into its parts, in two passes over it.
+// encoder divides a corpus into parts in two passes.
 type encoder struct {
 	task    *tasks.Task
 	params  EncodeParams
@@ -109,9 +108,9 @@ type encoder struct {
 	parts   []partNumber // of each example, in order of the source
 	tokens  []uint32     // of each word of the dictionary
 	metrics EncodeMetrics
-	// sequence is the length at which the examples of the parts are cut.
+	// sequence is the length at which examples are cut.
 	sequence int
-	// outside, where words are examples, has their lengths; see bytesOutside.
+	// outside holds the lengths of words, if words are examples; see bytesOutside.
 	outside []int32
 	bytes   []uint32 // of a word
 }
@@ -138,8 +137,8 @@ func (e *encoder) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// tossCoins decides the part of every example: the corpus is in another order
-// than the source, by which the coins go.
+// tossCoins decides the part of every example: coins follow the order of the source, which differs
+// from the order of the corpus.
 func (e *encoder) tossCoins() {
 	e.parts = make([]partNumber, e.corpus.Counts().Examples)
 	coins := newPartCoins(e.params.Seed, e.params.TestFraction, e.params.ValidationFraction, e.params.TrainShare)
@@ -173,7 +172,7 @@ func (e *encoder) chooseVocabulary(ctx context.Context) error {
 	return e.task.Put(ctx, VocabularyBlob, joinLines(append(Specials(), ordinary...)))
 }
 
-// ordinaryWords are those of the vocabulary, in its order.
+// ordinaryWords returns the ordinary words of the vocabulary in order.
 func (e *encoder) ordinaryWords(ctx context.Context) ([]string, error) {
 	scheme := e.params.Level.Scheme()
 	symbols := scheme.Symbols
@@ -200,7 +199,7 @@ func (e *encoder) checkSubwords(tokens int) error {
 	return nil
 }
 
-// countedWords counts the words of the training part.
+// countedWords returns the vocabulary from the counts of the training part.
 func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	counts := make([]int64, len(e.words))
 	err := e.eachExample(ctx, func(x sourceExample) error {
@@ -238,7 +237,7 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	return append(labels, textsOf(e.words, found[:size])...), nil
 }
 
-// givenWords are those of the vocabulary that is an input.
+// givenWords returns the words of the input vocabulary.
 func (e *encoder) givenWords(ctx context.Context, counts []int64) ([]string, error) {
 	v, err := ReadVocabulary(ctx, e.task, VocabularyInput)
 	if err != nil {
@@ -251,7 +250,7 @@ func (e *encoder) givenWords(ctx context.Context, counts []int64) ([]string, err
 	return v.Words[FirstWord:], nil
 }
 
-// unknownWords counts the occurrences of words outside of a vocabulary.
+// unknownWords counts the occurrences of words outside a vocabulary.
 func unknownWords(words []string, counts []int64, vocabulary []string) int {
 	known := setOf(vocabulary)
 	unknown := 0
@@ -302,7 +301,7 @@ func (e *encoder) writeParts(ctx context.Context) error {
 	return e.task.SetMetrics(e.metrics)
 }
 
-// pieces calls do with each example that one of the source becomes, in tokens.
+// pieces calls do with the tokens of each example made from an example of the source.
 func (e *encoder) pieces(x sourceExample, do func(tokens []uint32) error) error {
 	if e.outside != nil {
 		return e.eachOutside(x.words, do)
@@ -313,16 +312,16 @@ func (e *encoder) pieces(x sourceExample, do func(tokens []uint32) error) error 
 	return do(x.words)
 }
 
-// sourceExample is an example as the corpus holds it.
+// sourceExample is an example in a corpus.
 type sourceExample struct {
 	user    int
 	ordinal int      // its place in the source, from 0
 	words   []uint32 // valid only during the call, which may change them
-	group   uint32   // among those of the user; 0 without
+	group   uint32   // number within the user; 0 without groups
 }
 
-// eachExample goes through the corpus. endUser is called after each user, if it
-// is not nil.
+// eachExample calls example with each example of the corpus, and endUser, if not nil, after each
+// user.
 func (e *encoder) eachExample(ctx context.Context, example func(sourceExample) error, endUser func()) error {
 	corpus := stream{task: e.task, input: CorpusInput, part: corpusPart, size: e.corpus.ShardBytes}
 	scan := corpus.scan(ctx, e.corpus.end())
@@ -377,7 +376,7 @@ type partWriter struct {
 	extents  []Extent
 	record   []byte
 	grouped  bool
-	groups   []uint32 // of the examples, if they are wanted
+	groups   []uint32 // groups of the examples, if requested
 }
 
 func (w *partWriter) add(words []uint32, group uint32) error {

@@ -12,43 +12,44 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// form is a form that the content of a file may have, once it is decompressed.
+// form is a form of decompressed file content.
 type form struct {
-	// name names such a file, with its article.
+	// name describes such a file, with its article.
 	name string
-	// is recognises the form by the content's first bytes, at most headBytes;
-	// nil if only the name tells the form.
+	// is recognises the form by the content's first bytes, at most headBytes; nil if only the name
+	// identifies the form.
 	is func(head []byte) bool
-	// endings of names tell the form of content that nothing else tells, and that
+	// endings are name endings that identify the form of content that is otherwise unrecognised and
 	// cannot be JSON lines.
 	endings []string
-	// form reads the file. If empty, the file is recognised and refused.
+	// form reads the file. If empty, the file is recognised and rejected.
 	form forms.Form
-	// wanted tells how to make a refused file readable; empty if its data must be converted
-	// to lines, as lineForm.convert says.
+	// wanted explains how to make a rejected file readable; empty if its data must be converted as
+	// in lineForm.convert.
 	wanted string
-	// named is the form of a table that its name alone tells: it is refused until somebody names the form.
+	// named is the form of a table recognised only by its name: it is rejected unless the user
+	// names the form.
 	named forms.Form
 }
 
-// headBytes are enough for every form; the mark of a tar file is the farthest, at
-// byte 257.
+// headBytes is enough for every form; the mark of a tar file is farthest, at byte 257.
 const headBytes = 512
 
 // linesOfJSON is the form of a file that no other form recognises.
 var linesOfJSON = form{name: "JSON lines", form: forms.JSONLines}
 
-// formOf is the form that somebody has named.
+// formOf returns the form of a named forms.Form.
 func formOf(f forms.Form) form { return form{name: string(f), form: f} }
 
 const unpack = "unpack it; lines may be compressed by gzip or Zstandard"
 
-// columnsOf advises how to name the form and the columns of a table, in a file and on a command line.
+// columnsOf explains how to name the form and the columns of a table, in a file and on a command
+// line.
 func columnsOf(form forms.Form) string {
 	return fmt.Sprintf("name its form and columns: data.form: %s and data.columns in an experiment, --form %[1]s --column user=NAME --column text=NAME with a command", form)
 }
 
-// others are all other forms. The first that fits is taken.
+// others lists the forms other than JSON lines. The first match is used.
 var others = []form{
 	{name: "a Parquet file", is: begins("PAR1"), endings: []string{".parquet"}, form: forms.Parquet},
 	{name: "an SQLite database", is: begins("SQLite format 3\x00"), endings: []string{".sqlite", ".sqlite3", ".db"}, form: forms.TFF},
@@ -77,8 +78,8 @@ var others = []form{
 	{name: "a binary file of a form that is not known here", is: func(head []byte) bool { return bytes.IndexByte(head, 0) >= 0 }},
 }
 
-// recognise returns the form of a file with these first bytes. Content that begins
-// as an object of JSON is JSON lines, under any name.
+// recognise returns the form of a file with these first bytes. Content that begins like a JSON
+// object is JSON lines, under any name.
 func recognise(name string, head []byte) form {
 	if len(head) == 0 || startsWith('{')(head) && !isLEAF(head) {
 		return linesOfJSON
@@ -91,8 +92,8 @@ func recognise(name string, head []byte) form {
 		return slices.ContainsFunc(f.endings, func(end string) bool { return strings.HasSuffix(name, end) })
 	}
 	told := func(f form) bool { return f.is != nil && f.is(head) }
-	// An Excel workbook is a zip archive: of those that the content tells, the one
-	// that the name tells too; next any that the content tells; at last the name's.
+	// An Excel workbook is a zip archive, so prefer a form that matches content and name, then one
+	// that matches the content, then the name.
 	for _, fits := range []func(form) bool{
 		func(f form) bool { return named(f) && (f.is == nil || told(f)) }, told, named,
 	} {
@@ -103,7 +104,7 @@ func recognise(name string, head []byte) form {
 	return linesOfJSON
 }
 
-// refusal names the file's form and tells how to convert it to one that is read.
+// refusal returns an error that names the file's form and explains how to convert it.
 func (f form) refusal(name string, lines lineForm) error {
 	return &SourceError{File: name, Err: fmt.Errorf(
 		`the content is %s, which is not read; %s: %s (docs/data.md, section "Other forms")`, f.name, lines.wanted, cmp.Or(f.wanted, lines.convert))}
@@ -175,7 +176,7 @@ func wideText(head []byte) string {
 	return ""
 }
 
-// isPickle knows the protocols 2 to 5, which begin with their number.
+// isPickle recognises protocols 2 to 5, which begin with their number.
 func isPickle(head []byte) bool {
 	return len(head) >= 2 && head[0] == 0x80 && 2 <= head[1] && head[1] <= 5
 }

@@ -14,15 +14,15 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// GroupsBlob has the group of every example of a population, where the source was read with
-// groups: the line "coalmine groups 1", then as uvarints the number of examples and for each, in
-// the order of the population's records, the number of its group among those of its user, from
-// 0. They are numbered in the order of their first appearance in the source.
+// GroupsBlob has the group of every example of a population, if the source was read with groups:
+// the line "coalmine groups 1", then as uvarints the number of examples and, for each in the order
+// of the population's records, the number of its group within its user. Groups are numbered from 0
+// in order of first appearance in the source.
 const GroupsBlob = "groups"
 
 const groupsMagic = "coalmine groups 1\n"
 
-// grouped are lines that say, too, which examples of a user belong together.
+// grouped returns the form with the group of each example.
 func (f lineForm) grouped() lineForm {
 	parse := f.parse
 	f.wanted += ` (and "group", such as the name of an album or a document, since data.devices.prior is groups)`
@@ -36,7 +36,7 @@ func (f lineForm) grouped() lineForm {
 	return f
 }
 
-// parseGroup reads the field "group" of a line: a text, or a number as it is written.
+// parseGroup reads the field "group" of a line: a text, or a number as written.
 func parseGroup(line []byte) (string, error) {
 	var fields struct {
 		Group json.RawMessage `json:"group"`
@@ -84,7 +84,7 @@ func (g *groupNumbering) id(user uint64, name string) uint32 {
 	return id
 }
 
-// encodeGroups is the binary form of a GroupsBlob.
+// encodeGroups returns the binary form of a GroupsBlob.
 func encodeGroups(groups []uint32) []byte {
 	out := binary.AppendUvarint([]byte(groupsMagic), uint64(len(groups)))
 	for _, g := range groups {
@@ -117,8 +117,8 @@ func decodeGroups(data []byte, examples int) ([]uint32, error) {
 	return groups, f.done()
 }
 
-// ReadGroups reads the groups of a population's examples, in the order of its records; nil
-// where it has none. The population is that of the input.
+// ReadGroups reads the groups of a population's examples, in the order of its records; nil if it
+// has none. input is the population's input.
 func ReadGroups(ctx context.Context, t *tasks.Task, input string, population *Population) ([]uint32, error) {
 	return readGroups(ctx, t, input, GroupsBlob, population.Records())
 }
@@ -138,10 +138,10 @@ func readGroups(ctx context.Context, t *tasks.Task, input, blob string, examples
 	return groups, nil
 }
 
-// groupsBlob is the name of the groups of a part.
+// groupsBlob returns the name of the groups of a part.
 func groupsBlob(p Part) string { return string(p) + "-" + GroupsBlob }
 
-// putGroups writes those of a population, where there are some.
+// putGroups writes the groups of a population, if it has any.
 func putGroups(ctx context.Context, t *tasks.Task, groups []uint32) error {
 	if groups == nil {
 		return nil
@@ -149,7 +149,7 @@ func putGroups(ctx context.Context, t *tasks.Task, groups []uint32) error {
 	return t.Put(ctx, GroupsBlob, encodeGroups(groups))
 }
 
-// groupsWithin are the groups of some users of a stream, whose groups all are.
+// groupsWithin returns the groups of some users of a stream; all holds the groups of the stream.
 func groupsWithin(all []uint32, stream, users *Index) ([]uint32, error) {
 	if all == nil {
 		return nil, nil
@@ -167,7 +167,7 @@ func groupsWithin(all []uint32, stream, users *Index) ([]uint32, error) {
 	return groups, nil
 }
 
-// userGroups are those of the users that keep names, each with its examples.
+// userGroups counts the examples in each group of the users that keep selects.
 func userGroups(groups []uint32, of *Index, keep func(user int) bool) []uint32 {
 	if groups == nil {
 		return nil

@@ -17,15 +17,15 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// Image is the shape of the images of a source, and how many classes they have. All images
-// of a source have one shape. The zero value stands for DefaultImage.
+// Image is the shape of the images of a source, and their number of classes. All images of a source
+// have one shape. The zero value stands for DefaultImage.
 type Image struct {
 	// Width and Height are in pixels, at least 1.
 	Width  int `json:"width"`
 	Height int `json:"height"`
-	// Channels are 1, grey, or 3: red, green and blue.
+	// Channels is 1 for grey, 3 for red, green and blue.
 	Channels int `json:"channels"`
-	// Classes is the number of labels, which are 0 to Classes-1; 1 to MaxClasses.
+	// Classes is the number of labels, 0 to Classes-1; 1 to MaxClasses.
 	Classes int `json:"classes"`
 }
 
@@ -35,16 +35,16 @@ var DefaultImage = Image{Width: 28, Height: 28, Channels: 1, Classes: 10}
 
 // Bounds of Image.
 const (
-	// MaxPixels is the most that an image may have of width x height x channels.
+	// MaxPixels is the largest width x height x channels of an image.
 	MaxPixels = 64 * 64 * 3
-	// MaxClasses is how many labels a byte tells apart.
+	// MaxClasses is the number of labels in a byte.
 	MaxClasses = 256
 )
 
-// Pixels is the number of values of an image: width x height x channels.
+// Pixels returns the number of values of an image: width x height x channels.
 func (m Image) Pixels() int { return m.Width * m.Height * m.Channels }
 
-// String is "28 x 28 pixels of 1 channel".
+// String returns "28 x 28 pixels of 1 channel".
 func (m Image) String() string {
 	if m.Channels == 1 {
 		return fmt.Sprintf("%d x %d pixels of 1 channel", m.Width, m.Height)
@@ -52,7 +52,7 @@ func (m Image) String() string {
 	return fmt.Sprintf("%d x %d pixels of %d channels", m.Width, m.Height, m.Channels)
 }
 
-// Check reports a shape that images cannot have.
+// Check returns an error for an invalid shape.
 func (m Image) Check() error {
 	switch {
 	case m.Channels != 1 && m.Channels != 3:
@@ -66,22 +66,22 @@ func (m Image) Check() error {
 }
 
 // Decode reads a PNG or JPEG file of the shape and returns its pixels: row by row, channels
-// innermost, 0 to 255. The size is looked at before anything else is decoded. Values of 16 bits
-// keep their upper 8. A single channel of a colour picture is the luma of JFIF, 0.299 red + 0.587
-// green + 0.114 blue; the three channels of a grey picture are equal. Transparent pixels lie on
-// black. Shape and pixels are those of the picture turned and mirrored by its EXIF orientation. Of
-// an animated PNG the default image is read; gamma and colour profile are not applied.
+// innermost, 0 to 255. It checks the size before decoding anything else. Values of 16 bits keep
+// their upper 8. A single channel of a colour picture is the luma of JFIF, 0.299 red + 0.587 green
+// + 0.114 blue; the three channels of a grey picture are equal. Transparent pixels lie on black.
+// The picture is first turned and mirrored by its EXIF orientation. An animated PNG is read as its
+// default image; gamma and colour profile are not applied.
 func (m Image) Decode(file []byte) (pixels []byte, err error) {
 	return m.decode(file, orientationOf, imageError)
 }
 
-// decodeStored does so by FirstRules: the pixels lie as the file has them.
+// decodeStored is Decode by FirstRules: it ignores the orientation.
 func (m Image) decodeStored(file []byte) (pixels []byte, err error) {
 	upright := func([]byte) orientation { return 1 }
 	return m.decode(file, upright, damagedImage)
 }
 
-// decode reads a file whose pixels lie as a function says, and explains faults by another.
+// decode reads a file with the orientation from lies, and explains faults with the other function.
 func (m Image) decode(file []byte, lies func([]byte) orientation, explain func([]byte, error) error) (pixels []byte, err error) {
 	width, height, err := imageSize(file, lies, explain)
 	if err != nil {
@@ -127,7 +127,7 @@ func imageSize(file []byte, lies func([]byte) orientation, explain func([]byte, 
 	return size.Width, size.Height, nil
 }
 
-// imageError describes why a file cannot be decoded: it is damaged, or has an unsupported feature.
+// imageError explains why a file cannot be decoded: damage or an unsupported feature.
 func imageError(file []byte, err error) error {
 	if _, ok := errors.AsType[jpeg.UnsupportedError](err); ok {
 		return fmt.Errorf("a JPEG file with %s, which is not supported; save it again as baseline or progressive JPEG of 8 bits, or as PNG", jpegFeature(file, err))
@@ -190,7 +190,7 @@ func frameFeature(frame []byte, err error) string {
 
 func isJPEG(file []byte) bool { return bytes.HasPrefix(file, []byte("\xff\xd8")) }
 
-// pixelsOf takes the values of a picture of the right size.
+// pixelsOf returns the values of a picture of the right size.
 func (m Image) pixelsOf(picture image.Image) []byte {
 	pixels := make([]byte, 0, m.Pixels())
 	at := picture.Bounds().Min
@@ -208,11 +208,11 @@ func (m Image) pixelsOf(picture image.Image) []byte {
 	return pixels
 }
 
-// NoLabel stands for the label of an image that has none.
+// NoLabel is the label of an image without one.
 const NoLabel = -1
 
-// Image is the image of a record that was read at the image level: its label, or NoLabel, and
-// its pixels row by row, channels innermost.
+// Image returns the image of a record read at the image level: its label, or NoLabel, and its
+// pixels row by row, channels innermost.
 func (r *Record) Image() (label int, pixels []byte) {
 	if r.Unlabelled {
 		return NoLabel, []byte(r.Text)
@@ -220,8 +220,8 @@ func (r *Record) Image() (label int, pixels []byte) {
 	return int(r.Text[0]), []byte(r.Text[1:])
 }
 
-// ImageOf takes a sentence at the image level apart, of images of one label each: the label, or
-// NoLabel, and the pixels row by row, channels innermost.
+// ImageOf divides a sentence at the image level, with one label: the label, or NoLabel, and the
+// pixels row by row, channels innermost.
 func ImageOf(sentence []int32) (label int, pixels []byte) {
 	words := sentence[1 : 1+WordsOf(sentence)]
 	if label = NoLabel; words[0] != Unknown {
@@ -234,7 +234,7 @@ func ImageOf(sentence []int32) (label int, pixels []byte) {
 	return label, pixels
 }
 
-// ImageSentence is the sentence of an image, which ImageOf takes apart.
+// ImageSentence returns the sentence of an image, the inverse of ImageOf.
 func ImageSentence(label int, pixels []byte) []int32 {
 	sentence := []int32{Begin, Unknown}
 	if label != NoLabel {
@@ -246,13 +246,12 @@ func ImageSentence(label int, pixels []byte) []int32 {
 	return sentence
 }
 
-// TaggedImage returns the tags of a record that was read at the image level, 0 or 1 for each of
-// them, and its pixels.
+// TaggedImage returns the tags of a record read at the image level, 0 or 1 each, and its pixels.
 func (r *Record) TaggedImage(tags int) (has, pixels []byte) {
 	return []byte(r.Text[:tags]), []byte(r.Text[tags:])
 }
 
-// imageLines are those of a source that is read at the image level.
+// imageLines returns the lineForm of a source read at the image level.
 func (r Reading) imageLines() lineForm {
 	image := cmp.Or(r.Image, DefaultImage)
 	if r.Label == TagsLabel {
@@ -261,7 +260,8 @@ func (r Reading) imageLines() lineForm {
 	return image.lines(r.Unlabelled, r.recordRules())
 }
 
-// lines are those of a source of images of the shape, of which some may have no label.
+// lines returns the lineForm of a source of images of the shape. With unlabelled, images may lack a
+// label.
 func (m Image) lines(unlabelled bool, rules recordRules) lineForm {
 	return lineForm{
 		wanted:  `expected {"user": "…", "label": 7, "pixels": "…"} on every line, the pixels in base64, or in their place "image", a PNG or JPEG file in base64`,
@@ -270,7 +270,7 @@ func (m Image) lines(unlabelled bool, rules recordRules) lineForm {
 	}
 }
 
-// taggedLines are those of a source of images of the shape, each with a list of tags.
+// taggedLines returns the lineForm of a source of images of the shape, each with a list of tags.
 func (m Image) taggedLines(tags []string, rules recordRules) lineForm {
 	form := m.lines(false, rules)
 	form.wanted = `expected {"user": "…", "tags": ["…"], "pixels": "…"} on every line (data.label: tags; "labels" is "tags", too), the pixels in base64, or in their place "image", a PNG or JPEG file in base64`
@@ -311,7 +311,7 @@ func (m Image) parseTagged(line []byte, tags []string, rules recordRules) (Recor
 	return Record{User: *fields.User, Text: string(append(text, pixels...))}, nil
 }
 
-// imageFields are those of a line of a source of images.
+// imageFields holds the fields of a line of a source of images.
 type imageFields struct {
 	User   *string         `json:"user"`
 	Text   json.RawMessage `json:"text"`
@@ -342,7 +342,7 @@ func (m Image) parse(line []byte, unlabelled bool, rules recordRules) (Record, e
 	return Record{User: *fields.User, Text: string(append([]byte{byte(*fields.Label)}, pixels...))}, nil
 }
 
-// checkPixels reports an image that is not there, or twice.
+// checkPixels returns an error for an image that is missing or given twice.
 func (f *imageFields) checkPixels() error {
 	switch {
 	case f.Pixels == nil && f.Image == nil && f.Text != nil:
@@ -370,7 +370,7 @@ func (m Image) checkLabel(f *imageFields, unlabelled bool) error {
 	return nil
 }
 
-// pixels decodes the one of "pixels" and "image" that is there.
+// pixels decodes "pixels" or "image", whichever is present.
 func (m Image) pixels(f *imageFields, rules recordRules) ([]byte, error) {
 	name, text := "pixels", f.Pixels
 	if text == nil {

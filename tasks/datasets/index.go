@@ -13,15 +13,13 @@ import (
 	"coalmine/tasks"
 )
 
-// Index says where the examples of each user stand in a stream. Users are
-// numbered from 0 and their extents ascend without overlap; examples between
-// two extents belong to no user.
+// Index holds the positions of each user's examples in a stream. Users are numbered from 0 and
+// their extents ascend without overlap; examples between two extents belong to no user.
 //
 // Its binary form is: the line "coalmine index 1", then as uvarints the shard
-// size in bytes, the number of users, and for every user the gap in bytes since
-// the extent before, then length in bytes, examples and words. Where sequences
-// are not SentenceWords long, the line is "coalmine index 2", and their length
-// stands before the shard size.
+// size in bytes, the number of users, and for every user the gap in bytes since the previous
+// extent, then length in bytes, examples and words. If sequences are not SentenceWords long, the
+// line is "coalmine index 2", and their length precedes the shard size.
 type Index struct {
 	// ShardBytes is the size of the stream's shards.
 	ShardBytes int64
@@ -44,8 +42,8 @@ const (
 	sequenceIndexMagic = "coalmine index 2\n"
 )
 
-// WithExtents is the index over the same stream with other extents, which
-// ascend without overlap.
+// WithExtents returns an index over the same stream with other extents, which ascend without
+// overlap.
 func (x *Index) WithExtents(extents []Extent) *Index {
 	return newIndex(x.ShardBytes, x.Sequence, extents)
 }
@@ -60,7 +58,7 @@ func newIndex(size int64, sequence int, extents []Extent) *Index {
 	return x
 }
 
-// Counts sums over the users that have examples.
+// Counts returns the sums over users with examples.
 func (x *Index) Counts() Counts {
 	c := Counts{Examples: x.firsts[len(x.Extents)], Words: x.words}
 	for _, e := range x.Extents {
@@ -80,17 +78,17 @@ func (x *Index) Sizes() map[int]int {
 	return sizes
 }
 
-// First is the number of examples before user u.
+// First returns the number of examples before user u.
 func (x *Index) First(u int) int { return x.firsts[u] }
 
-// find returns the user who has example i of the whole part, and which of that
-// user's examples it is.
+// find returns the user of example i of the whole part, and the index of the example within the
+// user.
 func (x *Index) find(i int) (user, example int) {
 	user = sort.SearchInts(x.firsts, i+1) - 1
 	return user, i - x.firsts[user]
 }
 
-// end is the offset after the last extent.
+// end returns the offset after the last extent.
 func (x *Index) end() int64 {
 	if len(x.Extents) == 0 {
 		return 0
@@ -160,9 +158,9 @@ func indexFields(data []byte) (f *fields, sequence int, err error) {
 	return f, int(n), f.err
 }
 
-// plausible checks the bounds of any extent: an example has 1 word to a sequence
-// of them, and takes a byte for its length and one for each word of the original.
-// The bounds keep sums of damaged numbers from overflowing.
+// plausible checks the bounds of an extent: an example has from 1 word to a sequence, and takes one
+// byte for its length and one for each word of the original. The bounds keep sums of damaged
+// numbers from overflowing.
 func (e Extent) plausible(sequence int) bool {
 	const bound = 1 << 50
 	return 0 <= e.Length && e.Length < bound && e.Offset < bound &&
@@ -170,8 +168,8 @@ func (e Extent) plausible(sequence int) bool {
 		e.Examples <= e.Words && e.Words <= e.Examples*sequence
 }
 
-// ReadIndex reads an index blob of an input. It decodes it once for all tasks
-// of a worker: the index must not be changed.
+// ReadIndex reads an index blob of an input. It decodes it once for all tasks of a worker: the
+// caller must not modify it.
 func ReadIndex(ctx context.Context, t *tasks.Task, input, blob string) (*Index, error) {
 	node, err := t.Input(input)
 	if err != nil {

@@ -14,17 +14,16 @@ import (
 	"coalmine/tasks/datasets/subwords"
 )
 
-// Level is the kind of token that a text is read as. The zero value is WordLevel.
+// Level is the kind of token that a text is divided into. The zero value is WordLevel.
 type Level string
 
 // Levels of a text.
 const (
-	// WordLevel reads the words that Tokenizer gives.
+	// WordLevel reads the words of Tokenizer.
 	WordLevel Level = "word"
-	// ByteLevel reads the bytes of the text's UTF-8 as they are, neither
-	// lower-cased nor normalized. The vocabulary is fixed: byte b is token
-	// FirstWord + b, and no token is unknown. Counts of words are counts of bytes
-	// at this level.
+	// ByteLevel reads the bytes of the text's UTF-8, neither lower-cased nor normalized. The
+	// vocabulary is fixed: byte b is token FirstWord + b, and no token is unknown. Counts of words
+	// are counts of bytes at this level.
 	ByteLevel Level = "byte"
 	// ImageLevel reads images, not texts: the words of an example are its label and then
 	// its pixels, row by row, channels innermost. The vocabulary is fixed: the number n is
@@ -35,47 +34,46 @@ const (
 	SubwordLevel Level = "subword"
 )
 
-// levels are all levels there are.
+// levels holds all levels.
 var levels = registry.New("level", func(s LevelScheme) Level { return s.Level }, wordLevel, byteLevel, imageLevel, subwordLevel)
 
-// LevelScheme describes a level: all that the rest of the project knows of it.
+// LevelScheme describes a level.
 type LevelScheme struct {
 	Level Level
 	// Summary describes the level in one line.
 	Summary string
-	// Symbols are the texts of the ordinary tokens where they are fixed: number i is
-	// token FirstWord + i. nil where the vocabulary is counted in the training part.
-	// They are shared and never written to.
+	// Symbols are the texts of the ordinary tokens if they are fixed: number i is token FirstWord +
+	// i. nil if the vocabulary comes from the training part. They are shared and must not be
+	// modified.
 	Symbols []string
 	// Unit names the counted tokens, in the plural.
 	Unit string
-	// Sequence is the length at which a sentence is cut unless a Reading says
-	// another.
+	// Sequence is the default length at which a Reading cuts sentences.
 	Sequence int
-	// Images says that the examples are images, all of one length, and not texts.
+	// Images reports that the examples are images, all of one length, instead of texts.
 	Images bool
-	// Subwords reports that the ordinary tokens are those of the reading's tokenizer.
+	// Subwords reports that the ordinary tokens are the tokens of the reading's tokenizer.
 	Subwords bool
 
-	// sentence appends the numbers of the first words of a text to the lexicon's
-	// sentence, Reading.Sequence at most, and reports whether there were more.
+	// sentence appends the numbers of the first words of a text to the lexicon's sentence, at most
+	// Reading.Sequence, and reports whether there were more.
 	sentence func(l *lexicon, text string) (cut bool)
 }
 
-// Fixed reports whether the vocabulary does not depend on the texts.
+// Fixed reports whether the vocabulary is independent of the texts.
 func (s LevelScheme) Fixed() bool { return s.Symbols != nil || s.Subwords }
 
 // Levels lists all levels.
 func Levels() []LevelScheme { return levels.Entries() }
 
-// Choices lists the levels as words of an experiment file.
+// Choices lists the levels for an experiment file.
 func (Level) Choices() []string { return levels.Words() }
 
 // Bytes is the number of ordinary tokens at the byte level.
 const Bytes = 256
 
-// SentenceBytes is the length at which a sentence is cut at the byte level unless
-// a Reading says another: about SentenceWords words of English.
+// SentenceBytes is the default length of sentences at the byte level: about SentenceWords words of
+// English.
 const SentenceBytes = 100
 
 var wordLevel = LevelScheme{
@@ -117,8 +115,7 @@ var imageLevel = LevelScheme{
 	sentence: (*lexicon).bytesOf,
 }
 
-// SentenceSubwords is the length at which a sentence is cut at the subword level unless a
-// Reading says another.
+// SentenceSubwords is the default length of sentences at the subword level.
 const SentenceSubwords = 32
 
 var subwordLevel = LevelScheme{
@@ -142,43 +139,40 @@ func (l *lexicon) bytesOf(text string) (cut bool) {
 	return len(kept) < len(text)
 }
 
-// MaxSequence is the greatest length at which sentences may be cut.
+// MaxSequence is the largest length at which sentences are cut.
 const MaxSequence = 1000
 
-// maxNumbers bounds the length of an example at any level.
 const maxNumbers = models.MaxLabels + MaxPixels
 
-// IsZero reports whether the text is read as words, so that JSON which omits
-// zero values is the same whether or not the level is named.
+// IsZero reports whether the text is read as words, so that JSON that omits zero values is the same
+// with WordLevel and with the empty value.
 func (l Level) IsZero() bool { return cmp.Or(l, WordLevel) == WordLevel }
 
-// Reading is how texts become sentences. Its zero value reads SentenceWords words.
+// Reading describes the conversion of texts to sentences. Its zero value reads SentenceWords words.
 type Reading struct {
 	Level Level `json:"level,omitzero"`
 	// Tokenizer is the digest of the file tokenizer.json, at the subword level.
 	Tokenizer storage.Digest `json:"tokenizer,omitzero"`
 	// Sequence is the length at which a sentence is cut, in words, bytes or tokens, 1 to
-	// MaxSequence; 0 for SentenceWords, SentenceBytes or SentenceSubwords. At the image level it follows
-	// from Image, whose examples have one length.
+	// MaxSequence; 0 means SentenceWords, SentenceBytes or SentenceSubwords. At the image level it
+	// follows from Image.
 	Sequence int `json:"sequence,omitempty"`
-	// Image is the shape of images. The zero value stands for DefaultImage and, at other
-	// levels, for nothing.
+	// Image is the shape of images. The zero value means DefaultImage; other levels have none.
 	Image Image `json:"image,omitzero"`
-	// Unlabelled says that images may have no label. The token in its place is then Unknown.
+	// Unlabelled allows images without a label, with Unknown as its token.
 	Unlabelled bool `json:"unlabelled,omitempty"`
-	// Pairs says that a record is a text and its target, each cut at Sequence by itself.
+	// Pairs reports that a record is a text and its target, each cut separately at Sequence.
 	Pairs bool `json:"pairs,omitempty"`
-	// Label is the predicted attribute of a text, at the word level. Its tokens stand before
-	// those of the words. Images may have TagsLabel: a number for each tag, 0 or 1, then
-	// stands in place of the one label.
+	// Label is the predicted attribute of a text, at the word level. Its tokens precede those of
+	// the words. Images may have TagsLabel: a number for each tag, 0 or 1, instead of one label.
 	Label Label `json:"label,omitempty"`
-	// Tags are those that TagsLabel predicts, a line each.
+	// Tags are the tags that TagsLabel predicts, one per line.
 	Tags string `json:"tags,omitempty"`
-	// Timed says that records have a time, by which those of a user are ordered.
+	// Timed reports that records have a time, which orders the records of a user.
 	Timed bool `json:"timed,omitempty"`
-	// Grouped says that records have a group, such as an album or a document.
+	// Grouped reports that records have a group, such as an album or a document.
 	Grouped bool `json:"grouped,omitempty"`
-	// Rules is the version of the rules by which texts and images are read; 0 for FirstRules.
+	// Rules is the version of the rules for reading texts and images; 0 means FirstRules.
 	Rules Rules `json:"rules,omitempty"`
 	Origin
 
@@ -186,14 +180,14 @@ type Reading struct {
 	tokenizer *subwords.Tokenizer // see WithTokenizer
 }
 
-// WithTokenizer returns the reading with the tokenizer whose digest is Tokenizer. Reading texts at
-// the subword level needs it.
+// WithTokenizer returns the reading with the tokenizer of digest Tokenizer. Reading texts at the
+// subword level needs it.
 func (r Reading) WithTokenizer(t *subwords.Tokenizer) Reading {
 	r.tokenizer = t
 	return r
 }
 
-// Longest is the greatest length of an example, of a complete reading.
+// Longest returns the largest length of an example, for a complete reading.
 func (r Reading) Longest() int {
 	if r.Pairs {
 		return 2*r.Sequence + 1
@@ -201,7 +195,7 @@ func (r Reading) Longest() int {
 	return r.Sequence + r.labelRoom()
 }
 
-// Complete is the reading with all fields filled in.
+// Complete returns the reading with defaults filled in.
 func (r Reading) Complete() Reading {
 	r.Level = cmp.Or(r.Level, WordLevel)
 	if r.Level.Scheme().Images {
@@ -226,8 +220,7 @@ func (r Reading) Shortest() Reading {
 	return r
 }
 
-// length is the length of examples, or that at which they are cut, where the reading says
-// none.
+// length returns the default length of examples, or the default length at which they are cut.
 func (r Reading) length() int {
 	if r.Level.Scheme().Images {
 		return r.ImageLabels() + cmp.Or(r.Image, DefaultImage).Pixels()
@@ -235,8 +228,8 @@ func (r Reading) length() int {
 	return r.Level.sequence()
 }
 
-// ImageLabels is how many numbers stand before the pixels of an image: its label, or one for
-// each tag.
+// ImageLabels returns the count of numbers before the pixels of an image: one label, or one per
+// tag.
 func (r Reading) ImageLabels() int {
 	if r.Label == TagsLabel {
 		return len(r.TagList())
@@ -244,7 +237,7 @@ func (r Reading) ImageLabels() int {
 	return 1
 }
 
-// lines are those of the sources that are read so, whose splits a reader tells.
+// lines returns the lineForm of sources with this reading. splits determines their splits.
 func (r Reading) lines(splits *splitReader) lineForm {
 	if c := r.Columns; c != (forms.Columns{}) {
 		r.Columns = forms.Columns{}
@@ -272,8 +265,7 @@ func (r Reading) lines(splits *splitReader) lineForm {
 	return textLines(r.recordRules())
 }
 
-// Scheme is the entry of the level; that of an unknown one, which every task
-// refuses, is empty.
+// Scheme returns the entry of the level; empty for an unknown level, which every task rejects.
 func (l Level) Scheme() LevelScheme {
 	s, err := levels.Find(cmp.Or(l, WordLevel))
 	if err != nil {
@@ -320,8 +312,8 @@ func (r Reading) checkImage() error {
 	return nil
 }
 
-// byteSymbols are the texts of the ordinary tokens at the byte level: a printable
-// character of ASCII stands for itself, any other byte as "<0x0A>".
+// byteSymbols are the texts of the ordinary tokens at the byte level: a printable ASCII character
+// is itself, any other byte is written as "<0x0A>".
 var byteSymbols = makeByteSymbols()
 
 func makeByteSymbols() []string {
@@ -347,8 +339,7 @@ func makeNumberSymbols() []string {
 	return symbols
 }
 
-// ByteSymbols returns the texts of the bytes of s, those that a byte-level
-// vocabulary has for them.
+// ByteSymbols returns the texts of the bytes of s in a byte-level vocabulary.
 func ByteSymbols(s string) []string {
 	out := make([]string, len(s))
 	for i := range out {
@@ -357,8 +348,8 @@ func ByteSymbols(s string) []string {
 	return out
 }
 
-// Level is that of the texts that the vocabulary is for. No word of a text equals
-// the name of an unprintable byte, since the tokenizer takes brackets apart.
+// Level returns the level of the vocabulary. No word of a text equals the name of an unprintable
+// byte, because the tokenizer separates brackets.
 func (v *Vocabulary) Level() Level {
 	if v.alphabet != 0 {
 		return SubwordLevel

@@ -9,8 +9,8 @@ import (
 	"coalmine/tasks"
 )
 
-// WriteOnly writes the population with the data of some users alone; the others stay, without examples.
-// Blobs are those of Partition.
+// WriteOnly writes the population with the data of only some users; other users stay, without
+// examples. Blobs are as for Partition.
 func (p *Population) WriteOnly(ctx context.Context, t *tasks.Task, users []int) error {
 	extents := slices.Clone(p.index.Extents)
 	for u := range extents {
@@ -21,7 +21,7 @@ func (p *Population) WriteOnly(ctx context.Context, t *tasks.Task, users []int) 
 	return p.write(ctx, t, extents, func(u int) bool { return slices.Contains(users, u) })
 }
 
-// LastPair finds the last user with two examples or more and no canary, -1 if there is none.
+// LastPair returns the last user with two or more examples and no canary, -1 if there is none.
 func (p *Population) LastPair() int {
 	for u := p.Users() - 1; u >= 0; u-- {
 		if p.Examples(u) >= 2 && len(p.Replacements().of(u)) == 0 {
@@ -31,8 +31,9 @@ func (p *Population) LastPair() int {
 	return -1
 }
 
-// WriteWithout writes the population up to user u, a LastPair, without one of u's examples. Examples keep
-// their order; the user may become two. From len(examples) on, none is left out.
+// WriteWithout writes the population up to user u, a LastPair, without one of u's examples.
+// Examples keep their order; the user may become two. From len(examples) on, no example is left
+// out.
 func (p *Population) WriteWithout(ctx context.Context, t *tasks.Task, u, example int) error {
 	e := p.index.Extents[u]
 	data, err := p.stream.read(ctx, e.Offset, e.Length)
@@ -62,7 +63,7 @@ func (p *Population) WriteWithout(ctx context.Context, t *tasks.Task, u, example
 	return p.write(ctx, t, append(slices.Clone(p.index.Extents[:u]), pieces...), func(other int) bool { return other < u })
 }
 
-// write writes other extents, with the canaries of some users.
+// write writes the population with the given extents and the canaries of some users.
 func (p *Population) write(ctx context.Context, t *tasks.Task, extents []Extent, has func(user int) bool) error {
 	overlay := slices.DeleteFunc(slices.Clone(p.Replacements()), func(r Replacement) bool { return !has(r.User) })
 	return WritePopulation(ctx, t, p.index.WithExtents(extents), p.placements(), overlay, 0)

@@ -13,20 +13,20 @@ import (
 // OverlayBlob is the name of an overlay.
 const OverlayBlob = "overlay"
 
-// Overlay says which examples of an index are replaced by canaries, ordered by
-// user, then example, each at most once.
+// Overlay lists the examples of an index that canaries replace, ordered by user, then example, each
+// at most once.
 //
-// Its binary form is: the line "coalmine overlay 1", then as uvarints the
-// number of replacements, and for each one the users since the one before, the
-// example (since the one before, less 1, if the user is the same), the canary.
+// Its binary form is: the line "coalmine overlay 1", then as uvarints the number of replacements,
+// and for each replacement the difference of users to the previous one, the example (if the user is
+// the same, the difference to the previous one, less 1), and the canary.
 type Overlay []Replacement
 
-// Replacement puts a canary in the place of a user's example.
+// Replacement replaces a user's example by a canary.
 type Replacement struct{ User, Example, Canary int }
 
 const overlayMagic = "coalmine overlay 1\n"
 
-// Sort orders the replacements as an overlay has them.
+// Sort orders the replacements by user, then example.
 func (o Overlay) Sort() {
 	slices.SortFunc(o, func(a, b Replacement) int {
 		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Example, b.Example), cmp.Compare(a.Canary, b.Canary))

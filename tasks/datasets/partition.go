@@ -35,7 +35,7 @@ import (
 //	               stand below the canaries
 var Partition = tasks.Kind{Name: "datasets/partition", Version: 1, Class: tasks.Compute, Run: runPartition}
 
-// Inputs of Partition beside PartsInput.
+// Inputs of Partition in addition to PartsInput.
 const (
 	BalancedInput   = "balanced"
 	InsertionsInput = "insertions"
@@ -45,8 +45,8 @@ const (
 // them.
 type PartitionParams struct {
 	Partition Partitioning `json:"partition"`
-	// Words is the size of a synthetic user, 0 for the sizes of the balanced ones. Seed
-	// orders the shuffle. Both are 0 for ByUser, so that seeds and sizes share its node.
+	// Words is the size of a synthetic user; 0 keeps the sizes of the balanced users. Seed
+	// determines the shuffle. Both are 0 for ByUser, so that seeds and sizes share its node.
 	Words int    `json:"words,omitempty"`
 	Seed  uint64 `json:"seed,omitempty"`
 }
@@ -55,7 +55,7 @@ type PartitionParams struct {
 // privacy accounting counts them.
 type PartitionMetrics struct {
 	Counts
-	// ReplacedExamples are canaries; they are among Examples.
+	// ReplacedExamples counts the canaries, which Examples includes.
 	ReplacedExamples int `json:"replaced_examples"`
 	// DiscardedExamples were left over when synthetic users were filled.
 	DiscardedExamples int `json:"discarded_examples"`
@@ -104,7 +104,7 @@ func (p *partitioner) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// byUser recounts the words of the users that carry canaries; all else stays.
+// byUser recounts the words of users with canaries; the rest is unchanged.
 func (p *partitioner) byUser(ctx context.Context) error {
 	extents := append([]Extent(nil), p.balanced.Extents...)
 	err := p.eachExample(ctx, func(r record) error {
@@ -122,7 +122,7 @@ func (p *partitioner) byUser(ctx context.Context) error {
 	return p.write(ctx, p.balanced.WithExtents(extents), p.inserted.replacements)
 }
 
-// group writes the groups of the users' examples, where the data have some.
+// group writes the groups of the users' examples, if the data have groups.
 func (p *partitioner) group(ctx context.Context) error {
 	blob := groupsBlob(Train)
 	if there, err := p.task.HasBlob(ctx, PartsInput, blob); err != nil || !there {
@@ -147,7 +147,7 @@ func (p *partitioner) group(ctx context.Context) error {
 type record struct {
 	user     int
 	original []int32 // valid only during the call
-	canary   int     // -1 for none
+	canary   int     // -1 without one
 }
 
 // words is the number of words that the record trains with.
@@ -158,8 +158,8 @@ func (p *partitioner) words(r record) int {
 	return len(p.inserted.canaries[r.canary].Tokens)
 }
 
-// eachExample goes through the balanced users in order; with sharersOnly through
-// those that carry canaries.
+// eachExample calls f with the examples of the balanced users in order; with sharersOnly, only of
+// users with canaries.
 func (p *partitioner) eachExample(ctx context.Context, f func(record) error, sharersOnly bool) error {
 	source := trainStream(p.task, PartsInput, p.balanced)
 	scan := source.scan(ctx, p.balanced.end())
@@ -191,7 +191,7 @@ func (p *partitioner) eachExample(ctx context.Context, f func(record) error, sha
 	return nil
 }
 
-// iid sends every record to a random place and refills users in the new order.
+// iid moves every record to a random position and refills users in the new order.
 func (p *partitioner) iid(ctx context.Context) error {
 	places, err := shuffledPlaces(seeds.Stream(p.params.Seed, seeds.Shuffle), p.balanced.Counts().Examples)
 	if err != nil {
@@ -222,7 +222,7 @@ func (p *partitioner) iid(ctx context.Context) error {
 	return refill.close(ctx)
 }
 
-// shuffledPlaces is a uniform permutation of n numbers (Fisher-Yates).
+// shuffledPlaces returns a uniform permutation of n numbers (Fisher-Yates).
 func shuffledPlaces(rng *rand.Rand, n int) ([]uint32, error) {
 	if n > math.MaxUint32 {
 		return nil, tasks.Permanent(fmt.Errorf("%d examples cannot be shuffled; the limit is %d", n, math.MaxUint32))
@@ -240,14 +240,14 @@ type refiller struct {
 	*partitioner
 	stream  *streamWriter
 	pending []byte  // the encoded examples of the user being filled
-	carried Overlay // the canaries among them
+	carried Overlay // canaries among the pending examples
 	open    Extent
 	extents []Extent
 	overlay Overlay
 }
 
-// add takes the next record: a uvarint, the canary plus 1 or 0 for none, and the
-// encoded example.
+// add takes the next record: a uvarint, the canary plus 1 or 0 without one, and the encoded
+// example.
 func (f *refiller) add(packed []byte) error {
 	canary, n := binary.Uvarint(packed)
 	example := packed[n:]
@@ -305,9 +305,9 @@ func (p *partitioner) write(ctx context.Context, index *Index, o Overlay) error 
 }
 
 // WritePopulation writes the blobs that OpenPopulation reads, and
-// PartitionMetrics: an index, the examples of it that canaries replace, and the
-// canaries, whose holders and insertions are filled in. The metrics count every
-// user of the index, also those whose data were taken out.
+// PartitionMetrics: an index, the examples of it that canaries replace, and the canaries, with
+// holders and insertions set. The metrics count every user of the index, including users without
+// data.
 func WritePopulation(ctx context.Context, t *tasks.Task, index *Index, list []Placement, o Overlay, discarded int) error {
 	if err := t.Put(ctx, PopulationIndexBlob, index.encode()); err != nil {
 		return err

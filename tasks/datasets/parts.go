@@ -8,14 +8,14 @@ import (
 	"coalmine/internal/seeds"
 )
 
-// partNumber is a Part's place in allParts.
+// partNumber is a Part's index in allParts.
 type partNumber byte
 
 const (
 	train partNumber = iota
 	test
 	validation
-	unused // of the training part, when only a share of it is used; in no stream
+	unused // the unused share of the training part; in no stream
 
 	partNumbers = iota
 )
@@ -34,7 +34,7 @@ type partCoins struct {
 // unit is 2^53.
 const unit = 1 << 53
 
-// newPartCoins: trainShare 0 uses the whole training part.
+// newPartCoins returns the coins; trainShare 0 uses the whole training part.
 func newPartCoins(seed uint64, testShare, validationShare, trainShare float64) *partCoins {
 	return &partCoins{
 		test:            seeds.Source(seed, seeds.TestPart),
@@ -46,12 +46,12 @@ func newPartCoins(seed uint64, testShare, validationShare, trainShare float64) *
 	}
 }
 
-// next is the part of the next example. The validation part is a share of the
-// examples outside the test part.
+// next draws the part of the next example. The validation part is a share of the examples outside
+// the test part.
 func (c *partCoins) next() partNumber {
-	// rand.Float64 is the low 53 bits of a Uint64 as a share of 2^53.
+	// This equals rand.Float64() < share: Float64 is the low 53 bits of a Uint64 over 2^53.
 	drawn := c.test.Uint64()&(unit-1) < c.testShare
-	// A coin of no share decides nothing, and nothing else is drawn from its stream.
+	// The coin for a share of 0 has no effect and its own stream, so skip the draw.
 	validated := c.validationShare > 0 && c.validation.Uint64()&(unit-1) < c.validationShare
 	leftOut := c.trainShare > 0 && c.train.Uint64()&(unit-1) >= c.trainShare
 	switch {
@@ -81,8 +81,8 @@ func checkTrainShare(share float64) error {
 	return nil
 }
 
-// heldOut draws which of n balanced users are held out: fraction x n of them,
-// rounded to the nearest, each set of that size equally likely.
+// heldOut draws which of n balanced users are held out: fraction x n of them, rounded to the
+// nearest, all sets of that size equally likely.
 func heldOut(seed uint64, n int, fraction float64) []bool {
 	out := make([]bool, n)
 	if fraction == 0 {
@@ -94,8 +94,8 @@ func heldOut(seed uint64, n int, fraction float64) []bool {
 	return out
 }
 
-// NothingToPredict is the error of a part without ordinary words or labels, with advice: more examples
-// help where it has none, and where it has some, words that the vocabulary knows.
+// NothingToPredict is the error of a part without ordinary words or labels, with advice: more
+// examples if it has none, otherwise words that are in the vocabulary.
 func NothingToPredict(part Part, examples bool) error {
 	if !examples {
 		return fmt.Errorf("the %s part has nothing to predict: raise data.%s.fraction, or name a split with examples by data.%s.split", part, part, part)

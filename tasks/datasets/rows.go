@@ -95,7 +95,7 @@ func (s *Skipped) add(file int, place string, err error) {
 	}
 }
 
-// some returns s, or nil if no record was skipped.
+// some returns a copy of s, or nil if no record was skipped.
 func (s *Skipped) some() *Skipped {
 	if s.Records == 0 {
 		return nil

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Rules is a version of the rules by which a source is read. An imported key keeps its bytes, so
-// changed rules are a new version. The version is in the parameters of those sources alone that
-// it reads differently.
+// Rules is a version of the rules for reading a source. Keys of imported sources must not change,
+// so changed rules are a new version. Only parameters of sources that it reads differently contain
+// the version.
 //
-// 0 stands for FirstRules, except in the recipes of Survey: Survey reads those by CurrentRules,
-// and Facts.Rules says whether FirstRules read the source otherwise.
+// 0 stands for FirstRules, except in the recipes of Survey: Survey reads by CurrentRules, and
+// Facts.Rules reports whether FirstRules read the source differently.
 type Rules int
 
 // The versions of the rules.
 const (
-	// FirstRules drop the format characters of texts, and read images as they are stored.
+	// FirstRules drop the format characters of texts, and ignore the orientation of images.
 	FirstRules Rules = 1
-	// CurrentRules drop all default-ignorable characters of texts, variation selectors among
-	// them, and turn and mirror images as their EXIF orientation says.
+	// CurrentRules drop all default-ignorable characters of texts, variation selectors among them,
+	// and turn and mirror images by their EXIF orientation.
 	CurrentRules Rules = 2
 )
 
@@ -38,7 +38,7 @@ func (r Rules) first() bool { return cmp.Or(r, FirstRules) == FirstRules }
 // by CurrentRules.
 type recordRules struct {
 	first bool
-	// differs is set when FirstRules read a record otherwise; nil if nobody asks.
+	// differs, if not nil, is set when FirstRules read a record differently.
 	differs *bool
 }
 
@@ -46,7 +46,7 @@ func (r Reading) recordRules() recordRules {
 	return recordRules{first: r.Rules.first(), differs: r.differs}
 }
 
-// comparing is the reading whose records set differs when FirstRules read them otherwise.
+// comparing returns a reading that sets differs when FirstRules read a record differently.
 func (r Reading) comparing(differs *bool) Reading {
 	if !r.Rules.first() {
 		r.differs = differs
@@ -60,7 +60,7 @@ func (u recordRules) note(differs bool) {
 	}
 }
 
-// hasWord reports whether a text has a word. Each word of CurrentRules is one of FirstRules, too.
+// hasWord reports whether a text has a word. Each word of CurrentRules is a word of FirstRules too.
 func (u recordRules) hasWord(text string) bool {
 	if u.first {
 		return hasWord(text, true)
@@ -88,8 +88,8 @@ func hasNewlyDropped(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return isFormat(r, false) && !isFormat(r, true) })
 }
 
-// firstLexicon is that of FirstRules beside one of CurrentRules; nil if both give the same words
-// of every text.
+// firstLexicon returns the lexicon of FirstRules; nil if FirstRules and CurrentRules give the same
+// words for every text.
 func firstLexicon(r Reading, f FaultParams) *lexicon {
 	level := r.Level.Scheme()
 	if r.Rules.first() || level.Images || level.Fixed() && len(f.Faults) == 0 {
@@ -99,7 +99,6 @@ func firstLexicon(r Reading, f FaultParams) *lexicon {
 	return newLexicon(r, f)
 }
 
-// sameWords compares the words of two sentences of two lexicons.
 func sameWords(a, b *lexicon, as, bs []uint32) bool {
 	if len(as) != len(bs) {
 		return false

@@ -7,10 +7,9 @@ import (
 	"coalmine/tasks"
 )
 
-// SelectExamples writes the population of the inputs PopulationInput and ShardsInput anew,
-// with shards of its own: only the examples that keep names. Users of whom fewer than
-// atLeast are left, at least 1, are left out whole; the others are numbered anew, in their
-// order.
+// SelectExamples rewrites the population of the inputs PopulationInput and ShardsInput into new
+// shards, with only the examples that keep selects. Users left with fewer than atLeast examples, at
+// least 1, are dropped; the remaining users are renumbered in order.
 func SelectExamples(ctx context.Context, t *tasks.Task, atLeast int, keep func(PopulationExample) (bool, error)) error {
 	population, err := OpenPopulation(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {
@@ -33,8 +32,8 @@ func SelectExamples(ctx context.Context, t *tasks.Task, atLeast int, keep func(P
 	return w.Close(ctx)
 }
 
-// SelectUsers writes the users of the population of the input PopulationInput that keep
-// names, numbered anew in their order. Their examples stay in the shards they are in.
+// SelectUsers writes the users of the population of PopulationInput that keep selects, renumbered
+// in order. Their examples stay in their shards.
 func SelectUsers(ctx context.Context, t *tasks.Task, keep func(user int) bool) error {
 	population, err := OpenPopulation(ctx, t, PopulationInput, ShardsInput)
 	if err != nil {

@@ -21,26 +21,24 @@ import (
 
 // File is one file of a source.
 type File struct {
-	// Name is used in messages, and its suffix is checked against the content:
-	// .gz and .zst say how the file is compressed; any other name is taken as
-	// it comes.
+	// Name is used in messages, and its suffix is checked against the content: .gz and .zst name a
+	// compression; other names are not checked.
 	Name string
-	// Split is that of all the file's records, where its name says so; empty where the records
-	// say it, or nobody.
+	// Split is the split of all records if the file name determines it; empty if the records do or
+	// if it is unknown.
 	Split string
 	Open  func() (io.ReadCloser, error)
 }
 
-// Limits protect against input that is no data set.
+// Limits protect against input that is not a data set.
 type Limits struct {
 	// LineBytes is the longest line, in bytes; 0 means 1 MiB.
 	LineBytes int `json:"line_bytes,omitempty"`
-	// TotalBytes is the most that the files may hold together once
-	// decompressed; 0 means 256 GiB.
+	// TotalBytes is the largest total size of the decompressed files; 0 means 256 GiB.
 	TotalBytes int64 `json:"total_bytes,omitempty"`
-	// Ratio is how many times its size a compressed file may grow when it is
-	// decompressed; 0 means 200. Text grows less than 20 times; a larger ratio is
-	// likely a decompression bomb. The first 16 MiB of a file are free.
+	// Ratio is the largest ratio of decompressed to compressed size; 0 means 200. Text grows less
+	// than 20 times; a larger ratio is likely a decompression bomb. The first 16 MiB of a file are
+	// free.
 	Ratio int `json:"ratio,omitempty"`
 }
 
@@ -74,34 +72,32 @@ func (l Limits) Shortest() Limits {
 	return l
 }
 
-// Record is one line of a source. User and Text are not empty and are valid UTF-8; but the
-// Text of an image, at the image level, is a byte for its label and then one for each of its
-// pixels, that of a pair is the text, the byte 0xFF, and the target, and that of a text with
-// labels is a byte for each of them, the byte 0xFF, and the text.
+// Record is one line of a source. User and Text are not empty and are valid UTF-8; except for
+// these: the Text of an image, at the image level, is a byte for its label and a byte for each
+// pixel; of a pair, the text, the byte 0xFF and the target; of a text with labels, a byte for each
+// label, the byte 0xFF and the text.
 type Record struct {
 	User, Text string
-	// Time orders a user's records, where the reading asks for it; dates are seconds since
-	// 1970.
+	// Time orders a user's records, if the reading is Timed; dates are seconds since 1970.
 	Time float64
-	// Group of the user's records that it belongs to, where the reading asks for it.
+	// Group is the group within the user's records, if the reading is Grouped.
 	Group string
-	// File and Line say where the record stands; lines, or rows, count from 1.
+	// File and Line are the position of the record; lines or rows count from 1.
 	File string
 	Line int
-	// Unlabelled says that an image has no label; Text is then its pixels alone.
+	// Unlabelled reports that an image has no label; Text is then only its pixels.
 	Unlabelled bool
-	// part is the one that the record's split is; that of a source without splits trains.
+	// part is the part of the record's split; records of a source without splits train.
 	part partNumber
 }
 
-// SourceError is a fault of a source file. Reading it again does not help.
+// SourceError is a fault of a source file. A retry does not help.
 type SourceError struct {
 	File string
-	Line int    // from 1; 0 when the fault is not in a line
-	Unit string // what is counted, of a file that has no lines: "row"
+	Line int    // from 1; 0 if the fault is not in a line
+	Unit string // the unit counted, for a file without lines: "row"
 	Err  error
-	// mistaken is set if the file is not of the form that the options name: none of it
-	// can be skipped.
+	// mistaken is set if the file does not have the form in the options: nothing can be skipped.
 	mistaken bool
 }
 
@@ -116,16 +112,16 @@ func (e *SourceError) unit() string { return cmp.Or(e.Unit, "line") }
 
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// lineForm is the form of a source's lines.
+// lineForm describes the lines of a source.
 type lineForm struct {
-	// wanted describes a valid line in messages; convert tells how to make such lines from
-	// another form of data.
+	// wanted describes a valid line in messages; convert explains how to convert other data to such
+	// lines.
 	wanted, convert string
-	// parse reads a line of valid UTF-8 that is not empty.
+	// parse reads a nonempty line of valid UTF-8.
 	parse func(line []byte) (Record, error)
 }
 
-// textLines are those of a source of texts.
+// textLines returns the lineForm of a source of texts.
 func textLines(rules recordRules) lineForm {
 	return lineForm{
 		wanted:  `expected {"user": "…", "text": "…"} on every line`,
@@ -135,9 +131,8 @@ func textLines(rules recordRules) lineForm {
 }
 
 // Records reads the files of a source of texts in order, one record a line, in memory that
-// does not depend on their size. It ends at the first error: a *SourceError for bad
-// input (which includes a source without any record), or what Open or a read
-// returned, or ctx's.
+// does not depend on their size. It ends at the first error: a *SourceError for bad input (which
+// includes a source without any record), or the error of Open, of a read or of ctx.
 func Records(ctx context.Context, files []File, limits Limits) iter.Seq2[Record, error] {
 	return Reading{}.Records(ctx, files, limits)
 }
@@ -153,16 +148,16 @@ func (r Reading) records(ctx context.Context, files []File, limits Limits, skipp
 	return recordReader{ctx: ctx, reading: r, tables: !r.Level.Scheme().Images, limits: limits, skipped: skipped}.all(files)
 }
 
-// records reads the files of a source of JSON lines that have a form.
+// records reads the files of a source of JSON lines.
 func records(ctx context.Context, files []File, limits Limits, lines lineForm) iter.Seq2[Record, error] {
 	return recordReader{ctx: ctx, limits: limits, lines: lines, skipped: new(Skipped)}.all(files)
 }
 
-// all yields the records of files. It reads them anew each time.
+// all yields the records of files. It reads them again each time.
 func (r recordReader) all(files []File) iter.Seq2[Record, error] {
 	r.limits = r.limits.withDefaults()
 	return func(yield func(Record, error) bool) {
-		r := r // a pass of its own
+		r := r // state of this pass
 		r.yield, *r.skipped = yield, Skipped{}
 		r.splits = &splitReader{Origin: r.reading.Origin, seen: map[string]bool{}}
 		if r.lines.parse == nil {
@@ -207,11 +202,11 @@ func (r *recordReader) empty(files []File) error {
 	return &SourceError{File: name, Err: fmt.Errorf("holds no records; %s", wanted)}
 }
 
-// recordReader is one pass over the files of a source.
+// recordReader makes one pass over the files of a source.
 type recordReader struct {
 	ctx     context.Context
 	reading Reading
-	tables  bool // other forms than JSON lines are read
+	tables  bool // also reads forms other than JSON lines
 	limits  Limits
 	lines   lineForm
 	skipped *Skipped
@@ -219,11 +214,10 @@ type recordReader struct {
 	yield   func(Record, error) bool
 	total   int64 // decompressed bytes so far, over all files
 	records int
-	files   int // so far, with the one that is read
+	files   int // so far, including the current one
 }
 
-// file yields the records of one file. It returns false when the caller has
-// seen enough.
+// file yields the records of one file. It returns false if the caller stops.
 func (r *recordReader) file(f File) (more bool, err error) {
 	raw, err := f.Open()
 	if err != nil {
@@ -238,12 +232,12 @@ func (r *recordReader) file(f File) (more bool, err error) {
 		more, err = true, nil
 	}
 	if more && err == nil {
-		_, err = io.Copy(io.Discard, raw) // so that its bytes are counted in full
+		_, err = io.Copy(io.Discard, raw) // counts all bytes
 	}
 	return more, err
 }
 
-// contents yields the records of a file whose split is read. It may end before the file does.
+// contents yields the records of a file with a split to read. It may end before the file does.
 func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 	plain, err := openPlain(f.Name, raw, r.limits.Ratio)
 	if err != nil {
@@ -268,9 +262,9 @@ func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 	return false, form.refusal(f.Name, r.lines)
 }
 
-// tell returns the form of a file: the one that somebody has named, or that of its content.
+// tell returns the form of a file: the named form, or else the form of its content.
 func tell(name string, content *bufio.Reader, named forms.Form) (form, error) {
-	head, _ := content.Peek(headBytes) // reading it shows the fault again
+	head, _ := content.Peek(headBytes) // a later read returns the error again
 	form := recognise(name, head)
 	if named != "" {
 		form = formOf(named)
@@ -281,8 +275,8 @@ func tell(name string, content *bufio.Reader, named forms.Form) (form, error) {
 	return form, nil
 }
 
-// Columns returns the form of a file of texts, empty where its content tells it, and the names of its
-// columns: see forms.Scheme.Names. named is the form that somebody has named, if any.
+// Columns returns the form of a file of texts, empty if detected from its content, and the names of
+// its columns: see forms.Scheme.Names. named is the form named by the user, if any.
 func Columns(ctx context.Context, f File, named forms.Form) (forms.Form, []string, error) {
 	raw, err := f.Open()
 	if err != nil {
@@ -314,10 +308,10 @@ func Columns(ctx context.Context, f File, named forms.Form) (forms.Form, []strin
 	return named, names, err
 }
 
-// jsonLines yields the records of a file with one on every line.
+// jsonLines yields the records of a file with one per line.
 func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainReader) (more bool, err error) {
 	if bom, _ := lines.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
-		_, _ = lines.Discard(3) // they have just been seen
+		_, _ = lines.Discard(3) // Peek has returned them
 	}
 	for n := 1; ; n++ {
 		if n%1024 == 0 && r.ctx.Err() != nil {
@@ -365,7 +359,7 @@ func (r *recordReader) line(lines *bufio.Reader, file *plainReader) (line []byte
 	return line[:len(line)-1], false, nil
 }
 
-// errLongLine begins the fault of a line of which no more than its beginning was read.
+// errLongLine begins the fault of a line that is too long to read.
 var errLongLine = errors.New("the line is longer")
 
 // passLine skips the rest of a line.
@@ -375,13 +369,13 @@ func (r *recordReader) passLine(lines *bufio.Reader, file *plainReader) error {
 		_, err = r.piece(lines, file)
 	}
 	if errors.Is(err, io.EOF) {
-		return nil // the next line shows it
+		return nil // reading the next line returns it
 	}
 	return err
 }
 
-// piece reads on to the end of a line, or as far as fits into the buffer, within the limits of
-// the source and of the file.
+// piece reads to the end of a line, or until the buffer is full, within the limits of the source
+// and of the file.
 func (r *recordReader) piece(lines *bufio.Reader, file *plainReader) (piece []byte, err error) {
 	piece, err = lines.ReadSlice('\n')
 	if r.total += int64(len(piece)); r.total > r.limits.TotalBytes {
@@ -393,7 +387,7 @@ func (r *recordReader) piece(lines *bufio.Reader, file *plainReader) (piece []by
 	return piece, err
 }
 
-// checkRatio stops a file that grows too much by decompression.
+// checkRatio returns an error for a file that decompression expands too much.
 func (r *recordReader) checkRatio(file *plainReader, line int64) error {
 	file.out += line
 	if file.Compressed && file.out > dataformats.FreeBytes && file.out/int64(r.limits.Ratio) > file.raw.read {
@@ -402,12 +396,12 @@ func (r *recordReader) checkRatio(file *plainReader, line int64) error {
 	return nil
 }
 
-// badLine is a fault of a line; inLine says which.
+// badLine returns a fault of a line; inLine adds the position.
 func badLine(format string, args ...any) error {
 	return &SourceError{Err: fmt.Errorf(format, args...)}
 }
 
-// inLine completes a *SourceError with its place; other errors pass.
+// inLine adds the position to a *SourceError, and returns other errors unchanged.
 func inLine(file string, line int, err error) error {
 	if fault, ok := errors.AsType[*SourceError](err); ok {
 		return &SourceError{File: file, Line: line, Err: fault.Err, mistaken: fault.mistaken}
@@ -415,7 +409,7 @@ func inLine(file string, line int, err error) error {
 	return err
 }
 
-// record reads one line. Other fields than those that are wanted are allowed.
+// record reads one line. Unknown fields are allowed.
 func (f *lineForm) record(line []byte) (Record, error) {
 	if !utf8.Valid(line) {
 		return Record{}, badLine("byte %d is not valid UTF-8; convert the file to UTF-8", forms.InvalidAt(string(line))+1)
@@ -433,10 +427,10 @@ func (f *lineForm) record(line []byte) (Record, error) {
 	return Record{}, f.explainJSON(err)
 }
 
-// errUnread is a line of a split that nobody wants.
+// errUnread reports a line of a split that is not read.
 var errUnread = errors.New("a split that is not read")
 
-// unexpectedError is the fault of a line whose message ends with the expected form.
+// unexpectedError is the fault of a line; its message ends with the expected form.
 type unexpectedError struct{ error }
 
 func unexpected(format string, args ...any) error {

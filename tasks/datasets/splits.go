@@ -190,8 +190,8 @@ func readSplits(ctx context.Context, t *tasks.Task, parts []partNumber) error {
 	return nil
 }
 
-// within is the part of an example for which coins have drawn p, and whose split is that of a
-// part: the coins count in the training split alone.
+// within returns the part of an example with drawn part p in a split: the draw counts only in the
+// training split.
 func (p partNumber) within(split partNumber) partNumber {
 	if split != train {
 		return split

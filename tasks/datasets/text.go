@@ -6,8 +6,8 @@ import (
 	"coalmine/tasks/datasets/subwords"
 )
 
-// Text is the text of tokens: words with spaces between them, or bytes, which need not be
-// UTF-8. At the byte level all tokens are ordinary ones.
+// Text returns the text of tokens: words separated by spaces, or bytes, not necessarily UTF-8. At
+// the byte level all tokens must be ordinary.
 func (v *Vocabulary) Text(tokens []int32) string {
 	if v.Level() == ByteLevel {
 		text := make([]byte, len(tokens))
@@ -22,8 +22,8 @@ func (v *Vocabulary) Text(tokens []int32) string {
 	return strings.Join(textsOf(v.Words, tokens), " ")
 }
 
-// Texts is a sequence of tokens in two parts, as texts. The spaces between the two belong to the
-// second.
+// Texts returns the texts of the two parts of a sequence of tokens. Spaces between the parts belong
+// to the second.
 func (v *Vocabulary) Texts(prefix, suffix []int32) (context, continuation string) {
 	context, continuation = v.Text(prefix), v.Text(suffix)
 	if v.alphabet != 0 && len(prefix) > 0 {

@@ -12,7 +12,7 @@ import (
 //   - An apostrophe between two of these belongs to the word, the curved one as
 //     the straight: don’t gives "don't". At an edge it stands alone.
 //   - A point or comma between two digits belongs to the word: "3,000.5".
-//   - Every other visible character is a word of its own, hyphens included:
+//   - Every other visible character is a word, including hyphens:
 //     "twenty-one" gives "twenty", "-", "one", and "…" one word, "..." three.
 //   - Spaces and control characters only separate. Format characters (soft
 //     hyphens, joiners, byte order marks) and all others that Unicode calls
@@ -85,7 +85,7 @@ func hasWord(text string, first bool) bool {
 	return false
 }
 
-// decode is utf8.DecodeRuneInString with a short cut for ASCII.
+// decode is utf8.DecodeRuneInString with a fast path for ASCII.
 func decode(s string) (rune, int) {
 	if s[0] < utf8.RuneSelf {
 		return rune(s[0]), 1
@@ -93,8 +93,7 @@ func decode(s string) (rune, int) {
 	return utf8.DecodeRuneInString(s)
 }
 
-// joinsWord reports whether r, which stands between before and rest, belongs to
-// the word that before ends.
+// joinsWord reports whether r, between before and rest, belongs to the word that ends with before.
 func (t *Tokenizer) joinsWord(before, r rune, rest string) bool {
 	switch r {
 	case '\'', '’':
@@ -105,7 +104,7 @@ func (t *Tokenizer) joinsWord(before, r rune, rest string) bool {
 	return false
 }
 
-// firstVisible skips characters that leave no trace.
+// firstVisible returns the first character that is not dropped.
 func (t *Tokenizer) firstVisible(s string) rune {
 	for _, r := range s {
 		if !isFormat(r, t.first) {
@@ -122,8 +121,8 @@ func isWordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsNumber(r)
 }
 
-// isFormat reports whether a rune leaves no trace: format characters and, unless the first rules
-// are asked for, all others with Unicode's property Default_Ignorable_Code_Point (UAX #44).
+// isFormat reports whether a rune is dropped: format characters and, except by FirstRules, all
+// characters with Unicode's property Default_Ignorable_Code_Point (UAX #44).
 func isFormat(r rune, first bool) bool {
 	if r < utf8.RuneSelf {
 		return false

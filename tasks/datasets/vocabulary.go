@@ -14,27 +14,26 @@ import (
 	"coalmine/tasks/datasets/subwords"
 )
 
-// VocabularyBlob is the name of a vocabulary: one word a line; line n, counted
-// from 0, is token n. At the byte level a printable character of ASCII stands for
-// itself and any other byte as "<0x0A>". At the subword level tokens are written as in the
-// file of the tokenizer.
+// VocabularyBlob is the name of a vocabulary: one word per line; line n, counted from 0, is token
+// n. At the byte level a printable ASCII character is itself, and any other byte is written as
+// "<0x0A>". At the subword level tokens are written as in the file of the tokenizer.
 const VocabularyBlob = "vocabulary"
 
-// specials are the texts of the tokens below FirstWord. The tokenizer takes the
-// brackets apart, so no word of a text equals one.
+// specials are the texts of the tokens below FirstWord. The tokenizer separates brackets, so no
+// word of a text equals one.
 var specials = []string{Padding: "<pad>", Unknown: "<unk>", Begin: "<begin>", End: "<end>"}
 
-// Specials are the texts of the tokens below FirstWord.
+// Specials returns the texts of the tokens below FirstWord.
 func Specials() []string { return slices.Clone(specials) }
 
-// Vocabulary maps tokens to words: Words[token], specials included.
+// Vocabulary maps tokens to words: Words[token], including specials.
 type Vocabulary struct {
 	Words []string
 
 	alphabet subwords.Alphabet // of the tokens at the subword level, otherwise 0
 }
 
-// NewVocabulary makes the vocabulary of some words, specials included.
+// NewVocabulary makes a vocabulary of words, including specials.
 func NewVocabulary(words []string) *Vocabulary {
 	return &Vocabulary{words, subwords.AlphabetOf(words[min(FirstWord, len(words)):])}
 }
@@ -42,11 +41,11 @@ func NewVocabulary(words []string) *Vocabulary {
 // Token returns the text of a word's token: at the subword level, the word after a space.
 func (v *Vocabulary) Token(word string) string { return v.alphabet.Word(word) }
 
-// Size is the number of tokens, specials included: the width of a model's output.
+// Size returns the number of tokens, including specials: the width of a model's output.
 func (v *Vocabulary) Size() int { return len(v.Words) }
 
-// Ordinary is the number of ordinary words. They are the tokens FirstWord to
-// Size()-1, the most frequent first.
+// Ordinary returns the number of ordinary words. They are the tokens FirstWord to Size()-1, the
+// most frequent first.
 func (v *Vocabulary) Ordinary() int { return len(v.Words) - FirstWord }
 
 var errNoVocabulary = fmt.Errorf("vocabulary does not begin with %q: %w", specials, storage.ErrCorrupt)
@@ -60,8 +59,8 @@ func ParseVocabulary(data []byte) (*Vocabulary, error) {
 	return NewVocabulary(words), nil
 }
 
-// EachWord passes the words of the blob VocabularyBlob on in the order of their tokens, specials
-// included, and holds one at a time.
+// EachWord calls do with the words of the blob VocabularyBlob in the order of their tokens,
+// including specials, and keeps one at a time in memory.
 func EachWord(blob io.Reader, do func(token int32, word string) error) error {
 	lines := bufio.NewReader(blob)
 	for token := int32(0); ; token++ {
@@ -90,7 +89,7 @@ func ReadVocabulary(ctx context.Context, t *tasks.Task, input string) (*Vocabula
 	return ParseVocabulary(data)
 }
 
-// textsOf are the words of these numbers.
+// textsOf returns the words with the given numbers.
 func textsOf[T int32 | uint32](words []string, numbers []T) []string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
