@@ -9,12 +9,11 @@ import (
 	"coalmine/tasks"
 )
 
-// Balance cuts the users of the training part into balanced users (Thakkar et al. 2020,
-// section 4.1). A balanced user is a run of one user's examples: they are added until it
-// has Words words or more, so it has less than Words + SentenceWords. The user's
-// remaining examples are discarded; a user with fewer words in all is dropped. No token
-// is copied: balanced users are extents of the training stream. With Words 0 nobody is
-// balanced: users with examples stay as they are.
+// Balance cuts the users of the training part into balanced users (Thakkar et al. 2020, section
+// 4.1). A balanced user is a run of one user's examples: examples are added until it has Words
+// words or more, so it has less than Words + SentenceWords. The user's remaining examples are
+// discarded; a user with fewer than Words words is dropped. No token is copied: balanced users are
+// extents of the training stream. With Words 0, users with examples are kept unchanged.
 //
 // Params: BalanceParams. Input "parts": Encode. Metrics: BalanceMetrics. Blobs:
 //
@@ -25,7 +24,7 @@ var Balance = tasks.Kind{Name: "datasets/balance", Version: 1, Class: tasks.Comp
 // PartsInput names an Encode node as an input: of Balance, and of Partition.
 const PartsInput = "parts"
 
-// Names of the indexes that Balance writes; Partition writes the first, too.
+// Names of the indexes that Balance writes; Partition writes the first too.
 const (
 	PopulationIndexBlob = "index"
 	HeldOutIndexBlob    = "held-out"
@@ -45,12 +44,12 @@ type BalanceParams struct {
 // BalanceMetrics counts the balanced users and the discarded examples of the training
 // part.
 type BalanceMetrics struct {
-	// Balanced counts the balanced users that train, HeldOut the others.
+	// Balanced counts the balanced users that train, HeldOut the held-out ones.
 	Balanced Counts `json:"balanced"`
 	HeldOut  Counts `json:"held_out"`
-	// DroppedUsers had fewer words than a balanced user.
+	// DroppedUsers counts users with fewer words than a balanced user.
 	DroppedUsers int `json:"dropped_users"`
-	// DiscardedExamples belonged to them or were remainders.
+	// DiscardedExamples counts examples of dropped users and remainders.
 	DiscardedExamples int `json:"discarded_examples"`
 	DiscardedWords    int `json:"discarded_words"`
 }
@@ -92,8 +91,7 @@ func runBalance(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(metrics)
 }
 
-// nobody returns the error for a population without users, or nil if the balanced users
-// are enough.
+// nobody returns an error for a population without users, or nil if the balanced users are enough.
 func (p *BalanceParams) nobody(users, balanced, out int) error {
 	if p.Words == 0 {
 		return fmt.Errorf("no user is left to train: %d have examples in the training part, and %d are held out; lower held_out_users or the shares of the other parts", users, out)
@@ -101,8 +99,8 @@ func (p *BalanceParams) nobody(users, balanced, out int) error {
 	return fmt.Errorf("no balanced user is left to train: users of %d words can be cut from %d of %d users, and %d are held out; lower users.words or held_out_users", p.Words, balanced, users, out)
 }
 
-// balance returns the extents of all balanced users, and how many users of the
-// part they come from.
+// balance returns the extents of all balanced users, and the number of users of the part that they
+// come from.
 func balance(ctx context.Context, t *tasks.Task, index *Index, words int) (all []Extent, users int, err error) {
 	if words == 0 {
 		all = slices.DeleteFunc(slices.Clone(index.Extents), func(e Extent) bool { return e.Examples == 0 })
@@ -139,8 +137,8 @@ type cutter struct {
 	open  Extent
 }
 
-// add takes the user's next example. When it completes a balanced user, that is
-// returned and the next one begins.
+// add adds the user's next example. If it completes a balanced user, add returns that user and
+// begins the next.
 func (c *cutter) add(length int64, words int) (closed Extent, ok bool) {
 	c.open.Length += length
 	c.open.Examples++
@@ -153,7 +151,6 @@ func (c *cutter) add(length int64, words int) (closed Extent, ok bool) {
 	return closed, true
 }
 
-// split divides balanced users into those that train and those held out.
 func split(all []Extent, held []bool) (members, out []Extent) {
 	for u, e := range all {
 		if held[u] {
@@ -165,7 +162,6 @@ func split(all []Extent, held []bool) (members, out []Extent) {
 	return members, out
 }
 
-// countUsers sums up balanced users.
 func countUsers(users []Extent) (c Counts) {
 	for _, e := range users {
 		c.addUser(e.Examples, e.Words)

@@ -15,19 +15,17 @@ const CanariesBlob = "canaries"
 
 // Canary is an out-of-distribution sentence that is inserted on purpose.
 type Canary struct {
-	// Number is the canary's place in the list, from 0, and names its random streams.
+	// Number is the canary's index in the list, and selects its random streams.
 	Number int `json:"number"`
-	// Tokens are ordinary words, without Begin and End; of a pair the source, Separator
-	// and the target.
+	// Tokens are ordinary words, without Begin and End; for a pair, the source, Separator and the
+	// target.
 	Tokens []int32  `json:"tokens"`
 	Words  []string `json:"words"`
-	// UserProbability and ExampleProbability are exact, in lowest terms: "1/5000".
-	// They are empty for a canary that is held back, and where InsertedTimes says how
-	// often.
+	// UserProbability and ExampleProbability are exact, in lowest terms: "1/5000". They are empty
+	// for a canary that is held back, and if InsertedTimes is set.
 	UserProbability    string `json:"user_probability,omitempty"`
 	ExampleProbability string `json:"example_probability,omitempty"`
-	// InsertedTimes is the number of examples that it was to replace, where that was
-	// chosen; else 0.
+	// InsertedTimes is the configured number of examples to replace; 0 if not configured.
 	InsertedTimes int `json:"inserted_times,omitempty"`
 	// HeldBack canaries are never inserted: they are the audit's controls.
 	HeldBack bool `json:"held_back,omitempty"`
@@ -35,14 +33,14 @@ type Canary struct {
 	Format string `json:"format,omitempty"`
 }
 
-// Placement is a canary and where it went.
+// Placement is a canary and the counts of its copies.
 type Placement struct {
 	Canary
-	// Users are the secret sharers: the balanced users selected to carry it.
+	// Users are the secret sharers: the balanced users selected to receive it.
 	Users int `json:"users"`
-	// Holders are the users of the population that hold a copy of it.
+	// Holders counts the users of the population with a copy.
 	Holders int `json:"holders"`
-	// Insertions are its copies in the population.
+	// Insertions counts the copies in the population.
 	Insertions int `json:"insertions"`
 }
 
@@ -91,7 +89,7 @@ func readOverlay(ctx context.Context, t *tasks.Task, input string) (*overlay, er
 	})
 }
 
-// place fills in holders and insertions from an overlay.
+// place sets holders and insertions from an overlay.
 func place(list []Placement, o Overlay) {
 	lastHolder := make([]int, len(list)) // user + 1
 	for i := range list {

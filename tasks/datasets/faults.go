@@ -15,8 +15,8 @@ import (
 	"coalmine/internal/seeds"
 )
 
-// Fault names a fault of a data pipeline that can be planted on purpose, so that an
-// experiment tells whether it would be found (Augenstein et al. 2020, sections 5 and 6).
+// Fault names a fault of a data pipeline to plant on purpose, to test whether an experiment finds
+// it (Augenstein et al. 2020, sections 5 and 6).
 type Fault string
 
 // Faults that can be planted.
@@ -31,25 +31,24 @@ const (
 	ShiftLabels Fault = "shift-labels"
 )
 
-// FaultScheme describes a fault to the rest of the project. One of the functions below
-// applies it; an example that the function leaves unchanged still counts as one that the
-// fault was planted in.
+// FaultScheme describes a fault to the rest of the project. One of the functions below applies it;
+// an example counts as faulty even if the function leaves it unchanged.
 type FaultScheme struct {
 	Fault Fault
 	// Summary describes the fault in one line.
 	Summary string
-	// Levels are those at which there is such a fault.
+	// Levels are the levels that support the fault.
 	Levels []Level
 
-	// text returns the replacement of a text that has a word; the replacement has a word too.
-	// first says that texts are read by FirstRules.
+	// text returns the replacement of a text that has a word; the replacement has a word too. first
+	// reports that texts are read by FirstRules.
 	text func(p *Planted, text string, first bool) string
-	// keepsCase: the tokenizer does not lower-case.
+	// keepsCase stops the tokenizer from lower-casing.
 	keepsCase bool
 	// words returns the replacement of the words of a text, at least one. It may use
 	// their memory.
 	words func(words []string) (faulty []string, changed bool)
-	// image changes an image of the shape: its label, a byte, and the pixels behind it.
+	// image changes an image of the shape: its label, a byte, and the pixels after it.
 	image func(shape Image, example []byte)
 }
 
@@ -107,10 +106,10 @@ func invert(pixels []byte) {
 // Faults lists all faults.
 func Faults() []FaultScheme { return faults.Entries() }
 
-// Choices lists the faults as words of an experiment file.
+// Choices lists the faults for an experiment file.
 func (Fault) Choices() []string { return faults.Words() }
 
-// joinWords makes the first two words one (Augenstein et al. 2020, section 5).
+// joinWords joins the first two words (Augenstein et al. 2020, section 5).
 func joinWords(words []string) (faulty []string, changed bool) {
 	if len(words) < 2 {
 		return words, false
@@ -119,8 +118,8 @@ func joinWords(words []string) (faulty []string, changed bool) {
 	return words[1:], true
 }
 
-// asLatin1 reads the bytes of a text as Latin-1. The result has a word if the text has
-// one: the first byte of every character beyond ASCII becomes a visible one.
+// asLatin1 reads the bytes of a text as Latin-1. The result has a word if the text has one: the
+// first byte of every character beyond ASCII becomes a visible character.
 func asLatin1(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 		return text
@@ -147,14 +146,14 @@ func truncate(text string, length int, first bool) string {
 	return text
 }
 
-// Planted is a fault as it is planted in a part of a source. At least one of the shares is
-// given; with both, the fault hits the share of examples of the share of users.
+// Planted is a fault planted in a part of a source. At least one of the shares is given; with both,
+// the fault hits the share of examples of the share of users.
 type Planted struct {
 	Fault Fault `json:"fault"`
-	// Users is the share of the users with the fault, above 0 and at most 1, each by its
-	// own coin; 0 for every user. Without a share of examples all of theirs are hit.
+	// Users is the share of the users with the fault, above 0 and at most 1, each by its own coin;
+	// 0 means every user. Without a share of examples, all examples of these users are hit.
 	Users float64 `json:"users,omitempty"`
-	// Examples is the share of the examples that are hit, likewise.
+	// Examples is the share of the examples with the fault, likewise.
 	Examples float64 `json:"examples,omitempty"`
 	// Length is the length to which Truncate cuts, in characters; 0 with other faults.
 	Length int `json:"length,omitempty"`
@@ -185,27 +184,26 @@ func checkFaultShare(fault Fault, of string, share float64) error {
 	return nil
 }
 
-// PlantedFault says where a fault was planted.
+// PlantedFault counts the occurrences of a planted fault.
 type PlantedFault struct {
 	Fault Fault `json:"fault"`
-	// Users and Examples of the source that it was planted in, all parts together.
+	// Users and Examples count the users and examples of the source with the fault, in all parts
+	// together.
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
-	// Changed are those of the examples that it has changed: a sentence of one word has no
-	// two to be joined. Several faults apply in order, and each counts the examples as the
-	// faults before it left them.
+	// Changed counts the examples that the fault has changed: a sentence of one word has no two
+	// words to join. Several faults apply in order, each to the result of earlier faults.
 	Changed int `json:"changed"`
 }
 
-// String is a phrase for people.
+// String returns a phrase.
 func (f PlantedFault) String() string {
 	return fmt.Sprintf("fault %s was planted in %s of %s and changed %d of them", f.Fault, readable.Count(f.Examples, "example"), readable.Count(f.Users, "user"), f.Changed)
 }
 
-// FaultParams say which faults are planted in a source.
+// FaultParams lists the faults to plant in a source.
 type FaultParams struct {
-	// Faults in the order in which they apply: to the text, then in the tokenizer, then
-	// to the words.
+	// Faults in order of application: to the text, then in the tokenizer, then to the words.
 	Faults []Planted `json:"faults,omitempty"`
 	// FaultSeed draws the users and examples, 0 without faults.
 	FaultSeed uint64 `json:"fault_seed,omitempty"`
@@ -223,14 +221,14 @@ func (p FaultParams) equal(o FaultParams) bool {
 	return p.FaultSeed == o.FaultSeed && slices.Equal(p.Faults, o.Faults)
 }
 
-// planter decides which faults hit the examples of a source, one after another.
+// planter draws the faults of the examples of a source, one after another.
 type planter struct {
 	plants []plant
-	hits   []*plant // of the example at hand, in their order
-	first  bool     // texts are read by FirstRules
+	hits   []*plant // faults of the current example, in order
+	first  bool     // read texts by FirstRules
 }
 
-// plant is one fault on its way through a source.
+// plant is the state of one fault.
 type plant struct {
 	Planted
 	scheme       FaultScheme
@@ -240,7 +238,7 @@ type plant struct {
 	found        PlantedFault
 }
 
-// newPlanter: the faults have been checked.
+// newPlanter returns the planter of valid faults.
 func newPlanter(p FaultParams) *planter {
 	plants := make([]plant, len(p.Faults))
 	for i, f := range p.Faults {
@@ -254,8 +252,8 @@ func newPlanter(p FaultParams) *planter {
 	return &planter{plants: plants}
 }
 
-// next tosses the coins of the next example of the source. Users are numbered in order of
-// their first appearance.
+// next draws the faults of the next example of the source. Users are numbered in order of first
+// appearance.
 func (p *planter) next(user int) {
 	p.hits = p.hits[:0]
 	for i := range p.plants {
@@ -265,7 +263,7 @@ func (p *planter) next(user int) {
 	}
 }
 
-// hitting reports whether a fault hits the example at hand; a nil planter has none.
+// hitting reports whether a fault hits the current example; false for a nil planter.
 func (p *planter) hitting() bool { return p != nil && len(p.hits) > 0 }
 
 // hit draws one number for each user and each example regardless of the outcome, so
@@ -299,8 +297,8 @@ func (p *planter) text(text string) string {
 	return text
 }
 
-// image applies the faults that hit the example to an image: to its label, unless it
-// stands for no label, and to its pixels.
+// image applies the faults that hit the example to an image: to its label, if it has one, and to
+// its pixels.
 func (p *planter) image(shape Image, unlabelled bool, text string) string {
 	for _, f := range p.hits {
 		if f.scheme.image == nil {
@@ -317,7 +315,7 @@ func (p *planter) image(shape Image, unlabelled bool, text string) string {
 	return text
 }
 
-// keepsCase reports whether the tokenizer is to leave the capital letters of a text.
+// keepsCase reports whether the tokenizer keeps the capital letters of a text.
 func (p *planter) keepsCase(text string) bool {
 	keeps := false
 	for _, f := range p.hits {
@@ -348,7 +346,7 @@ func (f *plant) count(changed bool) {
 	}
 }
 
-// found says where the faults were planted; nil without faults.
+// found returns the counts of planted faults; nil without faults.
 func (p *planter) found() []PlantedFault {
 	var found []PlantedFault
 	for i := range p.plants {

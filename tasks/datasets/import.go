@@ -15,9 +15,9 @@ import (
 	"coalmine/tasks/datasets/subwords"
 )
 
-// Import reads a source and writes its corpus: the examples as word numbers,
-// grouped by user. Users stand in order of their first appearance, a user's
-// examples in order of the source or, where the reading says so, of their time.
+// Import reads a source and writes its corpus: the examples as word numbers, grouped by user. Users
+// are in order of first appearance, a user's examples in order of the source or, if the reading is
+// Timed, of their time.
 //
 // Params: ImportParams. No inputs. Metrics: ImportMetrics. Blobs:
 //
@@ -32,10 +32,10 @@ import (
 //	users           JSON array of the users' names
 //	splits          see SplitsBlob; only where splits of the data's own are parts
 //
-// Where records are pairs, the dictionary has the separator too.
+// For pairs, the dictionary has the separator too.
 var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: runImport}
 
-// Names of the blobs of a corpus beside its stream and index.
+// Names of the blobs of a corpus in addition to its stream and index.
 const (
 	DictionaryBlob = "dictionary"
 	UsersBlob      = "users"
@@ -46,7 +46,7 @@ var CorpusIndexBlob = IndexBlob(corpusPart)
 
 // ImportParams are the parameters of Import.
 type ImportParams struct {
-	// Sources are the digests of the files, in the order in which they are read.
+	// Sources are the digests of the files, in reading order.
 	Sources []storage.Digest `json:"sources"`
 	Limits  Limits           `json:"limits"`
 	Reading
@@ -66,16 +66,16 @@ func (p *ImportParams) check() error {
 // ImportMetrics counts the contents of a source.
 type ImportMetrics struct {
 	Counts
-	// CutExamples were longer than a sequence; Words counts the words after the cut.
+	// CutExamples counts examples longer than a sequence; Words counts words after the cut.
 	CutExamples int `json:"cut_examples"`
-	// DistinctWords are counted after the cut; at the byte level they are Bytes.
+	// DistinctWords is counted after the cut; at the byte level it is Bytes.
 	DistinctWords int `json:"distinct_words"`
-	// Unlabelled examples are images without a label.
+	// Unlabelled counts images without a label.
 	Unlabelled int `json:"unlabelled,omitempty"`
-	// Faults counts the examples in which faults were planted; nil without faults. The
-	// counts above are those after the faults.
+	// Faults counts the examples in which faults were planted; nil without faults. The counts above
+	// are taken after the faults.
 	Faults []PlantedFault `json:"faults,omitempty"`
-	// Skipped records are at fault; nil without, and where they are not skipped.
+	// Skipped counts faulty records; nil if no record was skipped.
 	Skipped *Skipped `json:"skipped,omitempty"`
 }
 
@@ -140,7 +140,7 @@ func (p *ImportParams) openTokenizer(ctx context.Context, t *tasks.Task) error {
 type importedFiles struct {
 	ctx  context.Context
 	task *tasks.Task
-	// damage is the error of the source closed last, if it differs from the imported one.
+	// damage is the error of the last closed source, if its content has changed since the import.
 	damage error
 }
 
@@ -159,8 +159,7 @@ func (x *importedFiles) of(sources []storage.Digest) []File {
 	return files
 }
 
-// importedFile reads the rest of a source when it is closed, since only at its
-// end its digest is known.
+// importedFile reads the remaining source on Close, because the digest is known only at the end.
 type importedFile struct {
 	io.ReadCloser
 	files *importedFiles
@@ -173,8 +172,8 @@ func (f *importedFile) Close() error {
 	return f.ReadCloser.Close()
 }
 
-// classify marks faults of the source as permanent. Bytes that were damaged on
-// their way, or that never came, are no fault of the source.
+// classify marks faults of the source as permanent. Bytes damaged or lost in transfer are not
+// faults of the source.
 func (x *importedFiles) classify(err error) error {
 	if _, ok := errors.AsType[*SourceError](err); !ok {
 		return err
@@ -187,26 +186,26 @@ func (x *importedFiles) classify(err error) error {
 
 // importer collects the examples of a source by user.
 type importer struct {
-	sorter   *tempfiles.Sorter // by user
-	byTime   *tempfiles.Sorter // the order of the examples; nil if it is that of the source
+	sorter   *tempfiles.Sorter // sorts by user
+	byTime   *tempfiles.Sorter // examples in order of time; nil for the order of the source
 	names    *numbering
-	groups   *groupNumbering // nil without
+	groups   *groupNumbering // nil without groups
 	lexicon  *lexicon
 	users    []importedUser
 	examples int
 	cut      int
 	example  []byte
 	record   []byte
-	// unlabelled images.
+	// unlabelled counts images without a label.
 	unlabelled int
 	skipped    Skipped
 	parts      partRuns
 }
 
-// importedUser holds the numbers of a user before the corpus is written.
+// importedUser counts a user's examples before the corpus is written.
 type importedUser struct {
 	extent Extent // without Offset
-	last   int    // ordinal in the source of the user's example that was placed last
+	last   int    // ordinal in the source of the user's last placed example
 }
 
 func (imp *importer) add(rec Record) error {
@@ -236,7 +235,7 @@ func (imp *importer) add(rec Record) error {
 	return imp.place(u, imp.examples, imp.example)
 }
 
-// place appends an encoded example to those of a user. ordinal is its place in the source.
+// place appends an encoded example to those of a user. ordinal is its position in the source.
 func (imp *importer) place(u uint64, ordinal int, example []byte) error {
 	user := &imp.users[u]
 	words, _ := binary.Uvarint(example)
@@ -327,16 +326,16 @@ func (n *numbering) id(name []byte) uint64 {
 type lexicon struct {
 	reading     Reading
 	planted     FaultParams
-	cutSentence func(l *lexicon, text string) (cut bool) // of the level
-	faults      *planter                                 // nil without
+	cutSentence func(l *lexicon, text string) (cut bool) // function of the level
+	faults      *planter                                 // nil without faults
 	words       *numbering
-	separator   uint32 // the number of the separator of pairs
-	noLabel     uint32 // the number in place of a label, where images may lack one
-	labels      int    // how many there are of texts: the first numbers
+	separator   uint32 // number of the separator of pairs
+	noLabel     uint32 // number for a missing label of an image
+	labels      int    // count of labels of texts, which have the first numbers
 	tokenizer   Tokenizer
 	subwords    *subwords.Encoder // at the subword level
-	alphabet    subwords.Alphabet // of its tokens
-	misreading  []string          // the words of a text that faults hit
+	alphabet    subwords.Alphabet // alphabet of its tokens
+	misreading  []string          // words of a text with faults
 	sentenced   []uint32
 }
 
@@ -365,7 +364,7 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 	return l
 }
 
-// restart goes back to the beginning of the source. Words keep their numbers.
+// restart resets the lexicon to the beginning of the source. Words keep their numbers.
 func (l *lexicon) restart() {
 	if len(l.planted.Faults) > 0 {
 		l.faults = newPlanter(l.planted)
@@ -373,14 +372,14 @@ func (l *lexicon) restart() {
 	}
 }
 
-// addSpecial gives a special token a number beside those of words: that after the symbols
-// of a level that fixes them, else the first. No word of a text equals its name.
+// addSpecial numbers a special token among the words: after the symbols of a level with fixed
+// symbols, otherwise first. No word of a text equals its name.
 func (l *lexicon) addSpecial(token int) uint32 {
 	l.words.all = append(l.words.all[:len(l.words.all):len(l.words.all)], specials[token])
 	return uint32(len(l.words.all) - 1)
 }
 
-// distinct is the number of words so far.
+// distinct returns the number of words so far.
 func (l *lexicon) distinct() int {
 	if l.reading.Pairs || l.reading.Unlabelled {
 		return len(l.words.all) - 1
@@ -388,10 +387,9 @@ func (l *lexicon) distinct() int {
 	return len(l.words.all) - l.labels
 }
 
-// sentence returns the first words of a user's text, a sequence of them at most, valid
-// until the next call, and whether there were more. Users are numbered in order of their
-// first appearance. Of a pair, these are the words of both texts, with the separator
-// between.
+// sentence returns the first words of a user's text, at most a sequence, valid until the next call,
+// and whether there were more. Users are numbered in order of first appearance. For a pair it
+// returns the words of both texts with the separator between them.
 func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 	l.sentenced = l.sentenced[:0]
 	unlabelled := l.reading.Unlabelled && len(text) == l.reading.Image.Pixels()
@@ -416,7 +414,7 @@ func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 	return l.sentenced, cut
 }
 
-// misread is the sentence of a text at the word level as faults leave it.
+// misread appends the sentence of a text at the word level after faults.
 func (l *lexicon) misread(text string) (cut bool) {
 	l.tokenizer.keepCase = l.faults.keepsCase(text)
 	l.misreading = l.misreading[:0]
@@ -432,7 +430,7 @@ func (l *lexicon) misread(text string) (cut bool) {
 	return len(kept) < len(words)
 }
 
-// found says where faults were planted.
+// found returns the counts of planted faults.
 func (l *lexicon) found() []PlantedFault {
 	if l.faults == nil {
 		return nil

@@ -12,16 +12,15 @@ import (
 	"coalmine/models"
 )
 
-// Label names the attribute of a whole text that a model predicts. The zero value stands
-// for none.
+// Label names the attribute of a whole text that a model predicts. The zero value means no label.
 type Label string
 
 // Labels of texts.
 const (
-	// ScoreLabel is the "score" of a line, a number from 1 to 5, rounded to the nearest half,
-	// of two the larger.
+	// ScoreLabel is the "score" of a line, a number from 1 to 5, rounded to the nearest half; ties
+	// round up.
 	ScoreLabel Label = "score"
-	// TagsLabel are those of the "tags" (or "labels") of a line that a list has.
+	// TagsLabel is the "tags" (or "labels") of a line that are in a list.
 	TagsLabel Label = "tags"
 )
 
@@ -31,10 +30,10 @@ type LabelScheme struct {
 	// Summary describes the attribute in one line.
 	Summary string
 
-	wanted  string // of a line, for messages
+	wanted  string // describes a line in messages
 	symbols func(tags []string) []string
 	most    func(tags []string) int
-	// of are the numbers of a line's labels, in ascending order.
+	// of returns the numbers of a line's labels, in ascending order.
 	of func(f *labelFields, tags []string) ([]byte, error)
 }
 
@@ -55,11 +54,11 @@ var labels = registry.New("label", func(s LabelScheme) Label { return s.Label },
 	},
 )
 
-// Choices lists the labels as words of an experiment file.
+// Choices lists the labels for an experiment file.
 func (Label) Choices() []string { return labels.Words() }
 
-// Prefixes of labels in dictionaries and vocabularies. The tokenizer takes brackets apart,
-// so no word of a text begins with one.
+// Prefixes of labels in dictionaries and vocabularies. The tokenizer separates brackets, so no word
+// of a text begins with a prefix.
 const (
 	scoreMark = "<score "
 	tagMark   = "<tag "
@@ -87,10 +86,10 @@ func tagSymbols(tags []string) []string {
 	return symbols
 }
 
-// Tags joins the list of Reading.Tags, and TagList takes it apart.
+// Tags joins a list for Reading.Tags; TagList is the inverse.
 func Tags(list []string) string { return strings.Join(list, "\n") }
 
-// TagList are the tags of a reading, in their order.
+// TagList returns the tags of a reading in order.
 func (r Reading) TagList() []string {
 	if r.Tags == "" {
 		return nil
@@ -98,9 +97,8 @@ func (r Reading) TagList() []string {
 	return strings.Split(r.Tags, "\n")
 }
 
-// LabelWords are the texts of the labels: number i is token FirstWord + i, before all words.
-// There are none where nothing is predicted of a text, and of images, which have a number for
-// each tag.
+// LabelWords returns the texts of the labels: number i is token FirstWord + i, before all words. It
+// is empty without predicted labels of texts, and for images, which have a number for each tag.
 func (r Reading) LabelWords() []string {
 	scheme, err := labels.Find(r.Label)
 	if err != nil || r.Level.Scheme().Images {
@@ -109,8 +107,8 @@ func (r Reading) LabelWords() []string {
 	return scheme.symbols(r.TagList())
 }
 
-// labelRoom is by how much examples are longer than their words: by the labels, and by the
-// end, which no text is then without.
+// labelRoom returns the number of tokens of an example in addition to its words: the labels, and
+// End, which every text then has.
 func (r Reading) labelRoom() int {
 	scheme, err := labels.Find(r.Label)
 	if err != nil || r.Level.Scheme().Images {
@@ -141,7 +139,7 @@ func (r Reading) checkLabel() error {
 	return CheckTags(r.TagList())
 }
 
-// CheckTags reports a list that tags cannot be predicted from.
+// CheckTags returns an error for an invalid list of tags.
 func CheckTags(tags []string) error {
 	if len(tags) == 0 || len(tags) > models.MaxLabels {
 		return fmt.Errorf("%d tags; expected a list of 1 to %d", len(tags), models.MaxLabels)
@@ -157,14 +155,14 @@ func CheckTags(tags []string) error {
 	return nil
 }
 
-// labelFields are those of a line of which something is predicted.
+// labelFields holds the fields of a line with labels.
 type labelFields struct {
 	Score  *float64  `json:"score"`
 	Tags   *[]string `json:"tags"`
 	Labels *[]string `json:"labels"`
 }
 
-// labelLines are those of a source of texts of which something is predicted.
+// labelLines returns the lineForm of a source of texts with labels.
 func (r Reading) labelLines(scheme LabelScheme) lineForm {
 	tags, rules := r.TagList(), r.recordRules()
 	return lineForm{
@@ -198,7 +196,7 @@ func scoreOf(f *labelFields, _ []string) ([]byte, error) {
 	switch {
 	case f.Score == nil:
 		return nil, unexpected(`"score" is missing`)
-	case !(*f.Score >= models.LowestScore && *f.Score <= highest): // nor is NaN
+	case !(*f.Score >= models.LowestScore && *f.Score <= highest): // also rejects NaN
 		return nil, badLine(`"score" is %g; expected a number from %d to %g`, *f.Score, models.LowestScore, highest)
 	}
 	return []byte{byte(math.Round((*f.Score - models.LowestScore) / models.ScoreStep))}, nil
@@ -221,8 +219,7 @@ func tagsOf(f *labelFields, tags []string) ([]byte, error) {
 	return numbers, nil
 }
 
-// labelled appends the numbers of a text's labels, and then those of its words, to the
-// lexicon's sentence.
+// labelled appends the numbers of a text's labels and then of its words to the lexicon's sentence.
 func (l *lexicon) labelled(text string) (cut bool) {
 	numbers, text, _ := strings.Cut(text, pairMark)
 	for i := range len(numbers) {

@@ -9,21 +9,21 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// Order is that of a user's examples.
+// Order is the order of a user's examples.
 type Order string
 
 // Orders.
 const (
-	// SourceOrder is that of the lines.
+	// SourceOrder is the order of the lines.
 	SourceOrder Order = "source"
-	// TimeOrder is that of the lines' "time", equal ones in order of the source.
+	// TimeOrder is the order of the lines' "time"; ties are in order of the source.
 	TimeOrder Order = "time"
 )
 
-// Choices lists the orders as words of an experiment file.
+// Choices lists the orders for an experiment file.
 func (Order) Choices() []string { return []string{string(SourceOrder), string(TimeOrder)} }
 
-// timed are lines whose examples have times.
+// timed returns the form with the time of each example.
 func (f lineForm) timed() lineForm {
 	parse := f.parse
 	f.wanted += ` (and "time", a date such as "2010-07-19T19:12:12Z" or a number, since data.order is time)`
@@ -37,11 +37,11 @@ func (f lineForm) timed() lineForm {
 	return f
 }
 
-// dateLayouts are those of RFC 3339, also without a zone, which is then UTC, and without a
-// time of day.
+// dateLayouts are the layouts of RFC 3339, also without a zone, which means UTC, and without a time
+// of day.
 var dateLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly}
 
-// parseTime reads the field "time" of a line: a number as it is, a date as seconds since 1970.
+// parseTime reads the field "time" of a line: a number unchanged, a date as seconds since 1970.
 func parseTime(line []byte) (float64, error) {
 	var fields struct {
 		Time json.RawMessage `json:"time"`
@@ -64,7 +64,7 @@ func parseTime(line []byte) (float64, error) {
 	return 0, badLine(`"time" is %s; expected a date such as "2010-07-19T19:12:12Z" or "2010-07-19", or a number`, encoding.ShowJSON(fields.Time))
 }
 
-// parseDate is a date in seconds since 1970.
+// parseDate returns a date in seconds since 1970.
 func parseDate(text string) (seconds float64, ok bool) {
 	for _, layout := range dateLayouts {
 		if t, err := time.Parse(layout, text); err == nil {
@@ -74,23 +74,23 @@ func parseDate(text string) (seconds float64, ok bool) {
 	return 0, false
 }
 
-// timeKey orders numbers as they are.
+// timeKey returns a key with the order of the numbers.
 func timeKey(t float64) uint64 {
-	bits := math.Float64bits(t + 0) // there is one zero
+	bits := math.Float64bits(t + 0) // -0 becomes 0
 	if bits>>63 != 0 {
 		return ^bits
 	}
 	return bits | 1<<63
 }
 
-// later keeps an example until all are there, so that users' examples can follow their time.
+// later keeps an example until all have been read, to order users' examples by time.
 func (imp *importer) later(user uint64, at float64, example []byte) error {
 	record := binary.AppendUvarint(nil, user)
 	record = binary.AppendUvarint(record, uint64(imp.examples))
 	return imp.byTime.Add(timeKey(at), append(record, example...))
 }
 
-// placeTimed places the examples that were kept, in order of their time.
+// placeTimed places the kept examples in order of time.
 func (imp *importer) placeTimed() error {
 	for record, err := range imp.byTime.Sorted() {
 		if err != nil {

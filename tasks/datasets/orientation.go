@@ -14,11 +14,11 @@ type orientation uint16
 // turned reports whether rows and columns change places.
 func (o orientation) turned() bool { return 5 <= o && o <= 8 }
 
-// at returns where the pixel is stored that is seen at x and y, of a picture that is stored with
-// a width and a height.
+// at returns the stored position of the pixel displayed at x and y, for a picture with the given
+// stored width and height.
 func (o orientation) at(x, y, width, height int) (column, row int) {
 	if o.turned() {
-		x, y = y, x // the main diagonal stays
+		x, y = y, x // along the main diagonal
 	}
 	if o == 2 || o == 3 || o == 7 || o == 8 {
 		x = width - 1 - x
@@ -29,7 +29,7 @@ func (o orientation) at(x, y, width, height int) (column, row int) {
 	return x, y
 }
 
-// oriented is a picture turned and mirrored by its orientation.
+// oriented is a picture displayed by its orientation.
 type oriented struct {
 	image.Image
 	orientation
@@ -51,8 +51,8 @@ func (p oriented) At(x, y int) color.Color {
 	return p.Image.At(stored.Min.X+column, stored.Min.Y+row)
 }
 
-// orientationOf returns the orientation of a PNG or JPEG file; 1 if the file names none or it cannot be
-// read.
+// orientationOf returns the orientation of a PNG or JPEG file; 1 if the file has none or an invalid
+// one.
 func orientationOf(file []byte) orientation {
 	exif := pngEXIF
 	if isJPEG(file) {
@@ -101,8 +101,9 @@ func pngEXIF(file []byte) []byte {
 }
 
 // tiffOrientation finds the orientation in the first directory of a TIFF structure (TIFF 6.0,
-// section 2): 2 bytes for the byte order, 2 of 42, 4 of where the directory begins; the directory
-// has 2 bytes for the number of its entries, and 12 for each: tag, type, count, value.
+// section 2): 2 bytes for the byte order, 2 for the number 42, 4 for the offset of the directory;
+// the directory has 2 bytes for the number of its entries, and 12 for each entry: tag, type, count,
+// value.
 func tiffOrientation(tiff []byte) orientation {
 	const tag, short = 0x0112, 3
 	var order binary.ByteOrder = binary.BigEndian

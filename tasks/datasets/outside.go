@@ -8,33 +8,31 @@ import (
 	"coalmine/tasks"
 )
 
-// OutOfVocabulary selects the words of a corpus that a primary model does not know, as a
-// modeler would look at a sample of them (Augenstein et al. 2020, section 2, T3): every
-// occurrence of a word outside of a vocabulary becomes an example of its own, the bytes of
-// its UTF-8. Begin and End are the start and the end of the word. A word is in the part
-// that its sentence is in, and is its user's.
+// OutOfVocabulary selects the words of a corpus outside a primary model's vocabulary, for a modeler
+// to inspect (Augenstein et al. 2020, section 2, T3): every occurrence of a word outside a
+// vocabulary becomes an example, its UTF-8 bytes. Begin and End are the start and the end of the
+// word. A word has the part and the user of its sentence.
 //
-// Params: OutOfVocabularyParams. Input "corpus": Import at the word level. Input
-// "vocabulary": Encode at the word level. Metrics and blobs are those of Encode at the byte
-// level.
+// Params: OutOfVocabularyParams. Input "corpus": Import at the word level. Input "vocabulary":
+// Encode at the word level. Metrics and blobs are as for Encode at the byte level.
 var OutOfVocabulary = tasks.Kind{Name: "datasets/out-of-vocabulary", Version: 1, Class: tasks.Compute, Run: runOutOfVocabulary}
 
 // OutOfVocabularyParams are the parameters of OutOfVocabulary.
 type OutOfVocabularyParams struct {
-	// Sequence is the length at which words are cut, in bytes, 1 to MaxSequence; 0 for
+	// Sequence is the length at which words are cut, in bytes, 1 to MaxSequence; 0 means
 	// SentenceBytes.
 	Sequence int `json:"sequence,omitempty"`
-	// Seed and the shares decide about sentences, as those of EncodeParams.
+	// Seed and the shares apply to sentences, as in EncodeParams.
 	Seed               uint64  `json:"seed"`
 	TestFraction       float64 `json:"test_fraction"`
 	ValidationFraction float64 `json:"validation_fraction"`
 	TrainShare         float64 `json:"train_share,omitempty"`
-	// Grouped says that the corpus has groups. A word is in that of its sentence.
+	// Grouped reports that the corpus has groups. A word has the group of its sentence.
 	Grouped bool `json:"grouped,omitempty"`
 	Splits  bool `json:"splits,omitempty"`
 }
 
-// encode is the part of the parameters that is Encode's.
+// encode returns the parameters of Encode.
 func (p *OutOfVocabularyParams) encode() EncodeParams {
 	return EncodeParams{
 		Seed: p.Seed, Level: ByteLevel, TestFraction: p.TestFraction, ValidationFraction: p.ValidationFraction, TrainShare: p.TrainShare,
@@ -42,7 +40,7 @@ func (p *OutOfVocabularyParams) encode() EncodeParams {
 	}
 }
 
-// reading is that of the words.
+// reading returns the reading of the words.
 func (p *OutOfVocabularyParams) reading() Reading {
 	return Reading{Level: ByteLevel, Sequence: p.Sequence}.Complete()
 }
@@ -70,7 +68,7 @@ func runOutOfVocabulary(ctx context.Context, t *tasks.Task) error {
 	return e.writeParts(ctx)
 }
 
-// openOutside is an encoder that makes examples of words.
+// openOutside returns an encoder that makes examples of words.
 func openOutside(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams) (*encoder, error) {
 	e := &encoder{task: t, params: p.encode()}
 	if err := e.open(ctx); err != nil {
@@ -88,8 +86,8 @@ func openOutside(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams) (
 	return e, nil
 }
 
-// bytesOutside are the lengths in bytes, cut to a sequence, of the words that are outside of
-// a vocabulary; 0 for those in it.
+// bytesOutside returns, by word, the length in bytes of the words outside a vocabulary, at most a
+// sequence; 0 for words in it.
 func bytesOutside(words, vocabulary []string, sequence int) []int32 {
 	known := setOf(vocabulary)
 	lengths := make([]int32, len(words))
@@ -101,7 +99,7 @@ func bytesOutside(words, vocabulary []string, sequence int) []int32 {
 	return lengths
 }
 
-// eachOutside calls do with the bytes of every word outside of the vocabulary, as tokens.
+// eachOutside calls do with the bytes of every word outside the vocabulary, as tokens.
 func (e *encoder) eachOutside(words []uint32, do func(tokens []uint32) error) error {
 	for _, w := range words {
 		if e.outside[w] == 0 {
@@ -118,11 +116,10 @@ func (e *encoder) eachOutside(words []uint32, do func(tokens []uint32) error) er
 	return nil
 }
 
-// Outside says which words are selected by Recipe: those that a vocabulary lacks. The zero
-// value selects none.
+// Outside makes a Recipe select the words outside a vocabulary. The zero value selects no words.
 type Outside struct {
 	// Size of the vocabulary, the most frequent words of the training part without faults.
 	Size int `json:"size,omitempty"`
-	// Sequence is the length in words at which sentences are cut, 0 for SentenceWords.
+	// Sequence is the length in words at which sentences are cut; 0 means SentenceWords.
 	Sequence int `json:"sequence,omitempty"`
 }

@@ -11,13 +11,13 @@ import (
 // Networks", 2014, figure 1). A pair is one example: source, Separator, target.
 const Separator = End
 
-// MaxExample is the greatest length of an example of text: a pair of two of MaxSequence.
+// MaxExample is the largest length of an example of text: a pair of two sequences of MaxSequence.
 const MaxExample = 2*MaxSequence + 1
 
-// pairMark stands between the two texts of a Record that is a pair. UTF-8 never has it.
+// pairMark separates the two texts of a Record that is a pair. UTF-8 never contains it.
 const pairMark = "\xff"
 
-// pairLines are those of a source of pairs.
+// pairLines returns the lineForm of a source of pairs.
 func pairLines(rules recordRules) lineForm {
 	return lineForm{
 		wanted:  `expected {"user": "…", "text": "…", "target": "…"} on every line`,
@@ -48,8 +48,8 @@ func (u recordRules) parsePair(line []byte) (Record, error) {
 	return rec, nil
 }
 
-// pair appends the numbers of a pair to the lexicon's sentence: of the first words of each
-// text, a sequence of them at most.
+// pair appends the numbers of the first words of each text, at most a sequence, to the lexicon's
+// sentence.
 func (l *lexicon) pair(text string) (cut bool) {
 	source, target, _ := strings.Cut(text, pairMark)
 	sourceCut := l.cutSentence(l, source)

@@ -12,42 +12,41 @@ import (
 type recipeSurvey struct {
 	recipe Recipe
 	text   *readText
-	names  *numbering // of the users
-	// phrases are those of the recipe, counted by the text.
+	names  *numbering // numbers of the users
+	// phrases are the recipe's phrases, counted by the text.
 	phrases []*phraseCount
 	coins   *partCoins
 	counts  [partNumbers]Counts
-	clean   *recipeSurvey // of the text that the vocabulary comes from; nil if it is this one
-	// Of a recipe that selects words, once clean has seen the source: see bytesOutside.
+	clean   *recipeSurvey // survey of the text of the vocabulary; nil if equal
+	// For a recipe that selects words, after clean has processed the source: see bytesOutside.
 	outside         []int32
 	vocabularyWords int  // see Facts
-	differs         bool // FirstRules read the text that the vocabulary comes from otherwise
+	differs         bool // FirstRules read the vocabulary's text differently
 	*recipeMemory
 }
 
-// recipeMemory is the state of a recipe while it reads the source.
+// recipeMemory is the state of a recipe while the source is read.
 type recipeMemory struct {
 	users []surveyedUser
-	// held are the occurrences of words outside of the training part, which is the larger
-	// one mostly, by word number.
+	// held counts the words outside the training part, which is usually larger, by word number.
 	held     []int32
 	balanced []balancedUser
-	// groups are the examples in each group of a user that train, by user and group.
+	// groups counts the training examples by user and group.
 	groups [][]int
 }
 
-// memories are used again: a survey of many recipes would make as much garbage for each.
+// memories are reused, because a survey of many recipes would allocate as much for each.
 var memories = sync.Pool{New: func() any { return new(recipeMemory) }}
 
 // surveyedUser is one user of the source.
 type surveyedUser struct {
-	// words and examples of the balanced user that is not complete yet.
+	// words and examples of the incomplete balanced user.
 	words    int64
 	examples int32
-	in       [partNumbers]bool // the parts that hold examples of the user
+	in       [partNumbers]bool // parts with examples of the user
 }
 
-// balancedUser is a complete one, of a user of the source.
+// balancedUser is a complete balanced user of a user of the source.
 type balancedUser struct {
 	words          int64
 	user, examples int32
@@ -57,7 +56,7 @@ func newRecipeSurvey(r Recipe, t *readText) *recipeSurvey {
 	return &recipeSurvey{recipe: r, text: t}
 }
 
-// begin makes the recipe ready to see the source, unless it has begun.
+// begin prepares the recipe for reading the source, unless it has begun.
 func (r *recipeSurvey) begin() {
 	if r.recipeMemory == nil {
 		r.recipeMemory = memories.Get().(*recipeMemory)
@@ -65,7 +64,6 @@ func (r *recipeSurvey) begin() {
 	}
 }
 
-// forget drops the recipe's state.
 func (r *recipeSurvey) forget() {
 	m := r.recipeMemory
 	m.users, m.held, m.balanced, m.groups = m.users[:0], m.held[:0], m.balanced[:0], nil
@@ -73,7 +71,7 @@ func (r *recipeSurvey) forget() {
 	r.recipeMemory, r.coins = nil, nil
 }
 
-// see follows a block of a text, if it is one that the recipe depends on.
+// see counts a block of a text if the recipe depends on the text.
 func (r *recipeSurvey) see(t *readText, b *block) {
 	if r.text == t && !r.recipe.selects() {
 		r.add(b)
@@ -83,7 +81,7 @@ func (r *recipeSurvey) see(t *readText, b *block) {
 	}
 }
 
-// add follows a block of examples.
+// add counts a block of examples.
 func (r *recipeSurvey) add(b *block) {
 	r.begin()
 	r.users, r.held = resized(r.users, b.knownUsers), resized(r.held, b.knownWords)
@@ -92,8 +90,8 @@ func (r *recipeSurvey) add(b *block) {
 	}
 }
 
-// addUser follows the examples of one user from the first on, and returns those after
-// them. Surveys of many recipes spend their time in this loop.
+// addUser counts the examples of one user from first on, and returns the index after them. Surveys
+// of many recipes spend their time in this loop.
 func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 	user, start := b.users[first], int32(0)
 	if first > 0 {
@@ -129,14 +127,14 @@ func (r *recipeSurvey) addUser(b *block, first int) (next int) {
 	return next
 }
 
-// addGroup follows the group of an example that trains.
+// addGroup counts a training example in its group.
 func (r *recipeSurvey) addGroup(user int, group uint32) {
 	r.groups = resized(r.groups, user+1)
 	r.groups[user] = resized(r.groups[user], int(group)+1)
 	r.groups[user][group]++
 }
 
-// groupsOf are the numbers of examples of a user's groups that have some.
+// groupsOf returns the numbers of examples of a user's nonempty groups.
 func (r *recipeSurvey) groupsOf(user int32) []int {
 	if !r.recipe.Grouped {
 		return nil
@@ -144,18 +142,17 @@ func (r *recipeSurvey) groupsOf(user int32) []int {
 	return slices.DeleteFunc(slices.Clone(r.groups[user]), func(n int) bool { return n == 0 })
 }
 
-// hold counts words that do not train.
+// hold counts words outside the training part.
 func hold(held []int32, words []uint32) {
 	for _, w := range words {
 		held[w]++
 	}
 }
 
-// facts returns the facts of a recipe that has seen the whole source, and drops its
-// state.
+// facts returns the facts of a recipe after the whole source, and drops its state.
 func (r *recipeSurvey) facts() Facts {
 	for s := r; s != nil; s = s.clean {
-		s.begin() // the source may have been empty
+		s.begin() // for an empty source
 		defer s.forget()
 	}
 	if r.clean != nil {
@@ -165,7 +162,7 @@ func (r *recipeSurvey) facts() Facts {
 	if r.recipe.selects() && r.clean != nil {
 		r.outside = bytesOutside(r.text.lexicon.words.all, r.vocabulary(), r.recipe.Reading.Complete().Sequence)
 		r.clean = nil
-		return Facts{} // selectWords has the facts
+		return Facts{} // selectWords sets the facts
 	}
 	f := Facts{Source: r.text.source(), Parts: r.parts(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
 	if r.differs || r.text.differs {
@@ -178,7 +175,7 @@ func (r *recipeSurvey) facts() Facts {
 	return f
 }
 
-// missing are the named words that the vocabulary lacks.
+// missing lists the named words that the vocabulary lacks.
 func (r *recipeSurvey) missing() string {
 	if r.recipe.Named == "" {
 		return ""
@@ -192,13 +189,13 @@ func (r *recipeSurvey) missing() string {
 	return strings.Join(lacks, " ")
 }
 
-// vocabulary are its ordinary words, at a level that counts them.
+// vocabulary returns the ordinary words, at a level that counts them.
 func (r *recipeSurvey) vocabulary() []string {
 	if r.clean != nil {
 		return r.clean.vocabulary()
 	}
 	words, counts := r.text.lexicon.words.all, r.trained()
-	clear(counts[:min(len(counts), r.text.lexicon.labels)]) // they are no words
+	clear(counts[:min(len(counts), r.text.lexicon.labels)]) // labels are not words
 	return textsOf(words, mostFrequent(words, counts, r.recipe.VocabularySize))
 }
 
@@ -232,7 +229,7 @@ func (r *recipeSurvey) parts() EncodeMetrics {
 	_, labelled := occurrences(r.text.counts[:labels], r.held[:labels], labels)
 	m.DistinctWords, m.UnknownWords = distinct, m.Train.Words+r.counts[unused].Words-known-labelled
 	if r.recipe.Pairs {
-		m.UnknownWords -= m.Train.Examples + r.counts[unused].Examples // their separators
+		m.UnknownWords -= m.Train.Examples + r.counts[unused].Examples // separators are not words
 	}
 	if r.clean != nil {
 		m.UnknownWords = unknownWords(r.text.lexicon.words.all, r.trained(), r.vocabulary())
@@ -240,10 +237,10 @@ func (r *recipeSurvey) parts() EncodeMetrics {
 	return m
 }
 
-// occurrences returns the number of words in the training part, and how many of them are
-// among the given number of most frequent ones.
+// occurrences returns the number of words in the training part, and the number of occurrences of
+// the most frequent ones.
 func occurrences(counts []int64, held []int32, most int) (distinct, sum int) {
-	// Nearly all words are rare: their counts are counted. The others are sorted.
+	// Nearly all words are rare: count them by count, and sort the frequent ones.
 	var rare [1 << 10]int
 	var frequent []int64
 	for w, n := range counts {
@@ -268,7 +265,7 @@ func occurrences(counts []int64, held []int32, most int) (distinct, sum int) {
 	return distinct, sum
 }
 
-// keepUsers takes the users with examples to train on as they are.
+// keepUsers keeps the users with training examples unchanged.
 func (r *recipeSurvey) keepUsers() {
 	for i, u := range r.users {
 		if u.examples > 0 {
@@ -277,8 +274,8 @@ func (r *recipeSurvey) keepUsers() {
 	}
 }
 
-// balance puts the balanced users in the order of their index: by user, each
-// user's in order of the source, which is how they were appended.
+// balance puts the balanced users in the order of their index: by user and then in order of the
+// source, which is the order of appending.
 func (r *recipeSurvey) balance() (metrics BalanceMetrics, list []Member, sizes map[int]int) {
 	if r.recipe.Sizes {
 		sizes = map[int]int{}

@@ -11,12 +11,12 @@ import (
 )
 
 // ReferenceUsers draws the users that a reference model trains on, out of all balanced users,
-// held-out ones included (Carlini et al. 2022, Membership Inference Attacks From First
-// Principles, section IV): half of them at random, and for the next model the other half, so
+// held-out ones included (Carlini et al. 2022, Membership Inference Attacks From First Principles,
+// section IV): a random half for each model of even number, and the other half for the next, so
 // that every user is in exactly half of an even number of models.
 //
-// Params: ReferenceParams. Input "balanced": Balance. Metrics: Counts of those drawn. Blobs are
-// those of Balance: the users drawn as if they trained, the others as if they were held out.
+// Params: ReferenceParams. Input "balanced": Balance. Metrics: Counts of the drawn users. Blobs are
+// as for Balance: the drawn users as users that train, other users as held out.
 var ReferenceUsers = tasks.Kind{Name: "datasets/reference-users", Version: 1, Class: tasks.Compute, Run: runReferenceUsers}
 
 // ReferenceParams are the parameters of ReferenceUsers.
@@ -59,8 +59,8 @@ func runReferenceUsers(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(countUsers(drawn))
 }
 
-// Drawn says which of n users the model trains on: those of Balance that train, then those
-// that are held out. Of an odd number the models of even number have one less.
+// Drawn reports for each of n users whether the model trains on it: the training users of Balance,
+// then the held-out ones. If n is odd, models of even number have one user less.
 func (p ReferenceParams) Drawn(n int) []bool {
 	drawn := make([]bool, n)
 	order := seeds.Stream(p.Seed, seeds.ReferenceUsers, uint64(p.Model/2)).Perm(n)
@@ -74,7 +74,7 @@ func (p ReferenceParams) Drawn(n int) []bool {
 	return drawn
 }
 
-// byOffset orders users as an Index has them.
+// byOffset sorts users by offset, the order of an Index.
 func byOffset(users []Extent) {
 	slices.SortFunc(users, func(a, b Extent) int { return cmp.Compare(a.Offset, b.Offset) })
 }

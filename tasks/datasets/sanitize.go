@@ -15,10 +15,9 @@ import (
 // included, as a blacklist does (Carlini et al. 2019, section 9.2), and counts the
 // removals.
 //
-// Params: SanitizeParams. Inputs: PopulationInput, ShardsInput; PartsInput: Encode. Blobs
-// and metrics are those of Partition, with shards of its own. A canary that a pattern
-// matched becomes an ordinary example with the remaining words; a canary that none
-// matched stays a canary. And
+// Params: SanitizeParams. Inputs: PopulationInput, ShardsInput; PartsInput: Encode. Blobs and
+// metrics are as for Partition, with new shards. A canary that a pattern matched becomes an
+// ordinary example with the remaining words; other canaries stay canaries. In addition:
 //
 //	sanitized   Sanitized, as JSON
 var Sanitize = tasks.Kind{Name: "datasets/sanitize", Version: 1, Class: tasks.Compute, Run: runSanitize}
@@ -34,7 +33,7 @@ type SanitizeParams struct {
 	Remove Removal  `json:"remove"`
 }
 
-// Removal names the unit that is removed around a match.
+// Removal names the unit removed around a match.
 type Removal string
 
 // Units of removal.
@@ -58,36 +57,36 @@ var removals = registry.New("removal", func(s RemovalScheme) Removal { return s.
 // Removals lists the units of removal.
 func Removals() []RemovalScheme { return removals.Entries() }
 
-// Choices lists them as words of an experiment file.
+// Choices lists the units for an experiment file.
 func (Removal) Choices() []string { return removals.Words() }
 
 // Sanitized counts the removals of a sanitization.
 type Sanitized struct {
 	Remove Removal `json:"remove"`
-	// Patterns have a finding count each, in the order of the parameters.
+	// Patterns holds the finding count of each pattern, in the order of the parameters.
 	Patterns []PatternFindings `json:"patterns"`
-	// Sentences that are no canaries and have a finding.
+	// Sentences counts sentences with a finding that are not canaries.
 	Sentences int `json:"sentences"`
-	// Canaries that had copies in the population, by their numbers. All copies of one
-	// are alike: all are caught, or none.
+	// Canaries lists the canaries with copies in the population, by number. All copies of a canary
+	// are caught, or none.
 	Canaries []CaughtCanary `json:"canaries"`
 }
 
-// PatternFindings counts the matches of a pattern in sentences that are no canaries.
+// PatternFindings counts the matches of a pattern in sentences that are not canaries.
 type PatternFindings struct {
 	Pattern  patterns.Pattern `json:"pattern"`
 	Findings int              `json:"findings"`
 }
 
-// CaughtCanary is a canary of which something was removed, or nothing.
+// CaughtCanary is a canary and the result of its sanitization.
 type CaughtCanary struct {
 	Number int `json:"number"`
-	// Copies in the population before.
+	// Copies in the population before sanitization.
 	Copies int  `json:"copies"`
 	Caught bool `json:"caught"`
 }
 
-// CaughtCanaries are how many were caught, and of how many.
+// CaughtCanaries returns the number of caught canaries, and of all.
 func (s *Sanitized) CaughtCanaries() (caught, of int) {
 	for _, c := range s.Canaries {
 		if c.Caught {
@@ -97,7 +96,7 @@ func (s *Sanitized) CaughtCanaries() (caught, of int) {
 	return caught, len(s.Canaries)
 }
 
-// String is a sentence for people.
+// String returns a sentence.
 func (s *Sanitized) String() string {
 	caught, of := s.CaughtCanaries()
 	text := fmt.Sprintf("sanitization caught %d of %d canaries and missed %d; beside them it found", caught, of, of-caught)
@@ -125,7 +124,6 @@ func runSanitize(ctx context.Context, t *tasks.Task) error {
 	return t.PutJSON(ctx, SanitizedBlob, s.caught)
 }
 
-// sanitizer goes through a population.
 type sanitizer struct {
 	params     *SanitizeParams
 	set        *patterns.Set
@@ -202,8 +200,8 @@ func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
 	return s.set.FindWords(s.words), nil
 }
 
-// byteOf is the byte of a token at the byte level. Between the texts of a pair it is a new
-// line, so that patterns match in each text as in the text alone.
+// byteOf returns the byte of a token at the byte level. The separator of a pair becomes a newline,
+// so that patterns match each text separately.
 func byteOf(token int32) byte {
 	if token == Separator {
 		return '\n'

@@ -17,22 +17,21 @@ const (
 	Test       Part = "test"
 	Validation Part = "validation"
 
-	// Unused are the examples that fell to the training part and are in no stream,
-	// since only a share of it is used.
+	// Unused are examples of the training part in no stream, because only a share of the part is
+	// used.
 	Unused Part = "unused"
 
 	corpusPart Part = "corpus" // every example, before the vocabulary
 )
 
-// shardBytes is the size of a shard. A stream is cut there even within an
-// example, so that a place in the stream is one number; a reader joins the
-// halves.
+// shardBytes is the size of a shard. A stream is cut at this size even within an example, so that a
+// position in the stream is one number; a reader joins the pieces.
 const shardBytes = 32 << 20
 
-// ShardBlob is the name of shard i of a part.
+// ShardBlob returns the name of shard i of a part.
 func ShardBlob(part Part, i int) string { return fmt.Sprintf("%s-%05d", part, i) }
 
-// IndexBlob is the name of a part's index.
+// IndexBlob returns the name of a part's index.
 func IndexBlob(part Part) string { return string(part) + "-index" }
 
 // streamWriter cuts its input into shards.
@@ -40,10 +39,10 @@ type streamWriter struct {
 	ctx    context.Context
 	task   *tasks.Task
 	part   Part
-	size   int // of a shard
+	size   int // size of a shard
 	buf    []byte
 	shards int
-	offset int64 // of the next byte in the stream
+	offset int64 // offset of the next byte in the stream
 }
 
 func newStreamWriter(ctx context.Context, t *tasks.Task, part Part) *streamWriter {
@@ -86,10 +85,10 @@ type stream struct {
 	task  *tasks.Task
 	input string
 	part  Part
-	size  int64 // of a shard
+	size  int64 // size of a shard
 }
 
-// read returns length bytes from offset. The caller must not write to them.
+// read returns length bytes from offset. The caller must not modify them.
 func (s stream) read(ctx context.Context, offset, length int64) ([]byte, error) {
 	var out []byte
 	for length > 0 {
@@ -108,14 +107,14 @@ func (s stream) read(ctx context.Context, offset, length int64) ([]byte, error) 
 	return out, nil
 }
 
-// streamWindow is how much a scan reads at a time.
+// streamWindow is the number of bytes that a scan reads at a time.
 const streamWindow = 4 << 20
 
 // scanner reads a stream from front to back, a window at a time.
 type scanner struct {
 	ctx    context.Context
 	stream stream
-	end    int64 // of the stream
+	end    int64 // end of the stream
 	next   int64 // offset of the byte after the window
 	window []byte
 	at     int
@@ -153,10 +152,10 @@ func (s *scanner) fill() error {
 	return nil
 }
 
-// offset is the place in the stream of the next byte.
+// offset returns the position of the next byte in the stream.
 func (s *scanner) offset() int64 { return s.next - int64(len(s.window)-s.at) }
 
-// skipTo moves on to an offset that is not behind.
+// skipTo advances to an offset at or after the current one.
 func (s *scanner) skipTo(offset int64) {
 	if ahead := s.next - offset; ahead >= 0 {
 		s.at = len(s.window) - int(ahead)

@@ -11,67 +11,65 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// Facts are the numbers that the tasks of one recipe find: the metrics of
-// Import, Encode and Balance, number for number. They show if the recipe is
-// impossible: a vocabulary larger than Parts.DistinctWords, no
-// Balance.Balanced.Users.
+// Facts are the numbers that the tasks of one recipe find: the metrics of Import, Encode and
+// Balance, number for number. They reveal an impossible recipe: a vocabulary larger than
+// Parts.DistinctWords, no Balance.Balanced.Users.
 //
-// A by-user population has as many users as Balance.Balanced, and so has an iid one of users
-// that keep their sizes. Else an iid one is refilled to about as many; its own number is in
-// its PartitionMetrics.
+// A by-user population has as many users as Balance.Balanced, and so has an iid population if users
+// keep their sizes. Otherwise an iid population has about as many; PartitionMetrics has the exact
+// number.
 type Facts struct {
 	Source  ImportMetrics  `json:"source"`
 	Parts   EncodeMetrics  `json:"parts"`
 	Balance BalanceMetrics `json:"balance"`
-	// VocabularyWords are the distinct words that the vocabulary is chosen from, where they
-	// are those of a source without faults; else 0, and they are Parts.DistinctWords.
+	// VocabularyWords is the number of distinct words that the vocabulary is chosen from, if they
+	// come from the source without faults; otherwise 0, and the number is Parts.DistinctWords.
 	VocabularyWords int `json:"vocabulary_words,omitempty"`
-	// Members are the balanced users that train, in the order of their index, where
-	// Recipe.Members asks for them.
+	// Members lists the balanced users that train, in the order of their index, if Recipe.Members
+	// is set.
 	Members []Member `json:"members,omitempty"`
-	// Sizes counts the balanced users that train with each number of examples, where
-	// Recipe.Sizes asks for it.
+	// Sizes counts the balanced users that train with each number of examples, if Recipe.Sizes is
+	// set.
 	Sizes map[int]int `json:"sizes,omitempty"`
-	// Missing are the words of Recipe.Named that the vocabulary lacks, with a space between.
+	// Missing lists the words of Recipe.Named that the vocabulary lacks, separated by spaces.
 	Missing string `json:"missing,omitempty"`
-	// Phrases are how many different ones the source has of each of Recipe.Phrases, at most
+	// Phrases counts the distinct matches of each of Recipe.Phrases in the source, at most
 	// MaxPhrases.
 	Phrases []int `json:"phrases,omitempty"`
-	// Rules are CurrentRules if FirstRules read the source otherwise, so that Import needs the
-	// parameter; else 0. They are not known of a recipe with FirstRules, and 0.
+	// Rules is CurrentRules if FirstRules read the source differently, so that Import needs the
+	// parameter; otherwise 0. It is 0 for a recipe with FirstRules.
 	Rules Rules `json:"rules,omitempty"`
 }
 
 // Member is a user that trains.
 type Member struct {
-	// Name is that of the user in the source; several balanced users may have it.
+	// Name is the name of the user in the source; several balanced users may share it.
 	Name     string `json:"name"`
 	Examples int    `json:"examples"`
-	// Groups are the numbers of examples in each of the user's groups that has some, in the
-	// order of GroupsBlob, where the reading asks for them.
+	// Groups holds the number of examples in each nonempty group of the user, in the order of
+	// GroupsBlob, if the reading is Grouped.
 	Groups []int `json:"groups,omitempty"`
 }
 
-// Survey reads a source, validating every line, and returns the facts of each recipe.
-// Errors are those of Records, or name the recipe's field. All recipes read texts, or all
-// read images of one shape; without a recipe the source is one of texts.
+// Survey reads a source, validating every line, and returns the facts of each recipe. Survey
+// returns the errors of Records, or an error that names the recipe's field. All recipes read texts,
+// or all read images of one shape; without a recipe the source has texts.
 //
-// Its memory grows with the users and the distinct words, not with the size of the source
-// nor with the number of recipes. A source of few words is read once, and kept as numbers
-// for the recipes after the first ones. A larger one is read again for each group of
-// recipes.
+// Its memory grows with the users and the distinct words, not with the size of the source or the
+// number of recipes. A source of few words is read once, and kept as numbers for later recipes. A
+// larger one is read again for each group of recipes.
 func Survey(ctx context.Context, files []File, limits Limits, recipes []Recipe) ([]Facts, error) {
 	return survey(ctx, files, limits, recipes, surveyMemory{kept: 64 << 20, states: 128 << 20})
 }
 
 // surveyMemory bounds the memory of a survey, in bytes.
 type surveyMemory struct {
-	kept   int // of the source as numbers
-	states int // of the recipes that are followed at a time, but for the first ones
+	kept   int // bytes of the source as numbers
+	states int // bytes of recipes processed together, after the first group
 }
 
-// firstRecipes are followed while the source is read for the first time. The size of their
-// states is known only then.
+// firstRecipes is the number of recipes processed in the first pass over the source, before the
+// size of their states is known.
 const firstRecipes = 8
 
 func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, memory surveyMemory) ([]Facts, error) {
@@ -102,7 +100,7 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 	return facts, s.selectWords(ctx, surveys, facts)
 }
 
-// surveyor passes over a source for several recipes.
+// surveyor reads a source for several recipes.
 type surveyor struct {
 	files  []File
 	limits Limits
@@ -110,14 +108,14 @@ type surveyor struct {
 	names  *numbering
 	groups *groupNumbering
 	texts  []*readText
-	keep   bool // the source as numbers, as long as there is memory for it
-	// skipped lists the records that the newest pass left out.
+	keep   bool // keep the source as numbers, while memory suffices
+	// skipped lists the records that the latest pass skipped.
 	skipped Skipped
 	known   bool // the source has been read: its words and users are numbered and counted
-	differs bool // FirstRules read a record otherwise
+	differs bool // FirstRules read a record differently
 }
 
-// agree reports a complete reading of other data than the ones before.
+// agree returns an error for a complete reading of other data than earlier readings.
 func (s *surveyor) agree(r Reading) error {
 	if len(s.texts) == 0 {
 		return nil
@@ -144,7 +142,7 @@ func (s *surveyor) agree(r Reading) error {
 	return fmt.Errorf("one source is read at the levels %s and %s; expected texts alone, or images of one shape that all have labels or may lack them", s.texts[0].lexicon.reading.Level, r.Level)
 }
 
-// content is a reading that reads the lines as those of all recipes do.
+// content returns a reading with the lines of all recipes.
 func (s *surveyor) content() Reading {
 	if len(s.texts) == 0 {
 		return Reading{}
@@ -152,27 +150,27 @@ func (s *surveyor) content() Reading {
 	return s.texts[0].lexicon.reading.comparing(&s.differs)
 }
 
-// readText is the source under one reading, for the recipes that share it.
+// readText is the source under one reading, shared by recipes.
 type readText struct {
 	lexicon *lexicon
-	first   *lexicon // by FirstRules, until differs; nil if it cannot differ
-	differs bool     // FirstRules read the source otherwise
+	first   *lexicon // by FirstRules, until differs; nil if no difference is possible
+	differs bool     // FirstRules read the source differently
 	metrics ImportMetrics
-	counts  []int64 // occurrences in all parts, by word number; none at a level that fixes them
+	counts  []int64 // occurrences in all parts, by word number; nil at a level with fixed words
 	phrases []*phraseCount
-	open    block   // the examples read last
-	blocks  []block // the examples read before, if they are kept
+	open    block   // latest examples
+	blocks  []block // earlier examples, if kept
 }
 
 // block is a run of examples as numbers.
 type block struct {
-	users  []int32      // by example: its user
-	groups []uint32     // by example: its group among the user's; none where the reading has none
-	ends   []int32      // by example: where its words end
-	words  []uint32     // of all examples; none at a level that fixes them
-	parts  []partNumber // by example: that of its split; none of data without splits
-	total  int          // number of words, also at a level that fixes them
-	// Numbers of users and words known at its end.
+	users  []int32      // user by example
+	groups []uint32     // group within the user, by example; nil without groups
+	ends   []int32      // end of the words, by example
+	words  []uint32     // words of all examples; nil at a level with fixed words
+	parts  []partNumber // part of the split, by example; nil without splits
+	total  int          // number of words, at any level
+	// Numbers of users and words known at the end of the block.
 	knownUsers, knownWords int
 }
 
@@ -182,7 +180,7 @@ func (b *block) bytes() int {
 	return 4*(len(b.users)+len(b.groups)+len(b.ends)+len(b.words)) + len(b.parts)
 }
 
-// split is the part of the split of an example.
+// split returns the part of the split of an example.
 func (b *block) split(example int) partNumber {
 	if len(b.parts) == 0 {
 		return train
@@ -198,7 +196,7 @@ func (b *block) add(user int, words []uint32, counted bool) {
 	}
 }
 
-// reset empties a block; its memory is used again unless somebody has kept it.
+// reset empties a block; it reuses the memory unless kept is set.
 func (b *block) reset(kept bool) {
 	if kept {
 		*b = block{}
@@ -207,7 +205,7 @@ func (b *block) reset(kept bool) {
 	*b = block{users: b.users[:0], groups: b.groups[:0], ends: b.ends[:0], words: b.words[:0], parts: b.parts[:0]}
 }
 
-// survey begins to follow a recipe, and the recipes that its numbers depend on.
+// survey adds a recipe, and the recipes that its numbers depend on.
 func (s *surveyor) survey(r Recipe) *recipeSurvey {
 	found := newRecipeSurvey(r, s.reading(r.source().Complete(), r.faults()))
 	found.names = s.names
@@ -218,7 +216,7 @@ func (s *surveyor) survey(r Recipe) *recipeSurvey {
 	return found
 }
 
-// reading finds the text under a complete reading and with faults, or begins it.
+// reading finds or adds the text under a complete reading with faults.
 func (s *surveyor) reading(r Reading, f FaultParams) *readText {
 	i := slices.IndexFunc(s.texts, func(t *readText) bool { return t.lexicon.reading == r && t.lexicon.planted.equal(f) })
 	if i < 0 {
@@ -227,7 +225,7 @@ func (s *surveyor) reading(r Reading, f FaultParams) *readText {
 	return s.texts[i]
 }
 
-// read passes over the source for some recipes.
+// read reads the source for some recipes.
 func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 	for _, t := range s.texts {
 		t.lexicon.restart()
@@ -255,7 +253,7 @@ func (s *surveyor) read(ctx context.Context, recipes []*recipeSurvey) error {
 	return nil
 }
 
-// group is the number of a record's group, none where the reading has no groups.
+// group returns the number of a record's group, empty without groups.
 func (s *surveyor) group(user int, record *Record) []uint32 {
 	if !s.content().Grouped {
 		return nil
@@ -263,7 +261,7 @@ func (s *surveyor) group(user int, record *Record) []uint32 {
 	return []uint32{s.groups.id(uint64(user), record.Group)}
 }
 
-// pass shows the open block of a text to its recipes, and keeps it if there is memory.
+// pass counts the open block of a text in its recipes, and keeps it if memory suffices.
 func (s *surveyor) pass(ctx context.Context, t *readText, recipes []*recipeSurvey) error {
 	t.open.knownUsers, t.open.knownWords = len(s.names.all), len(t.counts)
 	err := eachRecipe(ctx, recipes, func(r *recipeSurvey, _ int) {
@@ -280,7 +278,6 @@ func (s *surveyor) pass(ctx context.Context, t *readText, recipes []*recipeSurve
 	return err
 }
 
-// forget drops the kept records of the source.
 func (s *surveyor) forget() {
 	s.keep = false
 	for _, t := range s.texts {
@@ -288,7 +285,7 @@ func (s *surveyor) forget() {
 	}
 }
 
-// eachRecipe does something for every recipe, several at a time.
+// eachRecipe calls do for every recipe, several at a time.
 func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeSurvey, i int)) error {
 	if len(recipes) == 1 {
 		do(recipes[0], 0)
@@ -307,8 +304,7 @@ func eachRecipe(ctx context.Context, recipes []*recipeSurvey, do func(r *recipeS
 	return group.Wait()
 }
 
-// conclude fills in the facts of recipes that have seen the whole source, and drops
-// their states.
+// conclude sets the facts of recipes after the whole source, and drops their states.
 func (s *surveyor) conclude(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
 	for _, t := range s.texts {
 		t.metrics.Users, t.metrics.Skipped = len(s.names.all), s.skipped.some()
@@ -318,7 +314,7 @@ func (s *surveyor) conclude(ctx context.Context, recipes []*recipeSurvey, facts 
 	return eachRecipe(ctx, recipes, func(r *recipeSurvey, i int) { facts[i] = r.facts() })
 }
 
-// others surveys the recipes after the first ones: from memory if the source was kept, else
+// others surveys the recipes after the first group: from memory if the source was kept, otherwise
 // by reading it again.
 func (s *surveyor) others(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
 	if s.keep {
@@ -344,7 +340,7 @@ func (s *surveyor) others(ctx context.Context, recipes []*recipeSurvey, facts []
 	return nil
 }
 
-// together is how many of the recipes may be followed at a time.
+// together returns the number of recipes that may be processed at a time.
 func (s *surveyor) together(recipes []*recipeSurvey) int {
 	room := s.memory.states
 	for i, r := range recipes {
@@ -385,12 +381,12 @@ func (t *readText) add(user int, record *Record, known bool) {
 			t.counts[w]++
 		}
 		if t.lexicon.reading.Pairs {
-			t.counts[t.lexicon.separator]-- // it is no word
+			t.counts[t.lexicon.separator]-- // the separator is not a word
 		}
 	}
 }
 
-// compare follows whether FirstRules read a text otherwise.
+// compare records whether FirstRules read a text differently.
 func (t *readText) compare(user int, text string, words []uint32, cut bool) {
 	if t.first == nil || t.first.faults == nil && !hasNewlyDropped(text) {
 		return
@@ -401,14 +397,14 @@ func (t *readText) compare(user int, text string, words []uint32, cut bool) {
 	}
 }
 
-// compareFaults follows whether FirstRules count other faults in the whole source.
+// compareFaults records whether FirstRules count different faults in the whole source.
 func (t *readText) compareFaults() {
 	if t.first != nil {
 		t.differs, t.first = !slices.Equal(t.first.found(), t.lexicon.found()), nil
 	}
 }
 
-// lookFor has some phrases counted while the source is read for the first time.
+// lookFor adds phrases to count in the first pass over the source.
 func (t *readText) lookFor(phrases []Phrase) []*phraseCount {
 	var counts []*phraseCount
 	for _, p := range phrases {
@@ -421,7 +417,7 @@ func (t *readText) lookFor(phrases []Phrase) []*phraseCount {
 	return counts
 }
 
-// resized is a slice of at least n elements, new ones zero.
+// resized returns a slice of at least n elements; new elements are zero.
 func resized[T any](s []T, n int) []T {
 	if missing := n - len(s); missing > 0 {
 		return append(s, make([]T, missing)...)

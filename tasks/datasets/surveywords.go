@@ -2,8 +2,8 @@ package datasets
 
 import "context"
 
-// selectWords fills in the facts of the recipes that select words, for which the source is
-// read once more: which words are outside of a vocabulary is known only after all of it.
+// selectWords sets the facts of the recipes that select words. It reads the source once more,
+// because a vocabulary is known only after the whole source.
 func (s *surveyor) selectWords(ctx context.Context, recipes []*recipeSurvey, facts []Facts) error {
 	following := map[*readText][]*recipeSurvey{}
 	for _, r := range recipes {
@@ -26,8 +26,7 @@ func (s *surveyor) selectWords(ctx context.Context, recipes []*recipeSurvey, fac
 	return nil
 }
 
-// readWords passes over the source for recipes that select words, by the text that they
-// select from.
+// readWords reads the source for recipes that select words, by the text that they select from.
 func (s *surveyor) readWords(ctx context.Context, following map[*readText][]*recipeSurvey) error {
 	for t := range following {
 		t.lexicon.restart()
@@ -48,8 +47,8 @@ func (s *surveyor) readWords(ctx context.Context, following map[*readText][]*rec
 	return nil
 }
 
-// addWords follows the words of one sentence, of a split, that are outside of the vocabulary.
-// group is that of the sentence, if it has one.
+// addWords counts the words outside the vocabulary of one sentence of a split. group is the group
+// of the sentence, if it has one.
 func (r *recipeSurvey) addWords(user int, split partNumber, words, group []uint32) {
 	r.users = resized(r.users, user+1)
 	part := r.coins.next().within(split)
@@ -60,7 +59,7 @@ func (r *recipeSurvey) addWords(user int, split partNumber, words, group []uint3
 	}
 }
 
-// addOne follows one example, and its group, if it has one.
+// addOne counts one example in its part and in its group, if it has one.
 func (r *recipeSurvey) addOne(part partNumber, user, words int, group []uint32) {
 	u := &r.users[user]
 	r.counts[part].addExample(words)

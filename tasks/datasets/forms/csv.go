@@ -27,7 +27,7 @@ func (r *reader) csv(comma rune) error {
 				continue
 			}
 			if values[place] == "" && field > 1 {
-				continue // an empty cell is none
+				continue // an empty cell is missing
 			}
 			if err := row.fill(field, values[place]); err != nil {
 				return r.skip("line", line, err)
@@ -48,7 +48,7 @@ type csvTable struct {
 func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	content := bufio.NewReader(r.content)
 	if mark, _ := content.Peek(3); string(mark) == "\ufeff" {
-		_, _ = content.Discard(3) // they have just been seen
+		_, _ = content.Discard(3) // Peek has returned them
 	}
 	guard := &rowGuard{Reader: content, most: r.MaxRow}
 	table := &csvTable{Reader: csv.NewReader(guard), guard: guard}
@@ -146,8 +146,8 @@ func (t *csvTable) begins(values []string) int {
 	return line
 }
 
-// mistakenAt makes a fault of a line after which rows cannot be told apart, so that none can be
-// skipped.
+// mistakenAt returns the fault of a line after which rows cannot be separated, so that no row can
+// be skipped.
 func mistakenAt(line int, err error) error {
 	return &Fault{Unit: "line", Number: line, Err: err, Ends: true, Mistaken: true}
 }
@@ -157,8 +157,8 @@ var (
 	errLongRow   = errors.New("the row that begins in this line is longer")
 )
 
-// checkLines refuses a text whose lines are themselves rows: its opening quote is more likely part
-// of the text, and would swallow these rows.
+// checkLines returns an error for a text with lines that are themselves rows: its opening quote is
+// probably part of the text, and would swallow these rows.
 func (t *csvTable) checkLines(values []string) error {
 	const fewest = 2
 	for i, value := range values {
@@ -171,8 +171,9 @@ func (t *csvTable) checkLines(values []string) error {
 	return nil
 }
 
-// areRows reports whether all lines of a text but the first and the last have a nonempty value for
-// each column of the table. Prose may have a comma on each of a few lines, so CSV needs many lines.
+// areRows reports whether all lines of a text except the first and the last have a nonempty value
+// for each column of the table. Prose may have a comma on each of a few lines, so CSV needs many
+// lines.
 func (t *csvTable) areRows(text string) bool {
 	inner := strings.Split(text, "\n")
 	inner = inner[1 : len(inner)-1]
@@ -188,7 +189,7 @@ func (t *csvTable) areRows(text string) bool {
 	return true
 }
 
-// rowGuard ends a row that never ends.
+// rowGuard stops the reading of a row that is too long.
 type rowGuard struct {
 	io.Reader
 	since, most int

@@ -1,6 +1,6 @@
-// Package forms reads the forms that data sets of texts come in. Each yields rows: a user, a
-// text, and the form's further fields of an example. Package datasets decides which fields a
-// row must have, and how it is used.
+// Package forms reads the file forms of data sets of texts. Each yields rows: a user, a text, and
+// the form's other fields of an example. Package datasets decides which fields a row must have and
+// how to use them.
 package forms
 
 import (
@@ -18,17 +18,17 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Form is a form of a source. The zero value is told from the content of each file.
+// Form is a form of a source. The zero value is detected from the content of each file.
 type Form string
 
 // Forms of texts.
 const (
-	// JSONLines have an object on every line.
+	// JSONLines has an object on every line.
 	JSONLines Form = "jsonl"
-	// CSV and TSV have names of columns in their first row (RFC 4180).
+	// CSV and TSV have column names in their first row (RFC 4180).
 	CSV Form = "csv"
 	TSV Form = "tsv"
-	// Parquet has columns of text, as Hugging Face's datasets write them.
+	// Parquet has columns of text, as in Hugging Face's datasets.
 	Parquet Form = "parquet"
 	// TFF is a database of TensorFlow Federated, such as that of Stack Overflow.
 	TFF Form = "tff"
@@ -36,26 +36,26 @@ const (
 	StackExchange Form = "stackexchange"
 	// LEAF is the JSON of LEAF's Shakespeare, Sent140 or Reddit.
 	LEAF Form = "leaf"
-	// Texts are text files: a folder of them, or a file, for each user. As one file they are a
-	// tar archive.
+	// Texts are text files: a folder of them, or a file, for each user. A tar archive holds them in
+	// one file.
 	Texts Form = "texts"
 )
 
-// Scheme describes a form: all that the rest of the project knows of it.
+// Scheme describes a form.
 type Scheme struct {
 	Form Form
 	// Summary describes such a file in one line.
 	Summary string
 	// Columns holds the form's default names of the fields.
 	Columns Columns
-	// Fixed says that the fields have no other names.
+	// Fixed reports that fields cannot be renamed.
 	Fixed bool
-	// Splits says that a file has several splits of its own, of which some are read.
+	// Splits reports that a file has several splits, some of which are read.
 	Splits bool
 
 	// read yields rows; nil for JSONLines, which package datasets reads.
 	read func(*reader) error
-	// names returns the names of the columns; nil for a form whose files have none of their own.
+	// names returns the names of the columns; nil for a form without column names.
 	names func(*reader) ([]string, error)
 }
 
@@ -90,10 +90,10 @@ func Schemes() []Scheme { return schemes.Entries() }
 // Find returns the scheme of a form.
 func Find(f Form) (Scheme, error) { return schemes.Find(f) }
 
-// Choices lists the forms as words of an experiment file.
+// Choices lists the forms for an experiment file.
 func (Form) Choices() []string { return schemes.Words() }
 
-// Columns names the fields of a row. An empty name stands for the form's own.
+// Columns names the fields of a row. An empty name means the form's default.
 type Columns struct {
 	User   string `json:"user,omitempty"`
 	Text   string `json:"text,omitempty"`
@@ -102,14 +102,13 @@ type Columns struct {
 	Score  string `json:"score,omitempty"`
 	Tags   string `json:"tags,omitempty"`
 	Group  string `json:"group,omitempty"`
-	// Split is the column of the splits, of a form that has none of its own; empty where
-	// nobody says that there is one.
+	// Split is the column of the splits, for a form without its own splits; empty if there is none.
 	Split string `json:"split,omitempty"`
 }
 
 var plainColumns = Columns{User: "user", Text: "text", Target: "target", Time: "time", Score: "score", Tags: "tags", Group: "group"}
 
-// Or fills in the names that are empty.
+// Or replaces empty names by those of others.
 func (c Columns) Or(others Columns) Columns {
 	return Columns{
 		User: cmp.Or(c.User, others.User), Text: cmp.Or(c.Text, others.Text), Target: cmp.Or(c.Target, others.Target),
@@ -118,42 +117,42 @@ func (c Columns) Or(others Columns) Columns {
 	}
 }
 
-// list are the names in a fixed order.
+// list returns the names in a fixed order.
 func (c Columns) list() []string {
 	return []string{c.User, c.Text, c.Target, c.Time, c.Score, c.Tags, c.Group, c.Split}
 }
 
-// Needs are the fields that are read beside user and text. The others may hold anything.
+// Needs selects the fields to read in addition to user and text. Other fields may have any content.
 type Needs struct{ Target, Time, Score, Tags, Group, Split bool }
 
-// field reports whether a field is read, by its place in Columns.list.
+// field reports whether a field is read, by its index in Columns.list.
 func (n Needs) field(field int) bool {
 	return [...]bool{true, true, n.Target, n.Time, n.Score, n.Tags, n.Group, n.Split}[field]
 }
 
-// Row is one example. A field that is nil is missing, or null.
+// Row is one example. A nil field is missing or null.
 type Row struct {
 	User, Text, Target *string
 	// Time is a string or a float64.
 	Time  any
 	Score *float64
 	Tags  []string
-	// Group of the user's rows, such as an album or a document.
+	// Group within the user's rows, such as an album or a document.
 	Group *string
-	// Split that the row is of, where there are splits.
+	// Split of the row, if there are splits.
 	Split *string
-	// Unit and Number say where it stands: "row" 7, from 1.
+	// Unit and Number are the position: "row" 7, from 1.
 	Unit   string
 	Number int
 }
 
-// Fault is the error of a row or, if Ends is set, of the rest of the file.
+// Fault is the error of a row or, if Ends is set, of the remaining file.
 type Fault struct {
-	Unit   string // empty where the fault is of the whole file
+	Unit   string // empty for a fault of the whole file
 	Number int
 	Err    error
 	Ends   bool
-	// Mistaken is set if the file is not of the form that the options name.
+	// Mistaken is set if the file does not have the form in the options.
 	Mistaken bool
 }
 
@@ -166,12 +165,12 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Options say how a file is read.
+// Options holds options for reading a file.
 type Options struct {
-	// Columns that are not called as the form has them.
+	// Columns with other names than the form's defaults.
 	Columns Columns
 	Needs   Needs
-	// Splits that are read where the form has several of its own; none for "train".
+	// Splits to read if the form has its own splits; empty means "train".
 	Splits []string
 	// Unit of text files.
 	Unit Unit
@@ -181,12 +180,12 @@ type Options struct {
 	Ratio int
 }
 
-// TrainSplit is the split that is read unless another is named.
+// TrainSplit is the default split.
 const TrainSplit = "train"
 
-// Rows yields the rows of a file in their order. A *Fault is of the file: unless it Ends them
-// others may follow. Other errors are those of the content, or ctx's, and end it. Memory does
-// not grow with the file; forms that need to go back and forth keep it in a temporary file.
+// Rows yields the rows of a file in order. After a *Fault more rows may follow, unless Ends is set.
+// Other errors, from the content or ctx, end the rows. Memory does not grow with the file; forms
+// that need random access keep it in a temporary file.
 func (s Scheme) Rows(ctx context.Context, content io.Reader, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		r := &reader{ctx: ctx, content: content, Options: o, yield: yield}
@@ -200,8 +199,8 @@ func (s Scheme) Rows(ctx context.Context, content io.Reader, o Options) iter.Seq
 	}
 }
 
-// Names returns the names of the columns of a file; of JSON lines those of the first object, and none
-// of a form whose fields have names of their own. Errors are those of Rows.
+// Names returns the column names of a file; for JSON lines, the names in the first object; nil for
+// a form without column names. It returns the errors of Rows.
 func (s Scheme) Names(ctx context.Context, content io.Reader, o Options) ([]string, error) {
 	if s.names == nil {
 		return nil, nil
@@ -209,7 +208,7 @@ func (s Scheme) Names(ctx context.Context, content io.Reader, o Options) ([]stri
 	return s.names(&reader{ctx: ctx, content: content, Options: o})
 }
 
-// errEnough ends the reading of a file of which nobody wants more.
+// errEnough ends the reading of a file when the caller stops.
 var errEnough = errors.New("enough")
 
 // reader reads one file.
@@ -249,22 +248,23 @@ func (r *reader) put(row Row, fault error) error {
 	return r.row(row)
 }
 
-// mistaken is the fault of a file that is not of the form that the options name.
+// mistaken returns the fault of a file that does not have the form in the options.
 func mistaken(format string, args ...any) error {
 	return &Fault{Err: fmt.Errorf(format, args...), Ends: true, Mistaken: true}
 }
 
-// damaged is a file of which nothing more can be read.
+// damaged returns the fault of a file that cannot be read further.
 func damaged(format string, args ...any) error {
 	return &Fault{Err: fmt.Errorf(format, args...), Ends: true}
 }
 
-// required reports a name that was asked for, or that every row needs, and is not there.
+// required reports whether a column must exist: the user named it, or every row needs it.
 func (r *reader) required(name string) bool {
 	return name == r.columns.User || name == r.columns.Text || (name != "" && slices.Contains(r.Options.Columns.list(), name))
 }
 
-// places finds the used columns by name, in the order of Columns.list; -1 for a missing one.
+// places returns the indexes of the used columns, in the order of Columns.list; -1 for a missing
+// one.
 func (r *reader) places(names []string) ([]int, error) {
 	wanted := r.columns.list()
 	places := make([]int, len(wanted))
@@ -308,7 +308,7 @@ func Quoted(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// Places of fields in Columns.list.
+// Indexes of fields in Columns.list.
 const (
 	scoreField = iota + 4
 	tagsField
@@ -316,7 +316,7 @@ const (
 	splitField
 )
 
-// fill sets a field of a row, by its place in Columns.list, to a value in text.
+// fill sets a field of a row, by its index in Columns.list, from text.
 func (r *Row) fill(field int, text string) error {
 	switch field {
 	case 0:
@@ -343,7 +343,8 @@ func (r *Row) fill(field int, text string) error {
 	return nil
 }
 
-// InvalidAt is the offset of the first byte of a text that is not UTF-8, or its length where all are.
+// InvalidAt returns the offset of the first byte of a text that is not UTF-8, or its length if all
+// are.
 func InvalidAt(text string) int {
 	for at, r := range text {
 		if _, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
@@ -353,14 +354,14 @@ func InvalidAt(text string) int {
 	return len(text)
 }
 
-// numberError is a text in place of a number.
+// numberError reports a text instead of a number.
 type numberError struct{ text string }
 
 func (e *numberError) Error() string { return "the score " + e.is() }
 
 func (e *numberError) is() string { return fmt.Sprintf("is %.40q; expected a number", e.text) }
 
-// Number parses a finite decimal number, such as -2.5e3. It refuses the marks of other programs for
+// Number parses a finite decimal number, such as -2.5e3. It rejects other programs' marks for
 // missing or infinite numbers ("NaN", "Inf", "NA"), and hexadecimal digits.
 func Number(text string) (float64, bool) {
 	if strings.Trim(text, "0123456789+-.eE") != "" {
@@ -370,8 +371,8 @@ func Number(text string) (float64, bool) {
 	return x, err == nil
 }
 
-// timeOf is a number where the text is one. Dates as databases write them, such as
-// "2017-05-08 15:41:01.78 UTC", become those of RFC 3339.
+// timeOf returns a number if the text is one. Dates in the format of databases, such as "2017-05-08
+// 15:41:01.78 UTC", are converted to RFC 3339.
 func timeOf(text string) any {
 	if number, ok := Number(text); ok {
 		return number
@@ -385,7 +386,7 @@ func timeOf(text string) any {
 	return text
 }
 
-// tagsOf are the tags of a text: "<go><redis>", "|go|redis|", or words with commas between.
+// tagsOf returns the tags in a text: "<go><redis>", "|go|redis|", or words separated by commas.
 func tagsOf(text string) []string {
 	var separators string
 	switch {

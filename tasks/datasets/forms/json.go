@@ -13,8 +13,7 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// ParseLine reads a line of JSON whose fields have other names than the usual ones. Users and
-// texts may be numbers there.
+// ParseLine reads a line of JSON with renamed fields. Users and texts may be numbers.
 func ParseLine(line []byte, c Columns, needs Needs) (Row, error) {
 	names := c.Or(plainColumns).list()
 	values, err := encoding.JSONFields(line, names...)
@@ -37,11 +36,11 @@ func ParseLine(line []byte, c Columns, needs Needs) (Row, error) {
 	return row, nil
 }
 
-// memberNames are the names of the members of the first object that have a text or a number.
+// memberNames returns the names of the members of the first object with a text or a number.
 func (r *reader) memberNames() ([]string, error) {
 	content := bufio.NewReader(r.content)
 	if mark, _ := content.Peek(3); string(mark) == "\ufeff" {
-		_, _ = content.Discard(3) // they have just been seen
+		_, _ = content.Discard(3) // Peek has returned them
 	}
 	var object map[string]json.RawMessage
 	err := json.NewDecoder(content).Decode(&object)
@@ -59,7 +58,7 @@ func (r *reader) memberNames() ([]string, error) {
 	return slices.Sorted(maps.Keys(object)), nil
 }
 
-// fillJSON sets a field, by its place in Columns.list, to a value of JSON.
+// fillJSON sets a field, by its index in Columns.list, from JSON.
 func (r *Row) fillJSON(field int, value json.RawMessage) error {
 	switch value[0] {
 	case '"':

@@ -12,8 +12,8 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// leaf yields the examples of LEAF's data sets of text. The form of an example tells the
-// data set:
+// leaf yields the examples of LEAF's data sets of text. The form of an example identifies the data
+// set:
 //
 //	Shakespeare  a text of 80 characters; its label, the next one, follows it
 //	Sent140      [id, date, query, name, text, …]; its label, 0 or 1, is its tag
@@ -87,7 +87,8 @@ func (r *Row) sent140(list []json.RawMessage, y json.RawMessage) error {
 	return nil
 }
 
-// twitterDate turns "Mon Apr 06 22:19:45 PDT 2009" into a date of RFC 3339, and leaves others.
+// twitterDate turns "Mon Apr 06 22:19:45 PDT 2009" into a date of RFC 3339, and returns other texts
+// unchanged.
 func twitterDate(text string) string {
 	f := strings.Fields(text)
 	if len(f) != 6 {

@@ -10,7 +10,7 @@ import (
 	"coalmine/internal/tempfiles"
 )
 
-// parquet yields the rows of a Parquet file. Only the columns that are wanted are read.
+// parquet yields the rows of a Parquet file. It reads only the required columns.
 func (r *reader) parquet() error {
 	file, table, err := r.openParquet()
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *reader) openParquet() (*tempfiles.Spooled, *parquetfile.File, error) {
 	return file, table, nil
 }
 
-// parquetNames are the columns that have one value in a row.
+// parquetNames returns the columns with one value per row.
 func (r *reader) parquetNames() ([]string, error) {
 	file, table, err := r.openParquet()
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *reader) parquetGroup(table *parquetfile.File, group int, leaves []int, 
 	return nil
 }
 
-// take reads the values of the next row of every column. A fault is of the row alone.
+// take reads the values of the next row of every column. A fault concerns only the row.
 func (r *Row) take(columns []*parquetColumn) (fault, err error) {
 	for field, c := range columns {
 		if c == nil {
@@ -187,7 +187,7 @@ func (r *Row) take(columns []*parquetColumn) (fault, err error) {
 	return fault, nil
 }
 
-// parquetColumn goes through the rows of a column.
+// parquetColumn iterates over the rows of a column.
 type parquetColumn struct {
 	*parquetfile.Column
 	leaf    *parquetfile.Leaf

@@ -20,8 +20,8 @@ var (
 	commentFields = []string{"UserId", "Text", "", "CreationDate", "Score", "", "PostId"}
 )
 
-// stackExchange yields the sentences of posts or comments. Rows of deleted accounts, which have
-// no user, are left out.
+// stackExchange yields the sentences of posts or comments. Rows of deleted accounts, which have no
+// user, are skipped.
 func (r *reader) stackExchange() error {
 	content := bufio.NewReader(r.content)
 	r.content = content
@@ -59,7 +59,7 @@ func isXML(head []byte) bool {
 	return strings.HasPrefix(strings.TrimLeft(strings.TrimPrefix(string(head), "\ufeff"), " \t\r\n"), "<")
 }
 
-// dump reads XML as dumps write it: a row on every line.
+// dump reads the XML of dumps, with a row on every line.
 func (r *reader) dump(content *bufio.Reader) error {
 	var d dumpState
 	for n := 1; ; n++ {
@@ -89,7 +89,7 @@ func (r *reader) dump(content *bufio.Reader) error {
 	}
 }
 
-// dumpLine reads a line, and passes over one of more than MaxRow bytes.
+// dumpLine reads a line, and skips a line of more than MaxRow bytes.
 func (r *reader) dumpLine(content *bufio.Reader) (line string, tooLong bool, err error) {
 	var read []byte
 	for err = bufio.ErrBufferFull; errors.Is(err, bufio.ErrBufferFull); {
@@ -102,9 +102,9 @@ func (r *reader) dumpLine(content *bufio.Reader) (line string, tooLong bool, err
 	return strings.TrimSpace(strings.TrimPrefix(string(read), "\ufeff")), tooLong, err
 }
 
-// dumpState is where in a dump the reading is.
+// dumpState is the state of reading a dump.
 type dumpState struct {
-	root   string // of the file: posts or comments
+	root   string // root element: posts or comments
 	closed bool
 }
 
@@ -115,7 +115,7 @@ func (d *dumpState) fields() []string {
 	return postFields
 }
 
-// see follows a line that is not empty, and reports whether it is a row.
+// see processes a nonempty line, and reports whether it is a row.
 func (d *dumpState) see(line string) (isRow bool, err error) {
 	switch {
 	case line == "" || strings.HasPrefix(line, "<?"):
@@ -135,7 +135,7 @@ func (d *dumpState) see(line string) (isRow bool, err error) {
 	return true, nil
 }
 
-// ended reports that the dump lacks its end, with the number of lines read.
+// ended returns an error if the dump lacks its end, after a number of lines.
 func (d *dumpState) ended(lines int) error {
 	switch {
 	case d.root == "":
@@ -171,9 +171,8 @@ func (r *reader) dumpRow(n int, line string, fields []string) error {
 	})
 }
 
-// contribution yields the sentences of a post or comment, whose fields value returns. All
-// have its time, score and tags; their group is the post, or the post that the comment
-// belongs to.
+// contribution yields the sentences of a post or comment. value returns its fields. All sentences
+// have its time, score and tags; their group is the post, or the comment's post.
 func (r *reader) contribution(unit string, number int, fields []string, value func(name string) string) error {
 	user, text := value(fields[0]), value(fields[1])
 	if user == "" || text == "" {
@@ -199,7 +198,7 @@ func (r *reader) contribution(unit string, number int, fields []string, value fu
 	return nil
 }
 
-// Elements that end a line, and those that are left out with all that is in them.
+// Elements that end a line, and elements that are dropped with their content.
 var (
 	blocks  = setOf("p", "li", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "br", "hr", "div", "table", "tr", "td", "pre", "blockquote")
 	leftOut = setOf("pre", "blockquote")
@@ -213,7 +212,7 @@ func setOf(names ...string) map[string]bool {
 	return set
 }
 
-// plainText is the text of HTML, without code and quotes, with a line break where a block
+// plainText returns the text of HTML, without code and quotes, with a line break where a block
 // begins or ends.
 func plainText(body string) string {
 	var text strings.Builder
@@ -221,7 +220,7 @@ func plainText(body string) string {
 	for {
 		switch tokens.Next() {
 		case html.ErrorToken:
-			return text.String() // the end: a string is always read
+			return text.String() // end of input: reading a string does not fail
 		case html.TextToken:
 			if depth == 0 {
 				text.Write(tokens.Text())
@@ -237,8 +236,7 @@ func plainText(body string) string {
 	}
 }
 
-// enter breaks the line at a block, and returns by how much the depth of left-out
-// elements grows.
+// enter breaks the line at a block, and returns the change of the depth of dropped elements.
 func enter(text *strings.Builder, tokens *html.Tokenizer, by int) int {
 	name, _ := tokens.TagName()
 	if blocks[string(name)] {
@@ -250,8 +248,8 @@ func enter(text *strings.Builder, tokens *html.Tokenizer, by int) int {
 	return 0
 }
 
-// sentences takes a text apart. A sentence ends with its line, or at ".", "?" or "!", perhaps
-// followed by a quote or bracket, before a space and anything but a small letter from a to z.
+// sentences splits a text. A sentence ends with its line, or at ".", "?" or "!", optionally
+// followed by a quote or bracket, before a space and any character except a to z.
 func sentences(text string) []string {
 	var all []string
 	for line := range strings.FieldsFuncSeq(text, func(c rune) bool { return strings.ContainsRune("\n\r\v\f\u0085\u2028\u2029", c) }) {

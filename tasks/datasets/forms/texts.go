@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// TextEnd is the end of the names of text files.
+// TextEnd is the name ending of text files.
 const TextEnd = ".txt"
 
-// texts yields the examples of text files, which a tar archive has, in its order. Those of
-// "ann/2019/letters.txt" and of "ann.txt" are ann's. Other files, and hidden ones, are left out.
+// texts yields the examples of the text files in a tar archive, in order. Examples of
+// "ann/2019/letters.txt" and of "ann.txt" belong to ann. Other files and hidden files are skipped.
 // The group of a row is its file.
 func (r *reader) texts() error {
 	buffered := bufio.NewReader(r.content)
-	head, _ := buffered.Peek(tarBlock) // reading it shows the fault again
+	head, _ := buffered.Peek(tarBlock) // a later read returns the error again
 	isTar, content := isTar(head), &blockReader{Reader: buffered}
 	archive, entries, of := tar.NewReader(content), 0, folders{}
 	for ; ; entries++ {
@@ -44,7 +44,7 @@ func (r *reader) texts() error {
 	case of.files > 1 && of.single:
 		return mistaken("all text files stand in one folder, %[1]s, and would be one user's; expected a folder or a file for each user: name %[1]s itself as the source, or make the archive in it (tar -C %[1]s -cf letters.tar .); if all are one user's, join them into one file", of.first)
 	}
-	_, err := io.Copy(io.Discard, buffered) // limits hold beyond the archive's end, too
+	_, err := io.Copy(io.Discard, buffered) // limits also apply after the archive's end
 	return err
 }
 
@@ -61,7 +61,7 @@ func (r *reader) entry(archive *tar.Reader, head *tar.Header, of *folders) error
 	return nil
 }
 
-// mayBeTexts reports whether an entry that is no file stands for a text file, or for a folder.
+// mayBeTexts reports whether an entry that is not a file stands for a text file or a folder.
 func mayBeTexts(head *tar.Header, name string) bool {
 	switch head.Typeflag {
 	case tar.TypeReg, tar.TypeDir, tar.TypeXGlobalHeader:
@@ -72,11 +72,11 @@ func mayBeTexts(head *tar.Header, name string) bool {
 	return IsText(name)
 }
 
-// folders are those at the top of an archive that text files stand in.
+// folders holds the top-level folders of an archive that contain text files.
 type folders struct {
 	files  int
 	first  string
-	single bool // there is only the first, and no text file beside it
+	single bool // only the first, and no text file next to it
 }
 
 func (f *folders) add(name string) {
@@ -87,13 +87,13 @@ func (f *folders) add(name string) {
 	f.single = f.single && nested && folder == f.first
 }
 
-// tarBlock is the size of the blocks of a tar archive. Some that are empty are its end.
+// tarBlock is the size of the blocks of a tar archive. Empty blocks end it.
 const tarBlock = 512
 
-// isTar looks for the mark of an archive in its first block; older ones have none.
+// isTar looks for the mark of an archive in its first block; older archives have none.
 func isTar(head []byte) bool { return len(head) == tarBlock && string(head[257:262]) == "ustar" }
 
-// blockReader looks at the blocks of an archive while they are read.
+// blockReader inspects the blocks of an archive while they are read.
 type blockReader struct {
 	io.Reader
 	zeros int // bytes of zero at the end of the bytes read
@@ -132,13 +132,13 @@ func (r *reader) textFile(content io.Reader, name string) error {
 	return nil
 }
 
-// errNoTar is a file that has another form.
+// errNoTar reports a file that is not a tar archive.
 var errNoTar = mistaken("the content is no tar archive; expected one of text files, or a directory of them: a text file stands in one, and its name is the user's")
 
-// damagedArchive reports whether an error is a fault of the archive, or of a file that is no
-// archive, and not one of its reader.
+// damagedArchive reports whether an error is a fault of the archive, or of a file that is not an
+// archive, rather than an error of its reader.
 func damagedArchive(err error, other bool) error {
-	if err != io.ErrUnexpectedEOF && !errors.Is(err, tar.ErrHeader) { // a wrapped one is of a compressed file, which says so itself
+	if err != io.ErrUnexpectedEOF && !errors.Is(err, tar.ErrHeader) { // a wrapped error comes from a compressed file and explains itself
 		return err
 	}
 	if other {

@@ -10,9 +10,9 @@ import (
 	"coalmine/internal/tempfiles"
 )
 
-// tff yields the rows of a split of a database of TensorFlow Federated. Its Stack Overflow has
-// the features tokens (a sentence, its words taken apart), title, tags, creation_date, score
-// and type.
+// tff yields the rows of a split of a database of TensorFlow Federated. Its Stack Overflow has the
+// features tokens (a sentence, with its words separated), title, tags, creation_date, score and
+// type.
 func (r *reader) tff() error {
 	file, err := tempfiles.SpoolNamed(r.content)
 	if err != nil {
@@ -38,8 +38,8 @@ func (r *reader) tff() error {
 	return nil
 }
 
-// tffFault tells a database of which nothing more can be read after a row, 0 before the first,
-// from one that is another.
+// tffFault distinguishes a database damaged after row last, 0 before the first, from a database of
+// another kind.
 func tffFault(last int64, err error) error {
 	_, absent := errors.AsType[*dataformats.TFFNotFoundError](err)
 	_, other := errors.AsType[*dataformats.TFFOtherError](err)
@@ -52,7 +52,7 @@ func tffFault(last int64, err error) error {
 	return damaged("after row %d: %w", last, err)
 }
 
-// Columns that the tables have.
+// Columns of the tables.
 const (
 	clientColumn = "client_id"
 	splitColumn  = "split_name"

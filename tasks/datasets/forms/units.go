@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// Unit is the part of a text file that makes one example. Empty stands for Lines.
+// Unit is the part of a text file that makes one example. Empty means Lines.
 type Unit string
 
 // Units of text files.
@@ -21,12 +21,12 @@ const (
 	WholeFiles Unit = "file"      // likewise, without empty lines
 )
 
-// Choices lists the units as words of an experiment file.
+// Choices lists the units for an experiment file.
 func (Unit) Choices() []string {
 	return []string{string(Lines), string(Paragraphs), string(WholeFiles)}
 }
 
-// Known reports whether there is such a unit.
+// Known reports whether the unit is valid.
 func (u Unit) Known() bool { return slices.Contains(u.Choices(), string(u.name())) }
 
 func (u Unit) name() Unit { return cmp.Or(u, Lines) }
@@ -35,15 +35,15 @@ func (u Unit) name() Unit { return cmp.Or(u, Lines) }
 type Example struct {
 	// Line at which it begins, from 1.
 	Line int
-	// Text is not empty, and good until the next example; it may be no UTF-8.
+	// Text is not empty, and valid until the next example; it may not be UTF-8.
 	Text []byte
-	// TooLong says that it has more bytes than it may have; there is no Text then.
+	// TooLong reports that the example exceeds the limit on bytes; Text is then nil.
 	TooLong bool
 }
 
 // Examples yields the examples of a text file, each of at most the given number of bytes. Spaces
-// around lines, empty lines and a byte order mark are left out. The error is that of the content,
-// and ends it.
+// around lines, empty lines and a byte order mark are left out. An error of the content ends the
+// examples.
 func Examples(content io.Reader, unit Unit, longest int) iter.Seq2[Example, error] {
 	return func(yield func(Example, error) bool) {
 		s := splitter{lines: bufio.NewReader(content), longest: longest}
@@ -74,7 +74,7 @@ type splitter struct {
 	lines   *bufio.Reader
 	longest int
 	read    []byte // the newest line
-	number  int    // of it
+	number  int    // number of the newest line
 	open    Example
 }
 
@@ -95,10 +95,10 @@ func (s *splitter) line() (Example, error) {
 	return line, nil
 }
 
-// readLine reads a line to its end, and keeps no more of it than there may be. some says that
-// there was anything.
+// readLine reads a line to its end, and keeps at most longest bytes. some reports whether there was
+// a line.
 func (s *splitter) readLine(line *Example) (some bool, err error) {
-	const around = 8 // a byte order mark, and the line's end
+	const around = 8 // for a byte order mark and the line's end
 	s.read, err = s.read[:0], bufio.ErrBufferFull
 	for errors.Is(err, bufio.ErrBufferFull) {
 		var piece []byte
@@ -111,7 +111,7 @@ func (s *splitter) readLine(line *Example) (some bool, err error) {
 	return some, err
 }
 
-// add puts a line to the open example.
+// add adds a line to the open example.
 func (s *splitter) add(line *Example) {
 	switch {
 	case s.empty():
@@ -125,7 +125,7 @@ func (s *splitter) add(line *Example) {
 	}
 }
 
-// flush yields the open example, if it has anything, and begins another.
+// flush yields the open example, if it is not empty, and begins another.
 func (s *splitter) flush(yield func(Example, error) bool) bool {
 	more := s.empty() || yield(s.open, nil)
 	s.open = Example{Text: s.open.Text[:0]}
