@@ -9,8 +9,7 @@ import (
 	"coalmine/storage"
 )
 
-// Hasher derives keys. Every field is length-prefixed, so that no two
-// sequences of fields collide.
+// Hasher derives keys. Every field is length-prefixed, so that distinct sequences of fields differ.
 type Hasher struct{ h hash.Hash }
 
 // NewHasher starts a key in the named domain.
@@ -43,8 +42,8 @@ func (h Hasher) Sum() storage.Key {
 	return k
 }
 
-// StepHasher derives the keys of the steps of a chain, without memory of its own: a chain
-// may have millions.
+// StepHasher derives the keys of the steps of a chain, without allocating: a chain may have
+// millions of steps.
 type StepHasher struct {
 	fields [8 + len(stepDomain) + 32 + 8 + 32]byte
 }
@@ -54,7 +53,7 @@ const (
 	stepNumberAt = 8 + len(stepDomain) + 32
 )
 
-// NewStepHasher hashes for the chain of a recipe.
+// NewStepHasher returns a hasher for the chain of a recipe.
 func NewStepHasher(recipe storage.Key) *StepHasher {
 	h := new(StepHasher)
 	binary.LittleEndian.PutUint64(h.fields[:], uint64(len(stepDomain)))
@@ -63,7 +62,7 @@ func NewStepHasher(recipe storage.Key) *StepHasher {
 	return h
 }
 
-// Next is the key of a step, given that of the step before: the hash of recipe, number
+// Next returns the key of a step, given the key of the previous step: the hash of recipe, number
 // and key in the domain "step".
 func (h *StepHasher) Next(step int, before storage.Key) storage.Key {
 	binary.LittleEndian.PutUint64(h.fields[stepNumberAt:], uint64(step))

@@ -1,13 +1,13 @@
-// These files run tasks without a store, a queue or a worker. A Runner keeps the
-// outputs of the tasks that it has run, and gives them to the tasks that follow:
+// These files run tasks without a store, a queue or a worker. A Runner keeps the outputs of its
+// tasks as inputs for later tasks:
 //
 //	r := tasks.NewRunner()
 //	source := r.Import(data)
 //	corpus, err := r.Run(ctx, datasets.Import, spec)
 //	corpus.Blobs[datasets.CorpusBlob]
 //
-// Plans are executed by it in one loop (workflows/plan/localexec), as are benchmarks and the
-// tests of kinds (tasks/taskstest).
+// It executes plans in one process (workflows/plan/localexec), benchmarks and tests of kinds
+// (tasks/taskstest).
 
 package tasks
 
@@ -29,37 +29,37 @@ import (
 // Runner runs tasks. It is the tasks.Source of its tasks, and safe for concurrent use.
 // Its exported fields must be set before the first run.
 type Runner struct {
-	// Source is the source of the tasks: the runner itself unless another is set, which
-	// may fall back on the runner.
+	// Source is the source of the tasks: the runner itself by default; another source may fall back
+	// on the runner.
 	Source Source
 	// Keys are the secret keys that tasks may need; nil is none.
 	Keys *secrets.Keyring
 	// Clients runs the programs that train clients; nil runs none.
 	Clients clientprograms.Runner
-	// Writable are directories that commands may write to beside their own.
+	// Writable lists directories that commands may write to in addition to their own.
 	Writable []string
-	// Report, if set, is told the progress of tasks.
+	// Report, if set, receives the progress of tasks.
 	Report func(Progress)
 
 	mu      sync.Mutex
 	nodes   map[storage.Key]*RunnerNode
 	sources map[storage.Digest][]byte
-	kept    map[storage.Key]*RunnerKeeper // of tasks that have failed
+	kept    map[storage.Key]*RunnerKeeper // state of failed tasks
 	memo    memo
 }
 
-// RunnerNode is a node that has run, or whose outputs were given.
+// RunnerNode is a node that has run or was given.
 type RunnerNode struct {
 	Spec
 	// Blobs are the outputs by name.
 	Blobs map[string][]byte
-	// Metrics are those that the task recorded, or nil.
+	// Metrics are the recorded metrics of the task, or nil.
 	Metrics json.RawMessage
 	// Differs reports that another execution may give other bytes.
 	Differs bool
 }
 
-// NewRunner returns a runner that has run nothing.
+// NewRunner returns an empty runner.
 func NewRunner() *Runner {
 	r := &Runner{nodes: map[storage.Key]*RunnerNode{}, sources: map[storage.Digest][]byte{}, kept: map[storage.Key]*RunnerKeeper{}, memo: newMemo()}
 	r.Source = r
@@ -75,7 +75,7 @@ func (r *Runner) Import(data []byte) storage.Digest {
 	return d
 }
 
-// Give adds a node that is not run, by its outputs.
+// Give adds a node with its outputs, without running it.
 func (r *Runner) Give(n *RunnerNode) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +83,7 @@ func (r *Runner) Give(n *RunnerNode) {
 	delete(r.kept, n.Key)
 }
 
-// Run executes a spec of a kind, and keeps the outcome in place of an earlier one.
+// Run executes a spec of a kind, and replaces an earlier outcome of the spec.
 func (r *Runner) Run(ctx context.Context, kind Kind, spec Spec) (*RunnerNode, error) {
 	n := &RunnerNode{Spec: spec, Blobs: map[string][]byte{}}
 	task := r.Task(spec, sink{r.keeper(spec.Key), n})
@@ -95,15 +95,14 @@ func (r *Runner) Run(ctx context.Context, kind Kind, spec Spec) (*RunnerNode, er
 	return n, nil
 }
 
-// Task is an execution of a spec that reads the inputs that Run would give it, and writes
-// elsewhere.
+// Task returns an execution of a spec with the inputs as in Run, writing to another sink.
 func (r *Runner) Task(spec Spec, into Sink) *Task {
 	return NewTask(spec, r.Source, into, &r.memo, r.Report).WithKeys(r.Keys).WithClients(r.Clients).WithWritable(r.Writable)
 }
 
-// Share makes Memoize return a decoded value for a node, so that tasks need no outputs to decode.
+// Share makes Memoize return a decoded value for a node, so that tasks need not decode its outputs.
 func (r *Runner) Share(node storage.Key, part string, decoded any) {
-	_, _ = r.memo.Get(memoKey(node, part), func() (any, int64, error) { return decoded, 0, nil }) // which does not fail
+	_, _ = r.memo.Get(memoKey(node, part), func() (any, int64, error) { return decoded, 0, nil }) // never fails
 }
 
 // RunnerNode returns the kept outputs of a node, or nil.
@@ -121,8 +120,7 @@ func (r *Runner) Forget(key storage.Key) {
 	r.memo.forget(key)
 }
 
-// Commit implements tasks.Source. The record has blobs without digests: no task asks for
-// them.
+// Commit implements tasks.Source. The record has blobs without digests, which no task reads.
 func (r *Runner) Commit(_ context.Context, key storage.Key) (*storage.Commit, error) {
 	n := r.Node(key)
 	if n == nil {
@@ -172,7 +170,7 @@ func (n *RunnerNode) record() *storage.Commit {
 	return c
 }
 
-// Commit is the record that a worker would make of the node, without provenance.
+// Commit returns the record that a worker would make of the node, without provenance.
 func (n *RunnerNode) Commit() *storage.Commit {
 	c := n.record()
 	for i := range c.Blobs {
@@ -209,7 +207,7 @@ func (s sink) Put(_ context.Context, name string, data []byte, _ storage.Durabil
 	return nil
 }
 
-// Runner returns a runner for tasks within this one, which read other nodes from the sources of
+// Runner returns a runner for tasks within this one, which also reads nodes from the sources of
 // this task.
 func (t *Task) Runner() *Runner {
 	r := NewRunner()
@@ -223,7 +221,7 @@ type within struct {
 	outer Source
 }
 
-// of is the source that has a node.
+// of returns the source of a node.
 func (w within) of(key storage.Key) Source {
 	if w.Node(key) != nil {
 		return w.Runner

@@ -7,11 +7,10 @@ import (
 	"slices"
 )
 
-// Registry is the set of kinds that a process knows.
+// Registry is the set of kinds that a process can run.
 type Registry map[string]Kind
 
-// NewRegistry indexes kinds by name; a name given twice panics, since it is a
-// mistake in the program.
+// NewRegistry indexes kinds by name; it panics if a name is given twice.
 func NewRegistry(kinds ...Kind) Registry {
 	r := make(Registry, len(kinds))
 	for _, k := range kinds {
@@ -60,14 +59,14 @@ func (r Registry) Classes() []string {
 	for _, k := range r {
 		classes = append(classes, string(k.Class))
 		if k.Command {
-			classes = append(classes, string(Commands), string(GPU)) // as the experiment says
+			classes = append(classes, string(Commands), string(GPU)) // chosen by the experiment
 		}
 	}
 	slices.Sort(classes)
 	return slices.Compact(classes)
 }
 
-// WithoutCommands are the kinds that run no commands of experiments.
+// WithoutCommands returns the kinds that run no commands of experiments.
 func (r Registry) WithoutCommands() Registry {
 	left := maps.Clone(r)
 	maps.DeleteFunc(left, func(_ string, k Kind) bool { return k.Command })

@@ -8,19 +8,17 @@ import (
 	"coalmine/storage"
 )
 
-// Resumer is a Sink that keeps the partial state of an execution. It is for kinds that run
-// external programs, whose work cannot be divided and whose bytes may differ from one execution
-// to the next.
+// Resumer is a Sink that keeps the partial state of an execution. It is for kinds that run external
+// programs, which cannot be divided and may give different bytes in each execution.
 type Resumer interface {
 	Sink
-	// Kept returns the state that an earlier execution of the same node kept last, or
-	// nil.
+	// Kept returns the last state kept by an earlier execution of the same node, or nil.
 	Kept(ctx context.Context) (*Kept, error)
-	// KeptFile returns a file of Kept. The error wraps storage.ErrNotFound or storage.ErrCorrupt
-	// where it is no longer there.
+	// KeptFile returns a file of Kept. The error wraps storage.ErrNotFound or storage.ErrCorrupt if
+	// the file is lost.
 	KeptFile(ctx context.Context, file storage.Blob) ([]byte, error)
 	// KeepFile stores a file for a later Kept. A file that the next KeepSoFar does not name is
-	// deleted. progress says that a file that was not kept before counts as progress.
+	// deleted. With progress, a new file counts as progress.
 	KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error)
 	// KeepSoFar replaces the kept state.
 	KeepSoFar(ctx context.Context, k *Kept) error
@@ -28,14 +26,14 @@ type Resumer interface {
 
 // Kept is the partial state of an execution.
 type Kept struct {
-	// Files by their names, in order.
+	// Files in the order of names.
 	Files []storage.Blob
 	// State is the kind's own state, as JSON.
 	State json.RawMessage
 }
 
-// Kept returns the state that an earlier execution of the task kept last; nil if none was kept,
-// or none can be.
+// Kept returns the last state kept by an earlier execution of the task; nil if there is none, or
+// the sink keeps none.
 func (t *Task) Kept(ctx context.Context) (*Kept, error) {
 	if r, ok := t.sink.(Resumer); ok {
 		return r.Kept(ctx)
@@ -51,7 +49,7 @@ func (t *Task) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) 
 	return nil, fmt.Errorf("file %q of an earlier execution: %w", file.Name, storage.ErrNotFound)
 }
 
-// KeepFile stores a file for KeepSoFar, where that can be.
+// KeepFile stores a file for KeepSoFar, if the sink is a Resumer.
 func (t *Task) KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error) {
 	if r, ok := t.sink.(Resumer); ok {
 		return r.KeepFile(ctx, name, data, progress)
@@ -68,8 +66,8 @@ func (t *Task) KeepSoFar(ctx context.Context, k *Kept) error {
 	return nil
 }
 
-// MayDiffer says that another execution of the task may give other bytes, which is then no
-// fault: the first that is committed counts.
+// MayDiffer declares that another execution of the task may give other bytes. The first commit then
+// counts.
 func (t *Task) MayDiffer() { t.differs = true }
 
 // Differs reports whether MayDiffer was called.

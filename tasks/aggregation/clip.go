@@ -9,16 +9,15 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// Range of an adaptive clip norm. Beyond it the quantile is no longer being
-// followed: the learning rate or the noise on the count is out of proportion.
+// Range of an adaptive clip norm. Beyond it the clip norm no longer follows the quantile: the
+// learning rate or the noise on the count is too large.
 const (
 	leastClip = 1e-12
 	mostClip  = 1e12
 )
 
-// adapt replaces the clip norm of the first round by the one of this round, and
-// the total noise multiplier by the one for the updates. The privacy account
-// counts the total, and so is opened before.
+// adapt replaces the clip norm of the first round by that of this round, and the total noise
+// multiplier by that of the updates. The privacy account counts the total, so it is opened before.
 func (p *ServerParams) adapt(ctx context.Context, t *tasks.Task) (err error) {
 	if p.Adaptive == nil {
 		return nil
@@ -31,8 +30,8 @@ func (p *ServerParams) adapt(ctx context.Context, t *tasks.Task) (err error) {
 }
 
 // moveClip chooses the clip norm of the next round (Andrew et al. 2021,
-// algorithm 1), from the noisy share of the clients that were not clipped.
-// Without noise on the updates the count has none either.
+// algorithm 1), from the noisy share of the clients that were not clipped. Without noise on the
+// updates, the count has no noise either.
 func (r *round) moveClip(ctx context.Context, t *tasks.Task) error {
 	p := r.params
 	if p.Adaptive == nil {

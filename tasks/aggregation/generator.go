@@ -10,18 +10,18 @@ import (
 	"coalmine/tasks"
 )
 
-// Generator says how the server trains the generator of a model after each round, by
-// gradient descent (Augenstein et al. 2020, algorithm 1, GenUpdate). It sees no data but
-// through the discriminator, whose guarantee it has by post-processing.
+// Generator describes the server's training of a model's generator after each round, by gradient
+// descent (Augenstein et al. 2020, algorithm 1, GenUpdate). It reads no data except through the
+// discriminator, so it has the same guarantee by post-processing.
 type Generator struct {
-	// Steps after a round, and the images of each.
+	// Steps after a round, and images per step.
 	Steps int `json:"steps"`
 	Batch int `json:"batch"`
 	// LearningRate of a step.
 	LearningRate float64 `json:"learning_rate"`
 }
 
-// train takes the steps of a round. nil takes none.
+// train takes the steps of a round; a nil Generator takes none.
 func (g *Generator) train(ctx context.Context, t *tasks.Task, seed uint64, network models.Network, params []float32) error {
 	if g == nil {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"coalmine/tasks/training"
 )
 
-// PopulationInput of aggregation/server is the datasets/partition node that
-// cohorts are drawn from. It is there with a Guarantee only.
+// PopulationInput of aggregation/server is the datasets/partition node that cohorts are drawn from.
+// It is present only with a Guarantee.
 const PopulationInput = "population"
 
-// openLedger prepares the account; nil where no guarantee is claimed.
+// openLedger prepares the account; nil without a guarantee.
 func openLedger(ctx context.Context, t *tasks.Task, p *ServerParams) (*training.Ledger, error) {
 	if p.Guarantee == nil {
 		return nil, nil

@@ -27,8 +27,8 @@ func (p *ServerParams) addNoise(ctx context.Context, t *tasks.Task, mean []float
 	return nil
 }
 
-// addCorrelated adds noise that takes back a part of that of the rounds before, and stores the
-// state of the next round's noise.
+// addCorrelated adds noise that subtracts part of the noise of earlier rounds, and stores the state
+// for the next round.
 func (p *ServerParams) addCorrelated(ctx context.Context, t *tasks.Task, mean []float32) error {
 	strategy, err := p.Mechanism.Strategy()
 	if err != nil {
@@ -49,8 +49,8 @@ func (p *ServerParams) addCorrelated(ctx context.Context, t *tasks.Task, mean []
 	return checkpoints.WriteNoise(ctx, t, next)
 }
 
-// independent draws the noise that correlated noise is made of. The first stream of a round is
-// that of independent noise.
+// independent draws the underlying noise of correlated noise. The first stream of a round is the
+// stream of uncorrelated noise.
 func (p *ServerParams) independent(t *tasks.Task, n int) correlated.Independent {
 	return func(stream uint64) ([]float64, error) {
 		indices := []uint64{uint64(t.Step)}
@@ -67,7 +67,7 @@ func (p *ServerParams) independent(t *tasks.Task, n int) correlated.Independent 
 	}
 }
 
-// keepBuffers stores the buffers of the noise as they were.
+// keepBuffers stores the buffers of the noise unchanged.
 func (p *ServerParams) keepBuffers(ctx context.Context, t *tasks.Task) error {
 	if p.Mechanism == nil {
 		return nil

@@ -8,9 +8,8 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// keepUpdates puts the shards of a recorded round's chunks beside the checkpoint. They may
-// be lost by a power cut, like those that they are copies of: it takes a replay of the
-// round to have them again.
+// keepUpdates stores the shards of a recorded round's chunks with the checkpoint. A power cut may
+// lose them, like the originals; a replay of the round restores them.
 func (p *ServerParams) keepUpdates(ctx context.Context, t *tasks.Task) error {
 	if !p.Record.Has(t.Step) {
 		return nil
@@ -23,7 +22,7 @@ func (p *ServerParams) keepUpdates(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// keepNone puts shards without updates: those of a recorded round that is not used.
+// keepNone stores empty shards for a recorded round that is not used.
 func (p *ServerParams) keepNone(ctx context.Context, t *tasks.Task, n models.Network) error {
 	if !p.Record.Has(t.Step) {
 		return nil

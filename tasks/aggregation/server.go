@@ -25,48 +25,49 @@ import (
 type ServerParams struct {
 	Seed   uint64 `json:"seed"`
 	Chunks int    `json:"chunks"`
-	// Cohort is the size of a round's cohort, the expected one under Poisson
-	// sampling; clipped sums are divided by it.
+	// Cohort is the size of a round's cohort, the expected size under Poisson sampling; clipped
+	// sums are divided by it.
 	Cohort int `json:"cohort"`
-	// Clip is the bound on the clients' updates, 0 if there is none; with one,
-	// clients weigh the same.
+	// Clip is the bound on the clients' updates, 0 if there is none; with a clip, clients have
+	// equal weights.
 	Clip float64 `json:"clip,omitempty"`
-	// NoiseMultiplier z adds Gaussian noise of standard deviation z*Clip to the
-	// sum of the updates, that is z*Clip/Cohort to their mean.
+	// NoiseMultiplier z adds Gaussian noise of standard deviation z*Clip to the sum of the updates,
+	// or z*Clip/Cohort to their mean.
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
-	// NoiseBy is privacy.ByDevices if the clients have added that noise: the server adds
-	// none, and accounts for it all the same.
+	// NoiseBy is privacy.ByDevices if the clients have added that noise: the server adds none, but
+	// still accounts for it.
 	NoiseBy      privacy.NoiseBy   `json:"noise_by,omitempty"`
 	Optimizer    optimizers.Config `json:"optimizer"`
 	LearningRate float64           `json:"learning_rate"`
-	// Schedule changes the learning rate from round to round; nil keeps it.
+	// Schedule changes the learning rate between rounds; nil keeps it constant.
 	Schedule *optimizers.Schedule `json:"schedule,omitempty"`
-	// Adaptive makes Clip that of the first round only: the server then moves it
-	// towards a quantile of the norms, and NoiseMultiplier is the total of the
-	// noise on the updates and on the count behind the quantile.
+	// Adaptive makes Clip apply only to the first round: the server then moves it towards a
+	// quantile of the norms, and NoiseMultiplier is the total of the noise on the updates and on
+	// the count behind the quantile.
 	Adaptive *privacy.ClipQuantile `json:"adaptive,omitempty"`
 	// Mechanism correlates the noise of the rounds; nil leaves it independent. NoiseMultiplier
-	// is about the independent noise that it is made of.
+	// refers to the underlying independent noise.
 	Mechanism *correlated.Mechanism `json:"mechanism,omitempty"`
-	// Secret, where there is one, draws the noise in place of Seed.
+	// Secret, if set, draws the noise instead of Seed.
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
 	Guarantee *training.Guarantee `json:"guarantee,omitempty"`
-	// Generator is trained after each round; nil where the model has none.
+	// Generator is trained after each round; nil if the model has none.
 	Generator *Generator `json:"generator,omitempty"`
 	// Record selects the recorded parts of the clients' updates; nil records none.
 	Record *updates.Recording `json:"record,omitempty"`
-	// StopAt ends the training when the model is as useful as that; nil takes all rounds. It
-	// needs training.ValidationInput.
+	// StopAt ends the training when the model reaches the target; nil runs all rounds. It needs
+	// training.ValidationInput.
 	StopAt *training.Target `json:"stop_at,omitempty"`
-	// Watch follows the noised mean updates along the vectors of canary clients; nil does not.
+	// Watch follows the noisy mean updates along the vectors of canary clients; nil follows
+	// nothing.
 	Watch *canaries.Watch `json:"watch,omitempty"`
-	// Control is a fault that the training has on purpose; empty for none. The account and the
-	// noise in metric rows are those of a training without the fault.
+	// Control is a deliberate fault of the training; empty for none. The account and the noise in
+	// metric rows ignore the fault.
 	Control privacy.Control `json:"control,omitempty"`
 }
 
-// Rate is the learning rate of a round, counted from 1.
+// Rate returns the learning rate of a round, counted from 1.
 func (p *ServerParams) Rate(round int) float64 {
 	if p.Schedule == nil {
 		return p.LearningRate
@@ -74,12 +75,12 @@ func (p *ServerParams) Rate(round int) float64 {
 	return p.Schedule.Rate(p.LearningRate, round-1)
 }
 
-// Server averages the clients' updates, adds noise when asked, applies the server's optimizer and
-// writes the round's checkpoint (Thakkar et al. 2020, algorithm 1; Reddi et al. 2021, algorithm 2).
-// The chunks' sums are added in their order, in float64. Noise comes before the optimizer. With a
+// Server averages the clients' updates, adds noise if configured, applies the server's optimizer
+// and writes the round's checkpoint (Thakkar et al. 2020, algorithm 1; Reddi et al. 2021, algorithm
+// 2). The chunks' sums are added in order, in float64. Noise comes before the optimizer. With a
 // Guarantee the metric row holds the cost of the rounds so far, and a round beyond the budget, or
-// after StopAt was reached, changes nothing. The updates of a recorded round are kept beside its
-// checkpoint, a shard for each chunk.
+// after StopAt was reached, changes nothing. The updates of a recorded round are stored with its
+// checkpoint, one shard per chunk.
 var Server = tasks.Kind{Name: "aggregation/server", Version: 2, Class: tasks.Compute, Run: runServer}
 
 func runServer(ctx context.Context, t *tasks.Task) error {
@@ -144,8 +145,8 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	return checkpoints.AppendRow(ctx, t, row)
 }
 
-// noiseDeviation is the standard deviation of the noise on the mean update; with a mechanism,
-// of the independent noise that it is made of.
+// noiseDeviation returns the standard deviation of the noise on the mean update; with a mechanism,
+// of the underlying independent noise.
 func (p *ServerParams) noiseDeviation() float64 {
 	return privacy.MeanNoise(p.NoiseMultiplier, p.Clip, p.Cohort)
 }
@@ -156,7 +157,7 @@ type round struct {
 	account *training.Ledger
 	chase   *training.Chase
 	sum     []float64
-	norms   []float32 // of all clients' updates, before clipping
+	norms   []float32 // norms of all clients' updates before clipping
 	chunks  training.ChunkMetrics
 }
 
@@ -190,8 +191,8 @@ func (r *round) addChunk(ctx context.Context, t *tasks.Task, j int) error {
 	return nil
 }
 
-// mean divides the sum: by the cohort's (expected) size if the updates were
-// clipped, by the examples otherwise. No clients at all give no change.
+// mean divides the sum: by the cohort's (expected) size if the updates were clipped, by the
+// examples otherwise. Without clients the mean is zero.
 func (r *round) mean() []float32 {
 	divisor := r.chunks.Weight
 	if r.params.Clip > 0 {
@@ -224,8 +225,9 @@ func (r *round) addWatchedNoise(ctx context.Context, t *tasks.Task, mean []float
 	return watched.Write(ctx, t)
 }
 
-// others returns the products of the sum of all but the canaries with the canaries' vectors, and
-// the canaries of the round with their contributions; nil without evidence to follow.
+// others returns the inner products of the canaries' vectors with the sum of all updates except the
+// canaries', and the canaries of the round with their contributions; nil unless the watch needs
+// evidence.
 func (r *round) others(ctx context.Context, t *tasks.Task, watched *canaries.Following, mean []float32) (products []float64, members map[int]float64, err error) {
 	if products = watched.Products(mean); products == nil {
 		return nil, nil, nil
@@ -247,8 +249,8 @@ func (r *round) others(ctx context.Context, t *tasks.Task, watched *canaries.Fol
 	return products, members, nil
 }
 
-// apply takes the server optimizer's step along the pseudo-gradient, minus the
-// mean update, and stores the optimizer's state.
+// apply takes the server optimizer's step along the pseudo-gradient, which is minus the mean
+// update, and stores the optimizer's state.
 func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Model, mean []float32) ([]float32, error) {
 	rule, err := optimizers.New(r.params.Optimizer, len(mean))
 	if err != nil {
@@ -268,8 +270,8 @@ func (r *round) apply(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	return params, checkpoints.WriteOptimizer(ctx, t, rule)
 }
 
-// stop is a round that the budget does not allow, or that the target has made needless: model
-// and optimizer stay as they were, and the clients' updates are not used.
+// stop ends a round beyond the budget or after the target: model and optimizer do not change, and
+// the clients' updates are not used.
 func (r *round) stop(ctx context.Context, t *tasks.Task, model *checkpoints.Model) error {
 	if err := checkpoints.Write(ctx, t, model.Network, model.Params); err != nil {
 		return err

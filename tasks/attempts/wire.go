@@ -17,30 +17,29 @@ import (
 // needs no new format.
 const Format = 1
 
-// ErrLaterFormat: an attempt or an outcome has the format of a later build.
+// ErrLaterFormat reports an attempt or an outcome in the format of a later build.
 var ErrLaterFormat = errors.New("it has the format of a later build")
 
-// An attempt travels in the wire format of Protocol Buffers: to a worker with many
-// short tasks, reading them as JSON was a tenth of all its work. Zero values are left
-// out, and a reader passes over fields that it does not know. A new field takes a new
-// number.
+// An attempt is encoded in the wire format of Protocol Buffers: for many short tasks, JSON decoding
+// took a tenth of a worker's time. Zero values are omitted, and readers skip unknown fields. A new
+// field takes a new number.
 const (
 	keyField protowire.Number = iota + 1
 	kindField
 	versionField
 	paramsField
-	inputField // one for each, with the two fields below
+	inputField // one per input, with the two fields below
 	stepField
 	partField
 	secretKeyField
 	numberField
-	runField // one for each
+	runField // one per run
 	traceField
 	timeoutField
 	leaderField // with the three fields below
 	termsField
 	classField
-	formatField // left out by builds from before formats had versions, which write format 1
+	formatField // omitted by builds that predate formats, which write format 1
 )
 
 const (
@@ -140,8 +139,8 @@ func DecodeAttempt(data []byte) (Attempt, error) {
 	return a, nil
 }
 
-// FormatOf returns the format of an attempt, 1 if it names none. It reads nothing else: a later format may give
-// other fields another meaning.
+// FormatOf returns the format of an attempt, 1 if it names none. It reads no other field, because
+// their meaning may change in a later format.
 func FormatOf(data []byte) (int, error) {
 	format := 1
 	err := eachField(data, func(field protowire.Number, v value) error {
@@ -200,7 +199,7 @@ func appendInt(b []byte, field protowire.Number, v int) []byte {
 	return protowire.AppendVarint(b, uint64(v))
 }
 
-// value is a field's, in the form that its type has.
+// value is the value of a field, by wire type.
 type value struct {
 	bytes  []byte
 	number uint64
@@ -214,7 +213,7 @@ func (v value) key() (storage.Key, error) {
 	return key, nil
 }
 
-// eachField calls do with the fields of a message, in their order.
+// eachField calls do with the fields of a message in order.
 func eachField(data []byte, do func(protowire.Number, value) error) error {
 	for len(data) > 0 {
 		field, kind, n := protowire.ConsumeTag(data)

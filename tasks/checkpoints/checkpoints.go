@@ -1,6 +1,5 @@
-// Package checkpoints reads and writes the state that the tasks of a training
-// chain hand on: the model, the state of its optimizer, and the rows of metrics
-// that a segment of steps collects.
+// Package checkpoints reads and writes the state that passes between the tasks of a training chain:
+// the model, the state of its optimizer, and the rows of metrics that a segment of steps collects.
 package checkpoints
 
 import (
@@ -19,8 +18,8 @@ import (
 	"coalmine/tasks"
 )
 
-// configField is the metadata field of a model file that holds its
-// models.Config as JSON: a checkpoint describes itself.
+// configField is the metadata field of a model file with its models.Config as JSON, so that a
+// checkpoint is self-describing.
 const configField = "model"
 
 // Model is a decoded checkpoint. Tasks of one worker share it: Params MUST NOT
@@ -36,7 +35,7 @@ func Read(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
 	return memoize(ctx, t, input, tasks.ModelBlob, decoderOf(whole))
 }
 
-// decoderOf decodes a part, and says how many bytes it takes.
+// decoderOf returns a function that decodes a part and returns its memory in bytes.
 func decoderOf(part part) func(size int64, read partReader) (*Model, int64, error) {
 	return func(size int64, read partReader) (*Model, int64, error) {
 		m, err := decode(size, read, part)
@@ -48,7 +47,7 @@ func decoderOf(part part) func(size int64, read partReader) (*Model, int64, erro
 }
 
 // memoize decodes the model file of the named input once for all tasks of a worker. name
-// tells the decoded forms apart.
+// distinguishes the decoded forms.
 func memoize[T any](ctx context.Context, t *tasks.Task, input, name string, decode func(size int64, read partReader) (T, int64, error)) (T, error) {
 	key, err := t.Input(input)
 	if err != nil {
@@ -79,14 +78,14 @@ func whole(n models.Network) (from, to int)   { return 0, n.Parameters() }
 func trained(n models.Network) (from, to int) { return 0, n.Trained() }
 func fixed(n models.Network) (from, to int)   { return n.Trained(), n.Parameters() }
 
-// ReadTrained decodes the parameters of the checkpoint that learn from data, and ReadFixed
-// those behind them. A caller that needs only one of them at a time takes less memory. Of
-// a small checkpoint both are views of the whole.
+// ReadTrained decodes the parameters of the checkpoint that learn from data, and ReadFixed the
+// parameters after them. A caller that needs only one at a time takes less memory. For a small
+// checkpoint both are views of the whole.
 func ReadTrained(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
 	return readPart(ctx, t, input, "trained", trained)
 }
 
-// ReadChange returns the trained parameters of a model less those that it began with.
+// ReadChange returns the trained parameters of a model minus its initial ones.
 func ReadChange(ctx context.Context, t *tasks.Task, initial, trained string) ([]float32, error) {
 	before, err := ReadTrained(ctx, t, initial)
 	if err != nil {
@@ -104,7 +103,7 @@ func ReadChange(ctx context.Context, t *tasks.Task, initial, trained string) ([]
 	return change, nil
 }
 
-// ReadFixed stands at ReadTrained.
+// ReadFixed is documented at ReadTrained.
 func ReadFixed(ctx context.Context, t *tasks.Task, input string) (*Model, error) {
 	return readPart(ctx, t, input, "fixed", fixed)
 }
@@ -127,7 +126,7 @@ func readPart(ctx context.Context, t *tasks.Task, input, name string, part part)
 	return memoize(ctx, t, input, name, decoderOf(part))
 }
 
-// readView is a part of the whole.
+// readView returns a part of the whole vector.
 func readView(ctx context.Context, t *tasks.Task, input string, part part) (*Model, error) {
 	m, err := Read(ctx, t, input)
 	if err != nil {
@@ -137,10 +136,10 @@ func readView(ctx context.Context, t *tasks.Task, input string, part part) (*Mod
 	return &Model{m.Network, m.Params[from:to]}, nil
 }
 
-// networkBytes is about the size of a network without parameters.
+// networkBytes is roughly the size of a network without parameters.
 const networkBytes = 4 << 10
 
-// readNetwork decodes the configuration alone.
+// readNetwork decodes only the configuration.
 func readNetwork(ctx context.Context, t *tasks.Task, input string) (models.Network, error) {
 	return memoize(ctx, t, input, "network", func(size int64, read partReader) (models.Network, int64, error) {
 		file, err := safetensors.OpenParts(size, read)
@@ -155,8 +154,8 @@ func readNetwork(ctx context.Context, t *tasks.Task, input string) (models.Netwo
 // wholeFile is the size in bytes up to which a model file is read at once.
 const wholeFile = 8 << 20
 
-// reader returns the size of a model file, and a reader of its parts. The parts of a large
-// one come from where it is stored: its bytes would take as much memory as the model.
+// reader returns the size of a model file, and a reader of its parts. Parts of a large file are
+// read from the store, because its bytes would take as much memory as the model.
 func reader(ctx context.Context, t *tasks.Task, input string) (int64, partReader, error) {
 	size, err := t.BlobSize(ctx, input, tasks.ModelBlob)
 	if err != nil {
@@ -185,7 +184,7 @@ func inMemory(data []byte) partReader {
 	return func(offset, length int64) ([]byte, error) { return data[offset : offset+length], nil }
 }
 
-// readError is no fault of the file.
+// readError is an error of reading, not a fault of the file.
 type readError struct{ error }
 
 // NewScorer prepares the model for scoring. It is an error unless it is a language model.
@@ -200,7 +199,8 @@ func (m *Model) NewScorer() (*models.Scorer, error) {
 // scorerPart names the scorer of a checkpoint among the values that tasks share.
 const scorerPart = "scorer"
 
-// ShareScorer makes ReadScorer return the scorer for a node of a runner, which needs no checkpoint.
+// ShareScorer makes ReadScorer return the scorer for a node of a runner, which then needs no
+// checkpoint.
 func ShareScorer(r *tasks.Runner, node storage.Key, scorer *models.Scorer) {
 	r.Share(node, scorerPart, scorer)
 }
@@ -255,11 +255,11 @@ func Encode(network models.Network, params []float32, added map[string]string) (
 	return safetensors.Marshal(tensors, metadata)
 }
 
-// MaxFile is the size of the largest model file there may be, in bytes.
+// MaxFile is the size of the largest model file, in bytes.
 const MaxFile = 8 + safetensors.MaxHeader + 4*models.MaxParameters
 
-// Decode reads a model file. Every tensor must be there with its shape, no other
-// may be, and all numbers must be finite.
+// Decode reads a model file. It must have exactly the network's tensors, with their shapes and
+// finite numbers.
 func Decode(data []byte) (*Model, error) {
 	return decode(int64(len(data)), inMemory(data), whole)
 }
@@ -288,7 +288,7 @@ func decode(size int64, read partReader, part part) (*Model, error) {
 	return &Model{network, params}, nil
 }
 
-// viewsOf are the tensors in params, which are those of the network from an offset on.
+// viewsOf returns the tensors in params, which holds the network's parameters from an offset on.
 func viewsOf(network models.Network, params []float32, offset int) map[string][]float32 {
 	views := make(map[string][]float32)
 	for _, t := range network.Tensors() {
@@ -317,9 +317,9 @@ func networkOf(file *safetensors.Parts) (models.Network, error) {
 	return NewNetwork(config)
 }
 
-// checkTensors compares the file's tensors with the model's. Nothing that the
-// configuration claims is believed, nor allocated, before the file has it.
-// first are dimensions that every tensor has before its own.
+// checkTensors compares the file's tensors with the model's. It trusts no claim of the
+// configuration, and allocates nothing, before the file confirms it. first holds dimensions that
+// precede the shape of every tensor.
 func checkTensors(network models.Network, file *safetensors.Parts, first ...int) error {
 	want := network.Tensors()
 	for _, w := range want {
@@ -337,7 +337,7 @@ func checkTensors(network models.Network, file *safetensors.Parts, first ...int)
 	return nil
 }
 
-// NotFiniteError is that of a tensor with NaN or infinity in it.
+// NotFiniteError reports a tensor with NaN or infinite elements.
 type NotFiniteError struct{ Tensor string }
 
 func (e *NotFiniteError) Error() string {
@@ -353,8 +353,8 @@ func checkFinite(network models.Network, views map[string][]float32) error {
 	return nil
 }
 
-// ReadOptimizer restores the state that the step before left, if the rule has
-// any. The first step of a training has none before it and must not call this.
+// ReadOptimizer restores the state of the previous step, if the rule has any. The first step of a
+// training must not call it.
 func ReadOptimizer(ctx context.Context, t *tasks.Task, rule optimizers.Optimizer) error {
 	if len(rule.State()) == 0 {
 		return nil
@@ -394,12 +394,12 @@ func WriteOptimizer(ctx context.Context, t *tasks.Task, rule optimizers.Optimize
 	return t.Put(ctx, tasks.OptimizerBlob, data)
 }
 
-// ClipBlob travels with the checkpoints of a training with adaptive clipping: the
-// clip norm of the next round, as JSON.
+// ClipBlob is stored with the checkpoints of a training with adaptive clipping: the clip norm of
+// the next round, as JSON.
 const ClipBlob = "clip"
 
-// ReadClip returns the clip norm of the task's round, which the round before has
-// chosen; the first has the initial one.
+// ReadClip returns the clip norm of the task's round, chosen by the previous round; initial in the
+// first.
 func ReadClip(ctx context.Context, t *tasks.Task, initial float64) (clip float64, err error) {
 	if t.Step <= 1 {
 		return initial, nil
@@ -417,9 +417,9 @@ func WriteClip(ctx context.Context, t *tasks.Task, clip float64) error {
 	return t.Put(ctx, ClipBlob, data)
 }
 
-// CopyParameters sets params, the whole vector of a network, to the tensors of a safetensors
-// file. Every tensor must be there with its shape, no other may be, and all numbers must be
-// finite. After an error the content of params is undefined.
+// CopyParameters sets params, the whole vector of a network, to the tensors of a safetensors file.
+// It must have exactly the network's tensors, with their shapes and finite numbers. After an error
+// the content of params is undefined.
 func CopyParameters(network models.Network, params []float32, data []byte) error {
 	if err := models.CheckParameters(network, params); err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"coalmine/tasks"
 )
 
-// NoiseBlob travels with the checkpoints of a training with correlated noise: a safetensors
-// file with the buffers that the noise of the next round is made of, by their numbers.
+// NoiseBlob is stored with the checkpoints of a training with correlated noise: a safetensors file
+// with the buffers for the noise of the next round, by number.
 const NoiseBlob = "noise"
 
-// ReadNoise returns the buffers that the round before has left; the first has none.
+// ReadNoise returns the buffers of the previous round; nil in the first.
 func ReadNoise(ctx context.Context, t *tasks.Task) ([][]float32, error) {
 	if t.Step <= 1 {
 		return nil, nil

@@ -19,15 +19,15 @@ type Row struct {
 	Round int64 `json:"round" parquet:"round"`
 	// Clients is the size of the cohort; 0 for SGD.
 	Clients int64 `json:"clients,omitempty" parquet:"clients"`
-	// Examples and Tokens count the training data, every local epoch anew.
+	// Examples and Tokens count the training data, once per local epoch.
 	Examples int64 `json:"examples" parquet:"examples"`
 	Tokens   int64 `json:"tokens" parquet:"tokens"`
-	// Loss is the mean training loss in nats a token, before each step.
+	// Loss is the mean training loss in nats per token, before each step.
 	Loss float64 `json:"loss" parquet:"loss"`
 	// UpdateNorm is the L2 norm of the change of the model in this step.
 	UpdateNorm float64 `json:"update_norm" parquet:"update_norm"`
-	// ClientNorm is the mean L2 norm of the clients' updates before clipping; of
-	// DP-SGD that of the records' gradients. So are Clipped and Norms.
+	// ClientNorm is the mean L2 norm of the clients' updates before clipping; for DP-SGD, of the
+	// records' gradients, like Clipped and Norms.
 	ClientNorm float64 `json:"client_norm,omitempty" parquet:"client_norm"`
 	// Clipped is the share of clients whose update was clipped.
 	Clipped float64 `json:"clipped,omitempty" parquet:"clipped"`
@@ -35,17 +35,17 @@ type Row struct {
 	NoiseDeviation float64 `json:"noise_deviation,omitempty" parquet:"noise_deviation"`
 	Spending
 	Norms
-	// Validation stands after all else in a segment, and only if one of its rows has it.
+	// Validation has the last columns of a segment, and only if one of its rows has it.
 	Validation `parquet:"-"`
-	// Metrics are further numbers that a program which trains says of the round, by its own names. Segments,
-	// which are of trainings of this program, have none.
+	// Metrics are other numbers of the round from an external program, by its own names. Segments
+	// have none, because they belong to built-in trainings.
 	Metrics map[string]float64 `json:"metrics,omitempty" parquet:"-"`
 }
 
-// Validation is the part of a Row that only trainings have which look at the validation part.
+// Validation is the part of a Row of trainings that use the validation part.
 type Validation struct {
-	// ValidationLoss is the mean loss over the validation part in nats a token, after
-	// the step; 0 where none was measured.
+	// ValidationLoss is the mean loss over the validation part in nats per token, after the step; 0
+	// if not measured.
 	ValidationLoss float64 `json:"validation_loss,omitempty" parquet:"validation_loss,optional"`
 }
 
@@ -55,38 +55,37 @@ type validatedRow struct {
 	Validation
 }
 
-// Spending is the part of a Row that only trainings with clipping have. A Parquet
-// segment has its columns, and those of Norms, only if one of its rows has them.
+// Spending is the part of a Row of trainings with clipping. A Parquet segment has its columns, and
+// those of Norms, only if one of its rows has them.
 type Spending struct {
-	// Epsilon (noise relative to the clip norm) and EpsilonProved are the privacy spent
-	// up to this round, at the training's delta; 0 where nothing is accounted,
-	// and both 0 beside EpsilonInfinite. See package privacy.
+	// Epsilon (noise relative to the clip norm) and EpsilonProved are the privacy spent up to this
+	// round, at the training's delta; 0 without accounting, and both 0 with EpsilonInfinite. See
+	// package privacy.
 	Epsilon         float64 `json:"epsilon,omitempty" parquet:"epsilon,optional"`
 	EpsilonProved   float64 `json:"epsilon_proved,omitempty" parquet:"epsilon_proved,optional"`
 	EpsilonInfinite bool    `json:"epsilon_infinite,omitempty" parquet:"epsilon_infinite,optional"`
-	// Stopped says that the training had ended before the round, or that the privacy budget
-	// did not allow it: the model is that of the round before.
+	// Stopped reports that the training had ended before the round, or that the privacy budget did
+	// not allow it: the model is unchanged.
 	Stopped bool `json:"stopped,omitempty" parquet:"stopped,optional"`
 	// Clip is the round's clip norm; 0 without clipping.
 	Clip float64 `json:"clip,omitempty" parquet:"clip,optional"`
 }
 
-// Norms are quantiles of the L2 norms of a round's clients' updates, before clipping:
-// for each the least norm that so large a share of the clients do not exceed. They are
-// exact, without noise; all are 0 where no client came. After clipping each norm is the
-// smaller of itself and the clip norm, and so is each quantile.
+// Norms are quantiles of the L2 norms of a round's clients' updates, before clipping: for each the
+// least norm that this share of clients does not exceed. They are exact, without noise; all are 0
+// without clients. Clipping limits each norm, and so each quantile, to the clip norm.
 type Norms struct {
 	Least   float64 `json:"client_norm_min,omitempty" parquet:"client_norm_min,optional"`
 	Tenth   float64 `json:"client_norm_p10,omitempty" parquet:"client_norm_p10,optional"`
 	Quarter float64 `json:"client_norm_p25,omitempty" parquet:"client_norm_p25,optional"`
 	Median  float64 `json:"client_norm_median,omitempty" parquet:"client_norm_median,optional"`
-	// ThreeQuarters and NineTenths are the 75% and the 90% quantile.
+	// ThreeQuarters and NineTenths are the 75% and the 90% quantiles.
 	ThreeQuarters float64 `json:"client_norm_p75,omitempty" parquet:"client_norm_p75,optional"`
 	NineTenths    float64 `json:"client_norm_p90,omitempty" parquet:"client_norm_p90,optional"`
 	Largest       float64 `json:"client_norm_max,omitempty" parquet:"client_norm_max,optional"`
 }
 
-// QuantilesOf returns the quantiles of norms, whose order it leaves.
+// QuantilesOf returns the quantiles of norms without reordering them.
 func QuantilesOf(norms []float32) Norms {
 	if len(norms) == 0 {
 		return Norms{}
@@ -96,7 +95,7 @@ func QuantilesOf(norms []float32) Norms {
 	return Norms{float64(sorted[0]), of(10), of(25), of(50), of(75), of(90), of(100)}
 }
 
-// Clipped returns the quantiles after clipping, which 0 does not.
+// Clipped returns the quantiles after clipping; 0 means no clip.
 func (n Norms) Clipped(clip float64) Norms {
 	if clip == 0 {
 		return n
@@ -107,7 +106,7 @@ func (n Norms) Clipped(clip float64) Norms {
 	}
 }
 
-// plainRow is a Row without Spending and Norms, as segments of central training have it.
+// plainRow is a Row without Spending and Norms, for segments of central training.
 type plainRow struct {
 	Round          int64   `parquet:"round"`
 	Clients        int64   `parquet:"clients"`
@@ -120,7 +119,7 @@ type plainRow struct {
 	NoiseDeviation float64 `parquet:"noise_deviation"`
 }
 
-// plainSchema carries the name that the rows of all segments have.
+// plainSchema has the name of the rows of all segments.
 var plainSchema = parquet.NewSchema("Row", parquet.SchemaOf(plainRow{}))
 
 func (r *Row) plain() plainRow {
@@ -151,10 +150,9 @@ func writeSegment(rows []Row) ([]byte, error) {
 	return file.Bytes(), err
 }
 
-// AppendRow records the row of the task's step. Inside a segment the rows so
-// far travel from step to step; the step that ends a segment writes them all
-// as one Parquet blob and the next segment starts with none. A standing node,
-// the tail of a training, records its own row alone.
+// AppendRow records the row of the task's step. Inside a segment each step passes the rows so far
+// to the next; the last step writes them all as one Parquet blob and the next segment starts empty.
+// A standing node, the tail of a training, records only its own row.
 func AppendRow(ctx context.Context, t *tasks.Task, row Row) error {
 	rows, err := openRows(ctx, t)
 	if err != nil {
@@ -175,7 +173,7 @@ func AppendRow(ctx context.Context, t *tasks.Task, row Row) error {
 	return t.Put(ctx, tasks.SegmentBlob, file)
 }
 
-// openRows are the rows of the segment's earlier steps.
+// openRows returns the rows of the segment's earlier steps.
 func openRows(ctx context.Context, t *tasks.Task) ([]Row, error) {
 	if t.Step == 0 || (t.Step-1)%tasks.SegmentSteps == 0 {
 		return nil, nil
@@ -196,8 +194,8 @@ func DecodeRows(data []byte) ([]Row, error) {
 	return rows, nil
 }
 
-// segmentFormat is the format of segment blobs. Files of format 1 do not name it, so that their bytes
-// do not change; later ones have a storage.Stamp in the metadata field formatField.
+// segmentFormat is the format of segment blobs. Files of format 1 do not name it, to keep their
+// bytes; later formats have a storage.Stamp in the metadata field formatField.
 var segmentFormat = storage.Format{Name: "metric rows of a segment", Number: 1}
 
 // formatField is the metadata field of a file with its format.

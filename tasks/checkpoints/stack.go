@@ -12,9 +12,10 @@ type Stack struct {
 	values []float32
 }
 
-// Read reads a safetensors file of size bytes whose tensors are those of the network with a first axis over n
-// models, or without that axis for n = 0, and reuses the memory of the stack. read returns length
-// bytes from offset. All numbers must be finite. After an error the content of the stack is undefined.
+// Read reads a safetensors file of size bytes into the memory of the stack. Its tensors are the
+// network's with a first axis over n models, or without that axis for n = 0. read returns length
+// bytes from offset. All numbers must be finite. After an error the content of the stack is
+// undefined.
 func (s *Stack) Read(network models.Network, n int, size int64, read func(offset, length int64) ([]byte, error)) (metadata map[string]string, err error) {
 	file, err := safetensors.OpenParts(size, read)
 	if err != nil {

@@ -23,8 +23,8 @@ type ClientInitialParams struct {
 // Asks implements clientprograms.Asker.
 func (p ClientInitialParams) Asks() *clientprograms.Program { return &p.Program }
 
-// ClientInitial has a client's program draw the initial model, whose tensors are those that it
-// describes. Input: external.VocabularyInput.
+// ClientInitial has a client program draw the initial model, with the tensors in the program's
+// description. Input: external.VocabularyInput.
 var ClientInitial = tasks.Kind{Name: "training/client-initial", Version: 1, Class: tasks.Compute, Run: runClientInitial}
 
 // ClientInitialMetrics describe the client program.
@@ -60,7 +60,7 @@ func runClientInitial(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(ClientInitialMetrics{Program: d.Program, Input: d.Input, Deterministic: d.Deterministic, Parameters: network.Parameters()})
 }
 
-// networkOf is the network that a client describes.
+// networkOf returns the network in a client program's description.
 func networkOf(d *clientprograms.Description) (models.Network, error) {
 	outline, err := models.OutlineOf(d.Parameters)
 	if err != nil {
@@ -70,22 +70,23 @@ func networkOf(d *clientprograms.Description) (models.Network, error) {
 	return network, tasks.Permanent(err)
 }
 
-// smallSeed is the first number of a stream, below 2^53: one that every language's JSON keeps.
+// smallSeed returns the first number of a stream, below 2^53, which JSON preserves in every
+// language.
 func smallSeed(seed uint64, role seeds.Role, indices ...uint64) uint64 {
 	return seeds.Stream(seed, role, indices...).Uint64() >> 11
 }
 
-// fitter trains clients by a program in place of a learner.
+// fitter trains clients with a program instead of a learner.
 type fitter struct {
 	client clientprograms.Client
 	model  clientprograms.Model
 	seed   uint64
-	// native says that the model is one of this program, whose trainer of Coalmine takes the batches
-	// and the learning rate of Local.
+	// native reports that the model is a Coalmine model; the program then gets the batches and the
+	// learning rate of Local.
 	native bool
 }
 
-// newFitter is for the round's model. Its client must be given back.
+// newFitter returns a fitter for the round's model. The caller must give back its client.
 func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network models.Network) (*fitter, error) {
 	model, err := external.ClientModel(t, tasks.PreviousInput)
 	if err != nil {
@@ -98,7 +99,7 @@ func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network mod
 	native := network.Config().Kind != models.External
 	described, err := networkOf(client.Description())
 	if native {
-		t.MayDiffer() // on another kind of device
+		t.MayDiffer() // another kind of device may give other bytes
 	}
 	if err == nil && !sameTensors(described, network) {
 		err = tasks.Permanent(fmt.Errorf("the program %q describes other parameters than when the training began: another version of it runs here", p.Program.Command))
@@ -125,7 +126,7 @@ func (p *ClientsParams) validateProgram() error {
 	return nil
 }
 
-// fit sets params to those that a user's client returns, and counts its training data.
+// fit sets params to the parameters that a user's client returns, and counts its training data.
 func (f *fitter) fit(ctx context.Context, params []float32, examples [][]int32, round, user int, m *ChunkMetrics) (weight float64, err error) {
 	fitted, err := f.client.Fit(ctx, clientprograms.Work{
 		Model: f.model, Examples: examples, Round: round,

@@ -26,67 +26,64 @@ import (
 const SumBlob = "sum"
 
 const (
-	// SumTensor is the weighted sum of the chunk's updates, flat as the model's
-	// trained parameters.
+	// SumTensor is the weighted sum of the chunk's updates, laid out as the model's trained
+	// parameters.
 	SumTensor = "sum"
-	// NormsTensor holds the L2 norms of the updates before clipping, one a client, in
-	// the order of the users.
+	// NormsTensor holds the L2 norms of the updates before clipping, one per client, in the order
+	// of the users.
 	NormsTensor = "norms"
 )
 
-// CanariesBlob is a JSON object of the lengths of the contributions of the cohort's canaries, by
-// canary: 0 for none, negative against their vectors.
+// CanariesBlob is a JSON object of the contributions of the cohort's canaries, by canary: the
+// length along the vector, 0 without a contribution, negative in the opposite direction.
 const CanariesBlob = "canaries"
 
 // ClientsParams are the parameters of training/clients. The task's Step is the
 // round, its Part the chunk.
 type ClientsParams struct {
 	Seed uint64 `json:"seed"`
-	// Cohort is the number of users a round samples (the expected number under
-	// Poisson sampling), Chunks the number of tasks they are split into.
+	// Cohort is the number of users in a round (the expected number under Poisson sampling), Chunks
+	// the number of tasks of a round.
 	Cohort   int              `json:"cohort"`
 	Chunks   int              `json:"chunks"`
 	Sampling privacy.Sampling `json:"sampling"`
-	// Separation is the least number of rounds from one participation of a user to the next,
-	// with privacy.Separated, and Participations, where it is given, the most of them.
+	// Separation is the least number of rounds from one participation of a user to the next, with
+	// privacy.Separated, and Participations, if set, the largest number of participations.
 	Separation     int   `json:"separation,omitempty"`
 	Participations int   `json:"participations,omitempty"`
 	Local          Local `json:"local"`
-	// Epochs is how often a client goes through its examples, each time in a
-	// new order.
+	// Epochs is the number of passes over a client's examples, each in a new order.
 	Epochs int `json:"epochs"`
-	// Steps is the most that a client takes in a round; 0 bounds them by Epochs alone.
+	// Steps limits a client's steps in a round; 0 leaves only the limit by Epochs.
 	Steps int `json:"steps,omitempty"`
-	// Clip bounds the L2 norm of a client's update over all tensors together; 0
-	// does not. With a clip every client has the same weight; without one, its
-	// weight is its number of examples.
+	// Clip bounds the L2 norm of a client's update over all tensors together; 0 means no clip. With
+	// a clip all clients have the same weight; without one, a client's weight is its number of
+	// examples.
 	Clip float64 `json:"clip,omitempty"`
-	// AdaptiveClip makes Clip that of the first round only; later ones read
-	// theirs from the checkpoint.
+	// AdaptiveClip makes Clip apply only to the first round; later rounds read theirs from the
+	// checkpoint.
 	AdaptiveClip bool `json:"adaptive_clip,omitempty"`
 	// Noise is the standard deviation of the Gaussian noise that a client adds to each
 	// element of its clipped update; 0 adds none.
 	Noise float64 `json:"noise,omitempty"`
-	// NoiseMultiplier z, where clients make the noise of a round, is that of the sum: each
-	// member of the cohort, also one without examples, adds privacy.NoiseShare to its clipped
+	// NoiseMultiplier z is the noise multiplier of the sum if clients add the noise of a round:
+	// each member of the cohort, even without examples, adds privacy.NoiseShare to its clipped
 	// update. 0 adds none.
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
-	// Compress is the client's compression of the update after that; nil for none.
+	// Compress is the client's compression of the noisy update; nil for none.
 	Compress *Compression `json:"compress,omitempty"`
-	// Record selects the recorded parts of the updates, as they are sent; nil records
-	// none.
+	// Record selects the parts of sent updates to record; nil records none.
 	Record *updates.Recording `json:"record,omitempty"`
-	// Secret, where there is one, draws the cohorts in place of Seed, and the noise and
-	// the rounding of clients.
+	// Secret, if set, replaces Seed for cohorts and for the noise and the rounding of clients.
 	Secret *tasks.Secret `json:"secret,omitempty"`
-	// StopAt is that of aggregation/server: after it nobody trains.
+	// StopAt is the target of aggregation/server: after it is reached, no client trains.
 	StopAt *Target `json:"stop_at,omitempty"`
-	// Canaries are the clients that an audit has among the users; nil without.
+	// Canaries are the clients that an audit adds; nil without an audit.
 	Canaries *canaries.Clients `json:"canaries,omitempty"`
-	// Control is a fault that the training has on purpose; empty for none.
+	// Control is a deliberate fault of the training; empty for none.
 	Control privacy.Control `json:"control,omitempty"`
-	// Program, where there is one, trains the clients in place of Local, Epochs and Steps. The
-	// task then needs external.VocabularyInput.
+	// Program, if set, trains the clients instead of Local, Epochs and Steps. The task then needs
+	// external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
@@ -98,10 +95,10 @@ type ChunkMetrics struct {
 	Clients int64 `json:"clients"`
 	// Weight is the sum of the clients' weights.
 	Weight float64 `json:"weight"`
-	// Examples and Tokens count the training data, every local epoch anew.
+	// Examples and Tokens count the training data, once per local epoch.
 	Examples int64 `json:"examples"`
 	Tokens   int64 `json:"tokens"`
-	// LossSum is in nats over Tokens, each batch's before its step.
+	// LossSum is the loss in nats over Tokens, each batch's before its step.
 	LossSum float64 `json:"loss_sum"`
 	// NormSum adds the L2 norms of the updates before clipping; Clipped counts
 	// those above the clip.
@@ -122,8 +119,8 @@ func (m *ChunkMetrics) Add(other ChunkMetrics) {
 
 // Clients trains the clients of one chunk of a round's cohort, each from the
 // round's model, and sums their updates in the order of the users. An update
-// depends on the model, the user and the round's stream, never on the chunk. In a recorded
-// round the updates are an output, too: updates.ShardBlob(0).
+// depends on the model, the user and the round's stream, never on the chunk. In a recorded round
+// the updates are an output too: updates.ShardBlob(0).
 var Clients = tasks.Kind{Name: "training/clients", Version: 3, Class: tasks.Compute, Run: runClients}
 
 func runClients(ctx context.Context, t *tasks.Task) error {
@@ -169,18 +166,18 @@ type chunkSum struct {
 	population *datasets.Population
 	start      *start
 	learner    *learner
-	// fitter trains in place of the learner; nil before the first client and without a program.
+	// fitter trains instead of the learner; nil before the first client and without a program.
 	fitter *fitter
-	// waiting are the clients that it trains next, together.
+	// waiting holds the clients that it trains together next.
 	waiting waitingClients
 	sender  *sender
-	// recorder is nil in a round that is not recorded.
+	// recorder is nil unless the round is recorded.
 	recorder *updates.Recorder
 	sum      updateSum
 	norms    []float32
 	sent     map[int]float64 // by canary
 	order    [][]int32
-	before   []float32 // the parameters before a step that is clipped
+	before   []float32 // parameters before a clipped step
 	metrics  ChunkMetrics
 }
 
@@ -225,7 +222,8 @@ func (c *chunkSum) addAll(ctx context.Context, t *tasks.Task, users []int) error
 	return nil
 }
 
-// progress reports the progress of the chunk. The size of a Poisson cohort is as secret as its members.
+// progress reports the progress of the chunk. It hides the size of a Poisson cohort, which is as
+// secret as the members.
 func (c *chunkSum) progress(done, users int) tasks.Progress {
 	if c.params.Secret != nil && c.params.Sampling == privacy.Poisson {
 		return tasks.Progress{}
@@ -248,7 +246,7 @@ func (c *chunkSum) prepare(ctx context.Context, t *tasks.Task, users []int) (n i
 	return n, err
 }
 
-// dismiss gives back the program that trains in place of the learner.
+// dismiss gives back the program, if any.
 func (c *chunkSum) dismiss() {
 	if c.fitter != nil {
 		c.fitter.client.GiveBack()
@@ -256,9 +254,9 @@ func (c *chunkSum) dismiss() {
 	}
 }
 
-// read adds the update of a user. One without examples was taken out of the data: it is as
-// if the user were not there, who still sends a share of the noise. A canary client has none,
-// and its update is made up.
+// read adds the update of a user. A user without examples was removed from the data, and counts as
+// absent, but still sends a share of the noise. A canary client has no examples; its update is
+// synthetic.
 func (c *chunkSum) read(ctx context.Context, round, user int) error {
 	if canary, ok := c.params.Canaries.Canary(user, c.population.Users()); ok {
 		return c.addCanary(ctx, canary, round, user)
@@ -311,8 +309,8 @@ func (c *chunkSum) addLearned(weight float64, steps, round, user int) error {
 	return c.contribute(update, norm, weight, round, user)
 }
 
-// learn leaves the client's parameters in the learner, and says how much the client weighs
-// without a clip.
+// learn trains the learner's parameters on the client, and returns the client's weight without a
+// clip.
 func (c *chunkSum) learn(ctx context.Context, examples [][]int32, round, user int) (weight float64, steps int, err error) {
 	c.learner.anchor = c.start.trained
 	if c.fitter != nil {
@@ -323,7 +321,7 @@ func (c *chunkSum) learn(ctx context.Context, examples [][]int32, round, user in
 	return float64(len(examples)), steps, err
 }
 
-// addCanary adds the update of a canary client. Without a clip it weighs as one example.
+// addCanary adds the update of a canary client. Without a clip its weight is one example.
 func (c *chunkSum) addCanary(ctx context.Context, canary, round, user int) error {
 	if err := c.trainWaiting(ctx, round); err != nil {
 		return err
@@ -348,8 +346,8 @@ func (c *chunkSum) addCanary(ctx context.Context, canary, round, user int) error
 	return c.contribute(update, norm, 1, round, user)
 }
 
-// contribute clips an update of a norm, and adds it to the sum by its weight, which with a clip
-// is that of everyone.
+// contribute clips an update of a norm, and adds it to the sum by its weight. With a clip all
+// weights are equal.
 func (c *chunkSum) contribute(update []float32, norm, weight float64, round, user int) error {
 	scale := 1.0
 	if c.params.Clip > 0 {
@@ -373,7 +371,7 @@ func (c *chunkSum) count(norm, weight, scale float64) {
 	}
 }
 
-// leave adds an update, scaled to the clip and as the client sends it, to the sum, and
+// leave scales an update to the clip, converts it to the sent update, adds it to the sum and
 // records it.
 func (c *chunkSum) leave(update []float32, weight, scale float64, round, user int) error {
 	if c.sender.changes() {
@@ -387,14 +385,13 @@ func (c *chunkSum) leave(update []float32, weight, scale float64, round, user in
 	if c.recorder == nil {
 		return nil
 	}
-	c.sum.release() // update may change from here on
+	c.sum.release() // update may change after this
 	scaleTo(update, scale)
 	c.recorder.Add(round, user, update)
 	return nil
 }
 
-// train leaves the client's parameters in the learner, and returns how many steps
-// it has taken.
+// train trains the learner's parameters on the client, and returns the number of steps.
 func (c *chunkSum) train(ctx context.Context, examples [][]int32, round, user int) (steps int, err error) {
 	copy(c.learner.params, c.learner.anchor)
 	if err := c.learner.reset(); err != nil {
@@ -432,7 +429,7 @@ func (c *chunkSum) orders(round, user int) *rand.Rand {
 	return seeds.Stream(c.params.Seed, seeds.Client, uint64(round), uint64(user))
 }
 
-// step takes a local step, which it clips with privacy.ClipPerBatch.
+// step takes a local step, clipped with privacy.ClipPerBatch.
 func (c *chunkSum) step(batch [][]int32, rate float64) (models.Loss, error) {
 	if c.params.Control != privacy.ClipPerBatch {
 		return c.learner.step(batch, rate)
@@ -449,8 +446,7 @@ func (c *chunkSum) step(batch [][]int32, rate float64) (models.Loss, error) {
 	return loss, err
 }
 
-// draw makes the learner use the vectors precomputed for the user, or draw
-// them.
+// draw makes the learner use the user's precomputed vectors, or draw its own.
 func (c *chunkSum) draw(round, user int) {
 	if c.start.precomputed == nil {
 		c.learner.draw(c.params.Seed, uint64(round), uint64(user))
@@ -459,7 +455,7 @@ func (c *chunkSum) draw(round, user int) {
 	c.learner.trainer.(models.Precomputing).UsePrecomputed(c.start.precomputed[user])
 }
 
-// batches yields items in a new order, size at a time. They are in memory, which is reused.
+// batches yields items in a new order, size at a time, in reused memory.
 func batches[E any](items []E, memory *[]E, size int, rng *rand.Rand) iter.Seq[[]E] {
 	order := append((*memory)[:0], items...)
 	*memory = order
@@ -467,13 +463,13 @@ func batches[E any](items []E, memory *[]E, size int, rng *rand.Rand) iter.Seq[[
 	return slices.Chunk(order, size)
 }
 
-// EncodeSum makes a SumBlob of a sum, a tensor without a name, and the norms of the updates.
+// EncodeSum makes a SumBlob from a sum, an unnamed tensor, and the norms of the updates.
 func EncodeSum(sum safetensors.Tensor, norms []float32) ([]byte, error) {
 	sum.Name = SumTensor
 	return safetensors.Marshal([]safetensors.Tensor{sum, {Name: NormsTensor, Shape: []int{len(norms)}, Float32: norms}}, nil)
 }
 
-// write lets go of the learner before it makes the output.
+// write releases the learner before it makes the output.
 func (c *chunkSum) write(ctx context.Context, t *tasks.Task) error {
 	length := len(c.start.trained)
 	c.start, c.learner = nil, nil

@@ -9,9 +9,9 @@ import (
 	"coalmine/tasks"
 )
 
-// Cohort returns the users of a round in ascending order. It depends on the
-// rounds' streams and the size of the population, never on the data. A sampling
-// that cannot be drawn and a cohort larger than the population are errors.
+// Cohort returns the users of a round in ascending order. It depends only on the rounds' streams
+// and the size of the population, never on the data. It is an error if the sampling cannot be drawn
+// or the cohort is larger than the population.
 func Cohort(p *ClientsParams, round, population int, stream func(round int) (*rand.Rand, error)) ([]int, error) {
 	sampling := p.Sampling
 	switch p.Control {
@@ -35,7 +35,7 @@ func Cohort(p *ClientsParams, round, population int, stream func(round int) (*ra
 	})
 }
 
-// drawnScheme is the entry of a sampling that a training can run.
+// drawnScheme returns the entry of a sampling that a training can run.
 func drawnScheme(sampling privacy.Sampling) (privacy.Scheme, error) {
 	scheme, err := privacy.FindScheme(sampling)
 	if err == nil && !scheme.Drawn() {
@@ -44,7 +44,7 @@ func drawnScheme(sampling privacy.Sampling) (privacy.Scheme, error) {
 	return scheme, tasks.Permanent(err)
 }
 
-// chunk is part j of n of the cohort: consecutive users, sizes as equal as can be.
+// chunk returns part j of n of the cohort: consecutive users, in parts of nearly equal size.
 func chunk(users []int, j, n int) []int {
 	return users[j*len(users)/n : (j+1)*len(users)/n]
 }

@@ -16,34 +16,35 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// DPSGDParams are the parameters of training/dp-sgd. Local.Batch is the size of a
-// step's batch, the expected one where it is random.
+// DPSGDParams are the parameters of training/dp-sgd. Local.Batch is the size of a step's batch, the
+// expected size if it is random.
 type DPSGDParams struct {
-	SGDParams // without Order: the sampling chooses the examples of a step
+	SGDParams // Order is empty: the sampling chooses the examples of a step
 	// Sampling of a step's batch from all records.
 	Sampling privacy.Sampling `json:"sampling"`
 	// Clip bounds the L2 norm of each record's gradient over all tensors together.
 	Clip float64 `json:"clip"`
-	// NoiseMultiplier z adds Gaussian noise of standard deviation z*Clip to the sum
-	// of the gradients, that is z*Clip/Batch to their mean.
+	// NoiseMultiplier z adds Gaussian noise of standard deviation z*Clip to the sum of the
+	// gradients, or z*Clip/Batch to their mean.
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
-	// Secret, where there is one, draws batches and noise in place of Seed.
+	// Secret, if set, draws batches and noise instead of Seed.
 	Secret *tasks.Secret `json:"secret,omitempty"`
 	// Guarantee accounts for the noise; nil without noise.
 	Guarantee *Guarantee `json:"guarantee,omitempty"`
-	// Canaries are the records whose gradient is a vector of an audit, and Watch follows the noised mean
-	// gradients along these vectors; nil without.
+	// Canaries are the records with a vector of an audit as their gradient, and Watch follows the
+	// noisy mean gradients along these vectors; nil without an audit.
 	Canaries *canaries.Clients `json:"canaries,omitempty"`
 	Watch    *canaries.Watch   `json:"watch,omitempty"`
-	// Without are records that add no gradient to their batch: those that an audit leaves out of a replay.
+	// Without lists records that add no gradient to their batch, because an audit leaves them out
+	// of a replay.
 	Without []int `json:"without,omitempty"`
 }
 
 // DPSGD takes a stretch of steps of differentially private central training (Abadi et
 // al. 2016, algorithm 1): each step draws its batch, clips the gradient of every
-// record in it, adds them up, divides by the (expected) size of a batch, adds noise,
-// and has any rule step along that. A batch may be empty, and still gets its noise.
-// Steps beyond the budget of the Guarantee are not taken.
+// record in it, adds them up, divides by the (expected) size of a batch, adds noise, and takes a
+// step of the optimizer. An empty batch still gets noise. Steps beyond the budget of the Guarantee
+// are not taken.
 var DPSGD = tasks.Kind{Name: "training/dp-sgd", Version: 2, Class: tasks.Compute, Run: runDPSGD}
 
 func runDPSGD(ctx context.Context, t *tasks.Task) error {
@@ -76,11 +77,11 @@ type private struct {
 	trainer models.Clipping
 	account *Ledger
 	batch   [][]int32
-	sent    map[int]float64 // by canary of the batch
-	vector  []float32       // of one of them
+	sent    map[int]float64 // by canary in the batch
+	vector  []float32       // of one canary
 	watched *canaries.Following
-	norms   []float64 // of the batch's gradients, before clipping
-	all     []float32 // those of the stretch
+	norms   []float64 // norms of the batch's gradients before clipping
+	all     []float32 // norms of the stretch
 	normSum float64
 	clipped int
 }
@@ -108,8 +109,8 @@ func (d *private) open(ctx context.Context, t *tasks.Task) (err error) {
 	return err
 }
 
-// step takes one step, counted from 0. Batch and noise of the first step are those of
-// number 1, as of the first round.
+// step takes one step, counted from 0. The first step has the batch and the noise of number 1, like
+// the first round.
 func (d *private) step(ctx context.Context, t *tasks.Task, step int) (models.Loss, error) {
 	if err := d.draw(ctx, t, step+1); err != nil {
 		return models.Loss{}, err
@@ -186,7 +187,7 @@ func (d *private) addCanaries() error {
 	return nil
 }
 
-// Records returns the records of a step's batch in ascending order, of all that there are. Steps count
+// Records returns the records of a step's batch in ascending order, out of records. Steps count
 // from 1.
 func (p *DPSGDParams) Records(step, records int, stream func(step int) (*rand.Rand, error)) ([]int, error) {
 	scheme, err := p.scheme(records)
@@ -196,7 +197,7 @@ func (p *DPSGDParams) Records(step, records int, stream func(step int) (*rand.Ra
 	return scheme.Draw(privacy.Round{Number: step, Population: records, Cohort: p.Local.Batch, Stream: stream})
 }
 
-// scheme draws batches of a number of records.
+// scheme returns the sampling of batches from a number of records.
 func (p *DPSGDParams) scheme(records int) (privacy.Scheme, error) {
 	if p.Local.Batch > records {
 		return privacy.Scheme{}, tasks.Permanent(fmt.Errorf("the batch of %d is above the %d records: lower training.cohort", p.Local.Batch, records))
@@ -204,7 +205,7 @@ func (p *DPSGDParams) scheme(records int) (privacy.Scheme, error) {
 	return drawnScheme(p.Sampling)
 }
 
-// factor clips a record's gradient of the given norm, and counts it.
+// factor returns the clip factor of a record's gradient with the given norm, and counts it.
 func (d *private) factor(norm float64) float64 {
 	scale := privacy.ClipScale(norm, d.params.Clip)
 	d.all, d.normSum = append(d.all, float32(norm)), d.normSum+norm
@@ -214,7 +215,7 @@ func (d *private) factor(norm float64) float64 {
 	return scale
 }
 
-// noiseDeviation is the standard deviation of the noise on the mean gradient.
+// noiseDeviation returns the standard deviation of the noise on the mean gradient.
 func (p *DPSGDParams) noiseDeviation() float64 {
 	return privacy.MeanNoise(p.NoiseMultiplier, p.Clip, p.Local.Batch)
 }

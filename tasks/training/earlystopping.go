@@ -9,21 +9,21 @@ import (
 )
 
 // EarlyStopping ends central training when the loss on the validation part no longer
-// falls (Carlini et al. 2019, section 2.3: minimum validation loss). The loss is the mean
-// over all targets, in nats a token, and is measured at the end of the first task that
-// reaches or passes a multiple of Every. The tasks after the stop take no step.
+// falls (Carlini et al. 2019, section 2.3: minimum validation loss). The loss is the mean over all
+// targets, in nats per token, and is measured at the end of the first task that reaches or passes a
+// multiple of Every. The tasks after the stop take no step.
 type EarlyStopping struct {
 	// Every is the number of SGD steps between measurements of the loss, at least 1.
 	Every int `json:"every"`
-	// Patience is how many measurements in a row, at least 1, may bring no less than
-	// the least loss before them.
+	// Patience is the number of consecutive measurements without a new minimum before the stop, at
+	// least 1.
 	Patience int `json:"patience"`
 }
 
 // ValidationInput of a training with early stopping or a Target is datasets/encode.
 const ValidationInput = "validation"
 
-// Blobs that a training with early stopping hands on beside the checkpoint.
+// Blobs that a training with early stopping stores with the checkpoint.
 const (
 	// StoppingBlob is a Stopping, as JSON.
 	StoppingBlob = "early-stopping"
@@ -31,19 +31,19 @@ const (
 	BestModelBlob = "best-model"
 )
 
-// Stopping says how far a training with early stopping has come.
+// Stopping is the progress of a training with early stopping.
 type Stopping struct {
-	// BestStep is the SGD step after which the validation loss was least, 0 before the
-	// first measurement; ValidationLoss is that loss, in nats a token.
+	// BestStep is the SGD step with the least validation loss, 0 before the first measurement;
+	// ValidationLoss is that loss, in nats per token.
 	BestStep       int     `json:"best_step"`
 	ValidationLoss float64 `json:"validation_loss"`
-	// SinceBest counts the measurements after it.
+	// SinceBest counts the measurements after BestStep.
 	SinceBest int `json:"since_best"`
-	// StoppedAt is the SGD step after which the patience was spent; 0 if it was not.
+	// StoppedAt is the SGD step at which Patience ran out; 0 if it did not.
 	StoppedAt int `json:"stopped_at"`
 }
 
-// String is a sentence for people.
+// String returns a sentence.
 func (s *Stopping) String() string {
 	text := fmt.Sprintf("early stopping took the model after step %d, whose validation loss of %.4g nats a token was least", s.BestStep, s.ValidationLoss)
 	if s.StoppedAt > 0 {
@@ -52,14 +52,14 @@ func (s *Stopping) String() string {
 	return text + "; the training took all its steps"
 }
 
-// stopping watches the validation loss of a training; nil does not.
+// stopping tracks the validation loss of a training; nil does nothing.
 type stopping struct {
 	params *EarlyStopping
 	state  Stopping
 	best   []byte // BestModelBlob
 }
 
-// openStopping reads the state that the task before has handed on.
+// openStopping reads the state of the previous task.
 func openStopping(ctx context.Context, t *tasks.Task, p *SGDParams) (*stopping, error) {
 	if p.EarlyStopping == nil {
 		return nil, nil
@@ -93,8 +93,8 @@ func (s *stopping) pass(ctx context.Context, t *tasks.Task, p *SGDParams) error 
 	return checkpoints.AppendRow(ctx, t, checkpoints.Row{Round: int64(end), Spending: checkpoints.Spending{Stopped: true}})
 }
 
-// watch measures the model after a task's steps, if its turn has come, and hands on
-// the state that the next task needs. It returns the loss, 0 if none was measured.
+// watch measures the model after a task's steps, if a measurement is due, and writes the state for
+// the next task. It returns the loss, 0 if not measured.
 func (s *stopping) watch(ctx context.Context, t *tasks.Task, after *stretch) (float64, error) {
 	if s == nil {
 		return 0, nil
@@ -115,7 +115,7 @@ func (s *stopping) watch(ctx context.Context, t *tasks.Task, after *stretch) (fl
 	return loss, s.write(ctx, t)
 }
 
-// take counts a measurement, and reports whether it is the best so far.
+// take records a measurement, and reports whether it is the best so far.
 func (s *stopping) take(loss float64, step int) bool {
 	if s.state.BestStep == 0 || loss < s.state.ValidationLoss {
 		s.state.BestStep, s.state.ValidationLoss, s.state.SinceBest = step, loss, 0
@@ -134,7 +134,7 @@ func (s *stopping) write(ctx context.Context, t *tasks.Task) error {
 	return t.Put(ctx, BestModelBlob, s.best)
 }
 
-// validationLoss is the mean loss over all targets of the validation part.
+// validationLoss returns the mean loss over all targets of the validation part.
 func validationLoss(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (float64, error) {
 	found, err := validate(ctx, t, model)
 	if err != nil {
@@ -143,9 +143,9 @@ func validationLoss(ctx context.Context, t *tasks.Task, model *checkpoints.Model
 	return found.All.Loss / float64(found.All.Tokens), nil
 }
 
-// Best ends a training with early stopping: its checkpoint is the one of the least
-// validation loss, whether the patience was spent or the steps. It has no parameters.
-// Input tasks.PreviousInput: the last training/sgd. Its metrics are a Stopping.
+// Best ends a training with early stopping: its checkpoint is the model of the least validation
+// loss, whether the patience or the steps ran out. It has no parameters. Input tasks.PreviousInput:
+// the last training/sgd. Its metrics are a Stopping.
 var Best = tasks.Kind{Name: "training/best", Version: 1, Class: tasks.Compute, Run: runBest}
 
 func runBest(ctx context.Context, t *tasks.Task) error {

@@ -16,27 +16,26 @@ import (
 type Guarantee struct {
 	Sampling privacy.Sampling `json:"sampling"`
 	Delta    float64          `json:"delta"`
-	// Separation and Participations are those of the clients' parameters.
+	// Separation and Participations are as in the clients' parameters.
 	Separation     int `json:"separation,omitempty"`
 	Participations int `json:"participations,omitempty"`
-	// Conversion is empty for the classic one.
+	// Conversion is empty for privacy.Classic.
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
-	// Accountant is that of the budget, empty for privacy.RDP.
+	// Accountant is the accountant of the budget, empty for privacy.RDP.
 	Accountant privacy.Accountant `json:"accountant,omitempty"`
-	// Budget, where there is one, ends the training: a round, of central training a
-	// step, that would pass it leaves the model as it was.
+	// Budget, if set, ends the training: a round (a step of central training) beyond the budget
+	// leaves the model unchanged.
 	Budget *privacy.Budget `json:"budget,omitempty"`
 }
 
-// Ledger is the privacy account of a training. A nil one claims nothing.
+// Ledger is the privacy account of a training. A nil Ledger claims nothing.
 type Ledger struct {
 	guarantee *Guarantee
 	meter     *privacy.Meter
 }
 
-// OpenLedger prepares the account of a recipe, which the guarantee completes; the
-// costly part of it once for all tasks of a worker over the same population, whose
-// key is given.
+// OpenLedger prepares the account of a recipe completed by the guarantee. The costly part is
+// computed once for all tasks of a worker with the same population key.
 func OpenLedger(t *tasks.Task, population storage.Key, g *Guarantee, recipe privacy.Recipe) (*Ledger, error) {
 	recipe.Sampling, recipe.Delta, recipe.Conversion = g.Sampling, g.Delta, g.Conversion
 	recipe.Separation, recipe.Participations = g.Separation, g.Participations
@@ -58,7 +57,7 @@ func OpenLedger(t *tasks.Task, population storage.Key, g *Guarantee, recipe priv
 // meterBytes is about the size of a meter: two curves of a few hundred orders.
 const meterBytes = 16 << 10
 
-// Allowed returns the number of the given rounds (steps) that the budget allows.
+// Allowed returns how many of the rounds (steps) the budget allows.
 func (l *Ledger) Allowed(rounds int) int {
 	if l == nil || l.guarantee.Budget == nil {
 		return rounds
@@ -66,8 +65,8 @@ func (l *Ledger) Allowed(rounds int) int {
 	return min(rounds, l.guarantee.Budget.RoundsWithin(l.meter))
 }
 
-// Charge writes into a row the cost of the rounds (steps) up to its own, by Rényi
-// divergences. If the budget has ended the training, only the allowed ones count.
+// Charge sets the cost in a row: of the rounds (steps) up to the row's, by Rényi divergences. If
+// the budget has ended the training, only allowed rounds count.
 func (l *Ledger) Charge(row *checkpoints.Row) {
 	if l == nil {
 		return

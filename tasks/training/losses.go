@@ -9,15 +9,15 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Losses scores every record of a population: the mean loss over its targets, the end
-// among them, in nats a token.
+// Losses scores every record of a population: the mean loss over its targets, including the end, in
+// nats per token.
 //
 // Inputs: ModelInput, PopulationInput, ShardsInput. It has no parameters. Blobs:
 //
 //	losses   datasets.LossesBlob
 var Losses = tasks.Kind{Name: "training/losses", Version: 1, Class: tasks.Compute, Run: runLosses}
 
-// lossesBlock is how many sentences are decoded at a time. It does not show in any result.
+// lossesBlock is the number of sentences decoded at a time. It does not affect any result.
 const lossesBlock = 4096
 
 func runLosses(ctx context.Context, t *tasks.Task) error {

@@ -10,14 +10,14 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// start is the state from which clients begin.
+// start is the initial state of clients.
 type start struct {
 	network models.Network
 	// trained are the round's parameters that clients train. fixed are the parameters after
 	// them, nil if the learners' use of them is precomputed.
 	trained, fixed []float32
-	// precomputed holds random draws for the gradients of users, by user; nil if they draw for
-	// themselves. Users are added while it holds fewer than mostPrecomputed float32.
+	// precomputed holds random draws for the gradients of users, by user; nil if learners draw.
+	// Users are added while it holds fewer than mostPrecomputed float32.
 	precomputed     map[int][][]float32
 	mostPrecomputed int
 }
@@ -34,9 +34,9 @@ func readStart(ctx context.Context, t *tasks.Task) (*start, error) {
 	return &start{network: model.Network, trained: model.Params, mostPrecomputed: mostPrecomputed}, nil
 }
 
-// prepare precomputes for the first of the users, and returns their number: all, or at least
-// one. Untrained parameters, such as those of a generator, may be most of a model. So their
-// results are computed first, for some users at a time, and then the parameters are released.
+// prepare precomputes draws for the first users, and returns their number, at least one. Untrained
+// parameters, such as those of a generator, may be most of a model. So results that need them are
+// computed first, for some users at a time, and then the parameters are released.
 func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, population *datasets.Population, users []int) (n int, err error) {
 	s.precomputed = nil
 	model, err := checkpoints.ReadFixed(ctx, t, tasks.PreviousInput)
@@ -51,7 +51,7 @@ func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, po
 	return s.precompute(ctx, l, p, t.Step, population, users)
 }
 
-// precompute returns the number of users that it has precomputed for.
+// precompute precomputes draws and returns the number of users covered.
 func (s *start) precompute(ctx context.Context, l models.Precomputing, p *ClientsParams, round int, population *datasets.Population, users []int) (n int, err error) {
 	s.precomputed = map[int][][]float32{}
 	for room := s.mostPrecomputed; n < len(users) && room > 0; n++ {

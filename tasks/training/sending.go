@@ -12,21 +12,20 @@ import (
 	"coalmine/tasks"
 )
 
-// Compression reduces the bytes of a client's update. It comes after clip and noise.
+// Compression reduces the bytes of a client's update. It follows clipping and noise.
 type Compression struct {
-	// Keep is the share of the elements that are kept, those of the largest absolute
-	// values, rounded up to one at least; the others become 0. 0 keeps all (Aji and
-	// Heafield 2017, "Sparse Communication for Distributed Gradient Descent", section 3).
+	// Keep is the share of elements kept, those with the largest absolute values, at least one;
+	// other elements become 0. 0 keeps all (Aji and Heafield 2017, "Sparse Communication for
+	// Distributed Gradient Descent", section 3).
 	Keep float64 `json:"keep,omitempty"`
-	// Bits are those of an element that is kept, 2 to 16: every tensor has 2^Bits - 1
-	// levels from minus its largest absolute value to it, and an element gets one of the
-	// two nearest at random, so that it stays the same in the mean (Alistarh et al. 2017,
-	// "QSGD", section 3.1, by the largest value in place of the norm). 0 leaves them as
-	// they are.
+	// Bits is the number of bits of a kept element, 2 to 16: every tensor has 2^Bits - 1 levels
+	// between plus and minus its largest absolute value, and an element is rounded at random to one
+	// of the two nearest, so that its mean is unchanged (Alistarh et al. 2017, "QSGD", section 3.1,
+	// by the largest value instead of the norm). 0 does not round.
 	Bits int `json:"bits,omitempty"`
 }
 
-// validate refuses parameters that no plan has.
+// validate returns an error for parameters that no plan has.
 func (c *Compression) validate() error {
 	if c == nil || c.Keep >= 0 && c.Keep <= 1 && (c.Bits == 0 || c.Bits >= 2 && c.Bits <= 16) {
 		return nil
@@ -34,7 +33,7 @@ func (c *Compression) validate() error {
 	return tasks.Permanent(fmt.Errorf("compression to %v of the elements in %d bits: expected a share from 0 to 1, and 0 or 2 to 16 bits", c.Keep, c.Bits))
 }
 
-// validateNoise refuses noise of a round by clients that does not add up to it.
+// validateNoise returns an error if the clients' noise does not add up to the noise of the round.
 func (p *ClientsParams) validateNoise() error {
 	if p.NoiseMultiplier == 0 || p.Clip > 0 && !p.AdaptiveClip && p.Noise == 0 && p.Compress == nil && p.Sampling == privacy.FixedSize {
 		return nil
@@ -43,15 +42,15 @@ func (p *ClientsParams) validateNoise() error {
 		p.Clip, p.AdaptiveClip, p.Sampling, p.Noise, p.Compress != nil, privacy.FixedSize))
 }
 
-// sender turns a client's clipped update into the one that it sends.
+// sender turns a client's clipped update into the sent update.
 type sender struct {
 	task    *tasks.Task
 	params  *ClientsParams
 	tensors []models.Tensor
-	counts  []int // of topElements
+	counts  []int // used by largest
 }
 
-// newSender is for the trained tensors of a network.
+// newSender returns a sender for the trained tensors of a network.
 func newSender(t *tasks.Task, p *ClientsParams, n models.Network) *sender {
 	s := &sender{task: t, params: p}
 	for _, tensor := range n.Tensors() {
@@ -62,12 +61,12 @@ func newSender(t *tasks.Task, p *ClientsParams, n models.Network) *sender {
 	return s
 }
 
-// changes reports whether a client sends anything but its clipped update.
+// changes reports whether the sent update differs from the clipped one.
 func (s *sender) changes() bool {
 	return s.params.Noise > 0 || s.params.NoiseMultiplier > 0 || s.params.Compress != nil
 }
 
-// send turns a client's clipped update into the one that the server receives.
+// send turns a client's clipped update into the update that the server receives.
 func (s *sender) send(update []float32, round, user int) error {
 	p := s.params
 	if err := s.addNoise(update, privacy.NoiseShare(p.NoiseMultiplier, p.Clip, p.Cohort), seeds.NoiseShare, round, user); err != nil {
@@ -82,8 +81,7 @@ func (s *sender) send(update []float32, round, user int) error {
 	return s.compress(update, round, user)
 }
 
-// addNoise adds noise of a standard deviation, where that is not 0, from the client's stream of
-// a role.
+// addNoise adds noise of a standard deviation, unless 0, from the client's stream of a role.
 func (s *sender) addNoise(update []float32, deviation float64, role seeds.Role, round, user int) error {
 	if deviation == 0 {
 		return nil
@@ -95,8 +93,8 @@ func (s *sender) addNoise(update []float32, deviation float64, role seeds.Role, 
 	return err
 }
 
-// compress drops elements and rounds the others. A clipped update without noise stays
-// within the clip: rounding may lengthen it, and then its levels move closer together.
+// compress drops elements and rounds the kept ones. A clipped update without noise stays within the
+// clip: if rounding lengthens it, the levels are scaled down.
 func (s *sender) compress(update []float32, round, user int) error {
 	if keep := s.params.Compress.Keep; keep > 0 && keep < 1 {
 		s.keepLargest(update, max(1, int(math.Ceil(keep*float64(len(update))))))
@@ -118,8 +116,8 @@ func (s *sender) compress(update []float32, round, user int) error {
 	return nil
 }
 
-// keepLargest sets all but the k elements of the largest absolute values to 0. Of equal
-// ones the first are kept.
+// keepLargest sets all except the k elements with the largest absolute values to 0. In a tie it
+// keeps the first.
 func (s *sender) keepLargest(x []float32, k int) {
 	bar, equal := s.largest(x, k)
 	for i, v := range x {
@@ -135,11 +133,11 @@ func (s *sender) keepLargest(x []float32, k int) {
 // magnitudeOf orders numbers by their absolute values.
 func magnitudeOf(v float32) uint32 { return math.Float32bits(v) &^ (1 << 31) }
 
-// halfBits are the lower bits of a magnitude, of which there are 31.
+// halfBits is the number of lower bits of a magnitude of 31 bits.
 const halfBits = 15
 
-// largest returns the magnitude of the k-th largest of x, 1 <= k <= len(x), and how many
-// of that magnitude are among the k. It counts the upper bits, then the lower ones of those
+// largest returns the magnitude of the k-th largest of x, 1 <= k <= len(x), and how many elements
+// of that magnitude are among the k. It counts elements by upper bits, and then by lower bits those
 // that share the upper bits of the k-th.
 func (s *sender) largest(x []float32, k int) (bar uint32, equal int) {
 	if s.counts == nil {
@@ -160,8 +158,8 @@ func (s *sender) largest(x []float32, k int) (bar uint32, equal int) {
 	return uint32(upper)<<halfBits | uint32(lower), equal
 }
 
-// kthFromAbove finds the bin of the k-th item, counted from the last bin, and its number
-// within the bin.
+// kthFromAbove returns the bin of the k-th item, counted from the last bin, and its number within
+// the bin.
 func kthFromAbove(counts []int, k int) (bin, within int) {
 	for bin = len(counts) - 1; k > counts[bin]; bin-- {
 		k -= counts[bin]
@@ -191,7 +189,7 @@ func roundToLevels(rng *rand.Rand, x []float32, levels int) {
 	}
 }
 
-// scaleTo multiplies x, in float64; a scale of 1 leaves it alone.
+// scaleTo multiplies x, in float64; a scale of 1 leaves x unchanged.
 func scaleTo(x []float32, scale float64) {
 	if scale == 1 {
 		return

@@ -15,15 +15,15 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Order is how central training goes through the data.
+// Order is the order of examples in central training.
 type Order string
 
 const (
 	// ByRecord reshuffles all examples every epoch.
 	ByRecord Order = "records"
-	// ByUser goes through the users in a new order every epoch, and through
-	// each user's examples as they stand (Thakkar et al. 2020, section 4.2,
-	// "Non-IIDness in Central Learning"). Batches may cross users.
+	// ByUser visits the users in a new order every epoch, and each user's examples in their stored
+	// order (Thakkar et al. 2020, section 4.2, "Non-IIDness in Central Learning"). Batches may
+	// cross users.
 	ByUser Order = "users"
 )
 
@@ -32,22 +32,22 @@ type SGDParams struct {
 	Seed  uint64 `json:"seed"`
 	Local Local  `json:"local"`
 	Order Order  `json:"order,omitempty"`
-	// StepsPerTask is how many SGD steps one step of the chain takes. Chain
-	// step s takes the SGD steps (s-1)*StepsPerTask+1 to s*StepsPerTask.
+	// StepsPerTask is the number of SGD steps in one step of the chain. Chain step s takes the SGD
+	// steps (s-1)*StepsPerTask+1 to s*StepsPerTask.
 	StepsPerTask int `json:"steps_per_task"`
-	// First and Steps, when Steps is set, make the task a tail: it takes Steps
-	// steps after the first First, fewer than a whole chain step.
+	// First and Steps, if Steps is set, make the task a tail: it takes Steps steps after the first
+	// First steps, fewer than a whole chain step.
 	First int `json:"first,omitempty"`
 	Steps int `json:"steps,omitempty"`
-	// EarlyStopping, if it is not nil, needs ValidationInput.
+	// EarlyStopping, if not nil, needs ValidationInput.
 	EarlyStopping *EarlyStopping `json:"early_stopping,omitempty"`
-	// StopAt, if it is not nil, needs ValidationInput, too.
+	// StopAt, if not nil, needs ValidationInput too.
 	StopAt *Target `json:"stop_at,omitempty"`
 }
 
-// SGD takes a stretch of steps of central training. Step k sees the examples
-// k*Batch to (k+1)*Batch-1 of an endless stream of epochs, so that a stretch
-// starts anywhere without the ones before it.
+// SGD takes a stretch of steps of central training. Step k uses the examples k*Batch to
+// (k+1)*Batch-1 of an endless stream of epochs, so that a stretch can start anywhere without
+// earlier ones.
 var SGD = tasks.Kind{Name: "training/sgd", Version: 2, Class: tasks.Compute, Run: runSGD}
 
 func runSGD(ctx context.Context, t *tasks.Task) error {
@@ -96,7 +96,7 @@ func runSGD(ctx context.Context, t *tasks.Task) error {
 	return s.write(ctx, t, s.row())
 }
 
-// bounds are the first SGD step of the task, counted from 0, and the one after its last.
+// bounds returns the first SGD step of the task, counted from 0, and the step after its last.
 func (p *SGDParams) bounds(chainStep int) (first, end int) {
 	if p.Steps > 0 {
 		return p.First, p.First + p.Steps
@@ -107,13 +107,13 @@ func (p *SGDParams) bounds(chainStep int) (first, end int) {
 // stretch is a run of consecutive steps of central training.
 type stretch struct {
 	population *datasets.Population
-	model      *checkpoints.Model // before
+	model      *checkpoints.Model // the model before the stretch
 	learner    *learner
-	first      int // step, counted from 0
-	end        int // the one after the last
+	first      int // first step, counted from 0
+	end        int // step after the last
 	records    int64
 	loss       models.Loss
-	stopping   *stopping // nil without
+	stopping   *stopping // nil without early stopping
 	chase      *Chase    // nil without a target
 }
 
@@ -140,7 +140,6 @@ func openStretch(ctx context.Context, t *tasks.Task, p *SGDParams) (*stretch, er
 	return s, err
 }
 
-// run takes the steps before end.
 func (s *stretch) run(t *tasks.Task, end int, take func(step int) (models.Loss, error)) error {
 	for step := s.first; step < end; step++ {
 		loss, err := take(step)
@@ -153,7 +152,7 @@ func (s *stretch) run(t *tasks.Task, end int, take func(step int) (models.Loss, 
 	return nil
 }
 
-// write stores the model after the stretch, and the row about it.
+// write stores the model after the stretch, and its metric row.
 func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row) error {
 	l := s.learner
 	if _, err := models.FiniteNorm("model", l.params); err != nil {
@@ -172,8 +171,7 @@ func (s *stretch) write(ctx context.Context, t *tasks.Task, row checkpoints.Row)
 	return checkpoints.AppendRow(ctx, t, row)
 }
 
-// watch measures the model on the validation part where something asks for it. It returns
-// the loss, 0 if none was measured.
+// watch measures the model on the validation part if due. It returns the loss, 0 if not measured.
 func (s *stretch) watch(ctx context.Context, t *tasks.Task) (float64, error) {
 	if s.chase != nil {
 		return s.chase.Watch(ctx, t, s.after(), s.first, s.end)
@@ -181,12 +179,12 @@ func (s *stretch) watch(ctx context.Context, t *tasks.Task) (float64, error) {
 	return s.stopping.watch(ctx, t, s)
 }
 
-// after is the model that the stretch ends with.
+// after returns the model at the end of the stretch.
 func (s *stretch) after() *checkpoints.Model {
 	return &checkpoints.Model{Network: s.model.Network, Params: s.learner.params}
 }
 
-// row describes the stretch.
+// row returns the metric row of the stretch.
 func (s *stretch) row() checkpoints.Row {
 	change := append([]float32(nil), s.learner.params...)
 	kernels.Axpy(-1, s.model.Params, change)
@@ -199,14 +197,14 @@ func (s *stretch) row() checkpoints.Row {
 	}
 }
 
-// recordStream is the endless sequence of examples that central training sees:
-// epoch after epoch, each in its own order.
+// recordStream is the endless sequence of examples of central training: epoch after epoch, each in
+// its own order.
 type recordStream struct {
 	task       *tasks.Task
 	params     *SGDParams
 	population *datasets.Population
 	epoch      int64
-	order      []uint32 // of the epoch; nil before the first
+	order      []uint32 // order of the epoch; nil before the first
 }
 
 // at returns the example at a position of the stream.
@@ -237,7 +235,7 @@ func (r *recordStream) shuffle(epoch int64) error {
 	return err
 }
 
-// orderKey names an epoch's order in the worker's memory.
+// orderKey returns the key of an epoch's order in the worker's cache.
 func orderKey(population storage.Key, p *SGDParams, epoch int64) storage.Key {
 	h := tasks.NewHasher("epoch order")
 	h.Key(population)

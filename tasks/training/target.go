@@ -12,14 +12,14 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Target ends a training of either algorithm when the model is as useful as that on the
-// ordinary words of the validation part: when its recall@1 is at least RecallAt1, or its
-// perplexity at most Perplexity. It is measured at the end of the first task that reaches or
-// passes a multiple of Every. The model stays as it is from then on: later steps are not taken,
-// and clients of later rounds do not train. Tasks of it need ValidationInput.
+// Target ends a training of either algorithm when recall@1 on the ordinary words of the validation
+// part is at least RecallAt1, or perplexity at most Perplexity. It is measured at the end of the
+// first task that reaches or passes a multiple of Every. The model does not change afterwards:
+// later steps are not taken, and clients of later rounds do not train. Its tasks need
+// ValidationInput.
 type Target struct {
-	// RecallAt1 is a share in (0, 1], and Perplexity a number of at least 1. One of the two is
-	// 0, which is none.
+	// RecallAt1 is a share in (0, 1], and Perplexity a number of at least 1. One of the two is 0,
+	// which means no target.
 	RecallAt1  float64 `json:"recall_at_1,omitempty"`
 	Perplexity float64 `json:"perplexity,omitempty"`
 	// Every is the number of rounds (SGD steps) between measurements, at least 1.
@@ -39,31 +39,30 @@ func (target *Target) Validate() error {
 	return fmt.Errorf("a target recall of %v and perplexity of %v; expected one of the two: a share above 0 and at most 1, or a number of at least 1", target.RecallAt1, target.Perplexity)
 }
 
-// PursuitBlob of a training with a Target is a Pursuit, as JSON. It stands beside the
-// checkpoint.
+// PursuitBlob of a training with a Target is a Pursuit, as JSON, stored with the checkpoint.
 const PursuitBlob = "pursuit"
 
-// PerplexityMeasure is the Measure of a Pursuit of a perplexity.
+// PerplexityMeasure is the Measure for a target perplexity.
 const PerplexityMeasure = "perplexity"
 
-// Pursuit says how far a training with a Target has come.
+// Pursuit is the progress of a training towards its Target.
 type Pursuit struct {
-	// Measure is PerplexityMeasure, or empty where the Target is a recall@1.
+	// Measure is PerplexityMeasure, or empty if the Target is a recall@1.
 	Measure string `json:"measure,omitempty"`
-	// Target is the recall@1 or perplexity that is to be reached.
+	// Target is the recall@1 or perplexity to reach.
 	Target float64 `json:"target"`
-	// MeasuredAt is the round (SGD step) of the last measurement, 0 before the first, and
-	// RecallAt1 and Perplexity are its values; the perplexity is 0 if it is no target. Infinite
-	// is set if the perplexity lies beyond the range of float64, and is null.
+	// MeasuredAt is the round (SGD step) of the last measurement, 0 before the first, and RecallAt1
+	// and Perplexity are its values; the perplexity is 0 if it is not the target. Infinite is set
+	// if the perplexity is beyond the range of float64; it is then null.
 	MeasuredAt int           `json:"measured_at"`
 	RecallAt1  float64       `json:"recall_at_1"`
 	Perplexity numbers.Float `json:"perplexity,omitempty"`
 	Infinite   bool          `json:"infinite,omitempty"`
-	// Reached says that the target was reached, and that the training has ended there.
+	// Reached reports that the target was reached and the training has ended.
 	Reached bool `json:"reached"`
 }
 
-// String is a sentence for people.
+// String returns a sentence.
 func (p *Pursuit) String() string {
 	text := p.found() + " that should be reached"
 	if p.Reached {
@@ -91,14 +90,14 @@ func (p *Pursuit) take(round int, found models.Tally) {
 	p.Infinite, p.Reached = p.Perplexity.Infinite(), float64(p.Perplexity) <= p.Target
 }
 
-// Chase follows a training towards its target. A nil one has none: it is never over and
+// Chase tracks a training towards its target. A nil Chase has no target: it is never over and
 // measures nothing.
 type Chase struct {
 	target *Target
 	state  Pursuit
 }
 
-// Open reads the state that the task before has handed on; a first task has none.
+// Open reads the state of the previous task; a first task has none.
 func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Chase, error) {
 	if target == nil {
 		return nil, nil
@@ -116,7 +115,7 @@ func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Cha
 	return c, nil
 }
 
-// begin is the pursuit before the first measurement.
+// begin returns the pursuit before the first measurement.
 func (target *Target) begin() Pursuit {
 	if target.Perplexity > 0 {
 		return Pursuit{Measure: PerplexityMeasure, Target: target.Perplexity}
@@ -127,9 +126,9 @@ func (target *Target) begin() Pursuit {
 // Over reports whether the target was reached before this task.
 func (c *Chase) Over() bool { return c != nil && c.state.Reached }
 
-// Watch measures the model after the rounds (SGD steps) that follow the first ones, up to and
-// with the last, if its turn has come. It hands on the state that the next task needs, and
-// returns the validation loss in nats a token, 0 if none was measured.
+// Watch measures the model after the rounds (SGD steps) that follow the first ones, up to and with
+// the last, if a measurement is due. It writes the state for the next task, and returns the
+// validation loss in nats per token, 0 if not measured.
 func (c *Chase) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Model, first, last int) (loss float64, err error) {
 	if c == nil {
 		return 0, nil
@@ -148,7 +147,7 @@ func (c *Chase) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 	return loss, c.Write(ctx, t)
 }
 
-// Write hands on the state that the next task needs.
+// Write stores the state for the next task.
 func (c *Chase) Write(ctx context.Context, t *tasks.Task) error {
 	if c == nil {
 		return nil
@@ -171,11 +170,10 @@ func (c *Chase) pass(ctx context.Context, t *tasks.Task, end int) error {
 	return checkpoints.AppendRow(ctx, t, checkpoints.Row{Round: int64(end), Spending: checkpoints.Spending{Stopped: true}})
 }
 
-// validationBlock is how many sentences are decoded at a time. It does not show in any
-// result.
+// validationBlock is the number of sentences decoded at a time. It does not affect any result.
 const validationBlock = 4096
 
-// validate evaluates a model on the validation part, whose ordinary words are counted.
+// validate evaluates a model on the ordinary words of the validation part.
 func validate(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (total models.Evaluation, err error) {
 	part, err := datasets.OpenPart(ctx, t, ValidationInput, datasets.Validation)
 	if err != nil {

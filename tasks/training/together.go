@@ -9,15 +9,15 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// waitingClients are users of the chunk, in their order, until the program gets them together. A request has as many
-// as the program takes, or those before a member of the cohort that the program does not train. So
-// the plan and the program's description decide who is together, never the worker.
+// waitingClients queues users of the chunk, in order, for one request to the program. A request has
+// as many users as the program accepts, or those before a member of the cohort that the program
+// does not train. So the plan and the program's description determine the groups, never the worker.
 type waitingClients struct {
 	users []int
 	work  []clientprograms.User
 }
 
-// together is how the program trains several clients at once; nil if it does not.
+// together describes the program's training of several clients at once; nil if unsupported.
 func (f *fitter) together() *clientprograms.Together {
 	if f == nil {
 		return nil
@@ -25,7 +25,7 @@ func (f *fitter) together() *clientprograms.Together {
 	return f.client.Description().Together
 }
 
-// wait has a client trained with others.
+// wait queues a client for training.
 func (c *chunkSum) wait(ctx context.Context, examples [][]int32, round, user int) error {
 	w := &c.waiting
 	w.users = append(w.users, user)
@@ -40,7 +40,7 @@ func (c *chunkSum) wait(ctx context.Context, examples [][]int32, round, user int
 	return c.trainWaiting(ctx, round)
 }
 
-// trainWaiting trains the clients that wait, and adds their updates.
+// trainWaiting trains the queued clients, and adds their updates.
 func (c *chunkSum) trainWaiting(ctx context.Context, round int) error {
 	w := c.waiting
 	c.waiting = waitingClients{}
@@ -63,12 +63,13 @@ func (c *chunkSum) trainWaiting(ctx context.Context, round int) error {
 	return nil
 }
 
-// summable reports whether the program may add the updates up: if nothing looks at or changes a single one.
+// summable reports whether the program may add up the updates: no single update is inspected or
+// changed.
 func (c *chunkSum) summable() bool {
 	return c.fitter.together().Sum && c.recorder == nil && !c.sender.changes() && c.params.Control == ""
 }
 
-// addSum adds the sum that the program makes.
+// addSum adds the program's sum of updates.
 func (c *chunkSum) addSum(ctx context.Context, work clientprograms.ManyWork) error {
 	c.sum.release()
 	var weights []float64
@@ -103,7 +104,7 @@ func (c *chunkSum) addMany(ctx context.Context, work clientprograms.ManyWork, us
 	})
 }
 
-// places are those of the examples of each of a client's steps, as train takes them.
+// places returns the indexes of the examples in each step of a client, as in train.
 func (c *chunkSum) places(examples, round, user int) (steps [][]int) {
 	all, rng := make([]int, examples), c.orders(round, user)
 	for i := range all {
@@ -121,7 +122,7 @@ func (c *chunkSum) places(examples, round, user int) (steps [][]int) {
 	return steps
 }
 
-// seedOf is the seed of a client in a round.
+// seedOf returns the seed of a client in a round.
 func (f *fitter) seedOf(round, user int) uint64 {
 	return smallSeed(f.seed, seeds.Client, uint64(round), uint64(user))
 }

@@ -29,41 +29,38 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// Inputs of the training kinds beside tasks.PreviousInput.
+// Inputs of the training kinds in addition to tasks.PreviousInput.
 const (
 	PopulationInput = "population" // datasets/partition
-	ShardsInput     = "shards"     // the node whose shards the population's index points into
+	ShardsInput     = "shards"     // the node with the shards of the population's index
 )
 
-// Local is how a learner takes its steps, on a client or centrally.
+// Local describes the steps of a learner, on a client or centrally.
 type Local struct {
 	Optimizer    optimizers.Config `json:"optimizer"`
 	LearningRate float64           `json:"learning_rate"`
-	// Schedule changes the learning rate from round to round, of central
-	// training from step to step; nil keeps it.
+	// Schedule changes the learning rate between rounds (steps of central training); nil keeps it
+	// constant.
 	Schedule *optimizers.Schedule `json:"schedule,omitempty"`
-	// Batch is the number of examples a step sees. A short last batch scales
-	// the learning rate by its share of a whole one.
+	// Batch is the number of examples in a step. A short last batch scales the learning rate by its
+	// share of a full batch.
 	Batch int `json:"batch"`
-	// GradientClip bounds the L2 norm of each batch's gradient; 0 does not. The
-	// papers have no such bound.
+	// GradientClip bounds the L2 norm of each batch's gradient; 0 means no bound, as in the papers.
 	GradientClip float64 `json:"gradient_clip,omitempty"`
 	// Dropout is the probability that an element of a layer's output is dropped
 	// in training (models.Trainer.UseDropout).
 	Dropout float64 `json:"dropout,omitempty"`
-	// WeightDecay w multiplies all parameters by 1 - rate*w before each step, rate
-	// being the step's learning rate: decay apart from the gradient, and so from
-	// the state of the rule (Loshchilov and Hutter, "Decoupled Weight Decay
-	// Regularization", 2019).
+	// WeightDecay w multiplies all parameters by 1 - rate*w before each step, rate being the step's
+	// learning rate: decay independent of the gradient, and so of the state of the rule (Loshchilov
+	// and Hutter, "Decoupled Weight Decay Regularization", 2019).
 	WeightDecay float64 `json:"weight_decay,omitempty"`
 	// Proximal mu adds mu/2 times the squared L2 distance from the round's model
-	// to a client's loss (Li et al., "Federated Optimization in Heterogeneous
-	// Networks", 2020, equation 2: FedProx). GradientClip does not see it.
+	// to a client's loss (Li et al., "Federated Optimization in Heterogeneous Networks", 2020,
+	// equation 2: FedProx). GradientClip does not include it.
 	Proximal float64 `json:"proximal,omitempty"`
 }
 
-// Rate is the learning rate of a round, of central training of a step, counted
-// from 0.
+// Rate returns the learning rate of a round (a step of central training), counted from 0.
 func (l *Local) Rate(step int) float64 {
 	if l.Schedule == nil {
 		return l.LearningRate
@@ -75,7 +72,7 @@ func (l *Local) Rate(step int) float64 {
 type InitialParams struct {
 	Seed  uint64        `json:"seed"`
 	Model models.Config `json:"model"`
-	// Checkpoint is the digest of an imported model file that the training begins with; zero to draw it.
+	// Checkpoint is the digest of an imported model file to start from; zero draws the model.
 	Checkpoint storage.Digest `json:"checkpoint,omitzero"`
 }
 
@@ -101,7 +98,7 @@ func runInitial(ctx context.Context, t *tasks.Task) error {
 	return checkpoints.Write(ctx, t, network, network.Init(seeds.Stream(p.Seed, seeds.Weights)))
 }
 
-// importedParams reads the parameters of an imported model file, which must be of the network.
+// importedParams reads the parameters of an imported model file, which must match the network.
 func importedParams(ctx context.Context, t *tasks.Task, network models.Network, digest storage.Digest) ([]float32, error) {
 	file, err := t.Imported(ctx, digest)
 	if err != nil {
@@ -118,23 +115,23 @@ func importedParams(ctx context.Context, t *tasks.Task, network models.Network, 
 	return params, nil
 }
 
-// learner takes optimizer steps on one copy of a model. It is reused for many
-// clients, so that its buffers are allocated once.
+// learner takes optimizer steps on one copy of a model. It is reused for many clients, to allocate
+// its buffers once.
 type learner struct {
 	local    Local
 	trainer  models.Learner
 	rule     optimizers.Optimizer
 	params   []float32
 	gradient []float32
-	anchor   []float32 // those of the round's model, for the proximal term
+	anchor   []float32 // parameters of the round's model, for the proximal term
 }
 
-// newLearner is for the trained parameters of a model.
+// newLearner returns a learner for the trained parameters of a model.
 func newLearner(model *checkpoints.Model, local Local) (*learner, error) {
 	return newLearnerWith(model.Network, model.Params[model.Network.Trained():], local)
 }
 
-// newLearnerWith is for a network whose parameters after the trained ones are fixed.
+// newLearnerWith returns a learner for a network with fixed parameters after the trained ones.
 func newLearnerWith(network models.Network, fixed []float32, local Local) (*learner, error) {
 	if local.Schedule != nil {
 		if err := local.Schedule.Validate(); err != nil {
@@ -151,7 +148,7 @@ func newLearnerWith(network models.Network, fixed []float32, local Local) (*lear
 	return l, l.reset()
 }
 
-// reset clears the state of the rule: every client starts afresh.
+// reset clears the state of the rule, for a new client.
 func (l *learner) reset() error {
 	rule, err := optimizers.New(l.local.Optimizer, len(l.params))
 	if err != nil {
@@ -161,8 +158,7 @@ func (l *learner) reset() error {
 	return nil
 }
 
-// drop makes the steps that follow draw their dropout from the stream of the
-// given indices.
+// drop makes later steps draw their dropout from the stream of the given indices.
 func (l *learner) drop(seed uint64, indices ...uint64) error {
 	if l.local.Dropout == 0 {
 		return nil
@@ -174,16 +170,15 @@ func (l *learner) drop(seed uint64, indices ...uint64) error {
 	return tasks.Permanent(dropping.UseDropout(l.local.Dropout, seeds.Stream(seed, seeds.Dropout, indices...)))
 }
 
-// draw makes the steps that follow draw their other numbers from the stream of the given
-// indices.
+// draw makes later steps draw their other numbers from the stream of the given indices.
 func (l *learner) draw(seed uint64, indices ...uint64) {
 	if drawing, ok := l.trainer.(models.Drawing); ok {
 		drawing.UseStream(seeds.Stream(seed, seeds.Fakes, indices...))
 	}
 }
 
-// step moves the parameters along the gradient of one batch and returns its
-// loss. A short batch takes its share of the learning rate.
+// step moves the parameters along the gradient of one batch and returns its loss. A short batch
+// uses its share of the learning rate.
 func (l *learner) step(batch [][]int32, rate float64) (models.Loss, error) {
 	loss, err := l.trainer.Gradient(l.params, batch, l.gradient)
 	if err != nil {
@@ -216,7 +211,7 @@ func (l *learner) decayWeights(rate float64) {
 	}
 }
 
-// clipGradient cannot bound a gradient without a direction: that is an error.
+// clipGradient bounds the gradient. A gradient that is not finite is an error.
 func (l *learner) clipGradient() error {
 	if l.local.GradientClip == 0 {
 		return nil
@@ -231,7 +226,7 @@ func (l *learner) clipGradient() error {
 	return nil
 }
 
-// diverged names the place of a divergence and marks it as beyond repair.
+// diverged adds the place to a divergence and marks it as permanent.
 func diverged(err error, where string, args ...any) error {
 	if d, ok := errors.AsType[*models.DivergedError](err); ok {
 		d.Where = fmt.Sprintf(where, args...)

@@ -6,9 +6,9 @@ import (
 	"coalmine/storage/safetensors"
 )
 
-// updateSum adds up scaled updates in their order, in float64 from a zero on. Its zero value is
-// an empty sum. A vector of float64 takes as much memory as two updates. For two there is
-// none: the first is kept as it came, and the newest stays where it is until release.
+// updateSum adds up scaled updates in order, in float64 starting from zero. Its zero value is an
+// empty sum. A float64 vector takes the memory of two updates. For up to two updates there is none:
+// the first is stored unchanged, and the newest is not copied until release.
 type updateSum struct {
 	many          bool   // more than two are expected
 	first, newest scaled // Values are nil if there is none
@@ -21,13 +21,13 @@ type scaled struct {
 	scale  float64
 }
 
-// add adds scale*update. Until release or tensor the update must not be changed.
+// add adds scale*update. The caller must not change the update until release or tensor.
 func (s *updateSum) add(update []float32, scale float64) {
 	s.release()
 	s.newest = scaled{update, scale}
 }
 
-// release makes the memory of the newest update free for another.
+// release allows the caller to reuse the memory of the newest update.
 func (s *updateSum) release() {
 	switch newest := s.newest.values; {
 	case newest == nil:
@@ -39,7 +39,7 @@ func (s *updateSum) release() {
 	s.newest = scaled{}
 }
 
-// widen adds the pending sum to the vector of float64.
+// widen adds the pending updates to the float64 vector.
 func (s *updateSum) widen() {
 	if s.wide == nil {
 		s.wide = make([]float64, len(s.newest.values))
@@ -56,7 +56,7 @@ func (x scaled) addTo(sum []float64) {
 	}
 }
 
-// at is element i, 0 if there is no vector.
+// at returns element i, 0 if there is no vector.
 func (x scaled) at(i int) float64 {
 	if x.values == nil {
 		return 0
@@ -64,8 +64,8 @@ func (x scaled) at(i int) float64 {
 	return float64(x.scale * float64(x.values[i]))
 }
 
-// tensor returns the sum, rounded, as a tensor of n elements. It takes the memory of the
-// sum, which must not be used again.
+// tensor returns the sum, rounded, as a tensor of n elements. It reuses the memory of the sum,
+// which must not be used afterwards.
 func (s *updateSum) tensor(length int) safetensors.Tensor {
 	shape := []int{length}
 	if s.wide != nil {
@@ -76,7 +76,7 @@ func (s *updateSum) tensor(length int) safetensors.Tensor {
 	if sum == nil {
 		sum = make([]float32, length)
 	}
-	var zero float64 // as in wide: a sum of negative zeros is a positive one
+	var zero float64 // as in wide: a sum of negative zeros is positive zero
 	for i := range sum {
 		sum[i] = float32(zero + s.first.at(i) + s.newest.at(i))
 	}

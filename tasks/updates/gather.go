@@ -9,46 +9,44 @@ import (
 
 // GatherParams are the parameters of updates/gather.
 type GatherParams struct {
-	// Chunks is the number of shards that each round has: that of the tasks its cohort is
-	// split into.
+	// Chunks is the number of shards per round, one for each task of its cohort.
 	Chunks int `json:"chunks"`
 }
 
-// RoundInput is the name under which a gather finds a round, counted from 1: the node
-// aggregation/server, whose shards ShardBlob(0) to ShardBlob(Chunks-1) are the round's.
-// Inputs are to be in the order of rounds.
+// RoundInput returns the input name of a round, counted from 1: an aggregation/server node with the
+// round's shards ShardBlob(0) to ShardBlob(Chunks-1). Inputs must be in the order of rounds.
 func RoundInput(round int) string { return fmt.Sprintf("round-%d", round) }
 
-// ShardBlob is shard i of a node, counted from 0.
+// ShardBlob returns the name of shard i of a node, counted from 0.
 func ShardBlob(i int) string { return fmt.Sprintf("updates-%d", i) }
 
-// ShardBytes is about the most of a shard that a gather makes: one begins a new shard when
-// it is reached, so that it is exceeded by less than an update. Readers have no more of any
-// shard in memory at once.
+// ShardBytes is roughly the largest size of a shard that a gather makes: it begins a new shard at
+// this size, so the excess is less than one update. Readers keep at most that much of a shard in
+// memory.
 const ShardBytes = 16 << 20
 
-// keptBytes is the least of a shard that a gather keeps as it is. A commit has room for a
-// few thousand of them.
+// keptBytes is the least size of a shard that a gather keeps unchanged. A commit has room for a few
+// thousand shards.
 const keptBytes = 4 << 20
 
-// NodeBytes is about the most that one gather node should hold.
+// NodeBytes is roughly the largest size of one gather node.
 const NodeBytes = 4 << 30
 
 // Gathered are the metrics of updates/gather.
 type Gathered struct {
 	Layout Layout `json:"layout"`
-	// Rounds are those of the inputs, Updates the number of updates in them.
+	// Rounds counts the rounds of the inputs, Updates their updates.
 	Rounds  int `json:"rounds"`
 	Updates int `json:"updates"`
-	// Shards are the blobs that hold them: the number of updates in each.
+	// Shards holds the number of updates in each blob.
 	Shards []int `json:"shards"`
 	// Bytes is the size of all shards.
 	Bytes int64 `json:"bytes"`
 }
 
-// Gather puts the recorded updates of some rounds into shards that last. The rounds' own
-// are parts of checkpoints, which go when everything that reads them has run. Large shards
-// are kept as they are, small ones are put together.
+// Gather puts the recorded updates of some rounds into permanent shards. The rounds' own shards
+// belong to checkpoints, which are deleted after their last reader. Large shards are kept
+// unchanged, small ones are merged.
 var Gather = tasks.Kind{Name: "updates/gather", Version: 2, Class: tasks.Compute, Run: runGather}
 
 // Kinds lists the kinds of this package.
@@ -80,7 +78,7 @@ type gathering struct {
 	Gathered
 	task   *tasks.Task
 	chunks int
-	open   *Encoder // nil without an update since the last shard was put
+	open   *Encoder // nil if there is no update since the last shard
 }
 
 // take keeps a shard of an input, or copies its updates.
@@ -107,7 +105,6 @@ func (w *gathering) take(ctx context.Context, input, name string) error {
 	return nil
 }
 
-// fits compares a layout with that of the first shard.
 func (w *gathering) fits(layout *Layout, input, name string) error {
 	if w.Layout.Layers == nil {
 		w.Layout = *layout
@@ -118,7 +115,7 @@ func (w *gathering) fits(layout *Layout, input, name string) error {
 	return nil
 }
 
-// keep makes a shard of an input one of the outputs.
+// keep makes a shard of an input an output.
 func (w *gathering) keep(ctx context.Context, input, name string, size int64) error {
 	layout, updates, err := readHeader(ctx, w.task, input, name, size)
 	if err != nil {
@@ -134,7 +131,7 @@ func (w *gathering) keep(ctx context.Context, input, name string, size int64) er
 	return w.task.Keep(ctx, input, name, w.next(updates, size))
 }
 
-// next counts one more shard and names it.
+// next counts a new shard and returns its name.
 func (w *gathering) next(updates int, size int64) string {
 	w.Bytes += size
 	w.Shards = append(w.Shards, updates)
@@ -157,7 +154,7 @@ func (w *gathering) add(ctx context.Context, s *Shard, i int) (err error) {
 	return w.flush(ctx)
 }
 
-// flush puts the open shard, if there is one.
+// flush stores the open shard, if there is one.
 func (w *gathering) flush(ctx context.Context) error {
 	if w.open == nil {
 		return nil
@@ -200,7 +197,7 @@ func readHeader(ctx context.Context, t *tasks.Task, input, name string, size int
 	return layout, int(size-int64(header)) / layout.UpdateBytes(), nil
 }
 
-// ofShard says which shard an error is about, if there is one: no other try reads it better.
+// ofShard adds the shard to an error, if any, and marks it permanent: a retry reads the same bytes.
 func ofShard(err error, input, name string) error {
 	if err == nil {
 		return nil
@@ -221,20 +218,19 @@ func ReadGathered(ctx context.Context, t *tasks.Task, input string) (Gathered, e
 	return g, err
 }
 
-// Ref names a part of a shard that a reader has in memory at once: some of the updates of
-// the gather node under the name Input.
+// Ref names a part of a shard that a reader keeps in memory at once: updates of the gather node
+// Input.
 type Ref struct {
 	Input string
 	Shard int
-	// layout is that of the node; of the shard's updates, all of them in number, the part
-	// has those from from to before to.
+	// layout is the node's layout. The part has the updates [from, to) of all updates of the shard.
 	layout        *Layout
 	from, to, all int
 }
 
-// Refs lists the updates of the gather nodes under the names inputs, in the order of the
-// names and, within a node, of rounds and then of devices. None of the parts has ShardBytes
-// and an update or more.
+// Refs lists the updates of the gather nodes under the names inputs, in the order of the names and,
+// within a node, of rounds and then of devices. Every part is smaller than ShardBytes plus one
+// update.
 func Refs(ctx context.Context, t *tasks.Task, inputs []string) ([]Ref, error) {
 	var refs []Ref
 	for _, input := range inputs {
@@ -252,9 +248,9 @@ func Refs(ctx context.Context, t *tasks.Task, inputs []string) ([]Ref, error) {
 	return refs, nil
 }
 
-// Each calls do with the updates of the part, in the order of rounds and then of devices. The
-// values of an update are overwritten by the next: do must copy those that it keeps. An error
-// of do ends it and is returned.
+// Each calls do with the updates of the part, in the order of rounds and then of devices. The next
+// update overwrites the values of an update: do must copy values to keep them. Each returns the
+// first error of do.
 func (r Ref) Each(ctx context.Context, t *tasks.Task, do func(Update) error) error {
 	s, err := r.read(ctx, t)
 	if err != nil {

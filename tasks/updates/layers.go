@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Select returns the layers of names, in the order of the names: each is that of a layer,
-// such as "cell.input", or of a unit, "cell", which stands for all layers whose names begin
-// with it and a dot, in their order. No names are all layers. A name that stands for none,
-// and a layer that is named twice, are errors that list the layers.
+// Select returns the layers of names, in the order of the names: each names a layer, such as
+// "cell.input", or a unit, such as "cell", which stands for all layers with that prefix and a dot,
+// in order. No names select all layers. It is an error, which lists the layers, if a name matches
+// no layer or a layer is named twice.
 func Select(all []Layer, names []string) ([]Layer, error) {
 	if len(names) == 0 {
 		return slices.Clone(all), nil
@@ -30,8 +30,8 @@ func Select(all []Layer, names []string) ([]Layer, error) {
 	return selected, nil
 }
 
-// InOrder returns names, as of Select, in the order in which the layout has their layers.
-// Names that stand for none come last. A layout without layers keeps the order.
+// InOrder returns names, as of Select, in the order of their layers in the layout. Names that match
+// no layer come last. A layout without layers keeps the order.
 func (l *Layout) InOrder(names []string) []string {
 	place := func(name string) int {
 		if found := layersOf(l.Layers, name); len(found) > 0 {
@@ -44,7 +44,7 @@ func (l *Layout) InOrder(names []string) []string {
 	return sorted
 }
 
-// layersOf are the layers that a name stands for.
+// layersOf returns the layers that a name stands for.
 func layersOf(all []Layer, name string) (found []Layer) {
 	for _, layer := range all {
 		if layer.Name == name || strings.HasPrefix(layer.Name, name+".") {
@@ -63,11 +63,11 @@ func namesOf(all []Layer) string {
 	return strings.Join(names, ", ")
 }
 
-// Span is a part of a recorded vector: its values from From to before To.
+// Span is a part of a recorded vector: its values [From, To).
 type Span struct{ From, To int }
 
-// Spans says where the layers of names, as of Select, stand in a recorded vector, in ascending
-// order: the order of the names decides nothing.
+// Spans returns the positions of the layers of names, as in Select, in a recorded vector, in
+// ascending order regardless of the order of names.
 func (l *Layout) Spans(names ...string) ([]Span, error) {
 	selected, err := Select(l.Layers, names)
 	if err != nil {

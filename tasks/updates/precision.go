@@ -13,21 +13,21 @@ import (
 // Precision is the number format of recorded values.
 type Precision string
 
-// Precisions. The layout of a shard leaves Float32 out.
+// Precisions. The layout of a shard omits Float32.
 const (
 	// Float32 keeps every bit.
 	Float32 Precision = "float32"
-	// Float16 is IEEE 754 binary16, to the nearest, ties to even: half the bytes, 11
-	// significant bits between 6e-5 and 65504 and steps of 6e-8 below. Larger values
-	// are recorded as 65504.
+	// Float16 is IEEE 754 binary16, rounded to nearest, ties to even: half the bytes, 11
+	// significant bits between 6e-5 and 65504 and steps of 6e-8 below. Larger values are recorded
+	// as 65504.
 	Float16 Precision = "float16"
 )
 
-// Choices lists the words that the experiment file may have.
+// Choices lists the precisions for an experiment file.
 func (Precision) Choices() []string { return []string{string(Float32), string(Float16)} }
 
-// Of binary16: the largest finite number, the least normal one, and bits that are no number;
-// of float32, the bits of infinity.
+// Of binary16: the largest finite number, the least normal one, and bits of NaN; of float32, the
+// bits of infinity.
 const (
 	maxFloat16  = 65504
 	leastNormal = 0x1p-14
@@ -43,7 +43,7 @@ func (p Precision) validate() error {
 	return fmt.Errorf("precision %q: expected one of %s", p, strings.Join(p.Choices(), ", "))
 }
 
-// bytes is the size of a value.
+// bytes returns the size of a value.
 func (p Precision) bytes() int {
 	if p == Float16 {
 		return 2
@@ -51,7 +51,7 @@ func (p Precision) bytes() int {
 	return 4
 }
 
-// append encodes values behind data.
+// append appends encoded values to data.
 func (p Precision) append(data []byte, values []float32) []byte {
 	if p != Float16 {
 		return safetensors.AppendFloats(data, values)
@@ -75,8 +75,8 @@ func (p Precision) decode(data []byte, values []float32) {
 	}
 }
 
-// half rounds v to binary16, to the nearest and to even, and to no more than maxFloat16. It is
-// ten times as fast as a conversion by cases.
+// half rounds v to binary16, to nearest, ties to even, and at most maxFloat16. It is ten times as
+// fast as a conversion by cases.
 func half(v float32) uint16 {
 	bits := math.Float32bits(v)
 	sign := uint16(bits >> 16 & 0x8000)
@@ -86,14 +86,14 @@ func half(v float32) uint16 {
 	}
 	bits = min(bits, math.Float32bits(maxFloat16))
 	if bits < math.Float32bits(leastNormal) {
-		// Near 0.5 the last bit of a number is worth as much as that of a subnormal.
+		// Near 0.5 the last bit of a float32 has the value of the last bit of a binary16 subnormal.
 		return sign | uint16(math.Float32bits(math.Float32frombits(bits)+0.5)-math.Float32bits(0.5))
 	}
 	bits += 1<<12 - 1 + bits>>13&1
 	return sign | uint16((bits-112<<23)>>13)
 }
 
-// single is the value of a binary16.
+// single returns the value of a binary16.
 func single(h uint16) float32 {
 	sign, bits := uint32(h&0x8000)<<16, uint32(h&0x7fff)
 	switch {

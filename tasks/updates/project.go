@@ -6,20 +6,19 @@ import (
 	"coalmine/internal/seeds"
 )
 
-// nonZeros is in how many places of its projection an element stands. Four are as good as
-// a dense projection where no single element has most of a vector's length (Kane and Nelson
-// 2014, "Sparser Johnson-Lindenstrauss Transforms", section 1), and cost as much as drawing
-// two numbers.
+// nonZeros is the number of positions of an element in its projection. Four are as good as a dense
+// projection if no single element has most of a vector's length (Kane and Nelson 2014, "Sparser
+// Johnson-Lindenstrauss Transforms", section 1), and cost as much as drawing two numbers.
 const nonZeros = 4
 
 // Project writes the seeded random projection of x, a tensor's part of an update, to out,
-// of nonZeros values or more: the block construction of Kane and Nelson 2014, figure 1.
-// out is cut into nonZeros blocks, and each element of x stands in one place of each, with
-// a random sign, divided by the root of nonZeros. Inner products and lengths are kept in
-// the mean, with a relative deviation of about the root of 2/len(out).
+// of nonZeros values or more: the block construction of Kane and Nelson 2014, figure 1. out is
+// divided into nonZeros blocks, and each element of x is added to one position of each, with a
+// random sign, divided by the root of nonZeros. Inner products and lengths are preserved in the
+// mean, with a relative deviation of about the root of 2/len(out).
 //
-// The same tensor of the same experiment is projected alike in every round and for every
-// device. The projection is drawn anew each time, so that it takes no memory.
+// A tensor of an experiment has the same projection in every round and for every device. The
+// projection is drawn again each time, so that it takes no memory.
 func Project(seed uint64, tensor int, x, out []float32) {
 	sums := make([]float64, len(out))
 	var blocks [nonZeros][]float64
@@ -40,8 +39,8 @@ func Project(seed uint64, tensor int, x, out []float32) {
 	}
 }
 
-// place adds v to a block, or takes it away: the lowest bit says which, the 31 others
-// where.
+// place adds v to, or subtracts it from, an element of a block: the lowest bit selects the sign,
+// the other 31 the position.
 func place(block []float64, bits uint32, v float64) {
 	at := uint64(bits>>1) * uint64(len(block)) >> 31
 	if bits&1 == 1 {

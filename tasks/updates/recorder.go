@@ -14,11 +14,11 @@ type Recording struct {
 	// ascending, lists them instead.
 	Every  int   `json:"every,omitempty"`
 	Rounds []int `json:"rounds,omitempty"`
-	// Layers are tensors of the model that are trained, in the order of the vectors.
+	// Layers are trained tensors of the model, in the order of the vectors.
 	Layers []string `json:"layers"`
 	// Precision is the number format of stored values; "" is Float32.
 	Precision Precision `json:"precision,omitempty"`
-	// Project is to how many values a longer layer is projected; 0 projects none.
+	// Project is the number of values that longer layers are projected to; 0 projects none.
 	Project int `json:"project,omitempty"`
 }
 
@@ -34,7 +34,7 @@ func (r *Recording) Has(round int) bool {
 	return listed
 }
 
-// Of lists the recorded rounds of a training of n rounds, ascending.
+// Of lists the recorded rounds of a training of the given number of rounds, ascending.
 func (r *Recording) Of(rounds int) []int {
 	switch {
 	case r == nil:
@@ -50,7 +50,7 @@ func (r *Recording) Of(rounds int) []int {
 	return r.Rounds[:i:i]
 }
 
-// LayersOf are the layers that a network's devices can send: its trained tensors.
+// LayersOf returns the layers that a network's devices can send: its trained tensors.
 func LayersOf(n models.Network) []Layer {
 	var layers []Layer
 	for _, t := range n.Tensors() {
@@ -61,7 +61,7 @@ func LayersOf(n models.Network) []Layer {
 	return layers
 }
 
-// Layout is that of the recorded vectors of a network.
+// Layout returns the layout of the recorded vectors of a network.
 func (r *Recording) Layout(n models.Network) (Layout, error) {
 	layers, err := Select(LayersOf(n), r.Layers)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Recording) Layout(n models.Network) (Layout, error) {
 	return Layout{Layers: layers, Precision: r.Precision}, nil
 }
 
-// MaxTaskBytes is the most that a task of a round records: it holds that in memory.
+// MaxTaskBytes is the largest size of the records of a task, which it holds in memory.
 const MaxTaskBytes = 1 << 30
 
 // Recorder records the updates of some devices.
@@ -87,16 +87,15 @@ type Recorder struct {
 	projected []float32
 }
 
-// recorded is a layer with its tensor, and the number of that among the model's.
+// recorded is a layer with its tensor, and the tensor's number in the model.
 type recorded struct {
 	Layer
 	models.Tensor
 	number int
 }
 
-// NewRecorder returns a recorder that has recorded nothing, with room for the updates of
-// the given number of devices. seed is that of the experiment, by which layers are
-// projected.
+// NewRecorder returns an empty recorder with room for the updates of the given number of devices.
+// seed is the experiment's seed, which determines the projection.
 func (r *Recording) NewRecorder(n models.Network, seed uint64, devices int) (*Recorder, error) {
 	layout, err := r.Layout(n)
 	if err != nil {
@@ -119,8 +118,8 @@ func (r *Recording) NewRecorder(n models.Network, seed uint64, devices int) (*Re
 	return x, nil
 }
 
-// Add records the update that a device sends in a round, flat as the model's
-// trained parameters. Devices must come in order.
+// Add records the update that a device sends in a round, laid out as the model's trained
+// parameters. Devices must come in order.
 func (x *Recorder) Add(round, device int, update []float32) {
 	x.encoder.begin(round, device)
 	for _, r := range x.tensors {
@@ -133,5 +132,5 @@ func (x *Recorder) Add(round, device int, update []float32) {
 	}
 }
 
-// Bytes is the shard so far.
+// Bytes returns the shard so far.
 func (x *Recorder) Bytes() []byte { return x.encoder.Bytes() }

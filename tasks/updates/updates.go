@@ -3,9 +3,9 @@
 // does not grow with their number (Orekondy et al. 2018, section 6, "Training and Evaluation
 // Data for Attacker").
 //
-// A device is a user of the population that is trained on. What it sends in a round is its
-// update: the difference between its parameters after and before its local training, after
-// clipping, noise and compression.
+// A device is a user of the training population. It sends an update in a round: the difference
+// between its parameters after and before its local training, after clipping, noise and
+// compression.
 //
 //	training/clients --Shard of a chunk--> aggregation/server --Shards of the round-->
 //	updates/gather, of at most a hundred rounds --Shards that last--> Each
@@ -23,12 +23,12 @@ import (
 
 // Layer is a part of the recorded vectors.
 type Layer struct {
-	// Name is that of a tensor of the model, such as "cell.input".
+	// Name is the name of a tensor of the model, such as "cell.input".
 	Name string `json:"name"`
 	// Values is the number of its elements as recorded.
 	Values int `json:"values"`
-	// Of is the number of the tensor's elements where it was projected to Values; 0 where
-	// they are recorded as they are.
+	// Of is the number of the tensor's elements if it was projected to Values; 0 without
+	// projection.
 	Of int `json:"of,omitempty"`
 }
 
@@ -39,7 +39,7 @@ type Layout struct {
 	Precision Precision `json:"precision,omitempty"`
 }
 
-// Values is the length of a recorded vector.
+// Values returns the length of a recorded vector.
 func (l *Layout) Values() int {
 	n := 0
 	for _, layer := range l.Layers {
@@ -48,7 +48,7 @@ func (l *Layout) Values() int {
 	return n
 }
 
-// UpdateBytes is the size of an update in a shard.
+// UpdateBytes returns the size of an update in a shard.
 func (l *Layout) UpdateBytes() int { return 8 + l.Precision.bytes()*l.Values() }
 
 func (l *Layout) equal(other *Layout) bool {
@@ -59,11 +59,11 @@ func (l *Layout) equal(other *Layout) bool {
 type Update struct {
 	// Round counts from 1, Device from 0: a user of the population.
 	Round, Device int
-	// Values are those of the layers, one after another.
+	// Values holds the values of the layers, one after another.
 	Values []float32
 }
 
-// magic begins an encoded shard. After it come, as a uvarint, the length of the layout and the
+// magic begins an encoded shard. It is followed by the length of the layout as a uvarint, and the
 // layout as JSON; then the updates: round and device as uint32 and the values as float32 or
 // float16, all little-endian.
 const magic = "coalmine updates 1\n"
@@ -102,8 +102,8 @@ func (l *Layout) check() error {
 	return nil
 }
 
-// Encoder collects updates of one layout. They are to come in the order of rounds, and of
-// devices within a round.
+// Encoder collects updates of one layout. Updates must come in the order of rounds, and of devices
+// within a round.
 type Encoder struct {
 	layout  Layout
 	data    []byte
@@ -123,7 +123,7 @@ func NewEncoder(layout Layout) (*Encoder, error) {
 	return &Encoder{layout: layout, data: append(data, described...)}, nil
 }
 
-// Add appends an update, whose values are copied.
+// Add appends a copy of an update.
 func (e *Encoder) Add(u Update) error {
 	if n := e.layout.Values(); len(u.Values) != n {
 		return fmt.Errorf("update of device %d in round %d has %d values, expected the layout's %d", u.Device, u.Round, len(u.Values), n)
@@ -133,7 +133,7 @@ func (e *Encoder) Add(u Update) error {
 	return nil
 }
 
-// begin begins an update, whose values are to be appended.
+// begin begins an update; append its values next.
 func (e *Encoder) begin(round, device int) {
 	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(round))
 	e.data = binary.LittleEndian.AppendUint32(e.data, uint32(device))
@@ -148,7 +148,7 @@ func (e *Encoder) Reserve(updates int) {
 	e.data = slices.Grow(e.data, updates*e.layout.UpdateBytes())
 }
 
-// Bytes is the shard so far.
+// Bytes returns the shard so far.
 func (e *Encoder) Bytes() []byte { return e.data }
 
 // Shard is an encoded list of updates.
@@ -167,7 +167,7 @@ func Decode(data []byte) (*Shard, error) {
 	return newShard(layout, data[header:])
 }
 
-// newShard is a shard of encoded updates.
+// newShard returns a shard of encoded updates.
 func newShard(layout Layout, records []byte) (*Shard, error) {
 	if len(records)%layout.UpdateBytes() != 0 {
 		return nil, fmt.Errorf("shard of updates ends within one: %w", storage.ErrCorrupt)
@@ -179,10 +179,10 @@ func newShard(layout Layout, records []byte) (*Shard, error) {
 	return s, nil
 }
 
-// Len is the number of updates.
+// Len returns the number of updates.
 func (s *Shard) Len() int { return len(s.records) / s.Layout.UpdateBytes() }
 
-// At decodes update i. Its values are overwritten by the next call.
+// At decodes update i. The next call overwrites its values.
 func (s *Shard) At(i int) Update {
 	record := s.record(i)
 	s.Layout.Precision.decode(record[8:], s.values)
@@ -192,7 +192,7 @@ func (s *Shard) At(i int) Update {
 	}
 }
 
-// record is update i as it is stored.
+// record returns the encoding of update i.
 func (s *Shard) record(i int) []byte {
 	size := s.Layout.UpdateBytes()
 	return s.records[i*size : (i+1)*size]
