@@ -7,13 +7,13 @@ import (
 	"coalmine/storage"
 )
 
-// permanentError marks an error that another try cannot mend.
+// permanentError marks an error that a retry cannot resolve.
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// Permanent marks err as one that another try cannot mend: bad input, an
-// impossible configuration, a diverged model. nil stays nil.
+// Permanent marks err as one that a retry cannot resolve: bad input, an impossible configuration, a
+// diverged model. It returns nil for nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -21,18 +21,18 @@ func Permanent(err error) error {
 	return permanentError{err}
 }
 
-// IsPermanent reports whether err was marked by Permanent. An error of the store is
-// never permanent, even if marked: it passes, or an operator mends the store.
+// IsPermanent reports whether err was marked by Permanent. An error of the store is never
+// permanent, even if marked: it is transient, or an operator repairs the store.
 func IsPermanent(err error) bool {
 	_, ok := errors.AsType[permanentError](err)
 	return ok && !storage.IsTrouble(err)
 }
 
-// MissingError says that the output of a node is gone, or never was. It is no
-// failure, only work: the coordinator plans the node again.
+// MissingError reports that the output of a node is gone or never existed. It is not a failure: the
+// coordinator plans the node again.
 type MissingError struct {
 	Node storage.Key
-	Blob string // empty when the commit itself is missing
+	Blob string // empty if the commit itself is missing
 	Err  error
 }
 

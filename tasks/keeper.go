@@ -10,7 +10,8 @@ import (
 	"coalmine/storage"
 )
 
-// RunnerKeeper is a tasks.Resumer without outputs: it keeps the state of one task for its next execution.
+// RunnerKeeper is a tasks.Resumer that keeps the state of one task for its next execution and drops
+// outputs.
 type RunnerKeeper struct {
 	mu    sync.Mutex
 	last  *Kept

@@ -13,7 +13,7 @@ type memo struct {
 	values map[string]*value
 }
 
-// value is one that is being loaded, or has been.
+// value is a value that is loaded or being loaded.
 type value struct {
 	mu     sync.Mutex
 	loaded bool

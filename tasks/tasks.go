@@ -4,11 +4,11 @@
 //	canaries     draw, insert
 //	training     initial model, client chunks, central SGD
 //	aggregation  the server step of a round
-//	external     trainings by commands that are not ours
-//	audits       what is measured of a model; each audit has a folder below
+//	external     trainings by external commands
+//	audits       measurements of a model; each audit has a folder below
 //	reports      the result of a cell
-//	clientprograms  what tasks ask of programs that train clients in place of this one
-//	attempts     what coordinator and workers say to each other; no kind imports it
+//	clientprograms  requests of tasks to programs that train clients
+//	attempts     messages between coordinator and workers; no kind imports it
 //
 // A task is a pure function of its parameters and its inputs: the same key
 // gives the same bytes on every worker, in every execution and order. It reads
@@ -33,7 +33,7 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// Spec is a node as it travels from the plan to a worker.
+// Spec is the description of a node that the plan sends to a worker.
 type Spec struct {
 	Key     storage.Key
 	Kind    string
@@ -44,27 +44,27 @@ type Spec struct {
 	// from 0. Both are 0 for standing nodes.
 	Step int
 	Part int
-	// SecretKey is the fingerprint of the secret key that a worker must hold to
-	// run the task, "" if it needs none. It repeats a parameter for readers that
-	// do not know the kind, and is no part of the key.
+	// SecretKey is the fingerprint of the secret key that a worker must hold to run the task, "" if
+	// it needs none. It repeats a parameter for readers without the kind, and is not part of the
+	// key.
 	SecretKey string
-	// Class is the queue of the task, "" for that of its kind. It is no part of the key.
+	// Class is the queue of the task, "" for the queue of its kind. It is not part of the key.
 	Class Class
-	// Terms limit an external command, as JSON: its time, its environment variables. They are no
-	// part of the key, since its results do not depend on them.
+	// Terms limit an external command, as JSON: its time, its environment variables. They are not
+	// part of the key, because results do not depend on them.
 	Terms json.RawMessage
 }
 
-// SegmentSteps is how many steps of a chain share one lasting record: the
-// commit of every hundredth step carries the metric rows of its segment as one
-// Parquet blob, and the other commits of the segment go.
+// SegmentSteps is the number of steps of a chain with one permanent record: the commit of every
+// hundredth step has the metric rows of its segment as one Parquet blob, and other commits of the
+// segment are deleted.
 const SegmentSteps = 100
 
-// Names of blobs that the coordinator and the exports know.
+// Names of blobs that the coordinator and exports use.
 const (
 	// ModelBlob is a checkpoint: a safetensors file with the model's parameters.
 	ModelBlob = "model"
-	// OptimizerBlob is the optimizer state beside a checkpoint, if it has any.
+	// OptimizerBlob is the optimizer state of a checkpoint, if any.
 	OptimizerBlob = "optimizer"
 	// RowsBlob is a JSON array with the metric rows of the open segment.
 	RowsBlob = "rows"
@@ -72,41 +72,41 @@ const (
 	SegmentBlob = "segment"
 )
 
-// PreviousInput is the name under which a task of a chain finds the step before it.
+// PreviousInput is the input name of the previous step in a chain.
 const PreviousInput = "previous"
 
-// PartInput is the name under which a step finds its part j, from 0.
+// PartInput returns the input name of part j of a step, from 0.
 func PartInput(j int) string { return fmt.Sprintf(partPrefix+"%d", j) }
 
 const partPrefix = "part-"
 
-// IsPart reports whether an input's name is one that PartInput gives.
+// IsPart reports whether an input name comes from PartInput.
 func IsPart(name string) bool {
 	number, found := strings.CutPrefix(name, partPrefix)
 	_, err := strconv.Atoi(number)
 	return found && err == nil
 }
 
-// Input names a node whose outputs a task reads.
+// Input names a node that a task reads.
 type Input struct {
 	Name string
 	Key  storage.Key
 }
 
-// Kind is one sort of task.
+// Kind is a kind of task.
 type Kind struct {
 	// Name is "family/verb", for instance "training/clients".
 	Name string
 	// Version rises whenever the bytes that Run writes change.
 	Version int
-	// Class is the queue that the kind runs on: one per kind of resource.
+	// Class is the queue of the kind: one per kind of resource.
 	Class Class
-	// Command says that it runs a command that is not ours: its tasks have the terms that the
-	// experiment gives, and one of the classes of commands.
+	// Command reports that the kind runs an external command: its tasks have the terms of the
+	// experiment, and one of the classes of commands.
 	Command bool
 	// Run does the work. It MUST be deterministic, MUST return soon after ctx
-	// is done, and MUST write the same blobs in every execution. An error
-	// wrapped by Permanent will not be tried again.
+	// is done, and MUST write the same blobs in every execution. An error wrapped by Permanent is
+	// not retried.
 	Run func(ctx context.Context, t *Task) error
 }
 
@@ -119,12 +119,12 @@ const (
 	// Commands is for commands of experiments: a client that may submit one can run programs on
 	// its workers.
 	Commands Class = "commands"
-	// GPU is for commands that need a device which not every machine has.
+	// GPU is for commands that need a GPU.
 	GPU Class = "gpu"
 )
 
-// Choices lists the classes as words of an experiment file. There Compute stands for Commands,
-// since the file itself names its commands.
+// Choices lists the classes for an experiment file. There Compute stands for Commands, because the
+// file itself names its commands.
 func (Class) Choices() []string { return []string{string(Compute), string(GPU)} }
 
 // NewSpec builds the spec of a standing node and derives its key. params is
@@ -151,12 +151,12 @@ func (s *Spec) hash() storage.Key {
 	return h.Sum()
 }
 
-// Source gives a task the outputs of the nodes before it. Implementations
-// check digests and may cache: blobs are immutable.
+// Source supplies the outputs of a task's inputs. Implementations check digests and may cache:
+// blobs are immutable.
 type Source interface {
 	// Commit returns the record of a node, with the names and sizes of its blobs.
 	Commit(ctx context.Context, node storage.Key) (*storage.Commit, error)
-	// Blob returns a whole blob of a node. The caller MUST NOT write to it.
+	// Blob returns a whole blob of a node. The caller MUST NOT modify it.
 	Blob(ctx context.Context, node storage.Key, name string) ([]byte, error)
 	// BlobRange returns length bytes of a blob from offset.
 	BlobRange(ctx context.Context, node storage.Key, name string, offset, length int64) ([]byte, error)
@@ -164,19 +164,18 @@ type Source interface {
 	Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error)
 }
 
-// Sink takes the outputs of a task.
+// Sink stores the outputs of a task.
 type Sink interface {
-	// Put stores one output blob. Names are unique within a task. The data is
-	// the sink's from now on.
+	// Put stores one output blob. Names are unique within a task. The sink takes ownership of data.
 	Put(ctx context.Context, name string, data []byte, durability storage.Durability) error
 }
 
-// Keeper is a Sink that makes a blob of another node an output of the task without having
-// its bytes.
+// Keeper is a Sink that can make a blob of another node an output of the task without reading its
+// bytes.
 type Keeper interface {
 	Sink
-	// Keep stores blob, of the node of, as the output under name. A durable blob is compared
-	// with its checksums; damage of another is found when it is read.
+	// Keep stores blob, of the node of, as the output under name. A durable blob is compared with
+	// its checksums; damage to other blobs is found on reading.
 	Keep(ctx context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error
 }
 
@@ -205,65 +204,64 @@ type Task struct {
 	differs bool
 }
 
-// Progress is how far a task has come, for people only.
+// Progress is the progress of a task, for display only.
 type Progress struct {
-	// Done of Total units; Total is 0 when it is not known.
+	// Done of Total units; Total is 0 if unknown.
 	Done, Total int64
 	// Tokens is the number of training or scoring tokens handled so far.
 	Tokens int64
 }
 
-// NewTask binds a spec to the places it reads from and writes to. report and
-// memo may be nil.
+// NewTask binds a spec to its source and sink. report and memo may be nil.
 func NewTask(spec Spec, source Source, sink Sink, memo Memo, report func(Progress)) *Task {
 	return &Task{Spec: spec, source: source, sink: sink, memo: memo, report: report}
 }
 
-// WithKeys gives the task the secret keys of its worker and returns it.
+// WithKeys sets the worker's secret keys and returns the task.
 func (t *Task) WithKeys(keys *secrets.Keyring) *Task {
 	t.keys = keys
 	return t
 }
 
-// WithClients gives the task the runner of clients' programs and returns the task.
+// WithClients sets the runner of client programs and returns the task.
 func (t *Task) WithClients(r clientprograms.Runner) *Task {
 	t.clients = r
 	return t
 }
 
-// WithWritable names directories that commands may write to beside their own, and returns the task.
+// WithWritable sets the directories that commands may write to in addition to their own, and
+// returns the task.
 func (t *Task) WithWritable(directories []string) *Task {
 	t.write = directories
 	return t
 }
 
-// Writable are directories that commands may write to beside their own.
+// Writable returns the directories that commands may write to in addition to their own.
 func (t *Task) Writable() []string { return t.write }
 
-// WithVariables names variables of the environment of commands, as NAME=VALUE, and returns the task.
+// WithVariables sets environment variables of commands, as NAME=VALUE, and returns the task.
 func (t *Task) WithVariables(variables []string) *Task {
 	t.set = variables
 	return t
 }
 
-// Variables are those of the environment of commands beside the usual ones, as NAME=VALUE.
+// Variables returns the additional environment variables of commands, as NAME=VALUE.
 func (t *Task) Variables() []string { return t.set }
 
-// WithSaid gives the task the receiver of the lines that its command prints, and returns
-// the task.
+// WithSaid sets the receiver of the lines that the task's command prints, and returns the task.
 func (t *Task) WithSaid(said func(lines []string)) *Task {
 	t.said = said
 	return t
 }
 
-// Said keeps the last lines that a command has printed which has ended well, for people only.
+// Said reports the last lines printed by a successful command, for display only.
 func (t *Task) Said(lines []string) {
 	if t.said != nil && len(lines) > 0 {
 		t.said(lines)
 	}
 }
 
-// Client returns a program that trains clients, until it is given back.
+// Client borrows a program that trains clients. The caller must give it back.
 func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
 	if t.clients == nil {
 		return nil, Permanent(fmt.Errorf("%s asks the program %q, and nothing here runs commands of experiments: it takes --allow-commands", t.Kind, s.Command))
@@ -271,19 +269,18 @@ func (t *Task) Client(ctx context.Context, s clientprograms.Setting) (clientprog
 	return t.clients.Borrow(ctx, s)
 }
 
-// Secret hides noise and cohorts of a training from readers of the results and
-// the experiment. It is a part of parameters, and holds no secret.
+// Secret hides noise and cohorts of a training from readers of the results and the experiment. It
+// is part of the parameters, and contains no secret.
 type Secret struct {
 	// Key is the fingerprint of the key, which the worker holds.
 	Key string `json:"key"`
-	// Training tells the streams of trainings under one key apart: were their
-	// noise the same, it would cancel between two released models.
+	// Training distinguishes the streams of trainings under one key: equal noise would cancel
+	// between two released models.
 	Training string `json:"training"`
 }
 
-// Stream returns the generator of a role, from the experiment's seed or, where
-// secret is not nil, from the key that it names. The error is that of a worker
-// that lacks the key: another one may have it.
+// Stream returns the generator of a role, from the experiment's seed or, if secret is not nil, from
+// the key that it names. It is an error if the worker lacks the key; another worker may have it.
 func (t *Task) Stream(seed uint64, secret *Secret, role seeds.Role, indices ...uint64) (*rand.Rand, error) {
 	key, err := t.streamKey(seed, secret, role, indices)
 	if err != nil {
@@ -292,7 +289,7 @@ func (t *Task) Stream(seed uint64, secret *Secret, role seeds.Role, indices ...u
 	return rand.New(rand.NewChaCha8(key)), nil
 }
 
-// Normals draws the numbers that NormFloat64 draws from Stream, and faster.
+// Normals draws the numbers of Stream's NormFloat64, but faster.
 func (t *Task) Normals(seed uint64, secret *Secret, role seeds.Role, indices ...uint64) (*seeds.Normals, error) {
 	key, err := t.streamKey(seed, secret, role, indices)
 	if err != nil {
@@ -350,7 +347,7 @@ func (t *Task) Has(name string) bool {
 	return err == nil
 }
 
-// Blob returns a whole blob of the named input. It must not be written to.
+// Blob returns a whole blob of the named input. The caller must not modify it.
 func (t *Task) Blob(ctx context.Context, input, name string) ([]byte, error) {
 	key, err := t.Input(input)
 	if err != nil {
@@ -440,8 +437,8 @@ func (t *Task) InputMetrics(ctx context.Context, input string, into any) error {
 	return nil
 }
 
-// InputJSON decodes a blob of the named input. Another try would read the same bytes: an error of
-// the JSON is permanent.
+// InputJSON decodes a blob of the named input. An error of the JSON is permanent, because a retry
+// reads the same bytes.
 func (t *Task) InputJSON(ctx context.Context, input, blob string, into any) error {
 	data, err := t.Blob(ctx, input, blob)
 	if err != nil {
@@ -472,14 +469,13 @@ func (t *Task) PutJSON(ctx context.Context, name string, v any) error {
 	return t.Put(ctx, name, data)
 }
 
-// PutRecomputable stores an output that is cheap to make again and may be
-// lost by a power cut.
+// PutRecomputable stores an output that is cheap to recompute and may be lost by a power cut.
 func (t *Task) PutRecomputable(ctx context.Context, name string, data []byte) error {
 	return t.sink.Put(ctx, name, data, storage.Recomputable)
 }
 
-// Keep makes a blob of the named input a durable output under another name. Where the store
-// can, it is neither read nor written for that.
+// Keep makes a blob of the named input a durable output under another name. If the store supports
+// it, the blob is neither read nor written.
 func (t *Task) Keep(ctx context.Context, input, blob, name string) error {
 	return t.keep(ctx, input, blob, name, storage.Durable)
 }
@@ -518,7 +514,7 @@ func (t *Task) SetMetrics(metrics any) error {
 // Metrics returns the metrics that SetMetrics recorded.
 func (t *Task) Metrics() json.RawMessage { return t.metrics }
 
-// Progress reports how far the task has come. It is cheap and may be called often.
+// Progress reports the progress of the task. It is cheap and may be called often.
 func (t *Task) Progress(p Progress) {
 	if t.report != nil {
 		t.report(p)
@@ -527,8 +523,8 @@ func (t *Task) Progress(p Progress) {
 
 func memoKey(node storage.Key, part string) string { return node.String() + "/" + part }
 
-// Memoize returns a decoded value that tasks of one worker share. part tells
-// values of one node apart; the node's key makes it unique for ever.
+// Memoize returns a decoded value that tasks of one worker share. part distinguishes the values of
+// one node; the node's key makes it unique.
 func Memoize[T any](t *Task, node storage.Key, part string, load func() (T, int64, error)) (T, error) {
 	if t.memo == nil {
 		v, _, err := load()

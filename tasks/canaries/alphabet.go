@@ -16,11 +16,11 @@ const (
 	Lower     Alphabet = "lower"
 	Letters   Alphabet = "letters"
 	Printable Alphabet = "printable"
-	// Listed has the bytes of Space.Symbols.
+	// Listed is the alphabet of Space.Symbols.
 	Listed Alphabet = "listed"
 )
 
-// alphabets are all alphabets there are.
+// alphabets holds all alphabets.
 var alphabets = registry.New("alphabet", func(s Symbols) Alphabet { return s.Alphabet },
 	Symbols{Digits, "0 to 9", func(b byte) bool { return '0' <= b && b <= '9' }},
 	Symbols{Lower, "a to z", isLower},
@@ -32,7 +32,7 @@ var alphabets = registry.New("alphabet", func(s Symbols) Alphabet { return s.Alp
 // Symbols describes an alphabet.
 type Symbols struct {
 	Alphabet Alphabet
-	// Summary says in one line which bytes it has.
+	// Summary describes the bytes in one line.
 	Summary string
 
 	holds func(byte) bool
@@ -43,17 +43,17 @@ func isLower(b byte) bool { return 'a' <= b && b <= 'z' }
 // Alphabets lists all alphabets.
 func Alphabets() []Symbols { return alphabets.Entries() }
 
-// Choices lists the alphabets as words of an experiment file.
+// Choices lists the alphabets for an experiment file.
 func (Alphabet) Choices() []string { return alphabets.Words() }
 
-// Holds reports whether a byte belongs to the alphabet; to an unknown one none does,
-// nor to Listed.
+// Holds reports whether a byte belongs to the alphabet; always false for Listed and unknown
+// alphabets.
 func (a Alphabet) Holds(b byte) bool {
 	s, err := alphabets.Find(a)
 	return err == nil && s.holds(b)
 }
 
-// alphabet is the tokens of random bytes, ascending, each once; nil for a space without an
+// alphabet returns the distinct tokens of random bytes, ascending; nil for a space without an
 // alphabet.
 func (s Space) alphabet() []int32 {
 	var tokens []int32

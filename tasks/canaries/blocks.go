@@ -7,15 +7,15 @@ import (
 	"coalmine/privacy"
 )
 
-// Blocks are orthogonal unit vectors, one for each of Count canaries: that of canary i has the elements i,
-// i+Count, i+2 Count, ..., all of one size, and 0 elsewhere. The signs of elements are fair coins, the bits of
-// seeds.CanaryBlocks from the lowest of a number to the highest: a 1 is a plus.
+// Blocks are orthogonal unit vectors, one for each of Count canaries: the vector of canary i has
+// elements of equal size at i, i+Count, i+2 Count, ..., and 0 otherwise. Signs are fair coins, the
+// bits of seeds.CanaryBlocks, lowest bit of a number first: a 1 is a plus.
 type Blocks struct {
 	Seed  uint64
 	Count int
 }
 
-// Fill makes an update along a canary's vector, of a length. Rounded to float32 it is never longer.
+// Fill sets update to a canary's vector times length. Rounding to float32 never makes it longer.
 func (b Blocks) Fill(update []float32, canary int, length float64) {
 	clear(update)
 	size := math.Nextafter32(float32(length/b.root(canary, len(update))), 0)
@@ -30,7 +30,7 @@ func (b Blocks) Fill(update []float32, canary int, length float64) {
 	})
 }
 
-// Products returns the inner products of a vector with those of all canaries.
+// Products returns the inner products of a vector with the vectors of all canaries.
 func (b Blocks) Products(v []float32) []float64 {
 	out := make([]float64, b.Count)
 	b.each(len(v), func(i int, plus bool) {
@@ -46,7 +46,7 @@ func (b Blocks) Products(v []float32) []float64 {
 	return out
 }
 
-// root is that of the number of a canary's elements.
+// root returns the square root of the number of a canary's elements.
 func (b Blocks) root(canary, dimension int) float64 {
 	return math.Sqrt(float64((dimension - canary + b.Count - 1) / b.Count))
 }
@@ -68,8 +68,8 @@ func Coin(seed uint64, canary int) bool {
 	return seeds.Source(seed, seeds.OneRunCoins, uint64(canary)).Uint64()&1 == 1
 }
 
-// Update makes the contribution of a canary, of the given length; false: it sends
-// nothing. Without coins that is its direction.
+// Update makes the contribution of a canary, of the given length, or returns false if it sends
+// nothing. Without coins the contribution is its direction.
 func (c *Clients) Update(seed uint64, update []float32, canary int, length float64) bool {
 	if c.Coins == "" {
 		Directions{seed}.Fill(update, canary, length)
@@ -88,22 +88,24 @@ func (c *Clients) Update(seed uint64, update []float32, canary int, length float
 	return true
 }
 
-// Evidence turns releases into a score of each canary's coin: the logarithm of how much likelier they are
-// with heads than with tails, to an attacker who knows the sum of all others, if the canary takes part in a
-// round with the probability of its share of the population. Without noise it is the sum of the inner products.
+// Evidence turns releases into a score of each canary's coin: the log-likelihood ratio of heads to
+// tails for an attacker who knows the sum of all other members, if the canary takes part in a round
+// with the cohort's share of the population as its probability. Without noise it is the sum of the
+// inner products.
 type Evidence struct {
-	// Divisor is that of the released sums; Clip is the length of a canary's contribution.
+	// Divisor is the divisor of the released sums; Clip is the length of a canary's contribution.
 	Divisor         int     `json:"divisor"`
 	Clip            float64 `json:"clip"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	// Coins is the relation of heads and tails.
 	Coins privacy.Neighbouring `json:"coins"`
-	// Known says that the attacker knows who takes part in a round, as the accountant assumes of a sampling that
-	// it gives no credit for.
+	// Known reports that the attacker knows the members of a round, as the accountant assumes for a
+	// sampling without credit.
 	Known bool `json:"known,omitempty"`
 }
 
-// of is the evidence of the inner product of a noised sum, less that of the others, with the canary's vector.
+// of returns the evidence of the inner product of a noisy sum with the canary's vector, minus the
+// product of the other members.
 func (e *Evidence) of(product, rate float64) float64 {
 	y := product / e.Clip
 	if e.NoiseMultiplier == 0 {
@@ -116,7 +118,8 @@ func (e *Evidence) of(product, rate float64) float64 {
 	return likelier
 }
 
-// ratio is the logarithm of the density at y of a contribution of 1 with a probability, over that of none.
+// ratio returns the logarithm of the density at y of a contribution of 1 with probability rate,
+// over the density without a contribution.
 func (e *Evidence) ratio(y, rate float64) float64 {
 	without, with := math.Log1p(-rate), math.Log(rate)+(2*y-1)/(2*e.NoiseMultiplier*e.NoiseMultiplier)
 	return max(without, with) + math.Log1p(math.Exp(-math.Abs(with-without)))

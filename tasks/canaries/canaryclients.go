@@ -1,6 +1,6 @@
-// These files have the members that an audit sends into a training: users whose update, or records
-// whose gradient, is a vector of the audit (Andrew et al. 2024, algorithm 2). They are sampled,
-// clipped, noised and counted like all others.
+// These files have the members that an audit sends into a training: users with a vector of the
+// audit as their update, or records with one as their gradient (Andrew et al. 2024, algorithm 2).
+// They are sampled, clipped, noised and counted like other members.
 //
 //	Clients     the members, for the task that trains
 //	Directions  the vectors of a one-shot audit, computed from the seed and stored nowhere
@@ -16,20 +16,20 @@ import (
 	"coalmine/tasks"
 )
 
-// Clients are the last Count users of a population; of central training, the last Count records.
+// Clients are the last Count users of a population or, in central training, the last Count records.
 type Clients struct {
 	Count int `json:"count"`
-	// Norm is the L2 norm of their updates where there is no clip.
+	// Norm is the L2 norm of their updates without a clip.
 	Norm float64 `json:"norm,omitempty"`
 	// Over is the norm of their updates in units of the clip, above 1, if there is a clip: the
-	// audit includes that they are clipped as all updates are.
+	// audit covers the clipping, which applies to them too.
 	Over float64 `json:"over,omitempty"`
-	// Coins, if set, decides the contribution of a canary with tails: the opposite of its
-	// vector with privacy.ReplaceOne, else none. Vectors are Blocks then.
+	// Coins, if set, determines the contribution of a canary with tails: the opposite of its vector
+	// with privacy.ReplaceOne, otherwise none. The vectors are then Blocks.
 	Coins privacy.Neighbouring `json:"coins,omitempty"`
 }
 
-// Canary is the number of a user's canary, counted from 0; false if the user is none of these
+// Canary returns the number of a user's canary, from 0, or false if the user is not one of these
 // clients. A nil Clients has none.
 func (c *Clients) Canary(user, population int) (canary int, ok bool) {
 	if c == nil {
@@ -39,7 +39,7 @@ func (c *Clients) Canary(user, population int) (canary int, ok bool) {
 	return canary, canary >= 0
 }
 
-// Length is the L2 norm of an update before a clip, 0 for none.
+// Length returns the L2 norm of an update before the clip; clip 0 means no clip.
 func (c *Clients) Length(clip float64) (float64, error) {
 	switch {
 	case clip > 0 && c.Over > 1:

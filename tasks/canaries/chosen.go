@@ -9,8 +9,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// choosePlaces draws the places of the canaries with a chosen number of insertions, one
-// canary after the other, and counts the users of each in list. No place is given twice.
+// choosePlaces draws the places of the canaries with a chosen number of insertions, one canary
+// after the other, and counts the users of each in list. No place is drawn twice.
 func choosePlaces(seed uint64, list []datasets.Placement, index *datasets.Index) (datasets.Overlay, error) {
 	examples := newExamples(index)
 	wanted := 0
@@ -45,8 +45,8 @@ func drawFree(rng *rand.Rand, n int, taken map[int]bool) int {
 	}
 }
 
-// examples numbers those of all users, in their order.
-type examples struct{ ends []int } // by user: the examples up to and with the user's
+// examples numbers the examples of all users in order.
+type examples struct{ ends []int } // by user: number of examples up to and including the user's
 
 func newExamples(index *datasets.Index) examples {
 	x, sum := examples{}, 0
@@ -64,7 +64,7 @@ func (x examples) count() int {
 	return x.ends[len(x.ends)-1]
 }
 
-// at is the user of an example, and its number among the user's.
+// at returns the user of an example, and its number within the user.
 func (x examples) at(number int) (user, example int) {
 	user = sort.Search(len(x.ends), func(u int) bool { return x.ends[u] > number })
 	if user > 0 {

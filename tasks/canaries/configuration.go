@@ -10,19 +10,18 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Configuration says how often a canary is inserted: by two probabilities, or a chosen
-// number of times.
+// Configuration is the frequency of a canary: two probabilities, or a chosen number of insertions.
 type Configuration struct {
-	// UserProbability and ExampleProbability are exact fractions in lowest terms, such as
-	// "1/5000" or "1", above 0 and at most 1; empty where Times says how often.
+	// UserProbability and ExampleProbability are exact fractions in lowest terms, such as "1/5000"
+	// or "1", above 0 and at most 1; empty if Times is set.
 	UserProbability    string `json:"user_probability,omitempty"`
 	ExampleProbability string `json:"example_probability,omitempty"`
-	// Times is the number of examples that become the canary, at least 1; 0 where the
-	// probabilities say how often.
+	// Times is the number of examples that become the canary, at least 1; 0 if the probabilities
+	// are set.
 	Times int `json:"times,omitempty"`
 }
 
-// Of is the configuration of a canary that is not held back.
+// Of returns the configuration of a canary that is not held back.
 func Of(c *datasets.Canary) Configuration {
 	return Configuration{c.UserProbability, c.ExampleProbability, c.InsertedTimes}
 }
@@ -31,7 +30,7 @@ func (c Configuration) set(canary *datasets.Canary) {
 	canary.UserProbability, canary.ExampleProbability, canary.InsertedTimes = c.UserProbability, c.ExampleProbability, c.Times
 }
 
-// String is "1/5000, 1" or "4 times".
+// String returns "1/5000, 1" or "4 times".
 func (c Configuration) String() string {
 	if c.Times > 0 {
 		return readable.Count(c.Times, "time")
@@ -39,11 +38,11 @@ func (c Configuration) String() string {
 	return c.UserProbability + ", " + c.ExampleProbability
 }
 
-// fraction is the text of a probability. Its length bounds the cost of reading it.
+// fraction matches the text of a probability. Limiting the length bounds the cost of parsing.
 var fraction = regexp.MustCompile(`^[0-9]{1,18}(/[0-9]{1,18})?$`)
 
-// Check reports a configuration that says neither or both, or a probability that is no
-// fraction in lowest terms above 0 and at most 1.
+// Check returns an error if neither or both are set, or if a probability is not a fraction in
+// lowest terms above 0 and at most 1.
 func (c Configuration) Check() error {
 	if c.Times == 0 {
 		_, _, err := c.parse()
@@ -55,8 +54,7 @@ func (c Configuration) Check() error {
 	return nil
 }
 
-// Probabilities are p_u and p_e, both 0 where Times says how often. An error is that of
-// Check.
+// Probabilities returns p_u and p_e, both 0 if Times is set. It returns the errors of Check.
 func (c Configuration) Probabilities() (user, example float64, err error) {
 	if c.Times > 0 {
 		return 0, 0, c.Check()
@@ -90,9 +88,9 @@ func parseProbability(name, text string) (*big.Rat, error) {
 	return p, nil
 }
 
-// Compare orders configurations as "lowest" is meant in the paper's Table 1: by
-// expected insertion frequency p_u x p_e, then by expected users p_u; chosen numbers
-// of insertion by themselves. Both must have been checked before.
+// Compare orders configurations, as "lowest" in the paper's Table 1, by expected insertion
+// frequency p_u x p_e, then by expected users p_u; chosen numbers of insertions by number. Both
+// must be valid.
 func (c Configuration) Compare(other Configuration) int {
 	cu, ce, errC := c.parse()
 	ou, oe, errO := other.parse()

@@ -14,22 +14,20 @@ import (
 // The paper draws them uniformly from the sphere. Signs are as good: such a vector has the
 // norm 1 exactly and the covariance 1/d of the identity, so that its cosine with a vector v
 // that does not depend on it has mean 0 and variance 1/d; the cosine is a sum of independent
-// bounded terms, normal in the limit unless few elements make up most of v, and with tails
-// below 2 exp(-d t^2/2) for every v (Hoeffding 1963, theorem 2). Where v is dominated by
-// isotropic noise, the law of the cosine is that of the sphere for any fixed direction. And
-// they cost a bit an element in place of a normal number, so that the cosines with a
-// thousand canaries take less than one pass of a client over its data.
+// bounded terms, normal in the limit unless few elements make up most of v, and with tails below 2
+// exp(-d t^2/2) for every v (Hoeffding 1963, theorem 2). If isotropic noise dominates v, the cosine
+// with any fixed direction has the distribution for the sphere. And signs cost one bit per element
+// instead of a normal number, so that the cosines with a thousand canaries take less than one pass
+// of a client over its data.
 //
-// Its bits are those of seeds.CanaryUpdates by canary, from the lowest of a number to the
-// highest: a 1 is a plus.
+// The bits come from seeds.CanaryUpdates by canary, lowest bit of a number first: a 1 is a plus.
 type Directions struct{ Seed uint64 }
 
 func (d Directions) bits(canary int) *rand.ChaCha8 {
 	return seeds.Source(d.Seed, seeds.CanaryUpdates, uint64(canary))
 }
 
-// Fill makes an update of a canary's direction and a length. Rounded to float32 it is never
-// longer.
+// Fill sets update to a canary's direction times length. Rounding to float32 never makes it longer.
 func (d Directions) Fill(update []float32, canary int, length float64) {
 	plus := math.Nextafter32(float32(length/math.Sqrt(float64(len(update)))), 0)
 	values := [2]float32{-plus, plus}
@@ -47,7 +45,7 @@ func (d Directions) Fill(update []float32, canary int, length float64) {
 
 const (
 	wordBits = 64
-	// blockWords are drawn of each canary at a time, and added up before they count.
+	// blockWords is the number of words drawn for each canary at a time, and summed together.
 	blockWords = 4
 	byteValues = 256
 	wordBytes  = wordBits / 8
@@ -56,8 +54,8 @@ const (
 // table has the sums of 8 elements under all their signs.
 type table [byteValues]float64
 
-// fill takes up to 8 elements. Sums run from no plus to more of them, so that their order is
-// one and the same wherever they are computed.
+// fill takes up to 8 elements. Sums start from all minus signs, so that the order of additions is
+// fixed.
 func (t *table) fill(elements []float32) {
 	t[0] = 0
 	for _, v := range elements {
@@ -73,11 +71,11 @@ func (t *table) fill(elements []float32) {
 		size *= 2
 	}
 	for ; size < byteValues; size *= 2 {
-		copy(t[size:], t[:size]) // beyond the last element signs do not matter
+		copy(t[size:], t[:size]) // signs beyond the last element do not matter
 	}
 }
 
-// tables are those of the 64 elements of a word. They stay in the cache next to a core.
+// tables are the tables for the 64 elements of a word. They fit the first-level cache.
 type tables [wordBytes]table
 
 func (t *tables) fill(elements []float32) {
@@ -88,8 +86,8 @@ func (t *tables) fill(elements []float32) {
 	}
 }
 
-// add adds to each sum that of the elements under the signs of its word of bits, which is the
-// elements 4i and 4i+1 of words for sum i, the lower half first.
+// add adds to each sum the sum of the elements under the signs of its word of bits. The word for
+// sum i is elements 4i and 4i+1 of words, lower half first.
 func (t *tables) add(sums []float64, words []uint32) {
 	for i := range sums {
 		word := (*[2]uint32)(words[4*i:])
@@ -100,8 +98,8 @@ func (t *tables) add(sums []float64, words []uint32) {
 	}
 }
 
-// Cosines returns those of a vector with the directions of n canaries, from first on; 0
-// for the zero vector. Sums are in float64, in one order.
+// Cosines returns the cosines of a vector with the directions of count canaries, from first on; 0
+// for the zero vector. Sums are in float64, in a fixed order.
 func (d Directions) Cosines(v []float32, first, count int) []float64 {
 	sums, block := make([]float64, count), make([]float64, count)
 	streams, t := seeds.NewStreams(d.Seed, seeds.CanaryUpdates, first, count), new(tables)

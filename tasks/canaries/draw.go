@@ -15,17 +15,16 @@ import (
 // Draw makes canaries: for each of the spaces PerConfiguration of each configuration, and
 // HeldBack more.
 //
-// Where every position may hold every ordinary word, words are drawn independently and
-// uniformly, given that all first words differ. So canaries are distinct, and no two
-// compete in a beam search that is prefixed by their first word.
+// If every position allows every ordinary word, words are drawn independently and uniformly, given
+// that all first words differ. So canaries are distinct, and no two compete in a beam search
+// prefixed by their first word.
 //
-// Over an alphabet, a format or listed words there are too few first symbols for that.
-// Canaries are then drawn given that they differ as a whole: several may begin alike, and
-// of those whose prefix is the same a beam search can find one.
+// Over an alphabet, a format or listed words there are too few first symbols for that. Canaries are
+// then drawn given that they differ as a whole: several may have the same prefix, and a beam search
+// can find one of these.
 //
-// The first space has the stream of the seed, and each further one a stream of its own, so
-// that its canaries do not depend on those of the others, except that no canary is drawn
-// twice.
+// The first space has the stream of the seed, and each further space its own stream, so that its
+// canaries do not depend on those of other spaces, except that no canary is drawn twice.
 //
 // Params: DrawParams. Input "parts": datasets/encode. Metrics: DrawMetrics. Blobs:
 //
@@ -40,25 +39,26 @@ type DrawParams struct {
 	Seed uint64 `json:"seed"`
 	// Configurations are distinct.
 	Configurations []Configuration `json:"configurations"`
-	// PerConfiguration canaries of each space have the same configuration; at least 1.
+	// PerConfiguration is the number of canaries of each space with the same configuration; at
+	// least 1.
 	PerConfiguration int `json:"per_configuration"`
 	Space
-	// HeldBack canaries of each space are drawn like the others and never inserted.
+	// HeldBack is the number of canaries of each space that are drawn but never inserted.
 	HeldBack int `json:"held_back"`
-	// More are further spaces. All differ.
+	// More lists further spaces. All spaces differ.
 	More []Space `json:"more,omitempty"`
 }
 
-// DrawMetrics says how many canaries there are.
+// DrawMetrics counts the canaries.
 type DrawMetrics struct {
-	Canaries int `json:"canaries"` // those held back included
+	Canaries int `json:"canaries"` // including those held back
 	HeldBack int `json:"held_back"`
 }
 
-// Spaces are the spaces that canaries are drawn from, in order.
+// Spaces returns the spaces that canaries are drawn from, in order.
 func (p *DrawParams) Spaces() []Space { return append([]Space{p.Space}, p.More...) }
 
-// Canaries is the number of canaries of each space, those held back included.
+// Canaries returns the number of canaries of each space, including those held back.
 func (p *DrawParams) Canaries() int {
 	return len(p.Configurations)*p.PerConfiguration + p.HeldBack
 }
@@ -138,7 +138,7 @@ func (p *DrawParams) putSpaces(ctx context.Context, t *tasks.Task, v *datasets.V
 	return t.PutJSON(ctx, SpacesBlob, resolved)
 }
 
-// fits checks that a space has at least the given number of canaries.
+// fits checks that a space has enough sequences for its canaries.
 func (p *DrawParams) fits(s Space, v *datasets.Vocabulary) error {
 	n := v.Ordinary()
 	if err := s.Check(n); err != nil {
@@ -188,7 +188,7 @@ func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
 	return list, nil
 }
 
-// stream has the canaries of a space, by its place.
+// stream returns the random numbers of a space, by its index.
 func stream(seed uint64, space int) *rand.Rand {
 	if space == 0 {
 		return seeds.Stream(seed, seeds.Canaries)
@@ -196,7 +196,7 @@ func stream(seed uint64, space int) *rand.Rand {
 	return seeds.Stream(seed, seeds.Canaries, uint64(space))
 }
 
-// canary is number n of its space, and number of all.
+// canary returns canary n of its space, with its overall number.
 func (p *DrawParams) canary(n, number int, tokens []int32, v *datasets.Vocabulary) datasets.Canary {
 	c := datasets.Canary{Number: number, Tokens: tokens}
 	for _, token := range tokens {
@@ -210,8 +210,7 @@ func (p *DrawParams) canary(n, number int, tokens []int32, v *datasets.Vocabular
 	return c
 }
 
-// drawTokens rejects first words that are taken, which leaves the others equally
-// likely.
+// drawTokens rejects first words already taken, so the remaining ones stay equally likely.
 func drawTokens(rng *rand.Rand, choices [][]int32, taken map[int32]bool) []int32 {
 	tokens := []int32{drawOne(rng, choices[0])}
 	for taken[tokens[0]] {
@@ -224,7 +223,7 @@ func drawTokens(rng *rand.Rand, choices [][]int32, taken map[int32]bool) []int32
 	return tokens
 }
 
-// DrawDistinct draws a sequence, again where it was seen.
+// DrawDistinct draws a sequence that has not been seen.
 func (s Space) DrawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]bool) []int32 {
 	tokens, draw := make([]int32, len(choices)), s.Sampler(choices, 0)
 	for {
@@ -237,8 +236,8 @@ func (s Space) DrawDistinct(rng *rand.Rand, choices [][]int32, seen map[string]b
 }
 
 // Sampler returns a function that draws the continuation of a prefix, all sequences of the space
-// equally likely: a token for each position among its choices or, where symbols are whole words,
-// one of these. row is as long as choices.
+// equally likely: a token from the choices of each position or, if symbols are whole words, a word.
+// row has the length of choices.
 func (s Space) Sampler(choices [][]int32, prefix int) func(rng *rand.Rand, row []int32) {
 	if s.WholeWords() {
 		return s.wordSampler(choices, prefix)

@@ -9,17 +9,17 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Insert puts canaries into balanced users, as an overlay: no data is rewritten,
-// and the other parts are out of its reach.
+// Insert puts canaries into balanced users, as an overlay: no data is rewritten, and other parts
+// are not changed.
 //
 // Every canary draws by itself, on the original examples: each balanced user
 // becomes its secret sharer with probability p_u, and each example of a sharer
-// is replaced with probability p_e. An example that several canaries draw goes
-// to one of them, all equally likely. Which users and examples a canary draws
-// depends on the seed and its number alone, not on the other canaries.
+// is replaced with probability p_e. An example that several canaries draw goes to one of them, all
+// equally likely. The users and examples that a canary draws depend only on the seed and its
+// number, not on other canaries.
 //
-// A canary with a chosen number of insertions draws that number of examples instead,
-// uniformly out of all that no canary before it has taken.
+// A canary with a chosen number of insertions draws that number of examples instead, uniformly out
+// of all that no earlier canary has taken.
 //
 // Params: InsertParams. Inputs: "balanced": datasets/balance; "canaries": Draw.
 // Metrics: InsertMetrics. Blobs:
@@ -39,15 +39,15 @@ type InsertParams struct {
 
 // InsertMetrics counts the changes of the insertion to the balanced users.
 type InsertMetrics struct {
-	// ReplacedExamples of Examples are canaries now.
+	// ReplacedExamples counts the examples, out of Examples, replaced by canaries.
 	ReplacedExamples int `json:"replaced_examples"`
 	Examples         int `json:"examples"`
-	// Collisions are draws that lost an example to another canary.
+	// Collisions counts draws that lost an example to another canary.
 	Collisions int `json:"collisions"`
-	// SecretSharers are users who carry at least one canary, of Users.
+	// SecretSharers counts the users, out of Users, with at least one canary.
 	SecretSharers int `json:"secret_sharers"`
 	Users         int `json:"users"`
-	// NeverInserted canaries have no copy, those held back not counted.
+	// NeverInserted counts canaries without a copy, except those held back.
 	NeverInserted int `json:"never_inserted"`
 }
 
@@ -80,7 +80,7 @@ func runInsert(ctx context.Context, t *tasks.Task) error {
 	return t.SetMetrics(measure(list, placed, len(all), index.Counts()))
 }
 
-// drawPlaces lets every canary with probabilities draw. The places may hold one example
+// drawPlaces draws the places of every canary with probabilities. They may contain an example
 // several times.
 func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []datasets.Canary, index *datasets.Index) ([]datasets.Placement, datasets.Overlay, error) {
 	var all datasets.Overlay
@@ -108,7 +108,6 @@ func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []dataset
 	return list, all, nil
 }
 
-// drawSharers tosses one coin for each of n users.
 func drawSharers(seed uint64, canary, n int, p float64) []int {
 	rng := seeds.Stream(seed, seeds.SecretSharers, uint64(canary))
 	var sharers []int
@@ -120,7 +119,6 @@ func drawSharers(seed uint64, canary, n int, p float64) []int {
 	return sharers
 }
 
-// drawExamples tosses one coin for each of a sharer's n examples.
 func drawExamples(seed uint64, canary, user, n int, p float64) []int {
 	rng := seeds.Stream(seed, seeds.Insertions, uint64(canary), uint64(user))
 	var examples []int
@@ -132,8 +130,7 @@ func drawExamples(seed uint64, canary, user, n int, p float64) []int {
 	return examples
 }
 
-// settle orders the places and gives an example that several canaries drew to
-// one of them.
+// settle sorts the places and assigns an example drawn by several canaries to one of them.
 func settle(seed uint64, all datasets.Overlay) datasets.Overlay {
 	all.Sort()
 	var placed datasets.Overlay

@@ -11,24 +11,24 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Resolved is a space in the tokens of a vocabulary.
+// Resolved is a space as tokens of a vocabulary.
 type Resolved struct {
 	Space Space `json:"space"`
-	// Fixed has the token of each position, AnySymbol where it is random.
+	// Fixed has the token of each position, AnySymbol if it is random.
 	Fixed []int32 `json:"fixed"`
-	// Random are the tokens of a random position, ascending; none for all ordinary ones.
+	// Random lists the tokens of a random position, ascending; nil means all ordinary tokens.
 	Random []int32 `json:"random,omitempty"`
 }
 
 // AnySymbol stands for a random symbol among tokens.
 const AnySymbol int32 = -1
 
-// SpacesBlob of a node of Draw is a JSON array of Resolved: the spaces that name words.
-// There is no such blob where none does.
+// SpacesBlob of a Draw node is a JSON array of Resolved: the spaces that name words. It is absent
+// if no space names words.
 const SpacesBlob = "spaces"
 
-// Resolve looks up the words that a space names. The error names those that the
-// vocabulary lacks.
+// Resolve looks up the words that a space names. The error names the words that the vocabulary
+// lacks.
 func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
 	tokens := make(map[string]int32, v.Size())
 	for i, word := range v.Words[datasets.FirstWord:] {
@@ -55,8 +55,8 @@ func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
 	return r, nil
 }
 
-// Choices lists, for each position of a sequence, the tokens that may stand there,
-// ascending, out of the given number of ordinary ones.
+// Choices lists the possible tokens at each position of a sequence, ascending, out of the given
+// number of ordinary tokens.
 func (r *Resolved) Choices(ordinary int) [][]int32 {
 	random := r.Random
 	if random == nil {
@@ -74,7 +74,7 @@ func (r *Resolved) Choices(ordinary int) [][]int32 {
 	return choices
 }
 
-// ChoicesIn lists the choices of any space, by its vocabulary.
+// ChoicesIn lists the choices of any space, given its vocabulary.
 func (s Space) ChoicesIn(v *datasets.Vocabulary) ([][]int32, error) {
 	if !s.NamesWords() {
 		return s.Choices(v.Ordinary()), nil
@@ -86,9 +86,9 @@ func (s Space) ChoicesIn(v *datasets.Vocabulary) ([][]int32, error) {
 	return r.Choices(v.Ordinary()), nil
 }
 
-// ReadChoices lists, for each position of a canary, the tokens that may stand there,
-// ascending, out of the given number of ordinary ones. The words that a space names are
-// looked up in the blob SpacesBlob of the input, a node of Draw.
+// ReadChoices lists the possible tokens at each position of a canary, ascending, out of the given
+// number of ordinary tokens. It looks up the words that a space names in SpacesBlob of the input, a
+// Draw node.
 func ReadChoices(ctx context.Context, t *tasks.Task, input string, s Space, ordinary int) ([][]int32, error) {
 	if err := s.Check(ordinary); err != nil {
 		return nil, tasks.Permanent(err)
@@ -108,8 +108,7 @@ func ReadChoices(ctx context.Context, t *tasks.Task, input string, s Space, ordi
 	return nil, fmt.Errorf("spaces of canaries: none of %d is that of %q: %w", len(all), s, storage.ErrCorrupt)
 }
 
-// fits reports whether all fields are as Resolve makes them, for the given number of
-// ordinary tokens.
+// fits reports whether all fields are valid for the given number of ordinary tokens.
 func (r *Resolved) fits(ordinary int) bool {
 	odd := func(token int32) bool {
 		return token < datasets.FirstWord || token >= int32(datasets.FirstWord+ordinary)

@@ -9,31 +9,30 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Space is the set of sequences that canaries are drawn from, each equally
-// likely, and their references with them.
+// Space is the set of sequences that canaries and their references are drawn from, all equally
+// likely.
 //
-// At the byte level it has an alphabet. At the word level it has none, and its
-// format and its symbols name words of a vocabulary: see Resolve.
+// At the byte level it has an alphabet. At the word level it has no alphabet, and its format and
+// symbols name words of a vocabulary: see Resolve.
 type Space struct {
-	// Words is the length of a sequence, 1 to datasets.MaxSequence; of a pair to
+	// Words is the length of a sequence, 1 to datasets.MaxSequence, or of a pair, to
 	// datasets.MaxExample.
 	Words int `json:"words"`
-	// Alphabet holds the bytes that random symbols are drawn from; empty at the word
-	// level, and for all 256.
+	// Alphabet is the set of bytes for random symbols; empty at the word level, and for all 256
+	// bytes.
 	Alphabet Alphabet `json:"alphabet,omitempty"`
-	// Format, if it is not empty, has Words places: bytes or, at the word level, words
-	// with a space between. Blank stands for a random symbol, any other for itself.
+	// Format, if not empty, has Words positions: bytes or, at the word level, words separated by
+	// spaces. Blank stands for a random symbol; other symbols are literal.
 	Format string `json:"format,omitempty"`
-	// Target, if it is not empty, is the format of the second text of a pair, Format that
-	// of the first. Where both have random symbols, they hold the same ones, in order: the
-	// secret stands in both texts. Words counts both, and the separator.
+	// Target, if not empty, is the format of the second text of a pair; Format is that of the
+	// first. If both have random symbols, these are equal, in order: the secret is in both texts.
+	// Words counts both texts and the separator.
 	Target string `json:"target,omitempty"`
-	// Symbols are those of the alphabet Listed: bytes of ASCII. At the word level they
-	// are the words that a random one is drawn from, with a space between; empty for
-	// every ordinary word.
+	// Symbols are the symbols of the alphabet Listed: ASCII bytes. At the word level they are the
+	// words to draw from, separated by spaces; empty means every ordinary word.
 	Symbols string `json:"symbols,omitempty"`
-	// SymbolBytes is the length of each of the Symbols of the alphabet Listed, where they are
-	// longer than a byte: whole words for a model of bytes. Words counts all their bytes.
+	// SymbolBytes is the length of each of the Symbols of the alphabet Listed, if they are longer
+	// than a byte: whole words for a model of bytes. Words counts all their bytes.
 	SymbolBytes int `json:"symbol_bytes,omitempty"`
 }
 
@@ -42,7 +41,7 @@ const Blank = '#'
 
 const blank = string(Blank)
 
-// Places that no text has.
+// Markers of positions that no text contains.
 const (
 	// echo repeats a random symbol of the source, in the target of a pair.
 	echo = "\x00echo"
@@ -52,7 +51,7 @@ const (
 	separator = "\x00separator"
 )
 
-// String names the space for people: "my number is #### over digits".
+// String describes the space: "my number is #### over digits".
 func (s Space) String() string {
 	what := cmp.Or(s.Format, fmt.Sprintf("%d words", s.Words))
 	if s.Target != "" {
@@ -74,7 +73,7 @@ func (s Space) String() string {
 // briefSymbols is the number of listed words above which Brief counts them.
 const briefSymbols = 16
 
-// Brief returns String with the number of words in place of a long list.
+// Brief returns String with a long list replaced by its number of words.
 func (s Space) Brief() string {
 	if n := len(s.symbols()); s.Alphabet == "" && n > briefSymbols {
 		s.Symbols = fmt.Sprintf("%d words", n)
@@ -107,7 +106,7 @@ func isBlank(place string) bool { return place == blank }
 
 func isRandom(place string) bool { return isBlank(place) || place == rest }
 
-// places holds the format's entry at each position; without a format, blanks alone.
+// places holds the format's entry at each position; without a format, only blanks.
 func (s Space) places() []string {
 	if s.Format == "" {
 		return s.spread(slices.Repeat([]string{blank}, max(0, s.Words)/max(1, s.SymbolBytes)))
@@ -127,7 +126,7 @@ func (s Space) places() []string {
 	return slices.Concat(places, []string{separator}, target)
 }
 
-// placesOf are those of one text.
+// placesOf returns the places of one text.
 func (s Space) placesOf(format string) []string {
 	if s.Alphabet == "" {
 		return strings.Fields(format)
@@ -135,7 +134,7 @@ func (s Space) placesOf(format string) []string {
 	return s.spread(eachByte(format, 1))
 }
 
-// spread makes room for the further bytes of random symbols.
+// spread inserts the positions of further bytes of random symbols.
 func (s Space) spread(places []string) []string {
 	for i := len(places) - 1; i >= 0 && s.WholeWords(); i-- {
 		if isBlank(places[i]) {
@@ -148,9 +147,8 @@ func (s Space) spread(places []string) []string {
 // Echoes reports whether the target of a pair repeats the random symbols of its source.
 func (s Space) Echoes() bool { return s.Target != "" && slices.Contains(s.places(), echo) }
 
-// Echo sets the tokens that the target of a pair repeats, in a sequence without its
-// first prefix tokens, all of which stand before the first random symbol. Sequences of
-// other spaces stay as they are.
+// Echo sets the tokens that the target of a pair repeats, in a sequence without its first prefix
+// tokens, which precede the first random symbol. It does not change sequences of other spaces.
 func (s Space) Echo(tokens []int32, prefix int) {
 	if s.Target == "" {
 		return
@@ -165,7 +163,7 @@ func (s Space) Echo(tokens []int32, prefix int) {
 	}
 }
 
-// Longest is the length of a sequence; of a pair, that of the longer text.
+// Longest returns the length of a sequence or, for a pair, of the longer text.
 func (s Space) Longest() int {
 	if s.Target == "" {
 		return s.Words
@@ -173,8 +171,8 @@ func (s Space) Longest() int {
 	return max(s.SourceWords()-1, s.Words-s.SourceWords())
 }
 
-// SourceWords is the number of symbols before the target of a pair, the separator among
-// them; 0 if the space has no pairs.
+// SourceWords returns the number of symbols before the target of a pair, including the separator; 0
+// if the space has no pairs.
 func (s Space) SourceWords() int {
 	if s.Target == "" {
 		return 0
@@ -182,7 +180,7 @@ func (s Space) SourceWords() int {
 	return slices.Index(s.places(), separator) + 1
 }
 
-// symbols holds the result of Symbols.
+// symbols returns the list of Symbols.
 func (s Space) symbols() []string {
 	if s.Alphabet == "" {
 		return strings.Fields(s.Symbols)
@@ -190,7 +188,7 @@ func (s Space) symbols() []string {
 	return eachByte(s.Symbols, max(1, s.SymbolBytes))
 }
 
-// eachByte cuts a text into pieces of n bytes.
+// eachByte divides a text into pieces of n bytes.
 func eachByte(text string, n int) (pieces []string) {
 	for piece := range slices.Chunk([]byte(text), n) {
 		pieces = append(pieces, string(piece))
@@ -198,9 +196,8 @@ func eachByte(text string, n int) (pieces []string) {
 	return pieces
 }
 
-// Check returns an error if the space is meaningless for a model with the given
-// number of ordinary tokens. Resolve checks that the words it names are among
-// them.
+// Check returns an error if the space is meaningless for a model with the given number of ordinary
+// tokens. Resolve checks that its words are among these tokens.
 func (s Space) Check(ordinary int) error {
 	longest := datasets.MaxSequence
 	if s.Target != "" {
@@ -226,7 +223,7 @@ func (s Space) Check(ordinary int) error {
 	return s.CheckSymbols()
 }
 
-// CheckTarget looks at the texts of a pair alone.
+// CheckTarget checks only the texts of a pair.
 func (s Space) CheckTarget() error {
 	if s.Target == "" {
 		return nil
@@ -252,8 +249,7 @@ func (s Space) unit() string {
 	return "bytes"
 }
 
-// CheckSymbols looks at the listed symbols alone: there must be two at least, each
-// once.
+// CheckSymbols checks only the listed symbols: there must be at least two, all distinct.
 func (s Space) CheckSymbols() error {
 	listed := s.symbols()
 	switch {
@@ -283,7 +279,7 @@ func (s Space) CheckSymbols() error {
 
 func notASCII(r rune) bool { return r > '~' }
 
-// Blanks is the number of random symbols of the format; 0 without one.
+// Blanks returns the number of random symbols of the format; 0 without a format.
 func (s Space) Blanks() int {
 	if s.Format == "" {
 		return 0
@@ -291,7 +287,7 @@ func (s Space) Blanks() int {
 	return blanks(s.places())
 }
 
-// LastBlank is the position of the last random symbol.
+// LastBlank returns the position of the last random symbol.
 func (s Space) LastBlank() int {
 	places := s.places()
 	for i, place := range slices.Backward(places) {
@@ -302,8 +298,8 @@ func (s Space) LastBlank() int {
 	return -1
 }
 
-// DefaultPrefix is the default number of a canary's symbols that an audit gives: those
-// before the first random one of the format, at least one.
+// DefaultPrefix returns the default length of the prefix in audits: the symbols before the first
+// random symbol of the format, at least one.
 func (s Space) DefaultPrefix() int {
 	if n := slices.Index(s.places(), blank); n > 0 {
 		return n
@@ -317,10 +313,10 @@ func (s Space) FixesPrefix(n int) bool { return !slices.Contains(s.places()[:n],
 // Cuts reports whether a prefix of n bytes ends within a random symbol.
 func (s Space) Cuts(n int) bool { return s.places()[n] == rest }
 
-// Choices lists, for each position of a sequence, the tokens that may stand there,
-// ascending, out of the given number of ordinary ones. It is for spaces that name no
-// words. Echo sets the repetitions of a target. Where symbols are whole words, not every
-// sequence of these tokens is one of the space: see Sampler.
+// Choices lists the possible tokens at each position of a sequence, ascending, out of the given
+// number of ordinary tokens. It is for spaces that name no words. Echo sets the repetitions of a
+// target. If symbols are whole words, not every sequence of these tokens is in the space: see
+// Sampler.
 func (s Space) Choices(ordinary int) [][]int32 {
 	r := Resolved{Space: s, Fixed: make([]int32, s.Words), Random: s.alphabet()}
 	for i, place := range s.places() {
@@ -336,8 +332,8 @@ func (s Space) Choices(ordinary int) [][]int32 {
 	return r.Choices(ordinary)
 }
 
-// Phrase is the phrase of the canaries, to be looked for in data that have none; empty if they
-// may be any text, are pairs, or have whole words in place of single bytes.
+// Phrase returns the phrase of the canaries, to search for in data without canaries; empty if
+// canaries may be any text, are pairs, or have whole words as symbols.
 func (s Space) Phrase() (p datasets.Phrase) {
 	if s.Free() || s.Target != "" || s.WholeWords() {
 		return p
@@ -357,8 +353,8 @@ func (s Space) Phrase() (p datasets.Phrase) {
 	return p
 }
 
-// Sequences is the number of sequences that may follow a prefix, out of the
-// given number of ordinary tokens.
+// Sequences returns the number of sequences that may follow a prefix, given the number of ordinary
+// tokens.
 func (s Space) Sequences(ordinary, prefix int) float64 {
 	random := float64(ordinary)
 	switch {

@@ -10,19 +10,20 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Watch follows the releases of a training after each round or step, along the vectors of canaries: the largest
-// cosine, or, with Evidence, the sum of it.
+// Watch follows the releases of a training after each round or step, along the vectors of canaries:
+// the largest cosine or, with Evidence, the sum of the evidence.
 type Watch struct {
-	// Canaries are members of the training; Unseen ones, numbered after them, are not.
+	// Canaries counts canaries that are members of the training; Unseen counts others, numbered
+	// after them.
 	Canaries int       `json:"canaries"`
 	Unseen   int       `json:"unseen"`
 	Evidence *Evidence `json:"evidence,omitempty"`
-	// Records are the members, not users.
+	// Records reports that members are records, not users.
 	Records bool `json:"records,omitempty"`
 }
 
-// LargestBlob travels with the checkpoints of a training that is watched: a safetensors file
-// with the tensor LargestTensor, the largest cosine of each canary so far, unseen ones last, or
+// LargestBlob is stored with the checkpoints of a watched training: a safetensors file with the
+// tensor LargestTensor, the largest cosine of each canary so far, unseen ones last, or
 // EvidenceTensor, the sums.
 const (
 	LargestBlob    = "canary-cosines"
@@ -30,15 +31,15 @@ const (
 	EvidenceTensor = "evidence"
 )
 
-// Following is the state of a watch so far. A nil one follows nothing.
+// Following is the state of a watch. A nil Following follows nothing.
 type Following struct {
 	*Watch
 	seed   uint64
-	rate   float64 // of participation, for Evidence
+	rate   float64 // participation rate, for Evidence
 	values []float32
 }
 
-// Open reads the previous state, none before the first release. A nil Watch follows
+// Open reads the previous state, which is empty before the first release. A nil Watch follows
 // nothing.
 func (w *Watch) Open(ctx context.Context, t *tasks.Task, seed uint64, first bool) (*Following, error) {
 	if w == nil {
@@ -61,10 +62,10 @@ func (w *Watch) Open(ctx context.Context, t *tasks.Task, seed uint64, first bool
 	return f, err
 }
 
-// populationInput is that of training and aggregation.
+// populationInput is the input of training and aggregation.
 const populationInput = "population"
 
-// participation is the share of a round's members in the population.
+// participation returns the share of a round's members in the population.
 func (w *Watch) participation(ctx context.Context, t *tasks.Task) (float64, error) {
 	var counts datasets.PartitionMetrics
 	err := t.InputMetrics(ctx, populationInput, &counts)
@@ -83,9 +84,9 @@ func (f *Following) Products(sum []float32) []float64 {
 	return Blocks{f.seed, f.Canaries}.Products(sum)
 }
 
-// Observe takes in a release. With Evidence, others are the Products of the sum of all other
-// members, which the attacker knows, and members the canaries that take part, with their
-// contributions, 0 for none.
+// Observe adds a release. With Evidence, others holds the Products of the sum of all other members,
+// which the attacker knows, and members the participating canaries with their contributions, 0 for
+// none.
 func (f *Following) Observe(released []float32, others []float64, members map[int]float64) {
 	switch {
 	case f == nil:
@@ -108,7 +109,7 @@ func (f *Following) Observe(released []float32, others []float64, members map[in
 	}
 }
 
-// Write hands the state on.
+// Write stores the state for the next task.
 func (f *Following) Write(ctx context.Context, t *tasks.Task) error {
 	if f == nil {
 		return nil

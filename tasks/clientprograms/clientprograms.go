@@ -1,6 +1,6 @@
 // Package clientprograms describes external programs to tasks: their code, and programs that train
-// a client in place of this one, by the contract "client" (docs/contracts/client.md). Workers run
-// these, tasks ask them:
+// a client by the contract "client" (docs/contracts/client.md). Workers run the programs; tasks
+// send them requests:
 //
 //	client, err := t.Client(ctx, clientprograms.Setting{Program: program})
 //	...
@@ -8,7 +8,7 @@
 //	fitted, err := client.Fit(ctx, clientprograms.Work{Model: model, Examples: examples, Seed: 7}, params)
 //	// params are the user's; fitted says from how many examples they were learned
 //
-// A client's errors are those of a task: tasks.Permanent where another try cannot mend them.
+// A client's errors are task errors: tasks.Permanent if a retry cannot resolve them.
 package clientprograms
 
 import (
@@ -20,14 +20,14 @@ import (
 	"coalmine/models"
 )
 
-// Program is one that trains, as parameters of tasks hold it. What its results depend on is all
-// here, and so in the keys.
+// Program describes a training program in parameters of tasks. Its fields determine its results,
+// and are part of the keys.
 type Program struct {
 	// Command is run by the system's shell.
 	Command string `json:"command"`
-	// Code is the digest of the code that it runs, "" if nobody says.
+	// Code is the digest of the program's code, "" if unknown.
 	Code string `json:"code,omitempty"`
-	// Config is a JSON object that the program gets as it stands; nil for none.
+	// Config is a JSON object passed to the program unchanged; nil for none.
 	Config json.RawMessage `json:"config,omitempty"`
 	// Image is the shape of the images that it trains on; zero for texts.
 	Image models.ImageShape `json:"image,omitzero"`
@@ -36,51 +36,50 @@ type Program struct {
 // OfImages reports whether it trains on images.
 func (p *Program) OfImages() bool { return p.Image != (models.ImageShape{}) }
 
-// Asker are parameters of tasks some of which ask a program.
+// Asker is implemented by parameters of tasks that may ask a program.
 type Asker interface {
-	// Asks is the program, nil for none.
+	// Asks returns the program, nil for none.
 	Asks() *Program
 }
 
-// Setting is the description that a program gets at its start.
+// Setting is the description that a program receives at its start.
 type Setting struct {
 	Program
-	// Words are the texts of all tokens, the special ones included. They must not be written to.
+	// Words are the texts of all tokens, including special ones. They must not be modified.
 	Words []string
-	// Terms are its limits.
+	// Terms are the program's limits.
 	Terms childprocess.Terms
 	// Set lists further environment variables of the program, as NAME=VALUE.
 	Set []string
-	// Archive has the code; nil where Program.Code is empty.
+	// Archive has the code; nil if Program.Code is empty.
 	Archive Code `json:"-"`
 }
 
-// Runner runs programs. It may be used from several goroutines.
+// Runner runs programs. It is safe for concurrent use.
 type Runner interface {
-	// Borrow returns a client that nobody else has before it is given back. It may have worked
-	// for other tasks: its answers do not depend on them.
+	// Borrow returns a client for exclusive use until it is given back. It may have worked for
+	// other tasks; its answers do not depend on them.
 	Borrow(ctx context.Context, s Setting) (Client, error)
 }
 
-// Client is a program that runs. It is for one goroutine.
+// Client is a running program. It is not safe for concurrent use.
 type Client interface {
 	// Description is the program's answer to describe.
 	Description() *Description
-	// Initial draws the first parameters: the tensors of the Description in their order, flat,
-	// all finite. The seed is below 2^53.
+	// Initial draws the first parameters: the tensors of the Description in order, flat, all
+	// finite. The seed is below 2^53.
 	Initial(ctx context.Context, seed uint64) ([]float32, error)
-	// Fit trains from a model's parameters, and sets params to the trained ones, laid out as
-	// those of Initial. After an error their content is undefined.
+	// Fit trains from a model's parameters, and sets params to the trained ones, in the layout of
+	// Initial. After an error the content of params is undefined.
 	Fit(ctx context.Context, w Work, params []float32) (*Fitted, error)
-	// FitMany trains several users from a model's parameters, at most as many as Together.Users, and
-	// calls each with what comes of one after the other, in their order. The parameters are laid out as
-	// those of Initial, and valid until each returns; its error ends FitMany. Description.Together
-	// must not be nil.
+	// FitMany trains several users from a model's parameters, at most Together.Users, and calls
+	// each with their results in order. The parameters have the layout of Initial, and are valid
+	// until each returns; its error ends FitMany. Description.Together must not be nil.
 	FitMany(ctx context.Context, w ManyWork, each func(i int, f *Fitted, params []float32) error) error
 	// Sum trains users as FitMany does, and sets sum, laid out as parameters, to the sum over the users of
 	// weight x min(1, clip/norm) x (parameters - model's parameters), where norm is the L2 norm of
-	// the difference. A clip of 0 does not bound, and nil weights are the examples that each user has
-	// learned from. Together.Sum must be true.
+	// the difference. A clip of 0 means no clip, and nil weights mean each user's number of
+	// examples. Together.Sum must be true.
 	Sum(ctx context.Context, w ManyWork, clip float64, weights []float64, sum []float32) ([]Summed, error)
 	// Evaluate measures a model's loss.
 	Evaluate(ctx context.Context, w Work) (*Evaluation, error)
@@ -93,28 +92,28 @@ type Client interface {
 // Description is a program's answer to describe.
 type Description struct {
 	contracts.Identity
-	// Program names it, for people.
+	// Program names the program, for display.
 	Program string `json:"program"`
-	// Parameters are the tensors of its model.
+	// Parameters are the tensors of the program's model.
 	Parameters []models.Shape `json:"parameters"`
 	// Input is the kind of its input: "tokens", "text" or "images".
 	Input Input `json:"input"`
-	// Deterministic says that equal requests have equal answers.
+	// Deterministic reports that equal requests have equal answers.
 	Deterministic bool `json:"deterministic"`
 	// Together is nil for a program that trains one user at a time.
 	Together *Together `json:"fit_many,omitempty"`
-	// Tree says that it scores the nodes of a tree of tokens.
+	// Tree reports that the program scores the nodes of a tree of tokens.
 	Tree bool `json:"tree,omitempty"`
 }
 
-// Together says how a program trains several users at once.
+// Together describes the training of several users at once.
 type Together struct {
-	// Users is the largest number of users of a request, at least 1. It depends on the configuration
-	// alone, because sums depend on it.
+	// Users is the largest number of users of a request, at least 1. It depends only on the
+	// configuration, because sums depend on it.
 	Users int `json:"users"`
 	// Memory is the number of bytes that a user takes while it trains; 0 if unknown.
 	Memory int64 `json:"memory,omitempty"`
-	// Sum says that the program also adds the updates up.
+	// Sum reports that the program also adds up the updates.
 	Sum bool `json:"sum,omitempty"`
 	// Tolerance bounds the L2 norm of the difference between a user's parameters by Fit and by FitMany,
 	// as a share of the norm of the user's update.
@@ -131,9 +130,9 @@ const (
 	ImagesInput Input = "images"
 )
 
-// Model is a file of parameters, which is handed over once for all work with it.
+// Model is a file of parameters, sent to the program once for all work.
 type Model struct {
-	// Name is one that no other file has, of letters, digits and hyphens.
+	// Name is a unique file name of letters, digits and hyphens.
 	Name string
 	// Read returns the safetensors file. It may have metadata.
 	Read func(ctx context.Context) ([]byte, error)
@@ -142,10 +141,10 @@ type Model struct {
 // Work is the data of a client's training or evaluation.
 type Work struct {
 	Model Model
-	// Examples are sentences of token ids, with those of their begin and end; images as
-	// datasets.ImageOf takes them apart.
+	// Examples are sentences of token ids, including begin and end; images are sentences for
+	// datasets.ImageOf.
 	Examples [][]int32
-	// Round counts from 1, and Seed is below 2^53; both of Fit alone.
+	// Round counts from 1, and Seed is below 2^53; both only for Fit.
 	Round int
 	Seed  uint64
 }
@@ -156,7 +155,8 @@ type ManyWork struct {
 	Users []User
 	// Round counts from 1.
 	Round int
-	// LearningRate is that of the round for a trainer of Coalmine; 0 for the program's own.
+	// LearningRate is the learning rate of the round for a Coalmine trainer; 0 for the program's
+	// own.
 	LearningRate float64
 }
 
@@ -164,7 +164,7 @@ type ManyWork struct {
 type User struct {
 	Examples [][]int32
 	Seed     uint64
-	// Batches are the places of the examples of each step, for a trainer of Coalmine; nil for the
+	// Batches lists the indexes of the examples of each step, for a Coalmine trainer; nil for the
 	// program's own.
 	Batches [][]int
 }
@@ -178,34 +178,33 @@ type Summed struct {
 
 // Fitted is the result of a client's training.
 type Fitted struct {
-	// Examples is how many it has learned from, at least 1: its weight in the mean where updates
-	// are not clipped.
+	// Examples is the number of training examples, at least 1: the client's weight in the mean if
+	// updates are not clipped.
 	Examples int64
-	// Targets is how many predictions it has learned from, and Loss the mean of -log p of
-	// these in nats, each before its step; both 0 where the program does not say.
+	// Targets is the number of predictions in training, and Loss their mean of -log p in nats, each
+	// before its step; both 0 if unknown.
 	Targets int64
 	Loss    float64
-	// Metrics are all numbers that the program says, these among them.
+	// Metrics are all numbers that the program reports, including these.
 	Metrics map[string]float64
 }
 
-// Evaluation says how well a model predicts examples.
+// Evaluation measures a model's predictions of examples.
 type Evaluation struct {
-	// Targets is how many predictions were made, Correct how many first guesses were right.
+	// Targets is the number of predictions, Correct the number of right first guesses.
 	Targets int64 `json:"targets"`
 	Correct int64 `json:"correct"`
 	// Loss is the mean of -log p of the targets, in nats.
 	Loss float64 `json:"loss"`
 }
 
-// Pair is a sequence of tokens that a text begins with, without the special one, and how it goes
-// on.
+// Pair is the first tokens of a text, without the begin token, and their continuation.
 type Pair struct{ Context, Continuation []int32 }
 
 // Likelihood is a model's score of a pair.
 type Likelihood struct {
 	// LogProb is the natural logarithm of the probability of the continuation, at most 0.
 	LogProb float64
-	// Greedy says that each of its tokens is the most probable one.
+	// Greedy reports that each token of the continuation is the most probable one.
 	Greedy bool
 }

@@ -15,23 +15,23 @@ import (
 	"coalmine/internal/childprocess"
 )
 
-// MaxCode is the most bytes that the files of a directory of code may have together.
+// MaxCode is the largest total size of a directory of code, in bytes.
 const MaxCode = 64 << 20
 
-// made are the names below a directory of code that a command makes, or finds made for it. What an
-// execution by hand has left there is no code.
+// made lists names below a directory of code that a command creates or receives. Their content,
+// such as that of a manual execution, is not code.
 var made = []string{"in", "out", "checkpoint", "tmp"}
 
-// isCode reports whether the file or folder of a name belongs to the code.
+// isCode reports whether a file or folder belongs to the code.
 func isCode(name string) bool {
 	top, _, _ := strings.Cut(name, "/")
 	last := path.Base(name)
 	return name == "." || !slices.Contains(made, top) && !strings.HasPrefix(last, ".") && last != "__pycache__"
 }
 
-// PackCode puts the files of a directory into an archive, which is the same for the same files:
-// names, contents and whether they can be run. Hidden files and folders, Python's compiled files,
-// files that a command makes, and those that omit reports are left out; a nil omit reports none.
+// PackCode packs the files of a directory into an archive. Equal files (name, content, executable
+// or not) give equal archives. Hidden files and folders, Python's compiled files, files that a
+// command makes, and those that omit reports are left out; a nil omit reports none.
 func PackCode(directory fs.FS, omit func(name string) bool) ([]byte, error) {
 	var packed bytes.Buffer
 	archive := tar.NewWriter(&packed)
@@ -97,15 +97,15 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 	return io.Copy(archive, f)
 }
 
-// Code opens an archive of PackCode; nil is no code.
+// Code opens an archive of PackCode; nil means no code.
 type Code func(ctx context.Context) (io.ReadCloser, error)
 
-// Packed is the code of an archive.
+// Packed returns the code in an archive.
 func Packed(archive []byte) Code {
 	return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }
 }
 
-// Unpack makes the files of the code, if there is any.
+// Unpack writes the files of the code, if any.
 func (c Code) Unpack(ctx context.Context, w *childprocess.Workspace) error {
 	if c == nil {
 		return nil
@@ -124,7 +124,7 @@ func (c Code) Unpack(ctx context.Context, w *childprocess.Workspace) error {
 			return fmt.Errorf("the archive of the code is damaged: %w", err)
 		}
 		if !isCode(header.Name) {
-			continue // it was packed by another program
+			continue // packed by another program
 		}
 		if err := unpack(w, header, files); err != nil {
 			return fmt.Errorf("unpacking the code: %w", err)

@@ -1,6 +1,5 @@
-// Package reports holds the kind that ends a cell: reports/cell puts the
-// audits, the utility and the privacy cost of a training together, as the
-// results print them.
+// Package reports holds the last kind of a cell: reports/cell combines the audits, the utility and
+// the privacy cost of a training, as in the results.
 package reports
 
 import (
@@ -26,39 +25,36 @@ import (
 // PopulationInput of reports/cell is the datasets/partition node.
 const PopulationInput = "population"
 
-// PlacementsInput of reports/cell is the datasets/partition node, which knows where the
-// canaries went. There is one where an audit says something of them.
+// PlacementsInput of reports/cell is the datasets/partition node, which has the placements of the
+// canaries. It is present if an audit has outcomes of canaries.
 const PlacementsInput = audits.PlacementsInput
 
-// FaultsInput of reports/cell is the datasets/import node, where faults are planted or found
-// and skipped.
+// FaultsInput of reports/cell is the datasets/import node, if faults are planted or skipped.
 const FaultsInput = "faults"
 
-// SelectionInput of reports/cell is the node of package selection, where there is one.
+// SelectionInput of reports/cell is the node of package selection, if any.
 const SelectionInput = "selection"
 
-// DevicesInput of reports/cell is the node of package devices, where there is one.
+// DevicesInput of reports/cell is the node of package devices, if any.
 const DevicesInput = "devices"
 
-// SanitizedInput of reports/cell is the datasets/sanitize node, where there is one.
+// SanitizedInput of reports/cell is the datasets/sanitize node, if any.
 const SanitizedInput = "sanitized"
 
-// DisagreementInput of reports/cell is the datasets/disagree node, where there is one.
+// DisagreementInput of reports/cell is the datasets/disagree node, if any.
 const DisagreementInput = "disagreement"
 
-// StoppingInput of reports/cell is the training/best node; there is one where the
-// training has early stopping.
+// StoppingInput of reports/cell is the training/best node, if the training has early stopping.
 const StoppingInput = "early-stopping"
 
-// PursuitInput of reports/cell is the last node of the training; there is one where the training
-// has a target.
+// PursuitInput of reports/cell is the last node of the training, if the training has a target.
 const PursuitInput = "stop-at"
 
-// RecordedInput of reports/cell is updates/gather node i, counted from 0, of those that there
-// are where the training keeps its devices' updates.
+// RecordedInput of reports/cell is updates/gather node i, counted from 0, if the training records
+// its devices' updates.
 func RecordedInput(i int) string { return fmt.Sprintf("recorded-%d", i) }
 
-// AuditInput names the measurement of an audit after a round (an SGD step).
+// AuditInput returns the input name of an audit's measurement after a round (an SGD step).
 func AuditInput(audit string, round int) string { return fmt.Sprintf("%s-%d", audit, round) }
 
 // CellBlob is the Report, as JSON.
@@ -74,13 +70,13 @@ type CellParams struct {
 	Audits []AuditParams `json:"audits"`
 }
 
-// AuditParams list the outputs to read of an audit's nodes.
+// AuditParams lists the outputs to read from an audit's nodes.
 type AuditParams struct {
 	// Name of the audit; its nodes are the inputs AuditInput(Name, round).
 	Name string `json:"name"`
-	// AtEnd audits measured the last model alone.
+	// AtEnd reports that the audit measured only the last model.
 	AtEnd bool `json:"at_end,omitempty"`
-	// OutcomeBlob and CanaryOutcomesBlob are those of audits.Description.
+	// OutcomeBlob and CanaryOutcomesBlob are as in audits.Description.
 	OutcomeBlob        string `json:"verdict_blob,omitempty"`
 	CanaryOutcomesBlob string `json:"outcomes_blob,omitempty"`
 }
@@ -91,51 +87,49 @@ type TrainingParams struct {
 	Rounds    int                   `json:"rounds"`
 	Cohort    int                   `json:"cohort"`
 	Partition datasets.Partitioning `json:"partition"`
-	// WholeUsers says that users are those of the data, neither balanced nor cut.
+	// WholeUsers reports that users are the users of the data, neither balanced nor cut.
 	WholeUsers bool `json:"whole_users,omitempty"`
-	// Devices says that users are divided into devices, which train in their place.
+	// Devices reports that users are divided into devices, which train instead.
 	Devices bool `json:"devices,omitempty"`
-	// Sampling of the cohorts, of central training with clipping that of the batches;
-	// empty for other central training.
+	// Sampling of the cohorts or, in central training with clipping, of the batches; otherwise
+	// empty.
 	Sampling privacy.Sampling `json:"sampling,omitempty"`
-	// Separation and Participations are those of separated cohorts, 0 where they follow from
-	// the users.
+	// Separation and Participations of separated cohorts; 0 if they follow from the users.
 	Separation     int `json:"separation,omitempty"`
 	Participations int `json:"participations,omitempty"`
-	// Mechanism correlates the noise of the rounds; nil where it is independent.
+	// Mechanism correlates the noise of the rounds; nil if it is independent.
 	Mechanism *correlated.Mechanism `json:"mechanism,omitempty"`
-	// Clip 0 means that updates were not clipped; NoiseMultiplier and Delta are
-	// those of the noise, 0 without.
+	// Clip 0 means that updates were not clipped; NoiseMultiplier and Delta are 0 without noise.
 	Clip            float64 `json:"clip,omitempty"`
 	NoiseMultiplier float64 `json:"noise_multiplier,omitempty"`
 	Delta           float64 `json:"delta,omitempty"`
-	// NoiseBy is privacy.ByDevices where every device adds a share of the noise, empty where
-	// the server adds it.
+	// NoiseBy is privacy.ByDevices if every device adds a share of the noise, empty if the server
+	// adds it.
 	NoiseBy privacy.NoiseBy `json:"noise_by,omitempty"`
-	// Conversion of the epsilons, empty for the classic one.
+	// Conversion of the epsilons, empty for privacy.Classic.
 	Conversion privacy.Conversion `json:"conversion,omitempty"`
-	// Accountant of epsilon_proved and the budget; with clipping it is stated. Empty is
-	// privacy.RDP, not named in the report: the bytes of cells from before there was a choice.
+	// Accountant of epsilon_proved and the budget; it is set with clipping. Empty means privacy.RDP
+	// and is omitted from the report, to keep the bytes of older cells.
 	Accountant privacy.Accountant `json:"accountant,omitempty"`
-	// Randomness is privacy.Secret where noise and cohorts come from a key, empty
-	// where they come from the seed.
+	// Randomness is privacy.Secret if noise and cohorts come from a key, empty if they come from
+	// the seed.
 	Randomness privacy.Randomness `json:"randomness,omitempty"`
-	// Control is a fault that the training has on purpose.
+	// Control is a deliberate fault of the training.
 	Control privacy.Control `json:"control,omitempty"`
-	// QuantizeBits are those that the weights of the measured models were rounded to, 0 if
-	// they were not.
+	// QuantizeBits is the number of bits that the weights of the measured models were rounded to, 0
+	// without rounding.
 	QuantizeBits int `json:"quantize_bits,omitempty"`
-	// Adaptive clipping, nil with a fixed clip norm.
+	// Adaptive clipping; nil with a fixed clip norm.
 	Adaptive *privacy.ClipQuantile `json:"adaptive_clip,omitempty"`
-	// Budget that ended the training, nil if there was none.
+	// Budget of the training; nil if there is none.
 	Budget *privacy.Budget `json:"budget,omitempty"`
 }
 
 // central is the Algorithm of training on records.
 const central = "sgd"
 
-// population counts the units that the training draws cohorts from: the users, of
-// central training the records.
+// population returns the number of units that cohorts are drawn from: users or, in central
+// training, records.
 func (p *TrainingParams) population(counts *datasets.Counts) int {
 	if p.Algorithm == central {
 		return counts.Examples
@@ -143,8 +137,8 @@ func (p *TrainingParams) population(counts *datasets.Counts) int {
 	return counts.Users
 }
 
-// Cell puts the outcome of a cell together. It knows no audit: outcomes stand in the
-// report as they are.
+// Cell assembles the outcome of a cell. It is independent of audits: it copies their outcomes
+// unchanged.
 var Cell = tasks.Kind{Name: "reports/cell", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runCell)}
 
 // Kinds lists the kinds of this package.
@@ -183,7 +177,7 @@ func runCell(ctx context.Context, t *tasks.Task, p *CellParams) error {
 	return t.PutJSON(ctx, CellBlob, cell)
 }
 
-// readFaults takes in the planted faults and the skipped records, if there are any.
+// readFaults reads the planted faults and the skipped records, if any.
 func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
 	if !t.Has(FaultsInput) {
 		return nil
@@ -194,8 +188,8 @@ func (r *Report) readFaults(ctx context.Context, t *tasks.Task) error {
 	return err
 }
 
-// readCountermeasures takes in the round that early stopping chose or at which a target was
-// reached, the selection, and the removals of the data's filters, if the cell has them.
+// readCountermeasures reads the round that early stopping chose or at which a target was reached,
+// the selection, and the removals of the data's filters, if the cell has them.
 func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 	for _, in := range t.Inputs {
 		switch in.Name {
@@ -229,7 +223,7 @@ func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// readRecorded counts the recorded updates of the devices, if there are any.
+// readRecorded counts the recorded updates of the devices, if any.
 func (r *Report) readRecorded(ctx context.Context, t *tasks.Task) error {
 	for i := 0; t.Has(RecordedInput(i)); i++ {
 		g, err := updates.ReadGathered(ctx, t, RecordedInput(i))
@@ -252,8 +246,7 @@ func describe(p *TrainingParams, population *datasets.PartitionMetrics) Training
 	return t
 }
 
-// readCanaries lists the canaries of the canaries block, if an audit says something of
-// them.
+// readCanaries lists the canaries of the canaries block, if an audit has outcomes of canaries.
 func (r *Report) readCanaries(ctx context.Context, t *tasks.Task, p *CellParams) error {
 	if !slices.ContainsFunc(p.Audits, func(a AuditParams) bool { return a.CanaryOutcomesBlob != "" }) {
 		return nil
@@ -273,7 +266,7 @@ func (r *Report) readCanaries(ctx context.Context, t *tasks.Task, p *CellParams)
 	return nil
 }
 
-// read takes in the outcome of an audit. The last measurement stands for the cell.
+// read reads the outcome of an audit. The last measurement is the outcome of the cell.
 func (r *Report) read(ctx context.Context, t *tasks.Task, a *AuditParams) error {
 	for i := range r.Curve {
 		if a.AtEnd {
@@ -286,7 +279,7 @@ func (r *Report) read(ctx context.Context, t *tasks.Task, a *AuditParams) error 
 	return r.readOutcome(ctx, t, a, AuditInput(a.Name, r.Curve[len(r.Curve)-1].Round))
 }
 
-// read takes in the metrics of a measurement.
+// read reads the metrics of a measurement.
 func (p *Point) read(ctx context.Context, t *tasks.Task, a *AuditParams) error {
 	input := AuditInput(a.Name, p.Round)
 	if a.Name == Utility {
@@ -339,7 +332,7 @@ func (a *Audit) readOutcomes(ctx context.Context, t *tasks.Task, from *AuditPara
 	return nil
 }
 
-// endAtTarget counts the rounds that were taken before the target was reached.
+// endAtTarget sets the number of rounds to those run before the target was reached.
 func (r *Report) endAtTarget() {
 	if r.StopAt == nil || !r.StopAt.Reached {
 		return
@@ -349,8 +342,8 @@ func (r *Report) endAtTarget() {
 	p.Rounds = r.StopAt.MeasuredAt
 }
 
-// account adds the privacy cost of a training with clipped updates, at its end
-// and along the curve. Where nothing was clipped no privacy is claimed.
+// account adds the privacy cost of a training with clipped updates, at its end and along the curve.
+// Without clipping no privacy is claimed.
 func (r *Report) account(population int) error {
 	p := &r.Training
 	if p.Clip == 0 {
@@ -380,7 +373,7 @@ func (r *Report) account(population int) error {
 	return nil
 }
 
-// costOf is the privacy spent after some of the rounds that the report is about.
+// costOf returns the privacy spent after some of the report's rounds.
 func costOf(meter *privacy.Meter, rounds int, report *privacy.Report) *Cost {
 	if rounds == report.Rounds {
 		return &Cost{report.Epsilon, report.EpsilonProved, report.Infinite, report.Delta}
@@ -390,8 +383,7 @@ func costOf(meter *privacy.Meter, rounds int, report *privacy.Report) *Cost {
 	return &Cost{epsilon, privacy.Epsilon(proved), math.IsInf(proved, 1), report.Delta}
 }
 
-// Recipe returns the recipe that the report's Privacy, which is not nil, was accounted
-// from.
+// Recipe returns the recipe of the report's Privacy, which is not nil.
 func (r *Report) Recipe() privacy.Recipe {
 	return recipe(&r.Training.TrainingParams, r.Privacy.Population)
 }
@@ -425,9 +417,9 @@ func recipe(p *TrainingParams, population int) privacy.Recipe {
 	}
 }
 
-// Unit names the unit that a guarantee protects: a record of central training, else one of
-// the population's users, who may be devices, or whole users of the data; no user of a
-// partition that is unknown is more than a user.
+// Unit names the unit that a guarantee protects: a record in central training, otherwise a user of
+// the population, which may be a device or a whole user of the data. For an unknown partition it is
+// "user".
 func Unit(central, divided bool, partition datasets.Partitioning, whole bool) string {
 	switch {
 	case central:

@@ -15,24 +15,24 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// Utility is the audit whose outcome stands beside the others, not among them.
+// Utility is the audit with an outcome outside the list of audits.
 const Utility = "utility"
 
-// Report is the outcome of a cell. Outcomes of audits are JSON here, whose meaning
-// package results takes from their descriptions.
+// Report is the outcome of a cell. Outcomes of audits are JSON here; package results interprets
+// them by the audits' descriptions.
 type Report struct {
 	Utility json.RawMessage `json:"utility,omitempty"`
 	Privacy *privacy.Report `json:"privacy,omitempty"`
-	// Budget is how far the privacy budget reached; nil without one.
+	// Budget is the use of the privacy budget; nil without a budget.
 	Budget *BudgetUse `json:"privacy_budget,omitempty"`
 	Audit  *Audit     `json:"audit,omitempty"`
-	// Faults say where faults were planted; none without.
+	// Faults counts planted faults; nil without faults.
 	Faults []datasets.PlantedFault `json:"faults,omitempty"`
-	// Skipped are the records of the source that were at fault; nil without.
+	// Skipped counts the faulty records of the source; nil without.
 	Skipped *datasets.Skipped `json:"skipped,omitempty"`
 	// Selection counts the choice of data.select; nil without one.
 	Selection *selection.Selection `json:"selection,omitempty"`
-	// Devices say how data.devices divided the users; nil without.
+	// Devices describes the division of users by data.devices; nil without it.
 	Devices *devices.Summary `json:"devices,omitempty"`
 	// Sanitized counts the removals of sanitization; nil without it.
 	Sanitized *datasets.Sanitized `json:"sanitized,omitempty"`
@@ -40,17 +40,17 @@ type Report struct {
 	Disagreement *datasets.Disagreement `json:"disagreement,omitempty"`
 	// Stopping is the choice of early stopping; nil without it.
 	Stopping *training.Stopping `json:"early_stopping,omitempty"`
-	// StopAt is how near the training came to the utility at which it was to end; nil without.
+	// StopAt is the progress towards the target of the training; nil without a target.
 	StopAt *training.Pursuit `json:"stop_at,omitempty"`
-	// Recorded is what was kept of the devices' updates; nil where nothing was.
+	// Recorded counts the recorded updates of the devices; nil without recording.
 	Recorded *Recorded `json:"recorded,omitempty"`
-	// Training says what was trained on what.
+	// Training describes the training and its data.
 	Training Training `json:"training"`
-	// Curve holds the measurements along the training, the last included.
+	// Curve holds the measurements along the training, including the last.
 	Curve []Point `json:"curve"`
 }
 
-// Outcome returns the outcome of an audit as JSON; false if it has not measured.
+// Outcome returns the outcome of an audit as JSON; false if there is none.
 func (r *Report) Outcome(audit string) (json.RawMessage, bool) {
 	if audit == Utility {
 		return r.Utility, r.Utility != nil
@@ -61,51 +61,49 @@ func (r *Report) Outcome(audit string) (json.RawMessage, bool) {
 	return r.Audit.Outcomes.Get(audit)
 }
 
-// Recorded is what was kept of the devices' updates.
+// Recorded counts the recorded updates of the devices.
 type Recorded struct {
-	// Rounds that were recorded, and the updates of their devices.
+	// Rounds counts the recorded rounds, Updates the updates of their devices.
 	Rounds  int `json:"rounds"`
 	Updates int `json:"updates"`
-	// Layers of an update, and the number of values that they have together.
+	// Layers of an update, and the total number of their values.
 	Layers []updates.Layer `json:"layers"`
 	Values int             `json:"values"`
 	// Bytes of the updates in the store.
 	Bytes int64 `json:"bytes"`
 }
 
-// BudgetUse is how far a privacy budget reached.
+// BudgetUse is the use of a privacy budget.
 type BudgetUse struct {
 	privacy.Budget
-	// RoundsAllowed is the most that the budget allows; Privacy.Rounds of them
-	// have run.
+	// RoundsAllowed is the largest number of rounds that the budget allows; Privacy.Rounds have
+	// run.
 	RoundsAllowed int `json:"rounds_allowed"`
-	// Stopped says that one more round would have passed the budget.
+	// Stopped reports that one more round would have exceeded the budget.
 	Stopped bool `json:"stopped"`
 }
 
-// Training says what was trained on what.
+// Training describes a training and its data.
 type Training struct {
 	TrainingParams
-	// Epochs are the rounds in passes over the population.
+	// Epochs is the number of passes over the population.
 	Epochs float64 `json:"epochs"`
-	// Users, Examples and Words are those of the population.
+	// Users, Examples and Words count the population.
 	datasets.Counts
-	// ReplacedExamples of them are canaries.
+	// ReplacedExamples counts the examples that are canaries.
 	ReplacedExamples int `json:"replaced_examples"`
 }
 
-// Audit holds the outcomes of the last model. Its JSON is an object with the outcomes
-// under the names of their audits, and three lists: the canaries that were inserted;
-// the never_inserted, drawn into no user's data; and the controls, held back on
-// purpose.
+// Audit holds the outcomes of the last model. Its JSON is an object with the outcomes under the
+// names of their audits, and three lists: the inserted canaries; never_inserted, canaries that no
+// user drew; and controls, canaries held back on purpose.
 type Audit struct {
 	// Outcomes by the names of the audits.
 	Outcomes encoding.Object
 	canaries []Canary
 }
 
-// Canaries are those of the canaries block: those that were inserted, those that were
-// not, and those held back.
+// Canaries returns the canaries of the canaries block: inserted, never inserted, and held back.
 func (a *Audit) Canaries() []Canary {
 	var all []Canary
 	for _, list := range roles {
@@ -114,7 +112,7 @@ func (a *Audit) Canaries() []Canary {
 	return all
 }
 
-// roles are the lists of canaries.
+// roles describes the lists of canaries.
 var roles = []struct {
 	name string
 	role audits.Role
@@ -169,15 +167,15 @@ func (a *Audit) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Canary is one canary: its places in the data and its outcomes. Its JSON has the
-// outcomes beside the other fields.
+// Canary is one canary: counts of its copies, and its outcomes. Its JSON has the outcomes next to
+// the other fields.
 type Canary struct {
 	Role audits.Role `json:"-"`
 	place
 	Outcomes encoding.Object `json:"-"`
 }
 
-// Decode reads the members that an audit has set into a value of its type.
+// Decode decodes the outcome that an audit has set.
 func (c *Canary) Decode(outcome any) error {
 	data, err := json.Marshal(c.Outcomes)
 	if err != nil {
@@ -190,19 +188,18 @@ type place struct {
 	Words              []string `json:"words"`
 	UserProbability    float64  `json:"user_probability"`
 	ExampleProbability float64  `json:"example_probability"`
-	// InsertedTimes is the chosen number of insertions; absent where probabilities say
-	// how often.
+	// InsertedTimes is the chosen number of insertions; absent if probabilities determine it.
 	InsertedTimes int `json:"inserted_times,omitempty"`
 	// Format names the canary's format, if there are several.
 	Format string `json:"format,omitempty"`
-	// Users are the sharers, before an iid shuffle; Holders the users that hold
-	// copies after it; Insertions the copies.
+	// Users counts the sharers before an iid shuffle, Holders the users with copies after it, and
+	// Insertions the copies.
 	Users      int `json:"users"`
 	Holders    int `json:"holders"`
 	Insertions int `json:"insertions"`
 }
 
-// NewCanary is a canary where it was put, of which no audit has said anything yet.
+// NewCanary returns the canary of a placement, without outcomes.
 func NewCanary(p datasets.Placement) (Canary, error) {
 	c := Canary{Role: audits.Inserted, place: place{
 		Words: p.Words, InsertedTimes: p.InsertedTimes, Format: p.Format, Users: p.Users, Holders: p.Holders, Insertions: p.Insertions,
@@ -219,8 +216,8 @@ func NewCanary(p datasets.Placement) (Canary, error) {
 	return c, err
 }
 
-// firstOutcomes are members that every canary has, null where no audit has set them:
-// programs have relied on that since before other audits came.
+// firstOutcomes are members that every canary has, null if no audit has set them: programs rely on
+// them.
 var firstOutcomes = []string{
 	"rank", "rank_exact", "log_perplexity", "exposure", "exposure_se", "exposure_censored", "memorized", "beam_found",
 }
@@ -250,14 +247,13 @@ func (c *Canary) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Point holds the measurements after a round. Its JSON has the metrics beside the other
-// fields.
+// Point holds the measurements after a round. Its JSON has the metrics next to the other fields.
 type Point struct {
 	Round   int
 	Utility json.RawMessage
-	// Metrics of the audits, numbers by their names.
+	// Metrics of the audits, by name.
 	Metrics encoding.Object
-	// Privacy is the cost of the training up to then; nil if no privacy is claimed.
+	// Privacy is the cost of the training so far; nil if no privacy is claimed.
 	Privacy *Cost
 }
 
@@ -306,7 +302,7 @@ func (p *Point) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Metric is a number that an audit has measured after the round.
+// Metric returns a number that an audit measured after the round.
 func (p *Point) Metric(name string) (float64, bool) {
 	raw, there := p.Metrics.Get(name)
 	if !there {

@@ -41,14 +41,14 @@ func File(t testing.TB, path string, got []byte) {
 // goldenMu guards the golden files while parallel tests rewrite them.
 var goldenMu sync.Mutex
 
-// goldenPath is the file that holds a package's golden digests, one a line:
-// "datasets/import@1 <digest>".
+// goldenPath is the file with a package's golden digests, one per line: "datasets/import@1
+// <digest>".
 var goldenPath = filepath.Join("testdata", "golden.txt")
 
-// Golden fails the test when the outputs of the nodes, all of one kind, are not
-// those recorded in testdata/golden.txt for the kind and its version: bytes that
-// change without a version would let old and new outputs mix under one key. After
-// raising the version, run the package's tests with -rewrite.
+// Golden fails the test when the outputs of the nodes, all of one kind, differ from
+// testdata/golden.txt for the kind and its version: bytes that change without a version would let
+// old and new outputs mix under one key. After raising the version, run the package's tests with
+// -rewrite.
 func Golden(t *testing.T, nodes ...*Node) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {

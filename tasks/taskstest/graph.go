@@ -1,6 +1,5 @@
 // Package taskstest runs task kinds in tests without a queue, a worker or a
-// store: a Graph keeps the outputs of every node in memory and feeds them to
-// the nodes after it.
+// store: a Graph keeps the outputs of every node in memory and feeds them to later nodes.
 //
 //	g := taskstest.NewGraph(t)
 //	source := g.Import(data)
@@ -23,8 +22,8 @@ import (
 	"coalmine/tasks"
 )
 
-// Graph is a set of nodes that ran in one test. It is a tasks.Source for the
-// nodes that follow, and may be used by several goroutines.
+// Graph is a set of nodes that ran in one test. It is a tasks.Source for later nodes, and safe for
+// concurrent use.
 type Graph struct {
 	*tasks.Runner
 	t testing.TB
@@ -80,7 +79,7 @@ func (g *Graph) Try(kind tasks.Kind, params any, inputs ...Edge) (*Node, error) 
 	return g.TrySpec(kind, spec)
 }
 
-// TrySpec executes a spec that the test made itself, such as a step of a chain.
+// TrySpec executes a given spec, such as a step of a chain.
 func (g *Graph) TrySpec(kind tasks.Kind, spec tasks.Spec) (*Node, error) {
 	g.t.Helper()
 	n, err := g.Runner.Run(g.t.Context(), kind, spec)
@@ -90,7 +89,7 @@ func (g *Graph) TrySpec(kind tasks.Kind, spec tasks.Spec) (*Node, error) {
 	return &Node{n, g.t}, nil
 }
 
-// Task binds a throw-away task to inputs, for tests of the readers that tasks use.
+// Task returns a task with the inputs, for tests of readers.
 func (g *Graph) Task(inputs ...Edge) *tasks.Task {
 	spec := tasks.Spec{Kind: "test/read"}
 	for _, in := range inputs {
@@ -99,7 +98,7 @@ func (g *Graph) Task(inputs ...Edge) *tasks.Task {
 	return g.Runner.Task(spec, nil)
 }
 
-// Put adds a node whose blobs the test wrote by hand.
+// Put adds a node with the given blobs.
 func (g *Graph) Put(name string, blobs map[string][]byte) *Node {
 	h := tasks.NewHasher("by hand")
 	h.String(name)
@@ -108,7 +107,7 @@ func (g *Graph) Put(name string, blobs map[string][]byte) *Node {
 	return &Node{n, g.t}
 }
 
-// BytesRead is the number of bytes that tasks have read of a node's blob.
+// BytesRead returns the number of bytes that tasks have read of a node's blob.
 func (g *Graph) BytesRead(node *Node, blob string) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,7 +134,7 @@ func (g *Graph) count(key storage.Key, name string, bytes int) {
 	g.reads[key.String()+"/"+name] += int64(bytes)
 }
 
-// Blob returns an output and fails the test if there is none of that name.
+// Blob returns an output and fails the test if there is no such output.
 func (n *Node) Blob(name string) []byte {
 	n.t.Helper()
 	data, ok := n.Blobs[name]

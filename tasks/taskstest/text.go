@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Text is a source of n examples, as JSON lines: 19 users write sentences of 6 to 12
-// words out of 97.
+// Text returns a source of the given number of examples, as JSON lines: 19 users write sentences of
+// 6 to 12 words out of 97.
 func Text(examples int) []byte {
 	var b strings.Builder
 	for i := range examples {

@@ -1,5 +1,5 @@
-// Package clientprogramstest has a client for tests of tasks that ask one: it measures models of
-// this program, from their checkpoints, as a program of somebody else measures its own.
+// Package clientprogramstest has a client for tests of tasks that need one: it measures Coalmine
+// models, from their checkpoints, as an external program measures its own.
 //
 //	graph.Clients = new(clientprogramstest.Runner)
 package clientprogramstest
@@ -14,16 +14,15 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Runner is the client that it lends.
+// Runner is a clientprograms.Runner that lends itself as the client.
 type Runner struct {
-	// Words are those of the last setting, Lent and Back how often it was borrowed and given
-	// back.
+	// Words holds the words of the last setting; Lent and Back count the calls of Borrow and
+	// GiveBack.
 	Words      []string
 	Lent, Back int
 	// Failure is the error of every request; nil for none.
 	Failure error
-	// TokensPerWord and Input are those of a program that tokenizes texts in its own way; 0 and "" of
-	// one that does not.
+	// TokensPerWord and Input describe a program with its own tokenizer; 0 and "" without one.
 	TokensPerWord int64
 	Input         clientprograms.Input
 }
@@ -43,25 +42,25 @@ func (r *Runner) Description() *clientprograms.Description {
 	return &clientprograms.Description{Input: r.Input}
 }
 
-// Initial implements clientprograms.Client by an error.
+// Initial implements clientprograms.Client with an error.
 func (*Runner) Initial(context.Context, uint64) ([]float32, error) { return nil, errors.ErrUnsupported }
 
-// Fit implements clientprograms.Client by an error.
+// Fit implements clientprograms.Client with an error.
 func (*Runner) Fit(context.Context, clientprograms.Work, []float32) (*clientprograms.Fitted, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// FitMany implements clientprograms.Client by an error.
+// FitMany implements clientprograms.Client with an error.
 func (*Runner) FitMany(context.Context, clientprograms.ManyWork, func(int, *clientprograms.Fitted, []float32) error) error {
 	return errors.ErrUnsupported
 }
 
-// Sum implements clientprograms.Client by an error.
+// Sum implements clientprograms.Client with an error.
 func (*Runner) Sum(context.Context, clientprograms.ManyWork, float64, []float64, []float32) ([]clientprograms.Summed, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// scorer is that of a checkpoint.
+// scorer returns the scorer of a checkpoint.
 func (r *Runner) scorer(ctx context.Context, m clientprograms.Model) (*models.Scorer, error) {
 	if r.Failure != nil {
 		return nil, r.Failure
