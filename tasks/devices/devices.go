@@ -1,12 +1,11 @@
-// Package devices divides users into devices, as an adversary who knows some of their data
-// sees them: each user's examples are the private ones of an anonymous device, or the prior
-// ones of a shadow device that the adversary runs itself (Orekondy et al. 2018, sections 5.2
-// and 6). Both train in the same federation; a device is a user of the population that is
-// trained on.
+// Package devices divides users into devices, from the view of an adversary who knows some of their
+// data: each user's examples are the private ones of an anonymous device, or the prior ones of a
+// shadow device that the adversary runs itself (Orekondy et al. 2018, sections 5.2 and 6). Both
+// train in the same federation; a device is a user of the training population.
 //
 //	devices/split   population of users -> population of devices
 //	devices/modes   background -> the topic of each example
-//	devices/mix     devices and background -> devices whose users hide in a crowd
+//	devices/mix     devices and background -> devices with users hidden in a crowd
 //	devices/profiles devices and profiles -> devices, and one for each profile
 package devices
 
@@ -27,23 +26,23 @@ type Set string
 
 // Sets of users. In a closed world all are seen.
 const (
-	// Seen users have a shadow device, and their anonymous one is to be named.
+	// Seen users have a shadow device; an attack should identify their anonymous device.
 	Seen Set = "seen"
-	// Unseen users have an anonymous device alone: it is to be told that it is nobody's.
+	// Unseen users have only an anonymous device; an attack should report that it matches no user.
 	Unseen Set = "unseen"
-	// HeldOut users teach an attack the updates of users whom it must not name.
+	// HeldOut users are training examples of users that an attack must not name.
 	HeldOut Set = "held-out"
-	// Profile is the set of no user: hand-made examples of the target of the adversary, on
-	// a shadow device alone.
+	// Profile is the set of profiles: hand-made examples of the adversary's target, only on a
+	// shadow device.
 	Profile Set = "profile"
 )
 
-// Device is one device of a training. Its number is that of the population's user.
+// Device is one device of a training. Its number is the number of the population's user.
 type Device struct {
-	// User is the one whose examples it has, from 0: a user of the population that was
-	// divided. Profiles have numbers after these.
+	// User is the number of the user with these examples, from 0, in the divided population.
+	// Profiles have numbers after these.
 	User int `json:"user"`
-	// Shadow devices have the user's prior examples, the others the private ones.
+	// Shadow devices have the user's prior examples, anonymous devices the private ones.
 	Shadow bool `json:"shadow"`
 	Set    Set  `json:"set"`
 }

@@ -1,5 +1,5 @@
-// This file turns examples into vectors that can be compared without any model: those
-// by which a background is divided into modes, and by which nearest neighbours are found.
+// This file turns examples into vectors for comparison without a model: to divide a background into
+// modes, and to find nearest neighbours.
 
 package devices
 
@@ -13,16 +13,16 @@ import (
 // textFeatures is the number of features of a text.
 const textFeatures = 512
 
-// FeatureLayout says how the words of an example, its tokens without Begin and End, divide into
-// its label and its features.
+// FeatureLayout describes the division of the words of an example, its tokens without Begin and
+// End, into labels and content.
 type FeatureLayout struct {
-	// Images says that the words are those of an image: Labels numbers, and then pixels.
-	// Words of a text begin with labels, which are the tokens below FirstWord + Labels.
+	// Images reports that the words are an image: Labels numbers, then pixels. Words of a text
+	// begin with labels, which are the tokens below FirstWord + Labels.
 	Images bool
 	Labels int
 }
 
-// Divide takes the words apart.
+// Divide divides the words into labels and content.
 func (l FeatureLayout) Divide(words []int32) (labels, content []int32) {
 	at := 0
 	for at < len(words) && l.isLabel(at, words[at]) {
@@ -40,16 +40,16 @@ func (l FeatureLayout) isLabel(at int, word int32) bool {
 
 // FeatureSet makes vectors of the contents of examples.
 type FeatureSet interface {
-	// Dimension is their number of values.
+	// Dimension returns the length of the vectors.
 	Dimension() int
 	// Fill sets x, of Dimension values, to the features of a content.
 	Fill(x []float32, content []int32)
 }
 
-// NewFeatures returns the features of examples like those of a population. Features of an image are
-// its pixels, 0 to 1; of a text the sum of its tokens' TF-IDF weights, each token hashed with
-// a sign to one of 512 places (Weinberger et al. 2009), of length 1. A token that no example of
-// the population has weighs nothing.
+// NewFeatures returns the features for examples of a population. Features of an image are its
+// pixels, 0 to 1; of a text the sum of its tokens' TF-IDF weights, each token hashed with a sign to
+// one of 512 places (Weinberger et al. 2009), of length 1. A token in no example of the population
+// has weight 0.
 func NewFeatures(ctx context.Context, l FeatureLayout, p *datasets.Population) (FeatureSet, error) {
 	if l.Images {
 		return pixels(p.Index().Sequence - l.Labels), nil
@@ -57,10 +57,10 @@ func NewFeatures(ctx context.Context, l FeatureLayout, p *datasets.Population) (
 	return newTFIDF(ctx, l, p)
 }
 
-// FeatureWords are the tokens of a sentence without Begin and End.
+// FeatureWords returns the tokens of a sentence without Begin and End.
 func FeatureWords(sentence []int32) []int32 { return sentence[1 : 1+datasets.WordsOf(sentence)] }
 
-// pixels is the number of those of an image.
+// pixels is the number of pixels of an image.
 type pixels int
 
 func (p pixels) Dimension() int { return int(p) }
@@ -71,11 +71,11 @@ func (p pixels) Fill(x []float32, content []int32) {
 	}
 }
 
-// tfidf has the weight of each token: log(examples / those that have it).
+// tfidf holds the weight of each token: log(examples / examples with the token).
 type tfidf []float32
 
 func newTFIDF(ctx context.Context, l FeatureLayout, p *datasets.Population) (tfidf, error) {
-	var having []int // by token
+	var having []int // number of examples by token
 	last := map[int32]int{}
 	examples := 0
 	for user := range p.Users() {

@@ -6,12 +6,12 @@ import (
 	"math/rand/v2"
 )
 
-// lloydSteps is how often means move at most.
+// lloydSteps is the largest number of moves of the means.
 const lloydSteps = 25
 
 // cluster finds k means of vectors, of which there are at least k: k-means++ (Arthur and
-// Vassilvitskii 2007), and then Lloyd's steps until no vector changes its mean. A mean that
-// loses all its vectors stays where it is. Sums run in the order of the vectors.
+// Vassilvitskii 2007), and then Lloyd's steps until no vector changes its mean. A mean that loses
+// all its vectors does not move. Sums run in the order of the vectors.
 func cluster(ctx context.Context, vectors [][]float32, k int, rng *rand.Rand) ([][]float32, error) {
 	means := spread(vectors, k, rng)
 	of := make([]int, len(vectors))
@@ -33,8 +33,8 @@ func cluster(ctx context.Context, vectors [][]float32, k int, rng *rand.Rand) ([
 	return means, nil
 }
 
-// spread draws the first means: each next one with a probability that grows with the square
-// of its distance to those before. Where all are 0, it is the first vector.
+// spread draws the first means: each with a probability proportional to the squared distance to the
+// earlier means. If all distances are 0, it is the first vector.
 func spread(vectors [][]float32, k int, rng *rand.Rand) [][]float32 {
 	means := [][]float32{clone(vectors[rng.IntN(len(vectors))])}
 	distances := make([]float64, len(vectors))
@@ -59,7 +59,7 @@ func spread(vectors [][]float32, k int, rng *rand.Rand) [][]float32 {
 	return means
 }
 
-// nearest returns the index of the mean closest to x, the first of equals.
+// nearest returns the index of the mean closest to x, the first in a tie.
 func nearest(x []float32, means [][]float32) (mean int) {
 	least := math.Inf(1)
 	for i, m := range means {
@@ -70,7 +70,8 @@ func nearest(x []float32, means [][]float32) (mean int) {
 	return mean
 }
 
-// distance is the square of the Euclidean one, or something that is at least enough.
+// distance returns the squared Euclidean distance, or any value of at least enough if it exceeds
+// that.
 func distance(x, y []float32, enough float64) float64 {
 	var sum float64
 	for i := range x {
@@ -83,7 +84,7 @@ func distance(x, y []float32, enough float64) float64 {
 	return sum
 }
 
-// move puts each mean to the middle of its vectors.
+// move moves each mean to the mean of its vectors.
 func move(means, vectors [][]float32, of []int) {
 	sums, counts := make([][]float64, len(means)), make([]int, len(means))
 	for i, x := range vectors {

@@ -14,29 +14,29 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Mix has the users of anonymous devices blend into a crowd: examples of a background take
-// the place of theirs, or stand beside them (Orekondy et al. 2018, section 7.1). Shadow
-// devices, which the adversary runs, stay as they are.
+// Mix hides the users of anonymous devices in a crowd: examples of a background replace theirs or
+// are added (Orekondy et al. 2018, section 7.1). Shadow devices, which the adversary runs, are
+// unchanged.
 //
 // Params: MixParams. Inputs: datasets.PopulationInput, a Split node, and BackgroundInput, a
-// datasets/encode node of the same vocabulary, whose training part is drawn from; ModesInput,
-// which there may be: a Modes node of that background. Blobs and metrics are those of Split.
+// datasets/encode node of the same vocabulary, with the training part to draw from; optionally
+// ModesInput, a Modes node of that background. Blobs and metrics are as for Split.
 var Mix = tasks.Kind{Name: "devices/mix", Version: 1, Class: tasks.Compute, Run: runMix}
 
-// Inputs of Mix beside datasets.PopulationInput.
+// Inputs of Mix in addition to datasets.PopulationInput.
 const (
 	BackgroundInput = "background"
 	ModesInput      = "modes"
 )
 
 // MixParams are the parameters of Mix. Exactly one of Replace and Augment is above 0. It is
-// multiplied by the n examples of an anonymous device, and the product rounded to the nearest.
+// multiplied by the number of examples of an anonymous device, and rounded to nearest.
 type MixParams struct {
 	Seed uint64 `json:"seed"`
-	// Replace so much of a device's examples, at most 1. A canary that stands in one is lost.
+	// Replace is the share of a device's examples to replace, at most 1. A canary in a replaced
+	// example is lost.
 	Replace float64 `json:"replace,omitempty"`
-	// Augment is the number of added examples in units of a device's own, at most
-	// MaxAugment.
+	// Augment is the number of added examples over a device's own number, at most MaxAugment.
 	Augment float64 `json:"augment,omitempty"`
 }
 
@@ -86,7 +86,7 @@ func (m *mixer) open(ctx context.Context) (err error) {
 	if m.summary, err = readSummary(ctx, m.task, datasets.PopulationInput); err != nil {
 		return err
 	}
-	m.summary.Private, m.summary.Background = 0, 0 // are counted again
+	m.summary.Private, m.summary.Background = 0, 0 // counted again below
 	if m.background, err = datasets.OpenPart(ctx, m.task, BackgroundInput, datasets.Train); err != nil {
 		return err
 	}
@@ -103,14 +103,14 @@ func (m *mixer) open(ctx context.Context) (err error) {
 	return err
 }
 
-// draw is an example of the background that a device gets.
+// draw is an example of the background for a device.
 type draw struct {
-	at     int // the example that it replaces; the number of the device's own where it is added
-	record int // of the background
+	at     int // index of the replaced example; the number of the device's own examples if added
+	record int // record of the background
 }
 
-// draws are those of a device, in the order in which they stand on it. Those for a smaller
-// share are among those for a larger one.
+// draws returns the draws of a device in their order on it. The draws for a smaller share are among
+// those for a larger share.
 func (m *mixer) draws(device int) []draw {
 	d, n := m.devices[device], m.population.Examples(device)
 	if d.Shadow {
@@ -118,7 +118,7 @@ func (m *mixer) draws(device int) []draw {
 	}
 	mode := m.modes[seeds.Stream(m.params.Seed, seeds.BackgroundMode, uint64(d.User)).IntN(len(m.modes))]
 	rng := seeds.Stream(m.params.Seed, seeds.Background, uint64(d.User))
-	var places []int // that are replaced; none where examples are added
+	var places []int // replaced examples; nil if examples are added
 	if m.params.Replace > 0 {
 		places = rng.Perm(n)
 	}
@@ -182,7 +182,7 @@ func (m *mixer) fetch(ctx context.Context, sorter *tempfiles.Sorter) error {
 	return nil
 }
 
-// device writes the examples of a device. next gives the drawn examples.
+// device writes the examples of a device. next returns the drawn examples.
 func (m *mixer) device(ctx context.Context, w *datasets.PopulationWriter, device int, next func() ([]byte, error, bool)) error {
 	sentences, err := m.population.ReadUser(ctx, device)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Modes divides the examples of a background into topics by k-means over their features
-// (Orekondy et al. 2018, section 7.1, mm-aug). Features are those of package features.
+// Modes divides the examples of a background into topics by k-means over their features (Orekondy
+// et al. 2018, section 7.1, mm-aug). For the features see NewFeatures.
 //
-// Means are found on a sample of the examples, and all examples are then put to the nearest
+// Means are found on a sample of the examples, and all examples are then assigned to the nearest
 // mean. A mode may stay empty.
 //
 // Params: ModesParams. Input BackgroundInput: datasets/encode, of which it reads the training
@@ -29,21 +29,21 @@ const ModesBlob = "modes"
 // ModesParams are the parameters of Modes.
 type ModesParams struct {
 	Seed uint64 `json:"seed"`
-	// Modes is how many there are, 2 to MaxModes, and no more than records.
+	// Modes is the number of modes, 2 to MaxModes, and at most the number of records.
 	Modes int `json:"modes"`
-	// Level is that of the background.
+	// Level is the level of the background.
 	Level datasets.Level `json:"level,omitzero"`
-	// Labels is how many numbers stand before the pixels of an image; 0 means 1.
+	// Labels is the number of labels before the pixels of an image; 0 means 1.
 	Labels int `json:"labels,omitempty"`
 }
 
 // MaxModes bounds ModesParams.Modes.
 const MaxModes = 1 << 16
 
-// Bounds of the sample that means are found on.
+// Bounds of the sample used to find the means.
 const (
 	samplesPerMode  = 50
-	sampledFeatures = 16 << 20 // in all
+	sampledFeatures = 16 << 20 // in total
 )
 
 func runModes(ctx context.Context, t *tasks.Task) error {
@@ -73,7 +73,7 @@ func runModes(ctx context.Context, t *tasks.Task) error {
 	return p.writeModes(ctx, t, set, background, means)
 }
 
-// layout is that of the examples of a background. Labels of texts are some words more to it.
+// layout returns the layout of the examples of a background. It treats labels of texts as words.
 func (p *ModesParams) layout() FeatureLayout {
 	if p.Level.Scheme().Images {
 		return FeatureLayout{Images: true, Labels: max(1, p.Labels)}
@@ -87,7 +87,7 @@ func (p *ModesParams) contentOf(sentence []int32) []int32 {
 	return content
 }
 
-// sample are the features of some records, drawn without replacement.
+// sample returns the features of some records, drawn without replacement.
 func (p *ModesParams) sample(ctx context.Context, f FeatureSet, background *datasets.Population) ([][]float32, error) {
 	n := min(background.Records(), samplesPerMode*p.Modes, max(p.Modes, sampledFeatures/f.Dimension()))
 	sample := make([][]float32, n)
@@ -119,7 +119,7 @@ func (p *ModesParams) writeModes(ctx context.Context, t *tasks.Task, f FeatureSe
 	return t.Put(ctx, ModesBlob, blob)
 }
 
-// readModes are the records of each mode that has any.
+// readModes returns the records of each nonempty mode.
 func readModes(ctx context.Context, t *tasks.Task, records int) ([][]int, error) {
 	data, err := t.Blob(ctx, ModesInput, ModesBlob)
 	if err != nil {

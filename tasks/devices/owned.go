@@ -10,16 +10,16 @@ import (
 	"coalmine/internal/seeds"
 )
 
-// Owned counts the examples and groups of a user that is to be divided.
+// Owned counts the examples and groups of a user to divide.
 type Owned struct {
 	// Examples of the user, at least 0.
 	Examples int
-	// Groups are the numbers of examples in each of the user's groups, each at least 1, in the
-	// order of datasets.GroupsBlob; nil where the prior is not Groups.
+	// Groups holds the number of examples in each group of the user, at least 1, in the order of
+	// datasets.GroupsBlob; nil unless the prior is Groups.
 	Groups []int
 }
 
-// reserved is how many of a user's examples are kept from the private ones.
+// reserved returns the number of a user's examples that are not private.
 func (p *SplitParams) reserved(user int, o Owned) int {
 	if p.Prior == Groups {
 		_, _, examples := p.reservedGroups(user, o)
@@ -28,10 +28,10 @@ func (p *SplitParams) reserved(user int, o Owned) int {
 	return rounded(p.Share, o.Examples)
 }
 
-// reservedGroups draws the groups of a user that are kept from the private examples: the first
-// kept of order, and their number of examples. Of all counts, kept is the one whose examples
-// come nearest to the share of the user's, the smaller of two such; at least one group is kept,
-// and one left. The user has at least two.
+// reservedGroups draws the groups of a user that are not private: the first kept of order, and
+// their number of examples. kept is the count with the number of examples nearest to the share of
+// the user's, the smaller in a tie; at least one group is kept, and one left. The user has at least
+// two groups.
 func (p *SplitParams) reservedGroups(user int, o Owned) (order []int, kept, examples int) {
 	order = seeds.Stream(p.Seed, seeds.PriorExamples, uint64(user)).Perm(len(o.Groups))
 	wanted, nearest, sum := float64(p.Share*float64(o.Examples)), math.Inf(1), 0
@@ -44,7 +44,7 @@ func (p *SplitParams) reservedGroups(user int, o Owned) (order []int, kept, exam
 	return order, kept, examples
 }
 
-// lacks reports a user who cannot be divided.
+// lacks reports whether a user cannot be divided.
 func (p *SplitParams) lacks(user int, o Owned) bool {
 	if p.Prior != Groups {
 		return o.Examples < p.Needed()
@@ -52,9 +52,9 @@ func (p *SplitParams) lacks(user int, o Owned) bool {
 	return len(o.Groups) < 2 || p.reserved(user, o) < p.Count
 }
 
-// byGroup are the numbers of a user's private and prior examples, given the group of each. Whole
-// groups are private; of the others the prior takes Count examples, group after group as they
-// were drawn.
+// byGroup returns the numbers of a user's private and prior examples, given the group of each.
+// Whole groups are private; from the other groups the prior takes Count examples, group after group
+// in the order drawn.
 func (p *SplitParams) byGroup(user int, groups []uint32) (private, prior []int) {
 	numbers, members := gather(groups)
 	o := Owned{Examples: len(groups)}
@@ -77,7 +77,7 @@ func (p *SplitParams) byGroup(user int, groups []uint32) (private, prior []int) 
 	return private, prior
 }
 
-// gather are the groups that there are, ascending, and the examples of each.
+// gather returns the groups, ascending, and the examples of each.
 func gather(groups []uint32) (numbers []uint32, members map[uint32][]int) {
 	members = map[uint32][]int{}
 	for i, g := range groups {
@@ -90,7 +90,7 @@ func gather(groups []uint32) (numbers []uint32, members map[uint32][]int) {
 	return numbers, members
 }
 
-// groupSizes are the numbers of examples of the groups, in the order of their numbers.
+// groupSizes returns the numbers of examples of the groups, in the order of groups.
 func groupSizes(groups []uint32) (sizes []int) {
 	numbers, members := gather(groups)
 	for _, g := range numbers {
@@ -99,9 +99,9 @@ func groupSizes(groups []uint32) (sizes []int) {
 	return sizes
 }
 
-// TooFewError says who has too few examples, or too few groups of them, to be divided.
+// TooFewError lists the users with too few examples, or too few groups, to be divided.
 type TooFewError struct {
-	// Users by number, and the examples of each; Of is the number of all users.
+	// Users lists users by number, with their examples; Of is the number of all users.
 	Users []int
 	Owned []Owned
 	Of    int
@@ -109,7 +109,7 @@ type TooFewError struct {
 	// of them of Size examples.
 	Needed int
 	Size   string
-	// Name of a user, for people; nil for numbers.
+	// Name returns a user's name for display; nil displays numbers.
 	Name func(user int) string
 }
 
@@ -117,7 +117,7 @@ func (e *TooFewError) add(user int, o Owned) {
 	e.Users, e.Owned = append(e.Users, user), append(e.Owned, o)
 }
 
-// namedUsers is how many users a message names.
+// namedUsers is the number of users that a message names.
 const namedUsers = 5
 
 func (e *TooFewError) Error() string {

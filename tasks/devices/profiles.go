@@ -9,14 +9,14 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Profiles gives profiles devices of the adversary's: hand-made sets of examples, to find the
-// anonymous devices that fit them (Orekondy et al. 2018, section 5.2.2, iii). They stand after
-// all others, whose numbers stay.
+// Profiles gives each profile a device of the adversary: hand-made sets of examples, to find the
+// anonymous devices that match them (Orekondy et al. 2018, section 5.2.2, iii). They follow all
+// other devices, which keep their numbers.
 //
 // It has no params. Inputs: datasets.PopulationInput, a Split or a Mix node; ProfilesInput, a
 // datasets/encode node of the same vocabulary, of which each user of the training part is a
-// profile; and datasets.CorpusInput, which that was made of and which names them. Blobs and
-// metrics are those of Split, and
+// profile; and datasets.CorpusInput, the corpus of that node, which names them. Blobs and metrics
+// are as for Split, and
 //
 //	profiles   the names of the profiles, in the order of their devices, as JSON
 var Profiles = tasks.Kind{Name: "devices/profiles", Version: 1, Class: tasks.Compute, Run: runProfiles}
@@ -83,7 +83,7 @@ func (p *profiler) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// add gives every profile a device, of a user of its own after all others.
+// add gives every profile a device with its own user, after all others.
 func (p *profiler) add() {
 	user := 0
 	for _, d := range p.devices {
@@ -96,7 +96,6 @@ func (p *profiler) add() {
 	p.summary.Devices, p.summary.Profiles = len(p.devices), len(p.names)
 }
 
-// copyUsers writes all users of a population.
 func copyUsers(ctx context.Context, w *datasets.PopulationWriter, from *datasets.Population) error {
 	for user := range from.Users() {
 		sentences, err := from.ReadUser(ctx, user)

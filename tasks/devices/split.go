@@ -14,13 +14,12 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Split divides the users of a population into devices. Canaries stay with the examples that
-// they stand in.
+// Split divides the users of a population into devices. Canaries stay with the examples that they
+// replace.
 //
-// Params: SplitParams. Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and
-// metrics are those of datasets.Partition, with shards of its own, where a user is a device;
-// examples on no device are discarded. Of the prior Groups the population has
-// datasets.GroupsBlob. And
+// Params: SplitParams. Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics
+// are as for datasets.Partition, with new shards, and a device as a user; examples on no device are
+// discarded. With the prior Groups the population has datasets.GroupsBlob. In addition:
 //
 //	devices   see DevicesBlob
 //	world     Summary, as JSON
@@ -70,7 +69,7 @@ func (s *splitter) owned(ctx context.Context) (users []Owned, err error) {
 	return users, nil
 }
 
-// groupsOf are those of a user's examples; none where the prior is not Groups.
+// groupsOf returns the groups of a user's examples; nil unless the prior is Groups.
 func (s *splitter) groupsOf(user int) []uint32 {
 	if s.groups == nil {
 		return nil
@@ -79,7 +78,7 @@ func (s *splitter) groupsOf(user int) []uint32 {
 	return s.groups[first:end]
 }
 
-// divided are the numbers of a user's private and prior examples, each ascending.
+// divided returns the numbers of a user's private and prior examples, each ascending.
 func (s *splitter) divided(user, n int) (private, prior []int) {
 	if s.groups != nil {
 		return s.params.byGroup(user, s.groupsOf(user))
@@ -92,14 +91,14 @@ type splitter struct {
 	task       *tasks.Task
 	params     SplitParams
 	population *datasets.Population
-	groups     []uint32 // of its examples; nil where the prior is not Groups
+	groups     []uint32 // groups of its examples; nil unless the prior is Groups
 	world      *World
 }
 
-// example is one that a device gets.
+// example is an example of a device.
 type example struct {
 	words  []int32 // valid until the next example
-	canary int     // -1 for none
+	canary int     // -1 without one
 }
 
 // write fills device after device.
@@ -126,7 +125,7 @@ func (s *splitter) write(ctx context.Context) error {
 	return w.Close(ctx)
 }
 
-// examples are those of the devices, one device after another.
+// examples yields the examples of the devices, one device after another.
 func (s *splitter) examples(ctx context.Context) iter.Seq2[example, error] {
 	return func(yield func(example, error) bool) {
 		for _, d := range s.world.Devices {
@@ -148,7 +147,7 @@ func (s *splitter) examples(ctx context.Context) iter.Seq2[example, error] {
 	}
 }
 
-// shuffled puts examples into random places.
+// shuffled yields the examples in random order.
 func (s *splitter) shuffled(examples iter.Seq2[example, error]) iter.Seq2[example, error] {
 	return func(yield func(example, error) bool) {
 		sorter := tempfiles.NewSorter()
@@ -183,7 +182,7 @@ func (s *splitter) scatter(examples iter.Seq2[example, error], sorter *tempfiles
 	return nil
 }
 
-// pack is the canary plus 1, 0 for none, and the words, as uvarints.
+// pack encodes the canary plus 1, or 0 without one, and the words, as uvarints.
 func (x example) pack() []byte {
 	packed := binary.AppendUvarint(nil, uint64(x.canary+1))
 	for _, w := range x.words {

@@ -8,21 +8,21 @@ import (
 	"coalmine/internal/seeds"
 )
 
-// Prior says which of a user's examples the adversary knows.
+// Prior names the user's examples that the adversary knows.
 type Prior string
 
 // Priors (Orekondy et al. 2018, section 5.2.2).
 const (
-	// Random: drawn from all of the user's, as if found here and there.
+	// Random draws from all of the user's examples.
 	Random Prior = "random"
-	// Chronological: the first ones, as of an account that was known before.
+	// Chronological takes the first examples, as from an account known earlier.
 	Chronological Prior = "chronological"
-	// Groups: whole groups of the user's examples, such as albums or documents, drawn at
-	// random, so that no group is on both devices.
+	// Groups draws whole groups of the user's examples, such as albums or documents, so that no
+	// group is on both devices.
 	Groups Prior = "groups"
 )
 
-// Choices lists the priors as words of an experiment file.
+// Choices lists the priors for an experiment file.
 func (Prior) Choices() []string {
 	return []string{string(Random), string(Chronological), string(Groups)}
 }
@@ -31,27 +31,27 @@ func (Prior) Choices() []string {
 type SplitParams struct {
 	Seed  uint64 `json:"seed"`
 	Prior Prior  `json:"prior"`
-	// Share of a user's examples that private ones are not, above 0 and below 1: share x n
-	// of n, rounded to the nearest; of Groups, the number of whole ones that comes nearest
-	// to it.
+	// Share of a user's examples that are not private, above 0 and below 1: share x n of n, rounded
+	// to nearest; for Groups, the nearest number of examples in whole groups.
 	Share float64 `json:"share"`
-	// Count is how many of these the adversary knows; the others are on no device. 0: all.
+	// Count is the number of these examples that the adversary knows; the others are on no device.
+	// 0 means all.
 	Count int `json:"count,omitempty"`
-	// AtLeast is the number of examples that a user must have to take part. 0: every
-	// user must have the number needed to divide them.
+	// AtLeast is the number of examples that a user must have to take part. 0 means that every user
+	// must have enough to be divided.
 	AtLeast int `json:"at_least,omitempty"`
-	// AtLeastGroups is the number of groups that a user must have to take part, with
-	// Groups. 0: every user must have two.
+	// AtLeastGroups is the number of groups that a user must have to take part, with Groups. 0
+	// means that every user must have two.
 	AtLeastGroups int `json:"at_least_groups,omitempty"`
-	// Unseen and HeldOut are the shares of the users that are in these sets, together at
-	// most 1: share x n of n users, rounded to the nearest.
+	// Unseen and HeldOut are the shares of the users that are in these sets, together at most 1:
+	// share x n of n users, rounded to nearest.
 	Unseen  float64 `json:"unseen,omitempty"`
 	HeldOut float64 `json:"held_out,omitempty"`
 	// IID shuffles the examples of all devices, which keep their sizes.
 	IID bool `json:"iid,omitempty"`
 }
 
-// Check reports parameters that no population can be divided by.
+// Check returns an error for invalid parameters.
 func (p *SplitParams) Check() error {
 	switch {
 	case !slices.Contains(p.Prior.Choices(), string(p.Prior)):
@@ -68,14 +68,14 @@ func (p *SplitParams) Check() error {
 	return nil
 }
 
-// rounded is the share of n, to the nearest whole number.
+// rounded returns share x n, rounded to nearest.
 func rounded(share float64, n int) int {
-	product := float64(share * float64(n)) // rounded before it is added to, on every machine
+	product := float64(share * float64(n)) // round the product before the addition on every processor
 	return int(product + 0.5)
 }
 
-// Needed is the number of examples that a user must have to be divided: at least one private, and
-// the prior ones. It is 0 with Groups, of which a user must have two of any size.
+// Needed returns the number of examples that a user must have to be divided: at least one private
+// example and the prior ones. It is 0 with Groups; a user must then have two groups of any size.
 func (p *SplitParams) Needed() int {
 	if p.Prior == Groups {
 		return 0
@@ -90,10 +90,10 @@ func (p *SplitParams) Needed() int {
 
 // World is a population of users divided into devices.
 type World struct {
-	// Devices in the order of their numbers: users in their order, of each the anonymous
-	// device before the shadow device.
+	// Devices in the order of their numbers: in the order of users, the anonymous device of a user
+	// before the shadow device.
 	Devices []Device
-	// Sizes are the examples of each device, at least 1.
+	// Sizes holds the number of examples of each device, at least 1.
 	Sizes []int
 }
 
@@ -125,7 +125,7 @@ func (w *World) add(d Device, size int) {
 	w.Devices, w.Sizes = append(w.Devices, d), append(w.Sizes, size)
 }
 
-// Examples is the number of examples on all devices.
+// Examples returns the number of examples on all devices.
 func (w *World) Examples() int {
 	n := 0
 	for _, size := range w.Sizes {
@@ -134,8 +134,8 @@ func (w *World) Examples() int {
 	return n
 }
 
-// sets puts every user who takes part into a set; the others are in none. Held-out users
-// are drawn first, so that cells with other shares of unseen users hold out the same.
+// sets assigns every participating user to a set; other users have none. Held-out users are drawn
+// first, so that cells with different shares of unseen users hold out the same users.
 func (p *SplitParams) sets(users []Owned) ([]Set, error) {
 	taking, err := p.taking(users)
 	if err != nil {
@@ -156,7 +156,7 @@ func (p *SplitParams) sets(users []Owned) ([]Set, error) {
 	return sets, nil
 }
 
-// taking are the users who take part.
+// taking returns the users who take part.
 func (p *SplitParams) taking(users []Owned) ([]int, error) {
 	var taking []int
 	few := &TooFewError{Needed: p.Needed(), Size: p.size(), Of: len(users)}
@@ -181,7 +181,7 @@ func (p *SplitParams) taking(users []Owned) ([]int, error) {
 	return taking, nil
 }
 
-// size is data.devices.size in words.
+// size describes data.devices.size.
 func (p *SplitParams) size() string {
 	if p.Count > 0 {
 		return fmt.Sprint(p.Count)
@@ -189,9 +189,9 @@ func (p *SplitParams) size() string {
 	return fmt.Sprintf("%g%%", 100*p.Share)
 }
 
-// examples are the numbers of a user's private and prior examples, each ascending. Cells of
-// one seed that differ in Count share the private ones, and of two such priors the larger
-// has the smaller.
+// examples returns the numbers of a user's private and prior examples, each ascending. Cells of one
+// seed that differ only in Count have the same private examples, and a larger prior includes a
+// smaller one.
 func (p *SplitParams) examples(user, n int) (private, prior []int) {
 	order := make([]int, n)
 	for i := range order {

@@ -19,28 +19,28 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Check asks a command for all that the contract wants. It trains several times, on users and
-// words that are made up.
+// Check tests a command against the whole contract. It trains several times, on synthetic users and
+// words.
 type Check struct {
 	// Command is a line for the system's shell, Code holds its files.
 	Command string
 	Code    clientprograms.Code
 	// Job is the value of training.job, an object of JSON.
 	Job json.RawMessage
-	// Rounds are those of the job.
+	// Rounds is the number of rounds of the job.
 	Rounds int
-	// Shards are the files of the training data, 0 for one of the name without numbers. Image
-	// is the shape of the images that it trains on; zero for texts.
+	// Shards is the number of files of training data; 0 means one file without a number in its
+	// name. Image is the shape of the training images; zero for texts.
 	Shards int
 	Image  datasets.Image
-	// Deterministic says that the training is called so.
+	// Deterministic reports that the training claims to be deterministic.
 	Deterministic bool
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot
 	// Replay asks for replayed steps; nil does not.
 	Replay *Replay
 	Terms  childprocess.Terms
-	// Write are directories that it may write to beside its own.
+	// Write lists directories that the command may write to in addition to its own.
 	Write []string
 
 	sample Sample // checkSample if it has no users
@@ -49,7 +49,7 @@ type Check struct {
 // CheckReport is the result of a Check.
 type CheckReport struct {
 	contracts.Identity
-	// Result is the command's own account of its model; null if there is none.
+	// Result is the command's description of its model; null if there is none.
 	Result   *Result             `json:"result"`
 	Findings []contracts.Finding `json:"checks"`
 }
@@ -59,12 +59,12 @@ type trial struct {
 	*training
 	sample Sample
 	err    error
-	before map[string]string   // the files that it found
-	kept   *tasks.RunnerKeeper // its partial state
+	before map[string]string   // files before the execution
+	kept   *tasks.RunnerKeeper // partial state of the execution
 	held   *childprocess.Holder
 }
 
-// Run makes all checks. The error is one of this machine.
+// Run makes all checks. An error is a fault of this machine, not of the command.
 func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 	report := &CheckReport{Identity: contract.Identity()}
 	first, err := c.train(ctx, nil, nil)
@@ -72,7 +72,7 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 		return nil, err
 	}
 	defer first.workspace.Remove()
-	looked := false // at how it has ended
+	looked := false // whether the end was checked
 	report.Findings, err = contracts.Run(ctx, []contracts.Check{
 		{Name: "trains, and says what the model is", Rule: SaysHowItEnded, Run: func() (err error) {
 			report.Result, err = first.ended()
@@ -97,7 +97,7 @@ func (c *Check) Run(ctx context.Context) (*CheckReport, error) {
 	return report, err
 }
 
-// ended is the result of a training that has ended well.
+// ended returns the result of a successful training.
 func (x *trial) ended() (*Result, error) {
 	if x.err != nil {
 		return nil, x.err
@@ -106,8 +106,8 @@ func (x *trial) ended() (*Result, error) {
 	return r, err
 }
 
-// train runs the command from the state that an earlier trial kept, or nil. at is called with
-// each change of the checkpoint and ends the command by returning an error; it may be nil.
+// train runs the command from the kept state of an earlier trial, or from the start if nil. at, if
+// not nil, is called with each change of the checkpoint; an error from it ends the command.
 func (c *Check) train(ctx context.Context, from *tasks.RunnerKeeper, at func(*trial) error) (*trial, error) {
 	w, err := childprocess.NewWorkspace()
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *Check) train(ctx context.Context, from *tasks.RunnerKeeper, at func(*tr
 	return x, nil
 }
 
-// prepare makes the directory that the command finds.
+// prepare prepares the directory of the command.
 func (x *trial) prepare(ctx context.Context, code clientprograms.Code) error {
 	if err := errors.Join(code.Unpack(ctx, x.workspace), x.folders(), x.writeSample(), x.resume(ctx)); err != nil {
 		return err
@@ -149,13 +149,13 @@ func (x *trial) prepare(ctx context.Context, code clientprograms.Code) error {
 	return err
 }
 
-// made reports whether a command may make the file.
+// made reports whether a command may create the file.
 func made(name string) bool {
 	folder, _, inside := strings.Cut(name, "/")
 	return inside && slices.Contains([]string{checkpointFolder, outFolder, "tmp"}, folder) || strings.Contains(name, "__pycache__")
 }
 
-// contents are the files of a folder that are wanted.
+// contents returns the files of a folder that want selects.
 func (x *trial) contents(folder string, want func(name string) bool) (map[string]string, error) {
 	files, err := x.workspace.List(folder)
 	contents := map[string]string{}
@@ -173,7 +173,7 @@ func (x *trial) contents(folder string, want func(name string) bool) (map[string
 	return contents, err
 }
 
-// given are the files that the command may not make or change.
+// given returns the files that the command must not create or change.
 func (x *trial) given() (map[string]string, error) {
 	return x.contents(".", func(name string) bool { return !made(name) })
 }
@@ -214,7 +214,7 @@ func (x *trial) metrics() error {
 	return nil
 }
 
-// scores asks each scoring command that a result names about a text.
+// scores tests each scoring command of a result on a text.
 func (c *Check) scores(ctx context.Context, x *trial, r *Result) error {
 	if r.Score == "" {
 		return contracts.Skip("it names a model and no command that scores texts by it: such a model can be exported, and not audited")
@@ -231,8 +231,7 @@ func (c *Check) scores(ctx context.Context, x *trial, r *Result) error {
 	return nil
 }
 
-// asking starts a command that scores, in a directory with the code and the files below
-// out.
+// asking starts a scoring command in a directory with the code and the files below out.
 func (c *Check) asking(ctx context.Context, x *trial, line string, code clientprograms.Code, do func(*score.Client) error) error {
 	w, err := childprocess.NewWorkspace()
 	if err != nil {
@@ -258,7 +257,7 @@ func (c *Check) asking(ctx context.Context, x *trial, line string, code clientpr
 	return errors.Join(do(client), client.Close())
 }
 
-// askSample asks about a text, or an image, of the made-up data.
+// askSample scores a text, or an image, of the synthetic data.
 func (c *Check) askSample(ctx context.Context, client *score.Client) error {
 	if c.Image != (datasets.Image{}) {
 		image := contracts.Image(c.Image.Pixels(), c.Image.Classes, 0)
@@ -271,7 +270,7 @@ func (c *Check) askSample(ctx context.Context, client *score.Client) error {
 
 var errKilled = errors.New("it was killed to see whether it goes on")
 
-// renames looks whether files of a checkpoint were written where others had read them.
+// renames checks that the files of a checkpoint were not overwritten in place.
 func (x *trial) renames() error {
 	if name := x.held.Written(); name != "" {
 		return fmt.Errorf("%s/%s was written in its place: a kill at that moment leaves half a checkpoint", checkpointFolder, name)
@@ -283,7 +282,7 @@ func (x *trial) renames() error {
 // checkpoint, and uses all files that its result names.
 func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	killed, err := c.killed(ctx, first.rows.last/2)
-	if err == nil && killed.err == nil && killed.training.kept.State != nil { // it has saved once, at the start
+	if err == nil && killed.err == nil && killed.training.kept.State != nil { // only a checkpoint at the start
 		killed, err = c.killed(ctx, 0)
 	}
 	if err != nil {
@@ -314,7 +313,7 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	return nil
 }
 
-// killed is a training that was killed at its first checkpoint after a round.
+// killed runs a training and kills it at its first checkpoint after a round.
 func (c *Check) killed(ctx context.Context, round int64) (*trial, error) {
 	killed, err := c.train(ctx, nil, func(x *trial) error {
 		if x.rows.last < round {
@@ -336,7 +335,8 @@ func names(files []storage.Blob) string {
 	return strings.Join(list, ", ")
 }
 
-// differing is a file that two deterministic trainings have not left alike, or their metrics; "" for none.
+// differing returns a file, or the metrics, that differs between two deterministic trainings; ""
+// for none.
 func (c *Check) differing(a, b *trial) (string, error) {
 	if !c.Deterministic {
 		return "", nil
@@ -358,7 +358,7 @@ func (c *Check) differing(a, b *trial) (string, error) {
 	return "", err
 }
 
-// left are the files below out, and in place of the metrics their rows.
+// left returns the files below out, with metrics replaced by their rows.
 func (x *trial) left() (map[string]string, error) {
 	files, err := x.contents(outFolder, func(name string) bool { return name != metricsFile })
 	files[metricsFile] = fmt.Sprint(x.rows.list())

@@ -13,18 +13,18 @@ import (
 	"coalmine/tasks"
 )
 
-// A checkpoint is kept together with the files below out at the time when the checkpoint stops
-// changing. So a file that a command writes there before a checkpoint is restored with it. With an
-// empty checkpoint no files of out are kept: the next execution starts anew.
+// A checkpoint is kept together with the files below out when the checkpoint stops changing. So a
+// file that a command writes there before a checkpoint is restored with it. With an empty
+// checkpoint no files of out are kept: the next execution restarts.
 
-// storedFile is a file as a listing showed it, and where it is kept.
+// storedFile is a listed file and its stored blob.
 type storedFile struct {
 	childprocess.File
 	blob storage.Blob
 }
 
-// keptName is the name under which a file of the directory is kept: its path from the checkpoint,
-// so that an earlier version, which kept nothing else, reads a kept checkpoint as well.
+// keptName returns the stored name of a file of the directory: its path relative to the checkpoint,
+// so that earlier versions, which kept only checkpoints, can read a kept checkpoint.
 func keptName(folder, name string) string {
 	if folder == checkpointFolder {
 		return name
@@ -32,11 +32,10 @@ func keptName(folder, name string) string {
 	return "../" + folder + "/" + name
 }
 
-// keptPath is the path of a kept file in the directory.
+// keptPath returns the path of a kept file in the directory.
 func keptPath(name string) string { return path.Join(checkpointFolder, name) }
 
-// changed keeps the checkpoint, which has changed and come to rest, and the files below
-// out.
+// changed keeps a changed checkpoint that is now stable, and the files below out.
 func (x *training) changed(ctx context.Context, files []childprocess.File) (taken bool, err error) {
 	out, err := x.outBeside(files)
 	if err != nil {
@@ -68,7 +67,8 @@ func (x *training) changed(ctx context.Context, files []childprocess.File) (take
 	return true, x.watched()
 }
 
-// outBeside lists the files below out that are kept with a checkpoint. The metrics are kept as rows.
+// outBeside lists the files below out that are kept with a checkpoint. Metrics are kept as rows
+// instead.
 func (x *training) outBeside(checkpoint []childprocess.File) ([]childprocess.File, error) {
 	if len(checkpoint) == 0 {
 		return nil, nil
@@ -111,8 +111,8 @@ func (x *training) listDirectories(kept bool) ([]string, error) {
 	return append(checkpoint, out...), errors.Join(err, outErr)
 }
 
-// changingError is the error of a file that could not be read because it is changing; the next look tries
-// again.
+// changingError reports a file that could not be read because it is changing; the next poll
+// retries.
 type changingError struct{ error }
 
 func (e changingError) Unwrap() error { return e.error }
@@ -133,7 +133,7 @@ func (x *training) keepFile(ctx context.Context, folder string, f childprocess.F
 	return x.task.KeepFile(ctx, keptName(folder, f.Name), data, folder == checkpointFolder)
 }
 
-// later notes an error that does not end the command: another look may succeed.
+// later notes an error that does not end the command: the next poll may succeed.
 func (x *training) later(err error) error {
 	if _, changing := errors.AsType[changingError](err); changing {
 		return nil
@@ -145,7 +145,7 @@ func (x *training) later(err error) error {
 	return nil
 }
 
-// keepRows keeps metric rows that are new.
+// keepRows keeps new metric rows.
 func (x *training) keepRows(ctx context.Context) error {
 	if x.rows.changes == x.sent {
 		return nil
@@ -178,7 +178,7 @@ func (x *training) resume(ctx context.Context) error {
 	}
 	var state State
 	if err := json.Unmarshal(kept.State, &state); err != nil {
-		return nil // it is of another version
+		return nil // written by another version
 	}
 	err = x.putBack(ctx, kept.Files, state.Folders)
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt) {
@@ -196,7 +196,6 @@ func (x *training) resume(ctx context.Context) error {
 	return x.workspace.Put(metricsFile, lines)
 }
 
-// startAnew empties the folders of the command.
 func (x *training) startAnew() error {
 	return errors.Join(x.workspace.RemoveFolder(checkpointFolder), x.workspace.RemoveFolder(outFolder), x.folders())
 }

@@ -12,11 +12,11 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// VocabularyInput is the datasets/encode node whose tokens a program reads.
+// VocabularyInput is the datasets/encode node with the tokens of a program.
 const VocabularyInput = "vocabulary"
 
-// BorrowClient returns a client of a program that reads the tokens of VocabularyInput. It must be given
-// back.
+// BorrowClient returns a client of a program that reads the tokens of VocabularyInput. The caller
+// must give it back.
 func BorrowClient(ctx context.Context, t *tasks.Task, p *clientprograms.Program) (clientprograms.Client, *datasets.Vocabulary, error) {
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, VocabularyInput)
 	if err != nil {
@@ -40,7 +40,7 @@ func BorrowClient(ctx context.Context, t *tasks.Task, p *clientprograms.Program)
 	return client, vocabulary, err
 }
 
-// codeOf is the imported code of a digest, none for zero.
+// codeOf returns the imported code of a digest, nil for zero.
 func codeOf(t *tasks.Task, digest storage.Digest) clientprograms.Code {
 	if digest == (storage.Digest{}) {
 		return nil
@@ -48,7 +48,7 @@ func codeOf(t *tasks.Task, digest storage.Digest) clientprograms.Code {
 	return func(ctx context.Context) (io.ReadCloser, error) { return t.Imported(ctx, digest) }
 }
 
-// ClientModel is the checkpoint of the named input as a client gets it.
+// ClientModel returns the checkpoint of the named input as a model for a client.
 func ClientModel(t *tasks.Task, input string) (clientprograms.Model, error) {
 	key, err := t.Input(input)
 	return clientprograms.Model{Name: key.String(), Read: func(ctx context.Context) ([]byte, error) {

@@ -1,11 +1,11 @@
-// Package external holds trainings by external programs: a command trains a model, and another one
-// scores texts under it. Unlike other kinds, these need not be functions of their parameters and
-// inputs, since a command may do anything; see tasks.Task.MayDiffer. The contract
+// Package external holds trainings by external programs: a command trains a model, and another
+// command scores texts under it. Unlike other kinds, these need not be functions of their
+// parameters and inputs, because a command may do anything; see tasks.Task.MayDiffer. The contract
 // docs/contracts/train.md describes the consequences, and the command's environment.
 //
-//	external/train  population, parts -> the files that the command has left, and its metric rows
+//	external/train  population, parts -> the command's files and metric rows
 //
-// Audits of such models ask a Model.
+// Audits score such models through a Model.
 package external
 
 import "coalmine/tasks"

@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// MaxShards is the most files that the training data are written to.
+// MaxShards is the largest number of files of training data.
 const MaxShards = 1000
 
 // trainFiles returns the paths of n files of training data.
@@ -29,10 +29,10 @@ func trainFiles(shards int) []string {
 	return files
 }
 
-// imagesFile is the path of the images that the lines of a file are about.
+// imagesFile returns the path of the images of a file of lines.
 func imagesFile(lines string) string { return strings.TrimSuffix(lines, ".jsonl") + ".npy" }
 
-// span is a run of users, how many of them have examples, and how many these are.
+// span is a run of users, with the number of users with examples and of their examples.
 type span struct{ first, end, users, examples int }
 
 // spans divides the users into the given number of runs of about equally many examples: user u
@@ -60,17 +60,18 @@ type Example struct {
 	Text string `json:"text"`
 }
 
-// LabelledImage is a line of the files that describe images.
+// LabelledImage is a line of a file that describes images.
 type LabelledImage struct {
 	User string `json:"user"`
-	// Label is the class, nil where nobody knows it.
+	// Label is the class, nil if unknown.
 	Label *int `json:"label"`
 }
 
-// counts are those of a part: its users that have examples, and these.
+// counts holds the numbers of users with examples and of examples of a part.
 type counts struct{ users, examples int }
 
-// write writes the examples of a population to files, user by user: those of a user stand in one.
+// write writes the examples of a population to files, user by user. All examples of a user are in
+// one file.
 func (x *training) write(ctx context.Context, v *datasets.Vocabulary, files []string, p *datasets.Population) (n counts, err error) {
 	for i, run := range spans(p, len(files)) {
 		f, err := x.create(files[i], run.examples)
@@ -103,13 +104,13 @@ func (x *training) writeUsers(ctx context.Context, f *exampleFile, v *datasets.V
 	return nil
 }
 
-// example is one as files have it: a line, and the pixels where it is an image.
+// example is the encoding of an example in files: a line and, for an image, the pixels.
 type example struct {
 	line   any
 	pixels []byte
 }
 
-// example is a sentence as files have it.
+// example encodes a sentence for files.
 func (p *TrainParams) example(v *datasets.Vocabulary, user string, sentence []int32) example {
 	if !p.ofImages() {
 		return example{Example{user, v.Text(Words(sentence))}, nil}
@@ -121,9 +122,9 @@ func (p *TrainParams) example(v *datasets.Vocabulary, user string, sentence []in
 	return example{LabelledImage{user, &label}, pixels}
 }
 
-// exampleFile is a file of lines, beside one of pixels where the examples are images.
+// exampleFile is a file of lines and, for images, a file of pixels.
 type exampleFile struct {
-	lines, pixels io.WriteCloser // no pixels beside texts
+	lines, pixels io.WriteCloser // pixels is nil for texts
 }
 
 // create makes a file for n examples.
@@ -178,7 +179,7 @@ func (f *exampleFile) close() error {
 	return err
 }
 
-// Words are the tokens of a sentence without its begin and end.
+// Words returns the tokens of a sentence without begin and end.
 func Words(sentence []int32) []int32 {
 	var words []int32
 	for _, token := range sentence {

@@ -7,7 +7,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// The files and folders that a command finds and leaves.
+// Files and folders of a command's input and output.
 const (
 	inFolder         = "in"
 	checkpointFolder = "checkpoint"
@@ -21,7 +21,7 @@ const (
 	resultFile     = outFolder + "/result.json"
 )
 
-// Limits on the files that are read from a command, in bytes.
+// Limits on the files read from a command, in bytes.
 const (
 	maxFile   = 4 << 30
 	maxResult = 1 << 20
@@ -29,17 +29,17 @@ const (
 	maxText = 8 << 10
 )
 
-// Job is the description of its task that a command reads: in/job.json.
+// Job is the description of the task for a command: in/job.json.
 type Job struct {
 	contracts.Identity
 	// Seed determines all random numbers.
 	Seed uint64 `json:"seed"`
 	// Rounds is the number of rounds that the metrics count up to.
 	Rounds int `json:"rounds"`
-	// Users and Examples are those of the training file.
+	// Users and Examples count the training file.
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
-	// Image is the shape of the examples, where they are images.
+	// Image is the shape of the examples, if they are images.
 	Image *datasets.Image `json:"image,omitempty"`
 	// Files are paths below the directory.
 	Files Files `json:"files"`
@@ -51,22 +51,22 @@ type Job struct {
 	Job json.RawMessage `json:"job,omitempty"`
 }
 
-// Files are those that a command finds, and those that it makes.
+// Files lists a command's input and output files.
 type Files struct {
-	// Train is the file of the training data; TrainShards are several in its place.
+	// Train is the file of the training data; TrainShards are several files instead.
 	Train       string   `json:"train,omitempty"`
 	TrainShards []string `json:"train_shards,omitempty"`
 	Validation  string   `json:"validation,omitempty"`
-	// Images are the files of the images that the lines of the files above are about.
+	// Images maps the files above to the files of their images.
 	Images map[string]string `json:"images,omitempty"`
-	// Vocabulary is that of texts.
+	// Vocabulary is the vocabulary of texts.
 	Vocabulary string `json:"vocabulary,omitempty"`
 	Checkpoint string `json:"checkpoint"`
 	Metrics    string `json:"metrics"`
 	Result     string `json:"result"`
-	// OneShot is there where canary clients are asked for.
+	// OneShot is set if canary clients are requested.
 	OneShot string `json:"one_shot,omitempty"`
-	// Replay and ReplayTensors are there where replays are asked for.
+	// Replay and ReplayTensors are set if replays are requested.
 	Replay        string `json:"replay,omitempty"`
 	ReplayTensors string `json:"replay_tensors,omitempty"`
 }
@@ -102,13 +102,13 @@ func (x *training) newJob() *Job {
 
 // Result is a command's description of its model: out/result.json.
 type Result struct {
-	// Model is the file of the model, below out; it may be left out.
+	// Model is the optional file of the model, below out.
 	Model string `json:"model,omitempty"`
-	// Score is a command line that scores texts by the trained model, Initial one that does by
-	// the untrained: both by the contract "score", in a directory with the code and out.
+	// Score is a command line that scores texts by the trained model, Initial one for the untrained
+	// model: both by the contract "score", in a directory with the code and out.
 	Score   string `json:"score,omitempty"`
 	Initial string `json:"initial_score,omitempty"`
-	// Step is a command line that runs single steps of the training, in a directory with all that the training
-	// found and left; empty for none.
+	// Step is a command line that runs single steps of the training, in a directory with all files
+	// of the training; empty for none.
 	Step string `json:"step,omitempty"`
 }

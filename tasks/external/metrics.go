@@ -15,37 +15,38 @@ import (
 	"coalmine/tasks/checkpoints"
 )
 
-// State is the part of a kept training besides its files.
+// State is the part of a kept training in addition to its files.
 type State struct {
 	Rows []checkpoints.Row `json:"rows"`
-	// Folders are those below checkpoint and out, as paths in the directory.
+	// Folders are the folders below checkpoint and out, as paths in the directory.
 	Folders []string `json:"folders,omitempty"`
 }
 
-// metricRows holds a command's metrics of its rounds, each once. If there are too many rounds,
-// the last of every few is kept.
+// metricRows holds the metrics of a command's rounds, one row per round. If there are too many
+// rounds, it keeps the last of every few.
 type metricRows struct {
-	// rounds is the number of rounds of the job; clients bounds the clients of a round, 0 for no bound.
+	// rounds is the number of rounds of the job; clients bounds the clients of a round; 0 means no
+	// bound.
 	rounds  int64
 	clients int64
-	rows    map[int64]checkpoints.Row // by the group of rounds
-	last    int64                     // round
+	rows    map[int64]checkpoints.Row // by group of rounds
+	last    int64                     // last round
 	changes int
-	// first is the round that the command has told of first, 0 if of none.
+	// first is the first round that the command reported, 0 before the first.
 	first int64
 }
 
-// maxRows is the most rows that are kept.
+// maxRows is the largest number of rows kept.
 const maxRows = 10_000
 
-// group is the number of the group that a round belongs to, the same in each execution.
+// group returns the number of a round's group, the same in each execution.
 func (m *metricRows) group(round int64) int64 {
 	every := max(1, (m.rounds+maxRows-1)/maxRows)
 	return (round - 1) / every
 }
 
-// metricLine is a line of out/metrics.jsonl. Its other fields that are numbers are metrics of the program's
-// own; the rest is left alone.
+// metricLine is a line of out/metrics.jsonl. Other numeric fields are the program's own metrics;
+// other fields are ignored.
 type metricLine struct {
 	Round          int64   `json:"round"`
 	Loss           float64 `json:"loss"`
@@ -55,7 +56,7 @@ type metricLine struct {
 	Clients        int64   `json:"clients"`
 }
 
-// read takes in whole lines.
+// read parses whole lines.
 func (m *metricRows) read(lines []byte) error {
 	for line := range bytes.Lines(lines) {
 		if len(bytes.TrimSpace(line)) == 0 {
@@ -80,7 +81,7 @@ func (m *metricRows) read(lines []byte) error {
 	return nil
 }
 
-// ownMetrics are the numbers of a line under other names than those of a metricLine; nil for none.
+// ownMetrics returns the numbers of a line outside the fields of a metricLine; nil for none.
 func ownMetrics(line []byte) (map[string]float64, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(line, &fields); err != nil {
@@ -103,7 +104,7 @@ func ownMetrics(line []byte) (map[string]float64, error) {
 	return own, nil
 }
 
-// isLineField reports whether a name is one of a metricLine, in any case, as JSON is decoded here.
+// isLineField reports whether a name is a field of metricLine, ignoring case as JSON decoding does.
 func isLineField(name string) bool {
 	return slices.ContainsFunc([]string{"round", "loss", "validation_loss", "examples", "tokens", "clients"}, func(known string) bool {
 		return strings.EqualFold(known, name)
@@ -131,13 +132,13 @@ func (m *metricRows) check(l *metricLine, line []byte) error {
 // plausible reports whether a number can be a loss; losses may be negative.
 func plausible(loss float64) bool { return math.Abs(loss) <= score.MaxLoss }
 
-// shown is a line for people.
+// shown returns a line for display.
 func shown(line []byte) string {
 	const most = 200
 	return childprocess.Printable(string(line), most)
 }
 
-// add takes in a row, in place of one of the same round or of an earlier one of its group.
+// add adds a row, replacing one of the same round or of an earlier round of its group.
 func (m *metricRows) add(row checkpoints.Row) {
 	if m.rows == nil {
 		m.rows = map[int64]checkpoints.Row{}
@@ -151,7 +152,7 @@ func (m *metricRows) add(row checkpoints.Row) {
 	m.changes++
 }
 
-// list has them in the order of rounds.
+// list returns the rows in the order of rounds.
 func (m *metricRows) list() []checkpoints.Row {
 	list := make([]checkpoints.Row, 0, len(m.rows))
 	for _, row := range m.rows {
@@ -168,7 +169,7 @@ func (m *metricRows) tokens() (n int64) {
 	return n
 }
 
-// restore takes in rows that were kept, and returns them as lines for the command.
+// restore adds kept rows, and returns them as lines for the command.
 func (m *metricRows) restore(rows []checkpoints.Row) []byte {
 	var lines bytes.Buffer
 	encoder := json.NewEncoder(&lines)
@@ -180,7 +181,7 @@ func (m *metricRows) restore(rows []checkpoints.Row) []byte {
 		for name, value := range row.Metrics {
 			line[name] = value
 		}
-		_ = encoder.Encode(line) // to memory, of finite numbers
+		_ = encoder.Encode(line) // cannot fail: finite numbers, to memory
 	}
 	return lines.Bytes()
 }

@@ -13,18 +13,19 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// ModelParams say how the model of a node external/train is asked. They are a part of parameters.
+// ModelParams describes the scoring of the model of an external/train node. It is part of
+// parameters.
 type ModelParams struct {
 	// Code is the archive with the code of the scoring command, zero for none.
 	Code storage.Digest `json:"code,omitzero"`
-	// Image is the shape of the images that it classifies; zero of models of texts.
+	// Image is the shape of the classified images; zero for models of texts.
 	Image datasets.Image `json:"image,omitzero"`
 }
 
-// OfImages reports whether it classifies images.
+// OfImages reports whether the model classifies images.
 func (p *ModelParams) OfImages() bool { return p.Image != (datasets.Image{}) }
 
-// Which of the two models a command scores by.
+// Which names one of the two models of a training.
 type Which string
 
 // The models of a training.
@@ -33,7 +34,7 @@ const (
 	Initial Which = "untrained"
 )
 
-// command is the line of result.json.
+// command returns the field and the command line of result.json.
 func (w Which) command(r *Result) (field, line string) {
 	if w == Initial {
 		return "initial_score", r.Initial
@@ -41,7 +42,7 @@ func (w Which) command(r *Result) (field, line string) {
 	return "score", r.Score
 }
 
-// Model is a model that a command scores texts by. It is closed at the end.
+// Model is a model scored by a command. It must be closed.
 type Model struct {
 	client    *score.Client
 	workspace *childprocess.Workspace
@@ -49,8 +50,8 @@ type Model struct {
 	alike     constancy
 }
 
-// Open starts the command that the training at the input has named, in a directory with the code
-// and the files that the training left below out.
+// Open starts the scoring command named by the training at the input, in a directory with the code
+// and the training's files below out.
 func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, which Which) (*Model, error) {
 	line, err := scoringLine(ctx, t, input, which)
 	if err != nil {
@@ -80,21 +81,21 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 	return m, nil
 }
 
-// startScorer starts a command that scores, in a directory that it may write to beside others.
+// startScorer starts a scoring command in a directory that it may write to, in addition to others.
 func startScorer(ctx context.Context, line string, w *childprocess.Workspace, terms *childprocess.Terms, write, set []string) (*score.Client, error) {
 	return score.Start(ctx, score.Options{Name: line, Concurrency: concurrency, Command: childprocess.Command{
 		Args: childprocess.Shell(line), Dir: w.Path(), Terms: *terms, Write: append([]string{w.Path()}, write...), Set: set,
 	}})
 }
 
-// concurrency is how many requests are under way at a time, and batch how many pairs each has.
-// They show in no result of a deterministic command.
+// concurrency is the number of concurrent requests, and batch the number of pairs per request. They
+// do not affect the results of a deterministic command.
 const (
 	concurrency = 2
 	batch       = 64
 )
 
-// scoringLine is the command that a training has named.
+// scoringLine returns the scoring command named by a training.
 func scoringLine(ctx context.Context, t *tasks.Task, input string, which Which) (string, error) {
 	result, err := ReadResult(ctx, t, input)
 	if err != nil {
@@ -107,7 +108,7 @@ func scoringLine(ctx context.Context, t *tasks.Task, input string, which Which) 
 	return line, nil
 }
 
-// furnish makes the directory that the command finds.
+// furnish prepares the directory of the command.
 func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code storage.Digest) error {
 	if err := codeOf(t, code).Unpack(ctx, m.workspace); err != nil {
 		return err
@@ -118,7 +119,7 @@ func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code s
 	return putLeft(ctx, t, m.workspace, input)
 }
 
-// putLeft writes the files that a training has left below out.
+// putLeft writes the training's files below out.
 func putLeft(ctx context.Context, t *tasks.Task, w *childprocess.Workspace, input string) error {
 	names, err := t.BlobNames(ctx, input)
 	if err != nil {
@@ -139,7 +140,7 @@ func putLeft(ctx context.Context, t *tasks.Task, w *childprocess.Workspace, inpu
 	return nil
 }
 
-// Answers scores pairs, and returns an answer for each, in their order.
+// Answers scores pairs, and returns their answers in order.
 func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer, error) {
 	answers, err := m.client.LogLikelihoods(ctx, pairs, batch)
 	if err != nil {
@@ -148,8 +149,8 @@ func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer
 	return answers, m.tellsApart(pairs, answers)
 }
 
-// TokenLogProbs are the log-probabilities of the model's own tokens of each continuation; nil if the command
-// has no such method.
+// TokenLogProbs returns the log-probabilities of the model's own tokens of each continuation; nil
+// if the command lacks the method.
 func (m *Model) TokenLogProbs(ctx context.Context, pairs []score.Pair) ([][]float64, error) {
 	if !m.client.Description.Has(score.TokenLogProbs) {
 		return nil, nil
@@ -167,7 +168,8 @@ func (m *Model) TokenLogProbs(ctx context.Context, pairs []score.Pair) ([][]floa
 	return tokens, m.tellsApart(pairs, answers)
 }
 
-// tellsApart is an error if the trained model has scored many different texts alike. Another may.
+// tellsApart returns an error if the trained model has given many different texts the same score.
+// The untrained model may.
 func (m *Model) tellsApart(pairs []score.Pair, answers []score.Answer) error {
 	if m.which != Trained {
 		return nil
@@ -181,7 +183,7 @@ func (m *Model) tellsApart(pairs []score.Pair, answers []score.Answer) error {
 // CheckTotal returns an error if the words after a prefix have probabilities that add up to more than 1.
 func (m *Model) CheckTotal(ctx context.Context, v *datasets.Vocabulary, prefix []int32) error {
 	pairs := Following(v, prefix)
-	answers, err := m.client.LogLikelihoods(ctx, pairs, batch) // words may be alike where texts are not
+	answers, err := m.client.LogLikelihoods(ctx, pairs, batch) // words may have equal scores
 	if err != nil {
 		return Asked(ctx, err)
 	}
@@ -191,17 +193,17 @@ func (m *Model) CheckTotal(ctx context.Context, v *datasets.Vocabulary, prefix [
 	return nil
 }
 
-// fewAlike is the number of different texts from which equal scores are no chance.
+// fewAlike is the number of different texts at which equal scores are no coincidence.
 const fewAlike = 32
 
-// constancy counts the different texts that a model has scored, as long as it scores all alike.
+// constancy counts the different texts scored by a model while all scores are equal.
 type constancy struct {
 	score  float64
 	texts  map[score.Pair]bool
 	varies bool
 }
 
-// add returns how many different texts have had one score so far, 0 if scores differ.
+// add returns the number of different texts with the same score so far, 0 if scores differ.
 func (c *constancy) add(pairs []score.Pair, answers []score.Answer) int {
 	for i := range answers {
 		switch {
@@ -218,20 +220,19 @@ func (c *constancy) add(pairs []score.Pair, answers []score.Answer) int {
 	return len(c.texts)
 }
 
-// ShapeOf is the shape of images as they are asked about.
+// ShapeOf returns the shape of images for requests.
 func ShapeOf(m datasets.Image) score.Shape {
 	return score.Shape{Height: m.Height, Width: m.Width, Channels: m.Channels}
 }
 
-// Classified is a model's answer for an image that has a label.
+// Classified is a model's answer for a labelled image.
 type Classified struct {
 	Label int
-	// LogProbs are those of all classes, in their order.
+	// LogProbs holds the log-probabilities of all classes, in order.
 	LogProbs []float64
 }
 
-// Classify asks about sentences of images, as a population has them. Those without a label are left
-// out.
+// Classify classifies the images of a population's sentences. It skips images without a label.
 func (m *Model) Classify(ctx context.Context, image datasets.Image, sentences [][]int32) ([]Classified, error) {
 	var list []Classified
 	var images [][]byte
@@ -250,7 +251,7 @@ func (m *Model) Classify(ctx context.Context, image datasets.Image, sentences []
 	return list, nil
 }
 
-// Costs are the log-perplexities of suffixes after one prefix, in nats.
+// Costs returns the log-perplexities of suffixes after one prefix, in nats.
 func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int32, suffixes [][]int32) ([]float64, error) {
 	pairs := make([]score.Pair, len(suffixes))
 	for i, suffix := range suffixes {
@@ -267,7 +268,7 @@ func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int3
 	return costs, nil
 }
 
-// Asked makes an error of a command permanent unless another try may mend it.
+// Asked makes an error of a command permanent unless a retry may succeed.
 func Asked(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
 		return err
@@ -277,7 +278,7 @@ func Asked(ctx context.Context, err error) error {
 
 // Close ends the command.
 func (m *Model) Close() {
-	_ = m.client.Close() // the question was answered
+	_ = m.client.Close() // the answers are complete
 	m.workspace.Remove()
 }
 

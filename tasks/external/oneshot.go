@@ -14,25 +14,25 @@ import (
 // oneShotFile holds a command's report of its canary clients.
 const oneShotFile = outFolder + "/one_shot.json"
 
-// OneShot asks a command for canary clients: in addition to its own clients, these send a
-// random direction each whenever they are sampled (Andrew et al. 2024).
+// OneShot asks a command for canary clients: whenever sampled, each sends a random direction, in
+// addition to the command's own clients (Andrew et al. 2024).
 type OneShot struct {
 	Canaries int `json:"canaries"`
-	// Unseen directions are followed as those of canaries are, and sent by nobody.
+	// Unseen is the number of directions that are followed like the canaries', but never sent.
 	Unseen int `json:"unseen,omitempty"`
 	// Final asks for the cosines with the change of the model.
 	Final bool `json:"final,omitempty"`
 }
 
-// Cosines are those of directions with the updates that a training released:
+// Cosines holds the cosines of directions with the released updates of a training:
 // out/one_shot.json.
 type Cosines struct {
-	// Dimension is the number of parameters that are trained.
+	// Dimension is the number of trained parameters.
 	Dimension int `json:"dimension"`
 	// Unit names the unit that a canary is; empty for a user.
 	Unit string `json:"unit,omitempty"`
-	// Final are those of the canaries with the change of the model, Largest their largest with the
-	// update of any round, and Unseen the largest of directions that nobody has sent.
+	// Final holds the canaries' cosines with the change of the model, Largest their largest cosine
+	// with the update of any round, and Unseen the largest of directions never sent.
 	Final   []float64 `json:"final,omitempty"`
 	Largest []float64 `json:"largest,omitempty"`
 	Unseen  []float64 `json:"unseen,omitempty"`
@@ -51,7 +51,7 @@ func (o *OneShot) Cosines(ctx context.Context, t *tasks.Task, input string) (*Co
 	return c, nil
 }
 
-// checkOneShot reads the command's report, if it was asked for one.
+// checkOneShot reads the command's report, if requested.
 func (x *training) checkOneShot() error {
 	if x.params.OneShot == nil {
 		return nil
@@ -95,7 +95,7 @@ func (o *OneShot) parse(data []byte) (*Cosines, error) {
 	return c, nil
 }
 
-// rounding is how far a cosine may be off that was computed in 32 bits.
+// rounding is the tolerance for a cosine computed in 32 bits.
 const rounding = 1e-4
 
 func (o *OneShot) finals() int {
@@ -105,7 +105,8 @@ func (o *OneShot) finals() int {
 	return 0
 }
 
-// largest is how many canaries are followed over the rounds: all, where unseen directions are.
+// largest returns the number of canaries followed over the rounds: all, if unseen directions are
+// followed.
 func (o *OneShot) largest() int {
 	if o.Unseen > 0 {
 		return o.Canaries

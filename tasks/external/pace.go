@@ -9,34 +9,32 @@ import (
 	"coalmine/tasks/clientprograms"
 )
 
-// Pace measures how fast a command trains, and how fast the command scores that it leaves.
+// Pace measures the speed of a command's training and of its scoring command.
 type Pace struct {
 	// Check has the command, its code, its job, its rounds and its limits.
 	Check
-	// Scorer has the code of the command that scores.
+	// Scorer has the code of the scoring command.
 	Scorer clientprograms.Code
-	// Sample has the words and the length of the texts. It is trained on some users of it, and on
-	// all of them at most.
+	// Sample has the words and the length of the texts. Training uses some or all of its users.
 	Sample Sample
 }
 
-// Seconds is the time that a Pace has measured: of a training Start and Example for each
-// example, of scoring Load and Text for each text of ScoredWords words, or each image. Load is 0
-// where nothing scores.
+// Seconds is the time that a Pace has measured: Start of a training and Example per example; Load
+// of a scorer and Text per text of ScoredWords words, or per image. Load is 0 without scoring.
 type Seconds struct{ Start, Example, Load, Text float64 }
 
-// ScoredWords are the words of a text that a Pace has scored.
+// ScoredWords is the number of words of a scored text.
 const ScoredWords = 5
 
 const (
-	fewExamples  = 32 // of the first training
+	fewExamples  = 32 // examples of the first training
 	moreExamples = 128
 	scoredTexts  = 512
 	mostTexts    = 1 << 11
 )
 
-// Measure trains on a few examples, and then on more until that takes longer by a difference that
-// tells. The first training's model then scores.
+// Measure trains on a few examples, and then on more until the difference in time is measurable.
+// The first training's model then scores.
 func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	var first *trial
 	training, err := contracts.Measure(fewExamples, moreExamples, p.Sample.Users*p.Sample.Examples, func(n int) error {
@@ -58,7 +56,7 @@ func (p *Pace) Measure(ctx context.Context) (*Seconds, error) {
 	return &Seconds{Start: training.Start, Example: training.Each, Load: scoring.Start, Text: scoring.Each}, err
 }
 
-// trained trains on about n examples.
+// trained trains on about the given number of examples.
 func (p *Pace) trained(ctx context.Context, examples int) (*trial, error) {
 	c := p.Check
 	c.sample = p.Sample
@@ -74,7 +72,7 @@ func (p *Pace) trained(ctx context.Context, examples int) (*trial, error) {
 	return x, nil
 }
 
-// scoring measures the command that a training leaves.
+// scoring measures the scoring command of a training.
 func (p *Pace) scoring(ctx context.Context, x *trial) (contracts.Pace, error) {
 	result, err := x.ended()
 	if err != nil || result.Score == "" {

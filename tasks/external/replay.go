@@ -24,15 +24,15 @@ type Replay struct {
 	Repeats int `json:"repeats"`
 }
 
-// Replayed is a command's description of its replayed steps: out/replay.json, and the
-// tensors beside it.
+// Replayed is a command's description of its replayed steps: out/replay.json, and the tensors with
+// it.
 type Replayed struct {
 	ReplayClaim
 	Parts   []ReplayedPart `json:"parts"`
 	Cohorts [][]int        `json:"cohorts"`
 
-	// Of each repeat, one after another, in clip norms: without noise, without a member of the cohort,
-	// without one outside of it, and with noise.
+	// Sums of each repeat, one after another, in clip norms: without noise, without a member of the
+	// cohort, without a member outside it, and with noise.
 	Whole   []float32 `json:"-"`
 	Inside  []float32 `json:"-"`
 	Outside []float32 `json:"-"`
@@ -41,19 +41,20 @@ type Replayed struct {
 
 // ReplayClaim is the mechanism that a training claims to be.
 type ReplayClaim struct {
-	// Unit that a member is: a record or a user.
+	// Unit is the kind of member: a record or a user.
 	Unit string `json:"unit"`
 	// NoiseMultiplier is the deviation of the noise in clip norms.
 	NoiseMultiplier float64          `json:"noise_multiplier"`
 	Sampling        privacy.Sampling `json:"sampling"`
-	// Population that cohorts are drawn from, and the size of one, with Poisson sampling the expected one.
+	// Population is the number of members, and Cohort the size of a cohort (expected with Poisson
+	// sampling).
 	Population int     `json:"population"`
 	Cohort     int     `json:"cohort"`
 	Rounds     int     `json:"rounds"`
 	Delta      float64 `json:"delta"`
 }
 
-// Recipe is that of the claim's epsilon.
+// Recipe returns the recipe of the claim's epsilon.
 func (c *ReplayClaim) Recipe() privacy.Recipe {
 	return privacy.Recipe{
 		Population: c.Population, Cohort: c.Cohort, Rounds: c.Rounds, NoiseMultiplier: c.NoiseMultiplier, Delta: c.Delta, Sampling: c.Sampling, Unit: c.Unit,
@@ -66,7 +67,7 @@ type ReplayedPart struct {
 	Size int    `json:"size"`
 }
 
-// Size is the number of trained parameters.
+// Size returns the number of trained parameters.
 func (v *Replayed) Size() (size int) {
 	for _, p := range v.Parts {
 		size += p.Size
@@ -88,7 +89,7 @@ func (r *Replay) Replayed(ctx context.Context, t *tasks.Task, input string) (*Re
 	return v, tasks.Permanent(err)
 }
 
-// checkReplay reads the command's replayed steps, if it was asked for them and names no step.
+// checkReplay reads the command's replayed steps, if requested and if it names no step command.
 func (x *training) checkReplay(r *Result) error {
 	if x.params.Replay == nil || r.Step != "" {
 		return nil
@@ -131,7 +132,7 @@ func (r *Replay) parse(said, file []byte) (*Replayed, error) {
 	return v, nil
 }
 
-// check reports claims that nothing can be.
+// check returns an error for an impossible claim.
 func (c *ReplayClaim) check() error {
 	recipe := c.Recipe()
 	switch {
@@ -163,7 +164,7 @@ func (v *Replayed) check(repeats int) error {
 	return nil
 }
 
-// checkMembers reports numbers that are no members of a population in ascending order.
+// checkMembers returns an error unless the numbers are members of a population in ascending order.
 func checkMembers(members []int, population int) error {
 	for j, member := range members {
 		if member < 0 || member >= population || j > 0 && member <= members[j-1] {

@@ -31,8 +31,8 @@ var (
 	StepsByRequest  = contract.Rule("Equal requests of `sample` and `step` have equal answers. The noise of a step follows from its seed and its round, another seed gives other noise, and a step without `noise` has none.")
 )
 
-// ruleOf is the rule that an error of a command's directory or processes is about; the
-// zero Rule if it is none.
+// ruleOf returns the rule broken by an error of a command's directory or processes; the zero Rule
+// if none.
 func ruleOf(err error) contracts.Rule {
 	if rule := contracts.RuleOf(err); rule.Number > 0 {
 		return rule

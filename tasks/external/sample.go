@@ -10,12 +10,12 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Sample says how much data is made up.
+// Sample describes synthetic data.
 type Sample struct {
-	// Users, and Examples of each.
+	// Users, and Examples per user.
 	Users, Examples int
-	// Words that texts consist of, Length of them in the mean and Most at most; 0 for a few. Symbols says that
-	// they are the bytes: texts then consist of letters.
+	// Words of the texts, with a mean of Length and at most Most words each; 0 means a few. Symbols
+	// reports that Words are the bytes: texts then consist of letters.
 	Words        []string
 	Length, Most int
 	Symbols      bool
@@ -27,7 +27,7 @@ var checkSample = Sample{
 	Words: strings.Fields("the people of states are free and it was a bright cold day in april when clocks were striking my number is four eight"),
 }
 
-// text is that of example i.
+// text returns the text of example i.
 func (s *Sample) text(i int) string {
 	if s.Length == 0 {
 		from := i * 7 % (len(s.Words) - 8)
@@ -36,11 +36,11 @@ func (s *Sample) text(i int) string {
 	return s.ofLength(i, Spread(i, s.Length, s.Most))
 }
 
-// spread scales the mean length of texts to their several lengths: a batch of texts takes as long
+// spread scales the mean length of texts to varying lengths, because a batch of texts takes as long
 // as its longest.
 var spread = [...]float64{0.25, 0.75, 2.5, 0.5, 1}
 
-// ofLength is text i of n words, or letters.
+// ofLength returns text i with n words, or letters.
 func (s *Sample) ofLength(i, n int) string {
 	if s.Symbols {
 		var text strings.Builder
@@ -56,10 +56,10 @@ func (s *Sample) ofLength(i, n int) string {
 	return strings.Join(words, " ")
 }
 
-// Spread is the length of text i, at most most, if the mean is n.
+// Spread returns the length of text i, at most most, for a mean of n.
 func Spread(i, n, most int) int { return max(1, min(most, int(float64(n)*spread[i%len(spread)]+0.5))) }
 
-// sample is example i of the made-up data.
+// sample returns example i of the synthetic data.
 func (p *TrainParams) sample(s *Sample, i int) example {
 	user := fmt.Sprint(i / s.Examples)
 	if p.ofImages() {
@@ -69,7 +69,7 @@ func (p *TrainParams) sample(s *Sample, i int) example {
 	return example{Example{user, s.text(i)}, nil}
 }
 
-// writeSample makes up the data of a training.
+// writeSample writes synthetic training data.
 func (x *trial) writeSample() error {
 	files, s := trainFiles(x.params.Shards), &x.sample
 	for i, file := range files {

@@ -19,7 +19,7 @@ import (
 	"coalmine/tasks"
 )
 
-// Methods of a command that steps as a training does.
+// Methods of a stepping command.
 const (
 	describeMethod = "describe"
 	initialMethod  = "initial"
@@ -41,15 +41,15 @@ type StepClaim struct {
 	contracts.Identity
 	Methods []string `json:"methods"`
 	ReplayClaim
-	// Clip is the clip norm, and Divisor the number that the noised sum of clipped gradients is divided by,
-	// both above 0.
+	// Clip is the clip norm, and Divisor the divisor of the noisy sum of clipped gradients, both
+	// above 0.
 	Clip    float64 `json:"clip"`
 	Divisor float64 `json:"divisor"`
 	// Parameters are the trained tensors of the model.
 	Parameters []models.Shape `json:"parameters"`
 }
 
-// Size is the number of trained parameters.
+// Size returns the number of trained parameters.
 func (c *StepClaim) Size() (size int) {
 	for _, p := range c.Parameters {
 		size += Volume(p.Shape)
@@ -57,7 +57,7 @@ func (c *StepClaim) Size() (size int) {
 	return size
 }
 
-// Volume is the number of elements of a shape.
+// Volume returns the number of elements of a shape.
 func Volume(shape []int) int {
 	n := 1
 	for _, d := range shape {
@@ -84,25 +84,25 @@ func (c *StepClaim) check() error {
 // Stepper is a command that runs single steps of a training. It must be closed.
 type Stepper struct {
 	Claim StepClaim
-	// States are files of parameters to step from: the untrained model, and the trained one if the training
-	// has left its parameters as a safetensors file.
+	// States are files of parameters to step from: the untrained model, and the trained model if
+	// its parameters are a safetensors file.
 	States []string
 
 	talk      *contracts.Talk
 	workspace *childprocess.Workspace
 	unwatch   func() bool
-	owned     bool // the workspace
+	owned     bool // the stepper owns the workspace
 }
 
 // StepRequest asks for one step.
 type StepRequest struct {
-	// Round counts from 1, and Seed is below 2^53: the noise follows from both.
+	// Round counts from 1, and Seed is below 2^53: both determine the noise.
 	Round int    `json:"round"`
 	Seed  uint64 `json:"seed"`
 	// Parameters is one of States.
 	Parameters string `json:"parameters"`
-	// Batch are the members that take part, and Without those that are not in the data set, by their places
-	// in the training data, ascending.
+	// Batch lists the members that take part, and Without the members absent from the data set, by
+	// index in the training data, ascending.
 	Batch   []int   `json:"batch"`
 	Without []int   `json:"without"`
 	Clip    float64 `json:"clip"`
@@ -110,8 +110,8 @@ type StepRequest struct {
 	Into    string  `json:"into"`
 }
 
-// OpenStepper starts the step command that the training at the input has named, in a directory with all that
-// the training found and left. Its error is ErrNoStep if there is no such command.
+// OpenStepper starts the step command named by the training at the input, in a directory with all
+// files of the training. It returns ErrNoStep if there is no such command.
 func (p *TrainParams) OpenStepper(ctx context.Context, t *tasks.Task, input string) (*Stepper, error) {
 	result, err := ReadResult(ctx, t, input)
 	if err != nil {
@@ -140,10 +140,10 @@ func (p *TrainParams) OpenStepper(ctx context.Context, t *tasks.Task, input stri
 	return nil, Asked(ctx, err)
 }
 
-// ErrNoStep says that a training names no command that steps as it does.
+// ErrNoStep reports that a training names no step command.
 var ErrNoStep = errors.New("the training names no step in its " + resultFile)
 
-// startStepper starts the step command of a training's result, and has it describe itself and write the
+// startStepper starts the step command of a training's result, and requests its description and the
 // untrained parameters.
 func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error) {
 	if err := x.workspace.Folder(stepFolder); err != nil {
@@ -168,7 +168,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 		err = s.trained(r)
 	}
 	if err != nil {
-		_ = s.Close() // the error says why
+		_ = s.Close() // the first error decides
 		return nil, err
 	}
 	return s, nil
@@ -190,7 +190,7 @@ func (s *Stepper) introduce(ctx context.Context, members map[string]int) error {
 	})
 }
 
-// initial has it write the untrained parameters.
+// initial requests the untrained parameters.
 func (s *Stepper) initial(ctx context.Context, seed uint64) error {
 	s.States = []string{initialFile}
 	return s.talk.Ask(ctx, initialMethod, initialMethod, map[string]any{"seed": seed, "into": initialFile}, func(json.RawMessage) error {
@@ -199,7 +199,7 @@ func (s *Stepper) initial(ctx context.Context, seed uint64) error {
 	})
 }
 
-// trained adds the trained parameters, if they are there.
+// trained adds the trained parameters, if present.
 func (s *Stepper) trained(r *Result) error {
 	if !strings.HasSuffix(r.Model, tensorsSuffix) {
 		return nil
@@ -209,13 +209,12 @@ func (s *Stepper) trained(r *Result) error {
 		_, err = s.values(r.Model, data)
 	}
 	if err != nil {
-		return nil // the model has another form
+		return nil // the model is not a safetensors file
 	}
 	s.States = append(s.States, trainedFile)
 	return s.workspace.Put(trainedFile, data)
 }
 
-// read reads a file of the claimed tensors as values does.
 func (s *Stepper) read(name string) ([]float32, error) {
 	data, err := s.workspace.Read(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -227,7 +226,8 @@ func (s *Stepper) read(name string) ([]float32, error) {
 	return s.values(name, data)
 }
 
-// values are those of the claimed tensors in a file's data, flat, in the order of the claim.
+// values returns the values of the claimed tensors in a file's data, flat, in the order of the
+// claim.
 func (s *Stepper) values(name string, data []byte) ([]float32, error) {
 	file, err := safetensors.Unmarshal(data)
 	if err != nil {
@@ -275,7 +275,7 @@ func (s *Stepper) Step(ctx context.Context, r StepRequest) (release []float32, e
 	return release, err
 }
 
-// Close ends the command. The error says how it ended, if that was not as the contract asks.
+// Close ends the command. It returns an error if the command did not end as the contract requires.
 func (s *Stepper) Close() error {
 	killed := !s.unwatch()
 	err := s.talk.Close()
@@ -288,10 +288,10 @@ func (s *Stepper) Close() error {
 	return err
 }
 
-// mostSampled rounds are sampled for a batch that has a member.
+// mostSampled is the largest number of rounds sampled to find a nonempty batch.
 const mostSampled = 50
 
-// steps looks at the step that the training names.
+// steps checks the step command of the training.
 func (x *trial) steps(ctx context.Context, r *Result) error {
 	if r.Step == "" {
 		return contracts.Skip("its %s names no step: audit.neighbours then takes the steps that the training itself replays", resultFile)
@@ -303,7 +303,7 @@ func (x *trial) steps(ctx context.Context, r *Result) error {
 	return errors.Join(s.conforms(ctx, x.params.Seed), s.Close())
 }
 
-// conforms asks for the same twice, with and without noise, and by another seed.
+// conforms repeats a request, with and without noise, and with another seed.
 func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
 	r, err := s.anyBatch(ctx, seed)
 	if err != nil {
@@ -335,7 +335,7 @@ func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
 	return s.withoutOne(ctx, r, subtract(answers["noisy by another seed"], answers["clean"]))
 }
 
-// withoutOne leaves a member of the batch out, which must not change the noise.
+// withoutOne leaves out a member of the batch, which must not change the noise.
 func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64) error {
 	r.Without, r.Batch = r.Batch[:1], r.Batch[1:]
 	noisy, err := s.Step(ctx, r)
@@ -357,7 +357,7 @@ func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64
 	return nil
 }
 
-// sameNoise is the share of its length by which rounding may change noise.
+// sameNoise is the tolerance for rounding of the noise, as a share of its norm.
 const sameNoise = 1e-3
 
 func subtract(a, b []float32) []float64 {
@@ -368,7 +368,7 @@ func subtract(a, b []float32) []float64 {
 	return d
 }
 
-// anyBatch is a step of the first round that has a batch with a member.
+// anyBatch returns a request for the first round with a nonempty batch.
 func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error) {
 	for round := 1; round <= mostSampled; round++ {
 		members, err := s.Sample(ctx, round, seed)

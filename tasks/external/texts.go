@@ -7,14 +7,13 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// PairOf is a sequence of tokens as texts: the prefix and its continuation. A pair of bytes
-// need not be UTF-8.
+// PairOf returns the texts of a prefix and its continuation. A pair of bytes need not be UTF-8.
 func PairOf(v *datasets.Vocabulary, prefix, suffix []int32) score.Pair {
 	context, continuation := v.Texts(prefix, suffix)
 	return score.Pair{Context: context, Continuation: continuation}
 }
 
-// Joined are texts as one, without their begins and ends; of bytes a line each.
+// Joined joins texts into one, without begin and end tokens; at the byte level, one per line.
 func Joined(v *datasets.Vocabulary, texts [][]int32) (all []int32) {
 	for _, text := range texts {
 		all = append(all, Words(text)...)
@@ -25,10 +24,11 @@ func Joined(v *datasets.Vocabulary, texts [][]int32) (all []int32) {
 	return all
 }
 
-// mostFollowing is how many words are asked about to see whether probabilities add up.
+// mostFollowing is the number of words in the check of total probability.
 const mostFollowing = 256
 
-// FollowingTokens are the first ordinary tokens of a vocabulary, of words the most frequent ones.
+// FollowingTokens returns the first ordinary tokens of a vocabulary; for words, the most frequent
+// ones.
 func FollowingTokens(v *datasets.Vocabulary) []int32 {
 	tokens := make([]int32, min(v.Ordinary(), mostFollowing))
 	for i := range tokens {
@@ -37,7 +37,7 @@ func FollowingTokens(v *datasets.Vocabulary) []int32 {
 	return tokens
 }
 
-// Following are these after a prefix, without those that are no texts.
+// Following returns pairs of a prefix and each of these tokens, except tokens that are not texts.
 func Following(v *datasets.Vocabulary, prefix []int32) (pairs []score.Pair) {
 	for _, token := range FollowingTokens(v) {
 		if pair := PairOf(v, prefix, []int32{token}); utf8.ValidString(pair.Context) && utf8.ValidString(pair.Continuation) {

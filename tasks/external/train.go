@@ -19,24 +19,23 @@ import (
 
 // TrainParams are the parameters of external/train.
 type TrainParams struct {
-	// Seed is the experiment's.
+	// Seed is the experiment's seed.
 	Seed uint64 `json:"seed"`
-	// Command is a line for the system's shell, Code the archive with its files, zero for
-	// none.
+	// Command is a line for the system's shell, Code the archive with its files; zero for none.
 	Command string         `json:"command"`
 	Code    storage.Digest `json:"code,omitzero"`
-	// Job is the experiment's own block, as it stands.
+	// Job is the experiment's own block, unchanged.
 	Job json.RawMessage `json:"job,omitempty"`
 	// Rounds is the number of rounds that the metrics count up to.
 	Rounds int `json:"rounds"`
-	// Deterministic says that every execution gives the same bytes.
+	// Deterministic reports that every execution gives the same bytes.
 	Deterministic bool `json:"deterministic,omitempty"`
-	// Validation says that there is a validation part.
+	// Validation reports that there is a validation part.
 	Validation bool `json:"validation,omitempty"`
-	// Shards are the files that the training data are written to; 0 stands for one of the name
-	// without numbers. MaxShards at most.
+	// Shards is the number of files of training data, at most MaxShards; 0 means one file without a
+	// number in its name.
 	Shards int `json:"shards,omitempty"`
-	// Image is the shape of the examples where they are images; zero of texts.
+	// Image is the shape of the examples if they are images; zero for texts.
 	Image datasets.Image `json:"image,omitzero"`
 	// OneShot asks for canary clients; nil does not.
 	OneShot *OneShot `json:"one_shot,omitempty"`
@@ -47,7 +46,7 @@ type TrainParams struct {
 // ofImages reports whether the examples are images.
 func (p *TrainParams) ofImages() bool { return p.Image != (datasets.Image{}) }
 
-// check reports parameters that no experiment has.
+// check returns an error for parameters that no experiment has.
 func (p *TrainParams) check() error {
 	if p.Shards < 0 || p.Shards > MaxShards {
 		return fmt.Errorf("training data in %d files; expected at most %d", p.Shards, MaxShards)
@@ -58,33 +57,33 @@ func (p *TrainParams) check() error {
 	return nil
 }
 
-// Train runs the command of a training in a directory of its own. Inputs: "population" and
-// "shards", the users and their examples; "parts": datasets/encode, with the vocabulary and the
-// validation part. Its blobs are ResultBlob, the files of the folder out by FileBlob, and
-// tasks.RowsBlob; its metrics are Metrics.
+// Train runs the command of a training in its own directory. Inputs: "population" and "shards", the
+// users and their examples; "parts": datasets/encode, with the vocabulary and the validation part.
+// Its blobs are ResultBlob, the files of the folder out by FileBlob, and tasks.RowsBlob; its
+// metrics are Metrics.
 var Train = tasks.Kind{Name: "external/train", Version: 2, Class: tasks.Compute, Command: true, Run: runTrain}
 
 // ResultBlob is a Result, as JSON.
 const ResultBlob = "result"
 
-// FileBlob is the name of the blob of a file below out, such as "model.pt".
+// FileBlob returns the name of the blob of a file below out, such as "model.pt".
 func FileBlob(name string) string { return outFolder + "/" + name }
 
 // Metrics of external/train.
 type Metrics struct {
-	// Files and Bytes are those of the folder out.
+	// Files and Bytes measure the folder out.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// Rows of metrics, and the last round that they tell of; 0 for none.
+	// Rows of metrics, and their last round; 0 without rows.
 	Rows      int   `json:"rows"`
 	LastRound int64 `json:"last_round,omitempty"`
 }
 
-// Again is the exit status of a command that shall go on later.
+// Again is the exit status of a command to be continued later.
 const Again = 75
 
-// signalled is the last exit status of a command's own: a shell gives higher ones to commands that a
-// signal has ended.
+// signalled is the highest exit status of a command itself: a shell reports higher ones for
+// commands ended by a signal.
 const signalled = 128
 
 func runTrain(ctx context.Context, t *tasks.Task) error {
@@ -127,17 +126,16 @@ type training struct {
 	rows metricRows
 	// members of the training data, by unit.
 	members map[string]int
-	// kept is the state for the next execution; stored has its files by path, as a listing showed
-	// them.
+	// kept is the state for the next execution; stored has its listed files by path.
 	kept        tasks.Kept
 	stored      map[string]storedFile
-	directories []string // that are kept
-	sent        int      // rows that are kept
-	// unkept is the error that kept the last state from being stored, or nil.
+	directories []string // kept directories
+	sent        int      // number of kept rows
+	// unkept is the error from storing the last state, or nil.
 	unkept error
-	// watched is called when a checkpoint has been kept, if it is not nil.
+	// watched, if not nil, is called after a checkpoint has been kept.
 	watched func() error
-	// eager keeps every checkpoint that is seen, not one in a few seconds.
+	// eager keeps every checkpoint found, instead of one every few seconds.
 	eager bool
 }
 
@@ -151,13 +149,13 @@ func (x *training) run(ctx context.Context) error {
 		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(),
 	}, watch)
 	if err != nil && x.unkept != nil {
-		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept) //nolint:errorlint // the end of the command decides
+		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept) // nolint:errorlint // the command's error decides
 	}
 	return classify(x.params.Command, err)
 }
 
-// classify reports whether a retry may succeed: after an error of the store, after a signal,
-// or if the command itself says so.
+// classify reports whether a retry may succeed: after an error of the store, after a signal, or if
+// the command exits with Again.
 func classify(command string, err error) error {
 	e, ok := errors.AsType[*childprocess.FailedError](err)
 	if !ok {
@@ -177,7 +175,7 @@ func classify(command string, err error) error {
 	return tasks.Permanent(err)
 }
 
-// more takes in lines of metrics.
+// more parses lines of metrics.
 func (x *training) more(lines []byte) error {
 	if err := x.rows.read(lines); err != nil {
 		return err
@@ -186,7 +184,7 @@ func (x *training) more(lines []byte) error {
 	return nil
 }
 
-// furnish makes the directory that the command finds.
+// furnish prepares the directory of the command.
 func (x *training) furnish(ctx context.Context) error {
 	if err := codeOf(x.task, x.params.Code).Unpack(ctx, x.workspace); err != nil {
 		return err
@@ -261,7 +259,7 @@ func (x *training) folders() error {
 	return nil
 }
 
-// finish reads the command's files and stores them.
+// finish reads and stores the command's files.
 func (x *training) finish(ctx context.Context) error {
 	result, files, err := x.result()
 	if err != nil {

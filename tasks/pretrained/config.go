@@ -18,7 +18,7 @@ import (
 type config struct {
 	ModelType string          `json:"model_type"`
 	Begin     *int            `json:"bos_token_id"`
-	End       json.RawMessage `json:"eos_token_id"` // a number, or several
+	End       json.RawMessage `json:"eos_token_id"` // one number or several
 	Tied      *bool           `json:"tie_word_embeddings"`
 
 	// Fields of gpt2.

@@ -1,4 +1,4 @@
-// Package pretrained reads finished causal language models of Hugging Face's layout, as a
+// Package pretrained reads trained causal language models in Hugging Face's layout, as a
 // models.Transformer:
 //
 //	folder, err := pretrained.Open(os.DirFS("gpt2"), "gpt2")
@@ -6,12 +6,13 @@
 //	defer folder.Close()
 //	scorer, err := folder.NewScorer()
 //
-// A folder has config.json, tokenizer.json (package subwords), and model.safetensors or its parts by
-// model.safetensors.index.json, in float32, float16 or bfloat16. It knows the models gpt2, gpt_neox
-// (Pythia) and llama, and refuses by name each setting that would change the arithmetic in an unknown way.
+// A folder has config.json, tokenizer.json (package subwords), and model.safetensors or its parts
+// by model.safetensors.index.json, in float32, float16 or bfloat16. It supports the models gpt2,
+// gpt_neox (Pythia) and llama. Any setting that would change the arithmetic in an unknown way is an
+// error that names it.
 //
-// Token n of the folder is token datasets.FirstWord + n. datasets.Begin has the vector of the token that
-// begins a text; none of the tokens below datasets.FirstWord is ever predicted.
+// Token n of the folder is token datasets.FirstWord + n. datasets.Begin has the vector of the token
+// that begins a text; tokens below datasets.FirstWord are never predicted.
 package pretrained
 
 import (
@@ -44,21 +45,21 @@ type Folder struct {
 	Model      *models.Language
 	Tokenizer  *subwords.Tokenizer
 	Vocabulary *datasets.Vocabulary
-	// Begin and End are the tokens, by their numbers in Vocabulary, that begin and end a text.
+	// Begin and End are the tokens that begin and end a text, by number in Vocabulary.
 	Begin, End int32
 
 	name   string
 	from   fs.FS
 	family *family
-	prefix string // of the names of tensors
+	prefix string // prefix of tensor names
 	files  []fs.File
 	shards []*safetensors.Parts
-	read   []float32 // scratch
+	read   []float32 // scratch memory
 }
 
-// Open reads a folder except its weights, whose names and shapes it checks. Files of weights must be
-// io.ReaderAt, as those of os.DirFS are. name stands in messages; an error is one sentence that names
-// the file.
+// Open reads a folder except its weights, whose names and shapes it checks. Files of weights must
+// be io.ReaderAt, as those of os.DirFS are. name is used in messages; an error is one sentence that
+// names the file.
 func Open(from fs.FS, name string) (folder *Folder, err error) {
 	f := &Folder{name: name, from: from}
 	defer func() {
@@ -102,8 +103,8 @@ func (f *Folder) Close() error {
 	return errors.Join(errs...)
 }
 
-// NewScorer reads the weights. The memory is that of the scorer, 4 bytes a parameter and as much for the
-// token vectors again, and the two largest tensors.
+// NewScorer reads the weights. It needs the memory of the scorer, 4 bytes per parameter and again
+// for the token vectors, and the two largest tensors.
 func (f *Folder) NewScorer() (*models.Scorer, error) {
 	scorer, err := f.Model.ReadScorer(f.fill)
 	if err != nil {
@@ -122,7 +123,7 @@ func (f *Folder) Names(e *subwords.Encoder, text string) []string {
 }
 
 // AfterSpace returns a text for the tokenizer to read as if it followed other words. Tokenizers of
-// characters put a space before a text by themselves.
+// characters add a space before a text themselves.
 func (f *Folder) AfterSpace(text string) string {
 	if subwords.AlphabetOf(f.Tokenizer.Tokens()) == subwords.Bytes {
 		return " " + text
@@ -143,7 +144,7 @@ func (f *Folder) data(file string) ([]byte, error) {
 	return data, nil
 }
 
-// reason is an error of a file system without the name of the file.
+// reason returns an error of a file system without the name of the file.
 func reason(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err
@@ -237,7 +238,7 @@ func (f *Folder) findPrefix() {
 	}
 }
 
-// file returns the file of weights that has a tensor, by its name there; nil if none has.
+// file returns the file of weights that has a tensor, by its name there; nil if there is none.
 func (f *Folder) file(tensor string) *safetensors.Parts {
 	for _, parts := range f.shards {
 		if _, _, ok := parts.Shape(tensor); ok {

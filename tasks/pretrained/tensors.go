@@ -17,14 +17,14 @@ type family struct {
 	// prefix begins the names of all tensors except the output layer's, in files of models with an
 	// output layer.
 	prefix string
-	// tensors maps each tensor of a models.Transformer to the names of its parts, side by side; # stands
-	// for the number of the block.
+	// tensors maps each tensor of a models.Transformer to the names of its parts, left to right; #
+	// stands for the number of the block.
 	tensors map[string][]string
 	// columns reports whether a matrix has a column for each input, as in torch.nn.Linear.
 	columns bool
 	// interleaved reports whether the queries, keys and values of each head are adjacent.
 	interleaved bool
-	tied        bool // by default
+	tied        bool // tied by default
 }
 
 // families are the known families by model_type.
@@ -73,7 +73,6 @@ var families = map[string]*family{
 	},
 }
 
-// perToken reports whether a tensor has a row for each token.
 func perToken(name string) bool { return name == models.EmbeddingTensor || name == models.OutputTensor }
 
 // pieces returns the names of the parts of a tensor, side by side, and the name of the tensor in the
@@ -160,8 +159,9 @@ func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
 	return nil
 }
 
-// Initial returns the model that a training begins with, and its parameters. The model has only the tokens
-// of the tokenizer, and predicts the end of a text as datasets.End in place of the folder's own token.
+// Initial returns the initial model of a training, and its parameters. The model has only the
+// tokens of the tokenizer, and predicts the end of a text as datasets.End instead of the folder's
+// own token.
 func (f *Folder) Initial() (*models.Language, []float32, error) {
 	config := f.Model.Config()
 	config.Vocabulary = datasets.FirstWord + len(f.Tokenizer.Tokens())

@@ -13,20 +13,20 @@ import (
 
 // ExamplesParams are the parameters of Examples.
 type ExamplesParams struct {
-	// Outcome of the examples that are selected: Misclassified or Correct.
+	// Outcome of the selected examples: Misclassified or Correct.
 	Outcome Criterion `json:"outcome"`
 	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`
 }
 
-// PredictionsInput is the Predictions node of the population that is selected from.
+// PredictionsInput is the Predictions node of the population.
 const PredictionsInput = "predictions"
 
-// Examples selects the examples that a classifier got wrong, or right (Augenstein et al.
-// 2020, appendix C.4). Those without a label are neither.
+// Examples selects the examples that a classifier got wrong, or right (Augenstein et al. 2020,
+// appendix C.4). Examples without a label are neither.
 //
-// Inputs: PredictionsInput, datasets.PopulationInput, datasets.ShardsInput. Blobs and
-// metrics are those of datasets.Partition, with shards of its own. And
+// Inputs: PredictionsInput, datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are
+// as for datasets.Partition, with new shards. In addition:
 //
 //	selection   Selection, as JSON
 var Examples = tasks.Kind{Name: "selection/examples", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runExamples)}
@@ -54,7 +54,7 @@ func runExamples(ctx context.Context, t *tasks.Task, p *ExamplesParams) error {
 // labelled reports whether an image has a label.
 func labelled(x datasets.PopulationExample) bool { return x.Words[0] != datasets.Unknown }
 
-// selectExamples writes the population of the examples that keep names, and the counts.
+// selectExamples writes the population of the examples that keep selects, and the counts.
 func selectExamples(ctx context.Context, t *tasks.Task, found *Selection, keep func(datasets.PopulationExample) (bool, error)) error {
 	counting := userCounter{found: found, user: -1}
 	err := datasets.SelectExamples(ctx, t, found.AtLeast, func(x datasets.PopulationExample) (bool, error) {
@@ -104,20 +104,18 @@ func (c *userCounter) endUser() {
 // RandomParams are the parameters of Random. One of Share and PerUser is given.
 type RandomParams struct {
 	Seed uint64 `json:"seed"`
-	// Share of the examples that are selected, each by its own coin; above 0, below 1.
+	// Share of selected examples, each by its own coin; above 0, below 1.
 	Share float64 `json:"share,omitempty"`
-	// PerUser is the number of selected examples of a user, all of a user who has fewer;
-	// at least 1.
+	// PerUser is the number of selected examples per user, or all if a user has fewer; at least 1.
 	PerUser int `json:"per_user,omitempty"`
 	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`
 }
 
-// Random selects examples by chance, as a modeler looks at some before all else (Augenstein
-// et al. 2020, task T1). The draws of a user do not depend on the others.
+// Random selects examples at random, as a modeler's first look at the data (Augenstein et al. 2020,
+// task T1). The draws of a user do not depend on other users.
 //
-// Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are those of
-// Examples.
+// Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are as for Examples.
 var Random = tasks.Kind{Name: "selection/random", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runRandom)}
 
 func runRandom(ctx context.Context, t *tasks.Task, p *RandomParams) error {
@@ -140,12 +138,12 @@ type lottery struct {
 	population *datasets.Population
 	user       int
 	stream     *rand.Rand
-	wanted     int // of the user's remaining examples
+	wanted     int // number still to draw from the user's remaining examples
 }
 
-// draw decides on the next example. A number per user is drawn without replacement: each
-// example with the probability of those wanted among those left (Knuth, The Art of Computer
-// Programming, volume 2, section 3.4.2, algorithm S).
+// draw decides on the next example. A number per user is drawn without replacement: each example
+// with the probability wanted / remaining (Knuth, The Art of Computer Programming, volume 2,
+// section 3.4.2, algorithm S).
 func (l *lottery) draw(x datasets.PopulationExample) bool {
 	if x.User != l.user {
 		l.user, l.wanted = x.User, l.params.PerUser
@@ -169,11 +167,10 @@ type LabelsParams struct {
 	AtLeast int `json:"at_least"`
 }
 
-// Labels selects the images without a label, as those that people are to label (Augenstein
-// et al. 2020, task T5), or those with one, as a classifier needs them.
+// Labels selects the images without a label, for people to label (Augenstein et al. 2020, task T5),
+// or those with one, for a classifier.
 //
-// Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are those of
-// Examples.
+// Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are as for Examples.
 var Labels = tasks.Kind{Name: "selection/labels", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runLabels)}
 
 func runLabels(ctx context.Context, t *tasks.Task, p *LabelsParams) error {

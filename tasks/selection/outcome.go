@@ -14,33 +14,33 @@ const SelectionBlob = "selection"
 
 // Selection counts the selected users and examples.
 type Selection struct {
-	// Users that were selected, and the number with examples. A privacy account counts
-	// the selected ones.
+	// Users counts the selected users, and the users with examples. A privacy account counts the
+	// selected ones.
 	Users   int `json:"users"`
 	OfUsers int `json:"of_users"`
-	// Examples of theirs that train.
+	// Examples of selected users that train.
 	Examples int `json:"examples"`
-	// Outcome is the criterion of the selected examples, AtLeast how many a user must have;
-	// none in a selection of users.
+	// Outcome is the criterion of the selected examples, AtLeast the number that a user must have;
+	// both empty in a selection of users.
 	Outcome Criterion `json:"outcome,omitempty"`
 	AtLeast int       `json:"at_least,omitempty"`
-	// Percentile that was asked for: in a selection of users of the accuracies of the users
-	// of the data without planted faults, of unlikely examples of the surprises of all
-	// examples. Threshold is its value: an accuracy, or nats a token.
+	// Percentile that was requested: in a selection of users, of the accuracies of users of the
+	// data without planted faults; for unlikely examples, of the surprises of all examples.
+	// Threshold is its value: an accuracy, or nats per token.
 	Percentile float64 `json:"percentile,omitempty"`
 	Side       Side    `json:"side,omitempty"`
 	Threshold  float64 `json:"threshold,omitempty"`
-	// Accuracy of the classifier on the population that was selected from, and on that
-	// without planted faults.
+	// Accuracy of the classifier on the original population, and on the population without planted
+	// faults.
 	Accuracy *Accuracy `json:"accuracy,omitempty"`
 	Clean    *Accuracy `json:"clean_accuracy,omitempty"`
-	// Ratio says that unlikely examples are those likelier under a second model.
+	// Ratio reports that unlikely examples are likelier under a second model.
 	Ratio bool `json:"ratio,omitempty"`
-	// Surprises are the percentiles of those of all examples, in nats a token: the 5th,
-	// 25th, 50th, 75th and 95th; of unlikely examples alone.
+	// Surprises holds percentiles of the surprises of all examples, in nats per token: the 5th,
+	// 25th, 50th, 75th and 95th; only for unlikely examples.
 	Surprises *[5]float64 `json:"surprises,omitempty"`
-	// Left says how many users other numbers of examples would leave; of examples that are
-	// chosen without a classifier.
+	// Left counts the users left by other values of AtLeast; only for examples selected without a
+	// classifier.
 	Left []Left `json:"left,omitempty"`
 }
 
@@ -49,7 +49,7 @@ func (s *Selection) explain(err error, left []Left) error {
 	return fmt.Errorf("%w (the selection leaves %d of %d users; %s)", err, s.Users, s.OfUsers, Leaves(left))
 }
 
-// String is a sentence for people.
+// String returns a sentence.
 func (s *Selection) String() string {
 	switch {
 	case s.Outcome == OfLowChance:
@@ -76,7 +76,7 @@ func (s *Selection) percentile() string {
 	return fmt.Sprintf(" (the %gth percentile)", s.Percentile)
 }
 
-// Left is how many users a threshold leaves.
+// Left is the number of users that a threshold leaves.
 type Left struct {
 	// AtLeast is the required number of a user's selected examples; 0 if the threshold is
 	// a percentile.
@@ -87,7 +87,7 @@ type Left struct {
 	Users      int     `json:"users"`
 }
 
-// String is "at_least 2: 80 users".
+// String returns "at_least 2: 80 users".
 func (l Left) String() string {
 	if l.AtLeast > 0 {
 		return fmt.Sprintf("at_least %d: %s", l.AtLeast, readable.Count(l.Users, "user"))
@@ -95,7 +95,7 @@ func (l Left) String() string {
 	return fmt.Sprintf("%s %g%%: %s", l.Side, l.Percentile, readable.Count(l.Users, "user"))
 }
 
-// Leaves is a sentence about thresholds.
+// Leaves returns a sentence about thresholds.
 func Leaves(list []Left) string {
 	texts := make([]string, len(list))
 	for i, l := range list {
@@ -104,11 +104,11 @@ func Leaves(list []Left) string {
 	return strings.Join(texts, ", ")
 }
 
-// leastNumbers are the numbers of examples that a table of thresholds has.
+// leastNumbers are the numbers of examples in a table of thresholds.
 var leastNumbers = []int{1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000}
 
-// leftBy counts the users that have at least n selected examples, for round n up to the first
-// that leaves no user, and for the configured one. counts are the users' selected examples.
+// leftBy counts the users that have at least n selected examples, for round n up to the first that
+// leaves no user, and for asked. counts are the users' selected examples.
 func leftBy(counts []int, asked int) []Left {
 	numbers := append(slices.Clone(leastNumbers), asked)
 	slices.Sort(numbers)
@@ -127,11 +127,11 @@ func leftBy(counts []int, asked int) []Left {
 	return left
 }
 
-// percentiles are those that a table of thresholds has.
+// percentiles are the percentiles in a table of thresholds.
 var percentiles = []float64{5, 10, 25, 50, 75, 90, 95}
 
-// LeftBeside says how many users are on a side of some percentiles, and of the one asked for.
-// users are those of the population, clean those of the data without planted faults.
+// LeftBeside counts the users on side p.Side of some percentiles and of the requested one. users are
+// the users of the population, clean the users of the data without planted faults.
 func LeftBeside(users, clean []UserAccuracy, p UsersParams) []Left {
 	numbers := append(slices.Clone(percentiles), p.Percentile)
 	slices.Sort(numbers)
@@ -147,13 +147,13 @@ func LeftBeside(users, clean []UserAccuracy, p UsersParams) []Left {
 	return left
 }
 
-// Selecting are the kinds that select.
+// Selecting lists the kinds that select.
 func Selecting() []string {
 	return []string{Examples.Name, Users.Name, Random.Name, Labels.Name, Unlikely.Name}
 }
 
-// Thresholds says how many users other thresholds leave than those in the parameters of
-// Examples, or of Users, which alone has clean ones.
+// Thresholds counts the users left by other thresholds than those in the parameters of Examples or
+// Users. clean is only for Users.
 func Thresholds(params json.RawMessage, users, clean []UserAccuracy) ([]Left, error) {
 	var p struct {
 		ExamplesParams

@@ -1,16 +1,15 @@
 // Package selection holds the kinds that choose the part of a population that trains, as
-// a modeler would choose examples to look at (Augenstein et al. 2020, section 2.1): by
-// rules that tasks follow, so that no person sees the data.
+// a modeler would choose examples to look at (Augenstein et al. 2020, section 2.1): by rules that
+// tasks apply, so that no person sees the data.
 //
 //	selection/random        some of the records, by chance
 //	selection/labels        the records with a label, or without
 //	selection/unlikely      the records that a language model finds unlikely
-//	selection/predictions   what a classifier says of every record of a population
+//	selection/predictions   a classifier's predictions for every record of a population
 //	selection/examples      the records that it gets wrong, or right
 //	selection/users         the users for whom it works badly, or well
 //
-// A selection is a population as any other: it is trained on, counted and accounted for
-// alike.
+// A selection is an ordinary population for training, counting and privacy accounting.
 package selection
 
 import (
@@ -37,7 +36,7 @@ const ModelInput = "model"
 // Inputs: ModelInput, datasets.PopulationInput, datasets.ShardsInput. It has no parameters.
 // Its metrics are an Accuracy. Blobs:
 //
-//	predictions   the predicted classes, a byte for each record, in the order of the records
+//	predictions   the predicted classes, one byte per record, in the order of the records
 //	users         []UserAccuracy, as JSON, in the order of the users
 var Predictions = tasks.Kind{Name: "selection/predictions", Version: 1, Class: tasks.Compute, Run: runPredictions}
 
@@ -47,13 +46,13 @@ const (
 	UsersBlob       = "users"
 )
 
-// UserAccuracy says how well a classifier works for a user.
+// UserAccuracy measures a classifier on a user's examples.
 type UserAccuracy struct {
 	Examples int `json:"examples"`
 	Correct  int `json:"correct"`
 }
 
-// Share is that of the correct ones, 0 for a user without examples.
+// Share returns the share of correct predictions, 0 for a user without examples.
 func (u UserAccuracy) Share() float64 {
 	if u.Examples == 0 {
 		return 0
@@ -61,7 +60,7 @@ func (u UserAccuracy) Share() float64 {
 	return float64(u.Correct) / float64(u.Examples)
 }
 
-// count leaves out examples without a label.
+// count counts a prediction. It ignores examples without a label.
 func (u *UserAccuracy) count(p models.Prediction) {
 	if p.Label < 0 {
 		return
@@ -119,7 +118,7 @@ func readClassifier(ctx context.Context, t *tasks.Task) (models.Classifier, erro
 	return network.NewClassifier(model.Params), nil
 }
 
-// Criterion says which examples are selected.
+// Criterion names a rule for the selection of examples.
 type Criterion string
 
 // Criteria.
@@ -132,7 +131,7 @@ const (
 	OfLowChance   Criterion = "unlikely"
 )
 
-// Choices lists the criteria as words of an experiment file.
+// Choices lists the criteria for an experiment file.
 func (Criterion) Choices() []string {
 	return append(predicted.words(), string(AtRandom), string(Unlabelled), string(Labelled), string(OfLowChance))
 }
@@ -140,7 +139,7 @@ func (Criterion) Choices() []string {
 // Predicted reports whether the criterion uses a classifier's predictions.
 func (c Criterion) Predicted() bool { return slices.Contains(predicted, c) }
 
-// criteria are those of one kind.
+// criteria are the criteria of one kind.
 type criteria []Criterion
 
 var (

@@ -12,12 +12,12 @@ import (
 
 // UnlikelyParams are the parameters of Unlikely. One of Above and Percentile is given.
 type UnlikelyParams struct {
-	// Above is the least surprise of a selected example, in nats a token.
+	// Above is the least surprise of a selected example, in nats per token.
 	Above *float64 `json:"above,omitempty"`
-	// Percentile of the surprises of all examples that is this least surprise, above 0 and
-	// below 100.
+	// Percentile, above 0 and below 100, sets the least surprise to a percentile of the surprises
+	// of all examples.
 	Percentile float64 `json:"percentile,omitempty"`
-	// Ratio says that there is SecondInput.
+	// Ratio reports that SecondInput is present.
 	Ratio bool `json:"ratio,omitempty"`
 	// AtLeast is the number of selected examples that a user needs to take part, at least 1.
 	AtLeast int `json:"at_least"`
@@ -25,21 +25,21 @@ type UnlikelyParams struct {
 
 // Inputs of Unlikely: nodes with a datasets.LossesBlob of the population.
 const (
-	// LossesInput is under the model that examples are unlikely under.
+	// LossesInput has the losses under the model that finds examples unlikely.
 	LossesInput = "losses"
-	// SecondInput is under the model that they are likelier under.
+	// SecondInput has the losses under the model that finds them likelier.
 	SecondInput = "second-losses"
 )
 
 // Unlikely selects the examples that a model of public data finds unlikely: those in the
 // users' data and not in the public ones (Augenstein et al. 2020, section 2.1, task T6). The
-// surprise of an example is its log-perplexity under the model, the mean loss of a token. With
-// a second model it is the log-perplexity under the first less that under the second: the
-// logarithm of the likelihood ratio, per token, by which an example is no longer selected for
-// being strange to every model.
+// surprise of an example is its log-perplexity under the model, the mean loss of a token. With a
+// second model it is the log-perplexity under the first minus that under the second: the logarithm
+// of the likelihood ratio, per token, so that an example unlikely under every model is not
+// selected.
 //
-// Inputs: LossesInput, SecondInput where Ratio says so, datasets.PopulationInput,
-// datasets.ShardsInput. Blobs and metrics are those of Examples.
+// Inputs: LossesInput, SecondInput if Ratio is set, datasets.PopulationInput, datasets.ShardsInput.
+// Blobs and metrics are as for Examples.
 var Unlikely = tasks.Kind{Name: "selection/unlikely", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runUnlikely)}
 
 func (p *UnlikelyParams) check() error {
@@ -75,7 +75,7 @@ func runUnlikely(ctx context.Context, t *tasks.Task, p *UnlikelyParams) error {
 	})
 }
 
-// readSurprises are those of the records, in their order.
+// readSurprises returns the surprises of the records, in order.
 func readSurprises(ctx context.Context, t *tasks.Task, ratio bool) ([]float64, error) {
 	losses, err := datasets.ReadLosses(ctx, t, LossesInput)
 	if err != nil || !ratio {
@@ -94,8 +94,7 @@ func readSurprises(ctx context.Context, t *tasks.Task, ratio bool) ([]float64, e
 	return losses, nil
 }
 
-// spread has some percentiles of ascending values, at least one: the 5th, 25th, 50th, 75th and
-// 95th.
+// spread returns percentiles of ascending values, at least one: the 5th, 25th, 50th, 75th and 95th.
 func spread(sorted []float64) (values [5]float64) {
 	for i, p := range []float64{5, 25, 50, 75, 95} {
 		values[i] = Percentile(sorted, p)

@@ -12,7 +12,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Side says which users of a percentile are selected; those at it are always.
+// Side names the side of a percentile that is selected; users at the percentile always are.
 type Side string
 
 // Sides of a percentile.
@@ -21,7 +21,7 @@ const (
 	Above Side = "above"
 )
 
-// Choices lists the sides as words of an experiment file.
+// Choices lists the sides for an experiment file.
 func (Side) Choices() []string { return []string{string(Below), string(Above)} }
 
 // UsersParams are the parameters of Users.
@@ -31,18 +31,17 @@ type UsersParams struct {
 	Percentile float64 `json:"percentile"`
 }
 
-// CleanInput is the Predictions node of the data without planted faults, where the
-// percentile is taken; the same as PredictionsInput where nothing was planted.
+// CleanInput is the Predictions node of the data without planted faults, for the percentile; it is
+// PredictionsInput if there are no faults.
 const CleanInput = "clean-predictions"
 
-// Users selects the users for whom a classifier works badly, or well: whose share of
-// correct predictions is at most, or at least, a percentile of the users' shares in the
-// data without planted faults (Augenstein et al. 2020, appendix C.3). Users without
-// examples are in no percentile and never selected.
+// Users selects the users for whom a classifier works badly, or well: users with a share of correct
+// predictions of at most, or at least, a percentile of the users' shares in the data without
+// planted faults (Augenstein et al. 2020, appendix C.3). Users without examples are in no
+// percentile and never selected.
 //
-// Inputs: PredictionsInput, CleanInput, datasets.PopulationInput, datasets.ShardsInput.
-// Blobs and metrics are those of datasets.Partition, without shards: the examples stay where
-// they are. And
+// Inputs: PredictionsInput, CleanInput, datasets.PopulationInput, datasets.ShardsInput. Blobs and
+// metrics are as for datasets.Partition, without shards: examples stay in place. In addition:
 //
 //	selection   Selection, as JSON
 var Users = tasks.Kind{Name: "selection/users", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runUsers)}
@@ -102,7 +101,7 @@ func (s *Selection) count(u UserAccuracy, selected bool) {
 	}
 }
 
-// shares are those of the users with examples, ascending.
+// shares returns the shares of the users with examples, ascending.
 func shares(users []UserAccuracy) []float64 {
 	var list []float64
 	for _, u := range users {
@@ -114,9 +113,8 @@ func shares(users []UserAccuracy) []float64 {
 	return list
 }
 
-// Percentile is a percentile of ascending values, 0 to 100, interpolated linearly between
-// the two nearest (Hyndman and Fan 1996, definition 7, as NumPy's default). Of no values it
-// is NaN.
+// Percentile returns a percentile, 0 to 100, of ascending values, interpolated linearly between the
+// two nearest (Hyndman and Fan 1996, definition 7, as NumPy's default). Without values it is NaN.
 func Percentile(sorted []float64, percentile float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -124,23 +122,22 @@ func Percentile(sorted []float64, percentile float64) float64 {
 	return ranking.Quantile(sorted, percentile/100)
 }
 
-// Accuracy says how well a classifier works for the users of a population.
+// Accuracy measures a classifier on the users of a population.
 type Accuracy struct {
-	// Users with examples, their examples, and how many of these are predicted correctly.
+	// Users with examples, their examples, and the number of correct predictions.
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
 	Correct  int `json:"correct"`
 	// Percentiles of the users' shares of correct examples: the 5th, 25th, 50th, 75th and
 	// 95th.
 	Percentiles [5]float64 `json:"percentiles"`
-	// Histogram counts the users by that share, in twenty bins of 5%; the last has those
-	// of 100%, too.
+	// Histogram counts the users by that share, in twenty bins of 5%; the last includes 100%.
 	Histogram [histogramBins]int `json:"histogram"`
 }
 
 const histogramBins = 20
 
-// AccuracyOf sums up users.
+// AccuracyOf returns the accuracy over users.
 func AccuracyOf(users []UserAccuracy) *Accuracy {
 	a := new(Accuracy)
 	for _, u := range users {

@@ -15,10 +15,11 @@ import (
 //go:embed testdata/*/*
 var folders embed.FS
 
-// Names are those of the models.
+// Names lists the models.
 var Names = []string{"gpt2", "gpt-neox", "gpt-neox-sequential", "llama", "llama-tied"}
 
-// Folder returns the files of a model. If edit is not nil, it changes them: nil leaves one out.
+// Folder returns the files of a model. If edit is not nil, it changes them: a nil result leaves a
+// file out.
 func Folder(t testing.TB, name string, edit func(file string, data []byte) []byte) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -40,8 +41,8 @@ func read(t testing.TB, name, file string) []byte {
 	return must.Get(fs.ReadFile(folders, path.Join("testdata", name, file)))(t)
 }
 
-// Reference has the logits of the transformers library after some of the tokens: Logits[i] are those after
-// token number After[i].
+// Reference holds the logits of the transformers library after some tokens: Logits[i] are the
+// logits after token number After[i].
 type Reference struct {
 	Tokens []int32
 	After  []int
