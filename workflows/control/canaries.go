@@ -29,20 +29,20 @@ func (l *Local) Canaries(ctx context.Context, name, cell string, points int) (*r
 	return results.LoadCanaryLives(ctx, l.archive, run, cell, points)
 }
 
-// Surroundings are a canary among references: a model's scores of random sequences after
-// the canary's prefix, the first of those that random sampling compares it with.
+// Surroundings has a canary and references: a model's scores of random sequences after
+// the canary's prefix, the first ones that random sampling compares it with.
 type Surroundings struct {
 	Round  int `json:"round"`
 	Canary int `json:"canary"`
-	// References is how many were scored.
+	// References is the number of scored references.
 	References int `json:"references"`
 	skewnormal.Estimate
 }
 
-// mostScored is how many references are scored while somebody waits: enough for a histogram.
+// mostScored is the maximum number of references scored in a request: enough for a histogram.
 const mostScored = 2000
 
-// fits is how many fits the standard error of the fitted exposure is from.
+// fits is the number of fits behind the standard error of the fitted exposure.
 const fits = 20
 
 // Surroundings implements API.
@@ -72,7 +72,7 @@ func (l *Local) Surroundings(ctx context.Context, name, cell string, canary, rou
 	return out, nil
 }
 
-// ranking is the node that ranks a canary after a round.
+// ranking returns the node that ranks a canary after a round.
 func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Params, error) {
 	report := x.plan.Nodes[x.cell.Report.Key]
 	summary := x.plan.Nodes[report.Input(reports.AuditInput(randomsampling.Audit.Name, round))]
@@ -98,7 +98,7 @@ func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Param
 	return nil, nil, fmt.Errorf("run %s, cell %s has no canary %d: %w", x.run.ID, x.cell.Name, canary, storage.ErrNotFound)
 }
 
-// score scores the canary and references as the ranking does, and fits a distribution.
+// score scores the canary and references like the ranking, and fits a distribution.
 func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling.Params, canary int) (*Surroundings, error) {
 	out := &Surroundings{Canary: canary, References: min(p.References, mostScored)}
 	params := skewnormal.Params{
@@ -132,7 +132,7 @@ func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling
 	return out, nil
 }
 
-// give hands a runner the stored outputs of a node.
+// give passes the stored outputs of a node to a runner.
 func (l *Local) give(ctx context.Context, runner *tasks.Runner, key storage.Key, blobs ...string) error {
 	node := &tasks.RunnerNode{Spec: tasks.Spec{Key: key}, Blobs: map[string][]byte{}}
 	for _, name := range blobs {

@@ -32,43 +32,43 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// Latest names the newest run where people name one.
+// Latest is the name of the newest run.
 const Latest = "latest"
 
-// API is everything that people do with runs. Runs are named by their id, by the beginning of
-// it, which means the newest of several runs of one experiment (TellingChoices), or by Latest
-// or "" for the newest of all.
+// API has all operations on runs. A run is named by its id or a beginning of the id, which
+// means the newest of several runs of one experiment (TellingChoices), or by Latest or "" for
+// the newest run of all.
 type API interface {
 	// HasSource reports whether a source has been uploaded.
 	HasSource(ctx context.Context, digest storage.Digest) (bool, error)
 	// PutSource uploads a source and returns its digest.
 	PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error)
-	// Submit records a run, whose sources have been uploaded, or continues the
-	// unfinished one of the same resolved experiment unless fresh.
+	// Submit records a run with uploaded sources or, unless fresh is set,
+	// continues the unfinished run of the same resolved experiment.
 	Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error)
-	// SubmitFile submits an experiment file that has yet to be checked. Its data
-	// is uploaded already, and named by data.sha256, or stands where sources may
-	// be read from.
+	// SubmitFile checks and submits an experiment file. Its data has been
+	// uploaded and is named by data.sha256, or is in a place that AllowSources
+	// permits.
 	SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error)
 	// List returns the status of all runs, the newest first.
 	List(ctx context.Context) ([]*status.Run, error)
-	// Status returns how one run stands.
+	// Status returns the status of a run.
 	Status(ctx context.Context, run string) (*status.Run, error)
 	// Watch sends the status of a run now and whenever it changes. The channel is
 	// closed after the status of the finished run, or when ctx is done.
 	Watch(ctx context.Context, run string) (<-chan *status.Run, error)
 	// Steer appends a command to the run's log and returns the run's id.
 	Steer(ctx context.Context, run string, e runs.Entry) (string, error)
-	// Remove removes the record of a finished run that is not pinned. A beginning of its id
-	// must fit no other.
+	// Remove removes the record of a finished run that is not pinned. A beginning of an id
+	// must fit only one run.
 	Remove(ctx context.Context, run string) (*Removed, error)
 	// Collect deletes objects that no run needs.
 	Collect(ctx context.Context, o CollectOptions) (*retention.Result, error)
 	// Workers returns the live workers, with or without runs.
 	Workers(ctx context.Context) (*status.Fleet, error)
-	// Drain asks workers to take no more tasks, to finish what they have, and to
-	// end. They are named by id, by the beginning of it, or by their host, which
-	// means all of it. It returns their ids.
+	// Drain asks workers to take no more tasks, finish their tasks, and exit.
+	// They are named by id, by a beginning of the id, or by host, which means
+	// all workers there. It returns their ids.
 	Drain(ctx context.Context, worker string) ([]string, error)
 	// Experiment returns the resolved experiment of a run.
 	Experiment(ctx context.Context, run string) (*experiment.Spec, error)
@@ -76,11 +76,11 @@ type API interface {
 	Results(ctx context.Context, run string) (*results.Results, error)
 	// Rounds returns the metrics of every round of a run's trainings.
 	Rounds(ctx context.Context, run string) (*results.Rounds, error)
-	// Curve returns the measurements of a cell along its training so far, with at most the
-	// given number of its rounds, MinPoints to MaxPoints.
+	// Curve returns the measurements of a cell along its training so far, with at most
+	// points rounds, MinPoints to MaxPoints.
 	Curve(ctx context.Context, run, cell string, points int) (*results.Curve, error)
-	// Canaries returns the canaries of a cell and the audits' outcomes of each so far, after
-	// at most the given number of rounds, MinPoints to MaxPoints.
+	// Canaries returns the canaries of a cell and their audit outcomes so far, after at most
+	// points rounds, MinPoints to MaxPoints.
 	Canaries(ctx context.Context, run, cell string, points int) (*results.CanaryLives, error)
 	// Surroundings scores the first references that random sampling compares a canary with,
 	// under the model after a measured round or LastRound. Canaries count from 0.
@@ -91,38 +91,39 @@ type API interface {
 	Pictures(ctx context.Context, run string, shown results.Shown) ([]results.Picture, error)
 	// Model returns the checkpoint of a cell after a round (of SGD: a step) as a
 	// safetensors file with its vocabulary: 0 is the initial model, LastRound the
-	// trained one, NewestRound the last that is stored.
+	// trained model, NewestRound the last stored model.
 	Model(ctx context.Context, run, cell string, round int) ([]byte, error)
-	// Prepared returns a model that a cell rests on, by its name in the prepare block, such
-	// as Classifier, as a safetensors file with its vocabulary.
+	// Prepared returns a model of a cell's prepare block, by its name there, such as
+	// Classifier, as a safetensors file with its vocabulary.
 	Prepared(ctx context.Context, run, cell, name string) ([]byte, error)
 	// Data writes a table of the data that a cell was computed on. After an error
 	// the table is incomplete.
 	Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error
 	// Nodes returns the nodes of a run, or of one of its cells, and their outputs.
-	// Of trainings it has the steps whose records are kept.
+	// It includes the steps of trainings with records.
 	Nodes(ctx context.Context, run string, which NodeQuery) ([]Node, error)
-	// Lineage returns which cells of the run share a node of a cell, and which nodes read it.
-	// The node is named by the beginning of its key.
+	// Lineage returns the cells of the run that share a node of a cell, and the nodes that
+	// read it. The node is named by a beginning of its key.
 	Lineage(ctx context.Context, run, cell, key string) (*Lineage, error)
 	// Spending returns the privacy cost of a cell's training so far.
 	Spending(ctx context.Context, run, cell string) (Spending, error)
-	// Logs returns the logs of a run's attempts that failed: of one node, by its label or the
-	// beginning of its key, as far back as the history goes, or, with "", of a hundred nodes at
-	// most that have failed or given trouble since they were last retried.
+	// Logs returns the logs of failed attempts of a run: of one node, named by its label or a
+	// beginning of its key, as far back as the history goes, or, if node is "", of at most a
+	// hundred nodes that have failed or had failed attempts since they were last retried.
 	Logs(ctx context.Context, run, node string) ([]AttemptLog, error)
 }
 
 // Submitted is the answer to a submission.
 type Submitted struct {
 	Run string `json:"run"`
-	// Continued says that the run was there and had not finished.
+	// Continued reports that the run existed and had not finished.
 	Continued bool `json:"continued"`
 	// Phase is the phase of a continued run: a paused one stays paused.
 	Phase runs.Phase `json:"state,omitempty"`
 	// Priority is the new priority of a continued run, nil if the submission gives none.
 	Priority *int `json:"priority,omitempty"`
-	// Earlier is the newest run before a new one of the same name, if its experiment differs.
+	// Earlier is the newest earlier run of the same name, if its experiment differs; nil for a
+	// continued run.
 	Earlier *Earlier `json:"earlier,omitempty"`
 }
 
@@ -138,47 +139,48 @@ type AttemptLog struct {
 var (
 	// ErrNoRun: there is no run of that name.
 	ErrNoRun = errors.New("no such run")
-	// ErrAmbiguous: the beginning of an id fits runs of several experiments, or several runs
-	// where one is to be removed.
+	// ErrAmbiguous: the beginning of an id fits runs of several experiments or, for a
+	// removal, several runs.
 	ErrAmbiguous = errors.New("several runs")
 	// ErrNoWorker: no live worker has that name.
 	ErrNoWorker = errors.New("no such worker")
 	// ErrInput: the request is invalid.
 	ErrInput = errors.New("cannot be done")
-	// ErrExperiment: the experiment is none, or asks for too much.
+	// ErrExperiment: the experiment is invalid or too large.
 	ErrExperiment = errors.New("cannot be run")
 )
 
-// Local does everything on storage.
+// Local implements API on storage.
 type Local struct {
 	archive *storage.Archive
 	runs    *runs.Service
-	// queue reaches the coordinator, and knows how far it has come; nil where
-	// there is none to reach. away says why one that there is cannot be reached.
+	// queue connects to the coordinator, and has its published statuses; nil if
+	// there is no queue. away is the reason why an existing queue does not
+	// answer.
 	queue *queue.Broker
 	away  error
-	// coordinator is that of this process, which leads or stands by; nil where it has
-	// none.
+	// coordinator is the coordinator of this process, which leads or stands by; nil
+	// if there is none.
 	coordinator *coordinator.Coordinator
 	// records holds the parts of runs' records that lists and statuses show.
 	records records
-	// outcomes are the results of the runs that were asked for last.
+	// outcomes caches the results of the last requested runs.
 	outcomes outcomes
 	plans    plans
-	// checking holds the one submission that is being checked: a large one takes some
-	// hundred MB meanwhile.
+	// checking limits concurrent checks of submissions to one: a large submission
+	// takes some hundred MB.
 	checking chan struct{}
-	// scoring holds the one canary whose references are being scored: that takes a core.
+	// scoring limits concurrent scoring of references to one request: it takes a core.
 	scoring chan struct{}
-	// allowed is where files that are submitted may have their data read from;
-	// nil for nowhere.
+	// allowed has the places from which submitted files may read data; nil for
+	// no place.
 	allowed *sources.Allowed
 }
 
 var _ API = (*Local)(nil)
 
-// New controls the runs of an archive. conn is nil where there is no queue, and c where
-// this process has no coordinator.
+// New returns the API of an archive. conn is nil if there is no queue, and c if this
+// process has no coordinator.
 func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator) *Local {
 	l := &Local{archive: archive, runs: runs.NewService(archive, nil), coordinator: c, checking: make(chan struct{}, 1), scoring: make(chan struct{}, 1)}
 	if conn != nil {
@@ -187,12 +189,12 @@ func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator)
 	return l
 }
 
-// QueueAway is set if the runs' queue does not answer. Their records can be
-// read and steered all the same, but the leader is unknown.
+// QueueAway sets the reason why the queue does not answer. Runs can still be
+// read and steered, but the leader is unknown.
 func (l *Local) QueueAway(why error) { l.away = why }
 
-// nudge has the coordinator look now rather than within seconds; if it cannot
-// be reached it will look by itself.
+// nudge makes the coordinator read the runs now instead of within seconds.
+// Errors are ignored, because it also reads them by itself.
 func (l *Local) nudge(ctx context.Context) {
 	if l.coordinator != nil {
 		l.coordinator.Nudge()
@@ -202,8 +204,8 @@ func (l *Local) nudge(ctx context.Context) {
 	}
 }
 
-// leads reports whether the coordinator of this process leads: its messages need no
-// queue.
+// leads reports whether the coordinator of this process leads. Messages to it need
+// no queue.
 func (l *Local) leads() bool { return l.coordinator != nil && l.coordinator.Leads() }
 
 // HasSource implements API.
@@ -245,8 +247,8 @@ func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitt
 	return submitted, nil
 }
 
-// check makes sure that a spec compiles and that its sources are there, so that
-// no run is recorded that cannot begin. It returns the experiment and the sources.
+// check checks that a spec compiles and that its sources are stored, so that every
+// recorded run can begin. It returns the experiment and the sources.
 func (l *Local) check(ctx context.Context, spec *runs.Spec) (*experiment.Spec, []storage.Digest, error) {
 	select {
 	case l.checking <- struct{}{}:
@@ -272,8 +274,8 @@ func checkRecord(spec *runs.Spec) (*experiment.Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("submission %w: %w", ErrExperiment, err)
 	}
-	// An experiment that is not written as this build writes it, with other keys than its fields have, can
-	// still have the digest of one that is.
+	// An experiment in another JSON form than this build writes, such as with other keys, can still have
+	// the digest of a valid one.
 	if storage.DigestOf(spec.Experiment) != spec.Digest || e.Digest() != spec.Digest || e.Name != spec.Name {
 		return nil, fmt.Errorf("submission %w: its digest or name is not that of its experiment", ErrInput)
 	}
@@ -286,8 +288,8 @@ func checkRecord(spec *runs.Spec) (*experiment.Spec, error) {
 	return e, nil
 }
 
-// checkSources makes sure that the sources of a run are there. It is asked
-// before the run is recorded, and after: from then on they are not collected.
+// checkSources checks that the sources of a run are stored: before the run is
+// recorded, and again afterwards, because from then on they are not collected.
 func (l *Local) checkSources(ctx context.Context, digests []storage.Digest) error {
 	for _, digest := range digests {
 		there, err := l.archive.HasSource(ctx, digest)
@@ -301,8 +303,8 @@ func (l *Local) checkSources(ctx context.Context, digests []storage.Digest) erro
 	return nil
 }
 
-// person names who steers, for the log: as a rule the user of this process. In a
-// container that may be a number without a name.
+// person returns the name of the user who steers, for the log: usually the user
+// of this process. In a container it may be a number.
 func person() string {
 	host, _ := os.Hostname()
 	name := fmt.Sprint("uid ", os.Getuid())
@@ -312,7 +314,7 @@ func person() string {
 	return name + "@" + host
 }
 
-// get returns a run unless it is on its way out.
+// get returns a run unless it is being removed.
 func (l *Local) get(ctx context.Context, id string) (*runs.Run, error) {
 	run, err := l.runs.Get(ctx, id)
 	if err == nil && run.State.Removed {
@@ -321,18 +323,18 @@ func (l *Local) get(ctx context.Context, id string) (*runs.Run, error) {
 	return run, err
 }
 
-// list returns all runs but those on their way out, the newest first.
+// list returns all runs except those being removed, the newest first.
 func (l *Local) list(ctx context.Context) ([]*runs.Run, error) {
 	all, _, err := l.runs.Readable(ctx)
 	return present(all), err
 }
 
-// present leaves out the runs that are on their way out.
+// present leaves out the runs that are being removed.
 func present(all []*runs.Run) []*runs.Run {
 	return slices.DeleteFunc(all, func(r *runs.Run) bool { return r.State.Removed })
 }
 
-// List implements API. Runs whose records cannot be read stand at the end, as failed.
+// List implements API. Runs with unreadable records are at the end, as failed.
 func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
 	all, unreadable, shown, err := l.readable(ctx)
 	if err != nil {
@@ -361,7 +363,7 @@ func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	return l.status(ctx, run, l.recorded(ctx, run), l.glance()), nil
 }
 
-// watchEvery is how often a run is looked at that another process works on.
+// watchEvery is the interval of reading a run of another process.
 const watchEvery = time.Second
 
 // Watch implements API.
@@ -404,8 +406,8 @@ func (l *Local) watch(ctx context.Context, run *runs.Run, record *recorded, stat
 	}
 }
 
-// changes is closed when the coordinator of this process has news; it never is
-// where there is none.
+// changes returns a channel that is closed when the coordinator of this process
+// has news; never if there is no coordinator.
 func (l *Local) changes() <-chan struct{} {
 	if l.coordinator == nil {
 		return nil
@@ -413,12 +415,12 @@ func (l *Local) changes() <-chan struct{} {
 	return l.coordinator.Updated()
 }
 
-// status is a run's status, with its note and tags.
+// status returns a run's status, with its note and tags.
 func (l *Local) status(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
 	return l.judged(ctx, run, record, remarked(l.standing(ctx, run, record, glance), &run.State))
 }
 
-// standing is an unfinished run's status, from the coordinator or else from storage.
+// standing returns an unfinished run's status, from the coordinator or else from storage.
 func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, glance *glance) *status.Run {
 	if run.State.Phase.Finished() {
 		return stored(run, record)
@@ -442,14 +444,14 @@ func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, g
 	return s
 }
 
-// stick says that nobody works on a run, and why.
+// stick marks a run as stuck, with the reason.
 func stick(s *status.Run, reason status.WaitReason, detail string) {
 	s.Health, s.Reasons = status.Stuck, []string{detail}
 	s.Waits = []status.Wait{{Reason: reason, Detail: detail}}
 }
 
-// live is the coordinator's status of a run; nil if it has none that is as new
-// as the run's record, with the error of a queue that does not answer.
+// live returns the coordinator's status of a run; nil if there is none as new
+// as the run's record, with the error if the queue does not answer.
 func (l *Local) live(ctx context.Context, run *runs.Run) (*status.Run, error) {
 	if l.leads() {
 		if s, ok := l.coordinator.Snapshot(run.ID); ok && s.Phase == run.State.Phase {
@@ -500,7 +502,7 @@ func (l *Local) Results(ctx context.Context, name string) (*results.Results, err
 	if err != nil {
 		return nil, err
 	}
-	return l.outcomes.of(ctx, l.archive, run)
+	return l.outcomes.get(ctx, l.archive, run)
 }
 
 // Pictures implements API.
@@ -512,7 +514,7 @@ func (l *Local) Pictures(ctx context.Context, name string, shown results.Shown) 
 	return results.LoadPictures(ctx, l.archive, run, shown)
 }
 
-// ResultsFor are those of a run with all that a format shows.
+// ResultsFor returns the results of a run with everything that a format shows.
 func ResultsFor(ctx context.Context, api API, run string, f results.Format) (*results.Results, error) {
 	r, err := api.Results(ctx, run)
 	if err != nil || !f.Pictures {
@@ -525,7 +527,8 @@ func ResultsFor(ctx context.Context, api API, run string, f results.Format) (*re
 	return r, err
 }
 
-// originOf returns the recipe and the times of a run; no recipe of one that this build cannot read.
+// originOf returns the recipe and the times of a run; without the recipe if this build cannot read
+// it.
 func originOf(ctx context.Context, api API, r *results.Results) (*results.Origin, error) {
 	s, err := api.Status(ctx, r.Run)
 	if err != nil {

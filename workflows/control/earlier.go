@@ -18,11 +18,11 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// Earlier is the run before a new one of the same name, whose experiment differs.
+// Earlier is the run before a new one of the same name with another experiment.
 type Earlier struct {
 	Run   string     `json:"run"`
 	Phase runs.Phase `json:"state"`
-	// Changes lists the fields in which the experiments differ, those of code with their files.
+	// Changes lists the fields in which the experiments differ, with the files for code.
 	Changes []Change `json:"changes"`
 }
 
@@ -33,7 +33,7 @@ type Change struct {
 	Files []string `json:"files,omitempty"`
 }
 
-// String is "training.code: train.py", or "training.rounds: 40 -> 60".
+// String returns a text such as "training.code: train.py" or "training.rounds: 40 -> 60".
 func (c Change) String() string {
 	if len(c.Files) > 0 {
 		return c.Path + ": " + strings.Join(c.Files, ", ")
@@ -41,8 +41,8 @@ func (c Change) String() string {
 	return c.Difference.String()
 }
 
-// earlier returns the newest run before another that has the same name; nil if there is none, or it
-// cannot be read.
+// earlier returns the newest earlier run of the same name; nil if there is none, or it cannot be
+// read.
 func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spec) (*Earlier, error) {
 	ids, err := l.runs.IDs(ctx)
 	if err != nil {
@@ -67,12 +67,13 @@ func (l *Local) earlier(ctx context.Context, run *runs.Run, spec *experiment.Spe
 	}
 	before, err := planned.Experiment(newest)
 	if err != nil {
-		return nil, nil // of a build that knows other fields
+		return nil, nil // from a build with other fields
 	}
 	return &Earlier{newest.ID, newest.State.Phase, l.changesOf(ctx, experiment.SpecDifferences(before, spec))}, nil
 }
 
-// changesOf names the files of code that differ, in one change for all digests of code.
+// changesOf returns the changes, with the differing files for code. All digests of code make
+// one change.
 func (l *Local) changesOf(ctx context.Context, differences []experiment.Difference) []Change {
 	changes, code := []Change{}, -1
 	for _, d := range differences {
@@ -86,7 +87,7 @@ func (l *Local) changesOf(ctx context.Context, differences []experiment.Differen
 		}
 		files, err := l.changedFiles(ctx, d)
 		if err != nil || len(files) == 0 {
-			continue // collected, or code that one of them does not have: the digests say so much
+			continue // collected, or one experiment has no code: the digests show that
 		}
 		c := &changes[code]
 		c.Path, c.Files = "training.code", slices.Compact(slices.Sorted(slices.Values(append(c.Files, files...))))
@@ -109,7 +110,7 @@ func (l *Local) changedFiles(ctx context.Context, d experiment.Difference) ([]st
 	return differingFiles(before, after)
 }
 
-// openCode opens the code whose digest is the value of a field.
+// openCode opens the code with the digest that is the value of a field.
 func (l *Local) openCode(ctx context.Context, value json.RawMessage) (io.ReadCloser, error) {
 	var text string
 	if err := json.Unmarshal(value, &text); err != nil {
@@ -122,7 +123,7 @@ func (l *Local) openCode(ctx context.Context, value json.RawMessage) (io.ReadClo
 	return l.archive.OpenSource(ctx, digest)
 }
 
-// differingFiles names the files that are in one of two archives of code alone, or differ, in order.
+// differingFiles returns the files that are in only one of two archives of code, or differ, sorted.
 func differingFiles(before, after io.Reader) ([]string, error) {
 	old, err := digests(before)
 	if err != nil {
@@ -142,7 +143,7 @@ func differingFiles(before, after io.Reader) ([]string, error) {
 	return slices.Sorted(maps.Keys(files)), nil
 }
 
-// digests are those of the files of an archive, by name, each with the file's mode.
+// digests returns the digests of the files of an archive, each with the file's mode, by name.
 func digests(r io.Reader) (map[string]string, error) {
 	archive, files := tar.NewReader(r), map[string]string{}
 	for {

@@ -12,7 +12,7 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-// File is an experiment file as its author wrote it.
+// File is an experiment file in its author's text.
 type File struct {
 	// Name is the file's name in messages.
 	Name string
@@ -43,7 +43,7 @@ func (l *Local) SubmitFile(ctx context.Context, file File, fresh bool) (Submitte
 	return l.Submit(ctx, record, fresh)
 }
 
-// blame marks mistakes of an experiment and of its data as those of who sent them.
+// blame marks mistakes of an experiment and of its data as errors of the client.
 func blame(err error) error {
 	if _, large := errors.AsType[*compile.SizeError](err); large {
 		return fmt.Errorf("experiment %w: %w", ErrExperiment, err)

@@ -41,7 +41,7 @@ func (l *Local) Workers(ctx context.Context) (*status.Fleet, error) {
 			continue
 		}
 		if s, _ := l.live(ctx, run); s != nil {
-			f.tell(s)
+			f.addRun(s)
 		} else {
 			untold++
 		}
@@ -52,7 +52,7 @@ func (l *Local) Workers(ctx context.Context) (*status.Fleet, error) {
 	return f.fleet(), nil
 }
 
-// alive are the live workers by their heartbeats.
+// alive returns the live workers, from their heartbeats.
 func (l *Local) alive(ctx context.Context) ([]queue.Worker, error) {
 	if l.queue == nil {
 		return nil, l.away
@@ -64,7 +64,7 @@ func (l *Local) alive(ctx context.Context) ([]queue.Worker, error) {
 type fleet struct {
 	workers map[string]*status.FleetWorker
 	queues  map[tasks.Class]*status.Queue
-	at      map[string]bool // attempts that a run before had
+	at      map[string]bool // attempts of earlier runs
 	waits   []status.Wait
 }
 
@@ -83,7 +83,7 @@ func (f *fleet) queue(class tasks.Class) *status.Queue {
 	return f.queues[class]
 }
 
-// add takes in a heartbeat.
+// add adds a heartbeat.
 func (f *fleet) add(w *queue.Worker) {
 	one := &status.FleetWorker{Worker: status.WorkerOf(w), Classes: []tasks.Class{}, Tasks: []status.FleetTask{}}
 	for _, class := range w.Classes {
@@ -95,7 +95,7 @@ func (f *fleet) add(w *queue.Worker) {
 	f.workers[w.ID] = one
 }
 
-// took takes in the attempts that workers have taken over, by their ids.
+// took sets the number of takeovers, by worker id.
 func (f *fleet) took(over map[string]int) {
 	for id, n := range over {
 		if w := f.workers[id]; w != nil {
@@ -104,16 +104,16 @@ func (f *fleet) took(over map[string]int) {
 	}
 }
 
-// cannotHelp notes why a worker cannot run tasks of a run.
+// cannotHelp adds the reason why a worker cannot run tasks of a run.
 func (f *fleet) cannotHelp(run string, w status.Worker) {
 	if known := f.workers[w.ID]; known != nil && known.CannotHelp == "" && w.CannotHelp != "" {
 		known.CannotHelp = fmt.Sprintf("run %s: %s", run, w.CannotHelp)
 	}
 }
 
-// tell takes in the coordinator's status of a run. A task that several runs want stands with
-// the first of them, and counts in the queue of each.
-func (f *fleet) tell(s *status.Run) {
+// addRun adds the coordinator's status of a run. A task of several runs is listed for the
+// first run, and counts in the queue of each.
+func (f *fleet) addRun(s *status.Run) {
 	for _, w := range s.Workers {
 		f.took(map[string]int{w.ID: w.Takeovers})
 		f.cannotHelp(s.Run, w)

@@ -10,7 +10,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// verdict remembers which gates of a run have failed, as of a position of its log.
+// verdict caches the failed gates of a run, at a position of its log.
 type verdict struct {
 	mu       sync.Mutex
 	known    bool
@@ -29,8 +29,8 @@ func isGated(spec *experiment.Spec) bool {
 	return false
 }
 
-// judged adds to the status of a finished run which gates have failed. The status of a run whose
-// results cannot be read says nothing of gates.
+// judged adds the failed gates to the status of a finished run. If its results cannot be read,
+// the status has no gates.
 func (l *Local) judged(ctx context.Context, run *runs.Run, record *recorded, s *status.Run) *status.Run {
 	if !record.gated || !run.State.Phase.Finished() {
 		return s
@@ -51,14 +51,14 @@ func (l *Local) judged(ctx context.Context, run *runs.Run, record *recorded, s *
 	return s
 }
 
-// read takes the gates from the results.
+// read reads the gates from the results.
 func (v *verdict) read(ctx context.Context, l *Local, run *runs.Run) (err error) {
 	if len(run.Spec.Experiment) == 0 {
 		if run, err = l.runs.Get(ctx, run.ID); err != nil {
 			return err
 		}
 	}
-	found, err := l.outcomes.of(ctx, l.archive, run)
+	found, err := l.outcomes.get(ctx, l.archive, run)
 	if err != nil {
 		return err
 	}

@@ -21,22 +21,22 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// The requests of a glance are bounded, so that a status is there at once for any
-// number of runs, cells and rounds: about twenty records tell the progress of a
-// training.
+// The requests of a glance are bounded, so that a status takes little time for
+// any number of runs, cells and rounds: about twenty records determine the
+// progress of a training.
 const (
 	glanceCells     = 32
 	glanceQuestions = 40 * glanceCells
 )
 
-// glance looks in storage how far runs are that no coordinator tells of. It lists nothing.
+// glance reads from storage the progress of runs that no coordinator reports. It lists nothing.
 type glance struct {
 	archive *storage.Archive
-	cells   int // that may yet be looked at
+	cells   int // remaining number of cells to look up
 	left    atomic.Int64
 
 	mu     sync.Mutex
-	newest time.Time // commit of the run that is looked at, zero before any is seen
+	newest time.Time // newest commit of the current run, zero before the first
 }
 
 func (l *Local) glance() *glance {
@@ -46,8 +46,7 @@ func (l *Local) glance() *glance {
 }
 
 // at sets the progress of the first cells of an unfinished run, those of spec, from
-// storage, and returns a text about the cells it looked at. spec is nil if it cannot be
-// read.
+// storage, and returns a text on the coverage. spec is nil if it cannot be read.
 func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) string {
 	if spec == nil {
 		return "how far it is cannot be told without its experiment"
@@ -71,7 +70,7 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 	return "how far it is was read from storage"
 }
 
-// ageOf is status.Run.AgeSeconds, 0 of no time.
+// ageOf returns status.Run.AgeSeconds, 0 for the zero time.
 func ageOf(newest, now time.Time) int64 {
 	if newest.IsZero() {
 		return 0
@@ -84,7 +83,7 @@ func ageOf(newest, now time.Time) int64 {
 	return int64(age.Truncate(unit).Seconds())
 }
 
-// openCells are those of which the record of a run says nothing.
+// openCells returns the indexes of the cells without an outcome in the run's record.
 func openCells(cells []status.Cell) []int {
 	var open []int
 	for i := range cells {
@@ -95,7 +94,7 @@ func openCells(cells []status.Cell) []int {
 	return open
 }
 
-// lookAt looks at some of the cells, or at none.
+// lookAt looks up the given open cells.
 func (g *glance) lookAt(ctx context.Context, spec *experiment.Spec, cells []status.Cell, open []int) error {
 	if len(open) == 0 {
 		return nil
@@ -132,7 +131,7 @@ type seen struct {
 	chains map[storage.Key]availability.Chain // by recipe
 }
 
-// step is the last step that the cell's training can go on from.
+// step returns the last step from which the cell's training can continue.
 func (x *seen) step(c *plan.Cell) int {
 	step := 0
 	if c.Chain != nil {
@@ -156,7 +155,7 @@ func (x *seen) available(r plan.Ref) bool {
 func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	nodes, goals := targets(p)
 	x := &seen{nodes: nodes, chains: make(map[storage.Key]availability.Chain)}
-	var mu sync.Mutex // of x
+	var mu sync.Mutex // guards x
 	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(lookupsAtOnce)
 	for _, key := range plan.SortedKeys(nodes) {
@@ -180,8 +179,8 @@ func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	return x, group.Wait()
 }
 
-// targets are the outputs that the cells of a plan want: standing nodes, by key, and
-// steps of chains, by recipe.
+// targets returns the outputs that the cells of a plan want: standing nodes, by key,
+// and steps of chains, by recipe.
 func targets(p *plan.Plan) (nodes map[storage.Key]bool, goals map[storage.Key][]int) {
 	nodes, goals = make(map[storage.Key]bool), make(map[storage.Key][]int)
 	for i := range p.Cells {
@@ -203,7 +202,7 @@ func (g *glance) survey(ctx context.Context, chain *plan.Chain, goals []int) (av
 	return surveyor.Survey(ctx, chain.Steps, goals)
 }
 
-// errTooLong says that a glance has asked all that it may.
+// errTooLong reports that a glance has made its maximum number of requests.
 var errTooLong = errors.New("too much of it is missing to be found at a glance; a coordinator finds it")
 
 func (g *glance) ask() error {
@@ -224,7 +223,7 @@ func (g *glance) lookUp(ctx context.Context, key storage.Key) (availability.Node
 	return found, err
 }
 
-// note takes in when a commit was made.
+// note records the time of a commit.
 func (g *glance) note(p storage.Provenance) {
 	made := p.Started.Add(time.Duration(p.Seconds * float64(time.Second)))
 	g.mu.Lock()

@@ -12,18 +12,18 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// History is the events of a run, in order, the newest last.
+// History has the events of a run, the newest last.
 type History struct {
 	Run    string  `json:"run"`
 	Events []Event `json:"events"`
-	// Dropped is how many events came before these and are forgotten.
+	// Dropped is the number of forgotten earlier events.
 	Dropped int `json:"dropped"`
 }
 
-// Event is one thing that happened.
+// Event is an event of a run.
 type Event struct {
 	runs.Entry
-	// Text says it in a sentence, without its time.
+	// Text describes the event in a sentence, without its time.
 	Text string `json:"text"`
 }
 
@@ -38,17 +38,17 @@ func (l *Local) History(ctx context.Context, name string) (*History, error) {
 	return h, nil
 }
 
-// sentences are the events with their texts. The text of a node that was given up leaves out the error that the event of
-// its last attempt has told.
+// sentences returns the events with their texts. The text of a node that was given up omits the error if the event of
+// its last attempt has it.
 func sentences(entries []runs.Entry) (events []Event) {
-	told := map[storage.Key]string{}
+	reported := map[storage.Key]string{}
 	for _, e := range entries {
 		text := e.String()
 		switch {
 		case e.Key == nil:
 		case e.Kind == runs.AttemptFailed:
-			told[*e.Key] = e.Error
-		case e.Kind == runs.NodeFailed && e.Error != "" && e.Error == told[*e.Key]:
+			reported[*e.Key] = e.Error
+		case e.Kind == runs.NodeFailed && e.Error != "" && e.Error == reported[*e.Key]:
 			text = strings.TrimSuffix(text, ": "+e.Error)
 		}
 		events = append(events, Event{e, text})
@@ -63,7 +63,7 @@ const (
 	maxTagCharacters = 40
 )
 
-// checkRemark refuses notes and tags that no list could show.
+// checkRemark returns an error for notes and tags that a list cannot show.
 func checkRemark(e runs.Entry) error {
 	switch {
 	case e.Note != "" && e.Kind != runs.NoteEntry, len(e.Tags) > 0 && e.Kind != runs.TagEntry:
@@ -81,7 +81,7 @@ func checkRemark(e runs.Entry) error {
 	return nil
 }
 
-// isUnprintable reports whether a character does more to a terminal than end a line.
+// isUnprintable reports whether a character controls a terminal, other than by ending a line.
 func isUnprintable(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
@@ -94,7 +94,7 @@ func isTag(tag string) bool {
 	return n > 0 && n <= maxTagCharacters && strings.IndexFunc(tag, func(r rune) bool { return !plain(r) }) < 0
 }
 
-// remarked is a status with the run's note and tags: a copy, since statuses are shared.
+// remarked returns a copy of a shared status, with the run's note and tags.
 func remarked(s *status.Run, state *runs.State) *status.Run {
 	out := *s
 	out.Priority, out.Note, out.Tags = state.Priority, state.Note, state.Tags

@@ -19,10 +19,10 @@ import (
 type CollectOptions struct {
 	// DryRun deletes nothing.
 	DryRun bool `json:"dry_run,omitempty"`
-	// OlderThan is the least age of deleted objects, in seconds; nil for the
-	// longest time that a task may take and an hour.
+	// OlderThan is the minimum age of deleted objects, in seconds; nil for the
+	// timeout of tasks plus an hour.
 	OlderThan *float64 `json:"older_than_seconds,omitempty"`
-	// Progress, if set, is told how many objects have been deleted, and of how many.
+	// Progress, if set, is called with the number of deleted objects and the total.
 	Progress func(deleted, of int) `json:"-"`
 }
 
@@ -30,12 +30,13 @@ type CollectOptions struct {
 type Removed struct {
 	Run string `json:"run"`
 	// Freed counts the objects that the next collection can delete, once they
-	// are old enough: of this run and of all others that no run needs.
+	// are old enough: all objects that no run needs, including those of this
+	// run.
 	Freed *retention.Result `json:"freed"`
 }
 
 // Collect implements API. Only the leader deletes: the coordinator of this
-// process if it leads, or this process itself where no coordinator does.
+// process if it leads, or this process if no coordinator leads.
 func (l *Local) Collect(ctx context.Context, o CollectOptions) (*retention.Result, error) {
 	c, err := l.collector(o.OlderThan)
 	if err != nil {
@@ -53,7 +54,7 @@ func (l *Local) Collect(ctx context.Context, o CollectOptions) (*retention.Resul
 	return out, err
 }
 
-// collector takes the age in seconds; nil for the default.
+// collector returns a collector with a minimum age in seconds, nil for the default.
 func (l *Local) collector(olderThan *float64) (*retention.Collector, error) {
 	age := policy.TaskTimeout + retention.SafetyMargin
 	if l.coordinator != nil {
@@ -69,7 +70,7 @@ func (l *Local) collector(olderThan *float64) (*retention.Collector, error) {
 	return &retention.Collector{Archive: l.archive, Compile: planned.Compile, Sources: planned.Sources, OlderThan: age}, nil
 }
 
-// asLeader does something with the right to delete.
+// asLeader calls do with the right to delete.
 func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadership.Token) error) error {
 	if l.coordinator != nil {
 		token, err := l.coordinator.Token()
@@ -92,7 +93,7 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadersh
 	return err
 }
 
-// Remove implements API. The leader deletes the record; where there is none this
+// Remove implements API. The leader deletes the record; without a leader this
 // process does.
 func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	id, err := l.Steer(ctx, name, runs.Entry{Kind: runs.RemoveEntry})
@@ -103,7 +104,7 @@ func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	case err == nil && l.coordinator == nil:
 		err = l.deleteRecord(ctx, func(ctx context.Context) error { return l.runs.Delete(ctx, id) })
 		if l.away != nil || errors.Is(err, leadership.ErrLed) {
-			err = nil // the leader will see that the run is to go
+			err = nil // the leader will find the removed run
 		}
 	}
 	if err != nil {
@@ -130,7 +131,7 @@ func (l *Local) deleteRecord(ctx context.Context, do func(context.Context) error
 	})
 }
 
-// checkCells refuses to pin cells that the run does not have.
+// checkCells returns an error if an entry pins cells that the run does not have.
 func (l *Local) checkCells(ctx context.Context, run *runs.Run, e runs.Entry) error {
 	if len(e.Cells) == 0 {
 		return nil

@@ -19,15 +19,15 @@ import (
 
 // Housekeeping is the periodic work of a coordinator. The zero value does nothing.
 type Housekeeping struct {
-	// Every is the time between two collections. They begin at its multiples by
-	// UTC, independent of the start of the process: 24 hours is midnight.
+	// Every is the time between two collections. They begin at its multiples in
+	// UTC, independent of the start of the process: for 24 hours, at midnight.
 	Every time.Duration
-	// Retain is how long a run that has finished and is not pinned keeps its record;
-	// 0 is for ever. Expired runs are removed just before a collection.
+	// Retain is the time for which a finished run without pins keeps its record; 0
+	// means for ever. Expired runs are removed just before a collection.
 	Retain time.Duration
 	// Log receives its messages. Default slog.Default().
 	Log *slog.Logger
-	// Metrics is where it registers its metrics; nil keeps them to itself.
+	// Metrics registers its metrics; nil exports nothing.
 	Metrics prometheus.Registerer
 }
 
@@ -44,9 +44,9 @@ func (h *Housekeeping) Check() error {
 	return nil
 }
 
-// KeepHouse collects again and again until ctx is done, while the coordinator of
-// this process leads. One that stands by leaves it to the leader. Errors are logged
-// and counted; the next time tries again.
+// KeepHouse collects periodically until ctx is done, while the coordinator of this
+// process leads. A stand-by leaves it to the leader. Errors are logged and counted;
+// the next collection tries again.
 func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -80,13 +80,13 @@ func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	return nil
 }
 
-// nextMultiple is the first multiple of a duration after a moment.
+// nextMultiple returns the first multiple of a duration after now.
 func nextMultiple(now time.Time, every time.Duration) time.Time {
 	return now.UTC().Truncate(every).Add(every)
 }
 
-// tidy removes the runs that have been kept long enough, and collects. The error
-// wraps leadership.ErrStandby if another process is to do it.
+// tidy removes expired runs, and collects. The error wraps leadership.ErrStandby
+// if this process does not lead.
 func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *retention.Result, err error) {
 	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
 		if retain > 0 {
@@ -104,8 +104,7 @@ func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c 
 	return removed, c, err
 }
 
-// removeOlder has the runs removed that finished before a moment, but for those of
-// which something is pinned.
+// removeOlder removes the runs without pins that finished before a moment.
 func (l *Local) removeOlder(ctx context.Context, moment time.Time) (removed int, err error) {
 	all, err := l.list(ctx)
 	if err != nil {
@@ -118,7 +117,7 @@ func (l *Local) removeOlder(ctx context.Context, moment time.Time) (removed int,
 		}
 		err := l.runs.Steer(ctx, run.ID, runs.Entry{Kind: runs.RemoveEntry, By: "housekeeping"})
 		if errors.Is(err, runs.ErrState) || errors.Is(err, storage.ErrNotFound) {
-			continue // somebody has just resumed, pinned or removed it
+			continue // it was just resumed, pinned or removed
 		}
 		if err != nil {
 			return removed, err
@@ -136,7 +135,7 @@ type housekeepingMetrics struct {
 	objects, bytes *prometheus.CounterVec
 }
 
-// newHousekeepingMetrics registers the metrics with r, or with nobody if r is nil.
+// newHousekeepingMetrics registers the metrics with r, if it is not nil.
 func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
 	auto := promauto.With(r)
 	return &housekeepingMetrics{
@@ -165,7 +164,7 @@ func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
 
 func (m *housekeepingMetrics) count(removed int, c *retention.Result, err error) {
 	m.removed.Add(float64(removed))
-	if c != nil { // also the deletions before a failure
+	if c != nil { // includes the deletions before a failure
 		for kind, amount := range c.Collected {
 			m.objects.WithLabelValues(string(kind)).Add(float64(amount.Objects))
 			m.bytes.WithLabelValues(string(kind)).Add(float64(amount.Bytes))

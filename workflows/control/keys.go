@@ -14,9 +14,9 @@ import (
 // ErrKey: a run of the same experiment waits for another secret key, or is done with it.
 var ErrKey = errors.New("a secret key is missing")
 
-// CheckKeys returns an error if a run that is done or unfinished differs from an experiment only in its secret
-// key: that key was lost or replaced, and a second training under another key would cost as much privacy as
-// the first. It returns nil if a run has the same keys, too: that one continues, or is found cached.
+// CheckKeys returns an error if a done or unfinished run differs from an experiment only in its secret key:
+// that key was lost or replaced, and a second training under another key would cost as much privacy as the
+// first. It returns nil if a run has the same keys, too: it is continued or cached.
 func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
 	keys := e.Keys()
 	if len(keys) == 0 {

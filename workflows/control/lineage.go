@@ -12,35 +12,36 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Lineage is a node among all cells of its run.
+// Lineage has the cells of a run that share a node, and the node's readers.
 type Lineage struct {
-	// Node is the node itself; its Cells are all that need it.
+	// Node is the node; its Cells are all cells that need it.
 	Node Node `json:"node"`
-	// Readers read it, those of the first cells first: MaxReaders at most, of ReadersTotal.
+	// Readers lists at most MaxReaders of ReadersTotal readers, those of the first cells first.
 	Readers      []Reader `json:"readers"`
 	ReadersTotal int      `json:"readers_total"`
 }
 
-// MaxReaders is how many readers of a node are told of, and how many cells of each.
+// MaxReaders is the maximum number of listed readers of a node, and of listed cells of a
+// reader.
 const MaxReaders = 100
 
 // Reader is a reader of a node: a standing node, or the training of a cell.
 type Reader struct {
-	// Key is that of the node, of a training that of its first step that reads.
+	// Key is the key of the node or, for a training, of its first step that reads.
 	Key   storage.Key `json:"key"`
 	Kind  string      `json:"kind"`
 	Label string      `json:"label"`
 	// Input is the name under which it reads the node.
 	Input string `json:"input"`
-	// Training says that it is a training, which reads with each of its steps, or step by step.
+	// Training reports that it is a training, which reads in all or some of its steps.
 	Training bool `json:"training,omitempty"`
-	// Cells are the first that need the reader, of CellsTotal.
+	// Cells lists the first of CellsTotal cells that need the reader.
 	Cells      []string `json:"cells"`
 	CellsTotal int      `json:"cells_total"`
-	// Committed nodes are made, and a training that is committed has begun.
+	// Committed reports that a node is committed, or a training has begun.
 	Committed bool `json:"committed"`
 
-	chain *plan.Chain // of a training
+	chain *plan.Chain // nil for a standing node
 }
 
 // Lineage implements API.
@@ -49,7 +50,7 @@ func (l *Local) Lineage(ctx context.Context, name, cell, key string) (*Lineage, 
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.plans.of(ctx, l.archive, run)
+	p, err := l.plans.get(ctx, l.archive, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
@@ -71,19 +72,19 @@ func (l *Local) Lineage(ctx context.Context, name, cell, key string) (*Lineage, 
 // lineage collects the cells that need a node, and its readers.
 type lineage struct {
 	node Node
-	// chain is the training that the node is a part of, nil of a standing node.
+	// chain is the training of the node, nil for a standing node.
 	chain   *plan.Chain
 	readers []*Reader
-	byKey   map[storage.Key]*Reader // of trainings by their recipes
+	byKey   map[storage.Key]*Reader // trainings by recipe
 }
 
 // lineageOf finds a node of a cell by the beginning of its key.
 func (l *Local) lineageOf(ctx context.Context, p *plan.Plan, c *plan.Cell, key string) (*lineage, error) {
 	x := &lineage{byKey: make(map[storage.Key]*Reader)}
-	is := func(k storage.Key) bool { return strings.HasPrefix(k.String(), key) }
+	fits := func(k storage.Key) bool { return strings.HasPrefix(k.String(), key) }
 	nodes, chains := p.Needed(c.Report, c.Model)
 	for _, n := range nodes {
-		if is(n.Key) {
+		if fits(n.Key) {
 			x.node = newNode(n.Label, &n.Spec)
 			return x, nil
 		}
@@ -94,7 +95,7 @@ func (l *Local) lineageOf(ctx context.Context, p *plan.Plan, c *plan.Cell, key s
 			return nil, err
 		}
 		for _, step := range steps {
-			if x.isOf(chain, step, is) {
+			if x.isOf(chain, step, fits) {
 				return x, nil
 			}
 		}
@@ -102,15 +103,15 @@ func (l *Local) lineageOf(ctx context.Context, p *plan.Plan, c *plan.Cell, key s
 	return nil, fmt.Errorf("node %.64q: %w: no node that is known of this cell has a key that begins so", key, storage.ErrNotFound)
 }
 
-// isOf takes a task of a step for the node if its key is meant.
-func (x *lineage) isOf(chain *plan.Chain, step int, is func(storage.Key) bool) bool {
+// isOf sets the node to a task of a step if the key fits.
+func (x *lineage) isOf(chain *plan.Chain, step int, fits func(storage.Key) bool) bool {
 	label, spec := stepLabel(chain, step), chain.JoinSpec(step)
-	for part := 0; part < chain.Width && !is(spec.Key); part++ {
-		if is(chain.PartKey(step, part)) {
+	for part := 0; part < chain.Width && !fits(spec.Key); part++ {
+		if fits(chain.PartKey(step, part)) {
 			label, spec = partLabel(chain, step, part), chain.PartSpec(step, part)
 		}
 	}
-	if !is(spec.Key) {
+	if !fits(spec.Key) {
 		return false
 	}
 	x.chain, x.node = chain, newNode(label, &spec)
@@ -134,21 +135,21 @@ func (x *lineage) visit(p *plan.Plan, c *plan.Cell) {
 }
 
 func (x *lineage) visitChain(c *plan.Cell, chain *plan.Chain) {
-	own := x.chain != nil && x.chain.Recipe == chain.Recipe
+	inChain := x.chain != nil && x.chain.Recipe == chain.Recipe
 	last := chain.Steps
 	if c.Chain != nil && c.Chain.Recipe == chain.Recipe {
 		last = c.ChainSteps()
 	}
-	if own && x.node.Step <= last {
+	if inChain && x.node.Step <= last {
 		x.node.Cells = append(x.node.Cells, c.Name)
 	}
 	reader := Reader{Kind: chain.Join.Kind.Name, Label: fmt.Sprintf("training, %s", readable.Count(chain.Steps, "step")), Training: true}
 	switch input, reads := x.input(chainInputs(chain)); {
-	case reads && !own:
+	case reads && !inChain:
 		reader.Key, reader.Input, reader.chain = chain.Key(1), input, chain
-	case own && x.node.Key != chain.Key(x.node.Step): // a part, which its step joins
+	case inChain && x.node.Key != chain.Key(x.node.Step): // a part, which its join reads
 		reader.Key, reader.Label, reader.Input = chain.Key(x.node.Step), stepLabel(chain, x.node.Step), tasks.PartInput(x.node.Part)
-	case own && x.node.Step < last:
+	case inChain && x.node.Step < last:
 		reader.Key, reader.Label, reader.Input = chain.Key(x.node.Step+1), stepLabel(chain, x.node.Step+1), tasks.PreviousInput
 	default:
 		return
@@ -156,7 +157,7 @@ func (x *lineage) visitChain(c *plan.Cell, chain *plan.Chain) {
 	x.reader(chain.Recipe, reader, c)
 }
 
-// chainInputs are the inputs of a training from outside.
+// chainInputs returns the inputs of a training that are not its steps.
 func chainInputs(chain *plan.Chain) []tasks.Input {
 	inputs := append([]tasks.Input{{Name: tasks.PreviousInput, Key: chain.Origin.Key}}, chain.Join.Inputs...)
 	if chain.Width > 0 {
@@ -165,7 +166,7 @@ func chainInputs(chain *plan.Chain) []tasks.Input {
 	return inputs
 }
 
-// input is the name under which the node is among inputs.
+// input returns the name of the input that is the node.
 func (x *lineage) input(inputs []tasks.Input) (name string, reads bool) {
 	for _, in := range inputs {
 		if in.Key == x.node.Key {
@@ -208,8 +209,8 @@ func (l *Local) lookUpLineage(ctx context.Context, x *Lineage) error {
 	})
 }
 
-// hasBegun reports whether a reader has a record. The first steps of a training lose theirs when
-// their segment ends, which leaves one.
+// hasBegun reports whether a reader has a record. The first steps of a training lose their
+// records at the end of their segment, but the segment keeps one.
 func (l *Local) hasBegun(ctx context.Context, r *Reader) (bool, error) {
 	begun, err := l.archive.HasCommit(ctx, r.Key)
 	if err != nil || begun || r.chain == nil || r.chain.Steps < tasks.SegmentSteps {

@@ -15,8 +15,8 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// loggedNodes is of how many nodes logs are read where none is asked for: each is a listing of
-// the store.
+// loggedNodes is the maximum number of nodes in a request without a node: each takes a listing
+// of the store.
 const loggedNodes = 100
 
 // Logs implements API.
@@ -44,7 +44,7 @@ func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, erro
 	return out, nil
 }
 
-// stored are the logs that attempts at a node have left.
+// stored returns the stored logs of attempts at a node.
 func (l *Local) stored(ctx context.Context, run string, n troubledNode) ([]AttemptLog, error) {
 	attempts, err := l.archive.TaskLogs(ctx, run, n.key)
 	if err != nil {
@@ -61,8 +61,8 @@ func (l *Local) stored(ctx context.Context, run string, n troubledNode) ([]Attem
 	return logs, nil
 }
 
-// programs are the trainings of a run by programs without trouble: the log of one holds the
-// program's output. Without a readable plan there are none.
+// programs returns the trainings of a run by programs, without failures: their logs hold
+// the output of the program. Without a readable plan it returns nil.
 func (l *Local) programs(ctx context.Context, run *runs.Run) (nodes []troubledNode) {
 	found, err := planned.Read(ctx, l.archive, run)
 	if err != nil || found.Unreadable != nil {
@@ -82,19 +82,19 @@ func (l *Local) programs(ctx context.Context, run *runs.Run) (nodes []troubledNo
 	return nodes
 }
 
-// troubledNode is a node that has failed or given trouble.
+// troubledNode is a node that has failed or had failed attempts.
 type troubledNode struct {
 	key    storage.Key
 	label  string
 	deaths []runs.Death
-	// failure is the error for which the node was given up after attempts attempts; ""
-	// if it was not.
+	// failure is the error of a node that was given up after attempts attempts; "" for
+	// other nodes.
 	failure  string
 	attempts int
 }
 
-// troubled are the nodes of a run that have failed, by key, and then those that have given trouble
-// but not failed: that will be tried again, or were mended by another attempt.
+// troubled returns the failed nodes of a run, by key, then those with failed attempts that are
+// retried or have succeeded since.
 func troubled(run *runs.Run) []troubledNode {
 	var out []troubledNode
 	for _, key := range plan.SortedKeys(run.State.Failures) {
@@ -111,7 +111,7 @@ func troubled(run *runs.Run) []troubledNode {
 	return out
 }
 
-// retried are the other nodes of the history, by key: a retry has cleared their attempts.
+// retried returns the other nodes of the history, by key: a retry has cleared their attempts.
 func retried(run *runs.Run) []troubledNode {
 	var out []troubledNode
 	labels := remembered(run)
@@ -125,7 +125,7 @@ func retried(run *runs.Run) []troubledNode {
 	return out
 }
 
-// remembered are the labels of the nodes that the history has.
+// remembered returns the labels of the nodes in the history.
 func remembered(run *runs.Run) map[storage.Key]string {
 	labels := make(map[storage.Key]string)
 	for _, e := range run.State.History.Events {
@@ -136,15 +136,15 @@ func remembered(run *runs.Run) map[storage.Key]string {
 	return labels
 }
 
-// unlogged tells of the attempts whose worker vanished, which leave no log, and why
-// the node was given up if nothing else does.
-func (n troubledNode) unlogged(alone bool) []AttemptLog {
+// unlogged returns entries for the attempts with a vanished worker, which leave no
+// log, and, if withFailure is set, for the node's failure.
+func (n troubledNode) unlogged(withFailure bool) []AttemptLog {
 	var logs []AttemptLog
 	for _, d := range n.deaths {
 		text := fmt.Sprintf("the worker vanished while it was at work on this: %s\n", d)
 		logs = append(logs, AttemptLog{n.key, n.label, fmt.Sprintf("%d.%s", d.Attempt, d.Worker), text})
 	}
-	if alone && len(logs) == 0 && n.failure != "" {
+	if withFailure && len(logs) == 0 && n.failure != "" {
 		logs = append(logs, AttemptLog{n.key, n.label, strconv.Itoa(n.attempts), n.failure + "\n"})
 	}
 	return logs

@@ -25,21 +25,21 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// In place of a round, LastRound is the end of the training, and NewestRound the last round
-// whose model is stored, however far the training is.
+// Instead of a round, LastRound means the end of the training, and NewestRound the last
+// round with a stored model.
 const (
 	LastRound   = -1
 	NewestRound = -2
 )
 
-// Metadata fields of an exported model, beside the configuration.
+// Metadata fields of an exported model, in addition to the configuration.
 const (
 	vocabularyField = "vocabulary" // JSON array: the word of each token
 	leftOutField    = "vocabulary_left_out"
 	runField        = "run"
 	cellField       = "cell"
 	roundField      = "round"
-	preparedField   = "prepared" // in place of a round: which model of the prepare block it is
+	preparedField   = "prepared" // instead of a round: the name in the prepare block
 )
 
 // Model implements API.
@@ -70,7 +70,7 @@ func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte
 	return l.export(ctx, x, file, map[string]string{roundField: fmt.Sprint(round)})
 }
 
-// export is a checkpoint with its vocabulary, and where it comes from.
+// export returns a model file with its vocabulary and origin.
 func (l *Local) export(ctx context.Context, x *exporter, file []byte, metadata map[string]string) ([]byte, error) {
 	vocabulary, err := l.vocabulary(ctx, x)
 	if err != nil {
@@ -97,7 +97,8 @@ func encodeExported(model *checkpoints.Model, metadata map[string]string, vocabu
 	return checkpoints.Encode(model.Network, model.Params, metadata)
 }
 
-// LeftOut says why an exported model has no vocabulary and how to get it; "" if the model has it.
+// LeftOut returns the reason why an exported model has no vocabulary and how to get it; "" if the
+// model has it.
 func LeftOut(model []byte) string {
 	file, err := safetensors.OpenParts(int64(len(model)), func(offset, length int64) ([]byte, error) { return model[offset : offset+length], nil })
 	if err != nil {
@@ -128,7 +129,7 @@ func (l *Local) Prepared(ctx context.Context, run, cell, name string) ([]byte, e
 	return l.export(ctx, x, file, map[string]string{preparedField: name})
 }
 
-// vocabulary is the words of the cell's tokens as a JSON array.
+// vocabulary returns the words of the cell's tokens as a JSON array.
 func (l *Local) vocabulary(ctx context.Context, x *exporter) (string, error) {
 	data, err := l.archive.ReadOutput(ctx, x.cell.Vocabulary.Key, datasets.VocabularyBlob)
 	if err != nil {
@@ -142,7 +143,7 @@ func (l *Local) vocabulary(ctx context.Context, x *exporter) (string, error) {
 	return string(text), err
 }
 
-// ExportedVocabulary is the word of each token of a model that was exported.
+// ExportedVocabulary returns the word of each token of an exported model.
 func ExportedVocabulary(model []byte) ([]string, error) {
 	file, err := safetensors.Unmarshal(model)
 	if err != nil {
@@ -184,7 +185,6 @@ func newExporter(run *planned.Run, name string) (*exporter, error) {
 	return nil, noCell(run.Run, p, name)
 }
 
-// rounds returns the planned length of the training.
 func (x *exporter) rounds() int {
 	if x.run.Unreadable != nil {
 		return x.cell.Rounds()
@@ -219,8 +219,8 @@ func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, err
 	return x, found.Owns(ctx, l.archive, x.cell)
 }
 
-// checkpoint is the model after a round, which it returns too: LastRound is a number then.
-// Models before the last are those of the training, never quantized.
+// checkpoint returns the model after a round, and the round, with LastRound resolved.
+// Models before the last come from the training and are never quantized.
 func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
 	rounds, chain := x.rounds(), x.cell.Chain
 	switch {
@@ -234,7 +234,7 @@ func (x *exporter) checkpoint(round int) (plan.Ref, int, error) {
 	return chain.At(round / chain.StepRounds), round, nil
 }
 
-// checkpointsAre says after which rounds the cell's training writes checkpoints.
+// checkpointsAre describes the rounds after which the cell's training writes checkpoints.
 func (x *exporter) checkpointsAre() string {
 	rounds, chain := x.rounds(), x.cell.Chain
 	if chain == nil {
@@ -243,7 +243,7 @@ func (x *exporter) checkpointsAre() string {
 	return fmt.Sprintf("cell %s has one after every %d, up to %s", x.cell.Name, chain.StepRounds, x.count(rounds))
 }
 
-// count is "round 7", or "step 7" of SGD.
+// count returns "round 7", or "step 7" for SGD.
 func (x *exporter) count(round int) string {
 	if x.cell.Unit == plan.Step {
 		return fmt.Sprintf("step %d", round)
@@ -251,11 +251,11 @@ func (x *exporter) count(round int) string {
 	return fmt.Sprintf("round %d", round)
 }
 
-// mostListed is how many models an error lists.
+// mostListed is the maximum number of models that an error lists.
 const mostListed = 30
 
-// tellStored adds to an error after which rounds the models of a cell are stored,
-// as far as that can be found out.
+// tellStored adds to an error the rounds after which models of a cell are stored,
+// if they can be found.
 func (l *Local) tellStored(ctx context.Context, x *exporter, err error) error {
 	rounds, listErr := l.modelRounds(ctx, x)
 	if listErr != nil {
@@ -272,7 +272,7 @@ func (l *Local) tellStored(ctx context.Context, x *exporter, err error) error {
 	return fmt.Errorf("%w; stored are those after %s%s (kept are the initial one, the audited ones, the last, and those of training.checkpoints)", err, list, more)
 }
 
-// newestRound is the last of the rounds after which the models of a cell are stored.
+// newestRound returns the last round of a cell with a stored model.
 func (l *Local) newestRound(ctx context.Context, x *exporter) (int, error) {
 	rounds, err := l.modelRounds(ctx, x)
 	if err != nil {
@@ -284,7 +284,7 @@ func (l *Local) newestRound(ctx context.Context, x *exporter) (int, error) {
 	return rounds[len(rounds)-1], nil
 }
 
-// modelRounds are the rounds after which the models of a cell are stored, ascending.
+// modelRounds returns the rounds of a cell with stored models, ascending.
 func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
 	candidates, err := l.checkpointSteps(ctx, x.cell.Chain)
 	if err != nil {
@@ -307,8 +307,8 @@ func (l *Local) modelRounds(ctx context.Context, x *exporter) ([]int, error) {
 	return rounds, nil
 }
 
-// checkpointSteps are the steps of a training that may have records: those that
-// last, and those of the segment that it is in.
+// checkpointSteps returns the steps of a training that may have records: the
+// lasting ones, and those of its current segment.
 func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, error) {
 	if chain == nil {
 		return nil, nil
@@ -343,7 +343,7 @@ func (l *Local) Data(ctx context.Context, name, cell string, table dataexport.Ta
 	return nil
 }
 
-// externalModel is the file that a training which is not ours calls its model, as it stands.
+// externalModel returns the model file of an external training, unchanged.
 func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]byte, error) {
 	cell := fmt.Sprintf("run %s, cell %s", x.run.ID, x.cell.Name)
 	if last := x.rounds(); round != LastRound && round != NewestRound && round != last {

@@ -14,24 +14,24 @@ import (
 // Choice is the run chosen for a name that fits several runs of one experiment: the
 // newest.
 type Choice struct {
-	Name string // as it was given
+	Name string // as given
 	Run  string
-	Fits int // runs
+	Fits int // number of runs
 }
 
-// String says so for people.
+// String describes the choice, for display.
 func (c Choice) String() string {
 	return fmt.Sprintf("%q fits %d runs; this is the newest, %s", c.Name, c.Fits, c.Run)
 }
 
 type choiceKey struct{}
 
-// TellingChoices has tell called with each choice that is made for ctx.
+// TellingChoices returns a context that calls tell with each choice.
 func TellingChoices(ctx context.Context, tell func(Choice)) context.Context {
 	return context.WithValue(ctx, choiceKey{}, tell)
 }
 
-// Chose, if not nil, is called with each choice.
+// Chose reports a choice to the function of TellingChoices, if ctx has one.
 func Chose(ctx context.Context, c Choice) {
 	if tell, ok := ctx.Value(choiceKey{}).(func(Choice)); ok {
 		tell(c)
@@ -54,8 +54,7 @@ func (l *Local) find(ctx context.Context, name string) (*runs.Run, error) {
 }
 
 // findOnly is find for operations that cannot be undone: a name that fits several runs is an error,
-// and so is the id of a run that is gone, although the ids of later runs of its experiment begin
-// so.
+// and so is the id of a removed run, even if it begins the ids of later runs.
 func (l *Local) findOnly(ctx context.Context, name string) (*runs.Run, error) {
 	if name == "" || name == Latest {
 		return l.latest(ctx)
@@ -86,7 +85,7 @@ func (l *Local) latest(ctx context.Context) (*runs.Run, error) {
 	return nil, fmt.Errorf("%w: %s holds none yet; start one with: coalmine run FILE", ErrNoRun, l.archive)
 }
 
-// fitting are the ids of runs that a name may mean, one at least.
+// fitting returns the ids of runs that a name may mean, at least one.
 func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 	ids, err := l.runs.IDs(ctx)
 	if err != nil {
@@ -100,7 +99,7 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 	}
 	fits := slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, name) })
 	if named := slices.DeleteFunc(slices.Clone(fits), func(id string) bool { return !runs.IsOf(id, name) }); len(named) > 0 {
-		return named, nil // and none of experiments whose names only begin so
+		return named, nil // without experiments with longer names that begin with it
 	}
 	if len(fits) == 0 {
 		return nil, fmt.Errorf("run %q: %w in %s; see: coalmine status", name, ErrNoRun, l.archive)
@@ -108,8 +107,8 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 	return fits, nil
 }
 
-// newest is the run among several that was submitted last, if all are of one experiment. Runs that
-// have gone or cannot be read do not count.
+// newest returns the last submitted of several runs, if all are of one experiment. Removed and
+// unreadable runs do not count.
 func (l *Local) newest(ctx context.Context, name string, fits []string) (*runs.Run, error) {
 	var newest *runs.Run
 	count := 0

@@ -22,22 +22,21 @@ type Node struct {
 	Kind    string      `json:"kind"`
 	Version int         `json:"version"`
 	Label   string      `json:"label"`
-	// Cells are those that need the node, of the cells asked for.
+	// Cells lists the requested cells that need the node.
 	Cells []string `json:"cells"`
-	// Params and Inputs decide, with kind and version, the outputs of the node.
-	// Those of a step of a training do not decide its key, which is the place in
-	// the training; see package plan.
+	// Params and Inputs determine, with kind and version, the outputs of the
+	// node. They do not determine the key of a training's step, which follows
+	// from its place; see package plan.
 	Params json.RawMessage `json:"params"`
 	Inputs []NodeInput     `json:"inputs"`
-	// Step and Part place the node in a training; 0 and 0 for all others.
+	// Step and Part are the place of the node in a training; both 0 for a standing node.
 	Step int `json:"step,omitempty"`
 	Part int `json:"part,omitempty"`
-	// Committed nodes have blobs and, some of them, metrics.
+	// Committed nodes have blobs; some have metrics.
 	Committed bool            `json:"committed"`
 	Blobs     []NodeBlob      `json:"blobs"`
 	Metrics   json.RawMessage `json:"metrics,omitempty"`
-	// Attempt is the one that committed: its number, place and time; nil if the node is
-	// not committed.
+	// Attempt is the attempt that committed the node; nil if it is not committed.
 	Attempt *NodeAttempt `json:"attempt,omitempty"`
 
 	secret bool // it draws from a secret key
@@ -49,7 +48,7 @@ type NodeAttempt struct {
 	storage.Provenance
 }
 
-// NodeInput is a node that another reads, under the name that it has there.
+// NodeInput is an input of a node, with its name.
 type NodeInput struct {
 	Name string      `json:"name"`
 	Key  storage.Key `json:"key"`
@@ -60,27 +59,27 @@ type NodeBlob struct {
 	Name   string         `json:"name"`
 	Bytes  int64          `json:"bytes"`
 	SHA256 storage.Digest `json:"sha256"`
-	// Stored is false where it was deleted since: a node that needs it makes it again.
+	// Stored is false if it was deleted since: it is recomputed when a node needs it.
 	Stored bool `json:"stored"`
 }
 
-// NodeQuery says which nodes of a run somebody asks for.
+// NodeQuery selects nodes of a run.
 type NodeQuery struct {
-	// Cell is theirs, "" for all cells.
+	// Cell is the name of a cell, "" for all cells.
 	Cell string
-	// Changes are for who has asked before, nil for all nodes.
+	// Changes leaves out nodes without changes since an earlier request; nil for none.
 	Changes *NodeChanges
 }
 
-// NodeChanges leaves out nodes without changes since an earlier request: all standing nodes but
-// those whose keys begin with one of Keys, and the steps up to After of the training of the
-// cell.
+// NodeChanges leaves out nodes without changes since an earlier request: standing nodes, except
+// those with keys that begin with one of Keys, and the steps up to After of the cell's
+// training.
 type NodeChanges struct {
 	Keys  []string
 	After int
 }
 
-// MaxNodeKeys is how many nodes may be asked for by their keys.
+// MaxNodeKeys is the maximum number of keys in a request.
 const MaxNodeKeys = 100
 
 func (q *NodeQuery) check() error {
@@ -96,12 +95,12 @@ func (q *NodeQuery) check() error {
 	return nil
 }
 
-// wants reports whether a standing node is asked for.
+// wants reports whether a standing node is requested.
 func (q *NodeQuery) wants(key storage.Key) bool {
 	return q.Changes == nil || slices.ContainsFunc(q.Changes.Keys, func(begin string) bool { return strings.HasPrefix(key.String(), begin) })
 }
 
-// after is the step of a training of a cell after which steps are asked for.
+// after returns the step of a cell's training after which steps are requested.
 func (q *NodeQuery) after(c *plan.Cell, chain *plan.Chain) int {
 	if q.Changes == nil || chain != c.Chain {
 		return 0
@@ -118,11 +117,11 @@ func (l *Local) Nodes(ctx context.Context, name string, which NodeQuery) ([]Node
 	if err != nil {
 		return nil, err
 	}
-	p, err := l.plans.of(ctx, l.archive, run)
+	p, err := l.plans.get(ctx, l.archive, run)
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", run.ID, err)
 	}
-	list, found := nodeList{nodes: []Node{}, of: map[storage.Key]int{}}, false
+	list, found := nodeList{nodes: []Node{}, index: map[storage.Key]int{}}, false
 	for i := range p.Cells {
 		if c := &p.Cells[i]; which.Cell == "" || which.Cell == c.Name {
 			if err := l.listCell(ctx, &list, p, c, &which); err != nil {
@@ -140,14 +139,14 @@ func (l *Local) Nodes(ctx context.Context, name string, which NodeQuery) ([]Node
 // nodeList collects nodes, each once.
 type nodeList struct {
 	nodes []Node
-	of    map[storage.Key]int
+	index map[storage.Key]int
 }
 
 func (x *nodeList) add(cell, label string, s *tasks.Spec) {
-	i, there := x.of[s.Key]
+	i, there := x.index[s.Key]
 	if !there {
 		i = len(x.nodes)
-		x.of[s.Key] = i
+		x.index[s.Key] = i
 		x.nodes = append(x.nodes, newNode(label, s))
 	}
 	if cells := &x.nodes[i].Cells; !slices.Contains(*cells, cell) {
@@ -172,8 +171,8 @@ func partLabel(chain *plan.Chain, step, part int) string {
 	return fmt.Sprintf("training step %d, part %d of %d", step, part+1, chain.Width)
 }
 
-// listCell adds the nodes of a cell: the standing ones in the order in which they
-// can be made, then the steps of its training that have a record, each with its parts.
+// listCell adds the nodes of a cell: the standing nodes in the order in which they can
+// be executed, then the steps of its training with a record, each with its parts.
 func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *plan.Cell, which *NodeQuery) error {
 	nodes, chains := p.Needed(c.Report, c.Model)
 	for _, n := range nodes {
@@ -198,8 +197,8 @@ func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *p
 	return nil
 }
 
-// recordedSteps are the steps of a training after one, or 0, that are committed, as far as
-// their records were kept.
+// recordedSteps returns the committed steps of a training after a step, or 0, that still
+// have records.
 func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int) ([]int, error) {
 	steps, err := l.checkpointSteps(ctx, chain)
 	if err != nil {
@@ -251,7 +250,7 @@ func (n *Node) withhold() {
 	})
 }
 
-// lookupsAtOnce is how many questions the store is asked at the same time.
+// lookupsAtOnce is the number of concurrent requests to the store.
 const lookupsAtOnce = 16
 
 func each(ctx context.Context, n int, do func(context.Context, int) error) error {

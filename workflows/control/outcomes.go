@@ -12,33 +12,33 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// rememberedCells bounds the results that are remembered, by their cells: one takes some tens
-// of KB with its figures.
+// rememberedCells bounds the number of cells of cached results: a cell takes some tens of KB
+// with its figures.
 const rememberedCells = 2000
 
-// outcomes remembers the results of the runs that were asked for last. A page asks for the
-// figures of a run one by one, and many pages may: all come from one reading.
+// outcomes caches the results of the last requested runs. A page requests the figures of a
+// run one by one, and there may be many pages: all get the same reading.
 type outcomes struct {
 	mu    sync.Mutex
-	known []*outcome // the one asked for last at the end
+	known []*outcome // the last requested one at the end
 }
 
-// outcome is the result of one run, read by one at a time.
+// outcome is the result of one run. One goroutine at a time reads it.
 type outcome struct {
 	run       string
-	submitted time.Time // the id of a removed run may be taken again
+	submitted time.Time // the id of a removed run may be reused
 	cells     int       // of its results; guarded by outcomes.mu
 	turn      chan struct{}
 
-	// results are those after the given number of entries of the run's log; nil before the
-	// first reading. Only the holder of turn writes them.
+	// results are the results after the given number of entries of the run's log; nil
+	// before the first reading. Only the holder of turn writes them.
 	results  *results.Results
 	position int
 }
 
-// of returns the results of a run, read anew unless those that are remembered hold still. The
-// caller owns the value, but not the values that it points to.
-func (x *outcomes) of(ctx context.Context, archive *storage.Archive, run *runs.Run) (*results.Results, error) {
+// get returns the results of a run, read again unless the cached ones are current. The caller
+// owns the value, but not the values that it points to.
+func (x *outcomes) get(ctx context.Context, archive *storage.Archive, run *runs.Run) (*results.Results, error) {
 	o := x.find(run)
 	select {
 	case o.turn <- struct{}{}:
@@ -50,8 +50,8 @@ func (x *outcomes) of(ctx context.Context, archive *storage.Archive, run *runs.R
 		return nil, err
 	}
 	x.shrink(o, len(o.results.Cells))
-	own := *o.results
-	return &own, nil
+	copied := *o.results
+	return &copied, nil
 }
 
 // find returns the cached entry of a run, empty at first, and moves it to the end.
@@ -68,7 +68,7 @@ func (x *outcomes) find(run *runs.Run) *outcome {
 	return o
 }
 
-// renew reads the results unless neither the run's log nor its cells have come further.
+// renew reads the results if the run's log or its cells have changed.
 func (o *outcome) renew(ctx context.Context, archive *storage.Archive, run *runs.Run) error {
 	if o.results != nil && o.position >= run.Position() {
 		grown, err := o.results.Grown(ctx, archive)
@@ -83,8 +83,8 @@ func (o *outcome) renew(ctx context.Context, archive *storage.Archive, run *runs
 	return err
 }
 
-// shrink notes the number of a run's cells, and evicts the least recently used entries
-// beyond the bound. A run of more cells than that is not cached at all.
+// shrink records the number of a run's cells, and evicts the least recently used
+// entries beyond the bound. A run with more cells is not cached.
 func (x *outcomes) shrink(read *outcome, cells int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -99,7 +99,7 @@ func (x *outcomes) shrink(read *outcome, cells int) {
 	}
 }
 
-// Bounds of the rounds that a curve may be asked for with.
+// Bounds of the number of rounds of a requested curve.
 const (
 	MinPoints = 2
 	MaxPoints = 20_000

@@ -11,22 +11,22 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// planKept is how long a plan is remembered that nobody asks for any more: that of a thousand
-// cells takes seconds to make, and some tens of MB.
+// planKept is the time for which an unused plan is cached: a plan of a thousand cells takes
+// seconds to make, and some tens of MB.
 const planKept = time.Minute
 
-// plans remembers the plan of the run that was asked for last: a page that shows tasks asks for
-// their nodes again and again.
+// plans caches the plan of the last requested run: a page that shows tasks requests their nodes
+// repeatedly.
 type plans struct {
-	mu        sync.Mutex // held while a plan is made, so that others wait for it
+	mu        sync.Mutex // held while a plan is made, so that other requests wait for it
 	run       string
 	submitted time.Time
 	plan      *plan.Plan
 	forget    *time.Timer
 }
 
-// of is the plan of a run. It must not be changed.
-func (x *plans) of(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
+// get returns the plan of a run. It must not be changed.
+func (x *plans) get(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.forget == nil {

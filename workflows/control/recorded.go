@@ -17,13 +17,14 @@ import (
 )
 
 // recorded holds the fields of a run's record that a status shows; they never change.
-// The resolved experiment of a large grid has megabytes, and takes a second to read.
+// The resolved experiment of a large grid has megabytes, and reading it takes a
+// second.
 type recorded struct {
 	submitted time.Time
 	spec      runs.Spec // without the experiment
 	cells     []status.Cell
 	head      *experiment.Spec // with the first cells only, for a glance at storage
-	err       error            // of an experiment that cannot be read
+	err       error            // if the experiment cannot be read
 	gated     bool             // some cell has limits of audit.fail_if
 	verdict   verdict
 }
@@ -69,8 +70,8 @@ func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	return cells
 }
 
-// specOf returns the experiment of a run or, if it cannot be read, the part of it that the record
-// of the plan has.
+// specOf returns the experiment of a run or, if it cannot be read, the part in the record of the
+// plan.
 func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, error) {
 	spec, err := planned.Experiment(run)
 	if err == nil {
@@ -90,7 +91,7 @@ type records struct {
 }
 
 // find returns the entry of a run with this time of submission, or nil. The id of a
-// removed run may be taken again.
+// removed run may be reused.
 func (rs *records) find(run string, submitted time.Time) *recorded {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *Local) recorded(ctx context.Context, run *runs.Run) *recorded {
 	}
 	r := l.newRecorded(ctx, run)
 	if r.submitted.IsZero() {
-		return r // its submission is not complete
+		return r // its submission is incomplete
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -120,7 +121,7 @@ func (l *Local) recorded(ctx context.Context, run *runs.Run) *recorded {
 	return r
 }
 
-// keep forgets all runs but those.
+// keep forgets all other runs.
 func (rs *records) keep(all map[string]*recorded) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -131,9 +132,9 @@ func (rs *records) keep(all map[string]*recorded) {
 	}
 }
 
-// readable returns all runs whose records can be read, the newest first, those whose
-// records cannot, and the fields that statuses show. A run whose record is known
-// comes without its experiment.
+// readable returns the runs with readable records, the newest first, those with
+// unreadable records, and the fields that statuses show. Runs with cached fields
+// come without their experiment.
 func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []runs.Unreadable, shown map[string]*recorded, err error) {
 	shown = make(map[string]*recorded)
 	all, unreadable, err = l.runs.ReadableBy(ctx, func(ctx context.Context, id string) (*runs.Run, error) {
@@ -157,7 +158,7 @@ func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []run
 	return all, unreadable, shown, err
 }
 
-// stored is a run's status by its record.
+// stored returns a run's status from its record.
 func stored(run *runs.Run, record *recorded) *status.Run {
 	state := &run.State
 	s := &status.Run{
@@ -180,7 +181,7 @@ func stored(run *runs.Run, record *recorded) *status.Run {
 	return s
 }
 
-// become shows the state of a cell.
+// become sets the state of a cell.
 func become(c *status.Cell, state *runs.State, failed map[string]bool) {
 	if outcome, ended := state.Outcomes[c.Cell]; ended {
 		c.Phase = outcome

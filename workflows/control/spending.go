@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Spending is the privacy cost of a cell's training, as its server counted
+// Spending is the privacy cost of a cell's training, as its server counted it
 // round by round.
 type Spending struct {
 	Cell         string               `json:"cell"`
@@ -23,23 +23,23 @@ type Spending struct {
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Conversion   privacy.Conversion   `json:"conversion"`
 	Unit         string               `json:"unit"`
-	// Budget ends the training; nil without one.
+	// Budget is the budget that ends the training; nil if there is none.
 	Budget *privacy.Budget `json:"budget,omitempty"`
 	// Grounds are empty before the population is known.
 	privacy.Grounds
-	// Rounds are some of those that have run, ascending, the last among them; none
-	// where the training adds no noise.
+	// Rounds lists some finished rounds, ascending, including the last; nil if the
+	// training adds no noise.
 	Rounds []SpentRound `json:"rounds"`
 }
 
-// SpentRound is the cost up to a round, in both conventions; infinite is null.
+// SpentRound is the cost up to a round, in both conventions; null if infinite.
 type SpentRound struct {
 	Round         int             `json:"round"`
 	Epsilon       privacy.Epsilon `json:"epsilon"`
 	EpsilonProved privacy.Epsilon `json:"epsilon_proved"`
 }
 
-// Reports are the rounds as the accountant's reports, for privacy.EpsilonFigure.
+// Reports returns the rounds as reports of the accountant, for privacy.EpsilonFigure.
 func (s *Spending) Reports() []privacy.Report {
 	var out []privacy.Report
 	for _, r := range s.Rounds {
@@ -51,7 +51,7 @@ func (s *Spending) Reports() []privacy.Report {
 	return out
 }
 
-// How much of a long training is read and told: enough for a curve.
+// Maximum numbers of rounds that are read and returned: enough for a curve.
 const (
 	spendingSegments = 20
 	spendingRounds   = 200

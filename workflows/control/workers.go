@@ -35,8 +35,8 @@ func (l *Local) Drain(ctx context.Context, name string) ([]string, error) {
 	return ids, nil
 }
 
-// named are the workers that a name means: one of that id, all of that host, or
-// the only one whose id begins so.
+// named returns the workers that a name means: the worker with that id, all
+// workers of that host, or the only worker with an id that begins with it.
 func named(alive []queue.Worker, name string) ([]queue.Worker, error) {
 	var exact, ofHost, begin []queue.Worker
 	var ids []string

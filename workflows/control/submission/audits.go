@@ -17,8 +17,8 @@ type auditSource struct {
 	limits               datasets.Limits
 }
 
-// surveyAudits reads each source that audits name, once for all cells that read it alike, and
-// takes in the digests of its files.
+// surveyAudits reads each source that audits name, once for all cells that read it in the
+// same way, and records the digests of its files.
 func (s *Submission) surveyAudits(ctx context.Context, finder sources.Finder, facts []experiment.Facts) error {
 	known := map[auditSource][]storage.Digest{}
 	for i := range s.Spec.Cells {

@@ -11,15 +11,14 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// packing packs the code of trainings that are not ours, once for all cells and roles that get the
-// same files.
+// packing packs the code of external trainings, once for all cells and roles with the same files.
 type packing struct {
 	*Submission
 	finder sources.Finder
 	known  map[string]storage.Digest
 }
 
-// packCode packs the code for each role, and takes in the digests.
+// packCode packs the code for each role, and records the digests.
 func (s *Submission) packCode(ctx context.Context, finder sources.Finder, facts []experiment.Facts) error {
 	p := packing{s, finder, map[string]storage.Digest{}}
 	for i := range s.Spec.Cells {

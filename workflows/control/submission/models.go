@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// readModels reads each pretrained model once, and gives its network to every cell that names it. The
+// readModels reads each pretrained model once, and sets the network of every cell that names it. The
 // checkpoint, in float32, stays in memory until it is uploaded.
 func (s *Submission) readModels(ctx context.Context, finder sources.Finder) error {
 	type named struct{ folder, sha256 string }
@@ -40,13 +40,13 @@ func (s *Submission) readModels(ctx context.Context, finder sources.Finder) erro
 	return nil
 }
 
-// readModel is a pretrained model after reading; network is empty if only the checkpoint is known.
+// readModel is a pretrained model that was read; network is empty if only the checkpoint is known.
 type readModel struct {
 	network models.Config
 	digest  storage.Digest
 }
 
-// begin gives the network of the model to a cell.
+// begin sets the network of a cell to that of the model.
 func (r *readModel) begin(c *experiment.Cell) error {
 	if r.network == (models.Config{}) {
 		return nil // the experiment file has its sizes

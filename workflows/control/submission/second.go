@@ -18,14 +18,14 @@ type readSecond struct {
 	reading        datasets.Reading
 }
 
-// second describes a second run.
+// second is a second source that was read.
 type second struct {
 	files []storage.Digest
 	facts datasets.Facts
 }
 
-// surveySecond reads each source beside those of the data once, for all cells that read it
-// alike, and takes in the digests of its files.
+// surveySecond reads each second source once, for all cells that read it in the same way,
+// and records the digests of its files.
 func (s *Submission) surveySecond(ctx context.Context, finder sources.Finder, facts []experiment.Facts) error {
 	known := map[readSecond]*second{}
 	for i := range s.Spec.Cells {

@@ -30,10 +30,10 @@ type Submission struct {
 	Spec *experiment.Spec
 	// Warnings name doubtful choices, one sentence each.
 	Warnings []string
-	// TokensPerExample is the mean of each cell's training examples, the end token included,
-	// TokensPerUser that of its training users; TrainTokens counts those of its training users,
-	// TestTokens those of its test part. An image is one token: a model predicts its label. For
-	// estimates.
+	// For estimates, by cell: TokensPerExample and TokensPerUser are the mean numbers of tokens
+	// of a training example and a training user, end tokens included; TrainTokens and
+	// TestTokens the numbers of tokens of the training users and the test part. An image is one
+	// token: a model predicts its label.
 	TokensPerExample, TokensPerUser, TrainTokens, TestTokens []float64
 
 	sources []*sources.Source // of the data, surveyed
@@ -41,16 +41,16 @@ type Submission struct {
 	tokenizers map[storage.Digest]*subwords.Tokenizer
 }
 
-// maxFileBytes bounds an experiment file: one byte more than the parser takes,
-// so that the parser reports the error.
+// maxFileBytes bounds an experiment file: one byte more than the parser
+// accepts, so that the parser reports the error.
 const maxFileBytes = 1<<20 + 1
 
-// Prepare reads an experiment file and surveys its data. Relative sources
-// start at the working directory or, if there is nothing, at the file's folder.
-// An error says everything that is wrong, and nothing has been stored.
+// Prepare reads an experiment file and surveys its data. Relative sources are
+// looked up in the working directory, then in the file's folder. An error lists
+// all mistakes. Prepare stores nothing.
 //
-// key returns the fingerprint of the secret key at hand, or nothing. It is asked only if a cell needs
-// one, with the fingerprint that the file names first; "" for none. nil stands for no key.
+// key returns the fingerprint of the available secret key, or "". It is called only if a cell needs a
+// key, with the fingerprint that the file names first, or "". A nil function means no key.
 func Prepare(ctx context.Context, path string, o experiment.Options, key func(named string) (string, error)) (*Submission, error) {
 	data, err := ReadFile(path)
 	if err != nil {
@@ -59,14 +59,14 @@ func Prepare(ctx context.Context, path string, o experiment.Options, key func(na
 	return PrepareFile(ctx, path, data, o, sources.Here{Folder: filepath.Dir(path)}, key)
 }
 
-// PrepareFile does the same with the text of an experiment file, which messages
-// call name, and the sources that a finder finds.
+// PrepareFile does the same with the text of an experiment file and a finder of
+// sources. name is the file's name in messages.
 func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Options, finder sources.Finder, key func(named string) (string, error)) (*Submission, error) {
 	spec, err := experiment.Parse(name, data, o)
 	if err != nil {
 		return nil, err
 	}
-	// Before the data are read, and again with the rounds that follow from them.
+	// Checked before the data are read, and again with the rounds that follow from them.
 	if err := compile.CheckSize(spec); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func PrepareFile(ctx context.Context, name string, data []byte, o experiment.Opt
 	return s, nil
 }
 
-// ReadFile reads an experiment file, of one that is too large no more than shows it.
+// ReadFile reads an experiment file, at most maxFileBytes.
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -128,28 +128,28 @@ func (s *Submission) addKey(facts []experiment.Facts, key func(named string) (st
 // use is a cell's use of a source.
 type use struct {
 	cell int
-	// of is the cell's experiment, or one that it prepares, which names the source at path.
-	of   *experiment.Experiment
-	path string
-	// own says that the source is the cell's own; else it is its Prepared source at place.
-	own   bool
-	place int
+	// experiment is the cell's experiment, or one of its prepared experiments, which names the
+	// source at path.
+	experiment *experiment.Experiment
+	path       string
+	// ownData reports that the source is the cell's data; else it is its Prepared source at place.
+	ownData bool
+	place   int
 }
 
-// uses are the cells' uses of sources.
 func (s *Submission) uses() []use {
 	var all []use
 	for i := range s.Spec.Cells {
 		e := &s.Spec.Cells[i].Experiment
-		all = append(all, use{cell: i, of: e, path: "data.source", own: true})
+		all = append(all, use{cell: i, experiment: e, path: "data.source", ownData: true})
 		for j, source := range e.Sources() {
-			all = append(all, use{cell: i, of: source.Of.Of(e), path: source.Path + ".source", place: j})
+			all = append(all, use{cell: i, experiment: source.Of.Of(e), path: source.Path + ".source", place: j})
 		}
 	}
 	return all
 }
 
-// named is how a source is named and read.
+// named identifies a source and the way in which it is read.
 type named struct {
 	source, sha256 string
 	limits         datasets.Limits
@@ -164,9 +164,9 @@ type named struct {
 }
 
 func (u *use) named() named {
-	d := &u.of.Data
+	d := &u.experiment.Data
 	reading := d.Reading()
-	return named{d.Source, d.SHA256, compile.Limits(u.of), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Grouped, reading.Rules, reading.Origin}
+	return named{d.Source, d.SHA256, compile.Limits(u.experiment), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Grouped, reading.Rules, reading.Origin}
 }
 
 // survey reads every source once, for all cells that use it.
@@ -223,21 +223,21 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 	s.sources = append(s.sources, source)
 	for n, u := range uses {
 		f, i := &found[at[n]], u.cell
-		if !u.own {
+		if !u.ownData {
 			facts[i].Prepared[u.place] = cellFacts(source.Digests(), f)
 			continue
 		}
 		prepared := facts[i].Prepared
 		facts[i] = cellFacts(source.Digests(), f)
 		facts[i].Prepared = prepared
-		if u.of.Data.Reading().SplitByFile() {
+		if u.experiment.Data.Reading().SplitByFile() {
 			facts[i].FileSplits = source.Splits()
 		}
-		divide(u.of, f.Members, &facts[i])
+		divide(u.experiment, f.Members, &facts[i])
 		if tokenizer := s.tokenizers[recipes[at[n]].Tokenizer]; tokenizer != nil {
 			facts[i].Tokens = len(tokenizer.Tokens())
 		}
-		level, balanced := u.of.Data.Level.Scheme(), f.Balance.Balanced
+		level, balanced := u.experiment.Data.Level.Scheme(), f.Balance.Balanced
 		s.TokensPerExample[i] = targets(level, balanced) / float64(max(1, balanced.Examples))
 		s.TrainTokens[i] = targets(level, balanced)
 		s.TokensPerUser[i] = s.TokensPerExample[i] * float64(facts[i].Examples) / float64(max(1, facts[i].Users))
@@ -246,11 +246,11 @@ func (s *Submission) surveySource(ctx context.Context, source *sources.Source, l
 	return nil
 }
 
-// recipes are those of some uses, each once, and at which of them each use is.
+// recipes returns the distinct recipes of uses, and the index of the recipe of each use.
 func (s *Submission) recipes(uses []use) (recipes []datasets.Recipe, at []int) {
 	known := map[string]int{}
 	for _, u := range uses {
-		r := s.tokenizing(compile.Recipe(u.of))
+		r := s.tokenizing(compile.Recipe(u.experiment))
 		text := fmt.Sprintf("%#v", r)
 		if _, there := known[text]; !there {
 			known[text] = len(recipes)
@@ -261,7 +261,7 @@ func (s *Submission) recipes(uses []use) (recipes []datasets.Recipe, at []int) {
 	return recipes, at
 }
 
-// targets is how many predictions models make on examples: a token after each word, and one
+// targets returns the number of predictions on examples: a token after each word, and one
 // for a whole image.
 func targets(level datasets.LevelScheme, c datasets.Counts) float64 {
 	if level.Images {
@@ -286,9 +286,9 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 	}
 }
 
-// divide takes in how users are divided into devices, where the experiment asks for it.
-// Where some of the data are removed before, users with too few examples now are left out, as
-// if they were removed: the task knows.
+// divide adds the division of users into devices to the facts, if the experiment asks for it.
+// If some of the data are removed before the division, users with too few examples are left
+// out as if they were removed; the task checks them.
 func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.Facts) {
 	if e.Data.Devices == nil || len(members) == 0 {
 		return
@@ -317,7 +317,7 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 	f.Users, f.Examples = f.Devices.Devices, w.Examples()
 }
 
-// divideOthers divides all users but some.
+// divideOthers divides all users except some.
 func divideOthers(p *devices.SplitParams, users []devices.Owned, but []int) (*devices.World, error) {
 	p.AtLeast = max(p.AtLeast, 1)
 	for _, user := range but {
@@ -326,10 +326,10 @@ func divideOthers(p *devices.SplitParams, users []devices.Owned, but []int) (*de
 	return p.Divide(users)
 }
 
-// Sources are those of the data, each once.
+// Sources returns the sources of the data, each once.
 func (s *Submission) Sources() []*sources.Source { return s.sources }
 
-// Upload gives the sources to an uploader, as far as it lacks them.
+// Upload uploads the sources that an uploader lacks.
 func (s *Submission) Upload(ctx context.Context, to sources.Uploader) error {
 	for _, source := range s.sources {
 		if err := source.Upload(ctx, to); err != nil {
@@ -352,7 +352,7 @@ func (s *Submission) warn() {
 	}
 }
 
-// Record is the run record of the submission.
+// Record returns the run record of the submission.
 func (s *Submission) Record() runs.Spec {
 	canonical := s.Spec.Canonical()
 	return runs.Spec{Name: s.Spec.Name, Digest: storage.DigestOf(canonical), Experiment: canonical}

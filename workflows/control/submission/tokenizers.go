@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// maxTokenizer is the greatest size of a file tokenizer.json, in bytes; that of Llama 3 has 9
+// maxTokenizer is the maximum size of a file tokenizer.json, in bytes; that of Llama 3 has 9
 // million.
 const maxTokenizer = 64 << 20
 
@@ -40,7 +40,7 @@ func (s *Submission) readTokenizers(ctx context.Context, finder sources.Finder) 
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Where("data.tokenizer"), err)
 			}
-			words, _ := s.tokenizers[digest].Words() // without any, canaries need symbols
+			words, _ := s.tokenizers[digest].Words() // without words, canaries need symbols
 			known[name] = found{digest, words}
 		}
 		d.TokenizerSHA256 = known[name].digest.String()
