@@ -1,6 +1,6 @@
-// Package conversion makes sources of images, JSON lines with a user, a label and pixels, of
-// the forms that data sets of images come in. Each form has a function that yields Examples,
-// and Convert writes them:
+// Package conversion converts data sets of images to sources of images: JSON lines with a
+// user, a label and pixels. Each input form has a function that yields Examples, and Convert
+// writes them:
 //
 //	IDX      MNIST's files, with a table of writers (QMNIST)
 //	TFF      TensorFlow Federated's EMNIST, an SQLite database
@@ -8,9 +8,9 @@
 //	Parquet  a table with the bytes of PNG or JPEG files
 //	Folder   PNG or JPEG files, and a table of paths, users and labels
 //
-// Texts makes a source of texts of text files, a folder or a file for each user.
+// Texts makes a source of texts from text files, a folder or a file for each user.
 //
-// Memory does not grow with the images but for labels and names of users.
+// Memory does not grow with the images, except for labels and names of users.
 package conversion
 
 import (
@@ -34,7 +34,7 @@ type Example struct {
 	Label int
 	// Unlabelled reports that it has no label; Label is then 0.
 	Unlabelled bool
-	// Tags are its labels if images have several; nil if it has one label.
+	// Tags are its labels if images have several labels; nil if it has one label.
 	Tags []string
 	// File is a PNG or JPEG file. If it is nil, Pixels are the values of a grey image of
 	// Width x Height, row by row, 0 to 255.
@@ -44,8 +44,8 @@ type Example struct {
 	Where string
 }
 
-// Examples are read one after another, and are valid until the next. After an error that is
-// a *CorruptError others may follow, after any other none.
+// Examples are read one after another, and are valid until the next. After a *CorruptError
+// more examples may follow; any other error is the last.
 type Examples = iter.Seq2[Example, error]
 
 // examples yields the examples of read, and then its error. read returns nil when yield returns
@@ -59,7 +59,7 @@ func examples(read func(yield func(Example, error) bool) error) Examples {
 }
 
 // inFiles yields the examples of several files, one after another. more reports whether the
-// caller wants those of the next file.
+// caller wants the examples of the next file.
 func inFiles(paths []string, read func(path string, yield func(Example, error) bool) (more bool, err error)) Examples {
 	return examples(func(yield func(Example, error) bool) error {
 		for _, path := range paths {
@@ -71,7 +71,7 @@ func inFiles(paths []string, read func(path string, yield func(Example, error) b
 	})
 }
 
-// CorruptError is a fault of one image, beside which the others can be read.
+// CorruptError is a fault of one image. Other images can be read.
 type CorruptError struct {
 	Where string
 	Err   error
@@ -84,15 +84,15 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 // Options configures the conversion of images. The zero value keeps them unchanged,
 // in grey.
 type Options struct {
-	// Shape of the images. A Width of 0 takes that of the first for all; 0 Channels are 1.
-	// Labels of Classes or more are refused; 0 Classes allows all labels.
+	// Shape of the images. A Width of 0 means the size of the first image; 0 Channels mean
+	// 1. Labels of Classes or more are refused; 0 Classes allows all labels.
 	Shape datasets.Image
 	// Invert makes black white and white black.
 	Invert bool
-	// IgnoreCase gives the 62 classes of EMNIST's letters and digits, of which 36 to 61 are
-	// small letters, the labels of 36: small letters have those of capital ones.
+	// IgnoreCase maps the 62 classes of EMNIST's letters and digits to 36: small letters
+	// (36 to 61) get the labels of capital letters.
 	IgnoreCase bool
-	// Unlabelled takes images that have no label.
+	// Unlabelled accepts images without a label.
 	Unlabelled bool
 	// SkipCorrupt leaves images out that cannot be read.
 	SkipCorrupt bool
@@ -106,10 +106,10 @@ type Summary struct {
 	Users  int `json:"users"`
 	// Unlabelled images have no label.
 	Unlabelled int `json:"unlabelled,omitempty"`
-	// Tags are the tags of images, the most frequent first, of equals by name; none if they
+	// Tags lists the tags of images, the most frequent first, then by name; nil if images
 	// have labels.
 	Tags []Tag `json:"tags,omitempty"`
-	// Skipped images could not be read; FirstSkipped are the faults of the first of them.
+	// Skipped images could not be read; FirstSkipped has the faults of the first ones.
 	Skipped      int      `json:"skipped"`
 	FirstSkipped []string `json:"first_skipped,omitempty"`
 }
@@ -158,7 +158,7 @@ type converter struct {
 	Options
 	lines    *json.Encoder
 	users    map[string]bool
-	tags     map[string]int // number of images with each
+	tags     map[string]int // number of images
 	greatest int            // label
 	found    Summary
 }
@@ -166,7 +166,7 @@ type converter struct {
 // line is a line of a source.
 type line struct {
 	User   string   `json:"user"`
-	Label  *int     `json:"label,omitempty"` // nil without one
+	Label  *int     `json:"label,omitempty"` // nil if unlabelled
 	Tags   []string `json:"tags,omitzero"`   // nil if there is a label
 	Pixels []byte   `json:"pixels"`
 }
@@ -220,7 +220,7 @@ func (c *converter) count(x *Example, label *int) {
 	}
 }
 
-// skip counts an image that cannot be read, if Options ask for it; it returns other
+// skip counts an unreadable image if Options.SkipCorrupt is set; it returns other
 // errors.
 func (c *converter) skip(err error) error {
 	corrupt, ok := errors.AsType[*CorruptError](err)
@@ -281,7 +281,7 @@ func (c *converter) pixels(x *Example) ([]byte, error) {
 	return pixels, nil
 }
 
-// shapeOfFile takes the size of the first image for all.
+// shapeOfFile sets the common size to that of the first image.
 func (c *converter) shapeOfFile(file []byte) error {
 	if c.Shape.Width > 0 {
 		return nil

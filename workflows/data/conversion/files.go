@@ -50,8 +50,7 @@ func (c *content) explain(err error) error {
 }
 
 // Create opens the file that a conversion writes: gzip or Zstandard by the end of its name.
-// It is there under its name once Commit has been called; Close without Commit leaves
-// nothing behind.
+// Commit gives it its name; Close without Commit removes it.
 func Create(path string) (*Output, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".coalmine-convert-*")
 	if err != nil {
@@ -64,7 +63,7 @@ func Create(path string) (*Output, error) {
 		if err != nil {
 			return nil, errors.Join(err, o.Close())
 		}
-		z.ModTime = time.Unix(0, 0) // means no time
+		z.ModTime = time.Unix(0, 0) // encodes no time
 		o.Writer, o.finish = z, z.Close
 	case strings.HasSuffix(path, ".zst"):
 		z, err := zstd.NewWriter(file, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
@@ -100,7 +99,7 @@ func (o *Output) Commit() error {
 
 // Close gives up a file that was not committed; after Commit it does nothing.
 func (o *Output) Close() error {
-	_ = o.file.Close() // nothing of it is kept
+	_ = o.file.Close() // it is removed
 	if err := os.Remove(o.file.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

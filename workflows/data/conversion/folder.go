@@ -16,13 +16,13 @@ import (
 // Columns name the columns of a table of images.
 type Columns struct {
 	Image, User, Label string
-	// Tags replaces Label if images have several: their texts, with Separator between
-	// them. Only Folder supports it.
+	// Tags replaces Label if images have several labels: a column of texts, with
+	// Separator between labels. Only Folder supports it.
 	Tags, Separator string
 }
 
-// said returns the column with the label or the tags of an image.
-func (c Columns) said() string { return cmp.Or(c.Tags, c.Label) }
+// labelColumn returns the column with the label or the tags of an image.
+func (c Columns) labelColumn() string { return cmp.Or(c.Tags, c.Label) }
 
 // Folder yields the images that a CSV file lists, in its order. Its header names the columns,
 // including those of the path of a PNG or JPEG file, of the user and of the label, a whole
@@ -59,7 +59,7 @@ func eachRow(table string, columns Columns, yield func(Example, error) bool) err
 		}
 		where := fmt.Sprintf("%s, row %d (%q)", c.name, n, row[at[0]])
 		example := Example{User: row[at[1]], Where: where}
-		if err := columns.say(&example, row[at[2]]); err != nil {
+		if err := columns.setLabel(&example, row[at[2]]); err != nil {
 			return err
 		}
 		example.File, err = imageAt(filepath.Dir(table), row[at[0]], where)
@@ -72,8 +72,8 @@ func eachRow(table string, columns Columns, yield func(Example, error) bool) err
 	}
 }
 
-// say sets the label or the tags of an image from the table.
-func (c Columns) say(x *Example, text string) (err error) {
+// setLabel sets the label or the tags of an image from the table.
+func (c Columns) setLabel(x *Example, text string) (err error) {
 	text = strings.TrimSpace(text)
 	if c.Tags == "" {
 		if x.Unlabelled = text == ""; !x.Unlabelled {
@@ -95,7 +95,7 @@ func (c Columns) places(name string, header []string) ([3]int, error) {
 	var at [3]int
 	header = slices.Clone(header)
 	header[0] = strings.TrimPrefix(header[0], "\ufeff")
-	for i, column := range []string{c.Image, c.User, c.said()} {
+	for i, column := range []string{c.Image, c.User, c.labelColumn()} {
 		if at[i] = slices.Index(header, column); at[i] < 0 {
 			return at, fmt.Errorf("%s has no column %q; its header has %q", name, column, header)
 		}
@@ -114,7 +114,7 @@ func parseLabel(text, where string) (int, error) {
 	return label, nil
 }
 
-// imageAt reads the file of an image, whose absence is a fault of that image alone.
+// imageAt reads the file of an image. A missing file is a fault of only that image.
 func imageAt(folder, path, where string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, filepath.FromSlash(path))

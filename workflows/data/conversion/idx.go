@@ -16,10 +16,10 @@ import (
 type IDXFiles struct {
 	// Images are bytes, images x height x width.
 	Images string
-	// Labels are bytes, one an image. Empty: column 0 of the Writers.
+	// Labels are bytes, one per image. Empty: column 0 of Writers.
 	Labels string
-	// Writers are 32-bit integers, rows x columns, as QMNIST has them: a row an image, of
-	// which column 0 is the label. There may be more rows.
+	// Writers are 32-bit integers, rows x columns, as in QMNIST: a row per image, with
+	// the label in column 0. There may be more rows.
 	Writers string
 	// WriterColumn is the column of the writer, such as QMNISTWriter.
 	WriterColumn int
@@ -28,8 +28,8 @@ type IDXFiles struct {
 // QMNISTWriter is the column of the writer in QMNIST's table.
 const QMNISTWriter = 2
 
-// FindIDX finds the files of a directory that are not given, by their names: one with images
-// and idx3, one with labels and idx1, one with idx2.
+// FindIDX finds the missing files in a directory, by their names: one with images and idx3,
+// one with labels and idx1, one with idx2.
 func FindIDX(directory string, f IDXFiles) (IDXFiles, error) {
 	for _, wanted := range []struct {
 		pattern, flag string
@@ -65,7 +65,7 @@ func escapeGlob(directory string) string {
 // IDX yields the images of a file, in its order. A user is the writer's number.
 func IDX(f IDXFiles) Examples { return examples(f.each) }
 
-// each yields all images, or the wanted number.
+// each yields all images, until yield returns false.
 func (f IDXFiles) each(yield func(Example, error) bool) error {
 	table, err := f.table()
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *content) end() error {
 	return nil
 }
 
-// writerTable is the table beside the images.
+// writerTable is the table of labels and writers.
 type writerTable struct {
 	labels  []int   // of the images
 	writers []int32 // at least as many
@@ -138,7 +138,6 @@ func (f IDXFiles) table() (*writerTable, error) {
 	return t, nil
 }
 
-// readLabels reads a file of labels.
 func readLabels(path string) ([]int, error) {
 	c, err := open(path)
 	if err != nil {
@@ -191,7 +190,7 @@ const (
 
 // readIDXHeader reads the magic number and the sizes of a file of elements of a type, with
 // a number of dimensions. The sizes after the first are bounded; the file may have fewer
-// elements in the first dimension than it announces.
+// elements than the first announces.
 func readIDXHeader(c *content, elements byte, dimensions int) ([]int, error) {
 	magic := make([]byte, 4)
 	if _, err := io.ReadFull(c, magic); err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // LEAF yields the images of LEAF's FEMNIST (Caldas et al. 2018): JSON files with users,
-// num_samples and user_data, an object that has for each user x, lists of pixels from 0 to 1,
-// and y, the labels. Images are square. Memory holds one user at a time.
+// num_samples and user_data, an object with x, lists of pixels from 0 to 1, and y, the
+// labels, for each user. Images are square. Memory holds one user at a time.
 func LEAF(paths []string) Examples { return inFiles(paths, leafFile) }
 
 func leafFile(path string, yield func(Example, error) bool) (more bool, err error) {
@@ -55,7 +55,7 @@ func leafImage(file string, found dataformats.LEAFExample) (Example, error) {
 	return x, nil
 }
 
-// leafNumbers reads a list of numbers, of which encoding/json takes a null for 0.
+// leafNumbers reads a list of numbers. It refuses null, which encoding/json reads as 0.
 func leafNumbers(list json.RawMessage) ([]float64, error) {
 	var numbers []*float64
 	if err := json.Unmarshal(list, &numbers); err != nil {

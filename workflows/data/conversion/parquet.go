@@ -15,8 +15,8 @@ import (
 )
 
 // Parquet yields the images of Parquet files, in their order. The column of images holds the
-// bytes of PNG or JPEG files, or a group that has them as bytes, as Hugging Face's datasets
-// write images. Users are text or whole numbers, labels whole numbers.
+// bytes of PNG or JPEG files, or a group with a field bytes, as written by Hugging Face's
+// datasets. Users are text or whole numbers, labels whole numbers.
 func Parquet(paths []string, c Columns) Examples {
 	return inFiles(paths, func(path string, yield func(Example, error) bool) (more bool, err error) {
 		return parquetFile(path, c, yield)
@@ -55,7 +55,7 @@ type parquetTable struct {
 	name               string
 	table              *parquetfile.File
 	image, user, label int // indexes of leaves
-	row                int // read so far
+	row                int // number of rows read
 }
 
 // find looks the columns up.
@@ -126,7 +126,7 @@ func (p *parquetTable) rows(group int, yield func(Example, error) bool) (more bo
 	return true, nil
 }
 
-// noEnd replaces io.EOF of a column that ends before the others.
+// noEnd replaces io.EOF of a column that ends before other columns.
 func noEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -17,12 +17,12 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// TextFiles say how a folder of text files is read.
+// TextFiles describes a folder of text files.
 type TextFiles struct {
-	// Folder has a folder for each user, with files at any depth; or, if it has no folders,
-	// a file for each user.
+	// Folder has a folder for each user, with files at any depth, or only files, one for
+	// each user.
 	Folder string
-	// Ending of the files that are read; others, and hidden ones, are left out.
+	// Ending of the files that are read; other and hidden files are left out.
 	Ending string
 	Unit   forms.Unit
 	// SkipCorrupt leaves examples out that are not UTF-8, and counts them.
@@ -36,17 +36,17 @@ type TextSummary struct {
 	Examples int `json:"examples"`
 	// Empty users have no example.
 	Empty int `json:"empty_users,omitempty"`
-	// Skipped examples are not UTF-8; FirstSkipped are the places of the first of them.
+	// Skipped examples are not UTF-8; FirstSkipped has the places of the first ones.
 	Skipped      int      `json:"skipped"`
 	FirstSkipped []string `json:"first_skipped,omitempty"`
 }
 
-// maxText bounds an example, in bytes: as long as a line of a source may be by default.
+// maxText bounds an example, in bytes: the default limit of a line of a source.
 const maxText = 1 << 20
 
 // Texts writes the texts of a folder as JSON lines of user and text: files in byte order of their
-// paths, so that the same folder gives the same bytes. A user is called as the folder or the
-// file, without its ending.
+// paths, so that the same folder gives the same bytes. A user has the name of the folder or of
+// the file, without its ending.
 func Texts(f TextFiles, to io.Writer) (*TextSummary, error) {
 	paths, nested, err := f.find()
 	if err != nil {
@@ -117,7 +117,7 @@ func (f *TextFiles) find() (paths []string, nested bool, err error) {
 type textConverter struct {
 	TextFiles
 	lines *json.Encoder
-	users map[string]int // examples of each
+	users map[string]int // number of examples
 	found TextSummary
 }
 
@@ -152,9 +152,9 @@ func (c *textConverter) tooLong(name string, line int) error {
 	return fmt.Errorf("%s, line %d: the %s has more than %d bytes; expected shorter ones: take another --unit, or cut it", name, line, c.Unit, maxText)
 }
 
-// add writes an example, which begins at a line of a file.
+// add writes an example that begins at a line of a file.
 func (c *textConverter) add(name string, line int, user string, text []byte) error {
-	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 { // bytes of 0 mean UTF-16
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 { // zero bytes indicate UTF-16
 		return c.skip(fmt.Sprintf("%s, line %d: the %s is not UTF-8", name, line, c.Unit))
 	}
 	c.found.Examples++

@@ -11,9 +11,9 @@ import (
 )
 
 // TFF yields the images of one split of TensorFlow Federated's EMNIST, such as all_train: an
-// SQLite database whose table examples has split_name, client_id and serialized_example_proto,
-// a tf.train.Example with the features pixels, 28 x 28 numbers from 0 to 1, and label. They
-// come in order of their rows. The background is white there, 1.
+// SQLite database. Its table examples has split_name, client_id and serialized_example_proto,
+// a tf.train.Example with the features pixels, 28 x 28 numbers from 0 to 1, and label. Images
+// come in the order of rows. The background is white, 1.
 func TFF(ctx context.Context, path, split string) Examples {
 	return examples(func(yield func(Example, error) bool) error {
 		name := filepath.Base(path)

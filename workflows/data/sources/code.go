@@ -16,7 +16,7 @@ import (
 // Packer packs the code that training.code names, within the permissions of a
 // reader.
 type Packer interface {
-	// Pack returns a directory of code as one file, whose digest it knows, without the files that
+	// Pack returns a directory of code as one file with a known digest, without the files that
 	// omit reports. digest is that of the experiment file, or "". The error is a
 	// *datasets.SourceError if the name is at fault.
 	Pack(ctx context.Context, name, digest string, omit func(file string) bool) (*Source, error)
@@ -42,7 +42,7 @@ func (h Here) Pack(_ context.Context, name, _ string, omit func(string) bool) (*
 	return source, err
 }
 
-// pack packs the code of a directory, which stat knows by its path and messages call shown.
+// pack packs the code of a directory. path is its path for stat, shown its name in messages.
 func pack(code fs.FS, stat func(string) (fs.FileInfo, error), path, shown string, omit func(string) bool) (*Source, error) {
 	info, err := stat(path)
 	if err == nil && !info.IsDir() {
@@ -58,18 +58,18 @@ func pack(code fs.FS, stat func(string) (fs.FileInfo, error), path, shown string
 	return InMemory(shown, archive), nil
 }
 
-// InMemory returns a source of one file with a content.
+// InMemory returns a source of one file with the content.
 func InMemory(name string, content []byte) *Source {
 	open := func(context.Context) (io.ReadCloser, error) { return memory{bytes.NewReader(content)}, nil }
 	return &Source{Name: name, Files: []*File{{Name: name, Digest: storage.DigestOf(content), Open: open}}}
 }
 
-// memory is a file that is all there.
+// memory is a file in memory.
 type memory struct{ *bytes.Reader }
 
 func (memory) Close() error { return nil }
 
-// Pack implements Packer: a server packs no code, and knows only uploaded code.
+// Pack implements Packer: a server packs no code, and has only uploaded code.
 func (s Served) Pack(ctx context.Context, name, digest string, _ func(string) bool) (*Source, error) {
 	return s.uploaded(ctx, name, digest, "code")
 }

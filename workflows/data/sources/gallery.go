@@ -17,8 +17,7 @@ import (
 // Gallery describes a source of images.
 type Gallery struct {
 	datasets.Image
-	// PerClass counts the images of each class, by its label; PerTag those of each tag, if
-	// images have tags.
+	// PerClass counts the images by label; PerTag by tag, if images have tags.
 	PerClass []int `json:"per_class"`
 	PerTag   []Tag `json:"per_tag,omitempty"`
 	// Unlabelled images have no class.
@@ -35,7 +34,7 @@ type Tag struct {
 	Images int    `json:"images"`
 }
 
-// Spread describes a list of numbers: its least and greatest, and the lower median.
+// Spread describes a list of numbers: minimum, maximum and lower median.
 type Spread struct {
 	Least    int `json:"min"`
 	Median   int `json:"median"`
@@ -43,8 +42,8 @@ type Spread struct {
 }
 
 // Look reads the records of a source, at the image level. It keeps a sample of the given
-// number of images, or all if there are fewer: each set is equally likely, and a seed always
-// draws the same. The error is that of the records.
+// number of images, or all if there are fewer: each set is equally likely. The same seed
+// draws the same sample. The error is that of the records.
 func Look(records iter.Seq2[datasets.Record, error], reading datasets.Reading, images int, seed uint64) (*Gallery, error) {
 	g := newGallery(reading)
 	g.sample = sample{size: images, rng: seeds.Stream(seed, seeds.ContactSheet)}
@@ -89,8 +88,8 @@ func (g *Gallery) count(record *datasets.Record) []byte {
 	return pixels
 }
 
-// Sheet draws the sample as a PNG file, in order of the source and in rows of a number of
-// columns.
+// Sheet draws the sample as a PNG file, in the order of the source, with the given number
+// of columns.
 func (g *Gallery) Sheet(columns int) ([]byte, error) {
 	return contactsheet.Draw(g.sample.inOrder(), contactsheet.Shape{Width: g.Width, Height: g.Height, Channels: g.Channels}, columns)
 }
@@ -107,8 +106,8 @@ func spread(perUser map[string]int) Spread {
 	return Spread{counts[0], counts[(len(counts)-1)/2], counts[len(counts)-1]}
 }
 
-// sample keeps some of the images that it is shown, each set of its size equally likely
-// (Vitter 1985, algorithm R).
+// sample keeps some of the added images, each set of its size equally likely (Vitter
+// 1985, algorithm R).
 type sample struct {
 	size int
 	rng  *rand.Rand

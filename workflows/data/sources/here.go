@@ -15,18 +15,17 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Here finds sources that this process may read, as its user asks: files,
-// directories, and S3 with the credentials of the environment.
+// Here finds sources that this process may read with the rights of its user:
+// files, directories, and S3 with the credentials of the environment.
 type Here struct {
 	// Folder is the folder of the experiment file, in which relative paths are
 	// also looked up, after the working directory. "" disables that.
 	Folder string
-	// Library finds sources by their names in a store; nil without a store.
+	// Library opens the named sources of a store; nil if there is no store.
 	Library func(context.Context) (*Library, error)
-	// Shipped are files that come with the program, in which relative paths are looked up last; nil for
-	// none.
+	// Shipped has the files of the program, in which relative paths are looked up last; may be nil.
 	Shipped fs.FS
-	// Advice returns how to get a file that is not there, or ""; nil for no advice.
+	// Advice returns how to get a missing file, or ""; may be nil.
 	Advice func(name string) string
 }
 
@@ -55,7 +54,7 @@ func (h Here) advice(name string) string {
 	return h.Advice(name)
 }
 
-// places are the paths that a name may stand for.
+// places returns the paths that a name may stand for.
 func (h Here) places(name string) []string {
 	if h.Folder == "" || filepath.IsAbs(name) {
 		return []string{name}
@@ -64,10 +63,10 @@ func (h Here) places(name string) []string {
 }
 
 // lookUp tries the places of a name on this machine, and then among the shipped files. The error is
-// fs.ErrNotExist if it is nowhere.
-func lookUp[T any](h Here, name string, here func(path string) (T, error), shipped func(path, shown string) (T, error)) (T, error) {
+// fs.ErrNotExist if it is not found.
+func lookUp[T any](h Here, name string, local func(path string) (T, error), shipped func(path, shown string) (T, error)) (T, error) {
 	for _, place := range h.places(name) {
-		if found, err := here(place); !errors.Is(err, fs.ErrNotExist) {
+		if found, err := local(place); !errors.Is(err, fs.ErrNotExist) {
 			return found, err
 		}
 	}
@@ -108,7 +107,7 @@ func findPath(name string) (*Source, error) {
 	return findIn(os.DirFS(filepath.Dir(name)), filepath.Base(name), name)
 }
 
-// findIn finds a file or directory of a file system; messages call it shown.
+// findIn finds a file or directory of a file system. shown is its name in messages.
 func findIn(system fs.FS, name, shown string) (*Source, error) {
 	info, err := fs.Stat(system, name)
 	if err != nil {
@@ -133,22 +132,22 @@ func findDirectory(system fs.FS, name, shown string) (*Source, error) {
 	if len(files) > 0 && len(inner) == 0 {
 		return newDirectory(shown, files)
 	}
-	texts, beside, err := findTexts(system, name, shown)
+	texts, hint, err := findTexts(system, name, shown)
 	if err != nil || texts != nil {
 		return texts, err
 	}
 	source, err := findFiles(system, name, shown, files, inner)
 	if fault, ok := errors.AsType[*datasets.SourceError](err); ok {
-		return nil, &datasets.SourceError{File: fault.File, Err: fmt.Errorf("%w%s", fault.Err, beside)}
+		return nil, &datasets.SourceError{File: fault.File, Err: fmt.Errorf("%w%s", fault.Err, hint)}
 	}
 	if err == nil {
-		source.beside = beside
+		source.hint = hint
 	}
 	return source, err
 }
 
-// findFiles finds the data files of a directory of which some files, and inner directories, are
-// known: it may be divided into splits.
+// findFiles finds the data files of a directory with the given files and inner directories: it
+// may be divided into splits.
 func findFiles(system fs.FS, name, shown string, files []*File, inner []string) (*Source, error) {
 	switch {
 	case len(inner) == 0:
@@ -157,17 +156,17 @@ func findFiles(system fs.FS, name, shown string, files []*File, inner []string) 
 		return nil, subdirectory(shown, inner[0])
 	}
 	for _, split := range inner {
-		of, deeper, err := listIn(system, path.Join(name, split), filepath.Join(shown, split))
+		found, deeper, err := listIn(system, path.Join(name, split), filepath.Join(shown, split))
 		if err != nil {
 			return nil, err
 		}
 		if len(deeper) > 0 {
 			return nil, subdirectory(filepath.Join(shown, split), deeper[0])
 		}
-		for _, f := range of {
+		for _, f := range found {
 			f.Split = split
 		}
-		files = append(files, of...)
+		files = append(files, found...)
 	}
 	return newDivided(shown, files)
 }
@@ -194,7 +193,7 @@ func listIn(system fs.FS, name, shown string) (files []*File, inner []string, er
 }
 
 // directoryFile returns a file of a directory, or nil if it does not belong to the source. inner
-// reports that it is a directory itself.
+// reports that it is a directory.
 func directoryFile(system fs.FS, name, directory string) (f *File, inner bool, err error) {
 	base := path.Base(name)
 	if isHidden(base) {
@@ -231,7 +230,7 @@ func localFile(system fs.FS, name, shown string) (*File, error) {
 	return &File{Name: shown, Open: open}, nil
 }
 
-// shownAs puts the whole path into an error, which knows but its end.
+// shownAs puts the whole path into an error, which has only its end.
 func shownAs(path string, err error) error {
 	if fault, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: fault.Op, Path: path, Err: fault.Err}

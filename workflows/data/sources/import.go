@@ -1,7 +1,7 @@
 // This file imports sources into a store under a name: their files, and the corpus that
 // datasets/import reads from them, as the node of experiments. An experiment names such a
-// source store:NAME; if it reads it with the settings of the import, its corpus is available,
-// and no worker reads the files.
+// source store:NAME; if it reads the source with the settings of the import, the corpus is
+// available, and no worker reads the files.
 //
 // The files are stored first, then the blobs of the corpus and its commit, finally the name. A
 // killed import leaves no name; the next import reuses its objects, or the next collection
@@ -30,7 +30,7 @@ import (
 // Importer imports sources into a store.
 type Importer struct {
 	Archive *storage.Archive
-	// Version and Kernels say which program imports, as workers say it.
+	// Version and Kernels identify the importing program, as for workers.
 	Version, Kernels string
 	// Progress, if set, gets the number of examples read so far.
 	Progress func(tasks.Progress)
@@ -64,11 +64,11 @@ func (m *Importer) Add(ctx context.Context, source *Source, e *Entry) error {
 	if err := m.Archive.CreateEntry(ctx, e.Name, e); err != nil {
 		return err
 	}
-	// A collection that began before the name was there may have taken an older file.
+	// A collection that began before the name existed may have deleted an older file.
 	return source.Upload(ctx, uploader{m.Archive})
 }
 
-// free reports a name that has another source, before anything is stored.
+// free returns an error if another source has the name, before anything is stored.
 func (m *Importer) free(ctx context.Context, e *Entry) error {
 	var there Entry
 	err := m.Archive.Entry(ctx, e.Name, &there)
@@ -83,7 +83,7 @@ func (m *Importer) free(ctx context.Context, e *Entry) error {
 	return nil
 }
 
-// standing is the commit of a node that is done already; nil if it is not.
+// standing returns the commit of a node, nil if it is not done.
 func (m *Importer) standing(ctx context.Context, spec tasks.Spec) (*storage.Commit, error) {
 	c, err := m.Archive.Committed(ctx, spec.Key)
 	if errors.Is(err, storage.ErrNotFound) {

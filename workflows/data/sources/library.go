@@ -14,7 +14,7 @@ import (
 // StorePrefix begins the name of a source in the store: store:NAME.
 const StorePrefix = "store:"
 
-// Library are the sources that have a name in a store.
+// Library has the named sources of a store.
 type Library struct{ Archive *storage.Archive }
 
 // Entry is the library's record of a source.
@@ -23,19 +23,19 @@ type Entry struct {
 	// SHA256 is data.sha256 of the source, and Files are its files, in their order.
 	SHA256 storage.Digest   `json:"sha256"`
 	Files  []storage.Digest `json:"files"`
-	// Splits are those of the files, if their names contain them; otherwise
-	// nil.
+	// Splits are the splits of the files, if their names contain them;
+	// otherwise nil.
 	Splits []string `json:"splits,omitempty"`
-	// Reading is how it was read, and Limits within which limits.
+	// Reading and Limits are the settings with which it was read.
 	Reading datasets.Reading `json:"reading,omitzero"`
 	Limits  datasets.Limits  `json:"limits,omitzero"`
-	// Corpus is the node that has read it: an experiment that reads it likewise has that node,
-	// and nobody reads the files again.
+	// Corpus is the node that has read it: an experiment that reads it in the same way has
+	// that node, and does not read the files again.
 	Corpus storage.Key            `json:"corpus"`
 	Holds  datasets.ImportMetrics `json:"holds"`
 }
 
-// Entries returns all of the library in the order of their names.
+// Entries returns all entries, ordered by name.
 func (l Library) Entries(ctx context.Context) ([]Entry, error) {
 	names, err := l.Archive.Entries(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (l Library) Find(ctx context.Context, name string) (*Source, error) {
 	return source, nil
 }
 
-// absent lists the existing names.
+// absent returns the error for a missing name, with the existing names.
 func (l Library) absent(ctx context.Context, shown string) error {
 	names, err := l.Archive.Entries(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ func (h Here) FindModel(_ context.Context, name, _ string) (fs.FS, *Source, erro
 	return folder, nil, err
 }
 
-// FindModel implements ModelFinder: a server reads no folders, and knows only uploaded models.
+// FindModel implements ModelFinder: a server reads no folders, and has only uploaded models.
 func (s Served) FindModel(ctx context.Context, name, digest string) (fs.FS, *Source, error) {
 	source, err := s.uploaded(ctx, name, digest, "a model")
 	return nil, source, err

@@ -10,7 +10,7 @@ import (
 	"coalmine/storage/s3"
 )
 
-// findS3 finds one object, or those directly below a prefix that ends in a slash.
+// findS3 finds one object, or the objects directly below a prefix that ends in a slash.
 func findS3(ctx context.Context, url string) (*Source, error) {
 	config, key, err := s3.ParseObjectURL(url)
 	if err != nil {
@@ -56,22 +56,22 @@ func listS3(ctx context.Context, bucket *s3.Bucket, prefix string) (*Source, err
 		return nil, subdirectory(bucket.URL(prefix), inner[0])
 	}
 	for _, split := range inner {
-		of, deeper, err := listBelow(ctx, bucket, prefix+split+"/")
+		found, deeper, err := listBelow(ctx, bucket, prefix+split+"/")
 		if err != nil {
 			return nil, err
 		}
 		if len(deeper) > 0 {
 			return nil, subdirectory(bucket.URL(prefix+split+"/"), deeper[0])
 		}
-		for _, f := range of {
+		for _, f := range found {
 			f.Split = split
 		}
-		files = append(files, of...)
+		files = append(files, found...)
 	}
 	return newDivided(bucket.URL(prefix), files)
 }
 
-// listBelow lists the data objects directly below a prefix, and the prefixes.
+// listBelow lists the data objects and the prefixes directly below a prefix.
 func listBelow(ctx context.Context, bucket *s3.Bucket, prefix string) (files []*File, inner []string, err error) {
 	parts := map[string]bool{}
 	for object, err := range bucket.List(ctx, prefix) {

@@ -19,7 +19,7 @@ import (
 // and those that its operator allows.
 type Served struct {
 	Archive *storage.Archive
-	// Allowed may be nil, for nothing.
+	// Allowed may be nil: it then allows nothing.
 	Allowed *Allowed
 }
 
@@ -42,21 +42,21 @@ func (s Served) Find(ctx context.Context, name, digest string) (*Source, error) 
 	return s.Allowed.Find(ctx, name, digest)
 }
 
-// Allowed lists the locations from which a server may read sources, with
-// everything below.
+// Allowed lists the locations from which a server may read sources, including
+// subdirectories.
 type Allowed struct {
 	places  []place
 	buckets []bucket
 }
 
-// place is a directory, or one file of it.
+// place is a directory, or one file in it.
 type place struct {
 	path, real string // absolute; real has no symbolic links
 	root       *os.Root
 	only       string // the file that is allowed, "" for all
 }
 
-// bucket is a part of one.
+// bucket is a bucket, or a part of one.
 type bucket struct {
 	config s3.Config
 	key    string // of an object, or a prefix that ends in a slash or is empty
@@ -160,8 +160,8 @@ func (b *bucket) holds(config s3.Config, key string) bool {
 	return key == b.key || prefix && strings.HasPrefix(key, b.key) && !leaves(key)
 }
 
-// leaves reports whether a server that takes keys for paths could be led out of
-// a prefix.
+// leaves reports whether a key could escape from a prefix on a server that
+// treats keys as paths.
 func leaves(key string) bool {
 	segments := strings.FieldsFunc(key, func(r rune) bool { return r == '/' || r == '\\' })
 	return slices.Contains(segments, "..") || slices.Contains(segments, ".")

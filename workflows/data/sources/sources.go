@@ -2,13 +2,13 @@
 // uploads them. A source is
 //
 //   - a file of JSON lines or of another form of texts, plain or compressed;
-//   - a directory: the files directly in it whose names end in .jsonl or, if there is
-//     none, as those of one other form do, perhaps with the end of a compression, in byte
-//     order of their names. Other files and hidden ones are left out; a subdirectory that
-//     is not hidden is an error, so that no data is missed silently. But a directory of
-//     nothing but subdirectories is divided: each of them is a split of the data;
+//   - a directory: the files directly in it with names that end in .jsonl or, if there are
+//     none, in the ending of one other form, perhaps with that of a compression, in byte
+//     order of their names. Other and hidden files are left out; a subdirectory that
+//     is not hidden is an error, so that no data is missed silently. But a directory with
+//     only subdirectories is divided: each of them is a split of the data;
 //   - a directory of text files, a folder of them or one for each user, which is read, uploaded
-//     and known to a run as one tar archive;
+//     and identified by a run as one tar archive;
 //   - store:NAME, a source that has been imported into the store under that name;
 //   - s3://bucket/key, which is a file, or s3://bucket/prefix/, which is a
 //     directory.
@@ -49,7 +49,7 @@ type Finder interface {
 	Find(ctx context.Context, name, digest string) (*Source, error)
 }
 
-// Text is a Finder in memory: the one file of every source.
+// Text is a Finder in memory: the only file of every source.
 type Text []byte
 
 // Find implements Finder.
@@ -60,24 +60,24 @@ func (t Text) Find(_ context.Context, name, _ string) (*Source, error) {
 
 // Source is a list of files that are read one after another.
 type Source struct {
-	// Name is data.source, as it was written.
+	// Name is data.source, unchanged.
 	Name string
 	// Files in the order in which they are read, at least one.
 	Files []*File
 	// divided reports that the files are in a subdirectory for each split.
 	divided bool
-	// beside ends the errors about a source with text files whose data files prevent it
-	// from being one of texts; otherwise empty.
-	beside string
+	// hint ends the errors about a source with data files and text files, which is no
+	// source of texts; otherwise empty.
+	hint string
 }
 
 // File is one file of a source.
 type File struct {
 	// Name is its path or URL, for messages.
 	Name string
-	// Digest is known once Survey has read the file.
+	// Digest is set once Survey has read the file.
 	Digest storage.Digest
-	// Split is the split in the file's name, or that of its subdirectory; otherwise empty.
+	// Split is the split in the name of the file or of its subdirectory; otherwise empty.
 	Split string
 	// Open opens the stored file, compressed or not.
 	Open func(context.Context) (io.ReadCloser, error)
@@ -113,8 +113,8 @@ func formEnd(name string) string {
 // isData reports whether a file of a directory may belong to the source.
 func isData(name string) bool { return formEnd(name) != "" }
 
-// ofOneForm returns the files of JSON lines or, without one, those of the only other
-// form.
+// ofOneForm returns the files of JSON lines or, if there are none, those of the only
+// other form.
 func ofOneForm(directory string, files []*File) ([]*File, error) {
 	byForm := map[string][]*File{}
 	for _, f := range files {
@@ -165,7 +165,7 @@ func newDivided(name string, files []*File) (*Source, error) {
 	return s, err
 }
 
-// Splits returns those of the files, in their order; nil if no file has one.
+// Splits returns the splits of the files, in their order; nil if no file has a split.
 func (s *Source) Splits() []string {
 	splits, some := make([]string, len(s.Files)), false
 	for i, f := range s.Files {
@@ -178,14 +178,13 @@ func (s *Source) Splits() []string {
 	return splits
 }
 
-// check returns an error for a divided source without a choice of the split
-// that trains.
+// check returns an error for a divided source if no training split is chosen.
 func (s *Source) check(reading datasets.Reading) error {
 	if !s.divided || reading.Named() {
 		return nil
 	}
 	splits := slices.Compact(s.Splits())
-	return fault(s.Name, "has the subdirectories %s, which would be splits of the data: say which of them is trained on, such as data.split: %s (--split), or move the files up%s", strings.Join(splits, ", "), splits[len(splits)-1], s.beside)
+	return fault(s.Name, "has the subdirectories %s, which would be splits of the data: say which of them is trained on, such as data.split: %s (--split), or move the files up%s", strings.Join(splits, ", "), splits[len(splits)-1], s.hint)
 }
 
 func subdirectory(directory, inner string) error {
@@ -219,13 +218,13 @@ func (s *Source) Columns(ctx context.Context, named forms.Form) (forms.Form, []s
 	return datasets.Columns(ctx, s.files(ctx)[0], named)
 }
 
-// Read has a function read the source, which must read all of every file, and learns the
-// digests of the files.
+// Read calls read, which must read every file to its end, and computes the digests of
+// the files.
 func (s *Source) Read(ctx context.Context, limits datasets.Limits, read func(context.Context, []datasets.File, datasets.Limits) error) error {
 	return read(ctx, s.files(ctx), limits)
 }
 
-// files returns those of the source; reading them computes their digests.
+// files returns the files of the source; reading them computes their digests.
 func (s *Source) files(ctx context.Context) []datasets.File {
 	files := make([]datasets.File, len(s.Files))
 	for i, f := range s.Files {
@@ -271,7 +270,7 @@ type Uploader interface {
 	PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error)
 }
 
-// Upload gives the files that were surveyed to an uploader, those that it lacks.
+// Upload uploads the surveyed files that an uploader lacks.
 func (s *Source) Upload(ctx context.Context, to Uploader) error {
 	for _, f := range s.Files {
 		there, err := to.HasSource(ctx, f.Digest)

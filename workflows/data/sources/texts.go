@@ -17,21 +17,21 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// textFiles are the text files of a directory: of folders, one for each user, or one for each.
-// They are one file of a source, a tar archive that is made while it is read.
+// textFiles are the text files of a directory: in a folder for each user, or a file for each
+// user. They are one file of a source, a tar archive that is made while it is read.
 type textFiles struct {
 	system fs.FS
 	name   string   // of the directory
 	paths  []string // from the directory, with slashes, in byte order
-	data   string   // the first data file, empty without
-	link   string   // the first link to a directory, empty without
-	// misnamed is the first name that is not UTF-8, empty without.
+	data   string   // the first data file, or empty
+	link   string   // the first link to a directory, or empty
+	// misnamed is the first name that is not UTF-8, or empty.
 	misnamed string
 }
 
-// findTexts makes a source of the text files of a directory, at any depth; nil if it has none, or
-// also has data files. Then beside names the file at fault, for the end of an error.
-func findTexts(system fs.FS, name, shown string) (source *Source, beside string, err error) {
+// findTexts makes a source of the text files of a directory, at any depth; nil if it has no text
+// files, or also has data files. Then hint names the data file, for the end of an error.
+func findTexts(system fs.FS, name, shown string) (source *Source, hint string, err error) {
 	inner, err := fs.Sub(system, name)
 	if err != nil {
 		return nil, "", err
@@ -53,7 +53,6 @@ func findTexts(system fs.FS, name, shown string) (source *Source, beside string,
 	return &Source{Name: shown, Files: []*File{{Name: shown, Open: t.open}}}, "", nil
 }
 
-// visit is a fs.WalkDirFunc.
 func (t *textFiles) visit(name string, entry fs.DirEntry, err error) error {
 	hidden := name != "." && isHidden(path.Base(name))
 	switch {
@@ -64,7 +63,7 @@ func (t *textFiles) visit(name string, entry fs.DirEntry, err error) error {
 	case hidden:
 	case !utf8.ValidString(name) && (entry.IsDir() || forms.IsText(name)):
 		if t.misnamed = cmp.Or(t.misnamed, name); entry.IsDir() {
-			return fs.SkipDir // it cannot be read under such a name
+			return fs.SkipDir // a file with such a name cannot be read
 		}
 	case entry.IsDir():
 	case isData(path.Base(name)):
@@ -77,7 +76,8 @@ func (t *textFiles) visit(name string, entry fs.DirEntry, err error) error {
 	return nil
 }
 
-// mayBeFolder reports whether a link leads to a directory, or is called as one and leads nowhere.
+// mayBeFolder reports whether a link leads to a directory, or leads nowhere and has the name of a
+// directory.
 func (t *textFiles) mayBeFolder(link string) bool {
 	info, err := fs.Stat(t.system, link)
 	if err != nil {
@@ -86,8 +86,8 @@ func (t *textFiles) mayBeFolder(link string) bool {
 	return info.IsDir()
 }
 
-// check reports files of a directory of texts that would be left out, or of which it is not clear
-// whose they are.
+// check returns an error for files of a directory of texts that would be left out or have no
+// clear user.
 func (t *textFiles) check() error {
 	switch {
 	case t.data != "":
@@ -107,7 +107,7 @@ func (t *textFiles) check() error {
 	return nil
 }
 
-// open begins an archive, which depends on the paths and contents of the files alone.
+// open begins an archive. It depends only on the paths and contents of the files.
 func (t *textFiles) open(ctx context.Context) (io.ReadCloser, error) {
 	from, to := io.Pipe()
 	go func() { // ends when from is read or closed
@@ -131,7 +131,7 @@ func (t *textFiles) archive(ctx context.Context, to io.Writer) error {
 
 // add writes one file.
 func (t *textFiles) add(archive *tar.Writer, name string) error {
-	info, err := fs.Stat(t.system, name) // before it is opened, which for a pipe does not end
+	info, err := fs.Stat(t.system, name) // before opening, which blocks for a pipe
 	if err != nil {
 		return err
 	}
