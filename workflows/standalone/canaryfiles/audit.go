@@ -15,14 +15,14 @@ import (
 
 // Options of an audit by scores.
 type Options struct {
-	// Initial are the scores of the same lines by the untrained model, or nil.
+	// Initial has the untrained model's scores of the same lines, or nil.
 	Initial Scores
-	// PlainLoss has the coins guessed from the trained model's scores alone. It must have been
-	// decided before the training.
+	// PlainLoss guesses coins only from the trained model's scores. It must be decided before
+	// the training.
 	PlainLoss bool
 }
 
-// Basis names the references that canaries are ranked among.
+// Basis is the kind of references that canaries are ranked among.
 type Basis string
 
 // References that canaries are ranked among.
@@ -32,7 +32,7 @@ const (
 	Nothing    Basis = "nothing"
 )
 
-// Report is the result of an audit by scores alone.
+// Report is the result of an audit from scores.
 type Report struct {
 	Experiment string `json:"experiment"`
 	Cell       string `json:"cell"`
@@ -40,16 +40,16 @@ type Report struct {
 	// reason.
 	Basis Basis  `json:"basis"`
 	Why   string `json:"why"`
-	// Memorized counts the canaries of rank 1, of those to be inserted.
+	// Memorized is the number of inserted canaries of rank 1.
 	Memorized int `json:"memorized"`
 	Of        int `json:"of"`
-	// MannWhitneyP is the two-sided p-value of the test of Mann and Whitney, whether canaries
-	// and those held back have log-probabilities of one distribution; null where there are none
-	// of either.
+	// MannWhitneyP is the two-sided p-value of the test of Mann and Whitney that
+	// log-probabilities of inserted and held-back canaries have one distribution; null if
+	// either kind is missing.
 	MannWhitneyP *float64   `json:"mann_whitney_p"`
 	Canaries     []Measured `json:"canaries"`
 	Controls     []Measured `json:"controls"`
-	// OneRun is null where there are no coins; NoOneRun then says why if there are.
+	// OneRun is null if there are no coins or they cannot be used; NoOneRun is then the reason.
 	OneRun   *onerun.Outcome `json:"one_run"`
 	NoOneRun string          `json:"no_one_run,omitempty"`
 }
@@ -59,18 +59,18 @@ type Measured struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 	randomsampling.CanaryOutcome
-	// Among is how many the rank is among.
+	// Among is the number of sequences that the rank is among.
 	Among int `json:"among"`
-	// LogProbability is that of the continuation; Queries is how many samples at temperature 1
-	// have it with probability 1/2, absent above 1.8e308.
+	// LogProbability is that of the continuation; Queries is the number of samples at
+	// temperature 1 that contain it with probability 1/2, absent above 1.8e308.
 	LogProbability float64  `json:"probabilistic_log_probability"`
 	Queries        *float64 `json:"probabilistic_queries,omitempty"`
-	// Greedy says that greedy decoding gives the continuation; absent where it is not known.
+	// Greedy reports that greedy decoding gives the continuation; absent if unknown.
 	Greedy *bool `json:"greedy_extractable,omitempty"`
 }
 
-// Audit measures by scores alone. Every line but references that were not scored at all must
-// have a score.
+// Audit measures from scores. Every line must have a score, except that all references may
+// be unscored.
 func Audit(f *File, scores Scores, o Options) (*Report, error) {
 	r := &Report{Experiment: f.Header.Experiment, Cell: f.Header.Cell}
 	a := auditor{file: f, scores: scores, options: o, report: r}
@@ -78,7 +78,7 @@ func Audit(f *File, scores Scores, o Options) (*Report, error) {
 		return nil, err
 	}
 	a.choose()
-	for _, l := range f.of(Canary) {
+	for _, l := range f.linesOf(Canary) {
 		m := a.measure(l)
 		r.Of++
 		if m.Memorized != nil && *m.Memorized {
@@ -86,7 +86,7 @@ func Audit(f *File, scores Scores, o Options) (*Report, error) {
 		}
 		r.Canaries = append(r.Canaries, m)
 	}
-	for _, l := range f.of(HeldBack) {
+	for _, l := range f.linesOf(HeldBack) {
 		r.Controls = append(r.Controls, a.measure(l))
 	}
 	if err := a.compare(); err != nil {
@@ -104,7 +104,7 @@ type auditor struct {
 	costs map[string][]float64
 }
 
-// maxMissing is how many missing scores are named.
+// maxMissing is the maximum number of named missing scores.
 const maxMissing = 3
 
 // complete finds lines without a score, and scores without a line.
@@ -133,13 +133,13 @@ func (a *auditor) complete() error {
 }
 
 func (a *auditor) scoredReferences() bool {
-	return slices.ContainsFunc(a.file.of(Reference), func(l *Line) bool { _, ok := a.scores[l.ID]; return ok })
+	return slices.ContainsFunc(a.file.linesOf(Reference), func(l *Line) bool { _, ok := a.scores[l.ID]; return ok })
 }
 
 // choose chooses the references that canaries are ranked among.
 func (a *auditor) choose() {
 	r, kind := a.report, Reference
-	held := len(a.file.of(HeldBack))
+	held := len(a.file.linesOf(HeldBack))
 	switch {
 	case a.scoredReferences():
 		r.Basis, r.Why = References, "the references were scored"
@@ -150,7 +150,7 @@ func (a *auditor) choose() {
 		return
 	}
 	a.costs = map[string][]float64{}
-	for _, l := range a.file.of(kind) {
+	for _, l := range a.file.linesOf(kind) {
 		group := a.group(l)
 		a.costs[group] = append(a.costs[group], -a.scores[l.ID].LogProbability)
 	}
@@ -159,8 +159,8 @@ func (a *auditor) choose() {
 	}
 }
 
-// group is the group within which a canary is ranked: the references of its own beginning, or
-// all canaries of its format that were held back.
+// group returns the group in which a canary is ranked: the references with its prefix, or all
+// held-back canaries of its format.
 func (a *auditor) group(l *Line) string {
 	if a.report.Basis == Controls {
 		format, _, _ := strings.Cut(l.Group, ".")
@@ -169,7 +169,7 @@ func (a *auditor) group(l *Line) string {
 	return l.Group
 }
 
-// measure ranks a line, itself left out where it is a control.
+// measure ranks a line. If controls are the references, a control gets no rank.
 func (a *auditor) measure(l *Line) Measured {
 	s := a.scores[l.ID]
 	m := Measured{ID: l.ID, Text: l.Text(), LogProbability: s.LogProbability, Greedy: s.Greedy}
@@ -190,7 +190,7 @@ func (a *auditor) measure(l *Line) Measured {
 	return m
 }
 
-// compare tests whether canaries can be told from those held back.
+// compare tests whether inserted canaries differ from held-back ones.
 func (a *auditor) compare() error {
 	costs := func(list []Measured) (all []float64) {
 		for _, m := range list {
@@ -207,9 +207,9 @@ func (a *auditor) compare() error {
 	return err
 }
 
-// guess bounds epsilon by the coins.
+// guess bounds epsilon from guesses of the coins.
 func (a *auditor) guess() error {
-	coins := a.file.of(Coin)
+	coins := a.file.linesOf(Coin)
 	switch o := a.options; {
 	case len(coins) == 0:
 		return nil
@@ -234,7 +234,7 @@ func (a *auditor) guess() error {
 	return a.bound(coins, units, scores)
 }
 
-// PlainLoss names the score of a coin by the trained model alone.
+// PlainLoss is the name of the score from only the trained model.
 const PlainLoss = "plain-loss"
 
 func (a *auditor) bound(coins []*Line, units []audits.Unit, scores []float64) error {

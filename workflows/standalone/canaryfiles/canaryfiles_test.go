@@ -124,7 +124,7 @@ func TestWhatCanariesAreRankedAmongIsSaid(t *testing.T) {
 	t.Parallel()
 	f := file()
 	scores := scored(f, map[string]float64{"canary-0": -1, "held-back-3": -2, "held-back-4": -11, "canary-2": -10.5})
-	for _, l := range f.of(Reference) {
+	for _, l := range f.linesOf(Reference) {
 		delete(scores, l.ID)
 	}
 	report, err := Audit(f, scores, Options{})
@@ -152,7 +152,7 @@ func TestCoinsBoundEpsilonByDifferencesOfScores(t *testing.T) {
 	t.Parallel()
 	f := file()
 	before, after := map[string]float64{}, map[string]float64{}
-	for i, l := range f.of(Coin) {
+	for i, l := range f.linesOf(Coin) {
 		before[l.ID] = -float64(i)
 		after[l.ID] = -float64(i)
 		if *l.Included {

@@ -20,24 +20,23 @@ import (
 	"coalmine/workflows/plan/localexec"
 )
 
-// ExportOptions select the lines that are written besides the canaries.
+// ExportOptions select the lines in addition to the canaries.
 type ExportOptions struct {
-	// References is how many each canary can be ranked among.
+	// References is the number of references of each canary.
 	References int
-	// Prefix is the number of given words or bytes of a canary; 0 for those before the
-	// first
-	// # of its format, else 1.
+	// Prefix is the number of given words or bytes of a canary; 0 means those before
+	// the first # of its format, else 1.
 	Prefix int
 }
 
-// MaxReferences is how many references a canary may have in a file.
+// MaxReferences is the maximum number of references of a canary in a file.
 const MaxReferences = 1_000_000
 
 // exporter makes the draws of a cell's tasks.
 type exporter struct {
 	ctx     context.Context
 	tasks   *localexec.Executor
-	nodes   []*plan.Node // that the cell needs
+	nodes   []*plan.Node // needed by the cell
 	options ExportOptions
 	file    *File
 	words   *datasets.Vocabulary
@@ -45,7 +44,7 @@ type exporter struct {
 }
 
 // Export adds the canaries and coins of a cell to a file, whose header must name the
-// experiment, the cell and the seed. They are those that the cell's own training has.
+// experiment, the cell and the seed. They equal those of the cell's training.
 func Export(ctx context.Context, x *localexec.Executor, p *plan.Plan, cell *plan.Cell, o ExportOptions, f *File) error {
 	if o.References < 0 || o.References > MaxReferences || o.Prefix < 0 {
 		return fmt.Errorf("%d references after a prefix of %d: expected from 0 to %d, and at least 0", o.References, o.Prefix, MaxReferences)
@@ -70,7 +69,7 @@ func Export(ctx context.Context, x *localexec.Executor, p *plan.Plan, cell *plan
 	return e.check()
 }
 
-// find is the node of a kind, or nil.
+// find returns the node of a kind, or nil.
 func (e *exporter) find(kind string) *plan.Node {
 	i := slices.IndexFunc(e.nodes, func(n *plan.Node) bool { return n.Kind == kind })
 	if i < 0 {
@@ -79,7 +78,7 @@ func (e *exporter) find(kind string) *plan.Node {
 	return e.nodes[i]
 }
 
-// read makes a node, and decodes a blob of it.
+// read executes a node, and decodes a blob of it.
 func (e *exporter) read(key storage.Key, blob string, into any) error {
 	if err := e.tasks.Reach(e.ctx, plan.Ref{Key: key}); err != nil {
 		return err
@@ -91,7 +90,7 @@ func (e *exporter) read(key storage.Key, blob string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// vocabulary is that of the parts that a node reads.
+// vocabulary reads the vocabulary of the parts that a node reads.
 func (e *exporter) vocabulary(n *plan.Node) error {
 	parts := n.Input(datasets.PartsInput)
 	if err := e.tasks.Reach(e.ctx, plan.Ref{Key: parts}); err != nil {
@@ -166,7 +165,7 @@ func (e *exporter) line(c *datasets.Canary, group string, prefix int) Line {
 	return l
 }
 
-// addReferences adds the first of those that a run would rank among.
+// addReferences adds the first references of a run.
 func (e *exporter) addReferences(group string, space canaries.Space, placed []datasets.Placement, prefix []int32) error {
 	if e.options.References == 0 {
 		return nil
@@ -187,7 +186,7 @@ func (e *exporter) addReferences(group string, space canaries.Space, placed []da
 	return nil
 }
 
-// addCoins adds the coins, whose canaries are scored as a whole.
+// addCoins adds the coins. Their canaries are scored as a whole.
 func (e *exporter) addCoins(n *plan.Node) error {
 	bound := e.find(onerun.Bound.Name)
 	if bound == nil {
@@ -210,7 +209,7 @@ func (e *exporter) addCoins(n *plan.Node) error {
 	return nil
 }
 
-// check refuses texts that other programs would not read as they are.
+// check returns an error for texts that other programs would change when they read them.
 func (e *exporter) check() error {
 	for i := range e.file.Lines {
 		l := &e.file.Lines[i]

@@ -1,6 +1,6 @@
-// Package canaryfiles writes the canaries and coins of an experiment as files, for people
-// whose data never come near this program, and audits a model by nothing but the scores that
-// it gives to them: docs/contracts/canaries.md.
+// Package canaryfiles writes the canaries and coins of an experiment to files, for users who
+// train without this program, and audits a model only from its scores of them:
+// docs/contracts/canaries.md.
 //
 //	err := canaryfiles.Export(ctx, executor, plan, cell, options, &file)
 //	...
@@ -31,13 +31,13 @@ type Kind string
 
 // Kinds of lines.
 const (
-	// Canary is to be inserted as often as its line says.
+	// Canary is to be inserted as often as stated in its line.
 	Canary Kind = "canary"
 	// HeldBack is drawn like the canaries and must not be inserted.
 	HeldBack Kind = "held_back"
-	// Coin is to be inserted, in a user or as a record of its own, if it is Included.
+	// Coin is to be inserted, in a user or as a separate record, if it is Included.
 	Coin Kind = "coin"
-	// Reference is a sequence that canaries of its Group are ranked among. It must not be
+	// Reference is a sequence for the ranks of canaries of its Group. It must not be
 	// inserted.
 	Reference Kind = "reference"
 )
@@ -49,11 +49,11 @@ type Header struct {
 	Experiment string `json:"experiment"`
 	Cell       string `json:"cell"`
 	Seed       uint64 `json:"seed"`
-	// OneRun is absent where there are no coins.
+	// OneRun is absent if there are no coins.
 	OneRun *OneRun `json:"one_run,omitempty"`
 }
 
-// OneRun gives the meaning of the coins and the number of guesses: both are fixed before the
+// OneRun has the meaning of the coins and the number of guesses: both are fixed before the
 // training.
 type OneRun struct {
 	KPlus  int `json:"k_plus"`
@@ -66,26 +66,26 @@ type OneRun struct {
 	Unit         string               `json:"unit"`
 }
 
-// Line is a text that is to be scored.
+// Line is a text to be scored.
 type Line struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
-	// Group is the same for a canary and the references that it is ranked among.
+	// Group is common to a canary and its references.
 	Group string `json:"group,omitempty"`
-	// Context and Continuation together are the text. Of the continuation the probability is
-	// asked.
+	// Context and Continuation together are the text. The score is the probability of the
+	// continuation.
 	Context      string `json:"context"`
 	Continuation string `json:"continuation"`
-	// How often a canary is to be inserted: in every user with the one probability, in place of
-	// each of the user's examples with the other, or a fixed number of times.
+	// Frequency of a canary: in every user with UserProbability, there in place of each example
+	// with ExampleProbability; or a fixed number of insertions.
 	UserProbability    string `json:"user_probability,omitempty"`
 	ExampleProbability string `json:"example_probability,omitempty"`
 	InsertedTimes      int    `json:"inserted_times,omitempty"`
-	// Included is how the coin came up; of coins alone.
+	// Included is the result of the coin; only for coins.
 	Included *bool `json:"included,omitempty"`
 }
 
-// Text is the whole.
+// Text returns the whole text.
 func (l *Line) Text() string { return l.Context + l.Continuation }
 
 // File is a header and its lines.
@@ -94,7 +94,7 @@ type File struct {
 	Lines  []Line
 }
 
-// Write writes the file, a JSON object a line.
+// Write writes the file, a JSON object per line.
 func (f *File) Write(w io.Writer) error {
 	return errors.Join(writeLine(w, f.Header), f.WriteLines(w))
 }
@@ -105,7 +105,7 @@ func writeLine(w io.Writer, v any) error {
 	return out.Encode(v)
 }
 
-// maxLine is the longest line that is read, in bytes.
+// maxLine bounds a line, in bytes.
 const maxLine = 1 << 20
 
 // Read reads and checks a file. name is for messages.
@@ -136,7 +136,7 @@ func Read(name string, r io.Reader) (*File, error) {
 	return f, err
 }
 
-// eachLine reads lines that are not empty.
+// eachLine calls do with each line that is not empty.
 func eachLine(name string, r io.Reader, do func(number int, line []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -177,8 +177,8 @@ func (l *Line) check() error {
 	return nil
 }
 
-// of are the lines of a kind.
-func (f *File) of(kind Kind) []*Line {
+// linesOf returns the lines of a kind.
+func (f *File) linesOf(kind Kind) []*Line {
 	var found []*Line
 	for i := range f.Lines {
 		if f.Lines[i].Kind == kind {

@@ -9,8 +9,8 @@ import (
 // HarnessTask is the name of the task that Harness describes.
 const HarnessTask = "coalmine_canaries"
 
-// Harness writes a task of lm-evaluation-harness which scores the lines of a file: they must
-// lie beside it, without the header, under the name data.
+// Harness writes a task of lm-evaluation-harness that scores the lines of a file. They must
+// be in the same directory, without the header, under the name data.
 func Harness(w io.Writer, data string) error {
 	_, err := fmt.Fprintf(w, `# Scores canaries of Coalmine; the samples are what coalmine audit --scores reads.
 #   cd the directory of this file
@@ -36,7 +36,7 @@ metadata:
 	return err
 }
 
-// WriteLines writes the lines without the header, as Harness has them read.
+// WriteLines writes the lines without the header, in the form that the task of Harness reads.
 func (f *File) WriteLines(w io.Writer) error {
 	var err error
 	for i := range f.Lines {

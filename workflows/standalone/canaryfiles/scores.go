@@ -16,14 +16,14 @@ type Score struct {
 	// LogProbability is the natural logarithm of the probability of the continuation after
 	// the context, at most 0.
 	LogProbability float64
-	// Greedy says that greedy decoding gives the continuation; nil where it is not known.
+	// Greedy reports that greedy decoding gives the continuation; nil if unknown.
 	Greedy *bool
 }
 
-// Scores are by the ids of lines.
+// Scores are scores by the ids of lines.
 type Scores map[string]Score
 
-// scoredLine is a line of scores: ours, or one of the samples that lm-evaluation-harness logs.
+// scoredLine is a line of scores, or a sample in a log of lm-evaluation-harness.
 type scoredLine struct {
 	ID             string          `json:"id"`
 	LogProbability json.RawMessage `json:"log_probability"`
@@ -35,9 +35,9 @@ type scoredLine struct {
 	Responses [][]json.RawMessage `json:"filtered_resps"`
 }
 
-// ReadScores reads scores, a JSON object a line: {"id", "log_probability", "greedy"}, greedy if
-// it is known; or the samples of the task that Harness writes, as lm_eval --log_samples logs
-// them. name is for messages.
+// ReadScores reads scores, a JSON object per line: {"id", "log_probability", "greedy"}, the
+// last if known; or the samples of the task of Harness, logged by lm_eval --log_samples. name
+// is for messages.
 func ReadScores(name string, r io.Reader) (Scores, error) {
 	scores := Scores{}
 	err := eachLine(name, r, func(_ int, line []byte) error {
@@ -80,8 +80,8 @@ func (l *scoredLine) score() (string, Score, error) {
 	return l.ID, Score{float64(p), l.Greedy}, nil
 }
 
-// quoteInfinity makes a text of the -Infinity that Python writes for the logarithm of 0, in a line
-// that is no JSON.
+// quoteInfinity quotes the -Infinity that Python writes for the logarithm of 0, in a line that is
+// not JSON.
 func quoteInfinity(line []byte) []byte {
 	if json.Valid(line) {
 		return line
@@ -89,7 +89,7 @@ func quoteInfinity(line []byte) []byte {
 	return bytes.ReplaceAll(line, []byte("-Infinity"), []byte(`"-Infinity"`))
 }
 
-// takeResponse takes a sample's answer, a list of two. Some versions of the harness log its
+// takeResponse reads a sample's answer, a list of two. Some versions of the harness log its
 // members as texts.
 func (l *scoredLine) takeResponse() error {
 	l.ID = l.Doc.ID

@@ -16,11 +16,11 @@ import (
 	"coalmine/tasks/external"
 )
 
-// Command is a model that a command scores texts by, in the contract "score".
+// Command is a model behind a command in the contract "score".
 type Command struct {
-	// Client asks it.
+	// Client is the client of the command.
 	Client *score.Client
-	// Batch is how many texts a request has.
+	// Batch is the number of texts per request.
 	Batch int
 	// Ranked is called after each canary, if it is not nil.
 	Ranked func(done, of int)
@@ -34,13 +34,13 @@ func NewCommand(client *score.Client, vocabulary *Vocabulary, batch int) (*Comma
 	return &Command{Client: client, Batch: batch, vocabulary: vocabulary}, checkBatch(batch)
 }
 
-// BytesVocabulary is that of canaries which are texts as they stand.
+// BytesVocabulary returns the vocabulary of canaries that are plain texts.
 func BytesVocabulary() *Vocabulary {
 	return &Vocabulary{tokens: &datasets.Vocabulary{Words: append(datasets.Specials(), datasets.ByteLevel.Scheme().Symbols...)}}
 }
 
-// ReadWords reads the words that canaries and references of a command consist of: those of a
-// file that coalmine export has written, or a JSON list of words.
+// ReadWords reads the words of canaries and references for a command: from a file of
+// coalmine export, or from a JSON list of words.
 func ReadWords(file io.Reader) (*Vocabulary, error) {
 	v, err := ReadVocabulary(file, -1)
 	if err != nil || !v.listed {
@@ -60,33 +60,34 @@ func ReadWords(file io.Reader) (*Vocabulary, error) {
 // Commanded counts the requests to a command, and states the precision of its answers.
 type Commanded struct {
 	Command string `json:"command"`
-	// Model is the model's name by the command; Deterministic, whether the command claims
-	// to be so.
+	// Model is the name of the model from the command. Deterministic reports whether the
+	// command claims to be deterministic.
 	Model         string `json:"model"`
 	Deterministic bool   `json:"deterministic"`
 	Asked
-	// MostExposure is the exposure of rank 1 among the references, in bits, beyond which no
-	// canary can be measured; null without references.
+	// MostExposure is the exposure of rank 1 among the references, in bits, the maximum
+	// that can be measured; null without references.
 	MostExposure *float64 `json:"most_exposure"`
 }
 
-// Written says whether a model writes the rest of a canary, by its answers for the canary
-// alone.
+// Written states whether a model writes the suffix of a canary, from the scores of only
+// the canary.
 type Written struct {
-	// LogProbability is the natural logarithm of the probability that a sample of the model
-	// after the prefix is the rest of the canary.
+	// LogProbability is the natural logarithm of the probability that the model samples the
+	// suffix after the prefix.
 	LogProbability *float64 `json:"probabilistic_log_probability,omitempty"`
-	// Queries is how many samples have it with probability 1/2; absent above 1.8e308.
+	// Queries is the number of samples that contain the suffix with probability 1/2; absent
+	// above 1.8e308.
 	Queries *float64 `json:"probabilistic_queries,omitempty"`
-	// Greedy says that greedy decoding after the prefix gives the rest of the canary.
+	// Greedy reports that greedy decoding after the prefix gives the suffix.
 	Greedy *bool `json:"greedy_extractable,omitempty"`
 }
 
 var errCommandBeam = errors.New("beam search needs the probability of every token that may come next, which a command does not tell: leave it out, with a beam width of 0; its answers say whether greedy decoding gives a canary")
 
-// Run audits the model: it says of every canary whether the model writes it, and ranks it
-// among references that are scored one after another. The error has every canary that the
-// vocabulary or the prefix has no room for.
+// Run audits the model: it reports for every canary whether the model writes it, and its
+// rank among references, which are scored one after another. The error lists every canary
+// that does not fit the vocabulary or the prefix.
 func (c *Command) Run(ctx context.Context, list []Line, o Options) (*Report, error) {
 	if o.BeamWidth != 0 {
 		return nil, errCommandBeam
@@ -104,7 +105,7 @@ func (c *Command) Run(ctx context.Context, list []Line, o Options) (*Report, err
 	return a.run(ctx, list)
 }
 
-// written asks about the canaries alone, and returns their log-perplexities.
+// written scores only the canaries, and returns their log-perplexities.
 func (c *Command) written(ctx context.Context, a *remote, encoded []canary) ([]float64, error) {
 	answers, err := c.answers(ctx, sequencesOf(encoded, a.options.Prefix), c.Batch)
 	if err != nil {
@@ -155,7 +156,7 @@ func costsOf(answers []score.Answer) []float64 {
 
 func (c *Command) requests() int64 { return c.Client.Requests() }
 
-// pairs are sequences as texts.
+// pairs returns sequences as texts.
 func (c *Command) pairs(list []sequence) ([]score.Pair, error) {
 	pairs := make([]score.Pair, len(list))
 	for i, s := range list {

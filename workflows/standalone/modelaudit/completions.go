@@ -1,12 +1,12 @@
 // These files score sequences of tokens by a model behind an HTTP endpoint in the OpenAI
-// completions form with echo and logprobs. Requests are those of lm-evaluation-harness's
-// local-completions: a list of prompts in token ids, one token asked for, temperature 0.
-// The server echoes the prompts with their log-probabilities; the one generated token is
-// dropped.
+// completions form with echo and logprobs. Requests have the form of
+// lm-evaluation-harness's local-completions: a list of prompts in token ids, one
+// requested token, temperature 0. The server echoes the prompts with their
+// log-probabilities; the one generated token is dropped.
 //
 //	client := completions.Client{URL: "http://localhost:8000/v1/completions", Model: "m", Texts: texts}
 //	logProbs, err := client.Score(ctx, [][]int32{{2, 17, 5}}, 32)
-//	// logProbs[0] has those of 17 and 5, each after the tokens before it
+//	// logProbs[0] has the values of 17 and 5, each after the tokens before it
 
 package modelaudit
 
@@ -28,25 +28,25 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// CompletionsClient asks one endpoint. Its fields must not change while it is used; it may be used
-// from several goroutines.
+// CompletionsClient is a client of one endpoint. Its fields must not change while it is used; it
+// may be used from several goroutines.
 type CompletionsClient struct {
-	// URL is that of the completions, with its path: http://host/v1/completions.
+	// URL is the URL of the completions, with its path: http://host/v1/completions.
 	URL string
-	// Model is the name that the server knows the model by.
+	// Model is the server's name of the model.
 	Model string
-	// Key is sent as a bearer token, if it is not empty. It stands in no error.
+	// Key is sent as a bearer token, if it is not empty. It appears in no error.
 	Key string
-	// Texts are the server's texts of the tokens, by id: the tokens in its answer must be
-	// those of the prompt. An empty text matches any.
+	// Texts are the server's texts of the tokens, by id. The tokens in its answers must
+	// match those of the prompts. An empty text matches any token.
 	Texts []string
-	// Concurrency is how many requests are under way at a time; 0 stands for 1.
+	// Concurrency is the maximum number of concurrent requests; 0 means 1.
 	Concurrency int
-	// Timeout of one request; 0 stands for CompletionsTimeout.
+	// Timeout of one request; 0 means CompletionsTimeout.
 	Timeout time.Duration
-	// Tries of a request that meets a busy or failing server, which includes status 429
-	// and those from 500 on; 0 stands for DefaultTries. Pause is the first pause between
-	// them, and doubles; 0 stands for half a second.
+	// Tries of a request to a busy or failing server, with status 429 or from 500; 0
+	// means DefaultTries. Pause is the first pause between them, and doubles; 0 means
+	// half a second.
 	Tries int
 	Pause time.Duration
 
@@ -61,18 +61,18 @@ const (
 )
 
 const (
-	// maxPause is the longest that a server may ask to be left alone for.
+	// maxPause bounds the pause that a server may ask for.
 	maxPause = time.Minute
-	// maxAnswer is the size of the largest answer that is read, in bytes.
+	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 256 << 20
-	// seed is that of the harness. At temperature 0 it draws nothing.
+	// seed is the seed of the harness. At temperature 0 it has no effect.
 	seed = 1234
 )
 
-// Requests is how many were sent so far, repeated ones included.
+// Requests returns the number of requests so far, including repeated ones.
 func (c *CompletionsClient) Requests() int64 { return c.requests.Load() }
 
-// CheckURL refuses URLs that cannot be asked.
+// CheckURL returns an error for URLs that cannot be requested.
 func (c *CompletionsClient) CheckURL() error {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -91,8 +91,8 @@ func (c *CompletionsClient) Name() string {
 }
 
 // Score returns for every prompt the natural logarithms of the probabilities of its
-// tokens but the first, each after the ones before it. Requests have batch prompts each.
-// Every prompt must have two tokens or more.
+// tokens, except the first, each after the tokens before it. Requests have batch prompts
+// each. Every prompt must have at least two tokens.
 func (c *CompletionsClient) Score(ctx context.Context, prompts [][]int32, batch int) ([][]float64, error) {
 	scored := make([][]float64, len(prompts))
 	group, within := goroutines.WithContext(ctx)
@@ -121,7 +121,7 @@ type request struct {
 	Echo        bool      `json:"echo"`
 }
 
-// request asks until the server has answered, or has failed too often.
+// request repeats a request until the server answers, or has failed too often.
 func (c *CompletionsClient) request(ctx context.Context, prompts [][]int32) ([][]float64, error) {
 	body, err := json.Marshal(request{Model: c.Model, Prompt: prompts, MaxTokens: 1, LogProbs: 1, Seed: seed, Echo: true})
 	if err != nil {
@@ -159,13 +159,13 @@ func (c *CompletionsClient) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("endpoint %s: %w", c.Name(), err)
 }
 
-// busyError is one that another try may mend.
+// busyError is a retryable error.
 type busyError struct {
-	what  string
-	pause time.Duration // that the server asks for
+	message string
+	pause   time.Duration // that the server asks for
 }
 
-func (e *busyError) Error() string { return e.what }
+func (e *busyError) Error() string { return e.message }
 
 // post sends a request once, and returns the body of its answer.
 func (c *CompletionsClient) post(ctx context.Context, body []byte) ([]byte, error) {
@@ -191,7 +191,7 @@ func (c *CompletionsClient) post(ctx context.Context, body []byte) ([]byte, erro
 	return answer, status
 }
 
-// direct follows no redirection: the key is for the endpoint alone.
+// direct follows no redirection: the key is only for the endpoint.
 var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // exchange returns the body of an answer, and an error for a status that is not OK.
@@ -201,11 +201,11 @@ func (c *CompletionsClient) exchange(r *http.Request) (body []byte, status, err 
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err // without the URL
 		}
-		return nil, nil, &busyError{what: c.redact(err.Error())}
+		return nil, nil, &busyError{message: c.redact(err.Error())}
 	}
 	body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return nil, nil, &busyError{what: c.redact(fmt.Sprintf("the answer ends early: %v", err))}
+		return nil, nil, &busyError{message: c.redact(fmt.Sprintf("the answer ends early: %v", err))}
 	}
 	if len(body) > maxAnswer {
 		return nil, nil, fmt.Errorf("the answer has more than %d MiB; send fewer sequences in a request", maxAnswer>>20)
@@ -213,20 +213,20 @@ func (c *CompletionsClient) exchange(r *http.Request) (body []byte, status, err 
 	return body, c.status(response, body), nil
 }
 
-// status is the error of an answer that is not OK, with the server's own words.
+// status returns the error of an answer that is not OK, with the server's message.
 func (c *CompletionsClient) status(r *http.Response, body []byte) error {
 	if r.StatusCode == http.StatusOK {
 		return nil
 	}
-	what := fmt.Sprintf("status %d: %q", r.StatusCode, c.redact(messageOf(body)))
+	message := fmt.Sprintf("status %d: %q", r.StatusCode, c.redact(messageOf(body)))
 	if r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= http.StatusInternalServerError {
 		seconds, _ := strconv.Atoi(r.Header.Get("Retry-After"))
-		return &busyError{what, min(maxPause, max(0, time.Duration(min(seconds, 3600))*time.Second))}
+		return &busyError{message, min(maxPause, max(0, time.Duration(min(seconds, 3600))*time.Second))}
 	}
-	return errors.New(what)
+	return errors.New(message)
 }
 
-// redact takes the key out of a server's message.
+// redact removes the key from a server's message.
 func (c *CompletionsClient) redact(text string) string {
 	if c.Key == "" {
 		return text
@@ -234,13 +234,13 @@ func (c *CompletionsClient) redact(text string) string {
 	return strings.ReplaceAll(text, c.Key, "***")
 }
 
-// maxMessage is the longest quote of a server's message, in bytes.
+// maxMessage bounds the quote of a server's message, in bytes.
 const maxMessage = 300
 
-// messageOf is the error message in a body: OpenAI's form, that of frameworks, or its
-// text.
+// messageOf returns the error message in a body: in OpenAI's form, that of
+// frameworks, or its text.
 func messageOf(body []byte) string {
-	var says struct {
+	var answer struct {
 		Error   json.RawMessage `json:"error"`
 		Message string          `json:"message"`
 		Detail  json.RawMessage `json:"detail"`
@@ -249,11 +249,11 @@ func messageOf(body []byte) string {
 		Message string `json:"message"`
 	}
 	text := ""
-	if json.Unmarshal(body, &says) == nil {
-		if json.Unmarshal(says.Error, &inner) != nil {
-			_ = json.Unmarshal(says.Error, &text) // else it stays empty
+	if json.Unmarshal(body, &answer) == nil {
+		if json.Unmarshal(answer.Error, &inner) != nil {
+			_ = json.Unmarshal(answer.Error, &text) // else it stays empty
 		}
-		text = cmp.Or(inner.Message, text, says.Message, string(says.Detail))
+		text = cmp.Or(inner.Message, text, answer.Message, string(answer.Detail))
 	}
 	text = strings.TrimSpace(cmp.Or(text, string(body)))
 	if len(text) > maxMessage {

@@ -12,7 +12,7 @@ import (
 
 type response struct {
 	Choices []choice `json:"choices"`
-	// Error is there where a server reports one under status 200.
+	// Error is set if a server reports an error under status 200.
 	Error *struct {
 		Message string `json:"message"`
 	} `json:"error"`
@@ -26,8 +26,8 @@ type choice struct {
 	} `json:"logprobs"`
 }
 
-// decode returns the log-probabilities of the prompts' tokens but the first. It refuses
-// all answers that are not certain to be them.
+// decode returns the log-probabilities of the prompts' tokens, except the first. It
+// returns an error for answers that may be something else.
 func decode(body []byte, prompts [][]int32, texts []string) ([][]float64, error) {
 	var r response
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -45,9 +45,9 @@ func decode(body []byte, prompts [][]int32, texts []string) ([][]float64, error)
 		if c.Index == nil || *c.Index < 0 || *c.Index >= len(prompts) || logProbs[*c.Index] != nil {
 			return nil, fmt.Errorf("completion %d does not say which prompt it belongs to; expected an index of its own from 0 to %d", i, len(prompts)-1)
 		}
-		of := *c.Index
+		prompt := *c.Index
 		var err error
-		if logProbs[of], err = c.ofPrompt(prompts[of], texts); err != nil {
+		if logProbs[prompt], err = c.ofPrompt(prompts[prompt], texts); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +60,7 @@ var (
 )
 
 // unreadable explains an answer that cannot be decoded. Some servers write NaN and
-// Infinity, which JSON has not.
+// Infinity, which are not JSON.
 func unreadable(body []byte, err error) error {
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.Offset > 0 && bad.Offset <= int64(len(body)) {
 		rest := string(body[bad.Offset-1 : min(int64(len(body)), bad.Offset+2)])
@@ -74,7 +74,7 @@ func unreadable(body []byte, err error) error {
 	return fmt.Errorf("the answer is not that of completions: %w", err)
 }
 
-// ofPrompt are the log-probabilities of a prompt's tokens but the first.
+// ofPrompt returns the log-probabilities of a prompt's tokens, except the first.
 func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
 	n := len(prompt)
 	switch l := c.LogProbs; {

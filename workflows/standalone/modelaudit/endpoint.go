@@ -9,9 +9,9 @@ import (
 
 // Endpoint is a model that is served over HTTP.
 type Endpoint struct {
-	// Client asks it; NewEndpoint sets its Texts.
+	// Client is the client of the endpoint; NewEndpoint sets its Texts.
 	Client *CompletionsClient
-	// Batch is how many sequences a request has.
+	// Batch is the number of sequences per request.
 	Batch int
 	// Ranked is called after each canary, if it is not nil.
 	Ranked func(done, of int)
@@ -19,7 +19,7 @@ type Endpoint struct {
 	vocabulary *Vocabulary
 }
 
-// NewEndpoint is a served model with its vocabulary.
+// NewEndpoint returns a served model with its vocabulary.
 func NewEndpoint(client *CompletionsClient, vocabulary *Vocabulary, batch int) (*Endpoint, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func NewEndpoint(client *CompletionsClient, vocabulary *Vocabulary, batch int) (
 type Served struct {
 	URL   string `json:"url"`
 	Model string `json:"model"`
-	// NoBegin says that no token stands before a sequence.
+	// NoBegin reports that sequences have no begin token.
 	NoBegin bool `json:"no_begin,omitempty"`
 	// Begins are tokens of the vocabulary that texts of a model often begin with.
 	Begins []Token `json:"begins,omitempty"`
@@ -48,7 +48,7 @@ type Token struct {
 // beginnings are models' names of the token before every text.
 var beginnings = []string{"<s>", "<bos>", "[BOS]", "[CLS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"}
 
-// begins are the tokens of these names.
+// begins returns the tokens with these names.
 func (v *Vocabulary) begins() (found []Token) {
 	for id, text := range v.texts {
 		if slices.Contains(beginnings, text) {
@@ -58,12 +58,12 @@ func (v *Vocabulary) begins() (found []Token) {
 	return found
 }
 
-// errBeam says why a served model has no beam search.
+// errBeam is the error for a beam search on a served model.
 var errBeam = errors.New("beam search needs the probability of every token that may come next, which an endpoint of completions does not tell: leave it out, with a beam width of 0")
 
 // Run audits a served model: every canary is ranked among references that are scored one
-// after another. The error has every canary that the vocabulary or the prefix has no room
-// for.
+// after another. The error lists every canary that does not fit the vocabulary or the
+// prefix.
 func (e *Endpoint) Run(ctx context.Context, list []Line, o Options) (*Report, error) {
 	if o.BeamWidth != 0 {
 		return nil, errBeam
@@ -76,7 +76,7 @@ func (e *Endpoint) Run(ctx context.Context, list []Line, o Options) (*Report, er
 	return a.run(ctx, list)
 }
 
-// Served returns the facts known before the endpoint is asked.
+// Served returns the facts that are known before the first request.
 func (e *Endpoint) Served() *Served {
 	served := &Served{URL: e.Client.Name(), Model: e.Client.Model}
 	if len(e.vocabulary.begin) == 0 {
@@ -108,7 +108,7 @@ func (e *Endpoint) costs(ctx context.Context, list []sequence, batch int) ([]flo
 	return sumsOf(logProbs), err
 }
 
-// sumsOf are the log-perplexities of texts.
+// sumsOf returns the log-perplexities of texts.
 func sumsOf(logProbs [][]float64) []float64 {
 	costs := make([]float64, len(logProbs))
 	for i, tokens := range logProbs {

@@ -12,13 +12,13 @@ import (
 
 // Generator is a finished model that makes images.
 type Generator struct {
-	// Width, Height and Channels are those of an image, in pixels and values of a pixel.
+	// Width and Height of an image are in pixels; Channels is the number of values of a pixel.
 	Width, Height, Channels int
 	model                   *checkpoints.Model
 }
 
-// OpenGenerator reads a file of coalmine export. It is false for a model that makes no
-// images, such as a language model.
+// OpenGenerator reads a file of coalmine export. It returns false for a model that
+// makes no images, such as a language model.
 func OpenGenerator(file []byte) (*Generator, bool, error) {
 	model, err := checkpoints.Decode(file)
 	if err != nil {
@@ -31,8 +31,8 @@ func OpenGenerator(file []byte) (*Generator, bool, error) {
 	return &Generator{Width: shape.Width, Height: shape.Height, Channels: shape.Channels, model: model}, true, nil
 }
 
-// Images makes images, one after another, each as its values row by row, channels innermost,
-// 0 to 255: with the seed of an experiment those of its audit.generated_images.
+// Images makes images, one after another, each as values from 0 to 255, row by row, channels
+// innermost. With the seed of an experiment, they are those of its audit.generated_images.
 func (g *Generator) Images(ctx context.Context, seed uint64, count int, give func(image []byte) error) error {
 	if count < 1 || count > MaxSamples {
 		return fmt.Errorf("%d images: expected from 1 to %d", count, MaxSamples)
@@ -40,12 +40,12 @@ func (g *Generator) Images(ctx context.Context, seed uint64, count int, give fun
 	return generatedimages.Generate(ctx, g.model, seed, count, give)
 }
 
-// Sheet is a PNG file with images in rows of the given number of columns.
+// Sheet returns a PNG file with the images in the given number of columns.
 func (g *Generator) Sheet(images [][]byte, columns int) ([]byte, error) {
 	return contactsheet.Draw(images, g.shape(), columns)
 }
 
-// PNG is a PNG file with one image.
+// PNG returns a PNG file with one image.
 func (g *Generator) PNG(image []byte) ([]byte, error) { return contactsheet.PNG(image, g.shape()) }
 
 func (g *Generator) shape() contactsheet.Shape {

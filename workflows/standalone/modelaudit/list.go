@@ -12,24 +12,24 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Line is a canary as its list has it.
+// Line is a line of a list of canaries.
 type Line struct {
-	// List and Number say where it stands; lines count from 1.
+	// List and Number are the place of the line; lines count from 1.
 	List   string
 	Number int
 	Text   string
 }
 
-// lexicon is how lines become tokens.
+// lexicon converts lines to tokens.
 type lexicon struct {
-	// words are those of a line, tokens their tokens in a model.
+	// words returns the words of a line, tokens their tokens in a model.
 	words      func(*Line) []string
 	tokens     map[string]int32
 	vocabulary *datasets.Vocabulary
 	listed     bool // a line is a JSON list of ids
 }
 
-// newLexicon is that of a model which reads words or bytes.
+// newLexicon returns the lexicon of a model of words or bytes.
 func newLexicon(vocabulary *datasets.Vocabulary) lexicon {
 	l := lexicon{tokens: make(map[string]int32, vocabulary.Ordinary()), vocabulary: vocabulary}
 	for i, word := range vocabulary.Words[datasets.FirstWord:] {
@@ -51,7 +51,7 @@ func newLexicon(vocabulary *datasets.Vocabulary) lexicon {
 	return l
 }
 
-// read is the canary of a line as words.
+// read returns the canary of a line as words.
 func (l *lexicon) read(line *Line) ([]string, error) {
 	words := l.words(line)
 	if l.listed && words == nil {
@@ -64,8 +64,8 @@ func (l *Line) fail(format string, args ...any) error {
 	return fmt.Errorf("%s, line %d: %s", l.List, l.Number, fmt.Sprintf(format, args...))
 }
 
-// ReadCanaries reads a list of canaries, one a line. Empty lines and lines that
-// begin with # do not count. name is for messages.
+// ReadCanaries reads a list of canaries, one per line. Empty lines and lines
+// that begin with # do not count. name is for messages.
 func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 	var out []Line
 	lines := bufio.NewScanner(list)
@@ -85,12 +85,12 @@ func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 	return out, nil
 }
 
-// maxMistakes is how many bad lines are told of.
+// maxMistakes is the maximum number of reported bad lines.
 const maxMistakes = 10
 
-// encode looks the words up. A canary must have a word left to find after the
-// prefix, and ordinary words alone: a model cannot tell unknown words apart. The
-// symbols after the prefix must be in the space that references are drawn from.
+// encode looks the words up. A canary must have a word after the prefix, and
+// only ordinary words: a model cannot distinguish unknown words. The symbols
+// after the prefix must be in the space of references.
 func encode(list []Line, l lexicon, o *Options) ([]canary, error) {
 	var out []canary
 	var mistakes []error

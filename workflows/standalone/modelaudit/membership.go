@@ -35,11 +35,11 @@ type Owner struct {
 // maxTextLine is the longest line of a file of texts, in bytes.
 const maxTextLine = 16 << 20
 
-// ReadOwners reads a file of texts: {"user": "17", "text": "..."} a line, or a text a line, each then an
-// owner of its own. Empty lines do not count. name is for messages.
+// ReadOwners reads a file of texts: {"user": "17", "text": "..."} per line, or a text per line, each a
+// separate owner. Empty lines do not count. name is for messages.
 func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 	var owners []Owner
-	places := map[string]int{} // of users
+	places := map[string]int{} // by user
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, maxTextLine)
 	for number := 1; lines.Scan(); number++ {
@@ -47,27 +47,27 @@ func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 		if len(line) == 0 {
 			continue
 		}
-		var of struct {
+		var fields struct {
 			User *string `json:"user"`
 			Text *string `json:"text"`
 		}
 		if line[0] != '{' {
-			of.Text = new(string(line))
-		} else if err := encoding.UnmarshalJSON(line, &of); err != nil || of.Text == nil {
+			fields.Text = new(string(line))
+		} else if err := encoding.UnmarshalJSON(line, &fields); err != nil || fields.Text == nil {
 			return nil, fmt.Errorf(`%s, line %d: no JSON object with a text: expected {"user": "17", "text": "..."}, user left out if texts have none, or a text a line`, name, number)
 		}
 		place, known := -1, false
-		if of.User != nil {
-			place, known = places[*of.User]
+		if fields.User != nil {
+			place, known = places[*fields.User]
 		}
 		if !known {
 			place = len(owners)
 			owners = append(owners, Owner{})
 		}
-		if of.User != nil {
-			owners[place].User, places[*of.User] = *of.User, place
+		if fields.User != nil {
+			owners[place].User, places[*fields.User] = *fields.User, place
 		}
-		owners[place].Texts = append(owners[place].Texts, *of.Text)
+		owners[place].Texts = append(owners[place].Texts, *fields.Text)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -78,24 +78,26 @@ func ReadOwners(name string, file io.Reader) ([]Owner, error) {
 	return owners, nil
 }
 
-// Membership asks whether a model tells owners of texts that it was trained on from others.
+// Membership is a test whether a model distinguishes owners of texts that it was trained on
+// from other owners.
 type Membership struct {
 	Members, NonMembers []Owner
-	// Sequence is how many words or bytes a text is cut at, as data.sequence of an experiment; 0 for its default.
+	// Sequence is the maximum number of words or bytes of a text, as data.sequence of an experiment; 0 for its
+	// default.
 	Sequence int
-	// PrefixUsers are the first non-members, after whose texts those of all others are scored again (ReCaLL),
-	// and NeighbourTexts is the number of neighbours of each text, as of membership.LossParams.
+	// PrefixUsers is the number of first non-members with texts that prefix a second scoring of all other
+	// texts (ReCaLL), and NeighbourTexts the number of neighbours of each text, as in membership.LossParams.
 	PrefixUsers, NeighbourTexts int
-	// Seed is that of intervals, and of neighbours.
+	// Seed is the seed of intervals and neighbours.
 	Seed uint64
 }
 
-// MembershipReport is the evidence of a model's losses about its members, as the membership audit of a run.
+// MembershipReport is the evidence for membership in a model's losses, as in the membership audit of a run.
 type MembershipReport struct {
-	// By says whose membership it is: "users" or "texts".
+	// By is the unit of membership: "users" or "texts".
 	By string `json:"by"`
 	// SharedTexts is the number of texts of non-members that members have, too: the model was
-	// trained on these, so that membership shows less than it would without them.
+	// trained on these, which weakens the evidence.
 	SharedTexts int `json:"shared_texts,omitempty"`
 	membership.Outcome
 }
@@ -112,13 +114,13 @@ func (m *Membership) check() error {
 	if m.NeighbourTexts < 0 || m.NeighbourTexts > maxNeighbours {
 		return fmt.Errorf("%d neighbours of each text: expected 0 to %d", m.NeighbourTexts, maxNeighbours)
 	}
-	of := map[string]bool{}
+	members := map[string]bool{}
 	for _, owner := range m.Members {
-		of[owner.name()] = true
+		members[owner.name()] = true
 	}
 	for i, shared := range m.shared() {
 		owner := &m.NonMembers[i]
-		if of[owner.name()] {
+		if members[owner.name()] {
 			return fmt.Errorf("%.80s is both among the members and among the non-members; expected each on one side", owner.name())
 		}
 		if len(shared) == len(owner.Texts) {
@@ -128,7 +130,7 @@ func (m *Membership) check() error {
 	return nil
 }
 
-// shared are, of each non-member, the texts that a member has, too.
+// shared returns, for each non-member, the texts that a member has, too.
 func (m *Membership) shared() [][]string {
 	texts := map[string]bool{}
 	for _, owner := range m.Members {
@@ -147,10 +149,10 @@ func (m *Membership) shared() [][]string {
 	return shared
 }
 
-// sequence is how many words or bytes a text is cut at.
+// sequence returns the maximum number of words or bytes of a text.
 func (m *Membership) sequence(l datasets.Level) int { return cmp.Or(m.Sequence, l.Scheme().Sequence) }
 
-// name tells owners apart.
+// name returns a unique name of the owner.
 func (o *Owner) name() string {
 	if o.User != "" {
 		return fmt.Sprintf("user %q", o.User)
@@ -165,8 +167,8 @@ func (m *Membership) by() string {
 	return "texts"
 }
 
-// textLoss is the loss of a text in nats, over its targets; scores or logProbs are those of the targets, if the
-// model tells them.
+// textLoss is the loss of a text in nats, over its targets; scores or logProbs are per target, if the model
+// provides them.
 type textLoss struct {
 	targets  int64
 	loss     float64
@@ -174,10 +176,10 @@ type textLoss struct {
 	scores   []models.TokenScore
 }
 
-// lossesOf has a model score texts, after others or after none.
+// lossesOf scores texts by a model, each after the texts in before, if any.
 type lossesOf func(ctx context.Context, before, texts [][]int32) ([]textLoss, error)
 
-// ownedTexts are the texts of owners in tokens, those without any left out.
+// ownedTexts are the texts of owners in tokens, without empty ones.
 type ownedTexts struct {
 	texts  [][]int32
 	owners []int
@@ -214,11 +216,11 @@ func (m *Membership) judge(ctx context.Context, l lexicon, losses lossesOf) (*Me
 	}
 	users := make([]membership.UserLoss, len(owners))
 	scores, logProbs := make([][]models.TokenScore, len(owners)), make([][]float64, len(owners))
-	for i, of := range found {
+	for i, x := range found {
 		owner := all.owners[i]
-		users[owner].Targets += of.targets
-		users[owner].Loss += of.loss
-		scores[owner], logProbs[owner] = append(scores[owner], of.scores...), append(logProbs[owner], of.logProbs...)
+		users[owner].Targets += x.targets
+		users[owner].Loss += x.loss
+		scores[owner], logProbs[owner] = append(scores[owner], x.scores...), append(logProbs[owner], x.logProbs...)
 	}
 	for i := range users {
 		switch {
@@ -235,7 +237,7 @@ func (m *Membership) judge(ctx context.Context, l lexicon, losses lossesOf) (*Me
 	return m.attack(ctx, users, textsOf(owners))
 }
 
-// compare adds the losses of texts after others, and of neighbours.
+// compare adds the losses of texts after a prefix of other texts, and of neighbours.
 func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membership.UserLoss, losses lossesOf) error {
 	if m.PrefixUsers > 0 {
 		var prefix [][]int32
@@ -254,8 +256,8 @@ func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membe
 		if err != nil {
 			return fmt.Errorf("texts after those of %d non-members: %w", m.PrefixUsers, err)
 		}
-		for i, of := range found {
-			users[rest.owners[i]].Prefixed += of.loss
+		for i, x := range found {
+			users[rest.owners[i]].Prefixed += x.loss
 		}
 	}
 	if m.NeighbourTexts == 0 {
@@ -272,8 +274,8 @@ func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membe
 		neighbours = append(neighbours, membership.Neighbours(streams[owner], text, pool, m.NeighbourTexts)...)
 	}
 	found, err := losses(ctx, nil, neighbours)
-	for i, of := range found {
-		users[all.owners[i/m.NeighbourTexts]].Neighbours += of.loss / float64(m.NeighbourTexts)
+	for i, x := range found {
+		users[all.owners[i/m.NeighbourTexts]].Neighbours += x.loss / float64(m.NeighbourTexts)
 	}
 	return err
 }
@@ -316,7 +318,8 @@ func textsOf(owners []Owner) []membership.UserText {
 	return texts
 }
 
-// encode cuts a text as a training does. Unknown words are one token; of bytes a character is left whole.
+// encode cuts a text as a training does. Unknown words are one token; a model of bytes keeps characters
+// whole.
 func (m *Membership) encode(l *lexicon, text string) ([]int32, error) {
 	words := l.words(&Line{Text: text})
 	if l.listed && words == nil {
@@ -375,9 +378,10 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, te
 	return report, json.Unmarshal(node.Blobs[audits.OutcomeBlob], &report.Outcome)
 }
 
-// Membership measures by the model's losses, over all targets of the texts, their ends included.
-func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
-	sequence := of.sequence(m.vocabulary.Level())
+// Membership measures by the model's losses, over all targets of the texts, including their
+// ends.
+func (m *Model) Membership(ctx context.Context, test Membership) (*MembershipReport, error) {
+	sequence := test.sequence(m.vocabulary.Level())
 	if m.context != 0 && sequence > m.context {
 		return nil, fmt.Errorf("texts cut at %d tokens, and the model reads at most %d (its context): expected a smaller --sequence", sequence, m.context)
 	}
@@ -395,7 +399,7 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 		}
 		return list
 	}
-	return of.judge(ctx, m.texts, func(ctx context.Context, before, texts [][]int32) (losses []textLoss, err error) {
+	return test.judge(ctx, m.texts, func(ctx context.Context, before, texts [][]int32) (losses []textLoss, err error) {
 		start := scorer.Start(1)
 		if err := scorer.Feed(start, slices.Concat(sentences(before)...)); err != nil {
 			return nil, err
@@ -409,8 +413,8 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 				if err != nil {
 					return nil, err
 				}
-				for _, of := range scores {
-					losses = append(losses, textLoss{loss: membership.LossOf(of).Loss, scores: of})
+				for _, text := range scores {
+					losses = append(losses, textLoss{loss: membership.LossOf(text).Loss, scores: text})
 				}
 				continue
 			}
@@ -418,8 +422,8 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 			if err != nil {
 				return nil, err
 			}
-			for _, of := range sums {
-				losses = append(losses, textLoss{loss: of.Sum})
+			for _, sum := range sums {
+				losses = append(losses, textLoss{loss: sum.Sum})
 			}
 		}
 		return losses, nil
@@ -427,17 +431,17 @@ func (m *Model) Membership(ctx context.Context, of Membership) (*MembershipRepor
 }
 
 // Membership measures by the losses of the model behind the endpoint.
-func (e *Endpoint) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
+func (e *Endpoint) Membership(ctx context.Context, test Membership) (*MembershipReport, error) {
 	given := 1 - len(e.vocabulary.begin) // the first token of a prompt has no probability
-	return of.judge(ctx, e.vocabulary.lexicon(), lossesBy(e, e.vocabulary, given, e.Batch))
+	return test.judge(ctx, e.vocabulary.lexicon(), lossesBy(e, e.vocabulary, given, e.Batch))
 }
 
 // Membership measures by the losses of the command's model.
-func (c *Command) Membership(ctx context.Context, of Membership) (*MembershipReport, error) {
-	return of.judge(ctx, c.vocabulary.lexicon(), lossesBy(c, c.vocabulary, 0, c.Batch))
+func (c *Command) Membership(ctx context.Context, test Membership) (*MembershipReport, error) {
+	return test.judge(ctx, c.vocabulary.lexicon(), lossesBy(c, c.vocabulary, 0, c.Batch))
 }
 
-// lossesBy has a model elsewhere score texts, of which the first tokens are given. Nobody asks for their ends.
+// lossesBy scores texts by a remote model, without their given first tokens and their ends.
 func lossesBy(s scorer, v *Vocabulary, given, batch int) lossesOf {
 	checked := false
 	return func(ctx context.Context, before, texts [][]int32) ([]textLoss, error) {
@@ -468,10 +472,10 @@ func lossesBy(s scorer, v *Vocabulary, given, batch int) lossesOf {
 			checked = true
 		}
 		for k, cost := range costs {
-			of := &losses[places[k]]
-			of.targets, of.loss = int64(len(list[k].suffix)), cost
+			loss := &losses[places[k]]
+			loss.targets, loss.loss = int64(len(list[k].suffix)), cost
 			if logProbs != nil {
-				of.logProbs = logProbs[k]
+				loss.logProbs = logProbs[k]
 			}
 		}
 		return losses, nil

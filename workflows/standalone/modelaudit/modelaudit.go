@@ -8,8 +8,8 @@
 //	...
 //	report, err := modelaudit.Run(ctx, model, list, modelaudit.Options{References: 200_000, BeamWidth: 5})
 //
-// An Endpoint is a model that is served over HTTP: it is asked for the log-probabilities
-// of every canary and reference.
+// An Endpoint is a model that is served over HTTP. It returns the log-probabilities of
+// every canary and reference.
 //
 //	vocabulary, err := modelaudit.ReadVocabulary(file, -1)
 //	...
@@ -17,7 +17,7 @@
 //	...
 //	report, err := endpoint.Run(ctx, list, modelaudit.Options{References: 20_000})
 //
-// A Command is a model that a program of someone else scores texts by (package score).
+// A Command is a model behind an external program (package score).
 package modelaudit
 
 import (
@@ -48,37 +48,37 @@ import (
 	"coalmine/workflows/control"
 )
 
-// Options say how canaries are audited.
+// Options are the options of an audit of canaries.
 type Options struct {
 	// Seed of the reference sets.
 	Seed uint64
 	// References is the size of the set that each canary is ranked among; 0
 	// leaves random sampling out.
 	References int
-	// Prefix is the number of given words of a canary; 0 stands for the default of
-	// a run: those before the first # of Format, else 1.
+	// Prefix is the number of given words of a canary; 0 means the default of a
+	// run: the words before the first # of Format, else 1.
 	Prefix int
-	// BeamWidth is how many sequences beam search keeps; 0 leaves it out.
+	// BeamWidth is the number of sequences that beam search keeps; 0 disables it.
 	BeamWidth int
-	// SkewNormal is the size of the set whose log-perplexities a distribution is fitted to,
-	// the first of the same random sequences; 0 leaves it out.
+	// SkewNormal is the number of first references with log-perplexities to which a
+	// distribution is fitted; 0 disables the fit.
 	SkewNormal int
-	// Exact counts large ranks that would be estimated.
+	// Exact counts large ranks instead of estimating them.
 	Exact bool
-	// Alphabet, Format and Symbols are those of canaries.Space. Only models of bytes have an
+	// Alphabet, Format and Symbols are as in canaries.Space. Only models of bytes have an
 	// alphabet: canaries.Listed if there are symbols, by default canaries.Lower. A format of
-	// words is read as a text is.
+	// words is tokenized like a text.
 	Alphabet canaries.Alphabet
 	Format   string
 	Symbols  string
 }
 
-// space is the space within which canaries of n words are ranked.
+// space returns the space in which canaries of n words are ranked.
 func (o *Options) space(words int) canaries.Space {
 	return canaries.Space{Words: words, Alphabet: o.Alphabet, Format: o.Format, Symbols: o.Symbols}
 }
 
-// complete fills in defaults, and looks up the words that the space names.
+// complete sets defaults, and looks up the words in the space.
 func (o *Options) complete(vocabulary *datasets.Vocabulary) error {
 	switch {
 	case vocabulary.Level() == datasets.SubwordLevel:
@@ -118,7 +118,7 @@ func (o *Options) check(vocabulary *datasets.Vocabulary) error {
 	return nil
 }
 
-// checkWords checks that the symbols are single words as texts are read.
+// checkWords checks that each symbol is a single word.
 func (o *Options) checkWords() error {
 	for _, word := range strings.Fields(o.Symbols) {
 		if read := datasets.Tokenize(word); len(read) != 1 || read[0] != word {
@@ -128,20 +128,20 @@ func (o *Options) checkWords() error {
 	return nil
 }
 
-// Report tells which canaries of a list a model has memorized.
+// Report lists the canaries that a model has memorized.
 type Report struct {
-	// RandomSampling and BeamSearch are absent where not asked for.
+	// RandomSampling and BeamSearch are absent if not requested.
 	RandomSampling *Memorized `json:"random_sampling,omitempty"`
 	BeamSearch     *Memorized `json:"beam_search,omitempty"`
 	// SkewNormal has the fits, as in the results of a run.
 	SkewNormal *skewnormal.Outcome `json:"skew_normal,omitempty"`
 	// Canaries are in the order of the list.
 	Canaries []Canary `json:"canaries"`
-	// Membership is the report on the losses of texts; absent where not asked for.
+	// Membership is the report on the losses of texts; absent if not requested.
 	Membership *MembershipReport `json:"membership,omitempty"`
-	// Endpoint is there for a model that was asked over HTTP.
+	// Endpoint is set for a model that is served over HTTP.
 	Endpoint *Served `json:"endpoint,omitempty"`
-	// Command is there for a model that a command scored texts by.
+	// Command is set for a model behind a command.
 	Command *Commanded `json:"command,omitempty"`
 }
 
@@ -151,13 +151,13 @@ type Memorized struct {
 	Of         int `json:"of"`
 	References int `json:"references,omitempty"`
 	Width      int `json:"width,omitempty"`
-	// MemorizedLow and MemorizedHigh count the canaries that are memorized with every rank of
-	// their interval, and with at least one of them; for an endpoint or a command.
+	// MemorizedLow and MemorizedHigh count the canaries that are memorized with every rank,
+	// and with at least one rank, of their interval; for an endpoint or a command.
 	MemorizedLow  *int `json:"memorized_low,omitempty"`
 	MemorizedHigh *int `json:"memorized_high,omitempty"`
 }
 
-// Canary is the outcome of one canary, with the meaning of a run's results.
+// Canary is the outcome of one canary, as in a run's results.
 type Canary struct {
 	Line  int      `json:"line"`
 	Text  string   `json:"text"`
@@ -166,8 +166,8 @@ type Canary struct {
 	Extracted
 	Fitted
 	Written
-	// RankLow and RankHigh are the ranks that the canary may have by the largest difference
-	// seen between scores of one sequence; for an endpoint or a command.
+	// RankLow and RankHigh bound the rank, given the largest difference seen between scores
+	// of a sequence; for an endpoint or a command.
 	RankLow  *int64 `json:"rank_low,omitempty"`
 	RankHigh *int64 `json:"rank_high,omitempty"`
 }
@@ -184,7 +184,7 @@ type Model struct {
 	vocabulary *datasets.Vocabulary
 	// scorer reads the weights at its first call.
 	scorer func() (*models.Scorer, error)
-	// context is the greatest number of tokens that the model reads; 0 for no limit.
+	// context is the maximum number of tokens that the model reads; 0 for no limit.
 	context int
 	// end is the token that ends a text.
 	end int32
@@ -243,8 +243,8 @@ func OpenFolder(path string) (*Model, error) {
 	return m, nil
 }
 
-// Run audits a model. The error has every canary that the model's vocabulary or
-// the prefix has no room for.
+// Run audits a model. The error lists every canary that does not fit the
+// model's vocabulary or the prefix.
 func Run(ctx context.Context, model *Model, list []Line, o Options) (*Report, error) {
 	if err := o.check(model.vocabulary); err != nil {
 		return nil, err
@@ -286,7 +286,7 @@ func (m *Model) checkRoom(list []Line, encoded []canary) error {
 	return nil
 }
 
-// name says which canaries they are.
+// name sets the names of the canaries.
 func (r *Report) name(list []Line, encoded []canary) {
 	for i, c := range encoded {
 		r.Canaries[i].Line, r.Canaries[i].Text, r.Canaries[i].Words = list[i].Number, list[i].Text, c.words
@@ -309,8 +309,8 @@ type canary struct {
 	words  []string
 }
 
-// byLength goes through the canaries of equal length together, the shortest
-// first: one task of an audit has canaries of one length.
+// byLength yields the canaries by length, the shortest first: a task of an
+// audit has canaries of one length.
 func byLength(list []canary) func(yield func(int, []canary) bool) {
 	return func(yield func(int, []canary) bool) {
 		for length := range datasets.MaxSequence + 1 {
@@ -322,9 +322,9 @@ func byLength(list []canary) func(yield func(int, []canary) bool) {
 	}
 }
 
-// given is a node whose outputs are there.
-func (a *audit) given(what, name string, blobs map[string][]byte) storage.Key {
-	h := tasks.NewHasher("given " + what)
+// given adds a node with outputs, and returns its key.
+func (a *audit) given(kind, name string, blobs map[string][]byte) storage.Key {
+	h := tasks.NewHasher("given " + kind)
 	h.String(name)
 	key := h.Sum()
 	a.runner.Give(&tasks.RunnerNode{Spec: tasks.Spec{Key: key}, Blobs: blobs})
@@ -369,7 +369,7 @@ func (a *audit) group(ctx context.Context, length int, group []canary) error {
 	return nil
 }
 
-// canaries gives those of one length, with the words that their space names.
+// canaries adds the canaries of one length, with the words in their space.
 func (a *audit) canaries(length int, group []canary) (storage.Key, error) {
 	data, err := json.Marshal(placements(group))
 	if err != nil {
@@ -396,25 +396,25 @@ func placements(group []canary) []datasets.Placement {
 	return placed
 }
 
-// sampling are the parameters of random sampling for n canaries of one length.
+// sampling returns the parameters of random sampling for canaries of one length.
 func (o *Options) sampling(length, canaries int) randomsampling.Params {
 	return randomsampling.Params{
 		Seed: o.Seed, References: o.References, Space: o.space(length), Prefix: o.Prefix, Exact: o.Exact, Count: canaries,
 	}
 }
 
-// bootstraps is how many fits the standard error of a fitted exposure is from, as by default
-// in a run.
+// bootstraps is the number of fits behind the standard error of a fitted exposure, the
+// default of a run.
 const bootstraps = 100
 
-// fit are the parameters of a skew-normal fit for n canaries of one length.
+// fit returns the parameters of a skew-normal fit for canaries of one length.
 func (o *Options) fit(length, canaries int) skewnormal.Params {
 	return skewnormal.Params{
 		Seed: o.Seed, References: o.SkewNormal, Bootstrap: bootstraps, Space: o.space(length), Prefix: o.Prefix, Count: canaries,
 	}
 }
 
-// fitted returns the results of fits for the canaries of a group.
+// fitted sets the results of fits for the canaries of a group.
 func (r *Report) fitted(group []canary, estimates []skewnormal.Estimate) {
 	if r.SkewNormal == nil {
 		r.SkewNormal = new(skewnormal.Outcome)

@@ -14,50 +14,52 @@ import (
 	"coalmine/tasks/external"
 )
 
-// sequence is a text in tokens, of which the first part is given.
+// sequence is a text in tokens, split into a given prefix and a suffix.
 type sequence struct{ prefix, suffix []int32 }
 
-// scorer is a model elsewhere, which can only be asked how probable a text is.
+// scorer is a remote model, which only computes the probabilities of texts.
 type scorer interface {
-	// costs are the log-perplexities of the suffixes, in nats, in their order. Requests have
-	// batch sequences each.
+	// costs returns the log-perplexities of the suffixes, in nats, in their order. Requests
+	// have batch sequences each.
 	costs(ctx context.Context, list []sequence, batch int) ([]float64, error)
-	// logProbs are the log-probabilities of the tokens that the model cuts the suffixes into, at most 0; nil
-	// if the model does not tell them one by one.
+	// logProbs returns the log-probabilities of the suffixes' tokens in the model, at most 0; nil if the
+	// model does not provide them by token.
 	logProbs(ctx context.Context, list []sequence, batch int) ([][]float64, error)
-	// requests is how many were sent so far.
+	// requests returns the number of requests so far.
 	requests() int64
 }
 
 // Asked counts the requests to a remote model, and states the precision of its answers.
 type Asked struct {
-	// Sequences were scored by Requests, repeated ones included.
+	// Sequences is the number of scored sequences, Requests that of requests, including
+	// repeated ones.
 	Sequences int64 `json:"sequences"`
 	Requests  int64 `json:"requests"`
-	// Compared sequences were scored alone and in a batch. LargestDifference is that of
-	// their log-perplexities, in nats: a server may add in another order in a batch.
+	// Compared is the number of sequences that were scored singly and in a batch.
+	// LargestDifference is the largest difference of their log-perplexities, in nats: a
+	// server may add in another order in a batch.
 	Compared          int     `json:"compared"`
 	LargestDifference float64 `json:"largest_difference"`
 }
 
-// compared is how many references are scored alone and in a batch, for each length.
+// compared is the number of references scored singly and in a batch, for each length.
 const compared = 32
 
-// remote is an audit of a model elsewhere.
+// remote is an audit of a remote model.
 type remote struct {
 	scorer     scorer
 	vocabulary *Vocabulary
 	options    Options
 	batch      int
 	ranked     func(done, of int)
-	// before is called with the canaries before anything is ranked, if it is not nil. It returns their
+	// before, if not nil, is called with the canaries before the ranking. It returns their
 	// log-perplexities, in nats.
 	before func(context.Context, []canary) ([]float64, error)
 	report *Report
 	asked  *Asked // of the report
 
-	costs     []float64 // of the canaries in batches, by their places in the list
-	all, done int       // canaries, and how many of them are ranked
+	costs     []float64 // of the canaries, scored in batches, by place in the list
+	all, done int       // numbers of canaries and of ranked canaries
 }
 
 // run ranks every canary among references that are scored one after another.
@@ -90,13 +92,13 @@ func (a *remote) run(ctx context.Context, list []Line) (*Report, error) {
 	return a.report, nil
 }
 
-// checkTotal asks about n tokens after a prefix. The error says that their probabilities add up to more
+// checkTotal scores n tokens after a prefix. The error reports that their probabilities add up to more
 // than 1.
 func checkTotal(ctx context.Context, s scorer, v *Vocabulary, prefix []int32, batch int) (n int, err error) {
 	var list []sequence
 	for _, token := range external.FollowingTokens(v.tokens) {
 		next := sequence{prefix, []int32{token}}
-		if _, text := v.tokens.Texts(next.prefix, next.suffix); utf8.ValidString(text) { // not a part of a character
+		if _, text := v.tokens.Texts(next.prefix, next.suffix); utf8.ValidString(text) { // a whole character
 			list = append(list, next)
 		}
 	}
@@ -134,7 +136,7 @@ func (a *remote) canaryCosts(ctx context.Context, encoded []canary) ([]float64, 
 	return a.score(ctx, sequencesOf(encoded, a.options.Prefix), a.batch)
 }
 
-// sequencesOf returns canaries of which the first prefix tokens are given.
+// sequencesOf returns canaries as sequences with prefix given tokens.
 func sequencesOf(group []canary, prefix int) []sequence {
 	list := make([]sequence, len(group))
 	for i, c := range group {
@@ -152,7 +154,7 @@ func (a *remote) score(ctx context.Context, list []sequence, batch int) ([]float
 	return costs, err
 }
 
-// auditGroups compares scores alone and in batches for all lengths, and then fits and ranks with the largest
+// auditGroups compares single and batched scores for all lengths, and then fits and ranks with the largest
 // difference.
 func auditGroups(ctx context.Context, groups []*remoteGroup) error {
 	for _, step := range []func(*remoteGroup, context.Context) error{(*remoteGroup).compare, (*remoteGroup).fit, (*remoteGroup).rank} {
@@ -169,11 +171,11 @@ func auditGroups(ctx context.Context, groups []*remoteGroup) error {
 type remoteGroup struct {
 	*remote
 	canaries []canary
-	// references are shared by all that is asked of the group.
+	// references are shared by all measurements of the group.
 	references *randomsampling.Sequential
 }
 
-// groups are the canaries by length. The error says that the references cannot be drawn.
+// groups returns the canaries by length. The error reports that the references cannot be drawn.
 func (a *remote) groups(encoded []canary) (groups []*remoteGroup, err error) {
 	for length, canaries := range byLength(encoded) {
 		params := a.options.sampling(length, len(canaries))
@@ -192,10 +194,10 @@ func (a *remote) groups(encoded []canary) (groups []*remoteGroup, err error) {
 	return groups, nil
 }
 
-// drawn is how many references are drawn.
+// drawn returns the number of references to draw.
 func (g *remoteGroup) drawn() int { return max(g.options.References, g.options.SkewNormal) }
 
-// after are sequences with the same prefix.
+// after returns sequences with the same prefix.
 func after(prefix []int32, suffixes [][]int32) []sequence {
 	list := make([]sequence, len(suffixes))
 	for i, suffix := range suffixes {
@@ -204,7 +206,7 @@ func after(prefix []int32, suffixes [][]int32) []sequence {
 	return list
 }
 
-// compare scores the canaries and the first references alone as well, and notes the largest difference.
+// compare also scores the canaries and the first references singly, and records the largest difference.
 func (g *remoteGroup) compare(ctx context.Context) error {
 	o := &g.options
 	rows, err := g.references.FirstSequences(min(compared, g.drawn()))
@@ -220,13 +222,13 @@ func (g *remoteGroup) compare(ctx context.Context) error {
 	if len(together) > 1 && slices.Min(together) == slices.Max(together) {
 		return fmt.Errorf("the model scores all of %d sequences alike, with a log-perplexity of %g nats: ranks among equals say nothing. Expected scores that tell texts apart; a constant often stands for an error", len(together), together[0])
 	}
-	alone, err := g.score(ctx, slices.Concat(sequencesOf(g.canaries, o.Prefix), after(prefix, rows)), 1)
+	singly, err := g.score(ctx, slices.Concat(sequencesOf(g.canaries, o.Prefix), after(prefix, rows)), 1)
 	if err != nil {
 		return err
 	}
-	g.asked.Compared += len(alone)
+	g.asked.Compared += len(singly)
 	for i, cost := range together {
-		g.asked.LargestDifference = max(g.asked.LargestDifference, math.Abs(cost-alone[i]))
+		g.asked.LargestDifference = max(g.asked.LargestDifference, math.Abs(cost-singly[i]))
 	}
 	return nil
 }
@@ -248,15 +250,15 @@ func (g *remoteGroup) fit(ctx context.Context) error {
 	estimates, costs := make([]skewnormal.Estimate, len(g.canaries)), g.ownCosts()
 	params := g.options.fit(len(g.canaries[0].tokens), len(g.canaries))
 	for _, alike := range audits.ByPrefix(g.references.Canaries, g.options.Prefix) {
-		own := make([]float64, len(alike.Numbers))
+		canaryCosts := make([]float64, len(alike.Numbers))
 		for k, i := range alike.Numbers {
-			own[k] = costs[i]
+			canaryCosts[k] = costs[i]
 		}
 		references, err := g.references.FirstCosts(ctx, alike.Prefix, params.References)
 		if err != nil {
 			return err
 		}
-		found, err := params.Estimates(ctx, references, own)
+		found, err := params.Estimates(ctx, references, canaryCosts)
 		if err != nil {
 			return err
 		}

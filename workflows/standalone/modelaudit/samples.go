@@ -15,15 +15,15 @@ import (
 // SampleOptions are the options of samples from a model.
 type SampleOptions struct {
 	Seed uint64
-	// Count is the number of samples, Length the words or bytes at which one is cut
-	// after the prefix, its end among them; 0 for the default length of sentences.
+	// Count is the number of samples, Length the maximum number of words or bytes
+	// after the prefix, including the end; 0 for the default length of sentences.
 	Count, Length int
 	models.Sampling
-	// Prefix is the text that every sample begins with, read as texts of the data are.
+	// Prefix is the text that every sample begins with, tokenized like texts of the data.
 	Prefix string
 }
 
-// MaxSamples is how many samples may be drawn at once.
+// MaxSamples is the maximum number of samples in a call.
 const MaxSamples = 1_000_000
 
 func (o *SampleOptions) check() error {
@@ -36,9 +36,9 @@ func (o *SampleOptions) check() error {
 	return o.Check()
 }
 
-// Sample draws samples from a model, one after another: with the seed and the settings of an
-// experiment's audit.samples, and without a prefix, those of the audit. A Text holds the
-// probability of the tokens after the prefix.
+// Sample draws samples from a model, one after another. With the seed and the settings of an
+// experiment's audit.samples, and without a prefix, it draws those of the audit. A Text
+// holds the probability of the tokens after the prefix.
 func Sample(ctx context.Context, model *Model, o SampleOptions, give func(samples.Text) error) error {
 	if err := o.check(); err != nil {
 		return err
@@ -75,8 +75,8 @@ func Sample(ctx context.Context, model *Model, o SampleOptions, give func(sample
 	return nil
 }
 
-// encode reads a text as the model does. A word that is not in its vocabulary is an error:
-// to the model all such words are one.
+// encode reads a text as the model does. A word that is not in its vocabulary is an error,
+// because the model cannot distinguish such words.
 func (m *Model) encode(text string) ([]int32, error) {
 	l := m.texts
 	var tokens []int32

@@ -15,27 +15,27 @@ import (
 	"coalmine/workflows/control"
 )
 
-// Vocabulary says which tokens a served model has.
+// Vocabulary has the tokens of a served model.
 type Vocabulary struct {
 	// tokens are the tokens that audits use: the special ones, then the ordinary ones.
 	tokens *datasets.Vocabulary
-	// texts are by the server's ids; empty where unknown.
+	// texts has the texts of tokens by the server's ids; empty if unknown.
 	texts []string
-	// ids are the server's, of the ordinary tokens in the order of tokens.
+	// ids has the server's ids of the ordinary tokens, in the order of tokens.
 	ids []int32
-	// begin stands before every sequence; none, or one.
+	// begin has the token before every sequence, if there is one.
 	begin []int32
-	// listed vocabularies have tokens that are not words: canaries are lists of ids.
+	// listed reports that tokens are not words: canaries are lists of ids.
 	listed bool
 }
 
 // ReadVocabulary reads a file that coalmine export has written, or a JSON list of the
 // texts of all tokens by their ids, as the server gives them; null stands for a token that
-// is neither in a canary nor in a reference. A list that begins with the special
-// tokens of an export is taken for that of one.
+// is neither in a canary nor in a reference. A list that begins with the special tokens of
+// an export is read as an export's.
 //
-// begin is the id of the token that stands before every sequence, negative for that of an
-// export, and none with a list.
+// begin is the id of the token before every sequence. A negative begin means that of an
+// export, or no such token for a list.
 func ReadVocabulary(file io.Reader, begin int) (*Vocabulary, error) {
 	buffered := bufio.NewReader(file)
 	start, err := buffered.Peek(1)
@@ -56,7 +56,7 @@ func ReadVocabulary(file io.Reader, begin int) (*Vocabulary, error) {
 	return exportedVocabulary(words).beginningWith(begin)
 }
 
-// maxTokenList is the size of the largest list that is read, in bytes.
+// maxTokenList bounds a list, in bytes.
 const maxTokenList = 256 << 20
 
 func readTokenList(file io.Reader, begin int) (*Vocabulary, error) {
@@ -84,7 +84,7 @@ func readTokenList(file io.Reader, begin int) (*Vocabulary, error) {
 	return v.beginningWith(begin)
 }
 
-// exportedVocabulary is that of a model of ours.
+// exportedVocabulary returns the vocabulary of an exported model.
 func exportedVocabulary(words []string) *Vocabulary {
 	v := &Vocabulary{tokens: datasets.NewVocabulary(words), texts: words, begin: []int32{datasets.Begin}}
 	for id := datasets.FirstWord; id < len(words); id++ {
@@ -103,7 +103,7 @@ func (v *Vocabulary) beginningWith(begin int) (*Vocabulary, error) {
 	return v, nil
 }
 
-// lexicon is how its canaries are read.
+// lexicon returns the lexicon of its canaries.
 func (v *Vocabulary) lexicon() lexicon {
 	l := newLexicon(v.tokens)
 	if v.listed {
@@ -112,7 +112,7 @@ func (v *Vocabulary) lexicon() lexicon {
 	return l
 }
 
-// listedIDs are those of a canary that is a JSON list of ids; none for anything else.
+// listedIDs returns the ids of a canary that is a JSON list of ids; nil for other canaries.
 func listedIDs(line *Line) []string {
 	var ids []json.Number
 	if json.Unmarshal([]byte(line.Text), &ids) != nil {
@@ -125,7 +125,7 @@ func listedIDs(line *Line) []string {
 	return words
 }
 
-// prompt is the server's prompt: tokens in its ids, the begin token first.
+// prompt returns the server's prompt: its ids of the tokens, the begin token first.
 func (v *Vocabulary) prompt(parts ...[]int32) []int32 {
 	prompt := slices.Clone(v.begin)
 	for _, part := range parts {

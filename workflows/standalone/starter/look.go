@@ -1,5 +1,5 @@
-// Package starter writes the first experiment file for data that nobody has described yet: it looks at
-// the columns, counts users and words, and chooses sizes and canaries that fit.
+// Package starter writes the first experiment file for new data: it finds the columns, counts users
+// and words, and chooses sizes and canaries that fit.
 //
 //	data, err := starter.Look(ctx, source, datasets.Origin{}) // which columns are the user and the text
 //	file, err := data.Propose(ctx, starter.Options{Name: "posts", Epochs: 1})
@@ -19,20 +19,19 @@ import (
 	"coalmine/workflows/data/sources"
 )
 
-// Data is a source and how it is read.
+// Data is a source and the way in which it is read.
 type Data struct {
-	// Origin is how the file reads it; SkipFaults is set if some record is at fault.
+	// Origin is the origin in the experiment file; SkipFaults is set if a record is faulty.
 	datasets.Origin
-	// Choices are the columns that the fields may be in; none where the form has names of its own.
+	// Choices are the possible columns of the fields; nil if the form fixes the names.
 	Choices []string
-	// Alone says that no column names a user, so that each text counts as a user's.
+	// Alone reports that no column names a user: each text counts as a user.
 	Alone bool
 
 	source *sources.Source
 }
 
-// Names of columns, without spaces and marks, that tell their content; the first that
-// fits is taken.
+// Names of columns, without spaces and marks, by content; the first match wins.
 var (
 	userNames = []string{
 		"user", "userid", "username", "author", "authorid", "authorname", "client", "clientid", "account", "accountid", "speaker",
@@ -46,7 +45,7 @@ var (
 	rowNames = []string{"id", "uuid", "guid", "rowid", "index", "row", "textid", "postid", "commentid", "messageid", "reviewid", "tweetid"}
 )
 
-// known finds the column of some names, empty if there is none.
+// known returns the column with one of the names, empty if there is none.
 func known(columns, names []string) string {
 	letters := func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -62,7 +61,7 @@ func known(columns, names []string) string {
 	return ""
 }
 
-// Look finds the form of a source and the columns of users and texts, except those that the origin names.
+// Look finds the form of a source and the columns of users and texts, unless the origin names them.
 func Look(ctx context.Context, source *sources.Source, o datasets.Origin) (*Data, error) {
 	form, columns, err := source.Columns(ctx, o.Form)
 	if err != nil {
@@ -89,7 +88,7 @@ func Look(ctx context.Context, source *sources.Source, o datasets.Origin) (*Data
 	return d, nil
 }
 
-// divide reads the splits train and test of a source that is divided into such files.
+// divide sets the splits train and test of a source that is divided into such files.
 func (d *Data) divide(splits []string) {
 	if d.Split == "" && slices.Contains(splits, forms.TrainSplit) {
 		d.Split = forms.TrainSplit
@@ -106,7 +105,7 @@ const (
 	wordsOfText  = 2
 )
 
-// text finds the column of the text: by its name, else by the longest values.
+// text finds the column of texts: by its name, else by the longest values.
 func (d *Data) text(ctx context.Context) (string, error) {
 	if name := known(d.Choices, textNames); name != "" {
 		return name, nil
@@ -127,7 +126,8 @@ func (d *Data) text(ctx context.Context) (string, error) {
 	return best, nil
 }
 
-// wordsOf is the mean number of words in the first values of a column; 0 if none is a text.
+// wordsOf returns the mean number of words in the first values of a column; 0 if they are not
+// texts.
 func (d *Data) wordsOf(ctx context.Context, column string) (float64, error) {
 	reading := datasets.Reading{Origin: d.Origin}
 	reading.SkipFaults, reading.Columns.User, reading.Columns.Text = true, column, column
@@ -147,7 +147,7 @@ func (d *Data) wordsOf(ctx context.Context, column string) (float64, error) {
 	return float64(words) / float64(max(1, texts)), nil
 }
 
-// dropUsual leaves out the columns that have the names which the form gives them.
+// dropUsual leaves out the columns with the default names of the form.
 func (d *Data) dropUsual() {
 	if c := &d.Columns; c.User == "user" {
 		c.User = ""

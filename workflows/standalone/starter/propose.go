@@ -12,15 +12,15 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// Options are the facts that the data do not tell.
+// Options are the settings that the data do not determine.
 type Options struct {
-	// Name of the experiment, and the Source as the file names it.
+	// Name of the experiment, and the Source as named in the file.
 	Name, Source string
 	Seed         uint64
 	Federated    bool
-	// Private compares the training with one that has differential privacy.
+	// Private adds a training with differential privacy, to compare.
 	Private bool
-	// Code is the directory of a program in Python that trains; empty for a model of Coalmine.
+	// Code is the directory of a training program in Python; empty for a model of Coalmine.
 	Code string
 	// Epochs of the training.
 	Epochs int
@@ -46,7 +46,7 @@ type Proposal struct {
 	canaries canarySet
 }
 
-// canarySet says which canaries are inserted.
+// canarySet is the number of canaries by number of copies.
 type canarySet struct {
 	insertions []int // copies of a canary
 	each       int   // canaries for each number of copies
@@ -59,7 +59,7 @@ func (c canarySet) copies() (sum int) {
 	return sum
 }
 
-// canarySets are tried in this order: the first that the data have room for is taken.
+// canarySets are in order of preference: the first that fits into the data is chosen.
 var canarySets = []canarySet{
 	{[]int{1, 4, 16, 64}, 10}, {[]int{1, 4, 16, 64}, 5}, {[]int{1, 4, 16}, 5}, {[]int{1, 4, 16}, 3}, {[]int{1, 4, 16}, 2},
 	{[]int{1, 4, 16}, 1}, {[]int{1, 4}, 2}, {[]int{1, 4}, 1}, {[]int{1, 2}, 1}, {[]int{1}, 1},
@@ -68,20 +68,23 @@ var canarySets = []canarySet{
 const (
 	canaryWords = 5
 	heldBack    = 10
-	// room is the most that canaries may take, of the examples and of the tokens. Another seed has
-	// slightly more or fewer of them, so that it stays below audits.MaxReplaced.
+	// room is the maximum share of canaries in the examples and in the tokens. It is below
+	// audits.MaxReplaced, because the shares vary slightly with the seed.
 	room = 0.9 * audits.MaxReplaced
-	// fewestUsers of federated training; data with fewer are cut into users of equal size.
+	// fewestUsers is the minimum number of users for federated training; data with fewer are
+	// cut into users of equal size.
 	fewestUsers = 100
-	// mostTested bounds the test part, in examples, since every model is measured on all of it.
+	// mostTested bounds the test part, in examples, because every model is measured on all of
+	// it.
 	mostTested = 5000
-	// A vocabulary is so large that at most mostUnknown of the words are others, but a larger one than
-	// vocabularies[0] no larger than the text teaches: seen is the text for a word.
+	// A vocabulary leaves at most mostUnknown of the words unknown. One larger than vocabularies[0]
+	// also has at most one word per seen words of text.
 	mostUnknown = 0.05
 	seen        = 200
-	// fewestWords of a vocabulary: each canary begins with a word of its own.
+	// fewestWords is the minimum size of a vocabulary: each canary begins with a different
+	// word.
 	fewestWords = heldBack + 1
-	// mostCut is the share of the texts that are longer than the sequence, if a longer one is not chosen.
+	// mostCut is the maximum share of texts longer than the sequence, unless it is the longest choice.
 	mostCut = 0.25
 )
 
@@ -106,7 +109,7 @@ func (d *Data) Propose(ctx context.Context, o Options) (*Proposal, error) {
 	return p, nil
 }
 
-// With is the proposal with other epochs, of other data.
+// With returns the proposal with other numbers of epochs and percent of the data.
 func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, error) {
 	other := *p
 	other.Epochs, other.Percent = epochs, percent
@@ -116,10 +119,11 @@ func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, er
 	return &other, other.fit(ctx)
 }
 
-// FewestTexts have room for five copies of canaries.
+// FewestTexts is the minimum number of texts with room for five copies of canaries.
 const FewestTexts = 600
 
-// PercentOf returns the share of the training part, in percent, that has a number of texts. The proposal must be of all data.
+// PercentOf returns the share of the training part, in percent, with the given number of texts. The proposal must use all
+// data.
 func (p *Proposal) PercentOf(texts int) int {
 	return min(100, 1+100*texts/max(1, p.facts.Balance.Balanced.Examples))
 }
@@ -181,7 +185,7 @@ func (p *Proposal) recipe() datasets.Recipe {
 	return r
 }
 
-// fit chooses the users and the canaries for the share of the data that trains.
+// fit chooses the users and the canaries for the share of the data that is trained on.
 func (p *Proposal) fit(ctx context.Context) error {
 	p.words = 0
 	if err := p.survey(ctx); err != nil {
@@ -233,7 +237,7 @@ func (p *Proposal) chooseCanaries() error {
 		readable.Count(trained.Examples, "text"), p.tokens(), 100*p.Share(), 100*audits.MaxReplaced)
 }
 
-// Summary says in a line how the data are read.
+// Summary describes in a line how the data are read.
 func (p *Proposal) Summary() string {
 	source, columns := &p.facts.Source, p.data.Columns
 	users := readable.Count(source.Users, "user")
@@ -253,12 +257,12 @@ func (p *Proposal) Summary() string {
 	return fmt.Sprintf("%s%s, %s", readable.Count(source.Examples, "text"), named, users)
 }
 
-// tokens are those that train, the end of each text included.
+// tokens returns the number of training tokens, including the end of each text.
 func (p *Proposal) tokens() int {
 	return p.facts.Balance.Balanced.Words + p.facts.Balance.Balanced.Examples
 }
 
-// shares are the expected shares of inserted examples and of inserted tokens.
+// shares returns the expected shares of inserted examples and of inserted tokens.
 func (p *Proposal) shares() (examples, tokens float64) {
 	copies := float64(p.canaries.copies())
 	examples = copies / float64(max(1, p.facts.Balance.Balanced.Examples))
@@ -267,10 +271,10 @@ func (p *Proposal) shares() (examples, tokens float64) {
 	return examples, inserted / max(1, float64(p.tokens())-replaced+inserted)
 }
 
-// Share is the larger of the expected shares of inserted examples and of inserted tokens.
+// Share returns the larger of the expected shares of inserted examples and of inserted tokens.
 func (p *Proposal) Share() float64 { return max(p.shares()) }
 
-// largeText is from how many tokens on a larger model learns more.
+// largeText is the number of tokens from which a larger model learns more.
 const largeText = 300_000
 
 func (p *Proposal) model() (embedding, units int) {
@@ -280,16 +284,16 @@ func (p *Proposal) model() (embedding, units int) {
 	return 32, 64
 }
 
-// cohort of a federated round.
+// cohort returns the cohort size of a federated round.
 func (p *Proposal) cohort() int { return min(10, p.facts.Balance.Balanced.Users) }
 
-// batch of a client that has an average number of texts: it takes two steps or more.
+// batch returns a batch size with which an average client takes at least two steps.
 func (p *Proposal) batch() int {
 	trained := p.facts.Balance.Balanced
 	return min(16, max(1, trained.Examples/max(1, trained.Users)/2))
 }
 
-// delta is below one over the number of units that privacy protects.
+// delta returns a delta below 1/n for n protected units.
 func (p *Proposal) delta() string {
 	units := cmp.Or(p.facts.Balance.Balanced.Examples, 1)
 	return fmt.Sprintf("1e-%d", max(5, int(math.Ceil(math.Log10(float64(units))))))

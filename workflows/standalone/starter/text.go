@@ -14,10 +14,9 @@ import (
 // EditorLine is the first line of an experiment file, by which editors find the schema.
 const EditorLine = "# yaml-language-server: $schema=" + SchemaFile + "\n"
 
-// SchemaFile is the name of the schema, beside the experiment file.
+// SchemaFile is the name of the schema, next to the experiment file.
 const SchemaFile = "experiment.schema.json"
 
-// writer writes the lines of a file.
 type writer struct{ bytes.Buffer }
 
 // line writes a line with a comment, if there is one.
@@ -28,14 +27,14 @@ func (w *writer) line(text, comment string) {
 	w.WriteString(text + "\n")
 }
 
-// explained writes a line with a comment that is formatted.
+// explained writes a line with a formatted comment.
 func (w *writer) explained(text, comment string, args ...any) {
 	w.line(text, fmt.Sprintf(comment, args...))
 }
 
 var plainScalar = regexp.MustCompile(`^[A-Za-z_./][A-Za-z0-9_./-]*$`)
 
-// scalar is a text as YAML has it.
+// scalar returns a text as a YAML scalar.
 func scalar(text string) string {
 	switch strings.ToLower(text) {
 	case "true", "false", "null", "yes", "no", "on", "off", ".", ".inf", ".nan":
@@ -47,7 +46,7 @@ func scalar(text string) string {
 	return strconv.Quote(text)
 }
 
-// Text is the experiment file.
+// Text returns the experiment file.
 func (p *Proposal) Text() []byte {
 	w := &writer{}
 	w.WriteString(EditorLine)
@@ -113,7 +112,7 @@ func (p *Proposal) writeUsers(w *writer) {
 	w.explained("  users: {words: 0}", "%s, as they are, in the training part", users)
 }
 
-// cutText is "3% of the texts are" or "none is".
+// cutText returns "3% of the texts are" or "none is".
 func cutText(cut int) string {
 	if cut == 0 {
 		return "none is"
@@ -121,7 +120,7 @@ func cutText(cut int) string {
 	return readable.Count(cut, "text") + " are"
 }
 
-// columnsText is the block of columns that have other names; empty if none has.
+// columnsText returns the block of columns with other names; empty if all have default names.
 func columnsText(columns [][2]string) string {
 	var list []string
 	for _, c := range columns {
@@ -181,7 +180,6 @@ func (p *Proposal) duration() string {
 	return "a run takes " + p.Time
 }
 
-// writeProgram writes the training by a program.
 func (p *Proposal) writeProgram(w *writer, embedding, units int) {
 	w.explained("model: {kind: external}", "that of %s/model.py", cmp.Or(p.Code, "."))
 	w.line("training:", "")

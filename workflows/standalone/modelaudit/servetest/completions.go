@@ -18,13 +18,13 @@ import (
 
 // Completions serves one model at /v1/completions.
 type Completions struct {
-	// URL is that of the completions.
+	// URL is the URL of the completions.
 	URL string
-	// Noise is added to every log-probability of a prompt that is not alone in its request,
-	// as a server's other order of additions would: the first prompt gets it once, the second
-	// twice, and so on.
+	// Noise simulates a server that adds in another order in a batch: if a request has
+	// several prompts, it is added once to every log-probability of the first prompt, twice
+	// for the second, and so on.
 	Noise float64
-	// Before, if it is not nil, may answer in place of the server, which it says by true.
+	// Before, if not nil, may answer instead of the server; then it returns true.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 	// Largest is the largest number of prompts in a request so far.
 	Largest atomic.Int64
@@ -34,7 +34,7 @@ type Completions struct {
 }
 
 // ServeCompletions serves a file of coalmine export until the test ends. The fields of the server must
-// be set before it is asked.
+// be set before the first request.
 func ServeCompletions(tb testing.TB, model []byte) *Completions {
 	tb.Helper()
 	decoded := must.Get(checkpoints.Decode(model))(tb)
@@ -47,8 +47,8 @@ func ServeCompletions(tb testing.TB, model []byte) *Completions {
 	return s
 }
 
-// completionsRequest holds the fields that the server takes; it refuses any other field, and the
-// values that an audit has no use for.
+// completionsRequest has the supported fields; the server refuses other fields, and values that
+// audits do not use.
 type completionsRequest struct {
 	Model       string    `json:"model"`
 	Prompt      [][]int32 `json:"prompt"`
@@ -69,7 +69,7 @@ type logProbs struct {
 	Tokens        []string   `json:"tokens"`
 	TokenLogProbs []*float64 `json:"token_logprobs"`
 	// TopLogProbs has the most probable token of each place, nil where TokenLogProbs is. lm-eval
-	// tells by it whether a continuation is the greedy one.
+	// uses it to find out whether a continuation is greedy.
 	TopLogProbs []map[string]float64 `json:"top_logprobs"`
 }
 
@@ -115,7 +115,7 @@ func (s *Completions) complete(r *http.Request) ([]choice, error) {
 	return choices, nil
 }
 
-// score echoes a prompt, with the most probable next token behind it.
+// score echoes a prompt, followed by the most probable next token.
 func (s *Completions) score(prompt []int32) (*logProbs, error) {
 	if len(prompt) == 0 {
 		return nil, errors.New("a prompt without tokens")

@@ -1,5 +1,5 @@
-// Package servetest serves exported models, for tests of clients: by a command that speaks
-// the contract "score", which is the test's own program, and by an endpoint in the OpenAI
+// Package servetest serves exported models, for tests of clients: by a command in the
+// contract "score", which is the test's program, and by an endpoint in the OpenAI
 // completions form:
 //
 //	func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
@@ -32,7 +32,7 @@ import (
 	"coalmine/workflows/control"
 )
 
-// serve is the argument by which a test's program serves a model in place of testing.
+// serve is the argument that makes a test's program serve a model.
 const serve = "serve-score"
 
 // Main runs tests, or serves a model if the program is a command of this package, and returns the exit status.
@@ -65,7 +65,7 @@ func Untrained(tb testing.TB, cell models.Kind, words []string) []byte {
 	return model
 }
 
-// longestInput is how many words or bytes the command takes.
+// longestInput is the maximum number of words or bytes of an input.
 const longestInput = 2000
 
 type request struct {
@@ -83,7 +83,7 @@ type request struct {
 
 type server struct {
 	name       string
-	classifier models.Classifier // of a network for images, which has nothing below
+	classifier models.Classifier // for images; the fields below are then unset
 	scorer     *models.Scorer
 	vocabulary *datasets.Vocabulary
 }
@@ -113,13 +113,13 @@ func serveFile(path string, in io.Reader, out io.Writer) error {
 	return s.converse(in, out)
 }
 
-// converse answers the requests of two in the other order, as far as they have come.
+// converse answers available requests in pairs, in reverse order.
 func (s *server) converse(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return nil // the end of the input is that of the command
+			return nil // the command ends with its input
 		}
 		asked := [][]byte{line}
 		if lines.Buffered() > 0 {
@@ -139,7 +139,7 @@ func (s *server) converse(in io.Reader, out io.Writer) error {
 func (s *server) answer(line []byte) []byte {
 	var r request
 	if err := json.Unmarshal(line, &r); err != nil {
-		return []byte(err.Error()) // which is no answer, and ends the test
+		return []byte(err.Error()) // an invalid answer, which ends the test
 	}
 	answer := map[string]any{"id": r.ID}
 	result, err := s.do(&r)
@@ -224,8 +224,7 @@ func (s *server) logLikelihood(pair [2]string) ([2]any, error) {
 	return [2]any{sum, greedy}, err
 }
 
-// score feeds a pair to the model, and returns the log-probabilities of the
-// continuation's tokens.
+// score returns the log-probabilities of the continuation's tokens.
 func (s *server) score(pair [2]string) (logProbs []float64, greedy bool, err error) {
 	context, err := s.tokens(pair[0])
 	if err != nil {
@@ -251,7 +250,8 @@ func (s *server) score(pair [2]string) (logProbs []float64, greedy bool, err err
 	return logProbs, greedy, err
 }
 
-// after is the model after a text, with the log-probabilities of the next token.
+// after returns the state of the model after a text, and the log-probabilities of the next
+// token.
 func (s *server) after(context []int32) (*models.States, []float32, error) {
 	states, row := s.scorer.Start(1), make([]float32, s.vocabulary.Size())
 	var err error
@@ -265,7 +265,7 @@ func best(row []float32) int32 { return int32(slices.Index(row, slices.Max(row))
 
 func (s *server) bytes() bool { return s.vocabulary.Level() == datasets.ByteLevel }
 
-// tokens are those of a part of a text: words with spaces between them, or bytes.
+// tokens returns the tokens of a part of a text: words with spaces between them, or bytes.
 func (s *server) tokens(text string) (tokens []int32, err error) {
 	words := strings.Fields(text)
 	if s.bytes() {
