@@ -2,17 +2,12 @@ package enumeration_test
 
 import (
 	"math"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/enumeration"
 	"coalmine/tasks/audits/canaries/randomsampling"
-	"coalmine/tasks/taskstest"
-	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
@@ -53,17 +48,4 @@ func TestATrainedModelHasItsCanaryAtRank1(t *testing.T) {
 			t.Errorf("control %q: exposure %v sampled with error %v, exact %v", c.Words, *sampled.Exposure, sampled.Exposed().Error, *exact.Exposure)
 		}
 	}
-}
-
-func TestSpacesThatCannotBeEnumeratedAreRefused(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile(filepath.Join("testdata", "mistakes", "enumeration.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = experiment.Parse("enumeration.yaml", data, experiment.Options{})
-	if err == nil {
-		t.Fatal("no mistake was found")
-	}
-	taskstest.File(t, "testdata/mistakes/enumeration.txt", []byte(strings.TrimSpace(err.Error())+"\n"))
 }

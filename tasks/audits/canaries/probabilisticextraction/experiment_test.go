@@ -47,12 +47,6 @@ func TestAMemorizedCanaryIsSampledSoon(t *testing.T) {
 	}
 }
 
-// Invalid experiments are refused before anything runs, each mistake with its place.
-func TestEveryMistakeIsNamed(t *testing.T) {
-	t.Parallel()
-	compiletest.Mistakes(t)
-}
-
 // pairsFile has its secret in the target, which begins after "pin? " and the separator.
 const pairsFile = `
 name: pairs

@@ -68,9 +68,3 @@ func TestASearchThatIsCutSaysSo(t *testing.T) {
 		}
 	}
 }
-
-// Invalid experiments are refused before anything runs, each mistake with its place.
-func TestEveryMistakeIsNamed(t *testing.T) {
-	t.Parallel()
-	compiletest.Mistakes(t)
-}

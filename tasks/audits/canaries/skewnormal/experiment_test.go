@@ -1,17 +1,12 @@
 package skewnormal_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"coalmine/internal/must"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/enumeration"
 	"coalmine/tasks/audits/canaries/skewnormal"
-	"coalmine/tasks/taskstest"
-	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
@@ -48,17 +43,4 @@ func TestATrainedModelExposesItsCanary(t *testing.T) {
 			t.Errorf("the inserted canary: %v bits above %d references", *fitted.Exposure, *fitted.References)
 		}
 	}
-}
-
-func TestFitsOfTooLittleAreRefused(t *testing.T) {
-	t.Parallel()
-	data, err := os.ReadFile(filepath.Join("testdata", "mistakes", "skew-normal.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = experiment.Parse("skew-normal.yaml", data, experiment.Options{})
-	if err == nil {
-		t.Fatal("no mistake was found")
-	}
-	taskstest.File(t, "testdata/mistakes/skew-normal.txt", []byte(strings.TrimSpace(err.Error())+"\n"))
 }

@@ -13,11 +13,6 @@ import (
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
-func TestTrainingsThatCannotBeRepeatedAreRefused(t *testing.T) {
-	t.Parallel()
-	compiletest.Mistakes(t)
-}
-
 // file is a small training of 74 users.
 const file = `
 name: many-runs

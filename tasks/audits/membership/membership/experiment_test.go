@@ -10,12 +10,6 @@ import (
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
-// What can't be measured is refused before anything runs, every mistake with its place.
-func TestEveryMistakeIsNamed(t *testing.T) {
-	t.Parallel()
-	compiletest.Mistakes(t)
-}
-
 func chains(t *testing.T, sets ...string) int {
 	t.Helper()
 	text := must.Get(os.ReadFile("testdata/complete/membership.yaml"))(t)

@@ -16,11 +16,6 @@ import (
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
-func TestTrainingsThatCannotBeReplayedAreRefused(t *testing.T) {
-	t.Parallel()
-	compiletest.Mistakes(t)
-}
-
 // file is a small training of 74 users.
 const file = `
 name: neighbours

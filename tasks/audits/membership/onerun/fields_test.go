@@ -7,13 +7,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/workflows/experiment"
-	"coalmine/workflows/plan/compile/compiletest"
 )
-
-func TestAuditsThatCouldSayNothingAreRefused(t *testing.T) {
-	t.Parallel()
-	compiletest.Mistakes(t)
-}
 
 // resolved is the smallest experiment with coins, resolved by data of the given number of
 // users.

@@ -16,11 +16,6 @@ import (
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
-func TestAuditsThatCouldEstimateNothingAreRefused(t *testing.T) {
-	t.Parallel()
-	compiletest.Mistakes(t)
-}
-
 // oneShotFile is a training of 74 users, who hardly change the model, and 300 canary clients.
 const oneShotFile = `
 name: one-shot

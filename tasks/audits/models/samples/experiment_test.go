@@ -101,9 +101,3 @@ func TestLimitsAreTests(t *testing.T) {
 		t.Errorf("false alarms %+v", alarms)
 	}
 }
-
-// Invalid experiments are refused before anything runs, each mistake with its place.
-func TestEveryMistakeIsNamed(t *testing.T) {
-	t.Parallel()
-	compiletest.Mistakes(t)
-}
