@@ -185,7 +185,7 @@ func loseSource(a *arena, _ *rand.Rand) func() {
 	}
 }
 
-// refuge is a directory on the file system of the objects that is none of them.
+// refuge is a directory on the file system of the objects, outside of them.
 func (a *arena) refuge() string {
 	if a.s3 != nil {
 		return a.s3.Dir

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
-
-	"github.com/parquet-go/parquet-go"
 )
 
 // scored are the rows of three forms with a score and a time.

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/taskstest"
-
-	"pgregory.net/rapid"
 )
 
 func TestIndexComesBackAsWritten(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"pgregory.net/rapid"
+
 	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
-
-	"pgregory.net/rapid"
 )
 
 // archived writes a file into an archive.

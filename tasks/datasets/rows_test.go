@@ -17,15 +17,15 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/clone"
-	"coalmine/internal/must"
-	"coalmine/tasks/datasets/forms"
-
 	"github.com/parquet-go/parquet-go"
 	"github.com/ulikunitz/xz"
 	"github.com/ulikunitz/xz/lzma"
 	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
+
+	"coalmine/internal/clone"
+	"coalmine/internal/must"
+	"coalmine/tasks/datasets/forms"
 )
 
 // post is an example that every form with columns can hold.

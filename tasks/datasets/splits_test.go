@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/taskstest"
-
-	"github.com/parquet-go/parquet-go"
 )
 
 // linesOfSplits are lines of random users and texts, of which some are of each split; "extra" is

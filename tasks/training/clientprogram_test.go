@@ -34,7 +34,8 @@ type native struct {
 	shapes          []models.Shape
 	borrowed, given int
 	words           []string
-	// many is what it says of several users; requests are how many each request had, sums those for sums.
+	// many is the answer about several users; requests has the number of users of each request, sums counts requests
+	// for sums.
 	many     *clientprograms.Together
 	requests []int
 	sums     int
@@ -258,8 +259,8 @@ func TestAProgramThatCannotGoOnFailsItsChunk(t *testing.T) {
 	}
 }
 
-// Clients that a program trains together, or sums, learn what they learn one by one: of a chunk's users as many are together
-// as the program takes.
+// Clients that a program trains together have the same sum as clients trained one by one, up to the rounding of a program
+// that sums itself. A request has at most the number of users that the program takes.
 func TestClientsAreTrainedTogether(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*ClientsParams){

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"coalmine/internal/dataformats"
-	"coalmine/tasks/datasets"
-
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"coalmine/internal/dataformats"
+	"coalmine/tasks/datasets"
 )
 
 // content reads a file, decompressed if it is compressed.

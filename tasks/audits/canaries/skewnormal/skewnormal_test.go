@@ -29,7 +29,7 @@ func randomScorer(t testing.TB, kind models.Kind, vocabulary int, scale float32)
 	return auditstest.RandomScorer(t, models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true}, 3, scale)
 }
 
-// References cost what a canary of the same words would, to the last bit: in several
+// A reference costs as much as a canary of the same words, to the last bit: in several
 // blocks, and with some drawn twice.
 func TestReferencesCostWhatTheyCostAlone(t *testing.T) {
 	t.Parallel()
