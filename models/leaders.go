@@ -1,6 +1,10 @@
 package models
 
-import "coalmine/internal/kernels"
+import (
+	"slices"
+
+	"coalmine/internal/kernels"
+)
 
 // TopGuesses is the number of first guesses that Tally.TopHits counts.
 const TopGuesses = 5
@@ -38,10 +42,5 @@ func (l *leaders) insert(token int32, logit float32) {
 }
 
 func (l *leaders) have(token int32) bool {
-	for _, leader := range l.tokens[:l.count] {
-		if leader == token {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(l.tokens[:l.count], token)
 }

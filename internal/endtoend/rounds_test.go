@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,12 +99,8 @@ func sameButForSpeed(a, b numbers) bool {
 // over is other with these numbers in place of its own.
 func (n numbers) over(other numbers) numbers {
 	all := numbers{}
-	for name, value := range other {
-		all[name] = value
-	}
-	for name, value := range n {
-		all[name] = value
-	}
+	maps.Copy(all, other)
+	maps.Copy(all, n)
 	return all
 }
 

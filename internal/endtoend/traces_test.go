@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -152,11 +153,7 @@ func (o *observed) hangsBelow(t *testing.T, s span, parents []string) {
 		t.Errorf("span %q: its parent was not sent, or is of another trace", s.Name)
 		return
 	}
-	name, _, _ := strings.Cut(parent.Name, " ")
-	for _, want := range parents {
-		if name == want {
-			return
-		}
+	if name, _, _ := strings.Cut(parent.Name, " "); !slices.Contains(parents, name) {
+		t.Errorf("span %q is below %q, want below one of %v", s.Name, parent.Name, parents)
 	}
-	t.Errorf("span %q is below %q, want below one of %v", s.Name, parent.Name, parents)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"coalmine/internal/kernels"
@@ -245,9 +246,7 @@ func Encode(network models.Network, params []float32, added map[string]string) (
 		return nil, err
 	}
 	metadata := map[string]string{configField: string(config)}
-	for name, value := range added {
-		metadata[name] = value
-	}
+	maps.Copy(metadata, added)
 	var tensors []safetensors.Tensor
 	for _, t := range network.Tensors() {
 		tensors = append(tensors, safetensors.Tensor{Name: t.Name, Shape: t.Shape, Float32: t.View(params)})

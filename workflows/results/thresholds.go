@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -34,10 +35,8 @@ func selecting(p *plan.Plan, population storage.Key) *plan.Node {
 		if node == nil {
 			return nil
 		}
-		for _, kind := range selection.Selecting() {
-			if node.Spec.Kind == kind {
-				return node
-			}
+		if slices.Contains(selection.Selecting(), node.Spec.Kind) {
+			return node
 		}
 		key, ok := inputOf(&node.Spec, datasets.PopulationInput)
 		if !ok {

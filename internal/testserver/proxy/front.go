@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -213,9 +214,7 @@ func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
 		body = body[:cut]
 		a.header.Set("Content-Length", strconv.Itoa(cut))
 	}
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
 	switch {
 	case s == Truncated && len(body) > 0:

@@ -3,6 +3,7 @@ package compile_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -36,9 +37,7 @@ func TestALargePlanComesInPartsWithTheSameNodes(t *testing.T) {
 		if err := part.Check(); err != nil {
 			t.Errorf("part %d is no plan: %v", parts, err)
 		}
-		for key, n := range part.Nodes {
-			nodes[key] = n
-		}
+		maps.Copy(nodes, part.Nodes)
 		sum.Add(part)
 	}
 	sum.Nodes = nodes

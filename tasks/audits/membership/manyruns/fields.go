@@ -2,6 +2,7 @@ package manyruns
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"coalmine/internal/numbers"
@@ -83,12 +84,10 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 
 // joined reports whether an audit adds users to the training.
 func joined(s *audits.Setting) bool {
-	for _, other := range s.Audits {
-		if _, same := other.(*onerun.Fields); !same && audits.Sends(other) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Audits, func(other audits.Fields) bool {
+		_, same := other.(*onerun.Fields)
+		return !same && audits.Sends(other)
+	})
 }
 
 // asOneRun reports mistakes of the audit of each training as those of this audit's fields.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 
 	"coalmine/internal/numbers"
@@ -233,9 +234,7 @@ func (b *replayer) previous(state int, beside map[string][]byte) tasks.Input {
 	n := *b.states[state]
 	n.Blobs = map[string][]byte{}
 	for _, blobs := range []map[string][]byte{b.states[state].Blobs, beside} {
-		for name, data := range blobs {
-			n.Blobs[name] = data
-		}
+		maps.Copy(n.Blobs, blobs)
 	}
 	b.runner.Give(&n)
 	return tasks.Input{Name: tasks.PreviousInput, Key: n.Key}
