@@ -4,15 +4,13 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/rdp"
 )
 
 func TestAnUnknownConversionProvesNothing(t *testing.T) {
 	t.Parallel()
-	curve, err := rdp.Gaussian(2, rdp.DefaultOrders())
-	if err != nil {
-		t.Fatal(err)
-	}
+	curve := must.Get(rdp.Gaussian(2, rdp.DefaultOrders()))(t)
 	for _, unknown := range []rdp.Conversion{"", "tightest"} {
 		if unknown.Validate() == nil {
 			t.Errorf("conversion %q is valid", unknown)

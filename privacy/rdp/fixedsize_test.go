@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/rdp"
 )
 
@@ -14,10 +15,7 @@ func TestFixedSizeMatchesTensorFlowPrivacy(t *testing.T) {
 	t.Parallel()
 	orders := []float64{1.001, 1.5, 2.5, 5, 50, 100, 256, 512, 1024, math.Inf(1)}
 	want := []float64{3.4701e-3, 3.4701e-3, 4.6386e-3, 8.7634e-3, 9.8474e-2, 1.6776e2, 7.9297e2, 1.8174e3, 3.8656e3, math.Inf(1)}
-	round, err := rdp.FixedSize(0.01, 2.5, orders)
-	if err != nil {
-		t.Fatal(err)
-	}
+	round := must.Get(rdp.FixedSize(0.01, 2.5, orders))(t)
 	for i, got := range round.Times(50).Values() {
 		if got != want[i] && !(relative(got, want[i]) < 1e-4) {
 			t.Errorf("order %v: divergence %v, published %v", orders[i], got, want[i])
@@ -62,10 +60,7 @@ var papers = []published{
 func TestFixedSizeReproducesThePapers(t *testing.T) {
 	t.Parallel()
 	for _, p := range papers {
-		round, err := rdp.FixedSize(float64(p.cohort)/float64(p.population), p.noise, rdp.WholeOrders())
-		if err != nil {
-			t.Fatal(err)
-		}
+		round := must.Get(rdp.FixedSize(float64(p.cohort)/float64(p.population), p.noise, rdp.WholeOrders()))(t)
 		got, order := round.Times(p.rounds).Epsilon(p.delta, rdp.Classic)
 		if math.Abs(got-p.epsilon) > p.half {
 			t.Errorf("%+v: epsilon %v at order %v", p, got, order)
@@ -77,15 +72,9 @@ func TestFixedSizeSamplingNeverHarms(t *testing.T) {
 	t.Parallel()
 	orders := rdp.DefaultOrders()
 	for _, sigma := range []float64{0.01, 0.5, 1, 3, 50} {
-		whole, err := rdp.Gaussian(sigma, orders)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := must.Get(rdp.Gaussian(sigma, orders))(t)
 		for _, q := range []float64{1e-6, 0.01, 0.5, 0.99, 1} {
-			sampled, err := rdp.FixedSize(q, sigma, orders)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sampled := must.Get(rdp.FixedSize(q, sigma, orders))(t)
 			for i, v := range sampled.Values() {
 				if v > whole.Values()[i]*(1+1e-12) {
 					t.Errorf("q %v, sigma %v, order %v: %v sampled, %v not", q, sigma, orders[i], v, whole.Values()[i])

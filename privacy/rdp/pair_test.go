@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/rdp"
 )
 
@@ -21,10 +22,7 @@ func TestTheDivergenceOfAReplacementIsThatOfItsPair(t *testing.T) {
 		{0.2, 0.05, 8, 1598.1606423857896},
 		{1e-6, 10, 1.01, 5.4797809390044693e-15},
 	} {
-		curve, err := rdp.ReplacedPair(c.q, c.sigma, []float64{c.order})
-		if err != nil {
-			t.Fatal(err)
-		}
+		curve := must.Get(rdp.ReplacedPair(c.q, c.sigma, []float64{c.order}))(t)
 		if got := curve.Values()[0]; math.Abs(got-c.want) > 1e-10*c.want {
 			t.Errorf("q %v, sigma %v, order %v: %v, want %v", c.q, c.sigma, c.order, got, c.want)
 		}
@@ -37,10 +35,7 @@ func TestTheDivergenceOfAReplacementIsBetweenThatOfDataAndTheTheorem(t *testing.
 	t.Parallel()
 	for _, c := range []struct{ q, sigma float64 }{{0.01, 1}, {0.3, 0.7}, {0.001, 2}, {0.5, 5}, {1e-6, 0.2}, {0.9, 0.1}} {
 		values := func(curveOf func(q, sigma float64, orders []float64) (rdp.Curve, error)) []float64 {
-			curve, err := curveOf(c.q, c.sigma, rdp.WholeOrders())
-			if err != nil {
-				t.Fatal(err)
-			}
+			curve := must.Get(curveOf(c.q, c.sigma, rdp.WholeOrders()))(t)
 			return curve.Values()
 		}
 		pair, wang, data := values(rdp.ReplacedPair), values(rdp.FixedSize), values(rdp.Poisson)

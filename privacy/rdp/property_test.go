@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/rdp"
 )
 
@@ -44,10 +45,7 @@ func orCorner(t *rapid.T, name string, usual float64, corners ...float64) float6
 var fewOrders = []float64{1.05, 1.5, 2, 2.5, 3, 4, 6.5, 8, 16, 32, 64, 200, 1024}
 
 func (s setting) epsilon(t *rapid.T) float64 {
-	round, err := mechanisms[s.sampling](s.q, s.sigma, fewOrders)
-	if err != nil {
-		t.Fatal(err)
-	}
+	round := must.Get(mechanisms[s.sampling](s.q, s.sigma, fewOrders))(t)
 	epsilon, _ := round.Times(s.rounds).Epsilon(s.delta, s.conversion)
 	if math.IsNaN(epsilon) || epsilon < 0 || math.IsInf(epsilon, 0) != (s.sigma == 0 && s.rounds > 0) {
 		t.Fatalf("%+v: epsilon %v", s, epsilon)

@@ -24,7 +24,7 @@ func improvedEpsilon(c rdp.Curve, rounds int, delta float64) float64 {
 func TestFixedSizeRoundsMatchHighPrecision(t *testing.T) {
 	t.Parallel()
 	for _, r := range readRows(t, "fixed-size-steps.csv") {
-		curve := must(rdp.FixedSize(number(t, r[0]), number(t, r[1]), []float64{number(t, r[2])}))
+		curve := valid(rdp.FixedSize(number(t, r[0]), number(t, r[1]), []float64{number(t, r[2])}))
 		if got := curve.Values()[0]; relative(got, number(t, r[3])) > 1e-9 {
 			t.Errorf("rate %s, sigma %s, order %s: divergence %v, want %s", r[0], r[1], r[2], got, r[3])
 		}
@@ -50,9 +50,9 @@ func TestTheSensitivityTrap(t *testing.T) {
 	} {
 		q, orders := float64(c.cohort)/float64(c.population), rdp.WholeOrders()
 		for what, v := range map[string]struct{ got, want float64 }{
-			"sigma = z":   {improvedEpsilon(must(rdp.FixedSize(q, c.z, orders)), c.rounds, c.delta), c.clip},
-			"sigma = z/2": {improvedEpsilon(must(rdp.FixedSize(q, c.z/2, orders)), c.rounds, c.delta), c.replaced},
-			"Poisson":     {improvedEpsilon(must(rdp.Poisson(q, c.z, orders)), c.rounds, c.delta), c.poisson},
+			"sigma = z":   {improvedEpsilon(valid(rdp.FixedSize(q, c.z, orders)), c.rounds, c.delta), c.clip},
+			"sigma = z/2": {improvedEpsilon(valid(rdp.FixedSize(q, c.z/2, orders)), c.rounds, c.delta), c.replaced},
+			"Poisson":     {improvedEpsilon(valid(rdp.Poisson(q, c.z, orders)), c.rounds, c.delta), c.poisson},
 		} {
 			if relative(v.got, v.want) > 1e-9 {
 				t.Errorf("%+v, %s: epsilon %v, want %v", c, what, v.got, v.want)
@@ -70,13 +70,13 @@ func TestDivergencesAtDifficultPointsAreSound(t *testing.T) {
 		{1e-3, 1, 2}, {0.01, 10, 20}, {0.1, 100, 20.5}, {0.99, 0.1, 256}, {0.999, 100, 256.1},
 		{0.4, 12, 58.5}, {0.4, 12, 58.75}, {0.4, 12, 59}, {0.4, 12, 59.25}, {0.4, 12, 59.5},
 	} {
-		curve := must(rdp.Poisson(p.q, p.sigma, []float64{p.order * (1 - 1e-3), p.order, p.order * (1 + 1e-3)}))
+		curve := valid(rdp.Poisson(p.q, p.sigma, []float64{p.order * (1 - 1e-3), p.order, p.order * (1 + 1e-3)}))
 		v := curve.Values()
 		if !(v[0] > 0 && v[0] <= v[1] && v[1] <= v[2] && v[2] < math.Inf(1)) {
 			t.Errorf("%+v: divergences %v around the order", p, v)
 		}
 	}
-	if got := must(rdp.Poisson(0.1, 2, []float64{5})).Times(10).Values()[0]; relative(got, 0.077369685) > 1e-7 {
+	if got := valid(rdp.Poisson(0.1, 2, []float64{5})).Times(10).Values()[0]; relative(got, 0.077369685) > 1e-7 {
 		t.Errorf("ten rounds at rate 0.1, noise 2: divergence %v at order 5, published 0.07737", got)
 	}
 }
@@ -95,15 +95,15 @@ func TestEpsilonMatchesPublishedStatements(t *testing.T) {
 		delta           float64
 		want, tolerance float64
 	}{
-		{"Poisson, 781 of 781.25 steps", must(rdp.Poisson(0.0064, 1, orders)), 781, 1e-6, 1.616, 3e-4},
-		{"once per epoch", must(rdp.Gaussian(1, orders)), 5, 1e-6, 13.376, 4e-5},
-		{"1.2 epochs", must(rdp.Poisson(0.01, 0.7, orders)), 120, 1e-5, 3.239192, 1e-6},
-		{"1.2 epochs, microbatches", must(rdp.Poisson(0.01, 0.35, orders)), 120, 1e-5, 22.597036, 1e-7},
-		{"1.2 epochs, no sampling", must(rdp.Gaussian(0.7, orders)), 2, 1e-5, 10.8602036, 1e-8},
-		{"1.2 epochs, neither", must(rdp.Gaussian(0.35, orders)), 2, 1e-5, 26.2880374, 1e-8},
-		{"Opacus, noise for epsilon 8", must(rdp.Poisson(0.04, 1.416, opacusOrders())), 2250, 1e-5, 8, 1e-3},
-		{"Opacus, noise for epsilon 8, 2000 steps", must(rdp.Poisson(0.04, 1.3562, opacusOrders())), 2000, 1e-5, 8, 1e-3},
-		{"Gaussian for epsilon 1", must(rdp.Gaussian(4.530877117, fineOrders())), 1, 1e-6, 1, 1e-6},
+		{"Poisson, 781 of 781.25 steps", valid(rdp.Poisson(0.0064, 1, orders)), 781, 1e-6, 1.616, 3e-4},
+		{"once per epoch", valid(rdp.Gaussian(1, orders)), 5, 1e-6, 13.376, 4e-5},
+		{"1.2 epochs", valid(rdp.Poisson(0.01, 0.7, orders)), 120, 1e-5, 3.239192, 1e-6},
+		{"1.2 epochs, microbatches", valid(rdp.Poisson(0.01, 0.35, orders)), 120, 1e-5, 22.597036, 1e-7},
+		{"1.2 epochs, no sampling", valid(rdp.Gaussian(0.7, orders)), 2, 1e-5, 10.8602036, 1e-8},
+		{"1.2 epochs, neither", valid(rdp.Gaussian(0.35, orders)), 2, 1e-5, 26.2880374, 1e-8},
+		{"Opacus, noise for epsilon 8", valid(rdp.Poisson(0.04, 1.416, opacusOrders())), 2250, 1e-5, 8, 1e-3},
+		{"Opacus, noise for epsilon 8, 2000 steps", valid(rdp.Poisson(0.04, 1.3562, opacusOrders())), 2000, 1e-5, 8, 1e-3},
+		{"Gaussian for epsilon 1", valid(rdp.Gaussian(4.530877117, fineOrders())), 1, 1e-6, 1, 1e-6},
 	} {
 		if got := improvedEpsilon(c.curve, c.rounds, c.delta); relative(got, c.want) > c.tolerance {
 			t.Errorf("%s: epsilon %v, published %v", c.name, got, c.want)

@@ -20,7 +20,8 @@ func opacusOrders() []float64 {
 	return orders
 }
 
-func must(c rdp.Curve, err error) rdp.Curve {
+// valid returns a curve, and panics at an error: tables of curves are made before a test runs.
+func valid(c rdp.Curve, err error) rdp.Curve {
 	if err != nil {
 		panic(err)
 	}
@@ -52,7 +53,7 @@ func TestPoissonEpsilonMatchesPublishedValues(t *testing.T) {
 		{"Opacus", 0.04, 1.5, 2250, 1e-5, opacusOrders(), rdp.Improved, 7.32911117143, 3.9, 1e-9},
 		{"McMahan et al.", 5000.0 / 763430, 1, 5000, 1e-9, rdp.WholeOrders(), rdp.Classic, 4.634, 9, 1e-4},
 	} {
-		got, order := must(rdp.Poisson(c.q, c.sigma, c.orders)).Times(c.rounds).Epsilon(c.delta, c.conversion)
+		got, order := valid(rdp.Poisson(c.q, c.sigma, c.orders)).Times(c.rounds).Epsilon(c.delta, c.conversion)
 		if relative(got, c.want) > c.tolerance || order != c.order {
 			t.Errorf("%s: epsilon %v at order %v, published %v at %v", c.name, got, order, c.want, c.order)
 		}
@@ -63,18 +64,18 @@ func TestConversionsMatchPublishedValues(t *testing.T) {
 	t.Parallel()
 	// dp_accounting: a divergence of 1.1 at all orders from 2 to 32. The curve
 	// 1.1 at order 32 alone is rho = 1.1/32.
-	epsilon, order := must(rdp.ZeroConcentrated(1.1/32, []float64{32})).Epsilon(1e-5, rdp.Improved)
+	epsilon, order := valid(rdp.ZeroConcentrated(1.1/32, []float64{32})).Epsilon(1e-5, rdp.Improved)
 	if relative(epsilon, 1.32783806176) > 1e-10 || order != 32 {
 		t.Errorf("improved: epsilon %v at order %v", epsilon, order)
 	}
 	// Gboard's Spanish model by DP-FTRL (google-research/federated, dp_ftrl).
-	epsilon, _ = must(rdp.ZeroConcentrated(0.81, opacusOrders())).Epsilon(1e-10, rdp.Improved)
+	epsilon, _ = valid(rdp.ZeroConcentrated(0.81, opacusOrders())).Epsilon(1e-10, rdp.Improved)
 	if math.Abs(epsilon-8.92) > 0.05 {
 		t.Errorf("zero-concentrated 0.81: epsilon %v, published 8.90 to 8.92", epsilon)
 	}
 	// Bun and Steinke 2016, Proposition 1.3: the classic conversion with every order.
 	for _, rho := range []float64{0.01, 0.81, 20} {
-		grid, _ := must(rdp.ZeroConcentrated(rho, rdp.DefaultOrders())).Epsilon(1e-6, rdp.Classic)
+		grid, _ := valid(rdp.ZeroConcentrated(rho, rdp.DefaultOrders())).Epsilon(1e-6, rdp.Classic)
 		closed := rho + 2*math.Sqrt(-rho*math.Log(1e-6))
 		if grid < closed || relative(grid, closed) > 0.01 {
 			t.Errorf("rho %v: %v over the orders, %v in closed form", rho, grid, closed)
@@ -90,7 +91,7 @@ func TestTreeAggregationMatchesThePaper(t *testing.T) {
 	for _, c := range []struct{ noise, classic, improved float64 }{
 		{1.13, 19.735743, 18.7096098938}, {8.83, 2.0449364, 1.77319244962},
 	} {
-		curve := must(tree(rdp.Participation{Steps: 1600, Times: 1, Separation: 1}, c.noise))
+		curve := valid(tree(rdp.Participation{Steps: 1600, Times: 1, Separation: 1}, c.noise))
 		if got, _ := curve.Epsilon(1e-6, rdp.Classic); relative(got, c.classic) > 1e-6 {
 			t.Errorf("noise %v: classic epsilon %v, expected %v", c.noise, got, c.classic)
 		}
@@ -105,14 +106,14 @@ func TestTreeAggregationMatchesThePaper(t *testing.T) {
 func TestNextToNoNoiseIsBoundedWithoutSampling(t *testing.T) {
 	t.Parallel()
 	for _, sigma := range []float64{1e-7, 1e-9, 1e-150} {
-		want := must(rdp.Gaussian(sigma, rdp.DefaultOrders())).Values()
-		for i, got := range must(rdp.Poisson(0.01, sigma, rdp.DefaultOrders())).Values() {
+		want := valid(rdp.Gaussian(sigma, rdp.DefaultOrders())).Values()
+		for i, got := range valid(rdp.Poisson(0.01, sigma, rdp.DefaultOrders())).Values() {
 			if relative(got, want[i]) > 1e-14 {
 				t.Errorf("sigma %v: divergence %v, without sampling %v", sigma, got, want[i])
 			}
 		}
 	}
-	sampled, bound := must(rdp.Poisson(1e-7, 1e-6, rdp.DefaultOrders())).Values(), must(rdp.Gaussian(1e-6, rdp.DefaultOrders())).Values()
+	sampled, bound := valid(rdp.Poisson(1e-7, 1e-6, rdp.DefaultOrders())).Values(), valid(rdp.Gaussian(1e-6, rdp.DefaultOrders())).Values()
 	for i, got := range sampled {
 		if relative(got, bound[i]) > 1e-8 {
 			t.Errorf("order %v at the last noise with credit for sampling: divergence %v, without sampling %v", rdp.DefaultOrders()[i], got, bound[i])
@@ -123,14 +124,14 @@ func TestNextToNoNoiseIsBoundedWithoutSampling(t *testing.T) {
 func TestHeterogeneousRoundsAddUp(t *testing.T) {
 	t.Parallel()
 	orders := []float64{2, 5, 30}
-	first, second := must(rdp.FixedSize(0.01, 1, orders)), must(rdp.Poisson(0.1, 2, orders))
-	total := must(rdp.Sum(first.Times(3), second.Times(2)))
+	first, second := valid(rdp.FixedSize(0.01, 1, orders)), valid(rdp.Poisson(0.1, 2, orders))
+	total := valid(rdp.Sum(first.Times(3), second.Times(2)))
 	for i, got := range total.Values() {
 		if want := 3*first.Values()[i] + 2*second.Values()[i]; relative(got, want) > 1e-15 {
 			t.Errorf("order %v: %v, expected %v", orders[i], got, want)
 		}
 	}
-	if _, err := rdp.Sum(first, must(rdp.Gaussian(1, []float64{3}))); err == nil {
+	if _, err := rdp.Sum(first, valid(rdp.Gaussian(1, []float64{3}))); err == nil {
 		t.Error("curves without a common order were composed")
 	}
 	if _, err := rdp.Sum(); err == nil {
@@ -141,8 +142,8 @@ func TestHeterogeneousRoundsAddUp(t *testing.T) {
 // Curves at different orders are composed at those that they share.
 func TestCurvesAreComposedAtCommonOrders(t *testing.T) {
 	t.Parallel()
-	fine, whole := must(rdp.Gaussian(1, []float64{1.5, 2, 3, 4.5, 5})), must(rdp.Gaussian(2, []float64{2, 4, 5}))
-	for _, sum := range []rdp.Curve{must(rdp.Sum(fine, whole)), must(rdp.Sum(whole, fine))} {
+	fine, whole := valid(rdp.Gaussian(1, []float64{1.5, 2, 3, 4.5, 5})), valid(rdp.Gaussian(2, []float64{2, 4, 5}))
+	for _, sum := range []rdp.Curve{valid(rdp.Sum(fine, whole)), valid(rdp.Sum(whole, fine))} {
 		if !slices.Equal(sum.Orders(), []float64{2, 5}) || relative(sum.Values()[1], 5./2+5./8) > 1e-15 {
 			t.Errorf("orders %v with divergences %v; expected 2 and 5, where that of order 5 is 5/2 + 5/8", sum.Orders(), sum.Values())
 		}
@@ -155,16 +156,16 @@ func TestDegenerateMechanisms(t *testing.T) {
 	for name, mechanism := range map[string]func(q, sigma float64, orders []float64) (rdp.Curve, error){
 		"fixed-size": rdp.FixedSize, "poisson": rdp.Poisson,
 	} {
-		nobody, _ := must(mechanism(0, 1, orders)).Times(1000).Epsilon(1e-6, rdp.Classic)
-		noRounds, _ := must(mechanism(0.5, 1, orders)).Times(0).Epsilon(1e-6, rdp.Classic)
+		nobody, _ := valid(mechanism(0, 1, orders)).Times(1000).Epsilon(1e-6, rdp.Classic)
+		noRounds, _ := valid(mechanism(0.5, 1, orders)).Times(0).Epsilon(1e-6, rdp.Classic)
 		if nobody != 0 || noRounds != 0 {
 			t.Errorf("%s: epsilon %v with nobody sampled, %v without rounds, expected 0", name, nobody, noRounds)
 		}
-		noNoise, order := must(mechanism(0.5, 0, orders)).Epsilon(1e-6, rdp.Improved)
+		noNoise, order := valid(mechanism(0.5, 0, orders)).Epsilon(1e-6, rdp.Improved)
 		if !math.IsInf(noNoise, 1) || order != 0 {
 			t.Errorf("%s: epsilon %v without noise, expected +Inf", name, noNoise)
 		}
-		everybody := must(mechanism(1, 10, []float64{20})).Values()[0]
+		everybody := valid(mechanism(1, 10, []float64{20})).Values()[0]
 		if relative(everybody, 0.1) > 1e-15 {
 			t.Errorf("%s: divergence %v with everybody sampled, expected 0.1", name, everybody)
 		}

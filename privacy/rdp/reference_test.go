@@ -7,31 +7,22 @@ import (
 	"strconv"
 	"testing"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/rdp"
 )
 
 // readRows returns the rows of a CSV file in testdata below its header.
 func readRows(t *testing.T, name string) [][]string {
 	t.Helper()
-	f, err := os.Open("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/" + name))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(f).ReadAll())(t)
 	return rows[1:]
 }
 
 func number(t *testing.T, text string) float64 {
 	t.Helper()
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
+	return must.Get(strconv.ParseFloat(text, 64))(t)
 }
 
 // testdata/reference.csv holds values of an independent program in
@@ -54,10 +45,7 @@ func TestCurvesMatchHighPrecision(t *testing.T) {
 		if k.mechanism == "fixed-size" {
 			mechanism = rdp.FixedSize
 		}
-		curve, err := mechanism(number(t, k.q), number(t, k.sigma), orders)
-		if err != nil {
-			t.Fatal(err)
-		}
+		curve := must.Get(mechanism(number(t, k.q), number(t, k.sigma), orders))(t)
 		for i, got := range curve.Values() {
 			if relative(got, ps[i].want) > 1e-11 {
 				t.Errorf("%+v order %v: divergence %v, high precision %v", k, orders[i], got, ps[i].want)
@@ -73,10 +61,7 @@ func TestPoissonMatchesAutodp(t *testing.T) {
 	t.Parallel()
 	for _, r := range readRows(t, "autodp-poisson-rdp.csv") {
 		order, q, sigma, rounds, want := number(t, r[0]), number(t, r[1]), number(t, r[2]), number(t, r[3]), number(t, r[4])
-		curve, err := rdp.Poisson(q, sigma, []float64{order})
-		if err != nil {
-			t.Fatal(err)
-		}
+		curve := must.Get(rdp.Poisson(q, sigma, []float64{order}))(t)
 		tolerance := 2e-11
 		if order != math.Trunc(order) {
 			tolerance = 1e-8
@@ -92,10 +77,7 @@ func TestPoissonMatchesTensorFlowPrivacy(t *testing.T) {
 	orders := []float64{1.5, 2.5, 5, 50, 100, math.Inf(1)}
 	// rdp_accountant_test.py, test_compute_rdp_sequence; the tolerance is its own.
 	want := []float64{6.5007e-04, 1.0854e-03, 2.1808e-03, 2.3846e-02, 1.6742e+02, math.Inf(1)}
-	curve, err := rdp.Poisson(0.01, 2.5, orders)
-	if err != nil {
-		t.Fatal(err)
-	}
+	curve := must.Get(rdp.Poisson(0.01, 2.5, orders))(t)
 	for i, got := range curve.Times(50).Values() {
 		if got != want[i] && !(relative(got, want[i]) < 1e-4) {
 			t.Errorf("order %v: divergence %v, published %v", orders[i], got, want[i])
@@ -111,10 +93,7 @@ func TestPoissonFractionalOrdersMeetWholeOnes(t *testing.T) {
 		{1e-6, 0.1, 256}, {1e-6, 1, 27}, {1e-3, 1, 2}, {0.01, 10, 20}, {0.99, 0.1, 256}, {0.4, 12, 59}, {1e-7, 0.001, 11},
 	} {
 		beside := p.order * (1 + 1e-12)
-		curve, err := rdp.Poisson(p.q, p.sigma, []float64{p.order, beside})
-		if err != nil {
-			t.Fatal(err)
-		}
+		curve := must.Get(rdp.Poisson(p.q, p.sigma, []float64{p.order, beside}))(t)
 		if v := curve.Values(); !(v[0] > 0) || relative(v[1], v[0]) > 1e-9 {
 			t.Errorf("%+v: divergence %v, beside it %v", p, v[0], v[1])
 		}

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"coalmine/internal/must"
 	"coalmine/privacy/rdp"
 )
 
@@ -86,14 +87,11 @@ func tree(p rdp.Participation, sigma float64) (rdp.Curve, error) {
 func TestTreeAggregationMatchesTheSpanishModel(t *testing.T) {
 	t.Parallel()
 	p := rdp.Participation{Steps: 2000, Times: 6, Separation: 314}
-	squared, err := p.SquaredSensitivity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	squared := must.Get(p.SquaredSensitivity())(t)
 	if rho := float64(squared) / (2 * 7 * 7); math.Abs(rho-0.81) > 0.005 {
 		t.Errorf("zero-concentrated %v, published 0.81", rho)
 	}
-	epsilon, _ := must(tree(p, 7)).Epsilon(1e-10, rdp.Improved)
+	epsilon, _ := valid(tree(p, 7)).Epsilon(1e-10, rdp.Improved)
 	if math.Abs(epsilon-8.90) > 0.005 {
 		t.Errorf("epsilon %v, published 8.90", epsilon)
 	}
