@@ -22,9 +22,9 @@ const (
 func (r role) String() string { return [...]string{"nobody", "reader", "operator"}[r] }
 
 // credential is a token in its two forms: unchanged in an Authorization header,
-// and derived from it in a browser's cookie, so that the cookie does not reveal
-// the token. Servers with the same token accept each other's cookies; another
-// token ends all sessions.
+// and as a hash in a browser's cookie, so that the cookie does not reveal the
+// token. Servers with the same token accept each other's cookies; another token
+// ends all sessions.
 type credential struct {
 	role    role
 	token   [sha256.Size]byte // hashed, so that comparing takes the same time for all lengths
@@ -36,7 +36,7 @@ type access struct {
 	open        bool // no tokens: every client is an operator
 	credentials []credential
 
-	code string // logs in once; "" for none
+	code string // logs in once; may be empty
 
 	mu       sync.Mutex
 	redeemed bool

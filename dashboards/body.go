@@ -12,8 +12,8 @@ import (
 	"coalmine/workflows/control"
 )
 
-// readJSON reads a body that is one JSON value of at most limit bytes, all of
-// whose fields are known.
+// readJSON reads a body that is one JSON value of at most limit bytes, without
+// unknown fields.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	if err := expectJSON(r); err != nil {
 		return err
@@ -21,7 +21,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) err
 	return decodeJSON(r, http.MaxBytesReader(w, r.Body, limit), into)
 }
 
-// decodeJSON reads the body of r, one JSON value all of whose fields are known.
+// decodeJSON reads the body of r, one JSON value without unknown fields.
 func decodeJSON(r *http.Request, body io.Reader, into any) error {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
@@ -46,7 +46,7 @@ func expectJSON(r *http.Request) error {
 	return nil
 }
 
-// contentType is the media type of a request's body, "" if it has none.
+// contentType returns the media type of a request's body, "" if it has none.
 func contentType(r *http.Request) string {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -74,8 +74,8 @@ type flow struct {
 	control *http.ResponseController
 }
 
-// newFlow takes the deadlines of the whole request away. Without that the
-// context of a long request would end with them.
+// newFlow removes the deadlines of the whole request, which would end the
+// context of a long request.
 func newFlow(w http.ResponseWriter, body io.Reader) *flow {
 	f := &flow{w, body, http.NewResponseController(w)}
 	_ = f.control.SetReadDeadline(time.Time{}) // if unsupported, there is no deadline
@@ -93,7 +93,7 @@ func (f *flow) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// flowChunk is the least number of bytes within one flowTimeout.
+// flowChunk is the minimum number of bytes within one flowTimeout.
 const flowChunk = 256 << 10
 
 // Write sends p piece by piece.

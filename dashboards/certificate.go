@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// certificate is the server's own. It is read again when its file changes, so that
-// it may be renewed while the server runs.
+// certificate is the server's certificate. It is read again when its file changes,
+// so it may be renewed while the server runs.
 type certificate struct {
 	file, key string
 	log       *slog.Logger
 
 	mu       sync.Mutex
 	pair     *tls.Certificate
-	modified time.Time // the file, when it was read
+	modified time.Time // modification time of the file that was read
 }
 
-// get serves a new connection. A file that cannot be read, or does not match its
-// key as while both are being replaced, leaves the one before in place.
+// get returns the certificate for a new connection. If a file cannot be read, or
+// the key does not match because both are being replaced, it returns the
+// previous certificate.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +36,6 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// load reads the files.
 func (c *certificate) load() error {
 	info, err := os.Stat(c.file)
 	if err != nil {

@@ -38,8 +38,8 @@ type Client struct {
 
 var _ control.API = (*Client)(nil)
 
-// Error is an error answer of a server. It wraps the server's error if that has
-// a kind: errors.Is works as in a local call.
+// Error is an error from a server. It wraps the server's error if that has a
+// kind: errors.Is works as in a local call.
 type Error struct {
 	Status  int    // of HTTP
 	Kind    string // see docs/api.md
@@ -51,15 +51,15 @@ func (e *Error) Error() string { return e.Message }
 
 func (e *Error) Unwrap() error { return e.err }
 
-// Waits of the client. The client bounds the time to find a server and its silence (see
-// vigilance), not the time of its work.
+// Timeouts of the client. It bounds the time to connect and the silence of a server
+// (see vigilance), not the duration of a request.
 const (
 	dialTimeout     = 10 * time.Second
 	continueTimeout = 5 * time.Second
 )
 
 // NewClient talks to the server at address: http://host:port or https://host,
-// or host:port alone for plain HTTP. token may be empty. Parameters of an https
+// or just host:port for plain HTTP. token may be empty. Parameters of an https
 // address may name files for TLS, see package secrets.
 func NewClient(address, token string) (*Client, error) {
 	if address == "" {
@@ -93,8 +93,8 @@ func NewClient(address, token string) (*Client, error) {
 	}, nil
 }
 
-// takeFiles reads the files that the parameters of an address name, and leaves the
-// address without them.
+// takeFiles reads the files named by the parameters of an address, and removes the
+// parameters.
 func takeFiles(address *url.URL) (*tls.Config, error) {
 	query := address.Query()
 	files, err := secrets.TakeCertificateFiles(query)
@@ -108,7 +108,7 @@ func takeFiles(address *url.URL) (*tls.Config, error) {
 	return files.Config()
 }
 
-// String is the server's address.
+// String returns the server's address.
 func (c *Client) String() string { return c.base.String() }
 
 // HasSource implements control.API.
@@ -150,7 +150,7 @@ func (c *Client) upload(ctx context.Context, digest storage.Digest, body io.Read
 		return err
 	}
 	request.ContentLength = size
-	request.Header.Set("Expect", "100-continue") // a refusal comes before the data goes
+	request.Header.Set("Expect", "100-continue") // an error comes before the data is sent
 	answer, err := putSource.send(c, request)
 	if err != nil {
 		return fmt.Errorf("uploading source %s: %w", digest.Short(), err)
@@ -322,7 +322,7 @@ func (c *Client) request(ctx context.Context, method string, target *url.URL, bo
 	return request, nil
 }
 
-// Ready asks whether the server does its work.
+// Ready returns an error if the server is not ready.
 func (c *Client) Ready(ctx context.Context) error {
 	request, err := c.request(ctx, http.MethodGet, c.base.JoinPath(readyPath), nil)
 	if err != nil {
@@ -363,7 +363,7 @@ func (c *Client) answer(request *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("server %s does not answer: %w; is it running, and is the address right?", c.base, err)
 }
 
-// send returns the answer if it is a good one. The caller closes its body.
+// send returns a successful answer, or its error. The caller closes the body.
 func (c *Client) send(request *http.Request) (*http.Response, error) {
 	response, err := c.answer(request)
 	if err != nil {
@@ -383,10 +383,10 @@ func (c *Client) send(request *http.Request) (*http.Response, error) {
 	return nil, c.readError(response)
 }
 
-// maxErrorBytes limits how much of an error is read.
+// maxErrorBytes bounds the body of an error.
 const maxErrorBytes = 1 << 20
 
-// readError turns an answer back into the error that it carries.
+// readError decodes the error in an answer.
 func (c *Client) readError(response *http.Response) error {
 	e := named(&Error{Status: response.StatusCode, Kind: response.Header.Get(kindHeader)})
 	data, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes)) // the status is sufficient
@@ -400,7 +400,7 @@ func (c *Client) readError(response *http.Response) error {
 	return e
 }
 
-// named makes an error wrap the error of its kind.
+// named returns an error that wraps the error of its kind.
 func named(e *Error) *Error {
 	for _, k := range errorKinds {
 		if e.Kind == k.kind {
@@ -410,7 +410,7 @@ func named(e *Error) *Error {
 	return e
 }
 
-// broken is the error of an answer that did not arrive whole.
+// broken returns the error of a truncated answer.
 func (c *Client) broken(err error) error {
 	return fmt.Errorf("server %s: the answer is cut short or not what was expected: %w; is it a coalmine server of this version?", c.base, err)
 }

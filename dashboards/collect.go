@@ -55,14 +55,14 @@ func (s *Server) collect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// collectionStream sends events from the first progress on; before that the answer
-// can be any.
+// collectionStream sends events from the first progress on; before that, any
+// answer can be sent.
 type collectionStream struct {
 	*flow
 	accepted, begun bool
 }
 
-func (c *collectionStream) progress(deleted, of int) {
+func (c *collectionStream) progress(deleted, total int) {
 	if !c.accepted {
 		return
 	}
@@ -71,7 +71,7 @@ func (c *collectionStream) progress(deleted, of int) {
 		c.w.Header().Set("Content-Type", eventStream)
 		c.w.Header().Set("X-Accel-Buffering", "no") // a proxy must not wait for more
 	}
-	c.send(progressEvent, deletion{deleted, of})
+	c.send(progressEvent, deletion{deleted, total})
 }
 
 // send sends an event. If the client has disconnected, the collection ends with its

@@ -1,6 +1,6 @@
-// Package dashboards serves runs over HTTP: to other commands by a JSON API,
-// whose Client does all that control.API can, and to people by a page, which is written in
-// folder page and embedded as built.
+// Package dashboards serves runs over HTTP: to programs by a JSON API, with a Client that
+// implements control.API, and to users by a page, which is built from folder page and
+// embedded.
 //
 //	server, err := dashboards.NewServer(api, dashboards.Options{Version: "1.2"})
 //	listener, err := net.Listen("tcp", "localhost:8080")
@@ -9,8 +9,8 @@
 //	client, err := dashboards.NewClient("http://localhost:8080", token)
 //	status, err := client.Status(ctx, "") // the newest run
 //
-// Server, Client and the OpenAPI document are made of one table of operations (operations.go);
-// docs/api.md lists the routes. Protections against intruders:
+// Server, Client and the OpenAPI document are made from one table of operations
+// (operations.go); docs/api.md lists the routes. Protections against intruders:
 //
 //   - Outside localhost there is no service without a token, nor without TLS
 //     unless Options.Insecure says so.
@@ -19,6 +19,6 @@
 //   - A browser cannot be made to change anything from a foreign page: unsafe
 //     methods pass http.CrossOriginProtection, token or not.
 //   - Every body, header and wait has a limit.
-//   - Pages run no script but their own (Content-Security-Policy) and insert
+//   - Pages run only their own scripts (Content-Security-Policy) and insert
 //     all text as text.
 package dashboards

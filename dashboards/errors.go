@@ -14,18 +14,18 @@ import (
 	"coalmine/workflows/runs/leadership"
 )
 
-// Errors of the server, which the client returns too.
+// Errors of the server. The client returns them, too.
 var (
 	// ErrUnauthorized: no valid token came with the request.
 	ErrUnauthorized = errors.New("a valid token is needed: give --token-file, set COALMINE_TOKEN, or log in")
-	// ErrForbidden: the token is for looking only.
+	// ErrForbidden: the token permits only reading.
 	ErrForbidden = errors.New("the token is for looking only; this needs the operator token")
 	// ErrTooLarge: the body is larger than the server accepts.
 	ErrTooLarge = errors.New("too large")
 )
 
-// errorKind is how an error travels: the client turns the kind back into the
-// error, so that errors.Is works on either side.
+// errorKind is the transferred form of an error: the client converts the kind
+// to the error, so that errors.Is works on both sides.
 type errorKind struct {
 	kind   string
 	status int
@@ -59,7 +59,7 @@ var errorKinds = []errorKind{
 	{"timeout", http.StatusGatewayTimeout, context.DeadlineExceeded},
 }
 
-// internalError is any other.
+// internalError is the kind of all other errors.
 var internalError = errorKind{kind: "internal", status: http.StatusInternalServerError}
 
 func kindOf(err error) errorKind {
@@ -82,8 +82,8 @@ func ErrorKind(err error) string {
 	return ""
 }
 
-// kindHeader has the kind of an error as its body does: the answer to HEAD has
-// no body.
+// kindHeader holds the kind of an error, like the body, because the answer to
+// HEAD has no body.
 const kindHeader = "Coalmine-Error"
 
 // errorBody is the JSON of every error.
@@ -101,8 +101,8 @@ func writeError(w http.ResponseWriter, k errorKind, message string) {
 	writeJSON(w, k.status, errorBody{secrets.RedactPasswords(message), k.kind})
 }
 
-// writeJSON answers with one JSON object. That v cannot be encoded is a mistake
-// in the program; a reader that has gone away is nobody's.
+// writeJSON answers with one JSON object. A v that cannot be encoded is a bug;
+// a client that has disconnected is not an error.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {

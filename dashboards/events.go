@@ -28,7 +28,7 @@ const lastEventID = "Last-Event-ID"
 // pace is the rate of updates on streams: changes come faster than people read.
 type pace struct {
 	run  time.Duration // between two statuses of a run
-	list time.Duration // between two looks at all runs, which cost more
+	list time.Duration // between two reads of all runs, which cost more
 	// idle is the longest time between two reads of a list if Options.Updated
 	// reports changes: it does not report those of other processes.
 	idle time.Duration
@@ -68,7 +68,7 @@ func (s *Server) listEvents(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) followList(ctx context.Context, show show) {
 	for {
-		updated := s.updated() // before looking, so that no change slips between
+		updated := s.updated() // before reading, so that no change is missed
 		all, err := s.list(ctx)
 		var data []byte
 		if err == nil {
@@ -112,7 +112,8 @@ func (s *Server) readWorkers(ctx context.Context, show show) {
 	}
 }
 
-// updated is closed when there is news, at once if Options.Updated is missing.
+// updated returns a channel that is closed when there is news; already closed if
+// Options.Updated is nil.
 func (s *Server) updated() <-chan struct{} {
 	if s.options.Updated != nil {
 		return s.options.Updated()
@@ -159,9 +160,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, name string, fro
 	}
 }
 
-// greet begins a stream for a client that has seen the events up to an id, "" for none. Each
-// event is whole, so that the newest makes up for all that a client has missed: nothing
-// but that has to be kept for those who come back.
+// greet begins a stream for a client that has seen the events up to an id, "" for a new
+// client. Each event is complete, so a client that reconnects needs only the newest event.
 func greet(f *feed, id string) (seen int, text []byte) {
 	text = []byte(": hello\n\n")
 	if id == "" {
@@ -183,7 +183,7 @@ func event(id string, v view) []byte {
 	return fmt.Appendf(nil, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
 }
 
-// push sends text at once, and reports whether the reader is still there.
+// push sends text at once, and reports whether the client is still connected.
 func (f *flow) push(text []byte) bool {
 	if len(text) == 0 {
 		return true

@@ -58,7 +58,7 @@ func (x external) strip(next http.Handler) http.Handler {
 	})
 }
 
-// inPage puts the proxy's path before the addresses of a page.
+// inPage adds the proxy's path to the addresses in a page.
 func (x external) inPage(html string) string {
 	return strings.NewReplacer(
 		`<meta name="base" content="">`, `<meta name="base" content="`+x.base+`">`,

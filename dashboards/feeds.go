@@ -22,14 +22,14 @@ type show func(data []byte, final bool, err error)
 
 // view is the latest view of a feed.
 type view struct {
-	number int // counts views from 1; 0 is none yet
+	number int // counts views from 1; 0 before the first
 	data   []byte
-	err    error // why there is no newer data; nil if there is
+	err    error // why there is no newer data; nil if the data is current
 	final  bool
 }
 
-// feeds look at things for all who follow them: however many follow a run, the
-// store is asked once.
+// feeds holds the feeds in use. All followers of a run share a feed, so that
+// the store is read once.
 type feeds struct {
 	log     *slog.Logger
 	ctx     context.Context
@@ -42,12 +42,12 @@ type feeds struct {
 	start  string // prefix of feed ids that is unique to this process
 }
 
-// feed follows one thing until that is final, or nobody follows the feed.
+// feed shows one subject until its final state, or until it has no followers.
 type feed struct {
 	name string
 	// id is unique among the feeds of this process and others.
 	id        string
-	ctx       context.Context // ends when the feed shows nothing new any more
+	ctx       context.Context // ends with the feed
 	stop      context.CancelFunc
 	followers int // guarded by feeds.mu
 
@@ -61,10 +61,10 @@ func newFeeds(log *slog.Logger) *feeds {
 	return &feeds{log: log, ctx: ctx, stop: stop, open: make(map[string]*feed), start: strconv.FormatInt(time.Now().UnixNano(), 36)}
 }
 
-// close ends all feeds, and those that are opened later at once.
+// close ends all feeds; feeds that are opened later end at once.
 func (fs *feeds) close() {
 	fs.mu.Lock()
-	fs.stop() // within the lock, so that no feed starts behind it
+	fs.stop() // within the lock, so that no feed starts after it
 	fs.mu.Unlock()
 	fs.looking.Wait()
 }
@@ -103,7 +103,7 @@ func (fs *feeds) drop(f *feed) {
 	}
 }
 
-// run fills a feed until the source has ended or nobody follows.
+// run fills a feed until its source ends or it has no followers.
 func (fs *feeds) run(f *feed, from source) {
 	err := goroutines.Recover(func() error { from(f.ctx, f.show); return nil })
 	if err != nil {
@@ -129,7 +129,7 @@ func (f *feed) show(data []byte, final bool, err error) {
 }
 
 // current returns the view, a channel that is closed when there is another, and
-// whether this is the last.
+// whether this view is the last.
 func (f *feed) current() (v view, changed <-chan struct{}, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,9 +142,9 @@ func (f *feed) eventID(number int) string { return f.id + "." + strconv.Itoa(num
 // resumed returns the number of the view that an id names, 0 if the id is of another feed,
 // whose later views are unknown here.
 func (f *feed) resumed(id string) int {
-	rest, own := strings.CutPrefix(id, f.id+".")
+	rest, isOurs := strings.CutPrefix(id, f.id+".")
 	number, err := strconv.Atoi(rest)
-	if !own || err != nil || number < 0 {
+	if !isOurs || err != nil || number < 0 {
 		return 0
 	}
 	return number

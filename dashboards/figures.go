@@ -24,7 +24,7 @@ func (s *Server) listFigures(r *http.Request) (figureList, error) {
 	return figureList{figures}, err
 }
 
-// showFigure sends one figure, which may be another when more cells are done.
+// showFigure sends one figure, which may change when more cells are done.
 func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
 	format, err := figureFormatOf(r)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Server) showFigure(w http.ResponseWriter, r *http.Request) error {
 	return format.send(w, figures[number].Chart)
 }
 
-// figures returns those of the HTML report.
+// figures returns the figures of the HTML report.
 func (s *Server) figures(r *http.Request) ([]results.Figure, error) {
 	found, err := s.api.Results(r.Context(), runName(r))
 	if err != nil {
@@ -93,7 +93,7 @@ func (f figureFormat) send(w http.ResponseWriter, figure *chart.Figure) error {
 const (
 	maxFigureBytes  = 8 << 20
 	maxFigureSeries = 400
-	maxFigureNumber = 1e300 // whose sums and differences are numbers
+	maxFigureNumber = 1e300 // sums and differences do not overflow
 )
 
 // sentFigure is a figure whose data the client has: a chart of the page.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Paths that anyone may ask for, by any name: the probes of cluster managers
-// know neither.
+// Paths that need no token and no allowed Host: the probes of cluster managers
+// send neither.
 const (
 	healthPath = "/healthz"
 	readyPath  = "/readyz"
@@ -18,14 +18,13 @@ const (
 // metricsPath is the path for Prometheus. It takes a token as the API does.
 const metricsPath = "/metrics"
 
-// policy lets pages load this server's own files and send requests to it, and
-// nothing else.
+// policy lets pages only load this server's files and send requests to it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // documentPolicy lets a standalone document, such as a report, have a style and embedded
-// pictures, and load nothing. The document has no origin, so that even a script in it could do
-// nothing to the server.
+// pictures, and load nothing. The document has no origin, so even a script in it could not act
+// on the server.
 const documentPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; " +
 	"form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox allow-downloads"
 
@@ -43,7 +42,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		writeError(w, errorKind{kind: "origin", status: http.StatusForbidden}, "a page of another origin may not do this")
 	}))
 	if s.external.origin != "" {
-		// A proxy that passes another Host hides that a page is this server's own.
+		// If a proxy passes another Host, the page's origin does not match it.
 		_ = origin.AddTrustedOrigin(s.external.origin) // its form was checked
 	}
 	next = origin.Handler(next)
@@ -65,8 +64,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 }
 
 // answersTo reports whether the Host header names this server: localhost, one
-// of the configured names, or the very address that the request came in on. The
-// port does not matter: it is the name that an attacker can point elsewhere.
+// of the configured names, or the local address of the connection. The port
+// does not matter, because an attacker can only redirect names.
 func (s *Server) answersTo(r *http.Request) bool {
 	host := hostName(r.Host)
 	if host == "localhost" || s.external.host != "" && host == hostName(s.external.host) || slices.ContainsFunc(s.options.Hosts, func(name string) bool { return hostName(name) == host }) {
@@ -79,7 +78,7 @@ func (s *Server) answersTo(r *http.Request) bool {
 	return ip.IsLoopback() || ip.Unmap() == localIP(r)
 }
 
-// hostName is a Host header without port, brackets and final dot, in lower case.
+// hostName returns a Host header without port, brackets and final dot, in lower case.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -88,7 +87,7 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// localIP is this side's address of the request's connection.
+// localIP returns the local address of the request's connection.
 func localIP(r *http.Request) netip.Addr {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()

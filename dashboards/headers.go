@@ -9,7 +9,7 @@ import (
 )
 
 // formatHeader holds the format of a request or an answer and the build of its sender: "1 v0.4.0".
-// Older builds and other programs send none.
+// Older builds and other programs omit it.
 const formatHeader = "Coalmine-Format"
 
 // requestFormat and answerFormat have the format number of the API's JSON. It rises when an older
@@ -24,7 +24,7 @@ func setFormat(h http.Header) { h.Set(formatHeader, answerFormat.Stamp().String(
 // formatOf returns the stamp of a message, zero if it has none.
 func formatOf(h http.Header) storage.Stamp { return storage.ParseStamp(h.Get(formatHeader)) }
 
-// choiceHeader has a name that fits several runs, the chosen run, and the number of matches.
+// choiceHeader holds a name that fits several runs, the chosen run, and the number of matches.
 const choiceHeader = "Coalmine-Chosen"
 
 func setChoice(h http.Header, c control.Choice) {

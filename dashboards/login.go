@@ -18,8 +18,8 @@ const (
 	maxLoginBytes = 16 << 10
 )
 
-// showLogin shows the form, unless there is nothing to log in to, or a code has
-// just done it.
+// showLogin shows the form, unless no login is needed, or a code has just
+// logged in.
 func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 	if s.access.open {
 		http.Redirect(w, r, s.external.path("/"), http.StatusSeeOther)
@@ -64,7 +64,7 @@ func (s *Server) writeLogin(w http.ResponseWriter, status int, form loginForm) e
 	return nil
 }
 
-// page is the page with the form, at an address behind a proxy.
+// page returns the page with the form, at an address behind a proxy.
 func (f loginForm) page(x external) g.Node {
 	icon := x.path("/assets/icon.svg")
 	return h.Doctype(h.HTML(h.Lang("en"),
@@ -101,13 +101,13 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// enter begins a session and goes to the page that was wanted.
+// enter begins a session and redirects to the requested page.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, c credential) {
 	s.setSession(w, c.session, int(sessionLength.Seconds()))
 	s.goOn(w, r)
 }
 
-// goOn leads to the page that was wanted.
+// goOn redirects to the requested page.
 func (s *Server) goOn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, s.external.path(localPage(r.URL.Query().Get("next"))), http.StatusSeeOther)
 }
@@ -127,8 +127,8 @@ func (s *Server) setSession(w http.ResponseWriter, value string, maxAge int) {
 
 var viewPath = regexp.MustCompile(`^/(compare|workers|runs/[a-z0-9._-]+(/privacy|/cells/[a-z0-9._-]+)?)?$`)
 
-// localPage returns a view of this server, with its parameters, to open after the login,
-// and never a foreign address from a link.
+// localPage returns the view of this server, with its parameters, to open after the
+// login. It never returns a foreign address.
 func localPage(target string) string {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !viewPath.MatchString(u.Path) {

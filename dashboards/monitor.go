@@ -15,11 +15,11 @@ import (
 	"coalmine/storage"
 )
 
-// Check asks whether something answers that the process cannot work without.
+// Check is a check of a service that the process needs.
 type Check struct {
 	// Name is the displayed name: "the store", "Redis".
 	Name string
-	// Ask returns why it does not answer, and nil if it does.
+	// Ask returns the reason why it does not answer, nil if it does.
 	Ask func(context.Context) error
 }
 
@@ -71,7 +71,7 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// readyTimeout is how long all that is asked for a probe may take.
+// readyTimeout bounds all checks of a probe.
 const readyTimeout = 5 * time.Second
 
 // ready checks the services that the process needs. The answer names the cause of a failure, if
@@ -115,8 +115,8 @@ func (s *Server) missing(ctx context.Context) []string {
 	return missing
 }
 
-// brief describes a failed check without addresses and messages of other servers, which only
-// the log may have.
+// brief describes a failed check without addresses and messages of other servers, which are
+// only for the log.
 func brief(name string, err error) string {
 	var cause interface {
 		error
@@ -136,16 +136,16 @@ func brief(name string, err error) string {
 const notReadyEvery = time.Minute
 
 func (s *Server) notReady(name string, err error) {
-	s.told.Lock()
-	defer s.told.Unlock()
-	if time.Since(s.told.at[name]) < notReadyEvery {
+	s.logged.Lock()
+	defer s.logged.Unlock()
+	if time.Since(s.logged.at[name]) < notReadyEvery {
 		return
 	}
-	s.told.at[name] = time.Now()
+	s.logged.at[name] = time.Now()
 	s.options.Log.Warn("not ready", slog.String("missing", name), slog.Any("error", err))
 }
 
-// storeCheck asks the store for anything at all.
+// storeCheck sends any request to the store.
 func (s *Server) storeCheck() Check {
 	return Check{"the store", func(ctx context.Context) error {
 		_, err := s.api.HasSource(ctx, storage.Digest{})

@@ -11,8 +11,8 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// openAPI is the document of the API without its paths, for programs that make clients of the API;
-// docs/api.md describes it to people.
+// openAPI is the document of the API without its paths, for generators of clients; docs/api.md
+// describes the API for readers.
 //
 //go:embed openapi.yaml
 var openAPI []byte

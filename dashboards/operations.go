@@ -29,14 +29,14 @@ type description struct {
 	id string // in the document
 	// route is the method and the path below apiPath.
 	route string
-	// ofCell is the summary of the same operation for a cell of the run with which the path begins, or
+	// ofCell is the summary of the same operation for a cell of the run at the begin of the path, or
 	// empty.
 	ofCell   string
 	operator bool // it needs the operator's token
 	slow     bool // its answer has no deadline
 	summary  string
-	// query, takes and gives list parameters and the bodies of request and answer, with spaces
-	// between: names of the components of openapi.yaml, or media types.
+	// query, takes and gives list the parameters and the bodies of request and answer,
+	// separated by spaces: names of components of openapi.yaml, or media types.
 	query, takes, gives string
 	// answer describes an answer with status 200, created one with 201. Either may be empty.
 	answer, created string
@@ -45,7 +45,7 @@ type description struct {
 // apiPath begins every path of the API.
 const apiPath = "/api/v1"
 
-// none is the answer of an operation that never answers in JSON.
+// none is the answer of an operation without JSON answers.
 type none = struct{}
 
 const (
@@ -234,7 +234,7 @@ func (o operation[A]) send(c *Client, request *http.Request) (answer A, err erro
 	return answer, nil
 }
 
-// open sends a request without a body and returns the response, whose body the caller closes.
+// open sends a request without a body and returns the response. The caller closes its body.
 func (o operation[A]) open(ctx context.Context, c *Client, query url.Values, names ...string) (*http.Response, error) {
 	request, err := o.request(ctx, c, query, nil, names...)
 	if err != nil {

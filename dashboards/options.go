@@ -21,21 +21,21 @@ type Options struct {
 	Updated func() <-chan struct{}
 	// Metrics are served to Prometheus by GET /metrics; nil disables that.
 	Metrics prometheus.Gatherer
-	// Checks are the checks of GET /readyz, besides the store of the API.
+	// Checks are the checks of GET /readyz, in addition to the store of the API.
 	Checks []Check
 	// Leads reports whether this process leads; nil if it coordinates nothing.
 	Leads func() bool
 
-	// OperatorToken lets its bearer do everything, ReaderToken look only. Each
-	// has at least 16 bytes. Without an operator token everybody who reaches
-	// the server may do everything, which Serve allows on localhost alone.
+	// OperatorToken permits everything, ReaderToken only reading. Each has at
+	// least 16 bytes. Without an operator token every client may do everything,
+	// which Serve allows only on localhost.
 	OperatorToken, ReaderToken string
 	// LoginCode logs a browser in as an operator, once: the page /login?code=...
 	// turns it into a cookie. For an address that is printed where the operator
 	// reads it. It has at least 16 bytes and needs an operator token.
 	LoginCode string
-	// Hosts are the names under which the server is reached, beside localhost
-	// and the address that a request came in on. They need an operator token.
+	// Hosts are the names of the server, in addition to localhost and the local
+	// address of a connection. They need an operator token.
 	Hosts []string
 	// ExternalURL is the address of the server behind a proxy: https://host or
 	// https://host/path. Its host counts as one of Hosts; its path precedes all addresses,
@@ -60,34 +60,34 @@ const (
 	minToken         = 16
 )
 
-// check returns all that is wrong with the options by themselves.
+// check returns all mistakes in the options.
 func (o *Options) check() error {
 	var errs []error
-	say := func(wrong bool, message string) {
+	report := func(wrong bool, message string) {
 		if wrong {
 			errs = append(errs, errors.New(message))
 		}
 	}
-	say(o.OperatorToken != "" && len(o.OperatorToken) < minToken, "the operator token is shorter than 16 bytes; use a longer one, at random")
-	say(o.ReaderToken != "" && len(o.ReaderToken) < minToken, "the reader token is shorter than 16 bytes; use a longer one, at random")
-	say(o.ReaderToken != "" && o.OperatorToken == "", "there is a reader token but no operator token; set both")
-	say(o.ReaderToken != "" && o.ReaderToken == o.OperatorToken, "the reader token equals the operator token; use two")
-	say(o.LoginCode != "" && len(o.LoginCode) < minToken, "the login code is shorter than 16 bytes; use a longer one, at random")
-	say(o.LoginCode != "" && o.OperatorToken == "", "there is a login code but no operator token; set both")
+	report(o.OperatorToken != "" && len(o.OperatorToken) < minToken, "the operator token is shorter than 16 bytes; use a longer one, at random")
+	report(o.ReaderToken != "" && len(o.ReaderToken) < minToken, "the reader token is shorter than 16 bytes; use a longer one, at random")
+	report(o.ReaderToken != "" && o.OperatorToken == "", "there is a reader token but no operator token; set both")
+	report(o.ReaderToken != "" && o.ReaderToken == o.OperatorToken, "the reader token equals the operator token; use two")
+	report(o.LoginCode != "" && len(o.LoginCode) < minToken, "the login code is shorter than 16 bytes; use a longer one, at random")
+	report(o.LoginCode != "" && o.OperatorToken == "", "there is a login code but no operator token; set both")
 	_, err := parseExternal(o.ExternalURL)
 	if err != nil {
 		errs = append(errs, err)
 	}
-	say((len(o.Hosts) > 0 || o.ExternalURL != "") && o.OperatorToken == "", "serving under other names than localhost needs an operator token")
-	say((o.CertificateFile == "") != (o.KeyFile == ""), "TLS needs both a certificate file and a key file")
-	say(o.MaxSourceBytes < 0, "the size limit of sources is negative")
+	report((len(o.Hosts) > 0 || o.ExternalURL != "") && o.OperatorToken == "", "serving under other names than localhost needs an operator token")
+	report((o.CertificateFile == "") != (o.KeyFile == ""), "TLS needs both a certificate file and a key file")
+	report(o.MaxSourceBytes < 0, "the size limit of sources is negative")
 	if len(errs) > 0 {
 		return fmt.Errorf("HTTP server: %w", errors.Join(errs...))
 	}
 	return nil
 }
 
-// CheckAddress refuses to serve others than this machine without protection.
+// CheckAddress returns an error for an address beyond this machine without protection.
 func (o *Options) CheckAddress(a net.Addr) error {
 	if isLocal(a) {
 		return nil

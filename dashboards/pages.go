@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// web holds the pages. Those below app are built of ../page by scripts/build-page.sh.
+// web holds the pages. Those below app are built from page by scripts/build-page.sh.
 //
 //go:embed web
 var web embed.FS
 
-// loadPage reads the page and puts the path of a proxy into it.
+// loadPage reads the page and adds the path of a proxy.
 func (s *Server) loadPage() error {
 	page, err := web.ReadFile("web/app/index.html")
 	if err != nil {
@@ -45,16 +45,16 @@ func asset(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// License is the licence of a package that the page's build holds.
+// License is the licence of a package in the page.
 type License struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Identifier is that of SPDX: "MIT".
+	// Identifier is the SPDX identifier: "MIT".
 	Identifier string `json:"identifier"`
 	Text       string `json:"text"`
 }
 
-// Licenses returns the licences of the packages in the page, as its build listed them.
+// Licenses returns the licences of the packages in the page, as listed by its build.
 func Licenses() ([]License, error) {
 	list, err := web.ReadFile("web/app/licenses.json")
 	if err != nil {

@@ -30,7 +30,7 @@ func (s *Server) listPictures(r *http.Request) (pictureList, error) {
 	return pictureList{found}, err
 }
 
-// positive is a whole number that a request names.
+// positive parses a whole number in a request.
 func positive(name, text string, least int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least {
@@ -39,7 +39,7 @@ func positive(name, text string, least int) (int, error) {
 	return n, nil
 }
 
-// showPicture sends one picture. It never changes, and may be kept by who may see it.
+// showPicture sends one picture. It never changes, so clients may cache it.
 func (s *Server) showPicture(w http.ResponseWriter, r *http.Request) error {
 	round, err := positive("round", r.PathValue("round"), 1)
 	if err != nil {

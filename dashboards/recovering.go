@@ -8,7 +8,7 @@ import (
 )
 
 // recovering answers requests whose handlers panic, and logs the stack. An answer that has begun
-// is cut off, so that nobody takes it for the whole.
+// is cut off, so that it does not look complete.
 func (s *Server) recovering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &sent{ResponseWriter: w}
@@ -28,7 +28,7 @@ func (s *Server) recovering(next http.Handler) http.Handler {
 	})
 }
 
-// sent notes whether a part of the answer was sent.
+// sent records whether a part of the answer was sent.
 type sent struct {
 	http.ResponseWriter
 	begun bool

@@ -33,7 +33,7 @@ func answered[A any](o operation[A], ask func(r *http.Request) (A, error)) endpo
 // handled lets a handler answer an operation in another way.
 func handled[A any](o operation[A], h handler) endpoint { return endpoint{description(o), h} }
 
-// endpoints are all operations of the API.
+// endpoints returns all operations of the API.
 func (s *Server) endpoints() []endpoint {
 	return []endpoint{
 		answered(listRuns, s.listRuns),
@@ -74,14 +74,14 @@ func (s *Server) endpoints() []endpoint {
 	}
 }
 
-// route is a pattern of http.ServeMux and the least role for it.
+// route is a pattern of http.ServeMux and the minimum role for it.
 type route struct {
 	pattern string
 	role    role
 	handler handler
 }
 
-// routes are those of the API and the pages.
+// routes returns the routes of the API and the pages.
 func (s *Server) routes() []route {
 	routes := []route{
 		{"GET /{$}", reader, s.showPage},
@@ -108,7 +108,7 @@ func (s *Server) routes() []route {
 	return routes
 }
 
-// serve takes the deadline off a slow operation.
+// serve removes the deadline of a slow operation.
 func (e endpoint) serve(w http.ResponseWriter, r *http.Request) error {
 	if e.slow {
 		newFlow(w, nil)
@@ -124,12 +124,12 @@ func (s *Server) mux(routes []route) http.Handler {
 	return answerUnrouted(mux)
 }
 
-// serve lets through who has the role, and turns errors into answers.
+// serve checks the role of a request, and turns errors into answers.
 func (s *Server) serve(route route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		who := s.access.role(r)
-		if who < route.role {
-			s.refuse(w, r, who)
+		sender := s.access.role(r)
+		if sender < route.role {
+			s.refuse(w, r, sender)
 			return
 		}
 		defer s.audience.note(r)()
@@ -173,8 +173,8 @@ func isAPI(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath
 }
 
-// answerUnrouted words the answer to requests that no route fits as all errors
-// of the API are.
+// answerUnrouted answers requests without a route by an error in the form of
+// the API.
 func answerUnrouted(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -192,7 +192,7 @@ func answerUnrouted(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// statusOnly keeps the status and the headers of an answer and drops the rest.
+// statusOnly keeps the status and the headers of an answer and drops its body.
 type statusOnly struct {
 	header http.Header
 	status int

@@ -33,7 +33,7 @@ const (
 	maxRecordBytes = 2 * (runs.MaxDocument + maxSpecBytes)
 )
 
-// runName is the run that the path names; "" is the newest.
+// runName returns the name of the run in the path; "" is the newest.
 func runName(r *http.Request) string {
 	if name := r.PathValue("run"); name != control.Latest {
 		return name
@@ -83,7 +83,7 @@ func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// submitSpec takes a run's record, which its sender has checked.
+// submitSpec submits a run's record, which the client has checked.
 func (s *Server) submitSpec(w http.ResponseWriter, r *http.Request, fresh bool) (control.Submitted, error) {
 	if err := expectJSON(r); err != nil {
 		return control.Submitted{}, err
@@ -107,7 +107,7 @@ func (s *Server) submitSpec(w http.ResponseWriter, r *http.Request, fresh bool) 
 // fileType is the media type of experiment files (RFC 9512).
 const fileType = "application/yaml"
 
-// submitFile takes an experiment file, which is checked here.
+// submitFile checks and submits an experiment file.
 func (s *Server) submitFile(w http.ResponseWriter, r *http.Request, fresh bool) (control.Submitted, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, experiment.MaxFileSize))
 	if err != nil {
@@ -122,11 +122,11 @@ func (s *Server) submitFile(w http.ResponseWriter, r *http.Request, fresh bool) 
 		}
 		file.Priority = &priority
 	}
-	newFlow(w, nil) // reading the data may take long
+	newFlow(w, nil) // reading the data may take a long time
 	return s.api.SubmitFile(r.Context(), file, fresh)
 }
 
-// commands are the entries that people write.
+// commands are the entries that users write.
 var commands = []runs.Kind{
 	runs.PauseEntry, runs.ResumeEntry, runs.CancelEntry, runs.RetryEntry, runs.PinEntry, runs.Prioritized, runs.NoteEntry, runs.TagEntry,
 }
@@ -214,7 +214,7 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("answer %w: %w", control.ErrInput, err)
 	}
 	if rows == results.RoundRows || format.Pictures {
-		newFlow(w, nil) // there are many rounds: it may take long
+		newFlow(w, nil) // many rounds may take a long time
 	}
 	var b bytes.Buffer
 	id, err := s.writeResults(r.Context(), &b, runName(r), format, rows)
@@ -249,8 +249,8 @@ func (s *Server) writeResults(ctx context.Context, w io.Writer, run string, f re
 	return found.Run, nil
 }
 
-// runTable is the answer to GET /runs/{run}/table: the results as people read them, and
-// the formats that they can be had in.
+// runTable is the answer to GET /runs/{run}/table: the results as a table, and their
+// available formats.
 type runTable struct {
 	*results.Table
 	Formats []resultFormat `json:"formats"`
@@ -309,10 +309,10 @@ func sendModel(w http.ResponseWriter, name string, model []byte) {
 	send(w, model)
 }
 
-// newestRound asks for the newest model that is stored.
+// newestRound requests the newest stored model.
 const newestRound = "newest"
 
-// modelRound is the round that a request names.
+// modelRound parses the round in a request.
 func modelRound(text string) (int, error) {
 	switch text {
 	case "":
@@ -344,8 +344,8 @@ var dataTypes = map[dataexport.Format]string{
 	dataexport.Parquet:   "application/vnd.apache.parquet",
 }
 
-// exportData sends a table while it is read. An answer that breaks off is cut, so
-// that nobody takes it for the whole.
+// exportData sends a table while it is read. After an error the connection is
+// cut, so that the answer does not look complete.
 func (s *Server) exportData(w http.ResponseWriter, r *http.Request) error {
 	table, format := r.PathValue("table"), cmp.Or(r.URL.Query().Get("format"), string(dataexport.JSONLines))
 	w.Header().Set("Content-Type", dataTypes[dataexport.Format(format)])
@@ -389,7 +389,7 @@ func (s *Server) listNodes(r *http.Request) (nodeList, error) {
 	return nodeList{nodes}, err
 }
 
-// nodeQuery is which nodes a request asks for.
+// nodeQuery parses the selection of nodes in a request.
 func nodeQuery(r *http.Request) (control.NodeQuery, error) {
 	which, query := control.NodeQuery{Cell: r.PathValue("cell")}, r.URL.Query()
 	if !query.Has("keys") && !query.Has("after") {
@@ -407,7 +407,7 @@ func (s *Server) showLineage(r *http.Request) (*control.Lineage, error) {
 	return s.api.Lineage(r.Context(), runName(r), r.PathValue("cell"), r.PathValue("key"))
 }
 
-// cellPrivacy answers with numbers, or with a picture of them.
+// cellPrivacy answers with numbers, or with a figure.
 func (s *Server) cellPrivacy(w http.ResponseWriter, r *http.Request) error {
 	var format figureFormat
 	if name := r.URL.Query().Get("format"); name != "" && name != "json" {
@@ -493,16 +493,16 @@ func (s *Server) showVersion(*http.Request) (shownVersion, error) {
 	return shownVersion{s.options.Version}, nil
 }
 
-// attach has browsers save the answer under a name.
+// attach makes browsers save the answer under a name.
 func attach(w http.ResponseWriter, name string) { dispose(w, "attachment", name) }
 
-// dispose has browsers show the answer ("inline") or save it ("attachment"), under a name.
+// dispose makes browsers show the answer ("inline") or save it ("attachment"), under a name.
 func dispose(w http.ResponseWriter, how, name string) {
 	w.Header().Set("Content-Disposition", mime.FormatMediaType(how, map[string]string{"filename": name}))
 }
 
-// send answers with data, however large; a reader that has gone away is nobody's
-// mistake.
+// send answers with data of any size. A client that has disconnected is not an
+// error.
 func send(w http.ResponseWriter, data []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	_, _ = newFlow(w, nil).Write(data)

@@ -29,7 +29,7 @@ const (
 
 // Server answers for one control.API.
 type Server struct {
-	api     control.API // nil of a monitor
+	api     control.API // nil for a monitor
 	options Options
 	access  *access
 	// external is the address behind a proxy; page is the page with that address.
@@ -42,13 +42,13 @@ type Server struct {
 	handler  http.Handler
 	document func() ([]byte, error) // of the API
 	audience audience
-	told     struct { // times of the last log lines about failing checks, by name
+	logged   struct { // times of the last log lines about failing checks, by name
 		sync.Mutex
 		at map[string]time.Time
 	}
 }
 
-// NewServer checks the options: an error names everything that is wrong.
+// NewServer returns a server. The error lists all mistakes in the options.
 func NewServer(api control.API, o Options) (*Server, error) {
 	s, err := newServer(o)
 	if err != nil {
@@ -67,7 +67,7 @@ func newServer(o Options) (*Server, error) {
 	}
 	o.complete()
 	s := &Server{options: o, access: newAccess(o), checks: o.Checks, feeds: newFeeds(o.Log), records: semaphore.NewWeighted(maxRecordBytes), pace: livePace}
-	s.told.at = make(map[string]time.Time)
+	s.logged.at = make(map[string]time.Time)
 	var err error
 	if s.external, err = parseExternal(o.ExternalURL); err != nil {
 		return nil, err
@@ -75,9 +75,10 @@ func newServer(o Options) (*Server, error) {
 	return s, s.loadPage()
 }
 
-// Serve answers requests until ctx is done, and then gives running ones up to
-// ten seconds. It closes the listener, and serves once. It refuses an address
-// outside localhost without a token, or without TLS unless that is allowed.
+// Serve answers requests until ctx is done, and then gives running requests up
+// to ten seconds. It closes the listener, and may be called once. It returns an
+// error for an address outside localhost without a token, or without TLS unless
+// that is allowed.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.feeds.close()
 	listener, err := s.secure(l)
@@ -113,7 +114,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// secure checks the address and puts TLS on it if there is a certificate.
+// secure checks the address and adds TLS if there is a certificate.
 func (s *Server) secure(l net.Listener) (net.Listener, error) {
 	if err := s.options.CheckAddress(l.Addr()); err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func receive(file io.Writer, body io.Reader) (storage.Digest, error) {
 	return storage.Digest(h.Sum(nil)), err
 }
 
-// readError remembers how reading failed.
+// readError keeps the error of reading.
 type readError struct {
 	io.Reader
 	err error

@@ -11,8 +11,8 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// vigilance bounds the silence of a server. An answer may take minutes to compute, so the client
-// probes a silent server before it gives the request up.
+// vigilance bounds the silence of a server. An answer may take minutes, so the client probes a
+// silent server before it gives up the request.
 type vigilance struct {
 	silence time.Duration // silence after which another request probes the server
 	probe   time.Duration // timeout of a probe
@@ -28,8 +28,8 @@ type vigil struct {
 	hangUp context.CancelCauseFunc
 }
 
-// keepVigil returns a request that ends with an error when the server falls silent, and its
-// vigil, which MUST be ended by end.
+// keepVigil returns a request that fails when the server falls silent, and its vigil. The
+// caller MUST call end.
 func (c *Client) keepVigil(request *http.Request) (*http.Request, *vigil) {
 	ctx, hangUp := context.WithCancelCause(request.Context())
 	v := &vigil{client: c, hangUp: hangUp}

@@ -16,12 +16,12 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// watching is how patient Client.Watch is.
+// watching holds the timeouts of Client.Watch.
 type watching struct {
 	silence  time.Duration // a stream without an event for this long is dead
-	first    time.Duration // pause before the first try to reconnect; they double
-	longest  time.Duration // and are never longer
-	patience time.Duration // how long the server may be away
+	first    time.Duration // pause before the first try to reconnect; pauses double
+	longest  time.Duration // maximum pause
+	patience time.Duration // longest outage of the server
 }
 
 var liveWatching = watching{
@@ -99,8 +99,7 @@ func (w *watcher) follow(ctx context.Context, s *stream) {
 	}
 }
 
-// reconnect tries until the server answers; nil if there is no point in trying
-// further.
+// reconnect tries until the server answers; nil if further tries are pointless.
 func (w *watcher) reconnect(ctx context.Context) *stream {
 	settings := w.client.watch
 	lost := time.Now()
