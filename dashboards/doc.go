@@ -13,7 +13,7 @@
 // (operations.go); docs/api.md lists the routes. Protections against intruders:
 //
 //   - Outside localhost there is no service without a token, nor without TLS
-//     unless Options.Insecure says so.
+//     unless Options.Insecure is set.
 //   - A request must name this server in its Host header, so that a page whose
 //     name was pointed at this address (DNS rebinding) gets nothing.
 //   - A browser cannot be made to change anything from a foreign page: unsafe

@@ -139,8 +139,7 @@ func (f *feed) current() (v view, changed <-chan struct{}, last bool) {
 // eventID names a view of the feed in Last-Event-ID.
 func (f *feed) eventID(number int) string { return f.id + "." + strconv.Itoa(number) }
 
-// resumed returns the number of the view that an id names, 0 if the id is of another feed,
-// whose later views are unknown here.
+// resumed returns the number of the view that an id names, 0 if the id is of another feed.
 func (f *feed) resumed(id string) int {
 	rest, isOurs := strings.CutPrefix(id, f.id+".")
 	number, err := strconv.Atoi(rest)

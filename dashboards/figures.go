@@ -96,7 +96,7 @@ const (
 	maxFigureNumber = 1e300 // sums and differences do not overflow
 )
 
-// sentFigure is a figure whose data the client has: a chart of the page.
+// sentFigure is a figure with data from the client: a chart of the page.
 type sentFigure struct {
 	Title  string       `json:"title"`
 	X      sentAxis     `json:"x"`

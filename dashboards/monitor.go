@@ -92,7 +92,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 }
 
 // missing describes the failing checks, each with its cause if that is known. They run
-// concurrently: one that hangs takes no time from the others.
+// concurrently: a hanging check takes no time from other checks.
 func (s *Server) missing(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

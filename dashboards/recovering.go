@@ -7,8 +7,8 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// recovering answers requests whose handlers panic, and logs the stack. An answer that has begun
-// is cut off, so that it does not look complete.
+// recovering answers requests after a panic of the handler, and logs the stack. An answer that
+// has begun is cut off, so that it does not look complete.
 func (s *Server) recovering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := &sent{ResponseWriter: w}

@@ -230,7 +230,7 @@ func (s *Server) runResults(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// writeResults writes the outcome of a run, whose id it returns.
+// writeResults writes the outcome of a run, and returns the id.
 func (s *Server) writeResults(ctx context.Context, w io.Writer, run string, f results.Format, rows results.Rows) (id string, err error) {
 	if rows == results.RoundRows {
 		found, err := s.api.Rounds(ctx, run)

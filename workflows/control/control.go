@@ -1,6 +1,6 @@
 // Package control submits, shows and steers runs, and reads their results. API
 // lists the operations; Local performs them on storage directly, for commands
-// that can reach the store and for the HTTP server, whose client performs them
+// that can reach the store and for the HTTP server. Its client performs them
 // remotely.
 package control
 

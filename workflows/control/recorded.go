@@ -55,7 +55,7 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	return r
 }
 
-// plannedCells returns the cells of a run whose experiment cannot be read, with the fields that
+// plannedCells returns the cells of a run with an unreadable experiment, with the fields that
 // the record of its plan has.
 func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	p, err := plan.ReadNewestRecord(ctx, l.archive, run.ID)

@@ -93,7 +93,7 @@ func (t *term) relaunch(x *graph.Task) {
 	}
 }
 
-// stop tells the worker of an attempt that it is no longer needed.
+// stop asks the worker of an attempt to stop it.
 func (t *term) stop(a *graph.Attempt) {
 	t.send(func(ctx context.Context) (func(), error) {
 		withdrawn, err := t.Queue.Withdraw(ctx, a.ID)

@@ -34,7 +34,7 @@ type Config struct {
 	// Place names the queue, in messages and for coordinators of the same store with
 	// another queue.
 	Place string
-	// MaxTries is the number of tries of a node whose attempts end in retryable
+	// MaxTries is the number of attempts of a node that may end in retryable
 	// errors. Default policy.MaxTries.
 	MaxTries int
 	// TaskTimeout is the maximum duration of an attempt. Default policy.TaskTimeout.

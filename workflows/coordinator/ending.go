@@ -31,7 +31,7 @@ func (t *term) finishIfEnded(r *run) {
 	}
 }
 
-// tidying reports whether a run whose cells have ended should wait for pending
+// tidying reports whether a run with ended cells should wait for pending
 // deletions, so that a process that ends with its run leaves nothing behind.
 func (t *term) tidying(r *run) bool {
 	busy := false

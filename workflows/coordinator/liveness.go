@@ -106,7 +106,7 @@ func (t *term) workerCame(w queue.Worker) {
 	}
 }
 
-// recheckAttempts looks in storage for attempts whose report may have been lost.
+// recheckAttempts looks up attempts in storage, because their reports may be lost.
 func (t *term) recheckAttempts() {
 	now := t.now()
 	for _, a := range t.graph.AttemptsInOrder() {
@@ -240,7 +240,7 @@ func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 	t.relaunch(x)
 }
 
-// relaunchAfterDeath schedules another attempt at a task whose workers died.
+// relaunchAfterDeath schedules another attempt at a task after deaths of its workers.
 func (t *term) relaunchAfterDeath(x *graph.Task) {
 	pause := policy.DeathPause(len(x.Trouble().Deaths))
 	if x.State() != graph.Idle || pause == 0 {

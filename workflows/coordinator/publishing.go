@@ -58,7 +58,7 @@ func (t *term) publish(all map[string]*status.Run) {
 	for _, r := range t.records.inOrder() {
 		s := all[r.ID]
 		if s.Phase.Finished() && (r.shown == s.Phase || !r.SeenLive()) {
-			continue // nobody waits for runs that ended before this term
+			continue // runs that ended before this term are not watched
 		}
 		r.shown = s.Phase
 		t.sendWrite(func(ctx context.Context) (func(), error) {

@@ -64,7 +64,7 @@ type Cell struct {
 	Recorded []storage.Key
 	// Chain has the whole steps of the cell's training, nil if there are none.
 	Chain *Chain
-	// Tail is the rest of the training.
+	// Tail is the part of the training after its chain.
 	Tail Tail
 	// Unit is the unit of the training's length.
 	Unit Unit
@@ -126,8 +126,8 @@ type Chain struct {
 	Width int
 	Part  Template
 	Join  Template
-	// Keep lists steps whose checkpoints stay while the run exists, ascending:
-	// the audited ones and the last.
+	// Keep lists the steps with checkpoints that stay while the run exists,
+	// ascending: the audited ones and the last.
 	Keep []int
 	// Every and KeepLast are the rolling retention: of the checkpoints at
 	// multiples of Every, the newest KeepLast stay. Every 0 keeps none.

@@ -62,7 +62,7 @@ type outline struct {
 	Cells   []cell           `json:"cells"`
 }
 
-// ref is a reference to a node; "" refers to none.
+// ref is a reference to a node; "" is no reference.
 type ref string
 
 // input is an input of a template.

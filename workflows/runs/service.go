@@ -263,7 +263,7 @@ func (s *Service) readSpec(ctx context.Context, id string) (Spec, error) {
 		id, s.archive, storage.ErrCorrupt, damage, id)
 }
 
-// List returns all runs, the newest first. One whose record cannot be read is an error.
+// List returns all runs, the newest first. An unreadable record is an error.
 func (s *Service) List(ctx context.Context) ([]*Run, error) {
 	all, unreadable, err := s.Readable(ctx)
 	if err == nil && len(unreadable) > 0 {
@@ -272,7 +272,7 @@ func (s *Service) List(ctx context.Context) ([]*Run, error) {
 	return all, err
 }
 
-// Unreadable is a run whose record cannot be read.
+// Unreadable is a run with an unreadable record.
 type Unreadable struct {
 	ID  string
 	Err error // see IsUnreadable

@@ -153,7 +153,7 @@ func (s *Submission) uses() []use {
 type named struct {
 	source, sha256 string
 	limits         datasets.Limits
-	image          datasets.Image // none of texts
+	image          datasets.Image // zero for texts
 	unlabelled     bool
 	label          datasets.Label // of texts
 	tags           string

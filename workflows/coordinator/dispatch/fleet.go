@@ -118,7 +118,7 @@ func (f *Fleet) Knows(x *graph.Task) bool { return f.kinds[advertised(x)] }
 // Serves reports whether some worker takes tasks of the class that the task asks for.
 func (f *Fleet) Serves(x *graph.Task) bool { return x.Class() == "" || f.Slots[x.Class()] > 0 }
 
-// Lacks names the capability for a task that the workers lack, "" if none.
+// Lacks returns the capability for a task that the workers lack, or "".
 func (f *Fleet) Lacks(x *graph.Task) string {
 	if !f.Serves(x) {
 		return "no live worker " + unserved(x.Class())

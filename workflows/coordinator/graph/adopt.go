@@ -115,7 +115,7 @@ func (g *Graph) restate(x *Task, traits unique.Handle[traits]) {
 func (g *Graph) Begin(r *Run) {
 	r.live, r.held = true, nil
 	for recipe := range r.Plan.Chains {
-		// A longer plan may know of a further frontier, and new checkpoints are
+		// A longer plan may have a further frontier, and new checkpoints are
 		// wanted that the last survey did not ask for.
 		g.chains[recipe].Surveyed = false
 	}

@@ -29,7 +29,7 @@ func (g *Graph) Commit(x *Task, objects []storage.Blob, now time.Time) {
 	}
 }
 
-// Read are steps of a chain whose checkpoints a standing node reads, ascending.
+// Read has the steps of a chain with checkpoints that a standing node reads, ascending.
 type Read struct {
 	Chain *Chain
 	Steps []int

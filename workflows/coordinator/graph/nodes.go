@@ -37,7 +37,7 @@ func (t *nodeTable) wrap(i int) int { return i & (len(t.slots) - 1) }
 // get returns the node of a key, nil if there is none.
 func (t *nodeTable) get(key storage.Key) *Node { return t.slots[t.slot(key)] }
 
-// add adds a node whose key has none yet.
+// add adds a node with a new key.
 func (t *nodeTable) add(n *Node) {
 	if 4*(t.taken+1) > 3*len(t.slots) {
 		t.resize(2 * len(t.slots))

@@ -32,7 +32,7 @@ type State uint8
 // The states of a task.
 const (
 	Idle     State = iota // not wanted, or not yet possible
-	Parked                // no live worker knows its kind, or holds its key
+	Parked                // no live worker supports its kind or holds its key
 	Ready                 // could run now
 	Pausing               // will be tried again after a pause
 	InFlight              // has attempts in the queue or at workers

@@ -171,7 +171,7 @@ const (
 	Available
 )
 
-// Node is a standing node, shared by all live runs whose plans hold it.
+// Node is a standing node, shared by all live runs with it in their plans.
 type Node struct {
 	Task
 	dependents

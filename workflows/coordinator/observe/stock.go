@@ -12,7 +12,7 @@ import (
 // Metrics give each wanted task one of these states.
 const (
 	Blocked  = "blocked"  // its inputs are not available yet
-	Parked   = "parked"   // no live worker knows its kind
+	Parked   = "parked"   // no live worker supports its kind
 	Ready    = "ready"    // waits for a place in the queue
 	Queued   = "queued"   // waits in the queue for a slot
 	Running  = "running"  // an attempt runs

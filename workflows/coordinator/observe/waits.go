@@ -195,7 +195,7 @@ func (w *waits) addParked(x *graph.Task) {
 	w.add(waitFor{reason, detail}, 0, status.Wait{Tasks: 1, Detail: detail})
 }
 
-// addDeaths adds a task whose workers died, with the number of deaths and the limits.
+// addDeaths adds a task after deaths of its workers, with their number and the limits.
 func (w *waits) addDeaths(x *graph.Task) {
 	memory, other := policy.Deaths(x.Trouble().Deaths)
 	w.add(waitFor{status.WaitTakeover, x.Key.String()}, 0, status.Wait{

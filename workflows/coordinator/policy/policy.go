@@ -11,9 +11,9 @@ import (
 
 // Attempts at a task.
 const (
-	// MaxTries is the number of tries of a task whose attempts end in retryable
-	// errors. A fault of a network or a disk is over by the fifth try, half a minute
-	// after the first; a longer one is permanent.
+	// MaxTries is the number of attempts of a task that may end in retryable errors.
+	// A fault of a network or a disk is over by the fifth try, half a minute after
+	// the first; a longer one is permanent.
 	MaxTries = 5
 	// MaxFurther is the number of attempts after which a failed attempt counts as a try
 	// even if it has kept something new: a training that stops every hour and continues
@@ -25,9 +25,9 @@ const (
 	// used.
 	MaxMemoryDeaths = 3
 	// MaxDeaths is the number of other deaths after which a task is given up. Rented machines are taken
-	// away at any moment, so these deaths say little about the task: even if two of three attempts are
-	// cut off, fewer than one task in 3,000 loses twenty workers in a row. The limit also ends a task
-	// that kills every worker; DeathPause keeps it from killing a whole cluster first.
+	// away at any moment, so these deaths are little evidence about the task: even if two of three
+	// attempts are cut off, fewer than one task in 3,000 loses twenty workers in a row. The limit also
+	// ends a task that kills every worker; DeathPause keeps it from killing a whole cluster first.
 	MaxDeaths = 20
 	// MaxMissing is the number of times that the same input may be missing for the
 	// same task before that counts as a failure: another program deletes the

@@ -47,9 +47,8 @@ func Registry() tasks.Registry {
 	)...)
 }
 
-// Plan compiles a resolved experiment, whose sources are known by their digest
-// and whose rounds are counted. It does not compile an experiment that
-// CheckSize refuses.
+// Plan compiles a resolved experiment with the digests of its sources and
+// counted rounds. It does not compile an experiment that CheckSize refuses.
 func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	if err := CheckSize(spec); err != nil {
 		return nil, err

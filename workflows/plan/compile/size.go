@@ -15,9 +15,10 @@ import (
 // to count its tasks, which grow with the canaries.
 const maxCanaries = 100_000
 
-// CheckSize refuses an experiment whose plan would have more nodes or steps than a plan
-// may have. It counts them by arithmetic; it expands only one measurement of each sort. A
-// cell with unknown rounds counts as one round. The error is a *SizeError.
+// CheckSize returns an error for an experiment with a plan of more nodes or steps than
+// plan.MaxNodes or plan.MaxSteps. It counts them by arithmetic; it expands only one
+// measurement of each sort. A cell with unknown rounds counts as one round. The error is
+// a *SizeError.
 func CheckSize(spec *experiment.Spec) error {
 	s := sizer{spec: spec}
 	for i := range spec.Cells {
@@ -31,7 +32,7 @@ func CheckSize(spec *experiment.Spec) error {
 // SizeError reports an experiment that is too large.
 type SizeError struct{ experiment.Problem }
 
-// Error names the fields whose product is too large, and the remedy.
+// Error names the fields with a product that is too large, and the remedy.
 func (e *SizeError) Error() string { return e.Problem.String() }
 
 func tooLarge(c *experiment.Cell, path, format string, args ...any) error {

@@ -339,7 +339,7 @@ func Trainer(e *experiment.Experiment) (*clientprograms.Program, error) {
 }
 
 // ofClients returns the control if it is a fault of clients or of their selection,
-// else none. ofServer returns it if it is a fault of the server's sum.
+// else "". ofServer returns it if it is a fault of the server's sum.
 func ofClients(c privacy.Control) privacy.Control {
 	if c == privacy.NoNoise {
 		return ""

@@ -75,7 +75,7 @@ type Verifier struct {
 	Kinds   tasks.Registry
 	// Keys holds the keys of trainings with secret randomness; may be nil.
 	Keys *secrets.Keyring
-	// Clients runs the programs that train clients; nil runs none.
+	// Clients runs the programs that train clients; nil disables them.
 	Clients clientprograms.Runner
 	// Write names directories that commands may write to, in addition to their own.
 	Write []string

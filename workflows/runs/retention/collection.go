@@ -13,7 +13,7 @@
 //
 //   - The outcome of a run that finds all of it cached. The leader looks at the
 //     outcome of every run before it declares its end, and looks again if a batch
-//     was under way ([leadership.Token.Quiet]).
+//     was running ([leadership.Token.Quiet]).
 //   - A source, which nothing makes again. A submission looks for its sources
 //     once more after its run is recorded.
 

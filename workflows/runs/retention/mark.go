@@ -165,7 +165,7 @@ func (c *Collector) markCompiled(ctx context.Context, x *marks, r *runs.Run) err
 	return c.markSources(x, r)
 }
 
-// lost returns the name of a done cell whose report is not stored, or "".
+// lost returns the name of a done cell without a stored report, or "".
 func (c *Collector) lost(ctx context.Context, state *runs.State, p *plan.Plan) (string, error) {
 	for i := range p.Cells {
 		if state.Outcomes[p.Cells[i].Name] != runs.Done {
@@ -190,7 +190,7 @@ func (c *Collector) markSources(x *marks, r *runs.Run) error {
 	return nil
 }
 
-// markUnreadable marks the needs of a run whose record cannot be read.
+// markUnreadable marks the needs of a run with an unreadable record.
 func (c *Collector) markUnreadable(ctx context.Context, x *marks, r runs.Unreadable) error {
 	x.runs[r.ID] = true
 	run, err := runs.NewService(c.Archive, nil).WithoutSpec(ctx, r.ID)

@@ -47,7 +47,7 @@ const (
 	WaitPlan WaitReason = "plan"
 	// WaitRetry: for another attempt at a task that has failed.
 	WaitRetry WaitReason = "retry"
-	// WaitTakeover: for another attempt at a task whose worker has died.
+	// WaitTakeover: for another attempt at a task after the death of its worker.
 	WaitTakeover WaitReason = "worker-died"
 	// WaitReturned: for another attempt at a task that a worker has handed back.
 	WaitReturned WaitReason = "handed-back"

@@ -43,7 +43,7 @@ type exporter struct {
 	drawn   canaries.DrawParams
 }
 
-// Export adds the canaries and coins of a cell to a file, whose header must name the
+// Export adds the canaries and coins of a cell to a file. Its header must name the
 // experiment, the cell and the seed. They equal those of the cell's training.
 func Export(ctx context.Context, x *localexec.Executor, p *plan.Plan, cell *plan.Cell, o ExportOptions, f *File) error {
 	if o.References < 0 || o.References > MaxReferences || o.Prefix < 0 {
