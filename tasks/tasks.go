@@ -174,9 +174,9 @@ type Sink interface {
 // bytes.
 type Keeper interface {
 	Sink
-	// Keep stores blob, of the node of, as the output under name. A durable blob is compared with
+	// Keep stores blob of node as the output under name. A durable blob is compared with
 	// its checksums; damage to other blobs is found on reading.
-	Keep(ctx context.Context, name string, of storage.Key, blob storage.Blob, durability storage.Durability) error
+	Keep(ctx context.Context, name string, node storage.Key, blob storage.Blob, durability storage.Durability) error
 }
 
 // Memo keeps decoded values between tasks of one worker (a model, an index),
@@ -494,11 +494,11 @@ func (t *Task) keep(ctx context.Context, input, blob, name string, durability st
 		}
 		return t.sink.Put(ctx, name, data, durability)
 	}
-	of, b, err := t.find(ctx, input, blob)
+	node, b, err := t.find(ctx, input, blob)
 	if err != nil {
 		return err
 	}
-	return keeper.Keep(ctx, name, of, b, durability)
+	return keeper.Keep(ctx, name, node, b, durability)
 }
 
 // SetMetrics records the task's metrics, once, before it ends.

@@ -100,11 +100,11 @@ func OfRatio(first, second []float64, least, most, unseen float64) func(weights 
 	}
 }
 
-// Numbers returns an error for the first NaN value, because NaN has no rank. of names one value.
-func Numbers[F float32 | float64](of string, values []F) error {
+// Numbers returns an error for the first NaN value, because NaN has no rank. name is the name of a value.
+func Numbers[F float32 | float64](name string, values []F) error {
 	for i, v := range values {
 		if math.IsNaN(float64(v)) {
-			return fmt.Errorf("%s %d is NaN; expected a number, since only numbers have ranks", of, i)
+			return fmt.Errorf("%s %d is NaN; expected a number, since only numbers have ranks", name, i)
 		}
 	}
 	return nil

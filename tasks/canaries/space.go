@@ -53,9 +53,9 @@ const (
 
 // String describes the space: "my number is #### over digits".
 func (s Space) String() string {
-	what := cmp.Or(s.Format, fmt.Sprintf("%d words", s.Words))
+	text := cmp.Or(s.Format, fmt.Sprintf("%d words", s.Words))
 	if s.Target != "" {
-		what += " => " + s.Target
+		text += " => " + s.Target
 	}
 	over := string(s.Alphabet)
 	switch {
@@ -65,9 +65,9 @@ func (s Space) String() string {
 		over = s.Symbols
 	}
 	if over == "" {
-		return what
+		return text
 	}
-	return what + " over " + over
+	return text + " over " + over
 }
 
 // briefSymbols is the number of listed words above which Brief counts them.

@@ -91,8 +91,8 @@ func QuantilesOf(norms []float32) Norms {
 		return Norms{}
 	}
 	sorted := slices.Sorted(slices.Values(norms))
-	of := func(percent int) float64 { return float64(sorted[(percent*len(sorted)+99)/100-1]) }
-	return Norms{float64(sorted[0]), of(10), of(25), of(50), of(75), of(90), of(100)}
+	quantile := func(percent int) float64 { return float64(sorted[(percent*len(sorted)+99)/100-1]) }
+	return Norms{float64(sorted[0]), quantile(10), quantile(25), quantile(50), quantile(75), quantile(90), quantile(100)}
 }
 
 // Clipped returns the quantiles after clipping; 0 means no clip.

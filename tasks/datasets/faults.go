@@ -177,9 +177,9 @@ func (p *Planted) check(level Level) error {
 	return errors.Join(errs...)
 }
 
-func checkFaultShare(fault Fault, of string, share float64) error {
+func checkFaultShare(fault Fault, unit string, share float64) error {
 	if !(share >= 0 && share <= 1) {
-		return fmt.Errorf("fault %s hits a share %v of the %s; expected above 0 and at most 1, or 0 where it is not given", fault, share, of)
+		return fmt.Errorf("fault %s hits a share %v of the %s; expected above 0 and at most 1, or 0 where it is not given", fault, share, unit)
 	}
 	return nil
 }

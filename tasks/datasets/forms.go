@@ -91,11 +91,11 @@ func recognise(name string, head []byte) form {
 	named := func(f form) bool {
 		return slices.ContainsFunc(f.endings, func(end string) bool { return strings.HasSuffix(name, end) })
 	}
-	told := func(f form) bool { return f.is != nil && f.is(head) }
+	byContent := func(f form) bool { return f.is != nil && f.is(head) }
 	// An Excel workbook is a zip archive, so prefer a form that matches content and name, then one
 	// that matches the content, then the name.
 	for _, fits := range []func(form) bool{
-		func(f form) bool { return named(f) && (f.is == nil || told(f)) }, told, named,
+		func(f form) bool { return named(f) && (f.is == nil || byContent(f)) }, byContent, named,
 	} {
 		if i := slices.IndexFunc(others, fits); i >= 0 {
 			return others[i]

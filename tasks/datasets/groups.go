@@ -73,12 +73,12 @@ type userGroup struct {
 func newGroupNumbering() *groupNumbering { return &groupNumbering{ids: map[userGroup]uint32{}} }
 
 func (g *groupNumbering) id(user uint64, name string) uint32 {
-	of := userGroup{user, name}
-	id, ok := g.ids[of]
+	key := userGroup{user, name}
+	id, ok := g.ids[key]
 	if !ok {
 		g.next = resized(g.next, int(user)+1)
 		id = g.next[user]
-		g.ids[of] = id
+		g.ids[key] = id
 		g.next[user]++
 	}
 	return id
@@ -168,14 +168,14 @@ func groupsWithin(all []uint32, stream, users *Index) ([]uint32, error) {
 }
 
 // userGroups counts the examples in each group of the users that keep selects.
-func userGroups(groups []uint32, of *Index, keep func(user int) bool) []uint32 {
+func userGroups(groups []uint32, index *Index, keep func(user int) bool) []uint32 {
 	if groups == nil {
 		return nil
 	}
 	kept := []uint32{}
-	for u, e := range of.Extents {
+	for u, e := range index.Extents {
 		if keep(u) {
-			kept = append(kept, groups[of.First(u):of.First(u)+e.Examples]...)
+			kept = append(kept, groups[index.First(u):index.First(u)+e.Examples]...)
 		}
 	}
 	return kept

@@ -87,7 +87,7 @@ type CaughtCanary struct {
 }
 
 // CaughtCanaries returns the number of caught canaries, and of all.
-func (s *Sanitized) CaughtCanaries() (caught, of int) {
+func (s *Sanitized) CaughtCanaries() (caught, total int) {
 	for _, c := range s.Canaries {
 		if c.Caught {
 			caught++
@@ -98,8 +98,8 @@ func (s *Sanitized) CaughtCanaries() (caught, of int) {
 
 // String returns a sentence.
 func (s *Sanitized) String() string {
-	caught, of := s.CaughtCanaries()
-	text := fmt.Sprintf("sanitization caught %d of %d canaries and missed %d; beside them it found", caught, of, of-caught)
+	caught, total := s.CaughtCanaries()
+	text := fmt.Sprintf("sanitization caught %d of %d canaries and missed %d; beside them it found", caught, total, total-caught)
 	for i, p := range s.Patterns {
 		if i > 0 {
 			text += ","

@@ -139,8 +139,8 @@ func (s *splitReader) absent() error {
 }
 
 // withoutSplits returns the error for a file without splits.
-func withoutSplits(name, what string) error {
-	return &SourceError{File: name, mistaken: true, Err: fmt.Errorf("the file is %s, which has no splits of its own; name the column that has them (data.columns.split), put its files into a directory for each split, or remove data.split, data.test.split and data.validation.split", what)}
+func withoutSplits(name, form string) error {
+	return &SourceError{File: name, mistaken: true, Err: fmt.Errorf("the file is %s, which has no splits of its own; name the column that has them (data.columns.split), put its files into a directory for each split, or remove data.split, data.test.split and data.validation.split", form)}
 }
 
 // partRuns are the parts of examples, one after another.

@@ -210,8 +210,8 @@ func (s *surveyor) survey(r Recipe) *recipeSurvey {
 	found := newRecipeSurvey(r, s.reading(r.source().Complete(), r.faults()))
 	found.names = s.names
 	found.phrases = found.text.lookFor(r.Phrases)
-	if of, elsewhere := r.Vocabulary(); elsewhere {
-		found.clean = s.survey(of)
+	if recipe, elsewhere := r.Vocabulary(); elsewhere {
+		found.clean = s.survey(recipe)
 	}
 	return found
 }

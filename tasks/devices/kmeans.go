@@ -14,7 +14,7 @@ const lloydSteps = 25
 // all its vectors does not move. Sums run in the order of the vectors.
 func cluster(ctx context.Context, vectors [][]float32, k int, rng *rand.Rand) ([][]float32, error) {
 	means := spread(vectors, k, rng)
-	of := make([]int, len(vectors))
+	modes := make([]int, len(vectors))
 	for range lloydSteps {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -22,13 +22,13 @@ func cluster(ctx context.Context, vectors [][]float32, k int, rng *rand.Rand) ([
 		moved := false
 		for i, x := range vectors {
 			mode := nearest(x, means)
-			moved = moved || mode != of[i]
-			of[i] = mode
+			moved = moved || mode != modes[i]
+			modes[i] = mode
 		}
 		if !moved {
 			break
 		}
-		move(means, vectors, of)
+		move(means, vectors, modes)
 	}
 	return means, nil
 }
@@ -85,10 +85,10 @@ func distance(x, y []float32, enough float64) float64 {
 }
 
 // move moves each mean to the mean of its vectors.
-func move(means, vectors [][]float32, of []int) {
+func move(means, vectors [][]float32, modes []int) {
 	sums, counts := make([][]float64, len(means)), make([]int, len(means))
 	for i, x := range vectors {
-		mode := of[i]
+		mode := modes[i]
 		if sums[mode] == nil {
 			sums[mode] = make([]float64, len(x))
 		}

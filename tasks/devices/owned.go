@@ -63,10 +63,10 @@ func (p *SplitParams) byGroup(user int, groups []uint32) (private, prior []int) 
 	}
 	order, kept, _ := p.reservedGroups(user, o)
 	for i, at := range order {
-		if of := members[numbers[at]]; i < kept {
-			prior = append(prior, of...)
+		if examples := members[numbers[at]]; i < kept {
+			prior = append(prior, examples...)
 		} else {
-			private = append(private, of...)
+			private = append(private, examples...)
 		}
 	}
 	if p.Count > 0 {

@@ -291,7 +291,7 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	if !errors.Is(killed.err, errKilled) {
 		return contracts.Doubt("it ended before anything was seen below %s: whatever ends a training of it early costs all of it", checkpointFolder)
 	}
-	kept, told := names(killed.training.kept.Files), killed.rows.list()
+	kept, reported := names(killed.training.kept.Files), killed.rows.list()
 	again, err := c.train(ctx, killed.kept, nil)
 	if err != nil {
 		return err
@@ -307,8 +307,8 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 	if name, err := c.differing(first, again); err != nil || name != "" {
 		return cmp.Or(err, fmt.Errorf("killed when it had written %s, and started again with that, it has left another %s than without", kept, name))
 	}
-	if len(told) > 0 && again.rows.first == told[0].Round {
-		return contracts.Doubt("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", told[len(told)-1].Round, kept, told[0].Round)
+	if len(reported) > 0 && again.rows.first == reported[0].Round {
+		return contracts.Doubt("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", reported[len(reported)-1].Round, kept, reported[0].Round)
 	}
 	return nil
 }

@@ -31,13 +31,13 @@ func namedFiles(line string) []string {
 
 // checkNamed returns an error if a command of the result names a file or folder below out that is not there.
 func (r *Result) checkNamed(files []childprocess.File) error {
-	for _, of := range []struct{ field, line string }{{"score", r.Score}, {"initial_score", r.Initial}, {"step", r.Step}} {
-		for _, named := range namedFiles(of.line) {
+	for _, command := range []struct{ field, line string }{{"score", r.Score}, {"initial_score", r.Initial}, {"step", r.Step}} {
+		for _, named := range namedFiles(command.line) {
 			there := slices.ContainsFunc(files, func(f childprocess.File) bool {
 				return strings.HasPrefix(outFolder+"/"+f.Name+"/", named+"/")
 			})
 			if !there {
-				return NamesItsModel.Broken("its %s names %s in %s, and there is no such file. Expected all files that the command reads: write a file that is written once below %s before the next checkpoint, to be kept with it; files that the command itself writes belong in TMPDIR", resultFile, named, of.field, outFolder)
+				return NamesItsModel.Broken("its %s names %s in %s, and there is no such file. Expected all files that the command reads: write a file that is written once below %s before the next checkpoint, to be kept with it; files that the command itself writes belong in TMPDIR", resultFile, named, command.field, outFolder)
 			}
 		}
 	}

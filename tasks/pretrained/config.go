@@ -72,7 +72,7 @@ func (c *config) family() (*family, error) {
 	if f == nil {
 		return nil, fmt.Errorf("model_type is %q; expected %s: models of other types are audited by a program (--command)", c.ModelType, strings.Join(slices.Sorted(maps.Keys(families)), ", "))
 	}
-	for _, of := range []struct {
+	for _, setting := range []struct {
 		field string
 		wrong bool
 	}{
@@ -85,8 +85,8 @@ func (c *config) family() (*family, error) {
 		{"scale_attn_weights: false", c.ScaleWeights != nil && !*c.ScaleWeights},
 		{"mlp_bias", c.FeedBiased},
 	} {
-		if of.wrong {
-			return nil, fmt.Errorf("%s changes the arithmetic in an unsupported way; expected a model without it, or a program that scores the model (--command)", of.field)
+		if setting.wrong {
+			return nil, fmt.Errorf("%s changes the arithmetic in an unsupported way; expected a model without it, or a program that scores the model (--command)", setting.field)
 		}
 	}
 	return f, nil

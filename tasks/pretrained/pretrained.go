@@ -146,8 +146,8 @@ func (f *Folder) data(file string) ([]byte, error) {
 
 // reason returns an error of a file system without the name of the file.
 func reason(err error) error {
-	if of, ok := errors.AsType[*fs.PathError](err); ok {
-		return of.Err
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return failed.Err
 	}
 	return err
 }

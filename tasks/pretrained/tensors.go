@@ -150,11 +150,11 @@ func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
 		copy(own, read)
 	}
 	for i := range datasets.FirstWord {
-		of := f.Begin
+		token := f.Begin
 		if i == datasets.End {
-			of = f.End
+			token = f.End
 		}
-		copy(values[i*width:(i+1)*width], values[int(of)*width:])
+		copy(values[i*width:(i+1)*width], values[int(token)*width:])
 	}
 	return nil
 }
@@ -204,8 +204,8 @@ func (f *Folder) place(t models.Tensor, first string, values, part []float32, co
 	heads := f.Model.Config().Heads
 	size := wide / 3 / heads
 	for head := range heads {
-		for of := range 3 {
-			from, to := (3*head+of)*size, of*heads*size+head*size
+		for third := range 3 {
+			from, to := (3*head+third)*size, third*heads*size+head*size
 			kernels.Transpose(values[to:], wide, part[from*rows:], rows, size, rows)
 		}
 	}
