@@ -50,7 +50,7 @@ func (t *term) checkEpoch() {
 	})
 }
 
-// keepPlan records the plan of a run: see planrecord.
+// keepPlan records the plan of a run: see package planned.
 func (s *leaderStore) keepPlan(ctx context.Context, run string, w *plan.RecordWriter) error {
 	record, err := w.Record()
 	if err != nil {
