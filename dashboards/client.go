@@ -70,7 +70,7 @@ func NewClient(address, token string) (*Client, error) {
 	}
 	base, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("server address: it is none; expected http://host:port or https://host:port")
+		return nil, errors.New("invalid server address: expected http://host:port or https://host:port")
 	}
 	files, err := takeFiles(base)
 	if err != nil {

@@ -19,7 +19,7 @@ var (
 	// ErrUnauthorized: no valid token came with the request.
 	ErrUnauthorized = errors.New("a valid token is needed: give --token-file, set COALMINE_TOKEN, or log in")
 	// ErrForbidden: the token permits only reading.
-	ErrForbidden = errors.New("the token is for looking only; this needs the operator token")
+	ErrForbidden = errors.New("the token allows only reading; this needs the operator token")
 	// ErrTooLarge: the body is larger than the server accepts.
 	ErrTooLarge = errors.New("too large")
 )

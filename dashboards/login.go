@@ -46,7 +46,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) error {
 // loginForm is the text of the login page.
 type loginForm struct{ Title, Notice, Hint string }
 
-const loginHint = "The token that the server was started with: the one for operators, or the one for looking only."
+const loginHint = "A token of the server: the operator token, or the read token."
 
 var (
 	newLogin    = loginForm{Title: "Log in", Hint: loginHint}

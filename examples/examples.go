@@ -67,7 +67,7 @@ func Find(name string) (string, error) {
 	if likely := meant(trimmed(name)); likely != "" {
 		return "", fmt.Errorf("example %q: there is none%s (coalmine data example lists them)", name, readable.DidYouMean(likely))
 	}
-	return "", fmt.Errorf("example %q: there is none; expected one of\n  %s", name, strings.Join(below(trimmed(name)), "\n  "))
+	return "", fmt.Errorf("no example %q; expected one of\n  %s", name, strings.Join(below(trimmed(name)), "\n  "))
 }
 
 // meant is the name that somebody has mistyped, all of it or its end.

@@ -136,6 +136,6 @@ func (m *ExternalNetwork) TrainingFLOPs() float64 { return 0 }
 // unknowing is the learner of an external network.
 type unknowing struct{}
 
-var errExternal = errors.New("the network is not ours, and nobody here knows its gradients; expected a training by code of its own")
+var errExternal = errors.New("the network is external, and its gradients are unknown here; expected a training by its own program")
 
 func (unknowing) Gradient([]float32, [][]int32, []float32) (Loss, error) { return Loss{}, errExternal }

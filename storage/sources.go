@@ -29,7 +29,7 @@ func (a *Archive) PutSource(ctx context.Context, body io.ReadSeeker) (Digest, in
 	}
 	again, _, err := digestAll(body)
 	if err == nil && again != digest {
-		err = errors.New("it changed while it was imported; import it again when nobody writes to it")
+		err = errors.New("it changed while it was imported; import it again when no process writes to it")
 	}
 	if err != nil {
 		return Digest{}, 0, errors.Join(fmt.Errorf("reading the source: %w", err), a.delete(ctx, []string{name}))

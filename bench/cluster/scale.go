@@ -129,7 +129,7 @@ func refuseBusy(ctx context.Context, conn *queue.Conn, broker *queue.Broker) err
 		return err
 	}
 	if len(workers) > 0 {
-		return fmt.Errorf("%s serves %d workers already: name a Redis that nobody uses, or another database of it (redis://host:port/15)", conn, len(workers))
+		return fmt.Errorf("%s serves %d workers already: name a Redis without users, or another database of it (redis://host:port/15)", conn, len(workers))
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ echo '{"model":"out/trained","score":"PROGRAM serve-score out/trained","initial_
 	dir := filepath.Dir(path)
 	table := prints(t, "run", path, "--home", home)
 	if !strings.Contains(table, "by-user, external") || !strings.Contains(table, "references, 0 of them by an estimate,") || !strings.Contains(table, "the program scores each sequence as a text") ||
-		!strings.Contains(table, "the last round that the program has told of in out/metrics.jsonl is 2, of training.rounds: 3") {
+		!strings.Contains(table, "the last round that the program reported in out/metrics.jsonl is 2, of training.rounds: 3") {
 		t.Errorf("the table is\n%s", table)
 	}
 	compareCopies(t, native, home)
@@ -312,7 +312,7 @@ echo weights > out/model; echo '{"model":"out/model"}' > out/result.json
 		"in place":  {strings.ReplaceAll(right, "echo $n > tmp/n; mv tmp/n checkpoint/n", "echo $n > checkpoint/n"), "rule 3: The files below `checkpoint` are whole"},
 		"once":      {"[ -e checkpoint/n ] || echo weights > out/first\n" + strings.Replace(right, `{"model":"out/model"}`, `{"model":"out/first"}`, 1), "0 of 10 checks failed"},
 		"forgets":   {"[ -e checkpoint/n ] || echo weights > tmp/first\n" + strings.Replace(right, "echo weights > out/model", "mv tmp/first out/model", 1), `names the model "out/model", and there is no such file`},
-		"anew":      {strings.Replace(right, "cat checkpoint/n", "echo 0", 1), "started again with checkpoint/n, it told of round 1 again: it seems to have begun anew"},
+		"anew":      {strings.Replace(right, "cat checkpoint/n", "echo 0", 1), "started again with checkpoint/n, it reported round 1 again: it seems to have started over"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

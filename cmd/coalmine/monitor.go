@@ -125,7 +125,7 @@ func readToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" {
-		return "", fmt.Errorf("token file %s: it is empty, and nobody would be asked for a token; put at least 16 random characters into it", path)
+		return "", fmt.Errorf("token file %s is empty, which would disable the token; put at least 16 random characters into it", path)
 	}
 	return token, nil
 }

@@ -107,7 +107,7 @@ func (n *notifier) send(ctx context.Context, g *global, r *results.Results, exit
 	}
 	if err != nil {
 		u, _ := url.Parse(n.address)
-		g.note("warning: --notify: %s was not told of the outcome: %v", u.Host, err)
+		g.note("warning: --notify: %s did not receive the outcome: %v", u.Host, err)
 	}
 }
 

@@ -121,7 +121,7 @@ func (t *Talk) Asked() int64 {
 // Kill ends the program at once.
 func (t *Talk) Kill(reason error) { t.child.Kill(reason) }
 
-var errUnwanted = errors.New("nobody waits for its answer any more")
+var errUnwanted = errors.New("no request waits for its answer")
 
 // Close ends the program's input, and the program if it does not end soon after or no answer is awaited.
 // The error reports an end that breaks the contract.

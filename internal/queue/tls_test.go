@@ -38,7 +38,7 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 		says []string
 	}{
 		"no authority":        {"rediss://" + good.Addr(), []string{good.Addr(), "authority of a test", "ca=FILE", "SSL_CERT_FILE"}},
-		"another authority":   {"rediss://" + good.Addr() + "?ca=" + other.File + me, []string{"nobody whom this machine trusts", "ca=FILE"}},
+		"another authority":   {"rediss://" + good.Addr() + "?ca=" + other.File + me, []string{"no authority that this machine trusts", "ca=FILE"}},
 		"expired":             {old.URL() + me, []string{"expired on", "renew"}},
 		"another host":        {elsewhere.URL() + me, []string{"queue.example", "127.0.0.1", "in the URL"}},
 		"no certificate":      {good.URL(), []string{"asks for a client certificate", "cert=FILE and key=FILE"}},

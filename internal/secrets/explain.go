@@ -17,7 +17,7 @@ import (
 // for errors unrelated to TLS.
 func ExplainCertificate(err error) error {
 	if e, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return fmt.Errorf("nobody whom this machine trusts has signed its certificate%s: name the file with the certificate of its authority by ca=FILE in the URL, or by the variable SSL_CERT_FILE (%w)", signer(e.Cert), e)
+		return fmt.Errorf("no authority that this machine trusts has signed its certificate%s: name the file with the certificate of its authority by ca=FILE in the URL, or by the variable SSL_CERT_FILE (%w)", signer(e.Cert), e)
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
 		return fmt.Errorf("its certificate is for %s, not for %s: use a name of the certificate in the URL, or give the server a certificate for this one (%w)", subjects(e.Certificate), e.Host, e)

@@ -135,7 +135,7 @@ func (l *DiscriminatorLearner) check(params []float32, examples [][]int32, gradi
 		return fmt.Errorf("a discriminator's gradient has no random stream: call UseStream first, or UsePrecomputed")
 	}
 	if have, want := len(l.precomputed[0]), len(examples)*l.perExample(); have != want {
-		return fmt.Errorf("what was precomputed for a batch has %d numbers; expected %d for its %d images", have, want, len(examples))
+		return fmt.Errorf("the precomputed draws of a batch have %d numbers; expected %d for its %d images", have, want, len(examples))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func parseURL(kind, raw string) (Config, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The parser's error may quote misplaced credentials.
-		return Config{}, "", fmt.Errorf("%s URL: it is none; want %s, with special characters escaped, such as %%20 for a space", kind, urlForm)
+		return Config{}, "", fmt.Errorf("invalid %s URL: expected %s, with special characters escaped, such as %%20 for a space", kind, urlForm)
 	}
 	if u.User != nil {
 		return Config{}, "", fmt.Errorf("%s URL for bucket %q holds credentials: take them out and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", kind, u.Host)

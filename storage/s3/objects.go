@@ -133,7 +133,7 @@ func (b *Bucket) fail(ctx context.Context, key string, err error) error {
 	case r.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("%s: %w at %s; correct the key, and end it with a slash if it is the beginning of several", url, storage.ErrNotFound, endpoint)
 	case r.StatusCode == http.StatusPreconditionFailed:
-		return fmt.Errorf("%s: it changed while it was read; try again when nobody writes to it", url)
+		return fmt.Errorf("%s: it changed while it was read; try again when no process writes to it", url)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%s: the transfer from %s breaks off every time (%w); get the object by other means, or put it there again", url, endpoint, err)
 	case secrets.ExplainCertificate(err) != nil:

@@ -58,7 +58,7 @@ func TestTroubleWithTLSIsNamedWithWhatEndsIt(t *testing.T) {
 		says     []string
 	}{
 		"no authority":        {good.Endpoint(), secrets.CertificateFiles{}, []string{good.Addr(), "authority of a test", "ca=FILE", "SSL_CERT_FILE"}},
-		"another authority":   {good.Endpoint(), secrets.CertificateFiles{CA: other.File}, []string{"nobody whom this machine trusts", "ca=FILE"}},
+		"another authority":   {good.Endpoint(), secrets.CertificateFiles{CA: other.File}, []string{"no authority that this machine trusts", "ca=FILE"}},
 		"expired":             {old.Endpoint(), trust, []string{"expired on", "renew"}},
 		"another host":        {elsewhere.Endpoint(), trust, []string{"store.example", "127.0.0.1", "in the URL"}},
 		"no certificate":      {asking.URL, trust, []string{"asks for a client certificate", "cert=FILE and key=FILE"}},

@@ -209,7 +209,7 @@ func (x *trial) elsewhere() error {
 
 func (x *trial) metrics() error {
 	if len(x.rows.rows) == 0 {
-		return contracts.Doubt("it has told of no round in %s: the page has nothing to show while it trains", metricsFile)
+		return contracts.Doubt("it reported no round in %s: the page has nothing to show while it trains", metricsFile)
 	}
 	return nil
 }
@@ -308,7 +308,7 @@ func (c *Check) goesOn(ctx context.Context, first *trial) error {
 		return cmp.Or(err, fmt.Errorf("killed when it had written %s, and started again with that, it has left another %s than without", kept, name))
 	}
 	if len(reported) > 0 && again.rows.first == reported[0].Round {
-		return contracts.Doubt("killed when it had told of round %d, and started again with %s, it told of round %d again: it seems to have begun anew", reported[len(reported)-1].Round, kept, reported[0].Round)
+		return contracts.Doubt("killed after it reported round %d, and started again with %s, it reported round %d again: it seems to have started over", reported[len(reported)-1].Round, kept, reported[0].Round)
 	}
 	return nil
 }

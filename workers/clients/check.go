@@ -307,7 +307,7 @@ func (c *checker) pairs(m clientprograms.Model, list []clientprograms.Pair) ([]c
 }
 
 // noTexts is the reason to skip a check of scores.
-const noTexts = "nobody asks for texts where the examples are images"
+const noTexts = "models of images are not asked for texts"
 
 // total requests every word after one context.
 func (c *checker) total() error {

@@ -43,7 +43,7 @@ func readTold(ctx context.Context, archive *storage.Archive, e *experiment.Exper
 // String is a note below the table.
 func (t *ToldRounds) String() string {
 	if t.Round == 0 {
-		return fmt.Sprintf("the program has told of no round in out/metrics.jsonl, of training.rounds: %d", t.Of)
+		return fmt.Sprintf("the program reported no round in out/metrics.jsonl, of training.rounds: %d", t.Of)
 	}
-	return fmt.Sprintf("the last round that the program has told of in out/metrics.jsonl is %d, of training.rounds: %d", t.Round, t.Of)
+	return fmt.Sprintf("the last round that the program reported in out/metrics.jsonl is %d, of training.rounds: %d", t.Round, t.Of)
 }
