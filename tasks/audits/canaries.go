@@ -25,13 +25,13 @@ func ReadLists[T any](ctx context.Context, t *tasks.Task, blob string, inputs ..
 	return all, nil
 }
 
-// ReadParts concatenates the JSON arrays in a blob of the inputs tasks.PartInput. It returns an error if
-// they do not have the expected number of elements in all, such as one for each canary.
+// ReadParts concatenates the JSON arrays in a blob of the inputs tasks.PartInput. It returns an error if they
+// do not have the expected number of elements in total, such as one for each canary.
 func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string, of int) ([]T, error) {
 	return readCounted[T](ctx, t, blob, of, PartInputs(parts)...)
 }
 
-// PartInputs lists the first names of tasks.PartInput.
+// PartInputs returns the names of the first inputs tasks.PartInput.
 func PartInputs(parts int) (inputs []string) {
 	for i := range parts {
 		inputs = append(inputs, tasks.PartInput(i))
@@ -52,16 +52,16 @@ func readCounted[T any](ctx context.Context, t *tasks.Task, blob string, of int,
 	return list, err
 }
 
-// Memorized counts the memorized ones of the inserted canaries.
+// Memorized is the number of inserted canaries that are memorized.
 type Memorized struct {
 	Memorized, Of int
-	// Lowest is the rarest configuration with a memorized canary, by expected insertion frequency and then
-	// by expected users; nil without any.
+	// Lowest is the rarest configuration with a memorized canary, by expected insertion frequency and then by
+	// expected users; nil if there is none.
 	Lowest *Configuration
 }
 
-// Configuration is how often a canary is meant to be inserted: by probabilities of users and of their
-// examples, or a number of times.
+// Configuration is the intended frequency of a canary: probabilities of users and of their examples, or a
+// number of insertions.
 type Configuration struct {
 	UserProbability    float64 `json:"user_probability,omitzero"`
 	ExampleProbability float64 `json:"example_probability,omitzero"`
@@ -90,7 +90,7 @@ func (c *Configuration) String() string {
 	return probability(c.UserProbability) + ", " + probability(c.ExampleProbability)
 }
 
-// Columns returns the numbers for tables; those that do not apply are nil.
+// Columns returns the numbers for tables. Numbers that do not apply are nil.
 func (c *Configuration) Columns() (user, example *float64, times *int64) {
 	switch {
 	case c == nil:
@@ -101,8 +101,8 @@ func (c *Configuration) Columns() (user, example *float64, times *int64) {
 	return &c.UserProbability, &c.ExampleProbability, nil
 }
 
-// Lowest returns the measures of the rarest memorized configuration: a column of tables, if shown has a
-// header, and the numbers.
+// Lowest returns the measures of the rarest memorized configuration: its numbers and, if shown has a header,
+// a column of tables.
 func Lowest[V any](audit string, shown Measure, find func(*V) *Configuration) []Measure {
 	var list []Measure
 	if shown.Header != "" {
@@ -116,7 +116,7 @@ func Lowest[V any](audit string, shown Measure, find func(*V) *Configuration) []
 	)...)
 }
 
-// probability prints a whole percentage, a short fraction, or else a decimal.
+// probability formats p as a whole percentage, a short fraction, or a decimal.
 func probability(p float64) string {
 	exact, err := numbers.ProbabilityOf(p)
 	if text := exact.String(); err == nil && len(text) <= 12 {
@@ -125,7 +125,7 @@ func probability(p float64) string {
 	return strconv.FormatFloat(p, 'g', 3, 64)
 }
 
-// Count counts the memorized ones among the canaries that were inserted.
+// Count counts the inserted canaries that are memorized.
 func Count(placed []datasets.Placement, memorized func(canary int) bool) (Memorized, error) {
 	var m Memorized
 	var lowest canaries.Configuration
@@ -150,8 +150,8 @@ func Count(placed []datasets.Placement, memorized func(canary int) bool) (Memori
 	return m, nil
 }
 
-// Prefix is the number of leading symbols of the canaries that an audit gives to the model; 0 asks for
-// those before the first random one of the format.
+// Prefix is the number of leading symbols of the canaries that an audit gives to the model. If asked is 0, it
+// is the number of symbols before the first random one of the format.
 func (g *Group) Prefix(asked int) int {
 	if asked == 0 {
 		return g.DefaultPrefix()
@@ -167,7 +167,7 @@ type PrefixField struct {
 }
 
 // CompletePrefix sets the prefix to the symbols before the first random one of the format. With several
-// formats it is 0; see Group.Prefix. audit is the path of the block, here and below.
+// formats it is 0; see Group.Prefix. In this method and the next ones, audit is the path of the block.
 func (f *PrefixField) CompletePrefix(s *Setting, audit string, given func(path string) bool) {
 	switch {
 	case s.Canaries == nil || given(audit+".prefix") && f.Prefix > 0:
@@ -214,8 +214,8 @@ func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
 	}
 }
 
-// CheckSteps reports canaries of whole words over bytes, for an audit that tries the choices of each
-// position in turn.
+// CheckSteps reports canaries of whole words over bytes, for audits that try the choices of each position in
+// turn.
 func CheckSteps(s *Setting, audit string, fail Fail) {
 	if s.Canaries == nil {
 		return // see CheckPrefix
@@ -229,7 +229,7 @@ func CheckSteps(s *Setting, audit string, fail Fail) {
 	}
 }
 
-// CheckReferences reports more references than there are sequences after the prefix.
+// CheckReferences reports a number of references above the number of sequences after the prefix.
 func (f *PrefixField) CheckReferences(s *Setting, audit string, references int, fail Fail) {
 	if s.Canaries == nil {
 		return // see CheckPrefix
@@ -259,9 +259,9 @@ func (g *Group) checkReferences(ordinary int, audit string, prefix, references i
 
 // Unit is a coin toss of an audit that changes the data of some users.
 type Unit struct {
-	// Canary is the number of its canary in the list of the node.
+	// Canary is the index of the canary in the list of the node.
 	Canary int `json:"canary"`
-	// User carries the canary. Example is the record, -1 if the unit is the user.
+	// User is the number of the user with the canary. Example is its record, or -1 if the unit is the user.
 	User    int `json:"user"`
 	Example int `json:"example"`
 	// Included is the result: whether the canary is in the training data.
@@ -271,7 +271,7 @@ type Unit struct {
 // UnitsBlob is a JSON array of Unit.
 const UnitsBlob = "units"
 
-// ReadUnits reads the units of a planter's node, and the canary of each.
+// ReadUnits reads the units of a planter's node and their canaries.
 func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []datasets.Canary, error) {
 	list, err := datasets.ReadPlacements(ctx, t, input)
 	if err != nil {

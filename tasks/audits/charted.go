@@ -5,14 +5,14 @@ const MemorizedFigure = "Canaries memorized"
 
 // Curve is a line through a metric of every measured round.
 type Curve struct {
-	// Figure names the figure, which curves may share, Name the curve in it.
+	// Figure is the name of the figure, which several curves may share. Name is the name of the curve.
 	Figure, Name string
-	// Axis is the title of the vertical axis, with its unit; empty: Figure.
+	// Axis is the title of the vertical axis, with its unit. The default is Figure.
 	Axis string
-	// Metric of the audit's last node; empty: the name of the measure.
+	// Metric is a metric of the audit's last node. The default is the name of the measure.
 	Metric string
-	// Most returns the end of the axis for the last outcome; nil: the number Among which the measure
-	// counts, or its own value.
+	// Most returns the end of the axis for the last outcome. The default is the number Among which the
+	// measure counts, or its own value.
 	Most func(Outcome) float64
 }
 
@@ -38,7 +38,7 @@ func (d *Description) Curves() (curves []Curve) {
 	return curves
 }
 
-// PrecisionRecall returns the figure of the precision at a recall of 1%, 2%, ...
+// PrecisionRecall returns the figure of the precision at recalls of 1%, 2%, ...
 func PrecisionRecall(name, about string, precisions []float64, chance float64) *Figure {
 	f := &Figure{Name: name, About: about, Title: "precision in % against recall in %", X: Axis{Title: "recall (%)", Most: 100}, Y: Axis{Title: "precision (%)", Most: 100}, Limit: 100 * chance}
 	for i, precision := range precisions {
@@ -47,29 +47,29 @@ func PrecisionRecall(name, about string, precisions []float64, chance float64) *
 	return f
 }
 
-// HeatMap is a table of numbers, 0 or more, larger ones darker. Maps of one name share their scale in all
-// cells.
+// HeatMap is a table of numbers of at least 0; larger ones are darker. Maps with one name share their scale
+// in all cells.
 type HeatMap struct {
-	// Name is the caption, About explains it, Title describes it to those who hear it.
+	// Name is the caption, About explains it, Title describes it for screen readers.
 	Name, About, Title string
 	// Rows and Columns are the labels.
 	Rows, Columns []string
 	// Down and Across are the titles of rows and columns.
 	Down, Across string
-	// Values are [rows][columns]; NaN for none.
+	// Values are indexed by row and column; NaN if missing.
 	Values [][]float64
 }
 
-// Attack is the result of one attack: a row of tables. Measures that it lacks are nil.
+// Attack is the result of one attack: a row of tables. Measures that do not apply are nil.
 type Attack struct {
-	// Attack is the name for people, Of the thing that is ranked.
+	// Attack is the display name. Of names the items that are ranked.
 	Attack string `parquet:"attack"`
 	Of     string `parquet:"of"`
-	// Users are averaged over, or stand in the ranking; Items are ranked.
+	// Users are averaged over, or are in the ranking; Items are ranked.
 	Users *int64 `parquet:"users"`
 	Items *int64 `parquet:"items"`
-	// AP is the average precision, in [0, 1]; Chance that of scores that know nothing; Factor AP / Chance.
-	// Share is the relevant share of the items: the chance of Orekondy et al. 2018.
+	// AP is the average precision, in [0, 1], Chance the average precision of random scores, Factor AP /
+	// Chance. Share is the relevant share of the items: the chance of Orekondy et al. 2018.
 	AP         float64  `parquet:"ap"`
 	APLow      *float64 `parquet:"ap_low"`
 	APHigh     *float64 `parquet:"ap_high"`
@@ -87,14 +87,15 @@ type Attack struct {
 	P   *float64 `parquet:"p"`
 }
 
-// MemberAttack is the result of an attack on the membership of users, or of the baseline that sees no model: a row
-// of tables. Intervals are at Confidence, over users; numbers that are not estimable are nil.
+// MemberAttack is the result of a membership attack on users, or of the baseline without a model: a row of
+// tables. Intervals are at Confidence, over users. Numbers are nil if not estimable.
 type MemberAttack struct {
-	// Attack is the name for people, Of the users that are told from held-out ones: "members" or "users with canaries".
+	// Attack is the display name. Of names the users to distinguish from held-out ones: "members" or "users
+	// with canaries".
 	Attack string `parquet:"attack"`
 	Of     string `parquet:"of"`
 	Users  int64  `parquet:"users"`
-	// AUC is the area under the receiver operating characteristic, in [0, 1]; P that of Mann and Whitney.
+	// AUC is the area under the receiver operating characteristic, in [0, 1]. P is its p-value by Mann and Whitney.
 	AUC     float64 `parquet:"auc"`
 	AUCLow  float64 `parquet:"auc_low"`
 	AUCHigh float64 `parquet:"auc_high"`
@@ -106,7 +107,7 @@ type MemberAttack struct {
 	TPR01     *float64 `parquet:"tpr_01"`
 	TPR01Low  *float64 `parquet:"tpr_01_low"`
 	TPR01High *float64 `parquet:"tpr_01_high"`
-	// BlindAUC is that of the baseline on the same users, OverBlind AUC less BlindAUC.
+	// BlindAUC is the AUC of the baseline on the same users. OverBlind is AUC - BlindAUC.
 	BlindAUC      *float64 `parquet:"blind_auc"`
 	OverBlind     *float64 `parquet:"over_blind"`
 	OverBlindLow  *float64 `parquet:"over_blind_low"`

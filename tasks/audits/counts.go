@@ -7,20 +7,20 @@ import (
 	"coalmine/internal/readable"
 )
 
-// CountOf is a number of inserted canaries that an audit finds memorized.
+// CountOf describes the number of inserted canaries that an audit finds memorized.
 type CountOf[V any] struct {
-	// Name of its limit, whose text is Doc.
+	// Name is the name of the limit on the number, Doc its documentation.
 	Name, Doc string
-	// Counted returns the number and the inserted canaries that it is of.
+	// Counted returns the number, and the number of inserted canaries.
 	Counted func(V) (count, of int)
-	// References is the number that each canary is compared with, if a field sets it; nil: none does.
+	// References returns the number of references for each canary; nil if no field sets it.
 	References func(s *Setting) Size
-	// ByChance bounds the probability that more than k of n canaries are counted, none of which a
-	// model has memorized, with the given number of references; 0 without References.
+	// ByChance bounds the probability that more than k of n canaries are counted if the model has memorized
+	// none. references is their number; 0 without References.
 	ByChance func(s *Setting, k, n, references int) float64
 }
 
-// Limit is a limit on the number, of a cell with an inserted canary.
+// Limit returns the limit on the number, for cells with an inserted canary.
 func (c *CountOf[V]) Limit() Limit {
 	return LimitOf[int]{
 		Name: c.Name, Doc: c.Doc, Range: "[0,1000000000]", Unit: "canaries",
@@ -45,8 +45,9 @@ func (c *CountOf[V]) references(s *Setting) int {
 	return c.References(s).N
 }
 
-// Power is for Description.Power: each inserted canary is memorized, and so counted, independently with the
-// probability of the leak. A find is the least number that chance reaches with at most Significance.
+// Power implements Description.Power. Each inserted canary is memorized, and so counted, independently with
+// the probability of the leak. A find is the smallest number that chance reaches with probability at most
+// Significance.
 func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
 	if s.Canaries == nil || s.Canaries.Inserted == 0 {
 		return nil
@@ -79,13 +80,13 @@ func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
 	return []Statement{found}
 }
 
-// fewest is the least number of canaries that chance reaches with at most Significance; n + 1 if none is.
+// fewest is the smallest number of canaries that chance reaches with probability at most Significance, or n + 1.
 func (c *CountOf[V]) fewest(s *Setting, n, references int) int {
 	return 1 + sort.Search(n, func(k int) bool { return c.ByChance(s, k, n, references) <= Significance })
 }
 
-// LikeliestByChance is the ByChance of an audit that names the most likely sequence after a prefix: an
-// unmemorized canary is any of those. The format with the fewest bounds the probability.
+// LikeliestByChance returns ByChance for an audit that finds the most likely sequence after a prefix: an
+// unmemorized canary is any sequence. The format with the fewest sequences bounds the probability.
 func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n, _ int) float64 {
 	return func(s *Setting, k, n, _ int) float64 {
 		f, ok := FieldsOf[F](s)

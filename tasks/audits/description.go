@@ -25,88 +25,89 @@ func (c Content) Fits(level datasets.Level) bool {
 
 func (c Content) String() string { return cmp.Or(string(c), "texts") }
 
-// Description is one audit.
+// Description describes one audit.
 type Description struct {
-	// Name is the key in results, and mostly the field in the audit block.
+	// Name is the key in results, and usually the field in the audit block.
 	Name string
 	// Legend explains its columns of tables, in a sentence or two.
 	Legend string
 
-	// New returns empty fields of the audit block; nil if Derive finds the outcome.
+	// New returns empty fields of the audit block. It is nil if Derive finds the outcome.
 	New func() Fields
-	// Limits of audit.fail_if, in their order there.
+	// Limits are the fields of audit.fail_if, in their order there.
 	Limits []Limit
 	Kinds  []tasks.Kind
-	// Models says which data the measured models read.
+	// Models is the kind of data that the measured models read.
 	Models Content
 
-	// Classifier: it uses the prepared classifier, if there is one.
+	// Classifier reports whether the audit uses the prepared classifier, if there is one.
 	Classifier bool
-	// OfPrivacy: it bounds or estimates the epsilon of a training from below.
+	// OfPrivacy reports whether the audit bounds or estimates the epsilon of a training from below.
 	OfPrivacy bool
-	// ByScores: probabilities of texts suffice, so that it measures external models, too.
+	// ByScores reports whether probabilities of texts suffice, so that the audit also measures external models.
 	ByScores bool
-	// ByProgram: it measures models whose clients a program trains.
+	// ByProgram reports whether the audit measures models whose clients a program trains.
 	ByProgram bool
-	// ByTrainer: a program that trains a whole model can report its measurement.
+	// ByTrainer reports whether a program that trains a whole model can report the measurement.
 	ByTrainer bool
-	// AtEnd audits measure the last model alone. Others measure every audited one, and the metrics of their
+	// AtEnd audits measure only the last model. Others measure every audited one, and the metrics of their
 	// last node, a JSON object of numbers, are in the curve.
 	AtEnd bool
-	// Pairs says which models of pairs it measures; the zero value: none.
+	// Pairs selects the models of pairs that the audit measures. The zero value selects no models.
 	Pairs Pairs
-	// OutcomeBlob of the last node is the outcome, as JSON; empty: its metrics are.
+	// OutcomeBlob of the last node is the outcome, as JSON. If empty, the node's metrics are the outcome.
 	OutcomeBlob string
-	// EveryRound: the curve has the outcome of every measured round, by the audit's name.
+	// EveryRound adds the outcome of every measured round to the curve, by the audit's name.
 	EveryRound bool
-	// CanaryOutcomesBlob of the last node is a JSON array of an object for each canary of the canaries
-	// block, whose members results show with the canary. Empty: none.
+	// CanaryOutcomesBlob of the last node is a JSON array of an object for each canary of the canaries block;
+	// results show its members with the canary. Empty if there are no such objects.
 	CanaryOutcomesBlob string
 
 	Outcome func() Outcome
-	// Derive finds the outcome in the rest of a cell, if there is one, for descriptions without New.
+	// Derive finds the outcome, if there is one, in other fields of the cell, for descriptions without New.
 	Derive func(*Cell) Outcome
-	// InJSON puts a derived outcome into the JSON of results.
+	// InJSON adds a derived outcome to the JSON of results.
 	InJSON bool
-	// CanaryOutcome returns an empty outcome of a canary; nil if there are none.
+	// CanaryOutcome returns an empty outcome of a canary. It is nil if canaries have no outcomes.
 	CanaryOutcome func() CanaryOutcome
 
-	// References returns the number of further models, by Builder.Reference; nil: none.
+	// References returns the number of further models, by Builder.Reference. nil means 0.
 	References func(Fields) int
-	// Power has the statements of the audit whose power is computed, with the numbers of an outcome in place
-	// of the planned ones, if there is one; nil: none.
+	// Power returns the statements of the audit whose power is computed. If there is an outcome, its numbers
+	// replace the planned ones. Power may be nil.
 	Power func(s *Setting, v Outcome) []Statement
-	// Powerless names the numbers that an attack without Power reports: "shares of words, without an interval or a test".
+	// Powerless names the numbers that an attack without Power reports: "shares of words, without an interval
+	// or a test".
 	Powerless string
-	// Replay asks a command that trains the whole model to replay steps; nil: not asked.
+	// Replay asks a command that trains the whole model to replay steps. It may be nil.
 	Replay func(Fields) *external.Replay
-	// Sources returns the sources that the fields name; nil: none.
+	// Sources returns the sources that the fields name. It may be nil.
 	Sources func(Fields) []Source
 
-	// Measures of outcomes, in the order of the columns of CSV and Parquet; new ones stand last. Canary has
-	// those of a canary.
+	// Measures are measures of outcomes, in the order of the columns of CSV and Parquet; append new ones.
+	// Canary has the measures of a canary.
 	Measures []Measure
 	Canary   []Measure
 
-	// The fields below may be nil. Marked reports whether the leading texts of an outcome mislead without
-	// its note.
+	// The fields below may be nil. Marked reports whether the leading texts of an outcome mislead without its
+	// note.
 	Marked func(Outcome) bool
-	// Own lists the outcomes of canaries of the audit's own.
+	// Own returns the outcomes of the audit's own canaries.
 	Own func(Outcome) []Own
-	// AttackRows has a row for each attack that ranks something.
+	// AttackRows returns a row for each attack that ranks items.
 	AttackRows func(Outcome) []Attack
-	// MemberRows has a row for each attack on membership.
+	// MemberRows returns a row for each membership attack.
 	MemberRows func(Outcome) []MemberAttack
-	// UserRows says how well each attack finds each user.
+	// UserRows returns the success of each attack for each user.
 	UserRows func(Outcome) []AttackedUser
-	// Panels are figures of one name, with EveryRound those of earlier rounds, too.
+	// Panels returns figures of one name. With EveryRound they include those of earlier rounds.
 	Panels   func(Outcome) []*Figure
 	HeatMaps func(Outcome) []*HeatMap
 	Pictures func(Outcome) []Picture
-	// Changes compares two outcomes further than by their texts.
+	// Changes compares two outcomes in more detail than by their texts.
 	Changes func(before, after Outcome) []Change
-	// Utility of the outcome's model, above 0 and larger for better models: the axis that measures are drawn
-	// against; false: none. One audit has it.
+	// Utility returns the utility of the outcome's model, above 0 and larger for better models: the axis that
+	// measures are drawn against. One audit has it.
 	Utility func(Outcome) (float64, bool)
 }
 

@@ -10,15 +10,15 @@ import (
 	"coalmine/internal/numbers"
 )
 
-// Estimate sums up measurements of one number, such as those of several seeds.
+// Estimate summarizes measurements of one number, such as those of several seeds.
 type Estimate struct {
-	// N values have the Mean, infinite if one of them is.
+	// N is the number of values. Mean is infinite if one of them is.
 	N    int           `json:"n"`
 	Mean numbers.Float `json:"mean"`
-	// SD is the sample standard deviation; nil of one value.
+	// SD is the sample standard deviation; nil for one value.
 	SD *float64 `json:"sd"`
 	// Low and High are the interval of Student's t with N - 1 degrees of freedom, which has coverage
-	// Confidence for normal measurements. Nil of one value, and of equal ones: equal counts do not show a
+	// Confidence for normal measurements. They are nil for one value, and for equal ones, which do not show a
 	// spread of 0.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
@@ -26,7 +26,7 @@ type Estimate struct {
 	Infinite bool `json:"infinite,omitempty"`
 }
 
-// NewEstimate returns the estimate of values that are finite or +Inf; nil of none.
+// NewEstimate returns the estimate of values that are finite or +Inf; nil without values.
 func NewEstimate(values []float64) *Estimate {
 	n := len(values)
 	if n == 0 {
@@ -48,7 +48,7 @@ func NewEstimate(values []float64) *Estimate {
 	return e
 }
 
-// Clip clips the interval to the possible values, such as [0, 1].
+// Clip clips the interval to the range of possible values, such as [0, 1].
 func (e *Estimate) Clip(least, most float64) {
 	for _, end := range []*float64{e.Low, e.High} {
 		if end != nil {

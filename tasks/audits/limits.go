@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// LimitOf is a field of audit.fail_if of type L: a limit on a number of a finished cell's outcome.
+// LimitOf is a field of audit.fail_if of type L: a limit on a number in a finished cell's outcome.
 type LimitOf[L any] struct {
-	// Name of the field, Doc its text on the reference page; Range, Unit and Source are as in the tags of
-	// other fields.
+	// Name is the name of the field, Doc its text on the reference page. Range, Unit and Source are as in the
+	// tags of other fields.
 	Name, Doc, Range, Unit, Source string
-	// Breaches names the numbers that are beyond the limit in a finished cell, one sentence each. A
-	// number without a value is one of them, by NoValue, unless Unjudged names it. See Judged.
+	// Breaches returns a sentence for each number beyond the limit in a finished cell. A missing number is a
+	// breach, by NoValue, unless Unjudged names it. See Judged.
 	Breaches func(c *Cell, limit L) []string
-	// Unjudged has a clause for each number that could not be judged; nil: all are.
+	// Unjudged returns a clause for each number that could not be judged; nil if all can.
 	Unjudged func(c *Cell, limit L) []string
-	// Check reports a limit that cannot fail; nil: each can. All limits need their audit.
+	// Check reports a limit that cannot fail; nil if each can. All limits require their audit.
 	Check func(s *Setting, limit L, fail Fail)
-	// FalseAlarms of a cell, by chance alone; nil: none.
+	// FalseAlarms returns the false alarms of a cell, by chance alone. It may be nil.
 	FalseAlarms func(s *Setting, limit L) []FalseAlarm
 }
 
@@ -58,7 +58,7 @@ func untyped[Of, L, R any](f func(*Of, L) []R) func(*Of, any) []R {
 	}
 }
 
-// exported is the Go name of a field: "BeamSearchMemorized" of beam_search_memorized.
+// exported is the Go name of a field: "BeamSearchMemorized" for beam_search_memorized.
 func exported(name string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
@@ -85,7 +85,7 @@ type GivenLimit struct {
 	Value any
 }
 
-// Number is the limit as a number; nil if it is none.
+// Number is the limit as a number; nil if it is not a number.
 func (g *GivenLimit) Number() *float64 {
 	switch v := reflect.ValueOf(g.Value).Elem(); v.Kind() {
 	case reflect.Int:
@@ -111,12 +111,12 @@ func (d *Description) Given(limits any) (given []GivenLimit) {
 	return given
 }
 
-// NoValue is the breach of a limit on a number that a finished cell does not have.
+// NoValue returns the breach of a limit on a number that a finished cell does not have.
 func NoValue(number, why string) []string {
 	return []string{fmt.Sprintf("%s has no value, because %s; so nothing shows that it is within the limit", number, why)}
 }
 
-// Judged returns the Breaches that a function finds in the outcome of a cell. A cell without the outcome has
+// Judged returns Breaches with the results of find on the outcome of a cell. A cell without the outcome has
 // no value of the number.
 func Judged[V, L any](number string, find func(v V, limit L) []string) func(*Cell, L) []string {
 	return func(c *Cell, limit L) []string {
@@ -127,7 +127,7 @@ func Judged[V, L any](number string, find func(v V, limit L) []string) func(*Cel
 	}
 }
 
-// NotJudged returns the Unjudged that a function finds in the outcome of a cell, none of a cell without one.
+// NotJudged returns Unjudged with the results of find on the outcome of a cell, if it has one.
 func NotJudged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []string {
 	return func(c *Cell, limit L) []string {
 		if v, ok := OutcomeOf[V](c); ok {
@@ -137,47 +137,48 @@ func NotJudged[V, L any](find func(v V, limit L) []string) func(*Cell, L) []stri
 	}
 }
 
-// Gate is a limit on lower ends of intervals over users. A number is not judged if its users are too few to
-// be certainly above the limit and it is not certainly below. A cell without a judged number does not pass.
+// Gate is a limit on lower ends of intervals over users. A number is not judged if its users are too few for
+// it to be certainly above the limit and it is not certainly below. A cell without a judged number does not
+// pass.
 type Gate struct {
-	Name  string // of the field of audit.fail_if
+	Name  string // field of audit.fail_if
 	Limit float64
 
 	breaches, tooFew []string
 	judged           bool
 }
 
-// Factor judges a number in [0, 1] over chance, if chance is above 0.
-func (g *Gate) Factor(what string, users int, found Interval, chance float64) {
+// Factor judges a number in [0, 1] divided by chance, if chance is above 0.
+func (g *Gate) Factor(name string, users int, found Interval, chance float64) {
 	if chance > 0 {
-		g.judge(fmt.Sprintf("%s is %.4g times chance", what, found.Value/chance), users, found, chance)
+		g.judge(fmt.Sprintf("%s is %.4g times chance", name, found.Value/chance), users, found, chance)
 	}
 }
 
 // Number judges a number in [0, 1].
-func (g *Gate) Number(what string, users int, found Interval) {
-	g.judge(fmt.Sprintf("%s is %.4g", what, found.Value), users, found, 1)
+func (g *Gate) Number(name string, users int, found Interval) {
+	g.judge(fmt.Sprintf("%s is %.4g", name, found.Value), users, found, 1)
 }
 
-// judge compares a lower end with the limit, which counts in units.
-func (g *Gate) judge(what string, users int, found Interval, unit float64) {
-	if few := TooFew(what, users, found.High/unit, g.Limit, unit); few != "" {
+// judge compares a lower end, in units, with the limit.
+func (g *Gate) judge(name string, users int, found Interval, unit float64) {
+	if few := TooFew(name, users, found.High/unit, g.Limit, unit); few != "" {
 		g.tooFew = append(g.tooFew, few)
 		return
 	}
 	g.judged = true
-	g.breaches = append(g.breaches, Above(what+"; at least it", found.Low/unit, g.Limit)...)
+	g.breaches = append(g.breaches, Above(name+"; at least it", found.Low/unit, g.Limit)...)
 }
 
-// TooFew says why a limit on a number in [0, 1], in units such as chance, decides nothing: of so few users
-// it can't be certainly above, and by its upper end it is not certainly below. Empty otherwise, and of 0
-// users, which outcomes of earlier versions have.
-func TooFew(what string, users int, high, limit, unit float64) string {
+// TooFew explains why a limit, in units, on a number in [0, 1] is not judged: with so few users the number
+// cannot be certainly above it, and its upper end is not below. It is empty otherwise, and with 0 users,
+// which outcomes of earlier versions have.
+func TooFew(name string, users int, high, limit, unit float64) string {
 	fewest := FewestAbove(limit * unit)
 	if users == 0 || users >= fewest || high <= limit {
 		return ""
 	}
-	return fmt.Sprintf("%s, of too few users: %d, where it takes %d to be certainly above the limit of %.4g; so it is not certainly below", what, users, fewest, limit)
+	return fmt.Sprintf("%s, of too few users: %d, where it takes %d to be certainly above the limit of %.4g; so it is not certainly below", name, users, fewest, limit)
 }
 
 // Fail fails the gate, because a number that it limits is missing.
@@ -186,7 +187,7 @@ func (g *Gate) Fail(why string) {
 	g.breaches = append(g.breaches, why)
 }
 
-// Breaches of all judged numbers; without any, the reasons.
+// Breaches returns the breaches of the judged numbers. If no number is judged, it returns the reasons.
 func (g *Gate) Breaches() []string {
 	switch {
 	case g.judged:
@@ -197,7 +198,7 @@ func (g *Gate) Breaches() []string {
 	return g.tooFew
 }
 
-// Unjudged numbers have too few users, while others are judged.
+// Unjudged returns the numbers with too few users, if others are judged.
 func (g *Gate) Unjudged() []string {
 	if !g.judged {
 		return nil
@@ -205,8 +206,8 @@ func (g *Gate) Unjudged() []string {
 	return g.tooFew
 }
 
-// FewestAbove is the number of users from which the lower end of n out of n, in the interval of Clopper and
-// Pearson, is above a limit; 0 if none is.
+// FewestAbove is the smallest n for which the lower end of n out of n, in the interval of Clopper and
+// Pearson, is above a limit; 0 if there is none.
 func FewestAbove(limit float64) int {
 	if limit >= 1 {
 		return 0
@@ -214,8 +215,8 @@ func FewestAbove(limit float64) int {
 	return 1 + int(math.Log(intervalTail)/math.Log(limit))
 }
 
-// TooFewToTell says that a number in [0, 1] has too few users to be certainly above chance; empty
-// otherwise.
+// TooFewToTell is a clause about too few users for a number in [0, 1] to be certainly above chance; empty if
+// there are enough.
 func TooFewToTell(users int, chance float64) string {
 	if fewest := FewestAbove(chance); 0 < users && users < fewest {
 		return fmt.Sprintf(", too few users to tell it from chance: %d of at least %d", users, fewest)

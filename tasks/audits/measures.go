@@ -12,43 +12,42 @@ import (
 	"coalmine/models/ranking"
 )
 
-// Measure is a number, a text, or a yes or no of an outcome or of a canary's. Declared once, it gives the
-// columns of CSV and Parquet, cells of tables, means over replicates, curves, and the comparison of
-// canaries.
+// Measure is a number, a text or a bool of an outcome or of a canary's outcome. One declaration gives the
+// columns of CSV and Parquet, cells of tables, means over replicates, curves, and the comparison of canaries.
 type Measure struct {
-	// Name is the column of CSV and Parquet, and never changes; empty: none.
+	// Name is the column of CSV and Parquet, and never changes. Empty: no column.
 	Name string
 	// Of finds the value. An interval has the columns Name, Name_low and Name_high.
 	Of Value
 
-	// Header of its column of tables, which is as wide; empty: none.
+	// Header is the header of its column of tables, and sets its width. Empty: no column.
 	Header string
-	// Text is its cell of tables; the zero Value: the value, printed in its scale.
+	// Text is its cell of tables. The default is the value, printed in its scale.
 	Text Value
 	// Leading columns of tables stand before the others.
 	Leading bool
 	// Optional columns of tables are left out if no outcome has a text.
 	Optional bool
-	// Place sorts the columns of tables, and the paired measures; equal ones stay as declared.
+	// Place sorts the columns of tables, and the paired measures. Equal ones stay in the order of declaration.
 	Place int
 
-	// Scale of the printed number. Without one, rows of replicates list the texts.
+	// Scale is the scale of the printed number. Without one, rows of replicates list the texts.
 	Scale Scale
-	// Digits after the point.
+	// Digits is the number of digits after the point.
 	Digits int
-	// Least and Most bound the number: intervals end there. A Most of 0 is that of the scale.
+	// Least and Most bound the number: intervals end there. If Most is 0, the scale sets it.
 	Least, Most float64
-	// Among names the measure of the possible count, if the number counts canaries, and Canary the paired
+	// If the number counts canaries, Among names the measure of the possible count, and Canary the paired
 	// measure of their outcomes that it counts.
 	Among, Canary string
 
-	// Paired measures, numbers or yes and no, compare rows of replicates by canary.
+	// Paired measures, numbers or bools, compare rows of replicates by canary.
 	Paired bool
-	// Curve along the training; nil: none.
+	// Curve is the curve along the training. It may be nil.
 	Curve *Curve
-	// Drawn names the number in figures that compare cells, or the mean over canaries in figures of replicates,
-	// with its unit: "mean exposure of canaries, bits". Empty: not drawn. Level is the printed number by
-	// chance, a dashed line; 0 for none.
+	// Drawn names the number, with its unit, in figures that compare cells, or the mean over canaries in
+	// figures of replicates: "mean exposure of canaries, bits". Empty: not drawn. Level is the printed number
+	// by chance, a dashed line; 0: no line.
 	Drawn string
 	Level float64
 }
@@ -73,7 +72,7 @@ const (
 	Plain   Scale = "plain"
 )
 
-// Range returns the least and the greatest value that the number can have.
+// Range returns the smallest and the largest value that the number can have.
 func (m *Measure) Range() (least, most float64) {
 	switch {
 	case m.Most != 0:
@@ -99,8 +98,8 @@ type Value struct {
 	of       func(any) any
 }
 
-// Of returns the Value of a function: an integer, a float, a string, a bool, an Interval, or a pointer to
-// one, nil for none. Columns of strings without a pointer are never null.
+// Of returns the Value of a function that returns an integer, a float, a string, a bool, an Interval, or a
+// pointer to one, nil for no value. Columns of strings without a pointer are never null.
 func Of[V, T any](find func(*V) T) Value {
 	t := reflect.TypeFor[T]()
 	kind, ok := plainKind(indirect(t))
@@ -126,7 +125,7 @@ func indirect(t reflect.Type) reflect.Type {
 	return t
 }
 
-// plainKind is the type of columns for a type of values; false if there is none.
+// plainKind is the type of columns for a type of values. It returns false if there is no such column type.
 func plainKind(t reflect.Type) (reflect.Type, bool) {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -153,7 +152,7 @@ func plain(v reflect.Value) any {
 	return v.Convert(kind).Interface()
 }
 
-// Within returns measures of a part of outcomes, absent if the part is nil.
+// Within returns measures of a part of outcomes. They have no value if the part is nil.
 func Within[V, P any](part func(*V) *P, measures ...Measure) []Measure {
 	within := func(v Value) Value {
 		of := v.of
@@ -175,7 +174,7 @@ func Within[V, P any](part func(*V) *P, measures ...Measure) []Measure {
 }
 
 // Members returns a measure for each member of an outcome's JSON that a column can hold, unless its tag has
-// column:"-". Given measures replace those of their names; without Of they have the members' values.
+// column:"-". Measures in given replace those with the same name; without Of they have the members' values.
 func Members[O any](given ...Measure) (list []Measure) {
 	t := reflect.TypeFor[O]()
 	for i := range t.NumField() {
@@ -194,7 +193,7 @@ func Members[O any](given ...Measure) (list []Measure) {
 	return list
 }
 
-// member is the value of a field; zero if no column holds it.
+// member is the value of a field; zero if no column can hold it.
 func member(f reflect.StructField) Value {
 	kind, ok := plainKind(indirect(f.Type))
 	if !ok || f.Tag.Get("column") == "-" {
@@ -243,7 +242,7 @@ func (m *Measure) columns() []FieldColumn {
 	}
 }
 
-// TableMeasures have a column of tables, in this order.
+// TableMeasures returns the measures with a column of tables, in this order.
 func (d *Description) TableMeasures() (list []*Measure) {
 	for i := range d.Measures {
 		if m := &d.Measures[i]; m.Header != "" {
@@ -254,7 +253,7 @@ func (d *Description) TableMeasures() (list []*Measure) {
 	return list
 }
 
-// Cell is the text of an outcome in a column; without one "-", or empty in leading and optional columns.
+// Cell is the text of an outcome in a column. Without text it is "-", or empty in leading and optional columns.
 func (d *Description) Cell(m *Measure, v Outcome) string {
 	text, leaves := d.text(m, v), m.Leading || m.Optional
 	if text == "" && !leaves {
@@ -275,7 +274,7 @@ func (d *Description) text(m *Measure, v Outcome) string {
 	return text
 }
 
-// among returns the measure of Among, or the measure itself.
+// among returns the measure named by Among, or m.
 func (d *Description) among(m *Measure) *Measure {
 	if m.Among == "" {
 		return m
@@ -283,7 +282,7 @@ func (d *Description) among(m *Measure) *Measure {
 	return &d.Measures[slices.IndexFunc(d.Measures, func(other Measure) bool { return other.Name == m.Among })]
 }
 
-// number returns the value, 0 for none.
+// number returns the value, 0 if missing.
 func (m *Measure) number(v Outcome) float64 {
 	switch x := m.Of.of(v).(type) {
 	case int64:
@@ -294,7 +293,7 @@ func (m *Measure) number(v Outcome) float64 {
 	return 0
 }
 
-// Interval returns the printed number with its ends; false for none.
+// Interval returns the printed number with its ends, or false if there is no number.
 func (m *Measure) Interval(v Outcome) (Interval, bool) {
 	switch x := m.Of.of(v).(type) {
 	case float64:
@@ -305,7 +304,7 @@ func (m *Measure) Interval(v Outcome) (Interval, bool) {
 	return Interval{}, false
 }
 
-// printed is a value for people, empty for none.
+// printed formats a value for people; empty without a value.
 func (m *Measure) printed(value any) string {
 	switch x := value.(type) {
 	case float64:

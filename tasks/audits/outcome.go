@@ -12,17 +12,17 @@ type Outcome any
 
 // Noter is implemented by outcomes that explain their row of a table.
 type Noter interface {
-	// Note is a line below the table, empty for none.
+	// Note is a line below the table. It may be empty.
 	Note(c *Cell) string
 }
 
 // LowerBounder is implemented by outcomes that bound the epsilon of a training from below.
 type LowerBounder interface {
-	// EpsilonAtLeast is at the delta of the training, 0 for none.
+	// EpsilonAtLeast is the bound at the delta of the training; 0 if there is none.
 	EpsilonAtLeast() privacy.Epsilon
 }
 
-// EpsilonAtLeast is the highest lower bound, 0 without one.
+// EpsilonAtLeast is the highest lower bound, or 0.
 func (c *Cell) EpsilonAtLeast() privacy.Epsilon {
 	highest := privacy.Epsilon(0)
 	for _, v := range c.Outcomes {
@@ -43,18 +43,18 @@ type Figured interface {
 }
 
 type Picture struct {
-	// Title is the caption. Text describes the picture to those who do not see it.
+	// Title is the caption. Text describes the picture for screen readers.
 	Title, Text string
 	PNG         []byte
 }
 
-// Change is a number of two models.
+// Change compares a number of two models.
 type Change struct {
 	What   string  `json:"what"`
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
-	// P is the p-value of the difference by the chance of drawing from the models; nil if there is none.
-	// The chance of the training is in neither.
+	// P is the p-value of the difference by the chance of drawing from the models; nil if there is none. It
+	// excludes the chance of the training.
 	P *float64 `json:"p,omitempty"`
 }
 
@@ -66,7 +66,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s (%s)", text, PText(*c.P))
 }
 
-// leastP is the smallest p-value that is told from 0.
+// leastP is the smallest p-value that is distinct from 0.
 const leastP = 1e-300
 
 // PText prints a p-value: "p 0.013".
@@ -77,7 +77,7 @@ func PText(p float64) string {
 	return fmt.Sprintf("p %.2g", p)
 }
 
-// Own is a canary of an audit's own, with its outcome.
+// Own is one of an audit's own canaries, with its outcome.
 type Own struct {
 	Words         []string
 	CanaryOutcome CanaryOutcome
@@ -87,21 +87,21 @@ type Own struct {
 // into.
 type CanaryOutcome any
 
-// LastEpoch warns that the last epoch of a network's training was still of use.
+// LastEpoch warns that the last epoch of a network's training still improved it.
 func LastEpoch(epochs int) string {
 	return fmt.Sprintf(" (its training ended with its last epoch, %d: more may tell more)", epochs)
 }
 
-// Cell is a finished cell, as results know it.
+// Cell is a finished cell.
 type Cell struct {
-	// Name within its run.
+	// Name is unique within its run.
 	Name string
-	// Privacy is the cost of the training; nil if none is claimed.
+	// Privacy is the cost of the training; nil if no privacy is claimed.
 	Privacy *privacy.Report
-	// Selection by data.select; nil without, and of words.
+	// Selection is the selection by data.select; nil without one, and for words.
 	Selection *selection.Selection
 	Outcomes  []Outcome
-	// Canaries of the canaries block.
+	// Canaries are the canaries of the canaries block.
 	Canaries []Canary
 }
 
@@ -111,11 +111,11 @@ type Canary struct {
 	Words              []string
 	UserProbability    float64
 	ExampleProbability float64
-	// InsertedTimes is the chosen number of insertions; 0: none.
+	// InsertedTimes is the configured number of insertions, or 0.
 	InsertedTimes int
-	// Format, if there are several.
+	// Format is set if there are several.
 	Format string
-	// Users share it before an iid shuffle; Holders hold copies after it; Insertions counts the copies.
+	// Users share it before an iid shuffle; Holders hold copies after it; Insertions is the number of copies.
 	Users, Holders, Insertions int
 	Outcomes                   []CanaryOutcome
 }
@@ -124,7 +124,7 @@ func (c *Canary) Configuration() *Configuration {
 	return &Configuration{c.UserProbability, c.ExampleProbability, c.InsertedTimes}
 }
 
-// Role of a canary. Only inserted ones are counted.
+// Role is the role of a canary. Only inserted canaries are counted.
 type Role string
 
 const (
@@ -144,22 +144,22 @@ func OutcomeOf[V Outcome](c *Cell) (V, bool) {
 	return none, false
 }
 
-// Above is a breach if the value is above a limit.
-func Above[N int | float64](what string, value, limit N) []string {
+// Above returns a breach if the value is above a limit.
+func Above[N int | float64](name string, value, limit N) []string {
 	if value <= limit {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s is %.4g, above the limit of %.4g", what, float64(value), float64(limit))}
+	return []string{fmt.Sprintf("%s is %.4g, above the limit of %.4g", name, float64(value), float64(limit))}
 }
 
 // Figure is drawn for one cell. Figures of one name share their axes in all cells.
 type Figure struct {
-	// Name is the caption, About explains it, Title describes it to those who hear it.
+	// Name is the caption, About explains it, Title describes it for screen readers.
 	Name, About, Title string
-	// Of tells figures of one name in a cell apart; empty for one.
+	// Of distinguishes figures with the same name in a cell. Empty for a single figure.
 	Of   string
 	X, Y Axis
-	// Limit is a dashed line across; 0 for none.
+	// Limit is a dashed horizontal line; 0: no line.
 	Limit float64
 	Bars  []Bar
 	// Ranges are vertical lines.
@@ -171,8 +171,8 @@ type Figure struct {
 	Dots  []Dot
 	// Filled, Open and Grey name such dots in the legend.
 	Filled, Open, Grey string
-	// Means is the title of the axis of the mean of the dots at equal X, which figures of all cells
-	// compare; empty where they do not.
+	// Means is the axis title for the mean of the dots at equal X, which figures of all cells compare. Empty:
+	// not compared.
 	Means string
 }
 
@@ -187,9 +187,9 @@ type Range struct{ X, Low, High float64 }
 
 type Point struct{ X, Y float64 }
 
-// Axis covers Least to Most. Logarithmic axes show log(1 + x).
+// Axis is an axis from Least to Most. Logarithmic axes show log(1 + x).
 type Axis struct {
-	// Title has the unit.
+	// Title includes the unit.
 	Title       string
 	Least, Most float64
 	Logarithmic bool
@@ -197,7 +197,7 @@ type Axis struct {
 
 type Dot struct {
 	X, Y float64
-	// Filled and Grey have a meaning, which About has in words.
+	// About explains the meaning of Filled and Grey.
 	Filled, Grey bool
 	About        string
 }
