@@ -1,4 +1,4 @@
-// Package canaries holds the audits that look at canaries one by one, and helpers that they share:
+// Package canaries holds the audits of single canaries, and their helpers:
 //
 //	randomsampling           the rank of a canary among random sequences
 //	enumeration              its rank among all sequences
@@ -6,12 +6,11 @@
 //	beamsearch               whether beam search finds it
 //	search                   whether it is the most likely sequence of all
 //	probabilisticextraction  how probable it is that the model writes it
-//	natural                  the same as randomsampling of secrets that the text has by itself
+//	natural                  the same as randomsampling, for secrets in the original text
 //
 // Every audit has its fields of the audit block (fields.go), its outcome for a model and for a
-// canary (outcome.go), and its kinds of task: one for some canaries, and a summary of all of them.
-// From their outcomes follows exposure, from the training upperbound. The tree that searches walk
-// is package search.
+// canary (outcome.go), and its kinds of task: one for some canaries, and a summary of all.
+// Package exposure derives its outcome from theirs, and upperbound from the training.
 package canaries
 
 import (
@@ -22,8 +21,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Describe is audits.Describe for an audit whose last node puts an audits.Summary: an O, and a C
-// for each canary.
+// Describe is audits.Describe for an audit whose last node puts an audits.Summary: an O, and a C for each
+// canary.
 func Describe[F, O, C any, P interface {
 	*F
 	audits.Fields
@@ -38,8 +37,8 @@ func Memorized(name string) *audits.Curve {
 	return &audits.Curve{Figure: audits.MemorizedFigure, Name: name}
 }
 
-// Tasks adds a task for each group of canaries and returns them as the inputs of a summary. Each task
-// has audits.ModelInput, audits.CanariesInput and the further inputs.
+// Tasks adds a task for each group of canaries and returns them as the inputs of a summary. Each task has the
+// inputs audits.ModelInput, audits.CanariesInput and more.
 func Tasks(b audits.Builder, round int, kind tasks.Kind, groups []audits.Group, node func(audits.Group) (label string, params any), more ...tasks.Input) []tasks.Input {
 	inputs := append([]tasks.Input{{Name: audits.ModelInput, Key: b.Model(round)}, {Name: audits.CanariesInput, Key: b.Canaries()}}, more...)
 	var parts []tasks.Input
@@ -50,8 +49,7 @@ func Tasks(b audits.Builder, round int, kind tasks.Kind, groups []audits.Group, 
 	return parts
 }
 
-// Summarize adds the node that joins the parts. Its inputs are audits.PlacementsInput, the further
-// ones and the parts.
+// Summarize adds the node that joins the parts. Its inputs are audits.PlacementsInput, more and the parts.
 func Summarize(b audits.Builder, round int, kind tasks.Kind, audit string, params any, parts []tasks.Input, more ...tasks.Input) storage.Key {
 	inputs := append([]tasks.Input{{Name: audits.PlacementsInput, Key: b.Placements()}}, more...)
 	return b.Node(kind, fmt.Sprintf("%s after %d", audit, round), params, append(inputs, parts...)...)

@@ -1,8 +1,8 @@
-// Package beamsearch tries to extract canaries from the beginning of each (Thakkar et
+// Package beamsearch tries to extract canaries from their beginnings (Thakkar et
 // al. 2020, section 4.1):
 //
-//	audits/beam-search          what a search finds in place of some canaries, under one checkpoint
-//	audits/beam-search-summary  of all canaries, and the outcome
+//	audits/beam-search          the results of searches for some canaries, under one checkpoint
+//	audits/beam-search-summary  the results for all canaries, and the outcome
 package beamsearch
 
 import (
@@ -33,18 +33,18 @@ type Params struct {
 type Extraction struct {
 	// Best is the most likely continuation of the prefix that the search found.
 	Best []int32 `json:"best"`
-	// LogPerplexity is that of Best and CanaryLogPerplexity that of the canary after the same prefix,
-	// in nats. The search lost a canary that costs less than Best on the way, where another beginning
-	// looked better.
+	// LogPerplexity is the log-perplexity of Best, CanaryLogPerplexity that of the canary after the same
+	// prefix, in nats. If the canary costs less than Best, the search pruned it for a beginning that looked
+	// better.
 	LogPerplexity       float64 `json:"log_perplexity"`
 	CanaryLogPerplexity float64 `json:"canary_log_perplexity"`
-	// Found says that Best is the canary.
+	// Found reports whether Best is the canary.
 	Found bool `json:"found"`
 }
 
-// Kind tries to extract canaries from their prefix and length: it searches the sequences of the
-// symbols that canaries have at each position. Probabilities are those of the full output, without
-// length normalisation; ties go to the lower token. Inputs: the checkpoint and the canaries.
+// Kind tries to extract canaries from their prefix and length: it searches the sequences of the symbols that
+// canaries have at each position. Probabilities are those of the full output, without length normalisation.
+// Ties go to the lower token. Inputs: the checkpoint and the canaries.
 var Kind = tasks.Kind{Name: "audits/beam-search", Version: 2, Class: tasks.Compute, Run: audits.Finds(ExtractionsBlob, extractAll)}
 
 // ExtractionsBlob is a JSON array with an Extraction for each canary.
@@ -93,14 +93,14 @@ func extract(scorer *models.Scorer, canary []int32, prefix int, choices [][]int3
 type candidate struct {
 	words  []int32
 	cost   float64
-	parent int // its row among the states before its last word
+	parent int // row among the states before its last word
 }
 
 func compareCandidates(a, b candidate) int {
 	return cmp.Or(cmp.Compare(a.cost, b.cost), slices.Compare(a.words, b.words))
 }
 
-// beamSearch returns the best sequence that a beam of this width finds; width 1 is greedy decoding.
+// beamSearch returns the best sequence that a beam of this width finds. Width 1 is greedy decoding.
 func beamSearch(tree *search.Tree, width int) (candidate, error) {
 	states, next := tree.Root, new(models.States)
 	beam := []candidate{{}}
@@ -119,7 +119,7 @@ func beamSearch(tree *search.Tree, width int) (candidate, error) {
 	return beam[0], nil
 }
 
-// extend returns the width best sequences that are one word longer than those given, best first.
+// extend returns the width best sequences that extend the beam by one word, best first.
 func extend(tree *search.Tree, states *models.States, beam []candidate, among []int32, width int) ([]candidate, error) {
 	rows, err := tree.Expand(states)
 	if err != nil {
@@ -139,8 +139,8 @@ func extend(tree *search.Tree, states *models.States, beam []candidate, among []
 	return longer[:min(width, len(longer))], nil
 }
 
-// cheapestWords returns the n most probable of the given ascending words: no sequence of the beam can
-// end in another.
+// cheapestWords returns the n most probable of the ascending words. No sequence of the next beam ends in
+// another word.
 func cheapestWords(row []float32, among []int32, n int) []int32 {
 	best := make([]int32, 0, n+1)
 	for _, word := range among {
@@ -171,7 +171,7 @@ type SummaryParams struct {
 }
 
 // Summary joins the extractions of all canaries into an audits.Summary. datasets.PartsInput has the
-// words of tokens.
+// vocabulary.
 var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {

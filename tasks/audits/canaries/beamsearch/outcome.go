@@ -45,12 +45,12 @@ type Outcome struct {
 	Lowest    *audits.Configuration `json:"lowest"`
 }
 
-// CanaryOutcome is the outcome of beam search for a canary; all fields are null without the audit.
+// CanaryOutcome is the outcome of beam search for a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Found says that Best, the most likely continuation found, is the canary.
+	// Found reports whether Best, the most likely continuation found, is the canary.
 	Found *bool    `json:"beam_found"`
 	Best  []string `json:"beam_best"`
-	// LogPerplexity of Best and CanaryLogPerplexity of the canary after the same prefix, in nats.
+	// LogPerplexity is that of Best, CanaryLogPerplexity that of the canary after the same prefix, in nats.
 	LogPerplexity       *float64 `json:"beam_log_perplexity"`
 	CanaryLogPerplexity *float64 `json:"beam_canary_log_perplexity"`
 }

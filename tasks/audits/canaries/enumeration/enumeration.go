@@ -1,5 +1,5 @@
 // Package enumeration finds the exact exposure of canaries (Carlini et al. 2019, section
-// 4.2), by the log-perplexity of every sequence that could stand in a canary's place:
+// 4.2), by the log-perplexity of every sequence that a canary could be:
 //
 //	audits/enumeration          counts among some sequences of the space, under one checkpoint
 //	audits/enumeration-summary  the ranks of all canaries, and the outcome
@@ -22,25 +22,25 @@ import (
 type Params struct {
 	canaries.Space
 	Prefix int `json:"prefix"`
-	// First and Count select sequences that may follow the prefix, in lexicographic order. The task
-	// enumerates them after every prefix of a canary.
+	// First and Count select sequences after the prefix, in lexicographic order. The task enumerates them
+	// after every prefix of a canary.
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Canaries selects the canaries of a space if there are several spaces; zero for all.
+	// Canaries selects the canaries of a space if there are several spaces. Zero selects all.
 	Canaries audits.Span `json:"canaries,omitzero"`
 }
 
 // Tally is the count for one canary.
 type Tally struct {
-	// LogPerplexity of the canary after its prefix, in nats.
+	// LogPerplexity is that of the canary after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
-	// AtMost is the number of sequences with at most this log-perplexity, the canary among them.
+	// AtMost is the number of sequences, including the canary, with at most this log-perplexity.
 	AtMost int64 `json:"at_most"`
 }
 
-// Kind counts the sequences that are at least as likely as each canary. It prunes a beginning that
-// costs more than the most expensive canary with its prefix: no sequence costs less than its
-// beginning, so the count is exact. Inputs: the checkpoint and the canaries.
+// Kind counts the sequences that are at least as likely as each canary. It prunes a beginning that costs more
+// than the most expensive canary with its prefix: no sequence costs less than its beginning, so the count is
+// exact. Inputs: the checkpoint and the canaries.
 var Kind = tasks.Kind{Name: "audits/enumeration", Version: 1, Class: tasks.Compute, Run: audits.Finds(TalliesBlob, tally)}
 
 // TalliesBlob is a JSON array with a Tally for each canary that the task counts for.
@@ -105,8 +105,8 @@ func (c *counter) count(ctx context.Context, list []datasets.Placement, group au
 	return nil
 }
 
-// between counts the sequences of the span that cost more than one of the ascending costs and at most
-// the next.
+// between counts, for each of the ascending costs, the sequences of the span that cost more than it and at
+// most the next.
 func (c *counter) between(ctx context.Context, state *models.States, costs []float64) ([]int64, error) {
 	counts := make([]int64, len(costs))
 	err := c.space.enumerate(ctx, c.tree, c.span, state, costs[len(costs)-1], func(cost float64) {
@@ -124,13 +124,13 @@ func Exposure(sequences, rank int64) float64 {
 
 type SummaryParams struct {
 	Parts int `json:"parts"`
-	// Sequences is the number that may follow a prefix, the largest if spaces differ.
+	// Sequences is the number of sequences after a prefix, the largest if spaces differ.
 	Sequences int64 `json:"sequences"`
-	// Groups are the canaries of each space if there are several; the parts are in their order.
+	// Groups are the canaries of each space if there are several. The parts have the order of the groups.
 	Groups []RankedGroup `json:"groups,omitempty"`
 }
 
-// RankedGroup holds canaries of one space, whose sequences some of the parts enumerate.
+// RankedGroup holds canaries of one space and the number of parts that enumerate its sequences.
 type RankedGroup struct {
 	Canaries  int   `json:"canaries"`
 	Parts     int   `json:"parts"`
@@ -149,7 +149,7 @@ var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: 
 
 type Metrics struct {
 	Memorized int `json:"enumeration_memorized"`
-	// Highest exposure of an inserted canary, in bits; nil without one.
+	// Highest is the highest exposure of an inserted canary, in bits; nil if there is none.
 	Highest *float64 `json:"enumeration_highest_exposure,omitempty"`
 }
 
@@ -171,8 +171,8 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: Metrics{found.Memorized, highest}}, err
 }
 
-// sumTallies returns the sum of all parts for each canary, and the number of sequences of its space.
-// The parts of a group enumerate its sequences in turn.
+// sumTallies returns the sum of all parts for each canary, and the number of sequences of its space. The
+// parts of a group enumerate its sequences in order.
 func sumTallies(ctx context.Context, t *tasks.Task, p *SummaryParams, canaries int) (sums []Tally, sequences []int64, err error) {
 	first := 0
 	for _, g := range p.groups(canaries) {

@@ -40,7 +40,7 @@ var memorized = audits.CountOf[*Outcome]{
 type Outcome struct {
 	Memorized int `json:"memorized"`
 	Of        int `json:"of"`
-	// Sequences that may follow the prefix.
+	// Sequences is the number of sequences after the prefix.
 	Sequences int64                 `json:"sequences"`
 	Lowest    *audits.Configuration `json:"lowest"`
 }
@@ -51,12 +51,12 @@ func (v *Outcome) Note(*audits.Cell) string {
 
 func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.Sequences)) }
 
-// CanaryOutcome is the exact rank of a canary; all fields are null without the audit.
+// CanaryOutcome is the exact rank of a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Rank among all sequences of the space, ties counted against the canary.
+	// Rank is the rank among all sequences of the space. Ties count against the canary.
 	Rank     *int64   `json:"enumerated_rank"`
 	Exposure *float64 `json:"enumerated_exposure"`
-	// LogPerplexity after the prefix, in nats.
+	// LogPerplexity is the log-perplexity after the prefix, in nats.
 	LogPerplexity *float64 `json:"enumerated_log_perplexity"`
 }
 

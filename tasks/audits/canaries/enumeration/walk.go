@@ -9,18 +9,16 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// The states that are advanced together and the edges that are scored together; no result depends on
-// them.
+// Numbers of states and edges that are advanced and scored together. They do not affect results.
 const (
 	blockStates = 768
 	blockEdges  = 1 << 16
 )
 
-// space is the prefix tree of the sequences that may follow a prefix, numbered from 0 in lexicographic
-// order.
+// space is the prefix tree of the sequences after a prefix, numbered from 0 in lexicographic order.
 type space struct {
-	choices [][]int32 // by place: the tokens that may stand there, ascending
-	below   []int     // by depth: the sequences below a node; all of them at 0, 1 at the last
+	choices [][]int32 // by position: possible tokens, ascending
+	below   []int     // by depth: number of sequences below a node; all at 0, 1 at the last
 }
 
 func newSpace(choices [][]int32) *space {
@@ -32,13 +30,13 @@ func newSpace(choices [][]int32) *space {
 	return s
 }
 
-// walk visits the sequences of a span depth first and block by block, so that its memory depends on
-// their length and not on their number. Sequences share the states of a common beginning.
+// walk visits the sequences of a span depth first and block by block, so that its memory depends on their
+// length but not on their number. Sequences share the states of a common beginning.
 type walk struct {
 	*space
 	tree       *models.TreeScorer
 	first, end int
-	// limit prunes: a node that costs more has no sequence below it that costs less.
+	// limit prunes nodes that cost more: each sequence below a node costs at least as much as the node.
 	limit float64
 	// found receives the cost of every sequence within the limit.
 	found  func(cost float64)
@@ -57,12 +55,12 @@ type level struct {
 // node is a beginning of sequences.
 type node struct {
 	models.Edge
-	first int     // the number of its first sequence
-	cost  float64 // of its tokens, in nats
+	first int     // number of its first sequence
+	cost  float64 // sum over its tokens, in nats
 }
 
-// enumerate calls found with the log-perplexity, after the state, of every sequence of the span that
-// costs at most limit: that of audits.LogPerplexity to the last bit.
+// enumerate calls found with the log-perplexity, after the state, of every sequence of the span that costs at
+// most limit. Values equal those of audits.LogPerplexity to the last bit.
 func (s *space) enumerate(ctx context.Context, tree *models.TreeScorer, span audits.Span, state *models.States, limit float64, found func(cost float64)) error {
 	w := &walk{space: s, tree: tree, first: span.First, end: span.First + span.Count, limit: limit, found: found, levels: make([]level, len(s.choices))}
 	for depth := range w.levels {
@@ -90,7 +88,7 @@ func (w *walk) visit(ctx context.Context, depth int) error {
 	return nil
 }
 
-// extend returns the children of some nodes that are in the span and within the limit.
+// extend returns the children of the nodes that are in the span and within the limit.
 func (w *walk) extend(depth, from, to int) ([]node, error) {
 	l := &w.levels[depth]
 	l.children, l.edges = l.children[:0], l.edges[:0]

@@ -1,4 +1,4 @@
-// Package exposure shows the exposures of canaries (Carlini et al. 2019, section 4) that any audit has
+// Package exposure shows the exposures of canaries (Carlini et al. 2019, section 4) that audits have
 // measured: a limit on the highest, a figure of exposure against copies, and a comparison of inserted
 // canaries with others.
 package exposure
@@ -17,7 +17,7 @@ import (
 // HighestFigure is the figure of the highest exposure of an inserted canary along the training.
 const HighestFigure = "Highest exposure in bits"
 
-// Basis is the evidence of an exposure. The one with the higher basis counts: measured before
+// Basis is the evidence of an exposure. The exposure with the highest basis counts: measured before
 // extrapolated.
 type Basis int
 
@@ -36,8 +36,8 @@ type Measurer interface{ Exposures(s *audits.Setting) Range }
 // Range is the range of exposures that an audit can find.
 type Range struct {
 	Basis Basis
-	// Most is the highest, in bits. Path names the field that sets it, and How explains it: "log2(1024
-	// references)".
+	// Most is the highest exposure, in bits. Path names the field that sets it, and How explains it:
+	// "log2(1024 references)".
 	Most      float64
 	Path, How string
 }
@@ -54,8 +54,8 @@ func (r *Range) Check(name, secret string, limit float64, fail audits.Fail) {
 	}
 }
 
-// ByChance bounds the probability that one of n unmemorized secrets has more than some bits: each is as likely as
-// any sequence that it is ranked among, so that it has with probability 2^-bits at most (Carlini et al. 2019,
+// ByChance bounds the probability that one of n unmemorized secrets has more than some bits. Each is as
+// likely as any sequence that it is ranked among, so its probability is at most 2^-bits (Carlini et al. 2019,
 // section 4.2).
 func ByChance(n int, bits float64) float64 { return audits.MoreThan(0, n, math.Exp2(-bits)) }
 
@@ -65,23 +65,23 @@ type Bounded interface {
 	MostExposure() float64
 }
 
-// Exposed is implemented by such an outcome of a canary; Exposed is nil if the exposure is unknown.
+// Exposed is implemented by such an outcome of a canary. It returns nil if the exposure is unknown.
 type Exposed interface {
 	Exposed() *Exposure
 }
 
-// Exposure of a canary.
+// Exposure is the exposure of a canary.
 type Exposure struct {
 	Basis Basis
 	Bits  float64
-	// Error is the standard error in bits as an estimate of the exact exposure: 0 for the exact one,
-	// infinite for a lower bound.
+	// Error is the standard error in bits as an estimate of the exact exposure: 0 for the exact one, infinite
+	// for a lower bound.
 	Error float64
-	// Support is the number of references at or below the canary; Enough for an exact exposure.
+	// Support is the number of references at or below the canary, or Enough for an exact exposure.
 	Support int64
-	// Memorized says that the canary is more likely than every sequence that it was compared with.
+	// Memorized reports whether the canary is more likely than every sequence that it was compared with.
 	Memorized bool
-	// Text is the exposure for people, with its basis.
+	// Text is the formatted exposure, with its basis.
 	Text string
 }
 
@@ -103,10 +103,10 @@ var Audit = audits.Description{
 	),
 }
 
-// Outcome holds the canaries of which the exposure is known.
+// Outcome holds the canaries with a known exposure.
 type Outcome struct {
-	// Most is the highest exposure that the audits can find, 0 without a bound, and Highest that of an
-	// inserted canary, nil if none was ranked; in bits.
+	// Most is the highest exposure that the audits can find, or 0 if unbounded. Highest is the highest
+	// exposure of an inserted canary, nil if none was ranked. Both are in bits.
 	Most    float64  `json:"-"`
 	Highest *float64 `json:"highest,omitempty"`
 	// Samples is nil with too few inserted or other canaries.
@@ -151,7 +151,7 @@ func derive(c *audits.Cell) audits.Outcome {
 	return v
 }
 
-// Higher is the higher of two exposures; a nil one is unknown.
+// Higher is the higher of two exposures. A nil exposure is unknown.
 func Higher(highest *float64, bits float64) *float64 {
 	if highest != nil && *highest >= bits {
 		return highest
@@ -159,7 +159,7 @@ func Higher(highest *float64, bits float64) *float64 {
 	return &bits
 }
 
-// ValueOf is the highest exposure, 0 for nil: no exposure is lower.
+// ValueOf is the highest exposure, or 0, the lowest possible one, for nil.
 func ValueOf(highest *float64) float64 {
 	if highest == nil {
 		return 0
@@ -223,8 +223,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return "exposures in bits: " + strings.Join(parts, "; ")
 }
 
-// compare describes the differences of two exposures of each canary, apart for canaries with Enough
-// references at or below for both, of which it also gives standard errors.
+// compare describes the differences between two exposures of each canary, separately for canaries with at
+// least Enough references at or below for both, for which it also gives standard errors.
 func (v *Outcome) compare(a, b Basis) string {
 	var supported, others []float64
 	errors := 0.0

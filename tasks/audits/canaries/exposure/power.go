@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// power is that of the inserted canaries.
+// power returns the power for the inserted canaries.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	r := best(s)
 	if r == nil || s.Canaries == nil || s.Canaries.Inserted == 0 {
@@ -24,10 +24,10 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	})}
 }
 
-// Statement is about the highest exposure of some secrets, a number of size, if the exposure of each is a number of
-// bits higher than by chance: by chance it is above T bits with the probability 2^-T. Without a limit a find is
-// above the bits that chance exceeds, in any of them, with audits.Significance. each is the noun of one of them, and
-// highest returns the highest exposure, nil for none, and their number.
+// Statement is about the highest exposure of secrets, if the exposure of each is a number of bits higher than
+// by chance: by chance it is above T bits with probability 2^-T. size is their number and each their noun.
+// Without a limit, a find is above the bits that chance exceeds, in any secret, with probability
+// audits.Significance. highest returns the highest exposure, nil if there is none, and the number of secrets.
 func (r *Range) Statement(limit, each string, size audits.Size, highest func(audits.Outcome) (*float64, int)) audits.Statement {
 	n, sizes := size.N, []audits.Size{size}
 	if r.Basis == Sampled {
@@ -58,7 +58,7 @@ func (r *Range) Statement(limit, each string, size audits.Size, highest func(aud
 	return x
 }
 
-// inserted counts the canaries of the training data.
+// inserted returns the number of canaries in the training data.
 func (v *Outcome) inserted() (n int) {
 	for i := range v.canaries {
 		if v.canaries[i].Role == audits.Inserted {
@@ -68,7 +68,7 @@ func (v *Outcome) inserted() (n int) {
 	return n
 }
 
-// best is the range of the audit with the highest basis; nil without one.
+// best is the range of the audit with the highest basis, or nil.
 func best(s *audits.Setting) (found *Range) {
 	for _, f := range s.Audits {
 		if m, ok := f.(Measurer); ok {

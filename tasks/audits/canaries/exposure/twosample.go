@@ -24,18 +24,18 @@ type Samples struct {
 	Basis string `json:"basis"`
 	// Without are the canaries held back or never inserted.
 	Without Sample `json:"without_copies"`
-	// Inserted are all others, Copies those with one number of copies, ascending, if there are enough.
+	// Inserted are all others. Copies has a sample for each number of copies, ascending, if it is large enough.
 	Inserted Sample   `json:"inserted"`
 	Copies   []Sample `json:"by_copies"`
 }
 
 type Sample struct {
-	// Copies of each; 0 if they differ, or without copies.
+	// Copies is the number of copies of each; 0 if they differ, or without copies.
 	Copies   int `json:"copies,omitzero"`
 	Canaries int `json:"canaries"`
-	// Mean exposure in bits. A sampled exposure of rank 1 counts as its lower bound.
+	// Mean is the mean exposure in bits. A sampled exposure of rank 1 counts as its lower bound.
 	Mean float64 `json:"mean"`
-	// P is that of Mann and Whitney's two-sided test against the canaries without copies.
+	// P is the p-value of Mann and Whitney's two-sided test against the canaries without copies.
 	P *float64 `json:"p,omitempty"`
 }
 
@@ -49,7 +49,7 @@ func newSamples(all []measured) *Samples {
 	return nil
 }
 
-// bitsByCopies groups the exposures of one basis by copies; false if a canary has none.
+// bitsByCopies groups the exposures of one basis by copies. It returns false if a canary has no such exposure.
 func bitsByCopies(all []measured, basis Basis) (map[int][]float64, bool) {
 	out := map[int][]float64{}
 	for _, m := range all {

@@ -1,12 +1,11 @@
-// Package natural looks for secrets that are in the training text by themselves: card
-// numbers, social security numbers, phone numbers, mail addresses, and matches of the
-// user's own patterns. Each is ranked against others of its own form, after the words
-// that stand before it (Carlini et al. 2019, sections 4 and 6.3, which does so for the
-// Enron mails):
+// Package natural looks for secrets in the original training text: card numbers, social
+// security numbers, phone numbers, mail addresses, and matches of custom patterns. Each is
+// ranked among others of its form, after the words before it (Carlini et al. 2019,
+// sections 4 and 6.3, for the Enron mails):
 //
-//	audits/natural-scan     what the text has, without a model
-//	audits/natural          the ranks of a share of it, under one checkpoint
-//	audits/natural-summary  all of them, and the outcome
+//	audits/natural-scan     the secrets in the text, without a model
+//	audits/natural          the ranks of a share of them, under one checkpoint
+//	audits/natural-summary  all ranks, and the outcome
 package natural
 
 import (
@@ -25,11 +24,11 @@ import (
 
 type Params struct {
 	Seed uint64 `json:"seed"`
-	// References is the largest number of other sequences of its form that a finding is ranked among.
+	// References is the maximum number of other sequences of its form that a finding is ranked among.
 	References int `json:"references"`
-	// Search is the largest number of nodes that a search for a finding expands; 0 for no search.
+	// Search is the maximum number of nodes that a search for a finding expands; 0: no search.
 	Search int `json:"search,omitempty"`
-	// This task ranks every Shares-th finding, from Share on.
+	// The task ranks every Shares-th finding, starting with number Share.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
 }
@@ -45,7 +44,7 @@ const RanksBlob = "ranks"
 
 // Rank is the rank of a finding among others of its form.
 type Rank struct {
-	// Sequences is the size of the form's space, References the number of others that were drawn.
+	// Sequences is the size of the form's space, References the number of drawn references.
 	Sequences  float64 `json:"sequences"`
 	References int     `json:"references"`
 	// Rank is absent if the space has no other sequence.
@@ -70,7 +69,7 @@ func rankShare(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	return ranks, nil
 }
 
-// rank ranks one finding among references of its own stream.
+// rank ranks a finding. References come from a random stream of the finding.
 func (p *Params) rank(ctx context.Context, t *tasks.Task, number int, f *Finding) (Rank, error) {
 	secret := textOf(f.Secret)
 	space := newSpace(f.Pattern, secret)
@@ -97,16 +96,15 @@ func (p *Params) rank(ctx context.Context, t *tasks.Task, number int, f *Finding
 }
 
 type Searched struct {
-	// Extracted says that the search proved the finding to be the most likely sequence of its form.
+	// Extracted reports whether the search proved the finding to be the most likely sequence of its form.
 	Extracted bool `json:"extracted"`
 	Expanded  int  `json:"expanded"`
 }
 
-// settings of a search: Memory and Batch are the defaults of audit.search.
+// settings are search settings; Memory and Batch are the defaults of audit.search.
 var settings = search.Settings{Batch: 64, Results: 1, Prove: 1, Memory: 256 << 20}
 
-// search looks for a finding after its context. It takes the last digit of a card number for open,
-// too.
+// search looks for a finding after its context. The last digit of a card number is open, too.
 func (p *Params) search(ctx context.Context, t *tasks.Task, s space, f *Finding) (*Searched, error) {
 	if p.Search == 0 {
 		return nil, nil
@@ -137,11 +135,11 @@ func (s space) tokens() [][]int32 {
 
 type SummaryParams struct {
 	Shares int `json:"shares"`
-	// Show puts the text of the findings and of their contexts into the outcome.
+	// Show adds the text of the findings and of their contexts to the outcome.
 	Show bool `json:"show"`
 }
 
-// Summary joins the shares, its inputs besides FindingsInput, into audits.OutcomeBlob.
+// Summary joins the shares, which are the inputs other than FindingsInput, into audits.OutcomeBlob.
 var Summary = tasks.Kind{Name: "audits/natural-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
 type Metrics struct {

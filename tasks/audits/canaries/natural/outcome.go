@@ -31,16 +31,16 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 // Outcome holds the secrets of the training text and their exposures.
 type Outcome struct {
-	// Found is the number of different secrets, Occurrences that of their places in the training text.
+	// Found is the number of different secrets, Occurrences the number of their places in the training text.
 	Found       int `json:"found"`
 	Occurrences int `json:"occurrences"`
-	// Highest exposure of a ranked secret, in bits; nil if none was ranked.
+	// Highest is the highest exposure of a ranked secret, in bits; nil if none was ranked.
 	Highest *float64 `json:"highest_exposure,omitempty"`
-	// Extracted counts the ranked secrets that a search proved to be the most likely of their form;
+	// Extracted is the number of ranked secrets that a search proved to be the most likely of their form;
 	// absent without a search.
 	Extracted *int `json:"extracted,omitempty"`
-	// CanariesInData are the numbers of canaries that the text has by itself: their exposure says
-	// nothing of insertions.
+	// CanariesInData are the numbers of canaries that are in the original text: their exposure does not
+	// measure insertions.
 	CanariesInData []int `json:"canaries_in_data,omitempty"`
 	// Secrets are the ranked ones, the most frequent first.
 	Secrets []Secret `json:"secrets"`
@@ -49,22 +49,22 @@ type Outcome struct {
 // Secret is a ranked secret.
 type Secret struct {
 	Pattern string `json:"pattern"`
-	// Users have it, Occurrences times in all.
+	// Users is the number of users with the secret, Occurrences the number of its places.
 	Users       int `json:"users"`
 	Occurrences int `json:"occurrences"`
-	// Sequences is the size of the space of its form, References the number of others that were drawn,
-	// fewer than asked for in a small space. The fields below are null without any.
+	// Sequences is the size of the space of its form. References is the number of references, fewer than
+	// requested in a small space. If it is 0, the fields below are null.
 	Sequences  float64  `json:"sequences"`
 	References int      `json:"references"`
 	Rank       *int64   `json:"rank"`
 	Exposure   *float64 `json:"exposure"`
-	// ExposureSE is the standard error of an estimated rank; Censored: the rank is 1, and the exposure
-	// a lower bound.
+	// ExposureSE is the standard error of an estimated rank. Censored: the rank is 1, and the exposure a
+	// lower bound.
 	ExposureSE    *float64 `json:"exposure_se"`
 	Censored      *bool    `json:"exposure_censored"`
 	LogPerplexity *float64 `json:"log_perplexity"`
-	// Extracted says that a search proved the secret to be the most likely of its form after its
-	// context, Expanded the nodes that it took; absent without a search.
+	// Extracted reports whether a search proved the secret to be the most likely of its form after its
+	// context, Expanded the nodes that it expanded; absent without a search.
 	Extracted *bool `json:"extracted,omitempty"`
 	Expanded  *int  `json:"expanded,omitempty"`
 	// Text and Context are present with audit.natural.show.
@@ -118,7 +118,7 @@ func (v *Outcome) countExtracted() {
 	}
 }
 
-// power is that of exposures of the ranked secrets, before the scan of the largest number of them.
+// power returns the power of the exposures of the ranked secrets. Before the scan it uses their maximum number.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {

@@ -16,38 +16,36 @@ import (
 type ScanParams struct {
 	Patterns []patterns.Pattern `json:"patterns"`
 	Own      []string           `json:"own,omitempty"`
-	// Most is the number of findings that are kept, the most frequent ones.
+	// Most is the maximum number of findings. The most frequent ones are kept.
 	Most int `json:"most"`
 }
 
-// Scan finds secrets in the sentences of the training population, at the byte level, inserted canaries
-// left out. Inputs: datasets.PopulationInput and datasets.ShardsInput. Blob FindingsBlob, metrics
+// Scan finds secrets in the sentences of the training population, at the byte level, except inserted
+// canaries. Inputs: datasets.PopulationInput and datasets.ShardsInput. Blob FindingsBlob, metrics
 // ScanMetrics.
 var Scan = tasks.Kind{Name: "audits/natural-scan", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runScan)}
 
-// FindingsBlob is a JSON array of Finding: by falling users, then occurrences, then place in the
-// population.
+// FindingsBlob is a JSON array of Finding: by falling users, then occurrences, then place in the population.
 const FindingsBlob = "findings"
 
-// Finding is a secret of the text, at all of its places.
+// Finding is a secret of the text with all of its places.
 type Finding struct {
 	Pattern patterns.Pattern `json:"pattern"`
-	// Context is the sentence before its first occurrence. Context and Secret are tokens without
-	// Begin.
+	// Context is the sentence before its first occurrence. Context and Secret are tokens without Begin.
 	Context []int32 `json:"context"`
 	Secret  []int32 `json:"secret"`
-	// Users have it, Occurrences times in all.
+	// Users is the number of users with the secret, Occurrences the number of its places.
 	Users       int `json:"users"`
 	Occurrences int `json:"occurrences"`
 
-	lastUser int // of those counted, while the text is scanned
+	lastUser int // last counted user, during the scan
 }
 
 type ScanMetrics struct {
-	// Found is the number of different secrets, Occurrences that of their places.
+	// Found is the number of different secrets, Occurrences the number of their places.
 	Found       int `json:"found"`
 	Occurrences int `json:"occurrences"`
-	// CanariesInData are canaries that a sentence has without an insertion.
+	// CanariesInData are canaries that the text contains without an insertion.
 	CanariesInData []int `json:"canaries_in_data,omitempty"`
 }
 
@@ -161,11 +159,11 @@ func notAByte(token int32) bool {
 	return token < datasets.FirstWord || token >= datasets.FirstWord+datasets.Bytes
 }
 
-// lookedFor finds canaries in sentences by their first bytes, so that many canaries cost no more than
-// one.
+// lookedFor finds canaries in sentences by their first bytes, so that the cost does not depend on their
+// number.
 type lookedFor struct {
 	byStart map[string][]canaryText
-	length  int // of the starts
+	length  int // of the first bytes
 	seen    []bool
 }
 
@@ -188,7 +186,7 @@ func newLookedFor(list []datasets.Placement) *lookedFor {
 	return l
 }
 
-// in marks the canaries that a sentence has.
+// in marks the canaries in a text.
 func (l *lookedFor) in(text string) {
 	if len(l.byStart) == 0 {
 		return

@@ -9,10 +9,9 @@ import (
 	"coalmine/tasks/datasets/patterns"
 )
 
-// space is the form of a secret, with a hole for each of its digits and, in mail addresses and own
-// patterns, letters.
+// space is the form of a secret. Digits are variable, and in mail addresses and custom patterns also letters.
 type space struct {
-	choices []string // by byte: the symbols that may stand there
+	choices []string // by byte: the possible symbols
 	card    bool     // the last digit follows from the others
 }
 
@@ -22,12 +21,11 @@ const (
 	capital = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 )
 
-// newSpace opens each digit to all digits. In the local part of a mail address, and in a match of an
-// own pattern, it opens each letter to all letters of its case. The domain of an address and
-// separators stay.
+// newSpace lets each digit be any digit. In the local part of a mail address, and in a match of a custom
+// pattern, each letter can be any letter of its case. The domain of an address and separators are fixed.
 func newSpace(pattern patterns.Pattern, secret string) space {
 	s := space{card: pattern == patterns.Card}
-	letters := 0 // the number of bytes from the first on
+	letters := 0 // length of the prefix with variable letters
 	switch pattern {
 	case patterns.Card, patterns.SSN, patterns.Phone:
 	case patterns.Email:
@@ -41,7 +39,7 @@ func newSpace(pattern patterns.Pattern, secret string) space {
 	return s
 }
 
-// alike returns the characters that may replace one.
+// alike returns the characters that may replace a character.
 func alike(character string, letters, numbers bool) string {
 	for _, set := range []struct {
 		characters string
@@ -98,7 +96,7 @@ func completeLuhn(number []byte) {
 	number[last] = byte('0' + (10-sum%10)%10)
 }
 
-// references draws n sequences other than the secret, or all of a smaller space.
+// references draws n sequences other than the secret, or returns all of a smaller space.
 func (s space) references(rng *rand.Rand, secret string, most int) []string {
 	n := int(math.Min(float64(most), s.sequences()-1))
 	list := make([]string, 0, max(0, n))

@@ -62,7 +62,7 @@ type Outcome struct {
 // Curve is the share of the canaries of one configuration that n samples extract with the chance p,
 // for several n and p.
 type Curve struct {
-	// Configuration is nil for canaries held back.
+	// Configuration is nil for held-back canaries.
 	Configuration *audits.Configuration `json:"configuration"`
 	Canaries      int                   `json:"canaries"`
 	Points        []Point               `json:"points"`
@@ -96,7 +96,7 @@ func (p *Params) judge(placed []datasets.Placement, outcomes []CanaryOutcome) (O
 	return v, err
 }
 
-// curves groups the canaries by configuration, in the order of their first.
+// curves groups the canaries by configuration, in order of first occurrence.
 func curves(placed []datasets.Placement, outcomes []CanaryOutcome) ([]Curve, error) {
 	var out []Curve
 	var of [][]CanaryOutcome
@@ -119,7 +119,7 @@ func curves(placed []datasets.Placement, outcomes []CanaryOutcome) ([]Curve, err
 	return out, nil
 }
 
-// configuration is nil for a canary held back.
+// configuration returns nil for a held-back canary.
 func configuration(c *datasets.Canary) (*audits.Configuration, error) {
 	if c.HeldBack {
 		return nil, nil
@@ -128,7 +128,7 @@ func configuration(c *datasets.Canary) (*audits.Configuration, error) {
 	return &of, err
 }
 
-// points are the shares of the canaries that n samples extract, for n of 1, 10, ...
+// points returns the shares of the canaries that n samples extract, for n of 1, 10, ...
 func points(outcomes []CanaryOutcome) []Point {
 	out := make([]Point, 0, curvePowers+1)
 	for n, power := 1.0, 0; power <= curvePowers; n, power = 10*n, power+1 {
@@ -179,16 +179,16 @@ func (v *Outcome) sampled() string {
 	return fmt.Sprintf("%d/%d (%d, %v)", v.Extractable, v.Of, v.Queries, v.Chance)
 }
 
-// CanaryOutcome is the outcome for a canary; all fields are null without the audit.
+// CanaryOutcome is the outcome for a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// LogProbability is the natural logarithm of the probability that a sample after the prefix is the
-	// rest of the canary; null if none can be.
+	// LogProbability is the natural logarithm of the probability that a sample after the prefix completes the
+	// canary; null if the probability is 0.
 	LogProbability *float64 `json:"probabilistic_log_probability"`
-	// Queries is the number of samples that have it with the chance; null above 1.8e308.
-	// Extractable is set if the audit makes at least that number of queries.
+	// Queries is the number of samples that contain it with the chance; null above 1.8e308. Extractable
+	// reports whether the audit makes at least that number of queries.
 	Queries     *float64 `json:"probabilistic_queries"`
 	Extractable *bool    `json:"probabilistic_extractable"`
-	// Greedy says that greedy decoding after the prefix gives the rest of the canary.
+	// Greedy reports whether greedy decoding after the prefix completes the canary.
 	Greedy *bool `json:"greedy_extractable"`
 	// Prefixes are the outcomes for each length of the prefix.
 	Prefixes []After `json:"probabilistic_prefixes"`

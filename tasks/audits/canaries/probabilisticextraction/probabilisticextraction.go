@@ -1,7 +1,7 @@
 // Package probabilisticextraction computes the probability that a model, given the beginning of a
-// canary, samples the rest (Hayes et al. 2024): the product of the probabilities of its tokens,
-// without drawing any. From it follows the number of queries for a chance of one hit. It also decodes
-// greedily from several lengths of the prefix (Carlini et al. 2022).
+// canary, completes it by sampling (Hayes et al. 2024): the product of the probabilities of its
+// tokens, without drawing samples, and the number of queries for a chance of one hit. It also
+// decodes greedily from several lengths of the prefix (Carlini et al. 2022).
 package probabilisticextraction
 
 import (
@@ -22,7 +22,7 @@ type Params struct {
 	// Groups are all canaries, in order.
 	Groups []Group `json:"groups"`
 	models.Sampling
-	// Queries and Chance are n and p: a canary is extractable if n samples have it with at least that
+	// Queries and Chance are n and p: a canary is extractable if n samples contain it with at least that
 	// chance.
 	Queries int     `json:"queries"`
 	Chance  float64 `json:"chance"`
@@ -32,8 +32,7 @@ type Params struct {
 type Group struct {
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Prefixes are the given numbers of words, ascending, and Prefix the one that the outcome is
-	// about.
+	// Prefixes are the given numbers of words, ascending; Prefix is the one for the outcome.
 	Prefix   int   `json:"prefix"`
 	Prefixes []int `json:"prefixes"`
 }
@@ -108,14 +107,14 @@ func (g *Group) check(placed []datasets.Placement) error {
 	return nil
 }
 
-// canaryBlock is the number of canaries that are scored together; no result depends on it.
+// canaryBlock is the number of canaries that are scored together. It does not affect results.
 const canaryBlock = 192
 
 // drawn holds, for each token of a canary, its log probability in a sample and whether it is the
 // greedy choice.
 type drawn struct {
 	logProbs []float64
-	greedy   []bool // whether it is the most probable of all tokens, the lowest of equals
+	greedy   []bool // whether it is the most probable token, the lowest of equals
 }
 
 func (g *Group) score(scorer *models.Scorer, s models.Sampling, block []datasets.Placement) ([]drawn, error) {
@@ -133,7 +132,7 @@ func (g *Group) score(scorer *models.Scorer, s models.Sampling, block []datasets
 			tokens[i] = c.Tokens[position]
 		}
 		if position < g.Prefixes[0] {
-			continue // given in every case
+			continue // given with every prefix
 		}
 		if err := scorer.LogProbRows(states, rows); err != nil {
 			return nil, err
@@ -159,7 +158,7 @@ func (d *drawn) add(s models.Sampling, row []float32, token int32) error {
 	return nil
 }
 
-// outcome sums up a canary. The first drawn token is the one after the shortest prefix.
+// outcome summarizes a canary. The first drawn token is the one after the shortest prefix.
 func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
 	var o CanaryOutcome
 	for _, prefix := range g.Prefixes {

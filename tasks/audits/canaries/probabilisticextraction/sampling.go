@@ -9,11 +9,10 @@ import (
 	"coalmine/models"
 )
 
-// logProbDrawn is the natural logarithm of the probability that a sample takes the token; -Inf if it
-// can't.
+// logProbDrawn is the natural logarithm of the probability that a sample takes the token, or -Inf.
 func logProbDrawn(s models.Sampling, logProbs []float32, token int32) float64 {
 	if s.Temperature == 1 && s.TopK == 0 {
-		return min(0, float64(logProbs[token])) // rounding may put it above
+		return min(0, float64(logProbs[token])) // rounding may exceed 0
 	}
 	among := logProbs
 	if s.TopK > 0 && s.TopK < len(logProbs) {
@@ -50,9 +49,9 @@ func place(logProbs []float32, token int32) int {
 // EvenChance is the chance of Queries outside an experiment.
 const EvenChance = 0.5
 
-// Queries is the least number n of independent samples that have the sequence with the chance: 1 -
-// (1-p)^n >= chance (Hayes et al. 2024), for log p the logarithm of its probability in one sample. It
-// is a whole number, to a relative 1e-14, and +Inf if there is none or it exceeds float64.
+// Queries is the smallest number n of independent samples that contain the sequence with the chance: 1 -
+// (1-p)^n >= chance (Hayes et al. 2024), for log p the logarithm of its probability in one sample. It is a
+// whole number, to a relative 1e-14. It is +Inf if p is 0 or n exceeds float64.
 func Queries(logP, chance float64) float64 {
 	if math.IsInf(logP, -1) {
 		return math.Inf(1)

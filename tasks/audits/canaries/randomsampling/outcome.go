@@ -56,14 +56,14 @@ type Outcome struct {
 
 func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.References)) }
 
-// CanaryOutcome is the rank of a canary; all fields are null without the audit.
+// CanaryOutcome is the rank of a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Rank among the references; RankExact: counted, not estimated.
+	// Rank is the rank among the references. RankExact: counted, not estimated.
 	Rank          *int64   `json:"rank"`
 	RankExact     *bool    `json:"rank_exact"`
 	LogPerplexity *float64 `json:"log_perplexity"`
-	// Exposure in bits; ExposureSE is its standard error if the rank was estimated. Censored: the rank
-	// is 1, so that the exposure is a lower bound.
+	// Exposure is in bits. ExposureSE is its standard error if the rank was estimated. Censored: the rank is
+	// 1, so the exposure is a lower bound.
 	Exposure         *float64 `json:"exposure"`
 	ExposureSE       *float64 `json:"exposure_se"`
 	ExposureCensored *bool    `json:"exposure_censored"`
@@ -82,8 +82,8 @@ func (r Rank) CanaryOutcome(references int) CanaryOutcome {
 	return o
 }
 
-// Exposed implements exposure.Exposed. The number of references at or below the canary is Poisson but
-// for the rest of the set, so that a counted rank has an error too.
+// Exposed implements exposure.Exposed. The number of references at or below the canary is Poisson, reduced by
+// the sampled share of the set, so a counted rank has an error too.
 func (o *CanaryOutcome) Exposed() *exposure.Exposure {
 	if o.Exposure == nil {
 		return nil

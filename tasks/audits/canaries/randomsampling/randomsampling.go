@@ -2,7 +2,7 @@
 // inserted (Carlini et al. 2019, section 4; Thakkar et al. 2020, section 4.1):
 //
 //	audits/random-sampling          the ranks of some canaries under one checkpoint
-//	audits/random-sampling-summary  those of all canaries, and the outcome
+//	audits/random-sampling-summary  the ranks of all canaries, and the outcome
 package randomsampling
 
 import (
@@ -36,11 +36,11 @@ func (p Params) Asks() *clientprograms.Program { return p.Program }
 
 // Rank is the rank of one canary.
 type Rank struct {
-	// LogPerplexity of the canary after its prefix, in nats.
+	// LogPerplexity is that of the canary after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
 	// Rank is 1 + the references with a log-perplexity of at most the canary's; 1 means memorized.
 	Rank int64 `json:"rank"`
-	// Exact says that Rank was counted, not estimated from a pilot. Whether it is 1 is always exact.
+	// Exact reports whether Rank was counted rather than estimated from a pilot. A rank of 1 is always exact.
 	Exact bool `json:"exact"`
 	// ExposureError is the standard error of the exposure in bits; 0 if Exact.
 	ExposureError float64 `json:"exposure_error,omitempty"`
@@ -73,17 +73,16 @@ func rank(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	return ranks, nil
 }
 
-// The work of a reference, as shares of scoring all of its words but the last in full: measured on the
-// paper's model and 90 canaries, of which a third are memorized and half ranked among all references.
+// Costs per reference, relative to scoring all of its words but the last in full: measured on the paper's
+// model and 90 canaries, of which a third are memorized and half ranked among all references.
 const (
-	middleShare = 0.13  // on average over all of the canaries
-	prunedShare = 0.012 // over those that no pilot can place
-	// prunedCanaries is the share of these.
+	middleShare = 0.13  // mean over all canaries
+	prunedShare = 0.012 // mean over canaries without an estimate by a pilot
+	// prunedCanaries is the share of the latter.
 	prunedCanaries = 0.5
 )
 
-// expectedStates is the expected work of ranking a canary, as a number of states advanced and scored
-// in full.
+// expectedStates is the expected work of ranking a canary, as a number of states advanced and scored in full.
 func expectedStates(references, length int, exact bool) float64 {
 	all := float64(references) * float64(max(1, length-1))
 	pilot := pilotSizes[0]
@@ -93,7 +92,7 @@ func expectedStates(references, length int, exact bool) float64 {
 	return middleShare*all*float64(pilot)/float64(references) + prunedShare*prunedCanaries*all
 }
 
-// Sampling ranks canaries under one model. It is for one goroutine.
+// Sampling ranks canaries under one model. It is not safe for concurrent use.
 type Sampling struct {
 	canaries []datasets.Placement
 	prefix   int
@@ -120,7 +119,7 @@ func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
 	return newSampling(p, placed, tables, sets), nil
 }
 
-// newSampling takes sets as References.nested returns them.
+// newSampling takes sets in the form returned by References.nested.
 func newSampling(p *Params, placed []datasets.Placement, tables *models.Tables, sets []*References) *Sampling {
 	if p.Exact {
 		sets = sets[len(sets)-1:]
@@ -147,9 +146,8 @@ func (s *Sampling) Rank(ctx context.Context, canary int) (Rank, error) {
 	return s.place(ctx, state, cost)
 }
 
-// place finds the rank of a cost: estimated from the smallest pilot that has enough hits, else counted
-// among all references. A set shows the hits of every smaller one, so that skipping sets changes no
-// result.
+// place finds the rank of a cost: estimated from the smallest pilot that has enough hits, otherwise counted
+// among all references. Each set includes the smaller ones, so skipping sets does not change the result.
 func (s *Sampling) place(ctx context.Context, state *models.States, cost float64) (Rank, error) {
 	last := len(s.rankers) - 1
 	all := s.rankers[last]
@@ -176,8 +174,8 @@ func (s *Sampling) place(ctx context.Context, state *models.States, cost float64
 	}
 }
 
-// after is the set to walk after a pilot with too few hits: the next with an expectation of half of
-// the required hits, or all references.
+// after is the set to walk after a pilot with too few hits: the next set that is expected to have half of the
+// required hits, or all references.
 func (s *Sampling) after(walked int, hits int64) int {
 	share := float64(hits) / float64(s.rankers[walked].references.Count())
 	for next := walked + 1; next < len(s.rankers)-1; next++ {
@@ -206,8 +204,8 @@ func (r Rank) Exposure(references int) float64 {
 	return math.Log2(float64(references)) - math.Log2(float64(r.Rank))
 }
 
-// RankAmong ranks a sequence after a prefix among the given references, at least one, each as long as
-// the sequence. Large ranks are estimated as by Rank.
+// RankAmong ranks a sequence after a prefix among the given references, at least one, each of the sequence's
+// length. Large ranks are estimated as by Rank.
 func RankAmong(ctx context.Context, tables *models.Tables, prefix, sequence []int32, references [][]int32) (Rank, error) {
 	all := &References{length: len(sequence), tokens: slices.Concat(references...)}
 	whole := datasets.Placement{Canary: datasets.Canary{Tokens: slices.Concat(prefix, sequence)}}

@@ -8,21 +8,21 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// blockStates is the number of sequences that are advanced together; no result depends on it.
+// blockStates is the number of sequences that are advanced together. It does not affect results.
 const blockStates = 1024
 
-// exactSharing is the number of edges of a state from which exact surprisals, which share one
-// normaliser, are faster than bounds. No result depends on it.
+// exactSharing is the number of edges of a state from which exact surprisals, which share one normaliser, are
+// faster than bounds. It does not affect results.
 const exactSharing = 64
 
 // ranker counts the references whose log-perplexity, after a canary's prefix, is at most the canary's:
 // a branch and bound over the prefix tree of the sorted references, which share the states of common
 // first words. It prunes a branch whose words cost more than the whole canary.
 //
-// It bounds most surprisals from both sides (models.TreeScorer.Bounds), which is far faster than
-// computing them and mostly enough, and the word after a branch even before the branch's state is
-// known (models.TreeScorer.AdvancePruned). It computes the rest at the end, on the canary's own path
-// through the kernels. So the count is exact.
+// It bounds most surprisals from both sides (models.TreeScorer.Bounds), which is much faster than
+// computing them and usually sufficient, and the word after a branch even before the branch's state
+// (models.TreeScorer.AdvancePruned). Undecided references are computed at the end, by the same
+// kernels as the canary. So the count is exact.
 type ranker struct {
 	tree       *models.TreeScorer
 	references *References
@@ -36,7 +36,7 @@ type ranker struct {
 type level struct {
 	branches []branch
 	states   *models.States // one for each branch
-	children []branch       // those of the branches
+	children []branch       // children of the branches
 	// For the children's surprisals and states.
 	edges      []models.Edge
 	candidates []models.Candidate
@@ -46,16 +46,16 @@ type level struct {
 
 // branch is a set of references with common first words: [first, end) of the sorted set.
 type branch struct {
-	models.Edge // of a state of the level above, by the last of the words
+	models.Edge // from a state of the level above, by the last of the words
 	first, end  int
-	// surprisal is that of the last word, cost the sum of all words, in nats.
+	// surprisal is the surprisal of the last word, cost the sum over all words, in nats.
 	surprisal, cost models.Interval
 }
 
 func exactly(nats float64) models.Interval { return models.Interval{Low: nats, High: nats} }
 
-// addTo sums up the cost. It adds the ends of intervals as single numbers, so that rounding keeps
-// their order.
+// addTo adds the surprisal to the cost before it. It adds the ends of intervals as single numbers, so that
+// rounding keeps their order.
 func (b *branch) addTo(before models.Interval) {
 	b.cost = models.Interval{Low: before.Low + b.surprisal.Low, High: before.High + b.surprisal.High}
 }
@@ -134,7 +134,7 @@ func (r *ranker) advance(depth int, branches []branch) error {
 	return err
 }
 
-// onlyWord is the word of all references of a branch at a place, NoToken if they differ.
+// onlyWord is the common word of all references of a branch at a place, or NoToken.
 func (r *ranker) onlyWord(b branch, place int) int32 {
 	word := r.references.row(b.first)[place]
 	if r.references.row(b.end - 1)[place] != word {
@@ -218,7 +218,7 @@ func edgesOf(edges []models.Edge, branches []branch) []models.Edge {
 	return edges
 }
 
-// settle computes the whole references that the bounds leave open, and counts those within the limit.
+// settle computes the whole references that the bounds leave undecided, and counts those within the limit.
 func (r *ranker) settle() error {
 	last := len(r.levels) - 1
 	whole := r.levels[last].branches
@@ -237,8 +237,8 @@ func (r *ranker) settle() error {
 	return nil
 }
 
-// resolve computes the costs of the chosen branches of a level, ascending, and of their parents before
-// them. It leaves out branches that exceed the limit, and whole references within it.
+// resolve computes the costs of the chosen branches of a level, ascending, after those of their parents. It
+// skips branches that exceed the limit, and whole references within it.
 func (r *ranker) resolve(depth int, chosen []int) error {
 	branches := r.levels[depth].branches
 	settled := func(b *branch) bool {
@@ -274,8 +274,8 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 	return err
 }
 
-// typicalReferences is the number of references whose states bound the normaliser at each depth. No
-// result depends on it.
+// typicalReferences is the number of references whose states bound the normaliser at each depth. It does not
+// affect results.
 const typicalReferences = 128
 
 // depthBounds are bounds of the normaliser after one prefix for each depth of the prefix tree, tight

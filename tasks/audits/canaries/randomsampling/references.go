@@ -15,19 +15,19 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// pilotSizes are the sizes of the first draws from which a large rank may be estimated.
+// pilotSizes are the numbers of first draws from which a large rank may be estimated.
 var pilotSizes = []int{20_000, 200_000}
 
-// minPilotHits is the least number of a pilot's references at or below a canary for an estimate. With
-// fewer, the next larger part is ranked.
+// minPilotHits is the minimum number of a pilot's references at or below a canary for an estimate. With
+// fewer, the next larger set is ranked.
 const minPilotHits = 200
 
-// References is a set of random sequences in lexicographic order, so that those with common first
-// words share their scoring.
+// References is a set of random sequences in lexicographic order, so that those with common first words share
+// their scoring.
 type References struct {
 	length int
 	tokens []int32 // [count, length]
-	drawn  []int32 // [count]: the number of each as it was drawn; nil before sorting
+	drawn  []int32 // [count]: index of each draw; nil before sorting
 }
 
 func (r *References) Count() int { return len(r.tokens) / r.length }
@@ -42,15 +42,15 @@ func drawReferences(seed uint64, count, length int, excluded [][]int32, draw sam
 	return r
 }
 
-// DrawReferences draws the references of an audit in order: each word uniform among those that may
-// stand there after the prefix, without the canaries. The task has audits.CanariesInput. A sequence is
-// valid until the next.
+// DrawReferences draws the references of an audit in order: each word uniform among the possible ones at its
+// place after the prefix, except the canaries. The task has audits.CanariesInput. A sequence is valid until
+// the next.
 func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int, list []datasets.Placement) (iter.Seq[[]int32], error) {
 	choices, excluded, err := p.readChoices(ctx, t, ordinary, list)
 	return p.each(choices, excluded), err
 }
 
-// DrawIn draws as DrawReferences does, by the vocabulary itself.
+// DrawIn draws as DrawReferences does, with a given vocabulary.
 func (p *Params) DrawIn(v *datasets.Vocabulary, list []datasets.Placement) (iter.Seq[[]int32], error) {
 	switch err := p.Check(v.Ordinary()); {
 	case err != nil:
@@ -83,7 +83,7 @@ func (p *Params) each(choices, excluded [][]int32) iter.Seq[[]int32] {
 	return eachReference(p.Seed, p.References, len(choices), excluded, p.Sampler(choices, p.Prefix))
 }
 
-// checkRoom checks that enough sequences may follow the prefix.
+// checkRoom checks that there are enough sequences after the prefix.
 func (p *Params) checkRoom(ordinary, canaries int) error {
 	room := p.Sequences(ordinary, p.Prefix)
 	if float64(p.References+canaries) <= room {
@@ -92,7 +92,7 @@ func (p *Params) checkRoom(ordinary, canaries int) error {
 	return fmt.Errorf("%d references and %d canaries, which differ after the prefix; expected at most the %.0f sequences that may follow it: use fewer references, a shorter prefix or longer canaries", p.References, canaries, room)
 }
 
-// suffixes returns those of the canaries that could be drawn as references.
+// suffixes returns the suffixes of canaries that could be drawn as references.
 func suffixes(all []datasets.Placement, prefix int, choices [][]int32) [][]int32 {
 	var out [][]int32
 	for _, c := range all {
@@ -114,8 +114,8 @@ func among(tokens []int32, choices [][]int32) bool {
 
 type sampler = func(rng *rand.Rand, row []int32)
 
-// eachReference draws count sequences of a length, and again those in excluded. The first draws of a
-// larger set are those of a smaller one. A sequence is valid until the next.
+// eachReference draws count sequences of a length, and redraws those in excluded. A smaller set has the first
+// draws of a larger one. A sequence is valid until the next.
 func eachReference(seed uint64, count, length int, excluded [][]int32, draw sampler) iter.Seq[[]int32] {
 	byFirst := map[int32][][]int32{}
 	for _, suffix := range excluded {
@@ -159,8 +159,7 @@ func (r *References) first(n int) *References {
 	return sorted
 }
 
-// place is a sequence being sorted. Few share a key, so that most comparisons do not look at the
-// sequences.
+// place is a sequence during sorting. Few share a key, so that most comparisons do not read the sequences.
 type place struct {
 	key  uint64
 	draw int32

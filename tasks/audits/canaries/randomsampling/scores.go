@@ -15,11 +15,11 @@ import (
 
 type Interval struct{ Low, High int64 }
 
-// sequentialBlock is the number of references that are scored together; no result depends on it.
+// sequentialBlock is the number of references that are scored together. It does not affect results.
 const sequentialBlock = 4096
 
-// Sequential ranks canaries of one length by scores alone, without a prefix tree. Canaries with the
-// same prefix share their references, each of which is scored once.
+// Sequential ranks canaries of one length by scores, without a prefix tree. Canaries with the same prefix
+// share their references, each of which is scored once.
 type Sequential struct {
 	*Params
 	Canaries   []datasets.Placement
@@ -30,9 +30,9 @@ type Sequential struct {
 	known map[string][]float64 // of the first references, by prefix
 }
 
-// Rank ranks a canary of log-perplexity cost as a task of Kind does with the same scores and pilots.
-// Scores are known to margin nats: a canary and a reference that differ by less than twice the margin
-// may stand either way round, and Interval has the ranks that are then possible.
+// Rank ranks a canary of log-perplexity cost as a task of Kind does with the same scores and pilots. Scores
+// are exact to margin nats: the order of a canary and a reference that differ by less than twice the margin
+// is uncertain, and Interval has the possible ranks.
 func (s *Sequential) Rank(ctx context.Context, prefix []int32, cost, margin float64) (Rank, Interval, error) {
 	draws, err := s.DrawIn(s.Vocabulary, s.Canaries)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Sequential) drawFirst(n int) (iter.Seq[[]int32], error) {
 	return params.DrawIn(s.Vocabulary, s.Canaries)
 }
 
-// shared returns the log-perplexities of references from number from on, and scores those that no
+// shared returns the log-perplexities of references starting at number from. It scores only those that no
 // canary with this prefix has needed yet.
 func (s *Sequential) shared(ctx context.Context, prefix []int32, from int, rows [][]int32) ([]float64, error) {
 	name, end := fmt.Sprint(prefix), from+len(rows)
@@ -119,7 +119,7 @@ type tally struct {
 	hits, low, high int64
 }
 
-// newTally knows scores to a margin, and so differences of two to twice that.
+// newTally returns a tally for scores exact to a margin, so that differences are exact to twice that.
 func newTally(cost, margin float64) *tally { return &tally{cost: cost, margin: 2 * margin} }
 
 func (t *tally) add(costs []float64) {
@@ -137,7 +137,7 @@ func (t *tally) add(costs []float64) {
 	t.scored += len(costs)
 }
 
-// rank is counted if all references were scored, else estimated.
+// rank is counted if all references were scored, otherwise estimated.
 func (t *tally) rank(references int) (Rank, Interval) {
 	if t.scored == references {
 		return Rank{LogPerplexity: t.cost, Rank: 1 + t.hits, Exact: true}, Interval{1 + t.low, 1 + t.high}
@@ -207,8 +207,8 @@ func rankByProgram(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error
 	return s.rankAll(ctx, t)
 }
 
-// rankPairs ranks canaries that have their secret in both texts of a pair. Their references have other
-// sources and share no state, so that each is scored whole, once for all canaries of the task.
+// rankPairs ranks canaries that have their secret in both texts of a pair. Their references have different
+// sources and share no state, so each is scored whole, once for all canaries of the task.
 func rankPairs(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"coalmine/storage"
 )
 
-// node is an expanded beginning of a sequence: the node before it, and the token that leads from
-// there. Nodes are numbered as they were expanded; 0 is the root.
+// node is an expanded beginning of a sequence: the node before it, and the token that leads from there.
+// Numbers follow the order of expansion; 0 is the root.
 type node struct {
 	parent, token int32
 }
 
-// entry is a beginning of a sequence that waits for its expansion: its cost in nats, the expanded node
-// before it, and the token that leads from there.
+// entry is an unexpanded beginning of a sequence: its cost in nats, the expanded node before it, and the
+// token that leads from there.
 type entry struct {
 	cost          float64
 	parent, token int32
@@ -34,8 +34,7 @@ func compareEntries(a, b entry) int {
 	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.parent, b.parent), cmp.Compare(a.token, b.token))
 }
 
-// queue is a binary heap of entries, the cheapest first. The entries alone determine the order in
-// which they leave.
+// queue is a binary heap of entries, the cheapest first. The order of removal depends only on the entries.
 type queue []entry
 
 func (q *queue) push(e entry) {
@@ -78,15 +77,15 @@ func (q queue) sink(i int) {
 
 // drop keeps the cheapest n entries, and returns the lowest cost of the others.
 func (q *queue) drop(n int) float64 {
-	slices.SortFunc(*q, compareEntries) // which leaves a heap
+	slices.SortFunc(*q, compareEntries) // a sorted slice is a heap
 	cost := (*q)[n].cost
 	*q = (*q)[:n]
 	return cost
 }
 
-// FrontierBlob holds the nodes and the queue of a search that goes on, little-endian: the number of
-// nodes (uint64); of each the parent and the token (int32), the root's being -1; and of each entry of
-// the heap cost (float64), parent and token (int32).
+// FrontierBlob holds the nodes and the queue of an unfinished search, little-endian: the number of nodes
+// (uint64); of each the parent and the token (int32), the root's being -1; and of each entry of the heap cost
+// (float64), parent and token (int32).
 const FrontierBlob = "frontier"
 
 func (w *walk) save() []byte {
@@ -132,8 +131,8 @@ func nodeAt(data []byte) (parent, token int32) {
 	return int32(binary.LittleEndian.Uint32(data)), int32(binary.LittleEndian.Uint32(data[4:]))
 }
 
-// checkFrontier refuses nodes before their parent, and nodes that are no beginning of a sequence of
-// the tree.
+// checkFrontier rejects nodes before their parent, and nodes that are not the beginning of a sequence of the
+// tree.
 func (w *walk) checkFrontier() error {
 	lengths := make([]int, len(w.nodes))
 	for i, n := range w.nodes {
@@ -153,8 +152,7 @@ func (w *walk) checkFrontier() error {
 	return nil
 }
 
-// follows reports whether the tree has an inner node where a token leads from its parent, one of those
-// with the given lengths.
+// follows reports whether token leads to an inner node of the tree from parent, whose length is in lengths.
 func (w *walk) follows(parent, token int32, lengths []int) bool {
 	if parent < 0 || int(parent) >= len(lengths) || w.tree.Leaf(lengths[parent], token) {
 		return false

@@ -46,14 +46,14 @@ type Outcome struct {
 	Extracted int                   `json:"extracted"`
 	Of        int                   `json:"of"`
 	Lowest    *audits.Configuration `json:"lowest"`
-	// Searches is the number of distinct prefixes, and Expanded that of their expanded nodes.
+	// Searches is the number of distinct prefixes, Expanded the number of their expanded nodes.
 	Searches        int `json:"searches"`
 	Expanded        int `json:"expanded"`
 	CutByExpansions int `json:"cut_by_expansions"`
 	CutByMemory     int `json:"cut_by_memory"`
 }
 
-// count adds a search, unless it is that of an earlier canary.
+// count adds a search, unless an earlier canary shares it.
 func (v *Outcome) count(s search) {
 	if s.shared {
 		return
@@ -87,25 +87,26 @@ func (v *Outcome) Note(c *audits.Cell) string {
 		c.Name, v.Searches, strings.Join(cuts, " and "))
 }
 
-// CanaryOutcome is the outcome of a canary's search; all fields are null without the audit.
+// CanaryOutcome is the outcome of a canary's search. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Extracted says that the canary is the first of the results.
+	// Extracted reports whether the canary is the first of the results.
 	Extracted *bool `json:"search_extracted"`
-	// Rank among the results, null outside them; RankExact: certainly that among all sequences.
+	// Rank is the rank among the results, or null. RankExact reports whether it is certainly the rank among
+	// all sequences.
 	Rank      *int64 `json:"search_rank"`
 	RankExact *bool  `json:"search_rank_exact"`
 	// Results are the most likely sequences after the prefix that were found, the most likely first.
 	// The first Certain of them are certainly the most likely of all.
 	Results []Result `json:"search_results"`
 	Certain *int64   `json:"search_certain"`
-	// CanaryLogPerplexity after the same prefix, in nats.
+	// CanaryLogPerplexity is the log-perplexity after the same prefix, in nats.
 	CanaryLogPerplexity *float64 `json:"search_canary_log_perplexity"`
-	// Sequences may follow the prefix, Ratio times as many as Expanded nodes.
+	// Sequences is the number of sequences after the prefix, Ratio their number divided by Expanded.
 	Expanded   *int64   `json:"search_expanded"`
 	Iterations *int64   `json:"search_iterations"`
 	Sequences  *float64 `json:"search_sequences"`
 	Ratio      *float64 `json:"search_ratio"`
-	// Complete says that no limit cut the search.
+	// Complete reports that no limit cut the search.
 	Stop     *Stop `json:"search_stop"`
 	Complete *bool `json:"search_complete" column:"-"`
 }

@@ -1,18 +1,18 @@
 // Package search finds the sequences that a model holds most likely, by a shortest-path
-// search through the tree of all that may follow a prefix (Carlini et al. 2019, section
-// 8), and says whether the canary is the first of them:
+// search through the tree of all sequences after a prefix (Carlini et al. 2019, section
+// 8), and reports whether the canary is the first of them:
 //
 //	audits/search          a part of a search after the prefix of some canaries, under one checkpoint
-//	audits/search-summary  of all canaries, and the outcome
+//	audits/search-summary  the searches of all canaries, and the outcome
 //
 // The search pulls the cheapest nodes from a queue, computes their children, and puts
 // these into the queue. No edge has a negative cost; so nodes in the queue cannot become
 // cheaper, and a whole sequence that costs less than all of them is certain to be the
 // best. With one node pulled at a time this is Dijkstra's algorithm. With many it does
-// more than it must, in larger matrices.
+// unnecessary work, but in larger matrices.
 //
-// A long search is a sequence of tasks. Each takes up nodes and queue of the one before,
-// and goes on as if there had been no end in between, to the bit.
+// A long search is a sequence of tasks. Each continues with the nodes and the queue of the
+// one before, with the same result as a single task, to the bit.
 package search
 
 import (
@@ -32,35 +32,35 @@ import (
 type Params struct {
 	canaries.Space
 	Prefix int `json:"prefix"`
-	// First is the canary whose prefix the search follows, for Count canaries: more than one if the
-	// format fixes their prefix. GroupFirst is the first canary of the same space: one before First
-	// may have the same prefix by chance.
+	// First is the canary whose prefix the search follows. Count is the number of canaries with this prefix:
+	// more than one if the format fixes it. GroupFirst is the first canary of the same space. A canary before
+	// First may have the same prefix by chance.
 	First      int `json:"first"`
 	Count      int `json:"count"`
 	GroupFirst int `json:"group_first"`
 	Settings
-	// Part counts the tasks of one search from 0. Each ends when Expansions nodes are expanded in all,
-	// and keeps its frontier unless it is the Last.
+	// Part counts the tasks of one search from 0. Each ends when Expansions nodes are expanded in total, and
+	// keeps its frontier unless it is the Last.
 	Part       int  `json:"part"`
 	Expansions int  `json:"expansions"`
 	Last       bool `json:"last"`
 }
 
 // Kind is a part of a search. Inputs: the checkpoint, the canaries, and from the second part on
-// tasks.PreviousInput, the part before. Blobs: FoundBlob and, if the search goes on, FrontierBlob.
+// tasks.PreviousInput, the part before. Blobs: FoundBlob and, if the search continues, FrontierBlob.
 var Kind = tasks.Kind{Name: "audits/search", Version: 1, Class: tasks.Compute, Run: audits.Finds(FoundBlob, find)}
 
 // FoundBlob is a Found, as JSON.
 const FoundBlob = "found"
 
-// Found is the state of a search so far.
+// Found is the state of a search after a part.
 type Found struct {
-	// SameAs is an earlier canary with the same prefix; then its search is shared, and Searched zero.
+	// SameAs is an earlier canary with the same prefix; then its search is shared, and Searched is zero.
 	SameAs *int `json:"same_as,omitempty"`
 	Searched
-	// Sequences may follow the prefix.
+	// Sequences is the number of sequences after the prefix.
 	Sequences float64 `json:"sequences"`
-	// Canaries are the suffixes of the canaries, and their costs after the prefix.
+	// Canaries are the suffixes of the canaries, with their costs after the prefix.
 	Canaries []Sequence `json:"canaries"`
 }
 
@@ -104,7 +104,7 @@ func (p *Params) first(ctx context.Context, t *tasks.Task) (*Found, error) {
 	return found, nil
 }
 
-// read reads the canaries, and the model as the tree after the prefix of the first.
+// read reads the canaries, and the model as the tree after the prefix of the first canary.
 func (p *Params) read(ctx context.Context, t *tasks.Task) (*Tree, []datasets.Placement, error) {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *Params) tree(scorer *models.Scorer, choices [][]int32, list []datasets.
 	return NewTree(scorer, list[p.First].Tokens[:p.Prefix], choices)
 }
 
-// search continues the search up to the end of this part.
+// search continues the search until the end of this part.
 func (p *Params) search(ctx context.Context, t *tasks.Task, found *Found) error {
 	tree, _, err := p.read(ctx, t)
 	if err != nil {
@@ -167,8 +167,8 @@ type SummaryParams struct {
 	Parts int `json:"parts"`
 }
 
-// Summary joins the searches of all canaries, in their order: an audits.Summary. datasets.PartsInput
-// has the words of tokens.
+// Summary joins the searches of all canaries, in their order: an audits.Summary. datasets.PartsInput has the
+// vocabulary.
 var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
@@ -197,8 +197,8 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: map[string]int{"search_extracted": v.Extracted}}, err
 }
 
-// search holds the canaries of a part and their search, which may be that of an earlier canary with
-// the same prefix.
+// search holds the canaries of a part and their search, which an earlier canary with the same prefix may
+// share.
 type search struct {
 	canaries []Sequence
 	of       *Found

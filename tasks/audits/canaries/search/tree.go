@@ -9,11 +9,11 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Tree is the tree of the sequences that may follow a prefix (Carlini et al. 2019, section 8.1): a node
-// is the beginning of a sequence, and an edge a token that costs its surprisal. The cost of a path is
-// the log-perplexity of its sequence, in nats. The tree has no nodes of its own: a walk keeps a batch
-// of states, one for each node that it stands at. A state's numbers do not depend on its batch, and so
-// neither does the cost of a path, to the last bit.
+// Tree is the tree of the sequences after a prefix (Carlini et al. 2019, section 8.1): a node is the
+// beginning of a sequence, and an edge a token that costs its surprisal. The cost of a path is the
+// log-perplexity of its sequence, in nats. The tree stores no nodes: a walk keeps a batch of states, one for
+// each current node. A state's numbers do not depend on its batch, so the cost of a path does not either, to
+// the last bit.
 type Tree struct {
 	Scorer *models.Scorer
 	// Choices are the tokens of each position after the prefix, ascending.
@@ -23,8 +23,8 @@ type Tree struct {
 	ends []int32
 }
 
-// NewTree returns the tree of the sequences that have, at each position after the prefix, one of its
-// choices. Sequences also end with the first of the tokens ends.
+// NewTree returns the tree of the sequences that have, at each position after the prefix, one of its choices.
+// Sequences also end with the first token in ends.
 func NewTree(scorer *models.Scorer, prefix []int32, choices [][]int32, ends ...int32) (*Tree, error) {
 	if len(choices) == 0 {
 		return nil, fmt.Errorf("a prefix tree without a position after its prefix of %d tokens", len(prefix))
@@ -50,8 +50,8 @@ func (t *Tree) Leaves() float64 {
 	return n
 }
 
-// Follow sets next to the states that tokens lead to, each from the state of its parent. It reuses the
-// memory of next, which must be another batch.
+// Follow sets next to the states that tokens lead to, each from the state of its parent. It reuses the memory
+// of next, which must be another batch.
 func (t *Tree) Follow(next, states *models.States, parents []int, tokens []int32) error {
 	if err := next.Gather(states, parents); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (r Rows) Cost(i int, token int32) (float64, error) {
 	return cost, nil
 }
 
-// Cost is the log-perplexity of a sequence after the prefix, in nats. Its tokens may be any of the
+// Cost is the log-perplexity of a sequence after the prefix, in nats. Its tokens may be any tokens of the
 // vocabulary.
 func (t *Tree) Cost(tokens []int32) (float64, error) {
 	states, sum := t.Root, 0.0

@@ -14,8 +14,8 @@ type Settings struct {
 	Batch int `json:"batch"`
 	// Results is the number of best sequences that are kept.
 	Results int `json:"results"`
-	// Prove is the number of them that have to be certain before the search ends; with 0 it ends after
-	// twice the iterations of the first sequence, as in the paper.
+	// Prove is the number of them that must be certain before the search ends. With 0 it ends after twice the
+	// iterations of the first sequence, as in the paper.
 	Prove int `json:"prove"`
 	// Memory bounds the memory of the search, in bytes.
 	Memory int64 `json:"memory"`
@@ -37,28 +37,28 @@ type Stop string
 // Only the first two are a complete search.
 const (
 	Proved     Stop = "proved"     // the requested number of sequences is certain to be the best
-	Iterations Stop = "iterations" // twice as many as the first sequence took, as in the paper
+	Iterations Stop = "iterations" // twice the iterations of the first sequence, as in the paper
 	Expansions Stop = "expansions" // the limit of expansions was reached
-	Memory     Stop = "memory"     // the rest of the queue did not fit in memory
+	Memory     Stop = "memory"     // part of the queue did not fit in memory
 )
 
 func (s Stop) complete() bool { return s == Proved || s == Iterations }
 
-// Progress is the state of a search beside its nodes and its queue.
+// Progress is the state of a search except for its nodes and its queue.
 type Progress struct {
-	// Expanded nodes, in Iterations; First is the iteration that found the first whole sequence, 0
-	// before.
+	// Expanded is the number of expanded nodes, in Iterations. First is the iteration that found the first
+	// whole sequence, or 0.
 	Expanded   int `json:"expanded"`
 	Iterations int `json:"iterations"`
 	First      int `json:"first"`
-	// Dropped is the cost of the cheapest entry that memory had no room for; nil if all were kept.
+	// Dropped is the cost of the cheapest entry that did not fit in memory; nil if all did.
 	Dropped *float64 `json:"dropped,omitempty"`
 	// Best are the best whole sequences so far, the best first.
 	Best []Sequence `json:"best"`
 }
 
-// walk is a shortest-path search (Carlini et al. 2019, section 8.1). Its result depends on the tree
-// and the settings alone, not on interruptions nor on the kept states.
+// walk is a shortest-path search (Carlini et al. 2019, section 8.1). Its result depends only on the tree and
+// the settings, not on interruptions or on the kept states.
 type walk struct {
 	Settings
 	Progress
@@ -72,7 +72,7 @@ func newWalk(tree *Tree, s Settings) *walk {
 	return &walk{Settings: s, tree: tree, queue: queue{{parent: -1, token: -1}}}
 }
 
-// certain is the number of certain best sequences: those that cost less than anything unexpanded.
+// certain is the number of certain best sequences: those that cost less than every unexpanded entry.
 func (w *walk) certain() int {
 	least := w.dropped()
 	if len(w.queue) > 0 {
@@ -89,7 +89,7 @@ func (w *walk) dropped() float64 {
 	return *w.Dropped
 }
 
-// limit is the cost above which nothing matters.
+// limit is the cost from which entries are irrelevant.
 func (w *walk) limit() float64 {
 	if len(w.Best) < w.Results {
 		return math.Inf(1)
@@ -97,7 +97,7 @@ func (w *walk) limit() float64 {
 	return w.Best[len(w.Best)-1].LogPerplexity
 }
 
-// ended is the reason to stop after at most the given number of expansions, "" to go on.
+// ended returns the reason to stop after at most the given number of expansions, or "".
 func (w *walk) ended(expansions int) Stop {
 	exhausted := len(w.queue) == 0
 	switch {
@@ -113,8 +113,7 @@ func (w *walk) ended(expansions int) Stop {
 	return ""
 }
 
-// run searches until it has ended. It finishes an iteration, so that the limit does not change the
-// way.
+// run searches until it has ended. It finishes an iteration, so that the limit does not change the path.
 func (w *walk) run(ctx context.Context, expansions int, report func(expanded int)) (Searched, error) {
 	w.kept.start(w.tree, min(w.Memory/8/w.stateBytes(), int64(max(0, expansions-w.Expanded)+w.Batch)))
 	for {
@@ -154,7 +153,7 @@ func (w *walk) iterate() error {
 	return nil
 }
 
-// expand makes nodes of entries, and entries or sequences of their children.
+// expand makes nodes from entries, and entries or sequences from their children.
 func (w *walk) expand(entries []entry) error {
 	first := len(w.nodes)
 	for _, e := range entries {
@@ -204,8 +203,8 @@ func (w *walk) found(leaf entry) {
 	w.Best = w.Best[:min(len(w.Best), w.Results)]
 }
 
-// enqueue keeps an entry if it matters. When memory is full, the dearer half of the queue goes, and
-// from then on everything that costs as much.
+// enqueue keeps a relevant entry. When memory is full, it drops the more expensive half of the queue, and
+// from then on every entry with at least that cost.
 func (w *walk) enqueue(e entry) {
 	if e.cost > w.limit() || e.cost >= w.dropped() {
 		return
@@ -232,10 +231,10 @@ func (w *walk) path(n int32) []int32 {
 	return path
 }
 
-// states returns and keeps those of the count newest nodes, from first on.
+// states returns and keeps the states of the count newest nodes, starting with first.
 func (w *walk) states(first, count int) (*models.States, error) {
 	if first == 0 {
-		return w.tree.Root, nil // one node, which memory always has
+		return w.tree.Root, nil // one node, which always fits in memory
 	}
 	of := make([]int32, count)
 	for i := range of {
@@ -253,8 +252,8 @@ func (w *walk) states(first, count int) (*models.States, error) {
 	return states, nil
 }
 
-// advance computes the states of nodes from those before them, which it recomputes if they are not
-// kept.
+// advance computes the states of nodes from those of their parents, and recomputes parents' states that are
+// not kept.
 func (w *walk) advance(of []int32) (*models.States, error) {
 	states, tokens := w.tree.Scorer.Start(len(of)), make([]int32, len(of))
 	var missing []int
@@ -301,7 +300,7 @@ func (w *walk) recompute(states *models.States, of []int32, missing []int) error
 type keptStates struct {
 	root   *models.States
 	states *models.States // of node n at n modulo their number
-	of     []int32        // the node of each; -1 for none
+	of     []int32        // the node of each; -1 if empty
 }
 
 func (k *keptStates) start(tree *Tree, n int64) {
@@ -333,8 +332,8 @@ type Searched struct {
 	Stop    Stop `json:"stop"`
 }
 
-// Likeliest searches a tree for its most likely sequences, with a limit of expansions, and reports
-// their number.
+// Likeliest searches a tree for its most likely sequences, with a limit on expansions, and reports the number
+// of expansions.
 func Likeliest(ctx context.Context, tree *Tree, s Settings, expansions int, report func(expanded int)) (Searched, error) {
 	return newWalk(tree, s).run(ctx, expansions, report)
 }

@@ -50,7 +50,7 @@ func (d Distribution) LogCDF(x float64) float64 {
 		return math.Log(max(0, math.Copysign(1, z)))
 	case slope(z, d.Shape) >= 0:
 		return logLeftTail(z, d.Shape)
-	default: // the mirror image has the shape of the other sign
+	default: // the mirror image has the negated shape
 		return numbers.LogOneMinusExp(logLeftTail(-z, -d.Shape))
 	}
 }
@@ -58,7 +58,7 @@ func (d Distribution) LogCDF(x float64) float64 {
 // CDF is the probability of at most x.
 func (d Distribution) CDF(x float64) float64 { return math.Exp(d.LogCDF(x)) }
 
-// Quantile is the x of which the CDF is p, between 0 and 1, to about a relative 1e-9.
+// Quantile is the x with CDF p, for p between 0 and 1, to about a relative 1e-9.
 func (d Distribution) Quantile(p float64) float64 {
 	target := math.Log(p)
 	low, high := -1.0, 1.0
@@ -79,7 +79,7 @@ func (d Distribution) Quantile(p float64) float64 {
 	return d.Location + high*d.Scale
 }
 
-// logDensity is that of the standard distribution, and slope its derivative. It is concave.
+// logDensity is that of the standard distribution, slope its derivative. It is concave.
 func logDensity(z, shape float64) float64 {
 	return math.Ln2 + logNormalDensity(z) + logNormalCDF(shape*z)
 }
@@ -89,13 +89,12 @@ func slope(z, shape float64) float64 {
 	return -z + shape*hazard
 }
 
-// negligible is the fall of the density, in nats, after which the rest of a tail changes
-// no digit of the integral.
+// negligible is the fall of the density, in nats, after which the remaining tail does not change the
+// integral.
 const negligible = 40
 
-// logLeftTail returns the logarithm of the integral of the density up to z, for z left of
-// its peak. The density only falls to the left of z, and fast, because its logarithm is
-// concave.
+// logLeftTail returns the logarithm of the integral of the density up to z, for z left of its peak. To the
+// left of z the density falls fast, because its logarithm is concave.
 func logLeftTail(z, shape float64) float64 {
 	peak := logDensity(z, shape)
 	relative := func(s float64) float64 { return math.Exp(logDensity(z-s, shape) - peak) }
@@ -127,7 +126,7 @@ func tailLength(z, shape, peak float64) float64 {
 	return long
 }
 
-// rule is Gauss and Legendre's on [-1, 1], exact for polynomials of degree 95.
+// rule is the Gauss-Legendre rule on [-1, 1], exact for polynomials of degree 95.
 var rule = sync.OnceValue(func() (r struct{ places, weights [48]float64 }) {
 	quad.Legendre{}.FixedLocations(r.places[:], r.weights[:], -1, 1)
 	return r

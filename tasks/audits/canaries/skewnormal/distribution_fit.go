@@ -14,8 +14,8 @@ import (
 // fits.
 var ErrConstant = errors.New("all values are equal")
 
-// MaxShape bounds the shape of a fit. Data that lie on one side of a point fit the better
-// the larger the shape; from here on it hardly shows.
+// MaxShape bounds the shape of a fit. Data on one side of a point fit better the larger the shape; beyond
+// MaxShape the difference is negligible.
 const MaxShape = 1000
 
 // FitDistribution is the distribution under which the data, two values at least, are the most likely.
@@ -44,8 +44,8 @@ func FitDistribution(data []float64) (Distribution, error) {
 	return Distribution{mean + deviation*best.location, deviation * math.Exp(best.logScale), best.shape}, nil
 }
 
-// byMoments is the distribution with mean 0, variance 1 and about the skewness, in the
-// bounds that a skew-normal distribution has.
+// byMoments is the distribution with mean 0, variance 1 and approximately the skewness, within the limits of
+// skew-normal distributions.
 func byMoments(skewness float64) point {
 	least, most := 0.05, 0.95 // the skewness is at most 0.9953
 	cubed := math.Pow(max(least, min(most, math.Abs(skewness))), 2.0/3)
@@ -72,8 +72,8 @@ type maximum struct {
 	value float64
 }
 
-// climb follows Newton's method from a point, damped so that every step goes up (Levenberg
-// and Marquardt), until a step promises no more than rounding takes.
+// climb follows Newton's method from a point, damped so that every step goes up (Levenberg and Marquardt),
+// until the promised gain is within rounding.
 func (l likelihood) climb(p point) maximum {
 	const steps, least = 200, 1e-14
 	value, gradient, curvature := l.at(p)
@@ -120,8 +120,8 @@ func newtonStep(gradient [3]float64, curvature *mat.SymDense, damping float64) (
 	return step.RawVector().Data, true
 }
 
-// at is the mean log-likelihood at a point, its gradient by location, logarithm of the scale
-// and shape, and minus the matrix of its second derivatives.
+// at returns the mean log-likelihood at a point, its gradient by location, logarithm of the scale and shape,
+// and minus the matrix of its second derivatives.
 func (l likelihood) at(p point) (value float64, gradient [3]float64, curvature *mat.SymDense) {
 	scale, n := math.Exp(p.logScale), float64(len(l.data))
 	var second [6]float64 // location-location, location-scale, location-shape, scale-scale, scale-shape, shape-shape
@@ -130,7 +130,7 @@ func (l likelihood) at(p point) (value float64, gradient [3]float64, curvature *
 		t := p.shape * z
 		logCDF, w := logNormalCDFAndHazard(t)
 		value += logNormalDensity(z) + logCDF
-		bend := -w * (t + w) // the derivative of w by t
+		bend := -w * (t + w) // derivative of w by t
 		pull := z - p.shape*w
 		stiff := 1 - p.shape*p.shape*bend
 		turn := w + p.shape*z*bend

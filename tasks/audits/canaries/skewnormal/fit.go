@@ -17,8 +17,8 @@ type Fit struct {
 	Distribution
 	Fitted int `json:"fitted"`
 	Tested int `json:"tested"`
-	// KS is the statistic of Kolmogorov and Smirnov of the second half, P the probability of at least
-	// this statistic under the fitted distribution.
+	// KS is the Kolmogorov-Smirnov statistic of the second half, P the probability of at least this statistic
+	// under the fitted distribution.
 	KS float64 `json:"ks"`
 	P  float64 `json:"p"`
 	// CalibratedP is the probability of at least this statistic if both halves have one skew-normal
@@ -34,14 +34,14 @@ type Fit struct {
 
 const lowestShare = 0.001
 
-// Histogram has bins of one width, the first from From on.
+// Histogram has bins of equal width, the first starting at From.
 type Histogram struct {
 	From   float64 `json:"from"`
 	Width  float64 `json:"width"`
 	Counts []int   `json:"counts"`
 }
 
-// Significance is CalibratedP if known, else P.
+// Significance is CalibratedP if not nil, otherwise P.
 func (f *Fit) Significance() float64 {
 	if f.CalibratedP != nil {
 		return *f.CalibratedP
@@ -51,11 +51,11 @@ func (f *Fit) Significance() float64 {
 
 // Supported is the fitted exposure in bits up to which the references support it: with probability 1 -
 // doubt it is at most half a bit from -log2 F(x), F being the distribution function of all sequences.
-// It is 0 if they support none.
+// It is 0 if they support no exposure.
 //
-// The fit is within KS of the second half of the references, and these are within the bound of
-// Dvoretzky, Kiefer and Wolfowitz (Massart 1990) of F. An exposure is half a bit too low where F is
-// lower than the fit by both together and the fit is both over 1 - 2^-0.5.
+// The fit is within KS of the second half of the references, which is within the bound of
+// Dvoretzky, Kiefer and Wolfowitz (Massart 1990) of F. An exposure can be half a bit too low if the
+// sum of both distances is (1 - 2^-0.5) times the fit.
 func (f *Fit) Supported(doubt float64) float64 {
 	const bits = 0.5
 	apart := f.KS + math.Sqrt(math.Log(2/doubt)/(2*float64(f.Tested)))
@@ -76,8 +76,7 @@ func newFit(costs []float64) (Fit, error) {
 	}, nil
 }
 
-// fitAndTest fits the first of the costs, and returns the statistic of Kolmogorov and Smirnov of the
-// rest.
+// fitAndTest fits the first costs, and returns the Kolmogorov-Smirnov statistic of the remaining ones.
 func fitAndTest(costs []float64, fitted int) (Distribution, float64, error) {
 	d, err := FitDistribution(costs[:fitted])
 	if err != nil {
@@ -97,14 +96,13 @@ func kolmogorovSmirnov(ascending []float64, cdf func(float64) float64) float64 {
 	return largest
 }
 
-// significance is the probability of at least this statistic of n data: Kolmogorov's limit, with the
-// correction for finite n of Vrbik (2018, Small-sample corrections to Kolmogorov-Smirnov test
-// statistic).
+// significance is the probability of at least this statistic for n data: Kolmogorov's limit, with the
+// correction for finite n of Vrbik (2018, Small-sample corrections to Kolmogorov-Smirnov test statistic).
 func significance(ks float64, n int) float64 {
 	root := math.Sqrt(float64(n))
 	x := ks*root + 1/(6*root) + (ks*root-1)/(4*float64(n))
 	if x < 0.3 {
-		return 1 // to ten digits, and the series converges slowly
+		return 1 // to ten digits; the series converges slowly
 	}
 	sum := 0.0
 	for k := 1.0; k <= 20; k++ {
@@ -124,10 +122,9 @@ func newHistogram(data []float64) Histogram {
 	return h
 }
 
-// calibrate sets CalibratedP by a parametric bootstrap (Stute, Manteiga and Quindimil 1993), which
-// knows the error of the fit: each time it draws the same number of references from the fit, fits
-// the first half and tests the second. The p-value is (1 + those with the statistic or a larger
-// one) / (1 + all).
+// calibrate sets CalibratedP by a parametric bootstrap (Stute, Manteiga and Quindimil 1993), which includes
+// the error of the fit: each repetition draws the same number of references from the fit, fits the first half
+// and tests the second. The p-value is (1 + repetitions with at least the statistic) / (1 + repetitions).
 func (p *Params) calibrate(ctx context.Context, fit *Fit) error {
 	if p.Calibration == 0 {
 		return nil
@@ -150,7 +147,7 @@ func (p *Params) calibrate(ctx context.Context, fit *Fit) error {
 	return nil
 }
 
-// draws are n draws of two normals each, by Azzalini (1985): with delta = shape / sqrt(1 + shape²),
+// draws returns n draws from two normals each, by Azzalini (1985): with delta = shape / sqrt(1 + shape²),
 // delta |z| + sqrt(1 - delta²) z' is standard skew-normal.
 func draws(rng *rand.Rand, d Distribution, n int) []float64 {
 	root := math.Sqrt(1 + float64(d.Shape*d.Shape))

@@ -33,7 +33,7 @@ func logNormalCDFAndHazard(x float64) (logCDF, hazard float64) {
 // millsRatio is the upper tail of the standard normal over its density, from farTail on: by
 // Laplace's continued fraction 1/(x + 1/(x + 2/(x + 3/...))).
 func millsRatio(x float64) float64 {
-	const terms = 40 // the rest is below a relative 1e-16 at farTail
+	const terms = 40 // further terms are below a relative 1e-16 at farTail
 	denominator := x
 	for k := float64(terms); k >= 1; k-- {
 		denominator = x + k/denominator

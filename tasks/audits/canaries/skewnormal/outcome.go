@@ -31,7 +31,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 
 // Outcome has a fit for each prefix of the canaries.
 type Outcome struct {
-	// Highest fitted exposure of an inserted canary, in bits; nil if none was inserted.
+	// Highest is the highest fitted exposure of an inserted canary, in bits; nil if none was inserted.
 	Highest *float64 `json:"highest,omitempty"`
 	Fits    []Fit    `json:"fits"`
 }
@@ -44,7 +44,7 @@ func (v *Outcome) LeastP() float64 {
 	return least
 }
 
-// supported is the exposure up to which the references support all fits, with one confidence.
+// supported is the exposure up to which the references support all fits, with joint confidence.
 func (v *Outcome) supported() float64 {
 	least := math.Inf(1)
 	for i := range v.Fits {
@@ -121,12 +121,12 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
-// CanaryOutcome is the fitted exposure of a canary; all fields are null without the audit.
+// CanaryOutcome is the fitted exposure of a canary. All fields are null without the audit.
 type CanaryOutcome struct {
-	// Exposure in bits, and its standard error.
+	// Exposure is in bits, with its standard error.
 	Exposure   *float64 `json:"fitted_exposure"`
 	ExposureSE *float64 `json:"fitted_exposure_se"`
-	// LogPerplexity after the prefix, in nats.
+	// LogPerplexity is the log-perplexity after the prefix, in nats.
 	LogPerplexity *float64 `json:"fitted_log_perplexity"`
 	// References is the number of fitted references at or below the canary: with few, the exposure is
 	// extrapolated.

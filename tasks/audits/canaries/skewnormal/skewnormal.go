@@ -25,8 +25,8 @@ import (
 
 type Params struct {
 	Seed uint64 `json:"seed"`
-	// References is the number of random sequences, those of random sampling. The first half of them
-	// is fitted.
+	// References is the number of random sequences, the same as in random sampling. The first half of them is
+	// fitted.
 	References int `json:"references"`
 	// Bootstrap is the number of fits on resampled data.
 	Bootstrap int `json:"bootstrap"`
@@ -41,10 +41,10 @@ type Params struct {
 
 // Estimate is the fitted exposure of one canary.
 type Estimate struct {
-	// LogPerplexity of the canary after its prefix, in nats.
+	// LogPerplexity is that of the canary after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
-	// Exposure is -log2 of the fitted distribution function there, in bits; Error its standard error
-	// by the bootstrap.
+	// Exposure is -log2 of the fitted distribution function there, in bits. Error is its standard error by
+	// the bootstrap.
 	Exposure float64 `json:"exposure"`
 	Error    float64 `json:"error"`
 	// Support is the number of fitted references at or below the canary.
@@ -133,8 +133,8 @@ func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
 	return nil
 }
 
-// Estimates returns the estimates of canaries with the same prefix. All costs are in nats, the
-// references in the order of their draws.
+// Estimates returns the estimates of canaries with the same prefix. All costs are in nats, the references in
+// the order of their draws.
 func (p *Params) Estimates(ctx context.Context, references, canaries []float64) ([]Estimate, error) {
 	fit, err := newFit(references)
 	if err != nil {
@@ -208,12 +208,11 @@ func atMost(ascending []float64, limit float64) int64 {
 	return int64(n)
 }
 
-// blockRows is the number of sequences that are scored together; no result depends on it.
+// blockRows is the number of sequences that are scored together. It does not affect results.
 const blockRows = 1024
 
-// logPerplexities returns those of sequences of one length after the state, in nats: as
-// audits.LogPerplexity, to the last bit. The sequences of a block share the states of common
-// beginnings.
+// logPerplexities returns the log-perplexities of sequences of one length after the state, in nats, equal to
+// audits.LogPerplexity to the last bit. The sequences of a block share the states of common beginnings.
 func logPerplexities(ctx context.Context, tree *models.TreeScorer, state *models.States, rows [][]int32) ([]float64, error) {
 	order := make([]int, len(rows))
 	for i := range order {
@@ -239,7 +238,7 @@ func logPerplexities(ctx context.Context, tree *models.TreeScorer, state *models
 
 // scoreBlock sets the costs of the rows of a block, which ascend.
 func scoreBlock(tree *models.TreeScorer, state *models.States, rows [][]int32, block []int, costs []float64) error {
-	at := make([]int, len(block)) // by row: the node of the prefix tree that it has come to
+	at := make([]int, len(block)) // by row: the current node of the prefix tree
 	for depth := range rows[block[0]] {
 		var edges []models.Edge
 		for i, r := range block {
@@ -273,7 +272,7 @@ type SummaryParams struct {
 var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
 
 type Metrics struct {
-	// Highest exposure of an inserted canary, in bits; nil without one.
+	// Highest is the highest exposure of an inserted canary, in bits; nil if there is none.
 	Highest *float64 `json:"skew_normal_highest_exposure,omitempty"`
 }
 
@@ -290,7 +289,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: Metrics{v.Highest}}, nil
 }
 
-// NewOutcome sums up estimates. The highest exposure is that of the canaries that count.
+// NewOutcome summarizes estimates. The highest exposure is over the canaries that count.
 func NewOutcome(estimates []Estimate, counts func(canary int) bool) Outcome {
 	var v Outcome
 	prefixes := map[Distribution]bool{}

@@ -1,6 +1,5 @@
-// Package upperbound shows the privacy cost of a training: the proved upper bound on epsilon, beside
-// the lower bounds of audits. No task measures it: the accountant (package privacy) reports it of a
-// cell.
+// Package upperbound shows the privacy cost of a training: the proved upper bound on epsilon, next to the
+// lower bounds of audits. It has no tasks: the accountant (package privacy) reports the cost of a cell.
 package upperbound
 
 import (
@@ -11,7 +10,7 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Audit follows from clipping.
+// Audit derives its outcome from clipping.
 var Audit = audits.Description{
 	Name: "privacy",
 	Legend: "Epsilon: the tightest proved epsilon; in brackets, for cohorts that replace a user, the papers' convention, which takes the noise relative " +
@@ -45,7 +44,7 @@ var Audit = audits.Description{
 // Outcome is the privacy cost of a training with clipped updates.
 type Outcome struct {
 	privacy.Report
-	// atLeast is the highest lower bound by the audits of the cell, 0 without one.
+	// atLeast is the highest lower bound by the audits of the cell, or 0.
 	atLeast privacy.Epsilon
 }
 
