@@ -1,6 +1,6 @@
-// Package manyruns bounds epsilon from below by many trainings. Each has a seed of its own and one canary, which
-// a fair coin puts in or leaves out, as in a one-run audit of one canary. Half of the trainings choose the score
-// from which on a training is taken for one with the canary, and the others prove the bound by Clopper and
+// Package manyruns bounds epsilon from below by many trainings. Each has a different seed and one canary, which
+// a fair coin inserts or leaves out, as in a one-run audit of one canary. Half of the trainings choose the score
+// threshold from which a training counts as one with the canary. The others prove the bound by Clopper and
 // Pearson's intervals.
 //
 //	audits/many-runs  the bound, from the outcomes of audits/one-run
@@ -20,10 +20,10 @@ import (
 
 type Params struct {
 	Runs int `json:"runs"`
-	// Delta is that of the upper bound, Confidence that of the lower one.
+	// Delta is the delta of the upper bound, Confidence the confidence of the lower bound.
 	Delta      float64 `json:"delta"`
 	Confidence float64 `json:"confidence"`
-	// Neighbouring and Unit name the change that a coin stands for, to be printed.
+	// Neighbouring and Unit name the change that a coin stands for, for printing.
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
 	// Null is the training whose trade-off curve is tested.
@@ -86,7 +86,7 @@ func (v *Outcome) judge(recipe privacy.Recipe) error {
 	rule := empirical.ChooseRule(choosing, func(r empirical.Rates) float64 { return r.Shift(v.Confidence) })
 	rates := rule.Rates(proving)
 	if rates.Of == 0 || rates.Others == 0 {
-		return nil // all coins of the proving trainings are alike: nothing is proved
+		return nil // all coins of the proving trainings are equal: nothing is proved
 	}
 	bound, err := rates.LeastNoise(recipe, v.Confidence)
 	v.TradeOff = &TradeOff{

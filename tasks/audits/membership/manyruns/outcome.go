@@ -58,13 +58,13 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 // Outcome is a lower bound on epsilon and its evidence.
 type Outcome struct {
-	// Runs is the number of trainings, of which Included had the canary.
+	// Runs is the number of trainings, Included the number of those with the canary.
 	Runs     int `json:"runs"`
 	Included int `json:"included"`
-	// Rule was chosen by the trainings that choose, Rates are those of the others.
+	// Rule was chosen by the trainings with Chooses, Rates are the rates of the other trainings.
 	Rule  empirical.Rule  `json:"rule"`
 	Rates empirical.Rates `json:"rates"`
-	// EpsilonLower holds at Delta with Confidence. EpsilonLargest is the bound if the rule had told all coins.
+	// EpsilonLower holds at Delta with Confidence. EpsilonLargest is the bound if the rule had found all coins.
 	EpsilonLower   float64 `json:"epsilon_lower"`
 	EpsilonLargest float64 `json:"epsilon_largest"`
 	Delta          float64 `json:"delta"`
@@ -77,16 +77,16 @@ type Outcome struct {
 	Trainings    []Training           `json:"trainings,omitempty"`
 }
 
-// TradeOff is the result by the trade-off curve of the training, with a rule of its own.
+// TradeOff is the result by the trade-off curve of the training, with a separate rule.
 type TradeOff struct {
 	Rule  empirical.Rule  `json:"rule"`
 	Rates empirical.Rates `json:"rates"`
-	// NoiseMultiplier is the least that is refuted: the training had less noise. nil: none is.
+	// NoiseMultiplier is the smallest refuted one: the training had less noise. It is nil if there is none.
 	NoiseMultiplier *float64 `json:"noise_multiplier_refuted"`
-	// EpsilonLower is the proved epsilon of that noise, 0 if none is refuted.
+	// EpsilonLower is the proved epsilon of that noise, or 0.
 	EpsilonLower privacy.Epsilon `json:"epsilon_lower"`
-	// PValue bounds the chance of such rates under the claimed noise; 1 without a claim. Refuted: it is at most
-	// 1 - confidence.
+	// PValue bounds the chance of such rates under the claimed noise; 1 without a claim. Refuted: it is at
+	// most 1 - confidence.
 	PValue  float64 `json:"p_value"`
 	Claimed bool    `json:"claimed"`
 	Refuted bool    `json:"refuted"`
@@ -94,14 +94,14 @@ type TradeOff struct {
 
 // Training is one of the trainings.
 type Training struct {
-	// Score is higher if the training seems to know the canary.
+	// Score is higher if the training seems to have learned the canary.
 	Score    float64 `json:"score"`
 	Included bool    `json:"included"`
-	// Chooses says that it serves to choose the rules, and proves nothing.
+	// Chooses reports whether the training is used to choose the rules, not for the proof.
 	Chooses bool `json:"chooses,omitempty"`
 }
 
-// own has the canary of each training, whose words are its own.
+// own returns each training's canary, with the training's own words.
 func (v *Outcome) own() []audits.Own {
 	var own []audits.Own
 	for i := range v.Trainings {
@@ -129,7 +129,7 @@ func (t *TradeOff) pValue() *float64 {
 	return &t.PValue
 }
 
-// Note implements audits.Noter. An epsilon is never bare.
+// Note implements audits.Noter. It qualifies every epsilon.
 func (v *Outcome) Note(c *audits.Cell) string {
 	kind := "with"
 	if v.Rule.Below {

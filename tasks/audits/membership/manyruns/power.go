@@ -29,7 +29,7 @@ func power(s *audits.Setting, _ audits.Outcome) []audits.Statement {
 	return []audits.Statement{bound, byCurve}
 }
 
-// statement is about a number of a rule; the rule is also chosen by this number.
+// statement is about a number of a rule, which is also chosen by this number.
 func (o *Block) statement(finds string, value func(empirical.Rates) float64) audits.Statement {
 	x := audits.Statement{
 		Finds: finds,
@@ -52,7 +52,7 @@ func (o *Block) statement(finds string, value func(empirical.Rates) float64) aud
 	return x
 }
 
-// drawn are simulated trainings.
+// drawn returns simulated trainings.
 func drawn(n int, shift float64, rng *rand.Rand) []empirical.Run {
 	runs := make([]empirical.Run, n)
 	for i := range runs {
@@ -64,12 +64,12 @@ func drawn(n int, shift float64, rng *rand.Rand) []empirical.Run {
 	return runs
 }
 
-// mostRules bounds the thresholds compared in each direction of a simulation; with more trainings, only every
+// mostRules bounds the thresholds compared in each direction of a simulation. With more trainings, only every
 // second, third, ... threshold is compared.
 const mostRules = 100
 
-// thinned returns value for about mostRules of the rules of n trainings, and -Inf for the others. Equal rates are
-// computed once.
+// thinned returns value for about mostRules of the rules of n trainings, and -Inf for the others. Equal rates
+// are computed once.
 func thinned(n int, value func(empirical.Rates) float64) func(empirical.Rates) float64 {
 	known, step := map[empirical.Rates]float64{}, max(1, n/mostRules)
 	return func(r empirical.Rates) float64 {

@@ -6,26 +6,26 @@ import (
 	"sort"
 )
 
-// Attack is a way to score users: members score higher.
+// Attack is a method to score users. Members score higher.
 type Attack string
 
 // Attacks, in the order of results, and the baseline without a model.
 const (
-	Loss         Attack = "loss"            // the less, the likelier (Yeom et al. 2018)
-	Zlib         Attack = "zlib"            // the loss for each byte of the compressed text (Carlini et al. 2021)
+	Loss         Attack = "loss"            // a lower loss is more likely a member (Yeom et al. 2018)
+	Zlib         Attack = "zlib"            // loss per byte of the compressed text (Carlini et al. 2021)
 	MinK         Attack = "min-k"           // mean log-likelihood of the least likely tokens (Shi et al. 2024)
 	MinKPlusPlus Attack = "min-k-plus-plus" // likewise, standardized by the model's distribution (Zhang et al. 2025)
-	Curvature    Attack = "curvature"       // how much likelier than tokens that the model draws (Bao et al. 2024)
-	ReCaLL       Attack = "recall"          // the loss after texts that never trained, to that alone (Xie et al. 2024)
-	Neighbour    Attack = "neighbours"      // how much more texts with other words cost (Mattern et al. 2023)
+	Curvature    Attack = "curvature"       // excess likelihood over tokens that the model draws (Bao et al. 2024)
+	ReCaLL       Attack = "recall"          // loss after texts that never trained, over the loss without them (Xie et al. 2024)
+	Neighbour    Attack = "neighbours"      // excess loss of texts with other words (Mattern et al. 2023)
 	LiRA         Attack = "lira"            // likelihood ratio, online (Carlini et al. 2022)
 	LiRAOffline  Attack = "lira-offline"    // by reference models without the user
 	RMIA         Attack = "rmia"            // pairwise likelihood ratios (Zarifzadeh et al. 2024)
 	RMIAOffline  Attack = "rmia-offline"    // likewise, by reference models without the user
-	Blind        Attack = "blind"           // by the texts alone (Das et al. 2024)
+	Blind        Attack = "blind"           // only by the texts (Das et al. 2024)
 )
 
-// inputs are those of an attack besides losses.
+// inputs are the inputs of an attack, except losses.
 type inputs struct{ texts, tokens, wholes, prefix, neighbours, references bool }
 
 // cover reports whether the inputs include those of an attack.
@@ -55,8 +55,9 @@ var attacks = []description{
 	{RMIAOffline, "RMIA offline", inputs{references: true}, func(w *world) []float64 { return w.rmia(without) }},
 }
 
-// tellsSharers reports whether users with canaries are compared. Canaries have replaced some of their examples, and
-// zlib takes more bytes a word for a shorter text, so its score would depend on the length of the text and not on the model.
+// tellsSharers reports whether users with canaries are compared. Canaries have replaced some of their
+// examples, and zlib takes more bytes per word for a shorter text, so that its score would depend on the
+// length of the text, not on the model.
 func (a Attack) tellsSharers() bool { return a != Zlib }
 
 func (a Attack) Title() string {
@@ -66,7 +67,7 @@ func (a Attack) Title() string {
 	return string(a)
 }
 
-// description is nil of the baseline.
+// description is nil for the baseline.
 func (a Attack) description() *description {
 	if i := slices.IndexFunc(attacks, func(d description) bool { return d.name == a }); i >= 0 {
 		return &attacks[i]
@@ -74,7 +75,7 @@ func (a Attack) description() *description {
 	return nil
 }
 
-// inputs that the world has.
+// inputs returns the available inputs.
 func (w *world) inputs() inputs {
 	lack := func(known func(l UserLoss) bool) bool {
 		return slices.ContainsFunc(w.of, func(l UserLoss) bool { return !known(l) })
@@ -89,15 +90,15 @@ func (w *world) inputs() inputs {
 	}
 }
 
-// each scores users by their losses under the audited model alone.
+// each scores users by their losses under the audited model.
 func each(score func(*UserLoss) float64) func(*world) []float64 {
 	return func(w *world) []float64 {
 		return w.scores(func(user int) float64 { return score(&w.of[user]) })
 	}
 }
 
-// recall is the ratio of the losses, NaN of those whose texts are the prefix. Members lose more by a text that they
-// have nothing to do with. A loss of 0 leaves nothing to lose.
+// recall is the ratio of the losses, NaN for users whose texts are the prefix. Unrelated text raises the loss
+// of members more. The ratio for a loss of 0 is 1.
 func (l *UserLoss) recall() float64 {
 	switch {
 	case l.Aside:
@@ -109,14 +110,13 @@ func (l *UserLoss) recall() float64 {
 	}
 }
 
-// Choices of reference models for a user.
+// Selections of reference models for a user.
 func everyModel(bool) bool { return true }
 func with(in bool) bool    { return in }
 func without(in bool) bool { return !in }
 
-// lira is the log likelihood ratio of two normal distributions of a user's likelihood: under models
-// with the user, and without. Means are each user's, variances common to all, as for few reference
-// models.
+// lira is the log likelihood ratio of two normal distributions of a user's likelihood: under models with the
+// user, and without. Each user has its own means; variances are common to all, as for few reference models.
 func (w *world) lira() []float64 {
 	varianceIn, varianceOut := w.variance(with), w.variance(without)
 	return w.scores(func(user int) float64 {
@@ -126,7 +126,7 @@ func (w *world) lira() []float64 {
 }
 
 // liraOffline is the number of standard deviations by which a user's likelihood exceeds that of models
-// without the user. The paper's one-sided test is a rising function of it.
+// without the user. The paper's one-sided test increases with it.
 func (w *world) liraOffline() []float64 {
 	deviation := math.Sqrt(w.variance(without))
 	return w.scores(func(user int) float64 {
@@ -154,8 +154,8 @@ func (w *world) variance(chosen func(in bool) bool) float64 {
 	return max(leastVariance, squares/float64(max(1, degrees)))
 }
 
-// rmia is the share of the other held-out users with a lower likelihood ratio: that of the audited
-// model to the mean over the chosen models.
+// rmia is the share of the other held-out users with a lower likelihood ratio: the likelihood under the
+// audited model over the mean under the chosen models.
 func (w *world) rmia(chosen func(in bool) bool) []float64 {
 	ratios := w.scores(func(user int) float64 {
 		return w.target[user] - logMeanExp(w.scoresOf(user, chosen))

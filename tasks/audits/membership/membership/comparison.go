@@ -16,20 +16,19 @@ import (
 
 type LossParams struct {
 	utility.UserShare
-	// PrefixUsers are the first held-out users, after whose texts those of all others are scored again. It
-	// needs UserShare.ByToken.
+	// PrefixUsers is the number of held-out users, the first ones, after whose texts the texts of all others
+	// are scored again. It requires UserShare.ByToken.
 	PrefixUsers int `json:"prefix_users,omitempty"`
-	// NeighbourTexts is the number of neighbours of each example; Seed is that of their words.
+	// NeighbourTexts is the number of neighbours of each example; Seed is the seed of their words.
 	NeighbourTexts int    `json:"neighbour_texts,omitempty"`
 	Seed           uint64 `json:"seed,omitempty"`
 }
 
-// comparison scores texts that those of a user are compared with.
+// comparison scores texts for comparison with those of a user.
 type comparison struct {
 	LossParams
 	all *everyone
-	// before are the texts of the prefix users, which prefix has read; pool holds words. All are nil until
-	// needed.
+	// before are the texts of the prefix users, from prefix; pool holds words. All are nil until needed.
 	before [][]int32
 	prefix *models.States
 	pool   []int32
@@ -121,8 +120,8 @@ func (c *comparison) readPool(ctx context.Context) error {
 
 func special(token int32) bool { return token < datasets.FirstWord }
 
-// Neighbours are n copies of an example, in each of which other words of a pool stand for one ordinary word in twenty,
-// and for one at least. An example without such words has copies alone.
+// Neighbours returns n copies of an example, in each of which words of a pool replace one ordinary word in
+// twenty, at least one. An example without ordinary words has unchanged copies.
 func Neighbours(stream *rand.Rand, example, pool []int32, n int) [][]int32 {
 	var places []int
 	for place, token := range example {
@@ -141,7 +140,7 @@ func Neighbours(stream *rand.Rand, example, pool []int32, n int) [][]int32 {
 	return texts
 }
 
-// otherWord draws until the word is another one, at most ten times.
+// otherWord draws until the word differs, at most ten times.
 func otherWord(stream *rand.Rand, word int32, pool []int32) int32 {
 	other := word
 	for range 10 {

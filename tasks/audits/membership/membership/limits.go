@@ -53,7 +53,7 @@ func numbers(s *audits.Setting) (n int) {
 	return n
 }
 
-// areas has judged the areas of all attacks. Of users without canaries there has to be one.
+// areas has judged the areas of all attacks. For users without canaries an area is required.
 func areas(v *Outcome, limit float64) *audits.Gate {
 	areas := audits.Gate{Name: "membership_auc", Limit: limit}
 	for _, o := range v.Attacks {
@@ -68,7 +68,7 @@ func areas(v *Outcome, limit float64) *audits.Gate {
 	return &areas
 }
 
-// unjudgedAreas leaves out users without canaries: if these have no AUC, that is a breach.
+// unjudgedAreas excludes users without canaries: a missing AUC of theirs is a breach.
 func unjudgedAreas(v *Outcome, limit float64) []string {
 	return append(areas(v, limit).Unjudged(), v.missing("the AUC", false)...)
 }
@@ -94,7 +94,7 @@ func rateBreaches(v *Outcome, limit float64) (breaches []string) {
 
 func unjudgedRates(v *Outcome, _ float64) []string { return v.missing("the true-positive rate", true) }
 
-// missing names the attacks without a number: of users with canaries and, if asked for, of members.
+// missing names the attacks without a number: for users with canaries and, if members is set, for members.
 func (v *Outcome) missing(number string, members bool) (reasons []string) {
 	for _, o := range v.Attacks {
 		add := func(group string, trained int) {

@@ -1,13 +1,13 @@
-// Package membership tells from a model whether a user's data were trained on (membership
-// inference, for whole users): users that trained against data.held_out_users, by how well the
-// model predicts their text.
+// Package membership infers from a model whether it was trained on a user's data (membership
+// inference for whole users). It compares how well the model predicts the texts of users that
+// trained and of those of data.held_out_users.
 //
 //	audits/user-losses   the loss of a model on each user of one share of them
-//	audits/user-texts    the words of each user, which no model has seen
+//	audits/user-texts    the words of each user, without a model
 //	audits/membership    the outcomes of attacks, with and without reference models, and of a blind baseline
 //
 // A reference model is a training of the cell's recipe on half of all users, drawn by
-// datasets/reference-users. Cells that differ in the audit or in canaries alone share them.
+// datasets/reference-users. Cells that differ only in the audit or in canaries share them.
 package membership
 
 import (
@@ -24,35 +24,35 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// LossesBlob is a JSON array of UserLoss: of the balanced users that train, by index, and then of
-// those held out.
+// LossesBlob is a JSON array of UserLoss: the balanced users that train, by index, and then the held-out
+// ones.
 const LossesBlob = "losses"
 
-// UserLoss is the loss of a model on the examples that a user trains on and no canary replaced, or on
-// all examples of a held-out user.
+// UserLoss is the loss of a model on a user's training examples that no canary replaced, or on all examples
+// of a held-out user.
 type UserLoss struct {
-	// Targets were predicted: tokens of texts with their ends, or labels of images. An external model
-	// predicts words alone.
+	// Targets is the number of predicted tokens of texts with their ends, or labels of images. An external
+	// model predicts only words.
 	Targets int64 `json:"targets"`
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`
-	// ByToken reports that MinK, MinKPlusPlus and Curvature are known, because the audited model scores tokens
-	// one by one. The first two are means over the rarest targets, the lowest leastShare of each score.
+	// ByToken reports whether MinK, MinKPlusPlus and Curvature are known, because the audited model scores
+	// single tokens. The first two are means over the rarest targets, the lowest leastShare of each score.
 	ByToken      bool    `json:"by_token,omitempty"`
 	MinK         float64 `json:"min_k,omitempty"`
 	MinKPlusPlus float64 `json:"min_k_plus_plus,omitempty"`
-	// Curvature is the mean excess of a target's log-likelihood over that of a token drawn by the model in its
-	// place, in standard deviations of the latter.
+	// Curvature is the mean excess of a target's log-likelihood over that of a token drawn by the model in
+	// its place, in standard deviations of the latter.
 	Curvature float64 `json:"curvature,omitempty"`
-	// LogProbsAlone reports that only MinK is known of these: the model gives the probabilities of targets, and of
-	// no other tokens.
+	// LogProbsAlone reports that only MinK is known of these: the model returns no probabilities except those
+	// of targets.
 	LogProbsAlone bool `json:"log_probs_alone,omitempty"`
-	// Prefixed is the loss after the texts of LossParams.PrefixUsers, who are Aside and have none; and
-	// Neighbours the mean loss of neighbours of the text. 0 if not asked for.
+	// Prefixed is the loss after the texts of LossParams.PrefixUsers, who are Aside and have none. Neighbours
+	// is the mean loss of neighbours of the text. Both are 0 if not requested.
 	Prefixed   float64 `json:"prefixed,omitempty"`
 	Neighbours float64 `json:"neighbours,omitempty"`
 	Aside      bool    `json:"aside,omitempty"`
-	// Member says that the user trained. Replaced counts the examples that are canaries.
+	// Member reports whether the user trained. Replaced is the number of examples that are canaries.
 	Member   bool `json:"member,omitempty"`
 	Replaced int  `json:"replaced,omitempty"`
 }
@@ -60,10 +60,10 @@ type UserLoss struct {
 // ByDistribution reports whether MinKPlusPlus and Curvature are known.
 func (l *UserLoss) ByDistribution() bool { return l.ByToken && !l.LogProbsAlone }
 
-// leastShare of a user's targets are those of Min-K%: 20%, as in Shi et al. 2024.
+// leastShare is the share of a user's targets in Min-K%: 20%, as in Shi et al. 2024.
 const leastShare = 0.2
 
-// LossOf sums up the scores of all targets of a user.
+// LossOf sums the scores of all targets of a user.
 func LossOf(scores []models.TokenScore) UserLoss {
 	l := UserLoss{Targets: int64(len(scores))}
 	if len(scores) == 0 {
@@ -83,24 +83,23 @@ func LossOf(scores []models.TokenScore) UserLoss {
 	return l
 }
 
-// OfTargets adds the scores that follow from log-probabilities of targets alone, at least
-// one.
+// OfTargets adds the scores that depend only on log-probabilities of targets, at least one.
 func (l *UserLoss) OfTargets(logProbs []float64) {
 	l.ByToken, l.LogProbsAlone, l.MinK = true, true, meanOfLeast(slices.Clone(logProbs))
 }
 
-// leastDeviation keeps a score finite where a model gives all tokens one probability.
+// leastDeviation keeps a score finite if a model gives all tokens the same probability.
 const leastDeviation = 1e-6
 
-// meanOfLeast is the mean of the lowest leastShare of the values, of one at least.
+// meanOfLeast is the mean of the lowest leastShare of the values, at least one value.
 func meanOfLeast(values []float64) float64 {
 	slices.Sort(values)
 	return ranking.Mean(values[:max(1, int(leastShare*float64(len(values))))])
 }
 
-// Losses measures a model on the users of a share; ScoredLosses does by an external model. Inputs:
-// audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if
-// there are canaries.
+// Losses measures a model on the users of a share; ScoredLosses measures an external model. Inputs:
+// audits.ModelInput, datasets.BalancedInput, datasets.PartsInput, and datasets.InsertionsInput if there are
+// canaries.
 var (
 	Losses       = tasks.Kind{Name: "audits/user-losses", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runLosses)}
 	ScoredLosses = tasks.Kind{Name: "audits/user-losses-by-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runLosses)}
@@ -151,13 +150,13 @@ func lossOf(model *utility.UserModel, examples [][]int32) (UserLoss, error) {
 func lossAlone(model *utility.UserModel, examples [][]int32) (UserLoss, error) {
 	found, err := model.Evaluate(examples)
 	tally := found.All
-	if tally.Tokens == 0 { // a program counts ordinary words alone
+	if tally.Tokens == 0 { // a program counts only ordinary words
 		tally = found.Counted
 	}
 	return UserLoss{Targets: tally.Tokens, Loss: tally.Loss}, err
 }
 
-// everyone is the balanced users that train, by index, and then those held out.
+// everyone is the balanced users that train, by index, and then the held-out ones.
 type everyone struct{ members, heldOut *datasets.Population }
 
 func openEveryone(ctx context.Context, t *tasks.Task) (all everyone, err error) {
@@ -174,7 +173,7 @@ func (e *everyone) member(user int) bool { return user < e.members.Users() }
 // heldOutIndex is below 0 for a member.
 func (e *everyone) heldOutIndex(user int) int { return user - e.members.Users() }
 
-// read returns the examples of a user that no canary replaced, and the number of the others.
+// read returns the examples of a user that no canary replaced, and the number of replaced ones.
 func (e *everyone) read(ctx context.Context, user int) (examples [][]int32, replaced int, err error) {
 	if e.member(user) {
 		return e.members.ReadOwn(ctx, user)
@@ -183,14 +182,14 @@ func (e *everyone) read(ctx context.Context, user int) (examples [][]int32, repl
 }
 
 type Params struct {
-	// Shares of the users, each measured by a task.
+	// Shares is the number of shares of the users, each measured by a task.
 	Shares int `json:"shares"`
-	// Texts: the users' texts are an input.
+	// Texts reports whether the users' texts are an input.
 	Texts bool `json:"texts,omitempty"`
-	// PrefixUsers and NeighbourTexts are those of LossParams.
+	// PrefixUsers and NeighbourTexts are the same as in LossParams.
 	PrefixUsers    int `json:"prefix_users,omitempty"`
 	NeighbourTexts int `json:"neighbour_texts,omitempty"`
-	// References is the number of reference models, and Seed that of their users and of intervals.
+	// References is the number of reference models, Seed the seed of their users and of intervals.
 	References int    `json:"references,omitempty"`
 	Seed       uint64 `json:"seed,omitempty"`
 }

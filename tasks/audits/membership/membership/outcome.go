@@ -46,7 +46,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 var auc = audits.Of(func(g *Group) *audits.Interval { return &g.AUC })
 
-// truePositives is the share of true positives at one of falsePositives.
+// truePositives is the share of true positives at falsePositives[at].
 func truePositives(at int) audits.Value {
 	return audits.Of(func(g *Group) *audits.Interval { return g.Rates[at].TruePositives.Interval() })
 }
@@ -55,12 +55,12 @@ func members(a Attack) func(*Outcome) *Group {
 	return func(v *Outcome) *Group { return v.of(a).Members }
 }
 
-// area is the measure of an attack's area.
+// area returns the measures of an attack's area.
 func area(name string, a Attack) []audits.Measure {
 	return audits.Within(members(a), audits.Measure{Name: "membership_" + name + "_auc", Of: auc})
 }
 
-// byReferences are the measures of an attack by all reference models, and by those without a user.
+// byReferences returns the measures of an attack by all reference models, and by those without a user.
 func byReferences(name string, online, offline Attack) []audits.Measure {
 	found := func(at int) audits.Value {
 		return audits.Of(func(g *Group) *float64 {
@@ -78,36 +78,37 @@ func byReferences(name string, online, offline Attack) []audits.Measure {
 }
 
 type Outcome struct {
-	// Members trained and carry no canary, Sharers carry one, HeldOut never trained. LeftOut have
-	// nothing to predict: canaries replaced all examples, or images have no labels.
+	// Members trained and have no canary, Sharers have one, HeldOut never trained. LeftOut cannot be scored:
+	// canaries replaced all examples, or images have no labels.
 	Members int `json:"members"`
 	Sharers int `json:"sharers"`
 	HeldOut int `json:"held_out"`
 	LeftOut int `json:"left_out,omitempty"`
-	// Alike says that the model gives the texts of all users the same mean loss.
+	// Alike reports whether the model gives the texts of all users the same mean loss.
 	Alike      bool `json:"alike,omitempty"`
 	References int  `json:"references,omitempty"`
-	// PrefixUsers are left out by ReCaLL alone, and NeighbourTexts is the number of neighbours of each example.
+	// Only ReCaLL excludes PrefixUsers. NeighbourTexts is the number of neighbours of each example.
 	PrefixUsers    int             `json:"prefix_users,omitempty"`
 	NeighbourTexts int             `json:"neighbour_texts,omitempty"`
 	Attacks        []AttackOutcome `json:"attacks"`
-	// Blind is the outcome of a classifier that sees the texts of users and no model; nil of images.
+	// Blind is the outcome of a classifier on the texts of users, without a model; nil for images.
 	Blind *AttackOutcome `json:"blind,omitempty"`
 }
 
 type AttackOutcome struct {
 	Attack Attack `json:"attack"`
-	// Members and Sharers are compared with held-out users; nil with fewer than two of either. Zlib has no Sharers.
+	// Members and Sharers are compared with held-out users. Each is nil if it or they are fewer than two.
+	// Zlib has no Sharers.
 	Members *Group `json:"members,omitempty"`
 	Sharers *Group `json:"sharers,omitempty"`
 	// Curve is the share of Members found, in [0, 1], at 0%, 1%, ..., 100% false positives.
 	Curve []float64 `json:"curve,omitempty"`
-	// OverBlind is the AUC of Members less that of the blind baseline; nil with fewer than 10 of them, or
+	// OverBlind is the AUC of Members minus that of the blind baseline; nil with fewer than 10 of them or of
 	// held-out users.
 	OverBlind *audits.Interval `json:"over_blind,omitempty"`
 }
 
-// Group compares some users that trained with held-out ones.
+// Group compares a group of users that trained with held-out ones.
 type Group struct {
 	Users int `json:"users"`
 	// AUC is the area under the receiver operating characteristic, in [0, 1], 0.5 by chance.
@@ -117,7 +118,7 @@ type Group struct {
 	Rates []Rate  `json:"rates"`
 }
 
-// Rate is the rate of true positives at one of false positives.
+// Rate is a rate of true positives at a rate of false positives.
 type Rate struct {
 	FalsePositives float64 `json:"false_positives"`
 	// TruePositives is nil with fewer than Needed held-out users.
@@ -125,7 +126,7 @@ type Rate struct {
 	Needed        int           `json:"needed"`
 }
 
-// of is the outcome of an attack, empty without it.
+// of is the outcome of an attack, or empty.
 func (v *Outcome) of(a Attack) AttackOutcome {
 	if i := slices.IndexFunc(v.Attacks, func(o AttackOutcome) bool { return o.Attack == a }); i >= 0 {
 		return v.Attacks[i]
@@ -133,7 +134,7 @@ func (v *Outcome) of(a Attack) AttackOutcome {
 	return AttackOutcome{}
 }
 
-// blind is empty of images.
+// blind is empty for images.
 func (v *Outcome) blind() AttackOutcome {
 	if v.Blind == nil {
 		return AttackOutcome{}
@@ -141,7 +142,7 @@ func (v *Outcome) blind() AttackOutcome {
 	return *v.Blind
 }
 
-// withBlind are the attacks, and the baseline last.
+// withBlind returns the attacks, followed by the baseline.
 func (v *Outcome) withBlind() []AttackOutcome { return append(slices.Clone(v.Attacks), v.blind()) }
 
 func (v *Outcome) measured() *Outcome {
@@ -151,7 +152,7 @@ func (v *Outcome) measured() *Outcome {
 	return v
 }
 
-// bestAUC is that of the best attack on members; nil without one.
+// bestAUC is the AUC of the best attack on members, or nil.
 func (v *Outcome) bestAUC() (best *audits.Interval) {
 	for _, o := range v.Attacks {
 		if g := o.Members; g != nil && (best == nil || g.AUC.Value > best.Value) {
@@ -161,7 +162,7 @@ func (v *Outcome) bestAUC() (best *audits.Interval) {
 	return best
 }
 
-// rows has the attacks on both groups of users, and the baseline last.
+// rows returns the attacks on both groups of users, followed by the baseline.
 func (v *Outcome) rows() (rows []audits.MemberAttack) {
 	for _, o := range v.withBlind() {
 		if o.Members != nil {
@@ -247,7 +248,7 @@ func (o *AttackOutcome) text(v *Outcome) string {
 	return o.Attack.Title() + ": " + strings.Join(texts, ", ")
 }
 
-// overBlindText compares an attack with the blind baseline. One that is below chance by chance makes any
+// overBlindText compares an attack with the blind baseline. A baseline below chance by chance makes every
 // attack look better.
 func (o *AttackOutcome) overBlindText(blind *Group) string {
 	switch d := o.OverBlind; {
@@ -262,7 +263,7 @@ func (o *AttackOutcome) overBlindText(blind *Group) string {
 	}
 }
 
-// percents is "64.70% (62.40 to 66.80)".
+// percents returns the form "64.70% (62.40 to 66.80)".
 func percents(b audits.Interval) string {
 	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*b.Value, 100*b.Low, 100*b.High)
 }
@@ -277,7 +278,7 @@ func (g *Group) text(heldOut int) string {
 	return text
 }
 
-// notEstimable names the rates that the held-out users are too few for, which all attacks lack alike.
+// notEstimable names the rates for which there are too few held-out users. All attacks lack them.
 func (v *Outcome) notEstimable() (text string) {
 	if g := v.of(Loss).Members; g != nil {
 		for _, r := range g.Rates {
@@ -289,7 +290,7 @@ func (v *Outcome) notEstimable() (text string) {
 	return text
 }
 
-// cost is how often an attack scores each text, if more than once.
+// cost describes how often an attack scores each text, if more than once.
 func (v *Outcome) cost(a Attack) string {
 	d, others := a.description(), 0
 	switch {

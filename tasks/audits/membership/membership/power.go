@@ -11,8 +11,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// power is that of the first attack if scores are normal with one deviation, so far apart that the AUC is the
-// leak's. Users with canaries are left out.
+// power returns the power of the first attack if scores are normal with equal deviations, and their AUC is
+// that of the leak. Users with canaries are excluded.
 func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
 	sizes := usersOf(s, v)
 	if sizes == nil || min(sizes[0].N, sizes[1].N) < leastUsers {
@@ -38,7 +38,7 @@ func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
 	return list
 }
 
-// none says that users are too few if the power for the largest leak is about 0.
+// none returns that users are too few if the power for the largest leak is about 0.
 func none(power float64, sizes []audits.Size) string {
 	if power > 1e-3 {
 		return ""
@@ -46,7 +46,7 @@ func none(power float64, sizes []audits.Size) string {
 	return fmt.Sprintf("were %s told from %s without error, the interval would begin below chance", readable.Count(sizes[0].N, sizes[0].Unit), readable.Count(sizes[1].N, sizes[1].Unit))
 }
 
-// usersOf are the numbers of members and of held-out users; nil if unknown.
+// usersOf returns the numbers of members and of held-out users; nil if unknown.
 func usersOf(s *audits.Setting, v audits.Outcome) []audits.Size {
 	sizes := func(members, heldOut int) []audits.Size {
 		return []audits.Size{{Unit: "member", N: members}, {Unit: "held-out user", N: heldOut}}
@@ -75,9 +75,9 @@ func nothing(find func(*Group) bool) func(audits.Outcome) bool {
 
 // areaPower is the probability that the lower end of an area is above a limit, by the normal approximation of
 // the area and of its resamples. The placement of a member, the share of held-out users below it, has the
-// variance Q - a², where Q = a - 2 T(z, 1/√3) is the probability that a member is above both of two held-out
-// users, T Owen's function and z the normal quantile of the area a; so have those of held-out users. The
-// unseen users of the interval have the placement 0.
+// variance Q - a², where Q = a - 2 T(z, 1/√3) is the probability that a member is above two held-out users, T
+// Owen's function and z the normal quantile of the area a. Placements of held-out users have the same
+// variance. The unseen users of the interval have the placement 0.
 func areaPower(area float64, members, heldOut int, limit float64) float64 {
 	z := mathext.NormalQuantile(area)
 	variance := area - 2*owenT(z, 1/math.Sqrt(3)) - area*area
@@ -106,9 +106,9 @@ func owenT(h, a float64) float64 {
 	return sum * a / steps / 3 / (2 * math.Pi)
 }
 
-// ratePower is the probability that the lower end of a rate of true positives is above a limit. The held-out
-// score that it begins at has a beta-distributed share of all held-out users above it; over the quantiles of
-// that share the number of members above the score is binomial.
+// ratePower is the probability that the lower end of a rate of true positives is above a limit. The share of
+// all held-out users above the held-out score at which it begins has a beta distribution; over the quantiles
+// of that share the number of members above the score is binomial.
 func ratePower(area float64, members, heldOut int, falsePositives, limit float64) float64 {
 	const quantiles = 400
 	fewest := audits.FewestCertain(members, limit, rateTail)

@@ -19,25 +19,25 @@ func newRanking(members, heldOut []float64) ranks {
 	return ranks{slices.Sorted(slices.Values(members)), slices.Sorted(slices.Values(heldOut))}
 }
 
-// resamples of the intervals of areas.
+// resamples is the number of resamples for the interval of an area.
 const resamples = 1000
 
-// auc is the probability that a member has a higher score than a held-out user, ties counting half.
-// For the lower end of the interval an unseen member scores below all, and an unseen held-out user
-// above all; for the upper end the other way round.
+// auc is the probability that a member has a higher score than a held-out user, ties counting half. For the
+// lower end of the interval an unseen member scores below all, and an unseen held-out user above all; for the
+// upper end, the opposite.
 func (r ranks) auc(stream *rand.Rand) audits.Interval {
 	draws := ranking.Resampling{Stream: stream, Groups: []int{len(r.members), len(r.heldOut)}, Resamples: resamples}
 	return audits.NewInterval(ranking.Mean(placements(r.members, r.heldOut)), draws.Interval(audits.Confidence, r.area()))
 }
 
-// area is the area by weights of the members and of the held-out users.
+// area returns the area as a function of the weights of the members and of the held-out users.
 func (r ranks) area() func(weights [][]float64) (low, high float64) {
 	n := len(r.heldOut)
 	lower, notHigher := make([]int, len(r.members)), make([]int, len(r.members))
 	for i, v := range r.members {
 		lower[i], notHigher[i] = counts(v, r.heldOut)
 	}
-	below := make([]float64, n+1) // by how many held-out users
+	below := make([]float64, n+1) // by number of held-out users
 	return func(weights [][]float64) (low, high float64) {
 		member, unseen, missed := weights[0], weights[0][len(r.members)], weights[1][n]
 		for i, w := range weights[1][:n] {
@@ -55,7 +55,7 @@ func counts(v float64, ascending []float64) (lower, notHigher int) {
 	return sort.SearchFloat64s(ascending, v), sort.Search(len(ascending), func(j int) bool { return ascending[j] > v })
 }
 
-// placements are, of each value, the share of the others that are lower, ties counting half.
+// placements returns, for each value, the share of the others that are lower, ties counting half.
 func placements(values, others []float64) []float64 {
 	shares := make([]float64, len(values))
 	for i, v := range values {
@@ -65,13 +65,13 @@ func placements(values, others []float64) []float64 {
 	return shares
 }
 
-// leastCompared is the number of users of each sort that a difference of areas takes.
+// leastCompared is the minimum number of users in each group for a difference of areas.
 const leastCompared = 10
 
-// areaDifference is the area of scores a less that of scores b of the same users, with the interval of
-// DeLong, DeLong and Clarke-Pearson (1988): the variance of the placements of members, and that of
-// held-out users; by Student's t with the degrees of freedom of the fewer users. Nil with fewer than
-// leastCompared users of either.
+// areaDifference is the area of scores a minus the area of scores b of the same users, with the interval of
+// DeLong, DeLong and Clarke-Pearson (1988): from the variances of the placements of members and of held-out
+// users, by Student's t with the degrees of freedom of the smaller group. It is nil with fewer than
+// leastCompared users in a group.
 func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.Interval {
 	m, n := len(membersA), len(heldOutA)
 	if min(m, n) < leastCompared {
@@ -96,10 +96,10 @@ func differences(a, b []float64) []float64 {
 // falsePositives are the rates at which true positives are measured.
 var falsePositives = []float64{0.01, 0.001}
 
-// perFalsePositive is the least expected number of false positives at a rate that is estimated.
+// perFalsePositive is the minimum expected number of false positives at a rate that is estimated.
 const perFalsePositive = 10
 
-// needed is the least number of held-out users for a rate of false positives.
+// needed is the minimum number of held-out users for a rate of false positives.
 func needed(rate float64) int { return int(math.Ceil(perFalsePositive/rate - 1e-9)) }
 
 func (r ranks) rate(falsePositives float64) Rate {
@@ -113,9 +113,9 @@ func (r ranks) rate(falsePositives float64) Rate {
 	return found
 }
 
-// rateInterval is the interval of the share of members above the score that a share of all held-out
-// users exceeds. That score's place, by the binomial number of held-out users above it, and the number
-// of members above it, by Clopper and Pearson, each have half of the doubt.
+// rateInterval is the interval of the share of members above the score that a share of all held-out users
+// exceeds. The place of that score, by the binomial number of held-out users above it, and the number of
+// members above it, by Clopper and Pearson, each have half of the error probability.
 func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
 	n := len(r.heldOut)
 	most := sort.Search(n, func(k int) bool { return audits.MoreThan(k, n, falsePositives) <= rateTail })
@@ -126,11 +126,11 @@ func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
 	return low, high
 }
 
-// rateTail is a quarter of the doubt.
+// rateTail is a quarter of the error probability.
 const rateTail = (1 - audits.Confidence) / 4
 
-// firstHeldOut is the place, from 1 down, of the held-out score at which the lower end of a rate begins; 0 if
-// there is none.
+// firstHeldOut is the rank, 1 for the highest, of the held-out score at which the lower end of a rate begins,
+// or 0.
 func firstHeldOut(n int, falsePositives float64) int {
 	return sort.Search(n, func(k int) bool { return 1-audits.MoreThan(k, n, falsePositives) > rateTail })
 }
@@ -138,7 +138,7 @@ func firstHeldOut(n int, falsePositives float64) int {
 // allowed is the number of held-out users above the threshold at a share of false positives.
 func (r ranks) allowed(share float64) int { return int(share*float64(len(r.heldOut)) + 1e-9) }
 
-// found is the number of members above all held-out users but the allowed highest.
+// found is the number of members above all held-out users except the allowed highest ones.
 func (r ranks) found(allowed int) int {
 	n := len(r.heldOut)
 	if allowed >= n {

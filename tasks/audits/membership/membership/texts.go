@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// TextsBlob is a JSON array of UserText, of the users of LossesBlob.
+	// TextsBlob is a JSON array of UserText, for the users of LossesBlob.
 	TextsBlob = "texts"
-	// TextsInput is the node with it.
+	// TextsInput is the node of the texts.
 	TextsInput = "texts"
 )
 
-// UserText holds the features of a user's examples that need no model.
+// UserText holds the features of a user's examples that do not depend on a model.
 type UserText struct {
-	// Words are numbered; a word is followed by its count. The numbers rise.
+	// Words are numbers of words in ascending order, each followed by its count.
 	Words []int64 `json:"words"`
 	// Compressed is the length of the text in bytes after compression by zlib, at level 6.
 	Compressed int64 `json:"compressed"`
@@ -124,17 +124,17 @@ func (w *world) read(texts []UserText) {
 	}
 }
 
-// zlib is minus the loss for each byte of the compressed text.
+// zlib is minus the loss per byte of the compressed text.
 func (w *world) zlib() []float64 {
 	return w.scores(func(user int) float64 { return -w.of[user].Loss / float64(w.texts[user].Compressed) })
 }
 
-// folds of the blind baseline: a user is scored by a classifier of the others.
+// folds is the number of folds of the blind baseline: a user is scored by a classifier trained on the other folds.
 const folds = 10
 
-// blind scores users by their texts alone: the log-likelihood ratio of a multinomial naive Bayes
-// classifier, which has learned words and lengths from the users of the other folds. The members, and
-// the held-out users, go to the folds in turn.
+// blind scores users only by their texts: the log-likelihood ratio of a multinomial naive Bayes classifier,
+// trained on words and lengths of the users of the other folds. The members, and the held-out users, are
+// assigned to the folds in turn.
 func (w *world) blind() []float64 {
 	fold := make([]int, len(w.users))
 	var turn [2]int
@@ -161,7 +161,7 @@ func side(member bool) int {
 	return 0
 }
 
-// features are the words with their counts, and once the number of bits of the text's length, as a
+// features are the words with their counts, and the number of bits of the text's length with count 1, as a
 // word below 0.
 func (t *UserText) features() []int64 {
 	length := int64(0)
@@ -191,8 +191,7 @@ func (c *wordCounts) add(features []int64, side int) {
 	}
 }
 
-// ratio is the log-likelihood ratio of some words by the counts without those of a fold, one added to
-// each count.
+// ratio is the log-likelihood ratio of words by the counts without those of a fold, plus one for each count.
 func (c *wordCounts) ratio(without *wordCounts, features []int64) (sum float64) {
 	share := func(word int64, side int) float64 {
 		count := c.words[word][side] + 1

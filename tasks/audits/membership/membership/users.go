@@ -12,7 +12,7 @@ import (
 // User holds the losses of a user under all models of an audit.
 type User struct {
 	UserLoss
-	// Text is empty of images.
+	// Text is empty for images.
 	Text       UserText
 	References []ReferenceLoss
 }
@@ -23,8 +23,8 @@ type ReferenceLoss struct {
 	Member bool
 }
 
-// EachUser calls do for every user, in the order of LossesBlob. The task has the inputs of Kind; the
-// next user overwrites the references of a user.
+// EachUser calls do for every user, in the order of LossesBlob. The task has the inputs of Kind. Each call
+// overwrites the references of the previous user.
 func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) error) error {
 	losses, err := readLosses(ctx, t, p.Shares, tasks.PartInput)
 	if err != nil {

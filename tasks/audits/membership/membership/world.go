@@ -10,21 +10,21 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// world holds the users with targets, whom attacks score.
+// world holds the users with targets. Attacks score these users.
 type world struct {
 	users []int
-	all   int // users
-	// prefixUsers and neighbourTexts are those of Params.
+	all   int // number of users
+	// prefixUsers and neighbourTexts are the same as in Params.
 	prefixUsers, neighbourTexts int
 	seed                        uint64
 	of                          []UserLoss
-	// target is the log-likelihood of each user under the audited model, the mean over targets in
-	// nats, and references the same under the reference models; in says who trained these:
+	// target is the log-likelihood of each user under the audited model, the mean over targets in nats.
+	// references is the same under the reference models, and in reports whether the user trained these:
 	// [models][users].
 	target     []float64
 	references [][]float64
 	in         [][]bool
-	// texts of the users; nil without any.
+	// texts of the users may be nil.
 	texts []UserText
 }
 
@@ -114,7 +114,7 @@ func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome,
 	return o, err
 }
 
-// groups divides some scores of the users whom an attack scores: ReCaLL leaves those out whose texts are its prefix.
+// groups divides the scores of users. ReCaLL excludes the users whose texts are its prefix.
 func (w *world) groups(scores, of []float64) (members, sharers, heldOut []float64) {
 	for i, score := range scores {
 		switch {
@@ -130,8 +130,8 @@ func (w *world) groups(scores, of []float64) (members, sharers, heldOut []float6
 	return members, sharers, heldOut
 }
 
-// overBlind is by how much the area of an attack exceeds that of the blind baseline; nil without one, or
-// with too few users.
+// overBlind is the area of an attack minus the area of the blind baseline; nil without a baseline, or with
+// too few users.
 func (w *world) overBlind(scores, blind []float64) *audits.Interval {
 	if blind == nil {
 		return nil
@@ -141,11 +141,11 @@ func (w *world) overBlind(scores, blind []float64) *audits.Interval {
 	return areaDifference(members, heldOut, blindMembers, blindHeldOut)
 }
 
-// leastUsers is the number of users of each sort that an AUC takes: one user has no spread.
+// leastUsers is the minimum number of users in each group for an AUC: one user has no spread.
 const leastUsers = 2
 
-// Tell compares the scores of users that trained with those of held-out ones, none of them NaN; nil
-// with too few of either. The seed is that of the interval.
+// Tell compares the scores of users that trained with those of held-out ones. Scores must not be NaN. The
+// result is nil with too few users in a group. The interval depends on the seed.
 func Tell(members, heldOut []float64, seed uint64) (*Group, error) {
 	if min(len(members), len(heldOut)) < leastUsers {
 		return nil, nil
@@ -157,7 +157,7 @@ func Tell(members, heldOut []float64, seed uint64) (*Group, error) {
 	return &Group{Users: len(members), AUC: newRanking(members, heldOut).auc(seeds.Stream(seed, seeds.MemberInterval)), P: p, Rates: Rates(members, heldOut)}, nil
 }
 
-// Rates are those of true positives, at each rate of false ones.
+// Rates returns the rates of true positives, at each rate of false positives.
 func Rates(members, heldOut []float64) (rates []Rate) {
 	r := newRanking(members, heldOut)
 	for _, rate := range falsePositives {
@@ -171,7 +171,7 @@ func (w *world) scoreMean(user int, chosen func(in bool) bool) float64 {
 	return ranking.Mean(w.scoresOf(user, chosen))
 }
 
-// scoresOf are the likelihoods of a user under some reference models.
+// scoresOf returns the likelihoods of a user under the chosen reference models.
 func (w *world) scoresOf(user int, chosen func(in bool) bool) (values []float64) {
 	for model, likelihoods := range w.references {
 		if chosen(w.in[model][user]) {

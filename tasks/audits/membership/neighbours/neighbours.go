@@ -1,5 +1,5 @@
-// Package neighbours replays steps of the training itself on data that differ in one member, and tests by
-// their outcomes whether the training is the mechanism that its epsilon is proved for.
+// Package neighbours replays steps of the training on data that differ in one member, and tests by their
+// outcomes whether the training is the mechanism for which its epsilon is proved.
 //
 //	audits/neighbours  the models before and after training, and the population -> the tests
 //
@@ -33,7 +33,7 @@ type Params struct {
 	Repeats    int     `json:"repeats"`
 	Members    int     `json:"members"`
 	FalseAlarm float64 `json:"false_alarm"`
-	// Step is that of the training, Recipe its claim but for the population.
+	// Step is the training's step, Recipe its claim except for the population.
 	Step   audits.Step    `json:"step"`
 	Recipe privacy.Recipe `json:"recipe"`
 }
@@ -60,12 +60,12 @@ const OutcomeBlob = "neighbours"
 
 // Limits of the observations.
 const (
-	mostValues = 1 << 20 // of the noise, in all rounds
+	mostValues = 1 << 20 // values of the noise, in all rounds
 	moves      = 16
-	search     = 50 // times the rounds in which a member comes once in the mean
+	search     = 50 // multiple of the mean number of rounds until a member is drawn
 	shrink     = 1.0 / (1 << 10)
-	// magnify is the length of the replayed step in clip norms of the sum, so long that little is lost to
-	// the rounding of the parameters that it is added to.
+	// magnify is the length of the replayed step in clip norms of the sum. It is large, so that rounding of
+	// the parameters loses little.
 	magnify = 1 << 20
 )
 
@@ -102,17 +102,17 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	return t.PutJSON(ctx, OutcomeBlob, v)
 }
 
-// replayer holds the parts common to both kinds of step.
+// replayer holds the common parts of both kinds of step.
 type replayer struct {
 	task       *tasks.Task
 	runner     *tasks.Runner
 	population *datasets.Population
-	inputs     []tasks.Input // of the data, and the vocabulary of a client's program
+	inputs     []tasks.Input // the data, and the vocabulary of a client's program
 	network    models.Network
 	states     []*tasks.RunnerNode
-	params     [][]float32 // the trained ones of the states
+	params     [][]float32 // the trained parameters of the states
 	held       []storage.Key
-	number     int // of the round
+	number     int // number of the round
 }
 
 func open(ctx context.Context, t *tasks.Task, asks bool) (*replayer, error) {
@@ -187,7 +187,7 @@ func (b *replayer) Parts() (list []replay.Part) {
 	return list
 }
 
-// begin forgets the round before.
+// begin forgets the previous round.
 func (b *replayer) begin(number int) {
 	for _, key := range b.held {
 		b.runner.Forget(key)
@@ -229,7 +229,7 @@ func (b *replayer) run(ctx context.Context, kind tasks.Kind, step, part int, par
 	return n, err
 }
 
-// previous gives the state that a task begins from, with the training's other outputs.
+// previous returns the state from which a task begins, with the training's other outputs.
 func (b *replayer) previous(state int, beside map[string][]byte) tasks.Input {
 	n := *b.states[state]
 	n.Blobs = map[string][]byte{}
@@ -240,7 +240,7 @@ func (b *replayer) previous(state int, beside map[string][]byte) tasks.Input {
 	return tasks.Input{Name: tasks.PreviousInput, Key: n.Key}
 }
 
-// released reads how far a step has moved the parameters of a state, in sign and over magnify.
+// released reads the change of a state's parameters in a step, times sign and divided by magnify.
 func (b *replayer) released(ctx context.Context, n *tasks.RunnerNode, state int, sign float64) ([]float32, error) {
 	t := b.runner.Task(tasks.Spec{Kind: Auditor.Name, Inputs: []tasks.Input{{Name: audits.ModelInput, Key: n.Key}}}, nil)
 	after, err := checkpoints.ReadTrained(ctx, t, audits.ModelInput)
@@ -255,12 +255,12 @@ func (b *replayer) released(ctx context.Context, n *tasks.RunnerNode, state int,
 	return out, nil
 }
 
-// cohort is the stream of a round's cohort.
+// cohort is the random stream of a round's cohort.
 func cohort(seed uint64) func(int) (*rand.Rand, error) {
 	return func(number int) (*rand.Rand, error) { return seeds.Stream(seed, seeds.Cohort, uint64(number)), nil }
 }
 
-// account adds the epsilon proved of the measured noise.
+// account adds the proved epsilon of the measured noise.
 func (v *Outcome) account(recipe privacy.Recipe) error {
 	recipe.Population, recipe.LossDistribution = v.Population, false
 	total := recipe.NoiseMultiplier / v.Claimed

@@ -42,7 +42,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	},
 })
 
-// limits has one on epsilon, which a refuted training breaks at any value.
+// limits has a limit on epsilon. A refuted training breaks it at any value.
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name: "neighbours_epsilon", Range: "[0,1e9]",
 	Doc: "neighbours_epsilon limits the epsilon proved of the largest noise that the replay does not exclude; a refuted training fails at any limit.",
@@ -62,7 +62,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		if !ok {
 			return nil
 		}
-		// The upper ends of all intervals hold together with (1 + audits.Confidence) / 2.
+		// The upper ends of all intervals hold together with probability (1 + audits.Confidence) / 2.
 		return []audits.FalseAlarm{{
 			Limit: "neighbours_epsilon", Allowed: limit, Trials: f.Neighbours.Repeats, Unit: "rounds", Where: "a training that is right, with its epsilon at the limit",
 			Probability: min(1, f.Neighbours.FalseAlarm.Float64()+(1-audits.Confidence)/2),
@@ -74,21 +74,21 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 type Outcome struct {
 	replay.Finding
 	Repeats int `json:"repeats"`
-	// Claimed is the claimed noise multiplier of the updates, ClaimedSensitivity that of leaving one member out:
-	// replay.Sensitivity.
+	// Claimed is the claimed noise multiplier of the updates, ClaimedSensitivity the claimed sensitivity to
+	// leaving one member out: replay.Sensitivity.
 	Claimed            float64 `json:"claimed_noise_multiplier"`
 	ClaimedSensitivity float64 `json:"claimed_sensitivity"`
-	// Epsilon is proved of the measured noise multiplier, EpsilonLow of the upper end of its interval,
-	// EpsilonHigh of the lower; nil is infinite.
+	// Epsilon is proved from the measured noise multiplier, EpsilonLow from the upper end of its interval,
+	// EpsilonHigh from the lower; nil is infinite.
 	Epsilon      *float64             `json:"epsilon"`
 	EpsilonLow   *float64             `json:"epsilon_low"`
 	EpsilonHigh  *float64             `json:"epsilon_high"`
 	Delta        float64              `json:"delta"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
-	// Reported says that an external training has replayed its steps and stated its claim.
+	// Reported reports whether an external training has replayed its steps and stated its claim.
 	Reported bool `json:"told,omitempty"`
-	// Population that cohorts are drawn from.
+	// Population is the population that cohorts are drawn from.
 	Population int `json:"population"`
 }
 
@@ -110,7 +110,7 @@ func printed(epsilon *float64) string {
 	return privacy.Epsilon(*epsilon).String()
 }
 
-// Note implements audits.Noter. An epsilon is never bare.
+// Note implements audits.Noter. It qualifies every epsilon.
 func (v *Outcome) Note(*audits.Cell) string {
 	text := fmt.Sprintf("replay of neighbours: %s with the noise multiplier %s (of %s; claimed %.3g), by which, with cohorts as claimed, epsilon %s (%s to %s) is proved at delta %g (%s, unit %s); "+
 		"one member moves the sum by up to %.3g clip norms (claimed %g)",

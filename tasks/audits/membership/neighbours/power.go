@@ -6,8 +6,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// power is that of the replay if the noise of a step is a share of the claimed noise, by the test of all
-// noise alone, and for a limit by the interval of all noise, too.
+// power returns the power of the replay if the noise of a step is a share of the claimed noise, by the test
+// of all noise together, and for a limit also by the interval of all noise.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok || s.Trained == 0 || s.External != nil {
@@ -30,8 +30,8 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	}}
 }
 
-// partOf is the noise multiplier with the epsilon of a limit, in parts of the claimed one: a million for 0, and 0 if the
-// data are not known or no noise has it.
+// partOf is the noise multiplier with the epsilon of a limit, divided by the claimed one: a million for 0,
+// and 0 if the data are unknown or no noise has it.
 func partOf(s *audits.Setting, epsilon float64) float64 {
 	recipe := s.Training.Recipe
 	switch {

@@ -14,13 +14,13 @@ import (
 type ReportParams struct {
 	Replay     external.Replay `json:"replay"`
 	FalseAlarm float64         `json:"false_alarm"`
-	// Train is the training, whose step is asked for if it names one.
+	// Train is the training. If it names a step command, that command is asked.
 	Train external.TrainParams `json:"train"`
 }
 
-// ReportAuditor tests the steps of an external training: those that Coalmine has its step command take, or
-// without one those that the training itself has replayed. Its inputs are "model": external/train, and those
-// of that. Its blob OutcomeBlob is an Outcome.
+// ReportAuditor tests the steps of an external training: those that its step command takes for Coalmine, or
+// without such a command those that the training itself has replayed. Inputs: "model": external/train, and
+// its inputs. Its blob OutcomeBlob is an Outcome.
 var ReportAuditor = tasks.Kind{Name: "audits/neighbours-told", Version: 2, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runReport)}
 
 func runReport(ctx context.Context, t *tasks.Task, p *ReportParams) error {

@@ -19,17 +19,16 @@ import (
 	"coalmine/tasks/training"
 )
 
-// rounds replays rounds of federated training by the kinds training/clients and aggregation/server.
-// In each some members of the cohort and a user outside of it have their data, and all others none,
-// who are in the cohort all the same. The server takes the noised mean as it is: its optimizer
-// costs no privacy.
+// rounds replays rounds of federated training by the kinds training/clients and aggregation/server. In each,
+// some members of the cohort and one user outside of it have their data. All others have no data but stay in
+// the cohort. The server applies the noised mean unchanged: its optimizer costs no privacy.
 type rounds struct {
 	*replayer
 	claim   audits.Round
 	members int // with data
 	company []int
 	inside  int
-	outside int // -1 for none
+	outside int // -1 if there is none
 	buffers []byte
 }
 
@@ -57,7 +56,7 @@ func (s *rounds) Begin(_ context.Context, round int) (replay.Round, error) {
 	return replay.Round{Members: members, Inside: len(s.company) > 0, Outside: s.outside >= 0}, nil
 }
 
-// choose takes the users of the round that have data.
+// choose selects the users of the round that have data.
 func (s *rounds) choose(members []int) {
 	rng := seeds.Stream(s.claim.Clients.Seed, seeds.Neighbours, uint64(s.number))
 	s.company, s.outside = nil, -1
@@ -78,7 +77,7 @@ func (s *rounds) choose(members []int) {
 	}
 }
 
-// attempts to find a user outside the cohort.
+// attempts is the number of attempts to find a user outside the cohort.
 const attempts = 20
 
 // Release implements replay.Step.
@@ -126,7 +125,7 @@ func (s *rounds) Release(ctx context.Context, r replay.Replay) (replay.Release, 
 	return replay.Release{Sum: sum, Count: count}, err
 }
 
-// data are the inputs of a data set.
+// data returns the inputs of a data set.
 func (s *rounds) data(ctx context.Context, d replay.Data) ([]tasks.Input, error) {
 	users := slices.Clone(s.company)
 	if s.outside >= 0 {
@@ -141,8 +140,8 @@ func (s *rounds) data(ctx context.Context, d replay.Data) ([]tasks.Input, error)
 	return append([]tasks.Input{population}, s.inputs...), err
 }
 
-// count is the noised count behind an adaptive clip norm, in deviations of its noise, from the clip norm
-// that it gives.
+// count computes the noised count behind an adaptive clip norm, in standard deviations of its noise, from the
+// clip norm.
 func (s *rounds) count(n *tasks.RunnerNode, clip float64) (float64, error) {
 	q := s.claim.Server.Adaptive
 	if q == nil {
@@ -155,8 +154,8 @@ func (s *rounds) count(n *tasks.RunnerNode, clip float64) (float64, error) {
 	return -math.Log(next/clip) * float64(s.claim.Server.Cohort) / (q.LearningRate * q.CountNoise), nil
 }
 
-// whiten makes noise that a mechanism correlates independent again: the rows become those of L^-1 noise,
-// with L L' the covariance of a row of rounds. Along is left out: moves differ from round to round.
+// whiten makes correlated noise of a mechanism independent again: the rows become those of L^-1 noise, with L
+// L' the covariance of a row of rounds. It skips Along, because moves differ from round to round.
 func (p *Params) whiten(o *replay.Observations) error {
 	if p.Recipe.Mechanism == nil {
 		return nil
@@ -226,5 +225,5 @@ func covarianceFactor(r privacy.Recipe, rounds int) ([][]float64, error) {
 	return factor, nil
 }
 
-// independentDraws is the most of a round in the mean.
+// independentDraws is the maximum mean number of independent draws in a round.
 const independentDraws = 2

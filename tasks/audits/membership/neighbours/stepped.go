@@ -12,19 +12,19 @@ import (
 	"coalmine/tasks/external"
 )
 
-// runStepped has a command step on data that this audit chooses.
+// runStepped asks a command for steps on data that this audit chooses.
 func runStepped(ctx context.Context, t *tasks.Task, p *ReportParams, stepper *external.Stepper) error {
 	rng := seeds.Stream(p.Train.Seed, seeds.Neighbours, 0)
 	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: rng.Uint64() >> 11, other: rng.Uint64() >> 11, clean: map[replay.Data][]float32{}}
 	return p.test(ctx, t, &stepper.Claim.ReplayClaim, s, replay.Plan{States: len(stepper.States), Moves: moves, Search: search})
 }
 
-// stepped is a command that steps as a training does. Coalmine chooses the members that data sets lack.
+// stepped is a command that takes steps as a training does. Coalmine chooses the members that data sets lack.
 type stepped struct {
 	*external.Stepper
 	experiment uint64
 	seed       uint64                    // of the command's samples and steps, below 2^53
-	other      uint64                    // of steps for the same sample
+	other      uint64                    // seed of other steps for the same sample
 	clean      map[replay.Data][]float32 // of the round, in clip norms
 	batch      []int
 	inside     int
@@ -59,7 +59,7 @@ func (s *stepped) Begin(ctx context.Context, round int) (replay.Round, error) {
 	return replay.Round{Members: s.batch, Inside: len(s.batch) > 0, Outside: s.outside >= 0}, nil
 }
 
-// outsider draws a member of a population who is not among some; -1 for none.
+// outsider draws a member of a population who is not in members, or returns -1.
 func outsider(rng *rand.Rand, members []int, population int) int {
 	for range attempts {
 		member := rng.IntN(population)
@@ -95,7 +95,7 @@ func (s *stepped) Release(ctx context.Context, r replay.Replay) (replay.Release,
 	return replay.Release{Sum: sum}, err
 }
 
-// take is a step, as a sum in clip norms.
+// take asks for a step, as a sum in clip norms.
 func (s *stepped) take(ctx context.Context, r external.StepRequest) ([]float32, error) {
 	sum, err := s.Step(ctx, r)
 	for i := range sum {
@@ -104,8 +104,8 @@ func (s *stepped) take(ctx context.Context, r external.StepRequest) ([]float32, 
 	return sum, err
 }
 
-// noisy adds noise to a clean step: the difference of two noisy ones of other seeds over the root of 2. The
-// noise is thus that of noisy steps, whatever the command does without noise.
+// noisy adds noise to a clean step: the difference of two noisy ones of other seeds over the root of 2. So
+// the noise is that of noisy steps, whatever the command does in steps without noise.
 func (s *stepped) noisy(ctx context.Context, r external.StepRequest, clean []float32) ([]float32, error) {
 	one, err := s.take(ctx, r)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 )
 
 // steps replays steps of private central training by the kind training/dp-sgd. Under Poisson sampling the
-// last record is left out. Else the data set Inside lacks the gradient of a record of the batch, so that the
-// batch stays, and in the data set Outside the last record replaces the one before it.
-// The step goes along the noised mean gradient as it is.
+// last record is left out. Otherwise the data set Inside lacks the gradient of a record of the batch, so that
+// the batch is unchanged, and in the data set Outside the last record replaces the one before it. The step
+// follows the noised mean gradient unchanged.
 type steps struct {
 	*replayer
 	claim   training.DPSGDParams
 	user    int // with the last records
 	records int
-	inside  int // a record of the batch, but under Poisson sampling
+	inside  int // a record of the batch, except under Poisson sampling
 }
 
 func newSteps(b *replayer, p *training.DPSGDParams) (*steps, error) {
@@ -44,8 +44,8 @@ func newSteps(b *replayer, p *training.DPSGDParams) (*steps, error) {
 // Counts implements replay.Step.
 func (s *steps) Counts() bool { return false }
 
-// Begin implements replay.Step. Under Poisson sampling a record more may change who else is drawn, by the rate;
-// such a step has nothing to compare.
+// Begin implements replay.Step. Under Poisson sampling an additional record may change, by the rate, which
+// others are drawn; such a step cannot be compared.
 func (s *steps) Begin(_ context.Context, step int) (replay.Round, error) {
 	s.begin(step)
 	members, err := s.claim.Records(step, s.records, cohort(s.claim.Seed))
@@ -91,7 +91,7 @@ func (s *steps) Release(ctx context.Context, r replay.Replay) (replay.Release, e
 	return replay.Release{Sum: sum}, err
 }
 
-// data are the inputs of a data set.
+// data returns the inputs of a data set.
 func (s *steps) data(ctx context.Context, neighbour bool) ([]tasks.Input, error) {
 	examples := s.population.Examples(s.user)
 	without, name := examples, "whole"

@@ -1,6 +1,6 @@
 // Package onerun bounds epsilon from below by one trained model (Steinke, Nasr and
-// Jagielski 2023): canaries of its own, each in a user of its own by a fair coin, and
-// guesses from the model how the coins came up.
+// Jagielski 2023): it inserts canaries, each into a different user by a fair coin, and
+// guesses the coins from the model.
 //
 //	canaries/one-run  population, vocabulary -> the population with the coins in it
 //	audits/one-run    the lower bound, from the models before and after training
@@ -19,20 +19,20 @@ import (
 )
 
 type BoundParams struct {
-	// KPlus units of the highest scores are guessed to be in, KMinus of the lowest to be out.
+	// KPlus units with the highest scores are guessed to be in, KMinus with the lowest to be out.
 	KPlus  int `json:"k_plus"`
 	KMinus int `json:"k_minus"`
-	// Delta is that of the upper bound, Confidence that of the lower one.
+	// Delta is the delta of the upper bound, Confidence the confidence of the lower bound.
 	Delta      float64 `json:"delta"`
 	Confidence float64 `json:"confidence"`
-	// Neighbouring and Unit name the change that a coin stands for, to be printed.
+	// Neighbouring and Unit name the change that a coin stands for, for printing.
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
 	// Halvings of KPlus and KMinus are tried, too.
 	Halvings int `json:"halvings,omitempty"`
-	// Null is the training whose trade-off curve is tested; nil tests none.
+	// Null is the training whose trade-off curve is tested. nil: no test.
 	Null *Null `json:"null,omitempty"`
-	// Program, if set, scores by models of its own. The task then needs external.VocabularyInput.
+	// Program, if set, scores by its own models. The task then needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
 	// Model, if set, is an external model. The task then needs datasets.PartsInput, and no
 	// InitialInput.
@@ -58,7 +58,7 @@ var Bound = tasks.Kind{Name: "audits/one-run", Version: 3, Class: tasks.Compute,
 // Scored is Bound by external models.
 var Scored = tasks.Kind{Name: "audits/one-run-scores", Version: 1, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runBound)}
 
-// Inputs of Bound beside audits.ModelInput.
+// Inputs of Bound in addition to audits.ModelInput.
 const (
 	InitialInput = "initial"
 	UnitsInput   = "units"
@@ -68,8 +68,8 @@ const (
 const OutcomeBlob = "one-run"
 
 const (
-	// ScoreLossDifference is the canary's log-perplexity under the initial model less that under the
-	// trained one, ScorePlainLoss the negative of the latter.
+	// ScoreLossDifference is the canary's log-perplexity under the initial model minus that under the trained
+	// one, ScorePlainLoss the negative of the latter.
 	ScoreLossDifference = "loss-difference"
 	ScorePlainLoss      = "plain-loss"
 )
@@ -107,7 +107,7 @@ func runBound(ctx context.Context, t *tasks.Task, p *BoundParams) error {
 	return t.PutJSON(ctx, OutcomeBlob, outcome)
 }
 
-// scored returns the units, their canaries, if they are text, and scores.
+// scored returns the units, their canaries if they are texts, and their scores.
 func (p *BoundParams) scored(ctx context.Context, t *tasks.Task) (units []audits.Unit, carried []datasets.Canary, scores []float64, err error) {
 	if p.Vectors != nil {
 		scores, err = p.Vectors.scores(ctx, t)
@@ -119,8 +119,8 @@ func (p *BoundParams) scored(ctx context.Context, t *tasks.Task) (units []audits
 	return units, carried, scores, err
 }
 
-// Judge guesses the coins of units by their scores, higher if the model knows the canary better, and
-// bounds epsilon. The outcome's units have no words.
+// Judge guesses the coins of units by their scores, higher for a canary that the model has learned better,
+// and bounds epsilon. The outcome's units have no words.
 func (p *BoundParams) Judge(units []audits.Unit, scores []float64) (Outcome, error) {
 	included := coinsOf(units)
 	answers, err := empirical.Answers(scores, p.KPlus, p.KMinus)
@@ -185,7 +185,7 @@ func (p *BoundParams) best(included []bool, scores []float64) (best Outcome, err
 	return best, nil
 }
 
-// each is the confidence of each bound, so that all of them hold together with a confidence.
+// each is the confidence of each bound, so that all of them hold together with the given confidence.
 func each(confidence float64, bounds int) float64 {
 	if bounds == 1 {
 		return confidence

@@ -12,14 +12,14 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Ceiling is about the most that an audit can prove of a training that is as private as it claims, against one
-// attacker: the bounds of the mean number of right guesses of the best guesser, rounded down.
+// Ceiling is approximately the most that an audit can prove about a training that is as private as it claims,
+// against one attacker: the bounds for the best guesser's mean number of right guesses, rounded down.
 type Ceiling struct {
-	// Attacker names the part of the training that is seen, and the kind of canaries.
+	// Attacker names the observed part of the training and the kind of canaries.
 	Attacker Attacker `json:"attacker"`
 	Correct  int      `json:"correct"`
-	// EpsilonLower and TradeOffEpsilonLower are those of an outcome with Correct right guesses; the latter is nil
-	// for random cohorts, whose search takes seconds.
+	// EpsilonLower and TradeOffEpsilonLower are the bounds of an outcome with Correct right guesses. The
+	// latter is nil for random cohorts, whose search takes seconds.
 	EpsilonLower         float64          `json:"epsilon_lower"`
 	TradeOffEpsilonLower *privacy.Epsilon `json:"trade_off_epsilon_lower,omitempty"`
 }
@@ -29,18 +29,19 @@ type Attacker string
 
 // Attackers.
 const (
-	// OfMechanism sees all released sums, of canaries that differ as much as the clip norm allows and do not
-	// hide each other.
+	// OfMechanism observes all released sums, with canaries that differ as much as the clip norm allows and
+	// do not hide each other.
 	OfMechanism Attacker = "mechanism"
-	// OfText sees all released sums, of texts whose clipped updates have the clip norm and are orthogonal to
-	// those of the data that they replace: sqrt 2 clip norms apart in place of 2.
+	// OfText observes all released sums, with texts whose clipped updates have the clip norm and are
+	// orthogonal to those of the data that they replace: sqrt 2 clip norms apart instead of 2.
 	OfText Attacker = "text"
-	// OfLastModel sees the change of the model along the update of a text, as if the loss were linear: the
-	// text's updates, of the clip norm each, beside the noise of all rounds, and nothing of other data.
+	// OfLastModel observes the change of the model along the update of a text, as if the loss were linear:
+	// the text's updates, of the clip norm each, plus the noise of all rounds, without other data.
 	OfLastModel Attacker = "text-last-model"
 )
 
-// attackers see the claimed training, from the strongest to the weakest, each by a trade-off curve.
+// attackers returns the attackers of the claimed training, from the strongest to the weakest, with their
+// trade-off curves.
 func (p *BoundParams) attackers(recipe privacy.Recipe) (names []Attacker, curves []empirical.Curve, err error) {
 	add := func(name Attacker, noise float64) {
 		r := recipe
@@ -67,7 +68,7 @@ func (p *BoundParams) attackers(recipe privacy.Recipe) (names []Attacker, curves
 	return names, curves, err
 }
 
-// ceilings are those of a training that claims noise, and of the numbers of guesses of the file.
+// ceilings returns the ceilings of a training that claims noise, for the numbers of guesses of the file.
 func (p *BoundParams) ceilings(units int, counts datasets.PartitionMetrics) ([]Ceiling, error) {
 	recipe := p.Null.Recipe(p.Delta, p.Unit, counts)
 	if recipe.NoiseMultiplier == 0 {
@@ -99,7 +100,7 @@ func (p *BoundParams) ceilings(units int, counts datasets.PartitionMetrics) ([]C
 	return ceilings, nil
 }
 
-// leastNoise is the bound by the trade-off curve.
+// leastNoise returns the bound by the trade-off curve.
 func (p *BoundParams) leastNoise() func([]empirical.Outcome, privacy.Recipe, float64) (empirical.NoiseBound, error) {
 	if p.Null.Independent {
 		return empirical.LeastNoiseIndependent
@@ -107,7 +108,7 @@ func (p *BoundParams) leastNoise() func([]empirical.Outcome, privacy.Recipe, flo
 	return empirical.LeastNoise
 }
 
-// estimate is nil for canaries that have no likelihood, or too few on a side of the coin.
+// estimate is nil for canaries without a likelihood, or with too few on a side of the coin.
 func (p *BoundParams) estimate(units []audits.Unit, scores []float64) (*empirical.GaussianEstimate, error) {
 	heads := 0
 	for _, u := range units {
@@ -122,7 +123,7 @@ func (p *BoundParams) estimate(units []audits.Unit, scores []float64) (*empirica
 	return &e, err
 }
 
-// weakest is the ceiling of the weakest attacker, who sees no more than the audit's own score; nil without one.
+// weakest is the ceiling of the weakest attacker, who sees no more than the audit's own score, or nil.
 func (v *Outcome) weakest() *Ceiling {
 	if len(v.Ceilings) == 0 {
 		return nil
@@ -141,7 +142,7 @@ func estimateText(e *empirical.GaussianEstimate) string {
 	return fmt.Sprintf("~%s (+-%s)", privacy.Epsilon(e.Epsilon), privacy.Epsilon(e.StandardError))
 }
 
-// beside says in the note how much there was to find, and the estimate.
+// beside is the part of the note about the ceilings and the estimate.
 func (v *Outcome) beside() string {
 	var text strings.Builder
 	for _, c := range v.Ceilings {

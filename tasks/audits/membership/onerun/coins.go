@@ -14,24 +14,24 @@ import (
 )
 
 // Coins lays out a one-run audit (Steinke, Nasr and Jagielski 2023) in a
-// population: Canaries units, each carried by a user of its own who holds no
-// other canary, each put in by an independent fair coin. Heads and tails are two
-// neighbours under the relation that the privacy bound is proved for:
+// population: Canaries units, each of a different user without another canary,
+// each inserted by an independent fair coin. Heads and tails are two neighbours
+// under the relation for which the privacy bound is proved:
 //
 //	replace-one        heads: the unit's data are the canary; tails: its own
 //	add-or-remove-one  heads: the unit's data are the canary; tails: none. Its
-//	                   user keeps a number, so that the rate at which cohorts
-//	                   are sampled says nothing of the coins; who is sampled
-//	                   without data takes no part.
+//	                   user keeps a number, so that the sampling rate of
+//	                   cohorts does not depend on the coins; users sampled
+//	                   without data do not take part.
 //
 // A unit is all examples of a user, or one record, an example drawn at random.
 //
-// Canaries, users and coins have streams of their own: which users are units
-// depends neither on the coins nor on the length of the canaries.
+// Canaries, users and coins have separate random streams: the users of units
+// depend neither on the coins nor on the length of the canaries.
 //
 // Params: CoinsParams. Inputs: "population": datasets/partition; "shards": where
 // its stream is; "parts": datasets/encode. Metrics and blobs are those of
-// datasets/partition, the canaries of the audit after those that were there, and
+// datasets/partition, the canaries of the audit after the existing ones, and
 //
 //	units  JSON array of audits.Unit: the coins, which the audit reads and no training
 var Coins = tasks.Kind{Name: "canaries/one-run", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runCoins)}
@@ -52,7 +52,7 @@ type CoinsParams struct {
 	Canaries int `json:"canaries"`
 	// Space has no canaries longer than the population's sequences.
 	canaries.Space
-	// Design, if not empty, is RareWords or OwnWord, of a space without an alphabet.
+	// Design is RareWords or OwnWord for a space without an alphabet, or empty.
 	Design Design `json:"design,omitempty"`
 	// Unit is UserUnit or RecordUnit.
 	Unit string `json:"unit"`
@@ -60,8 +60,8 @@ type CoinsParams struct {
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 }
 
-// relations are those that a coin can stand for. A removed user and one with zero updates are the
-// same: a user without data.
+// relations are the possible relations of a coin. A removed user and one with zero updates are the same: a
+// user without data.
 var relations = []privacy.Neighbouring{privacy.ReplaceOne, privacy.AddOrRemoveOne, privacy.ZeroOutOne}
 
 func (p *CoinsParams) check() error {

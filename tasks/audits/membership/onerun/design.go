@@ -7,17 +7,17 @@ import (
 	"coalmine/tasks/canaries"
 )
 
-// Design says how the words of a text canary are chosen.
+// Design is a choice of the words of a text canary.
 type Design string
 
-// Designs. The empty one is RandomWords.
+// Designs. The empty Design is RandomWords.
 const (
 	// RandomWords are uniform over the vocabulary.
 	RandomWords Design = "random"
 	// RareWords are uniform over the least frequent tenth of it.
 	RareWords Design = "rare-words"
-	// OwnWord is one of the least frequent words, which no other canary has, again and again: the gradients
-	// of canaries are orthogonal in the rows of their words.
+	// OwnWord repeats one of the least frequent words, unique to the canary: the gradients of canaries are
+	// orthogonal in the rows of their words.
 	OwnWord Design = "own-word"
 )
 
@@ -25,13 +25,13 @@ func (Design) Choices() []string {
 	return []string{string(RandomWords), string(RareWords), string(OwnWord)}
 }
 
-// rareShare of the vocabulary is rare: a tenth.
+// rareShare: one word in rareShare is rare.
 const rareShare = 10
 
 func rare(words int) int { return (words + rareShare - 1) / rareShare }
 
-// sequences is the number of canaries of a space over a vocabulary, twice that of words for OwnWord, of which
-// all may be taken.
+// sequences is the number of canaries of a space over a vocabulary, all of which may be used; for OwnWord,
+// twice the number of words.
 func (d Design) sequences(space canaries.Space, ordinary int) float64 {
 	switch d {
 	case RareWords:
@@ -43,7 +43,7 @@ func (d Design) sequences(space canaries.Space, ordinary int) float64 {
 	return space.Sequences(ordinary, 0)
 }
 
-// choices are those of the words of a canary, of all choices; tokens ascend from the most frequent word.
+// choices returns the possible tokens of a canary. Tokens ascend from the most frequent word.
 func (d Design) choices(all [][]int32, canary int) [][]int32 {
 	out := slices.Clone(all)
 	for i, words := range out {

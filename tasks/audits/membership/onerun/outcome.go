@@ -74,10 +74,10 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 // Outcome is a lower bound on epsilon and its evidence.
 type Outcome struct {
-	// Canaries is the number of coins, m in the paper, of which Included came up heads.
+	// Canaries is the number of coins, m in the paper, Included the number of heads.
 	Canaries int `json:"canaries"`
 	Included int `json:"included"`
-	// Correct is the number of right guesses, of KPlus "in" and KMinus "out".
+	// Correct is the number of right guesses among KPlus "in" and KMinus "out".
 	KPlus   int `json:"k_plus"`
 	KMinus  int `json:"k_minus"`
 	Correct int `json:"correct"`
@@ -85,22 +85,22 @@ type Outcome struct {
 	EpsilonLower float64 `json:"epsilon_lower"`
 	Delta        float64 `json:"delta"`
 	Confidence   float64 `json:"confidence"`
-	// EpsilonLargest is the bound if all these guesses were right, EpsilonLargestCanaries if all coins
-	// were guessed rightly: the audit cannot tell larger epsilons apart.
+	// EpsilonLargest is the bound if all these guesses were right, EpsilonLargestCanaries if all coins were
+	// guessed correctly: the audit cannot distinguish larger epsilons.
 	EpsilonLargest         float64 `json:"epsilon_largest"`
 	EpsilonLargestCanaries float64 `json:"epsilon_largest_canaries"`
 
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
 	Score        string               `json:"score"`
-	// Choices is the number of pairs of KPlus and KMinus that were tried, each with its share of 1 -
-	// Confidence; 0 for one.
+	// Choices is the number of tried pairs of KPlus and KMinus, each with its share of 1 - Confidence; 0 for
+	// one pair.
 	Choices  int       `json:"choices,omitempty"`
 	TradeOff *TradeOff `json:"trade_off,omitempty"`
-	// Ceilings are about the most that the audit can prove of a training that is as private as it claims, from
-	// the strongest attacker to the weakest; only with TradeOff and a claim.
+	// Ceilings are approximately the most that the audit can prove about a training that is as private as it
+	// claims, from the strongest attacker to the weakest; only with TradeOff and a claim.
 	Ceilings []Ceiling `json:"ceilings,omitempty"`
-	// Estimate is no bound. Only canaries scored by ScoreLikelihood have one.
+	// Estimate is not a bound. Only canaries scored by ScoreLikelihood have one.
 	Estimate *empirical.GaussianEstimate `json:"estimate,omitempty"`
 	Units    []Unit                      `json:"units,omitempty"`
 }
@@ -110,7 +110,7 @@ type Unit struct {
 	Words []string `json:"words"`
 	// Score is higher if the training made the canary more likely.
 	Score float64 `json:"score"`
-	// Included is the coin: the canary was in the training data.
+	// Included reports whether the canary was in the training data: the coin.
 	Included bool `json:"included"`
 	// Guess is "in", "out" or "abstained".
 	Guess empirical.Answer `json:"guess"`
@@ -124,12 +124,12 @@ func (v *Outcome) own() []audits.Own {
 	return own
 }
 
-// text is the bound, and the most that its audit could have found.
+// text is the bound, and the largest bound that the audit could have found.
 func (v *Outcome) text() string {
 	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
 }
 
-// claim is TradeOff if the training claims its privacy, else nil.
+// claim is TradeOff if the training claims its privacy, otherwise nil.
 func (v *Outcome) claim() *TradeOff {
 	if v.TradeOff == nil || !v.TradeOff.Claimed {
 		return nil
@@ -145,7 +145,7 @@ func (t *TradeOff) largest() *float64 {
 	return numbers.Finite(t.EpsilonLargest)
 }
 
-// text is the epsilon that is proved of the least refuted noise multiplier, and that multiplier.
+// text is the proved epsilon of the smallest refuted noise multiplier, and that multiplier.
 func (t *TradeOff) text() string {
 	if t.NoiseMultiplier == nil {
 		return "0"
@@ -153,7 +153,7 @@ func (t *TradeOff) text() string {
 	return fmt.Sprintf("%s (%.3g)", t.EpsilonLower, *t.NoiseMultiplier)
 }
 
-// Note implements audits.Noter. An epsilon is never bare.
+// Note implements audits.Noter. It qualifies every epsilon.
 func (v *Outcome) Note(c *audits.Cell) string {
 	return fmt.Sprintf("one-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): "+
 		"%d of %d guesses about %d canaries are right; all of them would certify %s, as many as canaries %s%s%s",
@@ -180,8 +180,8 @@ func (t *TradeOff) note() string {
 	return text
 }
 
-// contradiction warns of bounds that cross, as one right training in twenty may show at 95%
-// confidence, and every wrong one; or of bounds that cannot cross, which prove nothing.
+// contradiction warns of bounds that cross, as for one correct training in twenty at 95% confidence, and
+// every wrong one; or of bounds that cannot cross, which prove nothing.
 func (v *Outcome) contradiction(proved *privacy.Report) string {
 	switch {
 	case proved == nil || math.IsInf(float64(proved.EpsilonProved), 1):
@@ -227,7 +227,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	FalseAlarms: falseAlarms("trade_off_epsilon_lower"),
 }.Limit()}
 
-// falseAlarms are those of a bound that fails with at most 1 - confidence.
+// falseAlarms returns the false alarms of a bound that fails with probability at most 1 - confidence.
 func falseAlarms(name string) func(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	return func(s *audits.Setting, limit float64) []audits.FalseAlarm {
 		f, ok := audits.FieldsOf[*Fields](s)

@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// power returns the power of the bounds if each canary's score is standard normal, and heads adds the shift of
-// the Gaussian mechanism with the true epsilon. Guesses grow in proportion to the canaries.
+// power returns the power of the bounds if each canary's score is standard normal, and heads adds the shift
+// of the Gaussian mechanism with the true epsilon. Guesses grow in proportion to the canaries.
 func power(s *audits.Setting, _ audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
@@ -52,8 +52,8 @@ func (o *Block) statement(finds, limit string, refutes func(limit float64) func(
 	}
 }
 
-// curve returns the trade-off curve of the training with the noise whose epsilon is the limit: for 0 the curve of
-// equal distributions, and nil if the population is unknown.
+// curve returns the trade-off curve of the training with the noise whose epsilon is the limit. For 0 it is
+// the curve of equal distributions. It is nil if the population is unknown.
 func (o *Block) curve(s *audits.Setting, limit float64) empirical.Curve {
 	if limit == 0 {
 		return empirical.GaussianCurve(0)
@@ -82,7 +82,7 @@ func (o *Block) refutes(s *audits.Setting, of empirical.Outcome, curve empirical
 	return empirical.Refutes(of, curve, level)
 }
 
-// scaled are the numbers of guesses about n canaries.
+// scaled returns the numbers of guesses about n canaries.
 func (o *Block) scaled(n int) []Guesses {
 	g := o.Guesses
 	of := func(k int) int { return (k*n + o.Canaries - 1) / o.Canaries }
@@ -91,7 +91,7 @@ func (o *Block) scaled(n int) []Guesses {
 	return g.choices()
 }
 
-// guessed are the right guesses about the coins of a simulated audit, by the numbers of guesses.
+// guessed returns the right guesses about the coins of a simulated audit, by the numbers of guesses.
 func guessed(choices []Guesses, n int, shift float64, rng *rand.Rand) []empirical.Outcome {
 	included, scores := make([]bool, n), make([]float64, n)
 	for i := range scores {
@@ -102,14 +102,15 @@ func guessed(choices []Guesses, n int, shift float64, rng *rand.Rand) []empirica
 	}
 	outcomes := make([]empirical.Outcome, len(choices))
 	for i, k := range choices {
-		outcomes[i], _ = empirical.Guess(included, scores, k.KPlus, k.KMinus) // which fits: see scaled
+		outcomes[i], _ = empirical.Guess(included, scores, k.KPlus, k.KMinus) // cannot fail; see scaled
 	}
 	return outcomes
 }
 
-// above reports whether the guesses of some number refute a limit. More right guesses of one number refute it, too.
+// above reports whether the guesses of some number refute a limit. More right guesses of the same number
+// refute it, too.
 func above(refutes func(empirical.Outcome) bool) func([]empirical.Outcome) bool {
-	fewest := map[empirical.Outcome]int{} // right guesses that refute, by the numbers of units and guesses
+	fewest := map[empirical.Outcome]int{} // fewest right guesses that refute, by the numbers of units and guesses
 	return func(outcomes []empirical.Outcome) bool {
 		for _, o := range outcomes {
 			correct := o.Correct

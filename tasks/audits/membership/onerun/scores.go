@@ -14,8 +14,8 @@ import (
 	"coalmine/tasks/external"
 )
 
-// scores returns the log-probabilities of canaries, as whole sequences after Begin and in nats, under
-// the trained model, less those under the initial model unless plain.
+// scores returns the log-probabilities of canaries, as whole sequences after Begin and in nats, under the
+// trained model, minus those under the initial model unless plain.
 func (p *BoundParams) scores(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error) {
 	sequences := make([][]int32, len(list))
 	for i, c := range list {
@@ -67,7 +67,7 @@ func (p *BoundParams) compared(costs func(external.Which) ([]float64, error)) ([
 	return scores, nil
 }
 
-// sequenceBlock is the number of sequences that are scored together; no result depends on it.
+// sequenceBlock is the number of sequences that are scored together. It does not affect results.
 const sequenceBlock = 192
 
 // ownCosts scores by the checkpoint of an input.

@@ -13,8 +13,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Null is the training as its privacy is accounted, for all rounds that were asked for. A training
-// that ended earlier is more private, and its curve above the null's.
+// Null is the training as its privacy is accounted, for all requested rounds. A training that ended earlier
+// is more private, and its curve is above the null's.
 type Null struct {
 	Cohort          int                   `json:"cohort"`
 	Rounds          int                   `json:"rounds"`
@@ -25,16 +25,16 @@ type Null struct {
 	Mechanism       *correlated.Mechanism `json:"mechanism,omitempty"`
 	Conversion      privacy.Conversion    `json:"conversion,omitempty"`
 	Accountant      privacy.Accountant    `json:"accountant,omitempty"`
-	// Records are sampled, not users.
+	// Records reports whether records are sampled, not users.
 	Records bool `json:"records,omitempty"`
-	// Joined says that another audit's clients stand beside the users: cohorts are drawn from
+	// Joined reports whether the population includes another audit's clients: cohorts are drawn from
 	// PopulationInput.
 	Joined bool `json:"joined,omitempty"`
-	// Independent says that canaries do not hide each other (empirical.IndependentPValue).
+	// Independent reports whether canaries do not hide each other (empirical.IndependentPValue).
 	Independent bool `json:"independent,omitempty"`
 }
 
-// NewNull takes central training without privacy for one through the records in order, epoch by epoch.
+// NewNull treats central training without privacy as a pass through the records in order, epoch by epoch.
 func NewNull(t *audits.Training) *Null {
 	r := t.Recipe
 	return &Null{
@@ -58,7 +58,7 @@ func (n *Null) readCounts(ctx context.Context, t *tasks.Task) (counts datasets.P
 	return counts, err
 }
 
-// Recipe is that of the null over a population.
+// Recipe is the recipe of the null over a population.
 func (n *Null) Recipe(delta float64, unit string, counts datasets.PartitionMetrics) privacy.Recipe {
 	population := counts.Users
 	if n.Records {
@@ -74,23 +74,23 @@ func (n *Null) Recipe(delta float64, unit string, counts datasets.PartitionMetri
 // TradeOff is the result by the trade-off curve of the training (Mahloujifar, Melis and Chaudhuri
 // 2024).
 type TradeOff struct {
-	// NoiseMultiplier is the least that is refuted: the training had less noise. nil: none is.
+	// NoiseMultiplier is the smallest refuted one: the training had less noise. It is nil if there is none.
 	NoiseMultiplier *float64 `json:"noise_multiplier_refuted"`
-	// EpsilonLower is the proved epsilon of that noise, 0 if none is refuted.
+	// EpsilonLower is the proved epsilon of that noise, or 0.
 	EpsilonLower privacy.Epsilon `json:"epsilon_lower"`
-	// PValue bounds the chance of guesses so good under the claimed noise; 1 without a claim. Refuted:
-	// it is at most 1 - confidence.
+	// PValue bounds the chance of at least as many right guesses under the claimed noise; 1 without a claim.
+	// Refuted: it is at most 1 - confidence.
 	PValue  float64 `json:"p_value"`
 	Refuted bool    `json:"refuted"`
-	// EpsilonRefuted says that the outcome's EpsilonLower is above the proved epsilon of the claim.
+	// EpsilonRefuted reports whether the outcome's EpsilonLower is above the proved epsilon of the claim.
 	Claimed        bool `json:"claimed"`
 	EpsilonRefuted bool `json:"epsilon_refuted"`
-	// KPlus, KMinus and Correct are the guesses that refute, those of the file if none do.
+	// KPlus, KMinus and Correct are the guesses that refute, or else those of the file.
 	KPlus   int `json:"k_plus"`
 	KMinus  int `json:"k_minus"`
 	Correct int `json:"correct"`
-	// Independent says that the bound assumes canaries that do not hide each other. EpsilonLargest is
-	// the bound if all these guesses were right, of such canaries.
+	// Independent reports whether the bound assumes canaries that do not hide each other. EpsilonLargest is
+	// the bound for such canaries if all these guesses were right.
 	Independent    bool            `json:"independent,omitempty"`
 	EpsilonLargest privacy.Epsilon `json:"epsilon_largest,omitempty"`
 }

@@ -16,13 +16,13 @@ import (
 // CanariesOf is the kind of the audit's canaries.
 type CanariesOf string
 
-// Kinds of canaries. The empty one is Text.
+// Kinds of canaries. The empty kind is Text.
 const (
-	// Text is a sequence of words that stands in the data.
+	// Text is a sequence of words in the data.
 	Text CanariesOf = "text"
-	// Update is a vector that a user sends in place of an update.
+	// Update is a vector that a user sends instead of an update.
 	Update CanariesOf = "update"
-	// Gradient is a vector in place of a record's gradient.
+	// Gradient is a vector instead of a record's gradient.
 	Gradient CanariesOf = "gradient"
 )
 
@@ -44,8 +44,8 @@ func (Statistic) Choices() []string { return []string{string(AllIterates), strin
 // Vectors reports whether canaries are vectors.
 func (o *Block) Vectors() bool { return o.CanariesOf == Update || o.CanariesOf == Gradient }
 
-// over is the norm of a canary's vector in clip norms: enough to show a training that clips too late or too
-// little.
+// over is the norm of a canary's vector in clip norms: large enough to detect a training that clips too late
+// or too little.
 const over = 10
 
 // Sends implements audits.Sender.
@@ -68,7 +68,7 @@ func (f *Fields) Watch(s *audits.Setting) *canaries.Watch {
 	}}
 }
 
-// Request implements audits.Sender: external trainings are refused.
+// Request implements audits.Sender. External trainings are rejected.
 func (f *Fields) Request() *external.OneShot { return nil }
 
 // completeVectors fills in the defaults of canaries that are vectors.
@@ -87,7 +87,7 @@ func (o *Block) completeVectors(given func(path string) bool) {
 	}
 }
 
-// checkVectors refuses, and reports, trainings whose releases are not sums with canaries' vectors in them.
+// checkVectors reports trainings whose releases are not sums that include the canaries' vectors.
 func (o *Block) checkVectors(s *audits.Setting, fail audits.Fail) (ok bool) {
 	const field = path + ".canaries_of"
 	t := &s.Training
@@ -123,17 +123,17 @@ func (o *Block) checkVectors(s *audits.Setting, fail audits.Fail) (ok bool) {
 	return true
 }
 
-// sendsToo reports whether an audit is another one that sends vectors.
+// sendsToo reports whether an audit other than this one sends vectors.
 func sendsToo(f audits.Fields) bool {
 	_, own := f.(*Fields)
 	return !own && audits.Sends(f)
 }
 
-// VectorParams are those of canaries that are vectors.
+// VectorParams are the parameters of canaries that are vectors.
 type VectorParams struct {
 	Seed     uint64 `json:"seed"`
 	Canaries int    `json:"canaries"`
-	// Watch is that of the training. Without one the score is the inner product with the change of the model,
+	// Watch is the training's watch. If nil, the score is the inner product with the change of the model,
 	// with Sign.
 	Watch *canaries.Watch `json:"watch,omitempty"`
 	Sign  float64         `json:"sign,omitempty"`
@@ -145,7 +145,7 @@ const (
 	ScoreChange     = "model-change"
 )
 
-// units are the canaries with their coins.
+// units returns the canaries with their coins.
 func (v *VectorParams) units() []audits.Unit {
 	units := make([]audits.Unit, v.Canaries)
 	for i := range units {
@@ -174,8 +174,8 @@ func (v *VectorParams) scores(ctx context.Context, t *tasks.Task) ([]float64, er
 	return scores, err
 }
 
-// independent reports whether canaries do not hide each other: vectors are orthogonal, and their users are drawn
-// apart from each other.
+// independent reports whether canaries do not hide each other: vectors are orthogonal, and their users are
+// drawn independently.
 func (o *Block) independent(s *audits.Setting) bool {
 	return o.Vectors() && s.Training.Sampling != privacy.FixedSize
 }

@@ -1,7 +1,7 @@
 // Package oneshot estimates epsilon by one federated training in which canary clients take
 // part (Andrew et al. 2024, One-shot Empirical Privacy Estimation for Federated Learning).
 //
-//	canaries/clients  a population -> the same with users behind it who have no data
+//	canaries/clients  a population -> the same followed by users without data
 //	audits/one-shot   the estimates, from the models before and after training, and from the
 //	                  cosines that the server has followed
 //
@@ -26,11 +26,11 @@ import (
 
 type ClientsParams struct {
 	Clients int `json:"clients"`
-	// Coins says that the population has the coins of another audit, which are handed on.
+	// Coins reports whether the population has the coins of another audit, which are passed on.
 	Coins bool `json:"coins,omitempty"`
 }
 
-// Clients adds users without data behind those of a population. Cohorts and the accountant count them
+// Clients adds users without data after those of a population. Cohorts and the accountant count them
 // as users.
 //
 // Input: "population": datasets/partition, or the node of another planter. Metrics and blobs are those
@@ -87,10 +87,10 @@ type EstimateParams struct {
 	Canaries int `json:"canaries"`
 	// Final asks for the estimate from the last model.
 	Final bool `json:"final,omitempty"`
-	// Watch asks for the estimate from all rounds, which the server has followed; nil: none.
+	// Watch asks for the estimate from all rounds, which the server has followed. It may be nil.
 	Watch *canaries.Watch `json:"watch,omitempty"`
 	Delta float64         `json:"delta"`
-	// Unit and Neighbouring name the unit of a client and the change of an estimate, to be printed;
+	// Unit and Neighbouring name the unit of a client and the change of an estimate, for printing.
 	// Neighbouring is empty for privacy.AddOrRemoveOne.
 	Unit         string               `json:"unit"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring,omitempty"`

@@ -70,7 +70,7 @@ func cosines(name string, of func(*Outcome) *empirical.Estimate, some func(*empi
 
 // Outcome holds one or two estimates of epsilon, and their evidence.
 type Outcome struct {
-	// Canaries are clients of the training, Unseen directions none.
+	// Canaries is the number of clients of the training, Unseen the number of other directions.
 	Canaries int `json:"canaries"`
 	Unseen   int `json:"unseen,omitempty"`
 	// Dimension is the number of trained parameters.
@@ -78,13 +78,13 @@ type Outcome struct {
 	Delta        float64              `json:"delta"`
 	Neighbouring privacy.Neighbouring `json:"neighbouring"`
 	Unit         string               `json:"unit"`
-	// Reported says that an external training sent the canaries and reported the cosines.
+	// Reported reports whether an external training sent the canaries and reported the cosines.
 	Reported bool `json:"told,omitempty"`
-	// Final is by the change of the model, AllIterates by the noised mean updates of all rounds; nil
-	// without it.
+	// Final is the estimate from the change of the model, AllIterates from the noised mean updates of all
+	// rounds. Each may be nil.
 	Final       *empirical.Estimate `json:"final,omitempty"`
 	AllIterates *empirical.Estimate `json:"all_iterates,omitempty"`
-	// Clients are the canaries, and behind them the unseen directions.
+	// Clients are the canaries, followed by the unseen directions.
 	Clients []Client `json:"clients,omitempty"`
 }
 
@@ -92,7 +92,7 @@ type Outcome struct {
 type Client struct {
 	// Seen canaries took part as clients.
 	Seen bool `json:"seen"`
-	// FinalCosine is that with the change of the model, LargestCosine the largest with the updates of
+	// FinalCosine is the cosine with the change of the model, LargestCosine the largest with the updates of
 	// all rounds.
 	FinalCosine   *float64 `json:"final_cosine,omitempty"`
 	LargestCosine *float64 `json:"largest_cosine,omitempty"`
@@ -110,7 +110,7 @@ func text(e *empirical.Estimate) string {
 	return fmt.Sprintf("~%s (+-%s)", privacy.Epsilon(e.Epsilon), privacy.Epsilon(e.StandardError))
 }
 
-// Note implements audits.Noter. An epsilon is never bare.
+// Note implements audits.Noter. It qualifies every epsilon.
 func (v *Outcome) Note(c *audits.Cell) string {
 	var found []string
 	for _, one := range []struct {

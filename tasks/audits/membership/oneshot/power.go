@@ -11,11 +11,12 @@ import (
 // certain is the number of standard errors that a find is above 0: one-sided, 95%.
 const certain = 1.645
 
-// trials of the simulated power, whose standard error is so at most 5%: an estimate takes a millisecond.
+// trials is the number of simulated audits: the standard error of a power is at most 5%. An estimate takes a
+// millisecond.
 const trials = 100
 
-// power is that of the estimate if the statistic of each canary client is a normal number, shifted from that
-// of an unseen direction as by the Gaussian mechanism with the true epsilon.
+// power returns the power of the estimate if the statistic of each canary client is normal, and shifted from
+// that of an unseen direction as by the Gaussian mechanism with the true epsilon.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
@@ -48,10 +49,10 @@ func (o *Block) simulate(n int, shift float64, rng *rand.Rand) *empirical.Estima
 	if o.Statistic == AllIterates {
 		e, err = empirical.AllIterates(draw(n, shift, 1), draw(o.Unseen, 0, 1), o.Delta)
 	} else {
-		d := empirical.LeastPerCanary * max(n, empirical.LeastDimension) // the estimate is the same for all
+		d := empirical.LeastPerCanary * max(n, empirical.LeastDimension) // the estimate does not depend on it
 		e, err = empirical.FinalIterate(draw(n, shift, 1/math.Sqrt(float64(d))), d, o.Delta)
 	}
-	if err != nil { // of too few values to fit
+	if err != nil { // too few values to fit
 		return nil
 	}
 	return &e
