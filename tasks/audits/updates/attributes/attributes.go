@@ -1,6 +1,6 @@
 // Package attributes infers from updates attributes of users that are independent of the model's
-// task (Melis et al. 2019), and measures whether that and naming the user help each other (Orekondy
-// et al. 2018, section 6.1.3 and table 4).
+// task (Melis et al. 2019), and measures whether attribute and identity improve each other's inference
+// (Orekondy et al. 2018, section 6.1.3 and table 4).
 //
 //	audits/attributes  three networks: for the attribute, for the identity, and for both
 package attributes
@@ -29,8 +29,8 @@ type Params struct {
 	Network
 }
 
-// Kind trains and measures. Its inputs are those of observed.Inputs and observed.NamesInputs,
-// its metrics an Outcome. Memory is twice the values of Updates updates, and four times the network.
+// Kind trains and measures. Its inputs are those of observed.Inputs and observed.NamesInputs, its metrics an
+// Outcome. It needs memory for twice the values of Updates updates and four times the network.
 var Kind = tasks.Kind{Name: "audits/attributes", Version: 3, Class: tasks.Compute, Run: audits.Measuring(measure)}
 
 func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
@@ -60,7 +60,7 @@ const (
 	allTasks
 )
 
-// labelled are updates with their labels by task, unknown or not.
+// labelled are updates with their labels by task, which may be unknown.
 type labelled struct {
 	*observed.Sample
 	labels [allTasks][]int
@@ -75,7 +75,7 @@ type world struct {
 	classes            [allTasks]int
 	named              []int // users whose identity is a class
 	values             []int // by user
-	mostFrequent       int   // the value of most learned updates
+	mostFrequent       int   // the most frequent value of learned updates
 }
 
 // firstSample numbers the shadow sample in an experiment.
@@ -129,8 +129,8 @@ func (w *world) label() {
 // attributeNetwork numbers the first of these networks in an experiment.
 const attributeNetwork = 1
 
-// check returns an error for a class of which nothing was learned, and for nothing to ask. It finds the
-// most frequent value.
+// check returns an error for a class without learned updates, and for an empty trial. It finds the most
+// frequent value.
 func (w *world) check() error {
 	counts := make([]int, len(w.Values))
 	for _, row := range w.learned {
@@ -149,7 +149,7 @@ func (w *world) check() error {
 	return nil
 }
 
-// network trains network i on some tasks, sets its outcome, and returns its guesses of each for the anonymous
+// network trains network i on the tasks, sets its outcome, and returns its guesses of each for the anonymous
 // updates.
 func (w *world) network(ctx context.Context, i int, o *AttackOutcome, on ...int) (guesses [][]int, err error) {
 	var classes []int
@@ -192,7 +192,7 @@ const (
 	decay    = 1e-6
 )
 
-// learn trains until the validation's loss falls no more, and keeps the best parameters.
+// learn trains until the validation's loss stops falling, and keeps the best parameters.
 func (l *learning) learn(ctx context.Context) error {
 	params := l.network.Graph().Params
 	l.network.Graph().Init(seeds.Stream(l.Seed, seeds.NetworkWeights, l.number))
@@ -229,7 +229,7 @@ func (l *learning) learn(ctx context.Context) error {
 	return nil
 }
 
-// of returns some shadow updates in the network's form.
+// of returns the shadow updates of the rows in the network's form.
 func (l *learning) of(rows []int) (examples int, row func(i int) []float32, labels [][]int) {
 	labels = make([][]int, len(l.on))
 	for i, task := range l.on {

@@ -51,12 +51,12 @@ func shown(header string, m audits.Measure) audits.Measure {
 }
 
 type Outcome struct {
-	// Users that were looked at, by value.
+	// Users are the measured users, by value.
 	Users []Users `json:"users"`
-	// Majority is the result of always saying the most frequent value.
+	// Majority is the result of always guessing the most frequent value.
 	Majority Majority `json:"majority"`
-	// Attribute is a network for the attribute alone, Identity for the users, Joint with a hidden layer for
-	// both.
+	// Attribute is a network for only the attribute, Identity for the users, Joint for both, with a hidden
+	// layer.
 	Attribute AttackOutcome `json:"attribute"`
 	Identity  AttackOutcome `json:"identity"`
 	Joint     AttackOutcome `json:"joint"`
@@ -64,7 +64,7 @@ type Outcome struct {
 	ByIdentity *Accuracy `json:"by_identity"`
 }
 
-// Users with a value, and with updates of a shadow or an anonymous device.
+// Users counts users with a value, and with updates of a shadow or an anonymous device.
 type Users struct {
 	Value     string `json:"value"`
 	Shadow    int    `json:"shadow"`
@@ -78,12 +78,12 @@ type Majority struct {
 	Unseen *Accuracy `json:"unseen,omitempty"`
 }
 
-// AttackOutcome is the outcome of a network, with nil for the tasks of others.
+// AttackOutcome is the outcome of a network. Tasks that it was not trained on are nil.
 type AttackOutcome struct {
-	// Epochs of training. The network is that after epoch Best.
+	// Epochs is the number of epochs of training. The network is the one after epoch Best.
 	Epochs int `json:"epochs"`
 	Best   int `json:"best"`
-	// Attribute of users with a shadow device, Unseen of users without; nil without any.
+	// Attribute is for users with a shadow device, Unseen for users without; nil without such users.
 	Attribute *Accuracy `json:"attribute,omitempty"`
 	Unseen    *Accuracy `json:"unseen,omitempty"`
 	Identity  *Accuracy `json:"identity,omitempty"`
@@ -93,12 +93,12 @@ type AttackOutcome struct {
 type Accuracy struct {
 	Users   int `json:"users"`
 	Updates int `json:"updates"`
-	// Accuracy in [0, 1], with its 95% interval over users.
+	// Accuracy is in [0, 1], with its 95% interval over users.
 	Accuracy float64 `json:"accuracy"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
 	// FactorLow is the lower end of the interval of Accuracy over the accuracy of the most frequent value;
-	// nil if that is 0, and of other accuracies.
+	// nil if that is 0, and for other accuracies.
 	FactorLow *float64 `json:"factor_low,omitempty"`
 }
 
@@ -205,8 +205,9 @@ func (w *world) usersByValue() []Users {
 	return all
 }
 
-// accuracy is the share of the anonymous updates of a set that are right, and, if compared, its comparison with
-// always saying the most frequent value; nil without an update. Users count in the order of their first update.
+// accuracy is the share of right guesses for the anonymous updates of a set and, if compared, its comparison
+// with always guessing the most frequent value; nil without an update. Users count in the order of their
+// first update.
 func (w *world) accuracy(set devices.Set, right func(row int) bool, compared bool) *Accuracy {
 	var hits, most, sent []float64 // updates by user
 	number := map[int]int{}

@@ -10,9 +10,9 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// power is that of the accuracy of users with a shadow device if the value of each of them is known with a
-// probability, and else guessed, for all updates alike. Values are equally frequent. Before the training all such
-// users count as having a value.
+// power returns the power of the accuracy for users with a shadow device, if the value of each is known with
+// a probability and otherwise guessed, for all updates alike. Values are equally frequent. Before the
+// training all such users count as having a value.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {
@@ -56,9 +56,9 @@ func (v *Outcome) nothing() bool {
 	return known > 0
 }
 
-// accuracyPower is the probability that the lower end of an accuracy over n users is above a factor times that of the
-// most frequent value, by the normal approximation of the difference and of its resamples. The unseen user counts
-// as one with the most frequent value who is told wrong.
+// accuracyPower is the probability that the lower end of an accuracy over n users is above a factor times
+// that of the most frequent value, by the normal approximation of the difference and of its resamples. The
+// unseen user counts as a wrong guess for a user with the most frequent value.
 func accuracyPower(accuracy, chance, factor float64, users int) float64 {
 	n := float64(users)
 	mean := accuracy - float64(factor*chance)

@@ -1,5 +1,5 @@
 // Package crossmodal trains a network on pairs of the adversary's own updates and of vectors of
-// users in another form than the data, such as texts of users whose images are trained on. It asks
+// users in another form than the data, such as texts of users with images as data. It scores with
 // the network whether an anonymous update and a vector are of one user (Orekondy et al. 2018,
 // sections 4.3 and 6.1.1, figure 3c).
 //
@@ -38,8 +38,8 @@ type Scored struct {
 	Scores  []float64 `json:"scores"`
 }
 
-// Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs and VectorsInput,
-// its metrics an Outcome, its blob PairsBlob. Memory is twice the values of Updates updates, and four
+// Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs and VectorsInput, its
+// metrics an Outcome, its blob PairsBlob. It needs memory for twice the values of Updates updates and four
 // times the network.
 var Kind = tasks.Kind{Name: "audits/cross-modal", Version: 4, Class: tasks.Compute, Run: audits.Measuring(run)}
 
@@ -76,7 +76,7 @@ type matching struct {
 	vectors *Vectors
 }
 
-// prepare centres vectors, and normalizes those that are not raw.
+// prepare centres vectors, and normalizes them unless raw.
 func (v *Vectors) prepare(centre, raw bool) {
 	mean := make([]float64, v.Values)
 	for i := range v.Users {
@@ -111,10 +111,10 @@ const (
 	anonymousPairs
 	seenPairs
 	unseenPairs
-	trainingPairs // and so on, one for each epoch
+	trainingPairs // first of one number for each epoch
 )
 
-// draw pairs updates, each once with the vector of its user, and once with that of another of these users.
+// draw pairs each update with the vector of its user, and with the vector of another of these users.
 func (m *matching) draw(updates *pairs.Side, number int) (*pairs.Comparison, error) {
 	owners := make([]int, len(updates.Of))
 	for i, u := range updates.Of {
@@ -145,7 +145,7 @@ func other(rng *rand.Rand, vectors []int, than int) int {
 // curveSteps is the number of points of the curve.
 const curveSteps = 100
 
-// measure asks the network of pairs of anonymous updates.
+// measure scores pairs of anonymous updates by the network.
 func (m *matching) measure(ctx context.Context, anonymous *observed.Sample) (*Outcome, error) {
 	v, all := &Outcome{Users: len(m.vectors.Users), Values: m.vectors.Values}, map[string]*Scored{}
 	everyone, seen, unseen := pairs.Sides(anonymous)

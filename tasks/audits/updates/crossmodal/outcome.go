@@ -36,12 +36,12 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 })
 
 type Outcome struct {
-	// Users have a vector, of Values numbers.
+	// Users is the number of users with a vector, Values the length of a vector.
 	Users   int           `json:"users"`
 	Values  int           `json:"values"`
 	Learned pairs.Learned `json:"learned"`
-	// Anonymous pairs of all users with a vector, Seen and Unseen pairs of these alone; nil without any, or
-	// if all users are in one set.
+	// Anonymous is about pairs of all users with a vector, Seen and Unseen about pairs of only such users;
+	// nil without such pairs, or if all users are in one set.
 	Anonymous *pairs.Measurement `json:"anonymous"`
 	Seen      *pairs.Measurement `json:"seen,omitempty"`
 	Unseen    *pairs.Measurement `json:"unseen,omitempty"`

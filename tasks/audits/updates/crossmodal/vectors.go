@@ -16,9 +16,9 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Vectors of some users.
+// Vectors are vectors of users.
 type Vectors struct {
-	// Users of the population that was divided into devices, ascending.
+	// Users are users of the population that was divided into devices, ascending.
 	Users  []int `json:"users"`
 	Values int   `json:"values"`
 	rows   []float32
@@ -97,7 +97,7 @@ func find(ctx context.Context, t *tasks.Task, p *GivenParams) error {
 	return v.write(ctx, t)
 }
 
-// OfWords gives users with a shadow device the mean vector, by a model's embedding, of the words of the
+// OfWords assigns to users with a shadow device the mean vector, by a model's embedding, of the words of the
 // device's examples. Its inputs are audits.ModelInput, observed.DevicesInput, datasets.PopulationInput and
 // datasets.ShardsInput.
 var OfWords = tasks.Kind{Name: "audits/word-vectors", Version: 1, Class: tasks.Compute, Run: runOfWords}
@@ -148,7 +148,7 @@ func wordVectors(ctx context.Context, t *tasks.Task) (words []float32, width int
 	return nil, 0, tasks.Permanent(fmt.Errorf("the model has no tensor %q with vectors of words; expected audit.cross_modal.embeddings", models.EmbeddingTensor))
 }
 
-// meanOf is the mean vector of the ordinary words of some examples; zeros without any.
+// meanOf is the mean vector of the ordinary words of the examples; zeros without words.
 func meanOf(examples [][]int32, words []float32, width int) []float32 {
 	sum, n := make([]float64, width), 0
 	for _, tokens := range examples {

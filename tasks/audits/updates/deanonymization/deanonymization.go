@@ -20,22 +20,22 @@ type Params struct {
 	Seed   uint64        `json:"seed"`
 	Attack attacks.Kind  `json:"attack"`
 	View   observed.View `json:"view"`
-	// Learn are the rounds of the shadows' updates to learn from, Try those of the scored anonymous
+	// Learn are the rounds of the shadows' updates to learn from, Try the rounds of the scored anonymous
 	// updates.
 	Learn Rounds `json:"learn"`
 	Try   Rounds `json:"try"`
-	// Profiles has the attack name profiles in place of users. Held-out users, or without them the shadows
-	// of all, are no profile.
+	// Profiles makes the attack name profiles instead of users. Held-out users, or without them the shadows
+	// of all, are not profiles.
 	Profiles bool `json:"profiles,omitempty"`
-	// Examples bounds the updates of each user to learn from; 0: all.
+	// Examples bounds the updates of each user to learn from; 0: no bound.
 	Examples int `json:"examples,omitempty"`
-	// Sums is the number of a round's anonymous updates that are visible only as their sum; up to 1: each
-	// is visible.
+	// Sums is the number of a round's anonymous updates that are visible only as their sum. If it is at most
+	// 1, each is visible.
 	Sums int `json:"sums,omitempty"`
 	TrainingFields
 }
 
-// Rounds from From to To, both included.
+// Rounds are the rounds from From to To, inclusive.
 type Rounds struct {
 	From int `json:"from"`
 	To   int `json:"to"`
@@ -57,11 +57,11 @@ const (
 
 // Scored describes the scores.
 type Scored struct {
-	// Classes are the users of the columns, or those that stand for profiles. If the attack learned from
-	// other users, too, they have one more column.
+	// Classes are the users of the columns, or those that stand for profiles. If the attack also learned from
+	// other users, these have an additional column.
 	Classes []int `json:"classes"`
 	Unseen  bool  `json:"unseen,omitempty"`
-	// Untaught users are no classes: none of their updates was recorded.
+	// Untaught users have no class: no update of theirs was recorded.
 	Untaught []int  `json:"untaught,omitempty"`
 	Items    []Item `json:"items"`
 	// Learned and Validated count the updates of the training, and of its validation.
@@ -77,7 +77,7 @@ func (s *Scored) Columns() int {
 	return len(s.Classes)
 }
 
-// Item is an anonymous update, or a sum of some, by the users of its devices.
+// Item is an anonymous update, or a sum of updates, by the users of its devices.
 type Item struct {
 	Round int   `json:"round"`
 	Users []int `json:"users"`
@@ -115,7 +115,7 @@ func reidentify(ctx context.Context, t *tasks.Task, p *Params) error {
 	return t.PutJSON(ctx, ScoredBlob, &census.Scored)
 }
 
-// open keeps the lengths with which updates were sent: a sum is one of these.
+// open reads updates with their sent lengths, so that they can be summed.
 func (p *Params) open(ctx context.Context, t *tasks.Task) (*observed.Reader, error) {
 	return observed.View{Layers: p.View.Layers, Raw: true}.Open(ctx, t)
 }

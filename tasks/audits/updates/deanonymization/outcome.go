@@ -52,7 +52,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	),
 })
 
-// Outcome of all attacks.
+// Outcome is the outcome of all attacks.
 type Outcome struct {
 	// Devices is the number of users of Items scored updates, or sums.
 	Devices int `json:"devices"`
@@ -67,14 +67,14 @@ type Outcome struct {
 	Stages []Rounds `json:"stages,omitempty"`
 }
 
-// AttackOutcome of one attack.
+// AttackOutcome is the outcome of one attack.
 type AttackOutcome struct {
 	Attack attacks.Kind `json:"attack"`
-	// Users have a class and scored updates. Means are over them.
+	// Users is the number of users with a class and scored updates. Means are over them.
 	Users int `json:"users"`
 	// AP is the mean over users of the average precision, in (0, 1]; Chance its mean with any anonymous
 	// device in the user's place; Factor AP / Chance. These, and the fields to P, are above 0 if there are
-	// users, else absent from the JSON.
+	// users, otherwise absent from the JSON.
 	AP             float64          `json:"ap,omitzero"`
 	APInterval     ranking.Interval `json:"ap_interval,omitzero"`
 	Chance         float64          `json:"chance,omitzero"`
@@ -82,9 +82,9 @@ type AttackOutcome struct {
 	FactorInterval ranking.Interval `json:"factor_interval,omitzero"`
 	// FactorAtLeast is a lower bound that holds for all attacks at once.
 	FactorAtLeast float64 `json:"factor_at_least,omitzero"`
-	// Share of the updates that are the user's, mean over users: the chance of Orekondy et al. 2018.
+	// Share is the share of the user's updates, mean over users: the chance of Orekondy et al. 2018.
 	Share float64 `json:"share,omitzero"`
-	// P is the p-value of AP if devices were any user's.
+	// P is the p-value of AP if devices had random owners.
 	P float64 `json:"p,omitzero"`
 	// Top1 and Top5 are absent if no scored update has a class.
 	Top1   Top           `json:"top1,omitzero"`
@@ -96,12 +96,12 @@ type AttackOutcome struct {
 	Training  attacks.Training `json:"training,omitzero"`
 	// Curve is the precision at a recall of 1%, 2%, ..., mean over users.
 	Curve []float64 `json:"curve,omitempty"`
-	// Matrix has rows for the stages of the training, and columns for those of the trial.
+	// Matrix has rows for the stages of the training, and columns for the stages of the trial.
 	Matrix  [][]Stage     `json:"matrix,omitempty"`
 	PerUser []UserOutcome `json:"per_user,omitempty"`
 }
 
-// Top is how often the user is among the highest classes, beside chance.
+// Top is the share of updates whose user is among the highest classes, with chance.
 type Top struct {
 	Count  int     `json:"count"`
 	Of     int     `json:"of"`
@@ -109,14 +109,14 @@ type Top struct {
 	Chance float64 `json:"chance"`
 }
 
-// ClassOutcome is the average precision for unseen users, beside their share.
+// ClassOutcome is the average precision for unseen users, with their share.
 type ClassOutcome struct {
 	AP    float64 `json:"ap"`
 	Share float64 `json:"share"`
 	Items int     `json:"items"`
 }
 
-// Stage is an element of the matrix. AP and Factor are above 0 if there are users, else absent from the
+// Stage is an element of the matrix. AP and Factor are above 0 if there are users, otherwise absent from the
 // JSON.
 type Stage struct {
 	Users  int     `json:"users"`
@@ -131,14 +131,14 @@ type UserOutcome struct {
 	Chance float64 `json:"chance"`
 }
 
-// Difference is the AP of an attack less the baseline's, over the same users.
+// Difference is the AP of an attack minus the baseline's, over the same users.
 type Difference struct {
 	Attack   attacks.Kind     `json:"attack"`
 	AP       float64          `json:"ap"`
 	Interval ranking.Interval `json:"interval"`
 }
 
-// Best is the attack of the highest AP; nil if none could name a user.
+// Best is the attack with the highest AP; nil if no attack could name a user.
 func (v *Outcome) Best() *AttackOutcome {
 	var best *AttackOutcome
 	for i := range v.Attacks {
@@ -178,7 +178,7 @@ func (o *AttackOutcome) factor() audits.Interval {
 	return audits.NewInterval(o.Factor, o.FactorInterval)
 }
 
-// times is "21.4 (3.2x)".
+// times returns the form "21.4 (3.2x)".
 func (o *AttackOutcome) times() string { return fmt.Sprintf("%.1f (%.1fx)", 100*o.AP, o.Factor) }
 
 // Note has the numbers of Table 3 of the paper.
@@ -210,7 +210,7 @@ func (o *AttackOutcome) text(confidence float64) string {
 	return text
 }
 
-// baseline remarks on the cosine if no trained attack is certainly above it.
+// baseline is a note about the cosine if no trained attack is certainly above it.
 func (v *Outcome) baseline() string {
 	d := v.AboveBaseline
 	switch {
@@ -251,7 +251,7 @@ func (v *Outcome) userRows() (rows []audits.AttackedUser) {
 	return rows
 }
 
-// Figure is the precision-recall curve of the best attack, and points of the others'.
+// Figure is the precision-recall curve of the best attack, with points for the others.
 func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	best := v.Best()
 	if best == nil {
@@ -306,7 +306,7 @@ func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 		Limit: "deanonymization", Allowed: limit, Trials: len(f.Deanonymization.Attacks), Unit: "attacks",
 		Probability: 1 - f.Deanonymization.Confidence.Float64(),
 	}
-	if d := s.Data; d != nil && d.Seen > 0 && d.Seen == s.Owners() { // only then is chance known: 1 of the seen users
+	if d := s.Data; d != nil && d.Seen > 0 && d.Seen == s.Owners() { // otherwise chance, 1 of the seen users, is unknown
 		alarm.Users, alarm.Fewest = d.Seen, audits.FewestAbove(limit/float64(d.Seen))
 	}
 	alarm.Where = audits.JudgedAt("the attacks at the limit", alarm.Users)
@@ -322,7 +322,7 @@ func (v *Outcome) heatMaps() (maps []*audits.HeatMap) {
 	return maps
 }
 
-// heatMap is figure 10 of the paper: rows are the stages of the training, columns those of the trial.
+// heatMap is figure 10 of the paper: rows are the stages of the training, columns the stages of the trial.
 func (v *Outcome) heatMap(o *AttackOutcome) *audits.HeatMap {
 	m := &audits.HeatMap{
 		Name:  "Stages of the training: named AP by " + o.Attack.Title() + ", times chance",
@@ -347,7 +347,7 @@ func (v *Outcome) heatMap(o *AttackOutcome) *audits.HeatMap {
 	return m
 }
 
-// stages are the factors of the matrix, row by row: "4.1 2.5; 2.2 3.9", with a dash if nobody could be
+// stages are the factors of the matrix, row by row: "4.1 2.5; 2.2 3.9", with a dash if no user could be
 // named; nil without a matrix.
 func (o *AttackOutcome) stages() *string {
 	if len(o.Matrix) == 0 {

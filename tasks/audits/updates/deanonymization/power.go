@@ -8,8 +8,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// power is that of the best attack if it names the device of each user outright with a probability, and of
-// the others nothing: their average precision counts as 0. Chance is one of the users.
+// power returns the power of the best attack if it names the device of each user with a probability, and
+// otherwise has average precision 0. Chance is one of the users.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {

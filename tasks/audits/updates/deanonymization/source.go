@@ -14,7 +14,7 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// source gives an attack its examples: from memory if they fit, else from the shards anew in each epoch, a
+// source passes examples to an attack: from memory if they fit, otherwise from the shards in each epoch, a
 // block at a time. An epoch shuffles the shards, and each block.
 type source struct {
 	params *Params
@@ -24,7 +24,7 @@ type source struct {
 	all    *attacks.Block // in the order of the source; nil unless it fits and was read
 }
 
-// capacity is the number of updates in half of the memory: a shard, and the scored ones, stand beside them.
+// capacity is the number of updates in half of the memory. The other half holds a shard and the scored updates.
 func (s *source) capacity() int {
 	return max(2*s.params.Batch, s.params.Memory<<20/2/(4*s.reader.Values()))
 }
@@ -33,8 +33,8 @@ func (s *source) Examples() int { return len(s.census.learn) }
 
 func (s *source) Validation() attacks.Block { return s.held }
 
-// validate reads the examples of the validation, at most an eighth of capacity; without any, those that are
-// learned from: the training then ends when it learns nothing more of them.
+// validate reads the examples of the validation, at most an eighth of capacity. Without any, training
+// examples validate: the training then ends when their loss stops falling.
 func (s *source) validate(ctx context.Context) error {
 	if !s.params.Attack.Validates() {
 		return nil
@@ -81,8 +81,8 @@ func (s *source) Blocks(ctx context.Context, epoch int, do func(attacks.Block) e
 	return s.deal(*s.all, rng, do)
 }
 
-// stream reads the examples from the shards, which rng shuffles if it is not nil. The last block stays
-// unchanged: its taker may keep it.
+// stream reads the examples from the shards, which rng shuffles if it is not nil. The last block is not
+// overwritten: do may keep it.
 func (s *source) stream(ctx context.Context, rng *rand.Rand, do func(attacks.Block) error) error {
 	shards, err := s.reader.Shards(ctx)
 	if err != nil {
@@ -175,7 +175,7 @@ func (t *trial) run(ctx context.Context) error {
 	return t.score(ctx)
 }
 
-// add takes an update into its group, and a complete group into the rows.
+// add adds an update to its group, and a complete group to the rows.
 func (t *trial) add(ctx context.Context, group place, o *observed.Observation) error {
 	s := t.open[group]
 	if s == nil {
@@ -219,18 +219,18 @@ type census struct {
 	Scored
 	// learn and validate have the examples of the training and of its validation.
 	learn, validate map[place]example
-	// group numbers the sum that an anonymous update is a part of; sizes counts its updates, by round and
-	// group.
+	// group is the number of the sum that includes an anonymous update; sizes counts its updates, by round
+	// and group.
 	group map[place]int
 	sizes map[place]int
 }
 
-// example is an update of a known class, by its place in its map.
+// example is an update of a known class, by its index in its map.
 type example struct{ class, at int }
 
 type found struct {
 	shadows   map[int][]place // of each user
-	others    []place         // examples of users that are no class
+	others    []place         // examples of users without a class
 	anonymous []place         // in the order of rounds
 }
 
@@ -269,8 +269,8 @@ func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, er
 	return p.divide(&f, slices.Compact(named))
 }
 
-// others finds the devices of users that are no class: held-out ones; of profiles, without any, the shadows
-// of all.
+// others finds the devices of users without a class: held-out ones, or for profiles without held-out users,
+// the shadows of all users.
 func (p *Params) others(all []devices.Device) func(devices.Device) bool {
 	heldOut := func(d devices.Device) bool { return d.Set == devices.HeldOut }
 	if p.Profiles && !slices.ContainsFunc(all, heldOut) {
@@ -328,7 +328,7 @@ func (p *Params) some(user int, own []place) []place {
 	return some
 }
 
-// validationShare of a class's examples, after the first, end the training.
+// validationShare is the share of a class's examples, except the first, for validation.
 const validationShare = 0.1
 
 func (c *census) teach(p *Params, own []place, class int, coin func() float64) {
@@ -341,8 +341,8 @@ func (c *census) teach(p *Params, own []place, class int, coin func() float64) {
 	}
 }
 
-// sum divides a round's anonymous updates into groups as equal as can be, each of at least Sums updates, or
-// one group.
+// sum divides a round's anonymous updates into groups of sizes as equal as possible, each of at least Sums
+// updates, or into one group.
 func (p *Params) sum(c *census, own []place) {
 	groups, round := max(1, len(own)/max(1, p.Sums)), own[0].round
 	var order []int

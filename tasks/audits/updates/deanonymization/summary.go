@@ -21,7 +21,7 @@ type SummaryParams struct {
 	// Stages are the ranges of rounds of the matrix.
 	Stages     []Rounds `json:"stages,omitempty"`
 	Confidence float64  `json:"confidence"`
-	// Users lists every user.
+	// Users reports whether to list every user.
 	Users bool `json:"users,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams) (*Outcome, 
 	return v, nil
 }
 
-// Scores of one attack.
+// Scores are the scores of one attack.
 type Scores struct {
 	Scored
 	values []float32 // [items, columns]
@@ -81,13 +81,13 @@ func ReadScores(ctx context.Context, t *tasks.Task, input string) (*Scores, erro
 
 var all = Rounds{0, math.MaxInt} // rounds
 
-// measured is how well each user's class finds the user's items.
+// measured is the success of each user's class at finding the user's items.
 type measured struct {
 	owners []int       // all users of items, ascending
 	users  []int       // those with a class
 	ap     [][]float64 // [users, owners]: the average precision of the user's class for the owner's items
 	curves [][]ranking.Point
-	// By user: the average precision, and its mean with any owner's items in place of the user's.
+	// By user: the average precision, and its mean with every owner's items instead of the user's.
 	own, chance []float64
 	unseen      *ClassOutcome
 	top         map[int]Top
@@ -132,7 +132,7 @@ func (s *Scores) measure(rounds Rounds) (*measured, error) {
 	return m, m.others(s, items)
 }
 
-// column has the scores of some items for a class.
+// column has the scores of the items for a class.
 func (s *Scores) column(items []int, class int) []float32 {
 	column := make([]float32, len(items))
 	for i, item := range items {
@@ -149,8 +149,8 @@ func marks[T any](list []T, relevant func(T) bool) []bool {
 	return marks
 }
 
-// firsts counts the items whose class scores among the highest. Users without a class of their own count if
-// others have one.
+// firsts counts the items whose class is among those with the highest scores. Users without a class count if
+// there is a common class of others.
 func (m *measured) firsts(s *Scores, items []int) {
 	for _, k := range []int{1, 5} {
 		var top Top
@@ -172,7 +172,7 @@ func (m *measured) firsts(s *Scores, items []int) {
 	}
 }
 
-// relevant returns the classes of some users.
+// relevant returns the classes of the users.
 func (s *Scores) relevant(users []int) (classes []int) {
 	for _, user := range users {
 		class, known := slices.BinarySearch(s.Classes, user)
@@ -186,7 +186,7 @@ func (s *Scores) relevant(users []int) (classes []int) {
 	return classes
 }
 
-// others measures how well unseen users are told from those with a class.
+// others measures how well the scores separate unseen users from those with a class.
 func (m *measured) others(s *Scores, items []int) error {
 	positives := 0
 	marks := marks(items, func(item int) bool {
@@ -239,7 +239,7 @@ func (p *SummaryParams) Bound(o *AttackOutcome, own, chance []float64) {
 	o.APInterval = p.resampling(len(own)).Interval(p.Confidence, ranking.OfMean(own, 0, 1))
 	lows, highs := p.resampling(len(own)).Ends(ranking.OfRatio(own, chance, 0, 1, ranking.Mean(chance)))
 	o.FactorInterval = ranking.Between(p.Confidence)(lows, highs)
-	// One-sided, and for each of the attacks: the best of them is as certain as one.
+	// The bound is one-sided, and holds for all attacks jointly, so that the best of them can be chosen.
 	o.FactorAtLeast = ranking.Quantile(lows, (1-p.Confidence)/float64(len(p.Attacks)))
 }
 
@@ -248,8 +248,8 @@ func (p *SummaryParams) resampling(users int) *ranking.Resampling {
 	return &ranking.Resampling{Stream: seeds.Stream(p.Seed, seeds.UserBootstrap), Groups: []int{users}, Resamples: resamples}
 }
 
-// test is the probability of so high a mean AP if devices were any user's, estimated by drawing owners;
-// never 0.
+// test is the probability of at least this mean AP if devices had random owners, estimated by drawing owners.
+// It is above 0.
 func (p *SummaryParams) test(m *measured, ap float64) float64 {
 	rng := seeds.Stream(p.Seed, seeds.DevicePermutation)
 	reached := 1
@@ -268,7 +268,7 @@ func (p *SummaryParams) test(m *measured, ap float64) float64 {
 // curveSteps is the number of points of the mean curve.
 const curveSteps = 100
 
-// curve is the mean over the users of the precision where recall is reached.
+// curve is the mean over users of the precision at each recall.
 func (m *measured) curve() []float64 {
 	mean := make([]float64, curveSteps)
 	for _, points := range m.curves {
@@ -283,7 +283,7 @@ func (m *measured) curve() []float64 {
 	return mean
 }
 
-// matrix measures the attacks that were trained on one stage on the items of each.
+// matrix measures the attacks, each trained on one stage, on the items of each stage.
 func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (matrix [][]Stage, err error) {
 	for stage := range p.Stages {
 		s, err := ReadScores(ctx, t, StageInput(attack, stage))
@@ -305,7 +305,7 @@ func (p *SummaryParams) matrix(ctx context.Context, t *tasks.Task, attack int) (
 	return matrix, nil
 }
 
-// compare sets the difference of the best trained attack and the baseline, which needs no training.
+// compare sets the difference between the best trained attack and the baseline, which needs no training.
 func (p *SummaryParams) compare(v *Outcome, list []*measured) {
 	best, baseline := -1, slices.Index(p.Attacks, attacks.Cosine)
 	for i := range v.Attacks {

@@ -8,10 +8,10 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 )
 
-// cluster divides updates into as many clusters as there are devices, or more if the rest must not be
-// merged: updates of one round are of different devices. It merges clusters by the mean similarity of their
-// members, the most similar first (average linkage; Murtagh 1983 for the chain of nearest neighbours). It
-// returns the cluster of each update, and overwrites the similarities.
+// cluster divides updates into count clusters, one for each device, or more if no further merge is allowed:
+// updates of one round are of different devices. It merges clusters by the mean similarity of their members,
+// the most similar first (average linkage; Murtagh 1983 for the chain of nearest neighbours). It returns the
+// cluster of each update, and overwrites the similarities.
 func cluster(list []pairs.Update, s *square, count int) []int {
 	impossible := float32(math.Inf(-1))
 	for i := range list {
@@ -40,7 +40,8 @@ type linkage struct {
 }
 
 // merges returns all possible merges, unordered: two clusters are merged as soon as each is the other's
-// nearest. In average linkage a merged cluster is nearer to no other than the nearer of its parts was.
+// nearest. In average linkage a merged cluster is no nearer to another cluster than the nearer of its parts
+// was.
 func (l *linkage) merges() (all []merge) {
 	for first := 0; ; {
 		if len(l.chain) == 0 {
@@ -67,7 +68,7 @@ func (l *linkage) step() (m merge, merged bool) {
 	}
 	nearest := l.nearest(top, before)
 	switch {
-	case nearest < 0: // it can be merged with none
+	case nearest < 0: // no merge is possible
 		l.sizes[top] = 0
 		l.chain = l.chain[:0]
 	case nearest == before:
@@ -81,7 +82,7 @@ func (l *linkage) step() (m merge, merged bool) {
 	return m, false
 }
 
-// nearest is the most similar cluster, of equals the preferred one or the first; -1 if none can be merged.
+// nearest is the most similar cluster, of equals the preferred one or the first; -1 if no merge is possible.
 func (l *linkage) nearest(to, preferred int) int {
 	best, similarity := -1, float32(math.Inf(-1))
 	if preferred >= 0 {

@@ -1,10 +1,10 @@
-// Package linking finds the updates of one device, by the updates alone.
+// Package linking finds the updates of one device by their similarity.
 //
 //	audits/linking  ranks pairs of anonymous updates by their similarity, follows each device
 //	                to its next update, and clusters all updates
 //
 // The similarity of two updates is the cosine of their differences from the mean of the anonymous
-// updates of their round, over the recorded layers. Each update first has length 1.
+// updates of their round, over the recorded layers. Updates are scaled to length 1 first.
 package linking
 
 import (
@@ -22,14 +22,14 @@ import (
 type Params struct {
 	Seed uint64 `json:"seed"`
 	observed.View
-	// Updates bounds the updates that are looked at: those of devices drawn at random.
+	// Updates bounds the number of updates, which are those of devices drawn at random.
 	Updates int `json:"updates"`
-	// Pairs are drawn to measure AP and AUC.
+	// Pairs is the number of pairs drawn to measure AP and AUC.
 	Pairs int `json:"pairs"`
 }
 
-// Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics an Outcome. Memory is 4
-// bytes for each pair of updates, and matrixBytes.
+// Kind links recorded updates. Its inputs are those of observed.Inputs, its metrics an Outcome. It needs 4
+// bytes of memory for each pair of updates, and matrixBytes.
 var Kind = tasks.Kind{Name: "audits/linking", Version: 3, Class: tasks.Compute, Run: audits.Measuring(link)}
 
 func link(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
@@ -66,15 +66,15 @@ func (p *Params) measure(c *collection, similarities *square) (pairs.Measurement
 // linkedPairs numbers the pairs of this audit in an experiment.
 const linkedPairs = 0
 
-// next finds, for each update of a device that was seen before, the most similar earlier update, the first
-// of equals, and counts those of the same device.
+// next finds, for each update of a device with an earlier one, the most similar earlier update, the first of
+// equals, and counts those of the same device.
 func next(list []pairs.Update, similarities *square) Next {
 	n := Next{}
 	for i, u := range list {
 		best, own, earlier := -1, 0, 0
 		for j := range list[:i] {
 			if list[j].Round >= u.Round {
-				break // they are in the order of rounds
+				break // updates are in the order of rounds
 			}
 			earlier++
 			if list[j].User == u.User {

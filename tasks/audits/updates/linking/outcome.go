@@ -32,7 +32,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 })
 
 type Outcome struct {
-	// Devices and their Updates are followed, of All anonymous updates.
+	// Devices and their Updates are followed, among All anonymous updates.
 	Devices  int               `json:"devices"`
 	Updates  int               `json:"updates"`
 	All      int               `json:"all"`
@@ -41,13 +41,13 @@ type Outcome struct {
 	Clusters Clusters          `json:"clusters"`
 }
 
-// Next counts how often the most similar of all earlier updates is of the same device.
+// Next is the number of updates whose most similar earlier update is of the same device.
 type Next struct {
-	// Followed counts these, of Of updates whose device has sent one before.
+	// Followed is this number, among Of updates whose device has sent one before.
 	Followed int     `json:"followed"`
 	Of       int     `json:"of"`
 	Share    float64 `json:"share"`
-	// Chance is the share of a random earlier update.
+	// Chance is the share with a random earlier update.
 	Chance float64 `json:"chance"`
 }
 

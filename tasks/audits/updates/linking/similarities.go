@@ -15,7 +15,7 @@ import (
 // collection is the linked anonymous updates.
 type collection struct {
 	reader *observed.Reader
-	// updates are in the order of rounds, their User the number of the device.
+	// updates are in the order of rounds. Their User is the number of the device.
 	updates []pairs.Update
 	// chosen devices sent them; all counts the updates of all anonymous devices.
 	chosen map[int]bool
@@ -55,7 +55,7 @@ func (c *collection) choose(ctx context.Context, seed uint64, atMost int) error 
 	return nil
 }
 
-// matrixBytes bounds the updates' values in memory. All updates are read once for each such part.
+// matrixBytes bounds the updates' values in memory. All updates are read once for each part of this size.
 const matrixBytes = 256 << 20
 
 func (c *collection) similarities(ctx context.Context, t *tasks.Task) (*square, error) {
@@ -75,7 +75,7 @@ func (c *collection) similarities(ctx context.Context, t *tasks.Task) (*square, 
 	return s, nil
 }
 
-// read fills rows with some values of the updates, less the mean of the anonymous updates of their round.
+// read fills rows with some values of the updates, minus the mean of the anonymous updates of their round.
 func (c *collection) read(ctx context.Context, from, to int, rows []float32) error {
 	begin, end := 0, 0
 	return c.reader.EachRound(ctx, from, to, func(o *observed.Observation) bool {
@@ -101,7 +101,7 @@ func (s *square) at(i, j int) float32 { return s.values[i*s.n+j] }
 
 func (s *square) set(i, j int, v float32) { s.values[i*s.n+j], s.values[j*s.n+i] = v, v }
 
-// normalize turns products into cosines, 0 with a vector of zeros.
+// normalize turns products into cosines. Cosines with a zero vector are 0.
 func (s *square) normalize() {
 	norms := make([]float64, s.n)
 	for i := range norms {

@@ -1,6 +1,6 @@
-// Package matching trains a Siamese network on pairs of the adversary's own updates, and asks it
+// Package matching trains a Siamese network on pairs of the adversary's own updates, and scores with it
 // whether pairs of anonymous updates are of one user. The network learns the common part of a
-// user's updates, and so tells users apart that it has never seen (Orekondy et al. 2018, sections
+// user's updates, so it also distinguishes users outside its training (Orekondy et al. 2018, sections
 // 4.3 and 6.1.2).
 //
 //	audits/matching  trains the network, and measures it
@@ -41,8 +41,8 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 
 func (f *Fields) Work(s *audits.Setting) float64 { return f.Matching.Work(s) }
 
-// Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs, its metrics an
-// Outcome. Memory is twice the values of Updates updates, and four times the network.
+// Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs, its metrics an Outcome.
+// It needs memory for twice the values of Updates updates and four times the network.
 var Kind = tasks.Kind{Name: "audits/matching", Version: 4, Class: tasks.Compute, Run: audits.Measuring(measure)}
 
 func measure(ctx context.Context, t *tasks.Task, p *pairs.Params) (*Outcome, error) {
@@ -90,10 +90,10 @@ const (
 	shadowPairs
 	seenPairs
 	unseenPairs
-	trainingPairs // and so on, one for each epoch
+	trainingPairs // first of one number for each epoch
 )
 
-// draw draws pairs of updates, which an error names.
+// draw draws pairs of updates. updates is their name in errors.
 func (m *matching) draw(a, b *pairs.Side, number int, updates string) (*pairs.Comparison, error) {
 	c, err := pairs.Draw(a, b, m.Pairs, seeds.Stream(m.Seed, seeds.UpdatePairs, uint64(number)))
 	if err != nil {
@@ -132,7 +132,7 @@ func (m *matching) measureCosine() (err error) {
 	return nil
 }
 
-// cosine of two vectors, 0 if one is zero.
+// cosine is the cosine of two vectors, 0 if one is zero.
 func cosine(x, y []float32) float64 {
 	product := kernels.SquaredNorm(x) * kernels.SquaredNorm(y)
 	if product == 0 {

@@ -44,20 +44,20 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 
 type Outcome struct {
 	Learned pairs.Learned `json:"learned"`
-	// Anonymous pairs of seen and unseen users.
+	// Anonymous is about pairs of seen and unseen users.
 	Anonymous *Measurements `json:"anonymous"`
-	// Shadow pairs of an update of a shadow device and an anonymous one, which the adversary so attributes
-	// to a known user; nil without any.
+	// Shadow is about pairs of an update of a shadow device and an anonymous one, which identify a known
+	// user; nil without such pairs.
 	Shadow *Measurements `json:"shadow,omitempty"`
-	// Seen and Unseen pairs of anonymous updates of such users alone; nil without any, or if all users are
-	// in one set.
+	// Seen and Unseen are about pairs of anonymous updates of only such users; nil without such pairs, or if
+	// all users are in one set.
 	Seen   *Measurements `json:"seen,omitempty"`
 	Unseen *Measurements `json:"unseen,omitempty"`
 }
 
-// Measurements of the same pairs by two scores.
+// Measurements are of the same pairs by two scores.
 type Measurements struct {
-	// Network is trained; Cosine, of updates less the mean of their round, is not.
+	// Network is trained. Cosine, of updates minus the mean of their round, is not.
 	Network pairs.Measurement `json:"network"`
 	Cosine  pairs.Measurement `json:"cosine"`
 }
@@ -94,7 +94,7 @@ func (v *Outcome) attackRows() (rows []audits.Attack) {
 	return rows
 }
 
-// baseline remarks on a cosine whose interval is not below the network's.
+// baseline is a note about a cosine whose interval is not below the network's.
 func (m *Measurements) baseline() string {
 	is := ""
 	switch n, c := &m.Network.AP, &m.Cosine.AP; {
@@ -125,7 +125,7 @@ var limits = pairs.Limit("matching", 2, "scores",
 		return "the AP of pairs with a shadow device, told by " + by + ",", best
 	})
 
-// power is that of pairs with a shadow device.
+// power returns the power for pairs with a shadow device.
 var power = pairs.Power("matching",
 	func(s *audits.Setting) int { f, _ := audits.FieldsOf[*Fields](s); return f.Matching.Pairs },
 	func(s *audits.Setting) int {

@@ -13,19 +13,19 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// NamesInputs are the inputs of ReadNames; datasets.PopulationInput has the users that were divided into
+// NamesInputs returns the inputs of ReadNames. datasets.PopulationInput has the users that were divided into
 // devices.
 func NamesInputs(b audits.Builder) []tasks.Input {
 	names, population := b.Users()
 	return []tasks.Input{{Name: datasets.CorpusInput, Key: names}, {Name: datasets.PartsInput, Key: b.Parts()}, {Name: datasets.PopulationInput, Key: population}}
 }
 
-// Names of users.
+// Names are names of users.
 type Names struct {
 	// Source has the names of all users of the source, in its order.
 	Source []string
-	// Users has those of the divided users: each is the user of the source whose text holds its examples. A
-	// user without examples has no name.
+	// Users has the names of the divided users: each is the user of the source whose text contains its
+	// examples. A user without examples has no name.
 	Users []string
 }
 
@@ -56,7 +56,7 @@ func ReadNames(ctx context.Context, t *tasks.Task) (n Names, err error) {
 	return n, nil
 }
 
-// ownerOf is the user whose extent holds another; -1 for none.
+// ownerOf is the user whose extent contains e, or -1.
 func ownerOf(x *datasets.Index, e datasets.Extent) int {
 	u := sort.Search(len(x.Extents), func(u int) bool { return x.Extents[u].Offset+x.Extents[u].Length > e.Offset })
 	if u == len(x.Extents) || e.Offset < x.Extents[u].Offset || e.Offset+e.Length > x.Extents[u].Offset+x.Extents[u].Length {
@@ -65,11 +65,11 @@ func ownerOf(x *datasets.Index, e datasets.Extent) int {
 	return u
 }
 
-// Patterns are names of users in the source, or patterns: * stands for any text, ? for a character, [0-9]
-// for one of a range.
+// Patterns are names of users in the source, or patterns: * matches any text, ? a character, [0-9] a
+// character of a range.
 type Patterns []string
 
-// Fit reports whether one of them fits a name.
+// Fit reports whether one of the patterns matches a name.
 func (p Patterns) Fit(name string) bool {
 	return slices.ContainsFunc(p, func(pattern string) bool {
 		ok, err := path.Match(pattern, name)
@@ -77,7 +77,7 @@ func (p Patterns) Fit(name string) bool {
 	})
 }
 
-// Among returns an error if none fits a name of the source; who follows "no user of the source".
+// Among returns an error if no pattern matches a name of the source; who follows "no user of the source".
 func (p Patterns) Among(names []string, who string) error {
 	if slices.ContainsFunc(names, p.Fit) {
 		return nil
@@ -85,7 +85,7 @@ func (p Patterns) Among(names []string, who string) error {
 	return fmt.Errorf("no user of the source %s (%s); the source's users are %s", who, strings.Join(p, ", "), ListOf(names))
 }
 
-// Check describes patterns that do not end.
+// Check describes incomplete patterns.
 func (p Patterns) Check() (problems []string) {
 	for _, pattern := range p {
 		if _, err := path.Match(pattern, ""); err != nil {

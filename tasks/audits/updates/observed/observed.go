@@ -36,7 +36,7 @@ func Describe[F, O any, P interface {
 	return audits.Describe[F, O, P](d)
 }
 
-// DevicesInput is devices/split, if users are divided; else every device is an anonymous user.
+// DevicesInput is devices/split, if users are divided. Otherwise every device is an anonymous user.
 const DevicesInput = "devices"
 
 // RecordedInput names gather node i, from 0.
@@ -56,9 +56,9 @@ func Inputs(recorded []storage.Key, split storage.Key) []tasks.Input {
 
 // View selects a part of the recorded updates, in the parameters of tasks.
 type View struct {
-	// Layers as of updates.Select; none: all that were recorded.
+	// Layers are layers as of updates.Select; empty for all recorded layers.
 	Layers []string `json:"layers,omitempty"`
-	// Raw updates keep the length of the sent ones; others have the length 1 over these layers, unless they
+	// Raw updates keep their recorded length. Others are scaled to length 1 over these layers, unless they
 	// are 0.
 	Raw bool `json:"raw,omitempty"`
 }
@@ -121,7 +121,7 @@ func (r *Reader) Values() int {
 	return n
 }
 
-// Device returns a device by its number. If nobody was divided, it is its user's only one.
+// Device returns a device by its number. Without devices, it is its user's only one.
 func (r *Reader) Device(number int) (devices.Device, error) {
 	if r.devices == nil {
 		return devices.Device{User: number, Set: devices.Seen}, nil
@@ -137,7 +137,7 @@ type Observation struct {
 	Round  int
 	Number int // of the device
 	devices.Device
-	// Values of the view, until the next observation.
+	// Values are the values of the view. They are valid until the next observation.
 	Values []float32
 }
 
@@ -191,7 +191,7 @@ func (r *Reader) take(u updates.Update) error {
 	return nil
 }
 
-// Normalize gives a vector the length 1, unless it is 0.
+// Normalize scales a vector to length 1, unless it is 0.
 func Normalize(x []float32) { scale(x, math.Sqrt(kernels.SquaredNorm(x))) }
 
 func scale(x []float32, norm float64) {
@@ -200,7 +200,7 @@ func scale(x []float32, norm float64) {
 	}
 }
 
-// Devices are in the order of their numbers; nil if nobody was divided.
+// Devices are in the order of their numbers; nil without data.devices.
 func (r *Reader) Devices() []devices.Device { return r.devices }
 
 // CheckRecorded reports a training that does not record the layers of the audit at a path.
@@ -210,22 +210,22 @@ func CheckRecorded(s *audits.Setting, path string, layers []string, fail audits.
 		return
 	}
 	if s.Recorded == nil || s.Program != nil {
-		return // reported elsewhere, or checked when the layers are known
+		return // already reported, or checked when the layers are known
 	}
 	if _, err := s.Recorded.Layout.Spans(layers...); err != nil {
 		fail([]string{path + ".layers", "training.record.layers"}, "names layers that training.record does not keep: %v", err)
 	}
 }
 
-// CheckOwned reports users that are not the source's, whose names the audit at a path uses.
+// CheckOwned reports users that are not the source's, for an audit at a path that uses their names.
 func CheckOwned(s *audits.Setting, path string, fail audits.Fail) {
 	if !s.Owned {
 		fail([]string{path, "data.partition", "data.sanitize", "data.disagreement"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and neither data.sanitize nor data.disagreement")
 	}
 }
 
-// Missed is the probability that a device sends no update in some recorded rounds; 0 if rounds depend on
-// each other.
+// Missed is the probability that a device sends no update in the given number of recorded rounds; 0 if rounds
+// are not independent.
 func Missed(s *audits.Setting, d *audits.Data, rounds int) float64 {
 	if s.Training.Sampling == privacy.Shuffled || d.Users == 0 {
 		return 0

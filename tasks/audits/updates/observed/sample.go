@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Sample is some updates in memory, in the order of rounds and devices.
+// Sample holds updates in memory, in the order of rounds and devices.
 type Sample struct {
 	// Of are the updates without their values.
 	Of     []Observation
@@ -18,7 +18,7 @@ type Sample struct {
 
 func (s *Sample) Row(i int) []float32 { return s.rows[i*s.Values : (i+1)*s.Values] }
 
-// Users of the updates, ascending.
+// Users returns the users of the updates, ascending.
 func (s *Sample) Users() []int {
 	var users []int
 	for i := range s.Of {
@@ -28,8 +28,8 @@ func (s *Sample) Users() []int {
 	return slices.Compact(users)
 }
 
-// Samples draws a sample of shadow devices' updates that fit, and, as the next number, one of anonymous
-// devices', without held-out users.
+// Samples draws a sample of shadow devices' updates that fit, and, with the next number, one of anonymous
+// devices' updates, without held-out users.
 func (r *Reader) Samples(ctx context.Context, seed uint64, number, atMost int, fits func(*Observation) bool) (shadow, anonymous *Sample, err error) {
 	shadow, err = r.Sample(ctx, seed, number, atMost, func(o *Observation) bool { return o.Shadow && fits(o) })
 	if err != nil {
@@ -39,8 +39,8 @@ func (r *Reader) Samples(ctx context.Context, seed uint64, number, atMost int, f
 	return shadow, anonymous, err
 }
 
-// Sample draws at most n of the updates that fit, each with equal probability. number tells the
-// samples of an experiment apart.
+// Sample draws at most n of the updates that fit, each with equal probability. number distinguishes the
+// samples of an experiment.
 func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fits func(*Observation) bool) (*Sample, error) {
 	found := 0
 	err := r.Each(ctx, func(o *Observation) error {
@@ -74,10 +74,10 @@ func (r *Reader) Sample(ctx context.Context, seed uint64, number, atMost int, fi
 	return s, err
 }
 
-// Centre subtracts from every row of samples the mean of all updates of its round: their common part at
-// that stage.
+// Centre subtracts from every row of samples the mean of all updates of its round: their common part at that
+// stage.
 func (r *Reader) Centre(ctx context.Context, samples ...*Sample) error {
-	next := make([]int, len(samples)) // the first row of each whose round is not over
+	next := make([]int, len(samples)) // the first row of each sample that is not yet centred
 	return r.EachRound(ctx, 0, r.Values(), func(*Observation) bool { return true }, func(round int, m *Mean) {
 		for i, s := range samples {
 			for ; next[i] < len(s.Of) && s.Of[next[i]].Round <= round; next[i]++ {
@@ -87,14 +87,14 @@ func (r *Reader) Centre(ctx context.Context, samples ...*Sample) error {
 	})
 }
 
-// Mean of the counted updates of a round.
+// Mean is the mean of the counted updates of a round.
 type Mean struct {
 	sum   []float64
 	count int
 }
 
-// EachRound calls do as Each, and end after each round, with the mean of the values [from, to) of the updates for
-// which do returned true.
+// EachRound calls do as Each does, and end after each round, with the mean of the values [from, to) of the
+// updates for which do returned true.
 func (r *Reader) EachRound(ctx context.Context, from, to int, do func(*Observation) (counts bool), end func(round int, m *Mean)) error {
 	m, round := &Mean{sum: make([]float64, to-from)}, 0
 	err := r.Each(ctx, func(o *Observation) error {

@@ -29,7 +29,7 @@ func SideOf(s *observed.Sample, fits func(*observed.Observation) bool) *Side {
 	return x
 }
 
-// Sides returns all updates of a sample, and those of seen and of unseen users: both empty without unseen
+// Sides returns all updates of a sample, and those of seen and of unseen users. Both are empty without unseen
 // users.
 func Sides(s *observed.Sample) (everyone, seen, unseen *Side) {
 	of := func(set devices.Set) *Side {
@@ -42,13 +42,13 @@ func Sides(s *observed.Sample) (everyone, seen, unseen *Side) {
 	return everyone, seen, unseen
 }
 
-// Drawn is a pair of places on the two sides.
+// Drawn is a pair of indices into the two sides.
 type Drawn struct {
 	A, B int
 	Same bool
 }
 
-// Comparison is drawn pairs of two sides, which may be one.
+// Comparison is drawn pairs of two sides, which may be equal.
 type Comparison struct {
 	First, Second *Side
 	Drawn         []Drawn
@@ -63,9 +63,9 @@ func (c *Comparison) Pairs(score func(a, b int) float64) []Pair {
 	return list
 }
 
-// Draw draws n pairs, n even, of updates of two rounds, with replacement: n/2 times one of the first side,
-// with one of the second of the same user and one of another. Both kinds of pairs so have the same first
-// updates. Updates of the first side without a partner of either kind are left out.
+// Draw draws n pairs, n even, of updates of two rounds, with replacement: n/2 updates of the first side, each
+// with one of the second side of the same user and one of another. So both kinds of pairs have the same first
+// updates. Updates of the first side without both kinds of partner are left out.
 func Draw(first, second *Side, n int, rng *rand.Rand) (*Comparison, error) {
 	a, b := first.Of, second.Of
 	partners := newPartners(b)
@@ -89,7 +89,7 @@ func Draw(first, second *Side, n int, rng *rand.Rand) (*Comparison, error) {
 	return c, nil
 }
 
-// draw draws one of n numbers, of which one fits.
+// draw draws uniformly among the numbers below n that fit; one must fit.
 func draw(rng *rand.Rand, n int, fits func(int) bool) int {
 	for {
 		if k := rng.IntN(n); fits(k) {

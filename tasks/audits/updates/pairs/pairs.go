@@ -1,6 +1,6 @@
-// Package pairs tells whether two vectors come from one user: two updates, or an update and a vector of
-// other data (Orekondy et al. 2018, sections 4.3 and 6). It draws pairs, half of them of one user, ranks
-// them by a score, and trains networks that give one.
+// Package pairs measures whether scores identify two vectors of one user: two updates, or an update and a
+// vector of other data (Orekondy et al. 2018, sections 4.3 and 6). It draws pairs, half of them of one user,
+// ranks them by a score, and trains networks that compute a score.
 package pairs
 
 import (
@@ -16,8 +16,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Pair is a pair of updates of different rounds, by its users A and B. A higher score makes it likelier
-// that they are one.
+// Pair is a pair of updates of different rounds, by its users A and B. With a higher score it is more likely
+// of one user.
 type Pair struct {
 	A, B  int32
 	Score float64
@@ -27,10 +27,10 @@ func (p *Pair) same() bool { return p.A == p.B }
 
 // Measurement is the ranking of pairs by their scores.
 type Measurement struct {
-	// Pairs were scored, of which Same, half or fewer, are of one user.
+	// Pairs is the number of scored pairs. Same, half or fewer, are of one user.
 	Pairs int `json:"pairs"`
 	Same  int `json:"same"`
-	// Users in the pairs. The intervals are over them (ranking.Resampling).
+	// Users is the number of users in the pairs. The intervals are over them (ranking.Resampling).
 	Users int `json:"users"`
 	// AP is the average precision: the sum over thresholds of (R_n - R_(n-1)) P_n. By chance it is about
 	// Same / Pairs.
@@ -43,11 +43,11 @@ type Measurement struct {
 // Chance is the average precision and AUC by chance, if half of the pairs are of one user.
 const Chance = 0.5
 
-// Few says that the users are too few to tell the AP from chance; empty otherwise.
+// Few states that the users are too few to distinguish the AP from chance; empty otherwise.
 func (m *Measurement) Few() string { return audits.TooFewToTell(m.Users, Chance) }
 
-// Limit returns the limit on how many times Chance the lower end of an AP is, one of several
-// numbers. find returns the measurement with words for it; nil if there is none.
+// Limit returns the limit on the lower end of an AP as a multiple of Chance, one of several numbers. find
+// returns the measurement, nil if there is none, and its name.
 func Limit[V any](name string, numbers int, unit, doc string, find func(V) (what string, m *Measurement)) []audits.Limit {
 	return []audits.Limit{audits.LimitOf[float64]{
 		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance (50%)",
@@ -73,10 +73,10 @@ func (m *Measurement) Row(attack, of string) audits.Attack {
 	}
 }
 
-// resamples of the intervals over users.
+// resamples is the number of resamples for the intervals over users.
 const resamples = 1000
 
-// AveragePrecision sorts pairs by score. It is NaN without one of one user; a NaN score is an error.
+// AveragePrecision sorts pairs by score. It is NaN without a pair of one user. A NaN score is an error.
 func AveragePrecision(pairs []Pair) (float64, error) {
 	if err := errNaN(pairs); err != nil {
 		return 0, err
@@ -120,8 +120,8 @@ func sortByScore(pairs []Pair) {
 	})
 }
 
-// Measure sorts pairs by their scores; a NaN is a permanent error. number tells the measurements of one
-// experiment apart.
+// Measure sorts pairs by their scores. A NaN is a permanent error. number distinguishes the measurements of
+// one experiment.
 func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
 	if err := errNaN(pairs); err != nil {
 		return Measurement{}, tasks.Permanent(err)
@@ -134,9 +134,9 @@ func Measure(pairs []Pair, seed uint64, number int) (Measurement, error) {
 	return m, nil
 }
 
-// bound sets the intervals: a pair of one user has the user's weight, one of two the product of theirs
-// (Owen and Eckles 2012). For the lower ends the unseen user's own pairs stand last, and one more pair of
-// users first; for the upper ends the other way round.
+// bound sets the intervals: a pair of one user has the user's weight, a pair of two users the product of
+// theirs (Owen and Eckles 2012). For the lower ends the unseen user's own pairs stand last, and one more pair
+// of two users first; for the upper ends, the opposite.
 func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	pairs, m.Users = numbered(pairs)
 	count := mass{float64(m.Same), float64(m.Pairs - m.Same)}
@@ -154,8 +154,8 @@ func (m *Measurement) bound(pairs []Pair, stream *rand.Rand) {
 	m.AP, m.AUC = interval(m.AP.Value, lows, highs), interval(m.AUC.Value, lowAUCs, highAUCs)
 }
 
-// weights returns the weights of pairs, and the mass of unseen ones: the unseen user's share of the pairs
-// of one user, and of the pairs of two the share of one more of the n(n-1)/2 pairs of n users.
+// weights returns the weights of pairs, and the mass of unseen ones: for pairs of one user, the unseen user's
+// share; for pairs of two, the share of one more of the n(n-1)/2 pairs of n users.
 func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unseen mass) {
 	n := len(users) - 1
 	weigh = func(p *Pair) float64 {
@@ -168,8 +168,8 @@ func (m *Measurement) weights(users []float64) (weigh func(*Pair) float64, unsee
 	return weigh, mass{same: share * float64(m.Same), others: share * float64(m.Pairs-m.Same) * 2 / float64(n)}
 }
 
-// interval lies between the ascending ends of resamples; [0, 1] without any. Sums of weights may round to
-// more than 1.
+// interval lies between the ascending ends of resamples. Without resamples it is [0, 1]. Sums of weights may
+// round to more than 1.
 func interval(value float64, lows, highs []float64) audits.Interval {
 	if len(lows) == 0 {
 		return audits.Interval{Value: value, High: 1}
@@ -213,9 +213,9 @@ type ends struct{ first, last mass }
 
 func unweighted(*Pair) float64 { return 1 }
 
-// rank returns the average precision and the area under the receiver operating characteristic of weighed
-// pairs in the order of falling scores. Equal scores count together. The precision is for the kinds as
-// frequent as by count: else weights alone would move it. Both are NaN without a pair of each kind.
+// rank returns the average precision and the area under the receiver operating characteristic of weighted
+// pairs in the order of falling scores. Equal scores count together. The precision uses the frequencies of
+// the kinds by count, so that weights do not shift it. Both are NaN without a pair of each kind.
 func rank(pairs []Pair, weigh func(*Pair) float64, e ends, count mass) (ap, auc float64) {
 	var found mass
 	all := total(pairs, weigh, e)

@@ -12,9 +12,9 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Power returns the power of an audit by the average precision of pairs of updates. Their scores are independent
-// normal numbers of equal deviation; the distance of the means gives the AUC of the leak. users returns the planned
-// number of users, found the measurements of an outcome.
+// Power returns the power of an audit by the average precision of pairs of updates. Their scores are
+// independent normal numbers of equal deviation. The distance of the means gives the AUC of the leak. users
+// returns the planned number of users, found the measurements of an outcome.
 func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*audits.Setting) int, found func(V) []*Measurement) func(*audits.Setting, audits.Outcome) []audits.Statement {
 	return func(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		n := users(s)
@@ -67,13 +67,14 @@ const (
 	most = 0.9999
 	// fewUsers is the largest number of users that may be too few for any find.
 	fewUsers = 20
-	// trials is the number of simulated audits: the standard error of a power is at most 5%. An audit takes milliseconds.
+	// trials is the number of simulated audits: the standard error of a power is at most 5%. An audit takes
+	// milliseconds.
 	trials = 100
-	// Limits on simulated pairs, for each user and in all.
+	// Limits on simulated pairs, per user and in total.
 	pairsOfUser, mostPairs = 10, 400
 )
 
-// simulate measures pairs of users drawn at random, half of them of one user.
+// simulate measures pairs of users drawn at random. Half of the pairs are of one user.
 func simulate(pairs, users int, auc float64, rng *rand.Rand) Measurement {
 	if users < 2 {
 		return Measurement{}

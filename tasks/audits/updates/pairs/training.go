@@ -54,13 +54,13 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 type Params struct {
 	Seed uint64 `json:"seed"`
 	observed.View
-	// Pairs of an epoch, and of a measurement.
+	// Pairs is the number of pairs of an epoch, and of a measurement.
 	Pairs        int     `json:"pairs"`
-	Units        int     `json:"units"` // of a layer
+	Units        int     `json:"units"` // per layer
 	Epochs       int     `json:"epochs"`
 	Batch        int     `json:"batch"`
 	LearningRate float64 `json:"learning_rate"`
-	// Updates bounds the shadow, and the anonymous updates.
+	// Updates bounds the shadow updates, and the anonymous ones.
 	Updates int `json:"updates"`
 	// Centre subtracts the mean of the round from updates, and their mean from vectors.
 	Centre bool `json:"centre,omitempty"`
@@ -68,7 +68,7 @@ type Params struct {
 	Again int `json:"again,omitempty"`
 }
 
-// Read draws samples of the updates that fit, by the number of the first; centred with Centre.
+// Read draws samples of the updates that fit, centred with Centre. number is the number of the first sample.
 func (p *Params) Read(ctx context.Context, t *tasks.Task, number int, fits func(*observed.Observation) bool) (r *observed.Reader, shadow, anonymous *observed.Sample, err error) {
 	if r, err = p.Open(ctx, t); err != nil {
 		return nil, nil, nil, err
@@ -79,19 +79,19 @@ func (p *Params) Read(ctx context.Context, t *tasks.Task, number int, fits func(
 	return r, shadow, anonymous, err
 }
 
-// Numbers of networks in an experiment, for their random streams; audit.attributes has those between.
+// Numbers of networks in an experiment, for their random streams. Numbers between them belong to audit.attributes.
 const (
 	Matching   = 0
 	CrossModal = 4
 )
 
-// Training of a network by RMSProp.
+// Training trains a network by RMSProp.
 type Training struct {
 	Params
 	Task   *tasks.Task
 	Number uint64 // Matching or CrossModal
-	// Draw draws pairs of updates of shadow devices, by the number of the draw: Validation, or First for
-	// the first epoch, and so on.
+	// Draw draws pairs of updates of shadow devices, by the number of the draw: Validation, or First for the
+	// first epoch, and so on.
 	Draw              func(updates *Side, number int) (*Comparison, error)
 	Validation, First int
 	Learned           Learned
@@ -100,8 +100,8 @@ type Training struct {
 	learned, validated *Side
 }
 
-// Learn trains a network of two towers for all epochs. It is that after the epoch of the best validation, the
-// first of equals.
+// Learn trains a network of two towers for all epochs. It keeps the parameters after the first epoch with the
+// best validation.
 func (t *Training) Learn(ctx context.Context, shadow *observed.Sample, first, second *networks.Tower) (err error) {
 	t.learned, t.validated = t.divide(shadow)
 	if t.network, err = networks.NewPairs(first, second, min(t.Batch, t.Pairs)); err != nil {
@@ -121,14 +121,14 @@ func (t *Training) divide(s *observed.Sample) (learned, validated *Side) {
 	return SideOf(s, func(o *observed.Observation) bool { return !apart[o.User] }), SideOf(s, func(o *observed.Observation) bool { return apart[o.User] })
 }
 
-// Trial is pairs that the network is measured on.
+// Trial is pairs on which the network is measured.
 type Trial struct {
 	Bootstrap int
 	Draw      func() (*Comparison, error)
 }
 
-// Measure measures the network on trials, and calls take with each, its pairs in the order of their draw.
-// The first must have pairs, on which further networks are measured, too; others, such as pairs of unseen
+// Measure measures the network on trials, and calls take with each, its pairs in the order of their draw. The
+// first must have pairs; further networks are measured on it, too. Other trials, such as pairs of unseen
 // users in a closed world, may be absent.
 func (t *Training) Measure(ctx context.Context, trials []Trial, take func(trial int, c *Comparison, list []Pair, m Measurement)) error {
 	for i, x := range trials {
@@ -183,14 +183,14 @@ func (t *Training) averagePrecision(c *Comparison) (float64, error) {
 
 // Learned describes the training of a network.
 type Learned struct {
-	// Users that it learned from, and ValidationUsers.
+	// Users is the number of users that it learned from. ValidationUsers validated it.
 	Users           int `json:"users"`
 	ValidationUsers int `json:"validation_users"`
-	// Course of all epochs. The network is that after epoch Best, from 1.
+	// Course has all epochs. The network is the one after epoch Best, counted from 1.
 	Course []Epoch `json:"course"`
 	Best   int     `json:"best"`
-	// Networks is the average precision of anonymous pairs by networks with other initial values, this one
-	// among them; nil of one.
+	// Networks is the average precision of anonymous pairs by networks with other initial values, including
+	// this one; nil for a single network.
 	Networks *audits.Estimate `json:"networks,omitempty"`
 }
 
@@ -203,7 +203,7 @@ func (l *Learned) String() string {
 	return text
 }
 
-// Chance describes the share of initial values in the average precision. field is the path of the block.
+// Chance describes the effect of initial values on the average precision. field is the path of the block.
 func (l *Learned) Chance(field string) string {
 	if e := l.Networks; e != nil && e.SD != nil {
 		return fmt.Sprintf("; AP of anonymous pairs by %d networks from other initial values %.1f, standard deviation %.1f", e.N, 100*float64(e.Mean), 100**e.SD)
@@ -212,13 +212,13 @@ func (l *Learned) Chance(field string) string {
 }
 
 type Epoch struct {
-	// Loss is the mean cross-entropy, in nats, AP that of the validation.
+	// Loss is the mean cross-entropy, in nats, AP the average precision of the validation.
 	Loss float64 `json:"loss"`
 	AP   float64 `json:"ap"`
 }
 
 // repeat trains further networks from other initial weights, and sets Learned.Networks, by the average
-// precision of pairs: first is that of the network, whose parameters it restores.
+// precision of pairs. first is the precision of the network, whose parameters it restores.
 func (t *Training) repeat(ctx context.Context, c *Comparison, first float64) error {
 	if t.Again == 0 {
 		return nil

@@ -30,11 +30,11 @@ type Outcome struct {
 	Attacks  []AttackOutcome `json:"attacks"`
 }
 
-// AttackOutcome of one attack.
+// AttackOutcome is the outcome of one attack.
 type AttackOutcome struct {
 	Attack   attacks.Kind `json:"attack"`
 	Profiles []Found      `json:"profiles"`
-	// AP and Chance are means over profiles with known users; nil without any.
+	// AP and Chance are means over profiles with known users; nil without such profiles.
 	AP       *float64         `json:"ap,omitempty"`
 	Chance   *float64         `json:"chance,omitempty"`
 	Training attacks.Training `json:"training,omitzero"`
@@ -43,23 +43,23 @@ type AttackOutcome struct {
 // Found are the users that fit a profile best.
 type Found struct {
 	Profile string `json:"profile"`
-	// Devices are anonymous and have sent an update: one of each user. 0: there was no update of the
-	// profile's device to learn from.
+	// Devices is the number of anonymous devices with an update, one for each user. It is 0 if no update of
+	// the profile's device was recorded for learning.
 	Devices int    `json:"devices"`
 	Users   []User `json:"users,omitempty"`
-	// Fit counts the Devices whose users fit. AP is their average precision, in [0, 1], and Chance its mean
-	// over all orders; nil if no user fits, or every user.
+	// Fit is the number of Devices whose users fit. AP is their average precision, in [0, 1], and Chance its
+	// mean over all orders; nil if no user fits, or every user.
 	Fit    int      `json:"fit,omitempty"`
 	AP     *float64 `json:"ap,omitempty"`
 	Chance *float64 `json:"chance,omitempty"`
 }
 
-// User is a user that was found.
+// User is a found user.
 type User struct {
 	// User is the name, Score the mean of the device's scores.
 	User  string  `json:"user"`
 	Score float64 `json:"score"`
-	// Fits, if the experiment says who fits.
+	// Fits is nil if the experiment has no patterns for the profile.
 	Fits *bool `json:"fits,omitempty"`
 }
 
@@ -75,7 +75,7 @@ func (o *AttackOutcome) mean() {
 	}
 }
 
-// Best is the attack of the highest AP; the first if none is known.
+// Best is the attack with the highest AP, or the first if no AP is known.
 func (v *Outcome) Best() *AttackOutcome {
 	var best *AttackOutcome
 	for i := range v.Attacks {
@@ -87,7 +87,7 @@ func (v *Outcome) Best() *AttackOutcome {
 	return best
 }
 
-// besideChance is AP and chance; empty if not known.
+// besideChance is AP and chance; empty if unknown.
 func (o *AttackOutcome) besideChance() string {
 	if o.AP == nil {
 		return ""
@@ -95,7 +95,7 @@ func (o *AttackOutcome) besideChance() string {
 	return fmt.Sprintf("%.1f (%.1f)", 100**o.AP, 100**o.Chance)
 }
 
-// shown users are named in a note.
+// shown is the number of users named in a note.
 const shown = 5
 
 func (v *Outcome) Note(*audits.Cell) string {

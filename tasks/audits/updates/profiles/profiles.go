@@ -23,12 +23,12 @@ import (
 type Params struct {
 	Attacks []attacks.Kind `json:"attacks"`
 	Fit     []Fit          `json:"fit,omitempty"`
-	// Found users are listed for each profile and attack.
+	// Found is the number of listed users for each profile and attack.
 	Found int `json:"found"`
 }
 
 // Kind ranks the users of the anonymous devices. Its inputs are those of observed.NamesInputs,
-// observed.DevicesInput, and deanonymization.AttackInput for each attack; its metrics an Outcome.
+// observed.DevicesInput, and deanonymization.AttackInput for each attack. Its metrics are an Outcome.
 var Kind = tasks.Kind{Name: "audits/profiles", Version: 2, Class: tasks.Compute, Run: audits.Measuring(rank)}
 
 func rank(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
@@ -60,8 +60,8 @@ type world struct {
 	*Params
 	names    []string // of users
 	profiles []string
-	users    []int               // that stand for the profiles
-	fit      []observed.Patterns // of each profile; nil where it is not said who fits
+	users    []int               // the users that stand for the profiles
+	fit      []observed.Patterns // by profile; nil without patterns
 }
 
 func (w *world) open(ctx context.Context, t *tasks.Task) error {
@@ -103,8 +103,8 @@ type candidate struct {
 	count int
 }
 
-// rank ranks the users by the scores of a profile; nobody if no update of its device was there to learn
-// from.
+// rank ranks the users by the scores of a profile. The list is empty if no update of the profile's device was
+// recorded for learning.
 func (w *world) rank(s *deanonymization.Scores, profile int) (Found, error) {
 	f := Found{Profile: w.profiles[profile]}
 	class, taught := slices.BinarySearch(s.Classes, w.users[profile])
@@ -123,7 +123,7 @@ func (w *world) rank(s *deanonymization.Scores, profile int) (Found, error) {
 	return f, w.measure(&f, list, w.fit[profile])
 }
 
-// candidates have sent an update. The best are first, of equals those of lower numbers.
+// candidates returns the users with an update, the best first. Equal scores are in the order of numbers.
 func (w *world) candidates(s *deanonymization.Scores, class int) []candidate {
 	of := map[int]*candidate{}
 	for i, item := range s.Items {

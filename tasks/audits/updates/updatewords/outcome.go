@@ -28,12 +28,12 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 })
 
 type Outcome struct {
-	// Devices whose updates were looked at.
+	// Devices is the number of devices of the measured updates.
 	Devices int `json:"devices"`
-	// Round has the means over all updates; its number is the last one.
+	// Round has the means over all updates. Its number is the last one.
 	Round
-	// BaselineAP is the AP, without an update, of words ranked by the number of these devices that have
-	// them: a mean over updates, as AP.
+	// BaselineAP is the AP of words ranked by the number of these devices that have them, without an update:
+	// a mean over updates, as AP.
 	BaselineAP float64 `json:"baseline_ap"`
 	// Rounds has the means by round, or by ranges of rounds if there are more than a hundred.
 	Rounds []Round `json:"rounds"`
@@ -46,12 +46,12 @@ type Round struct {
 	// Round is the number, or the first of a range.
 	Round   int `json:"round"`
 	Updates int `json:"updates"`
-	// Words counts the distinct ordinary words of a device, Named those that its update names, Hits the
-	// named ones that it has.
+	// Words is the number of distinct ordinary words of a device, Named the number of words that its update
+	// names, Hits the number of words in both.
 	Words float64 `json:"words"`
 	Named float64 `json:"named"`
 	Hits  float64 `json:"hits"`
-	// Precision is Hits / Named, 0 if none is named; Recall is Hits / Words.
+	// Precision is Hits / Named, or 0; Recall is Hits / Words.
 	Precision float64 `json:"precision"`
 	Recall    float64 `json:"recall"`
 	// AP is the average precision of all ordinary words, ranked by the update.
@@ -60,10 +60,10 @@ type Round struct {
 
 // Canaries counts updates that name all words of a canary.
 type Canaries struct {
-	// Held are updates of devices with the canary, by canary; Others those of devices without it.
+	// Held counts updates of devices with the canary, by canary; Others counts those of devices without it.
 	Held   Count `json:"held"`
 	Others Count `json:"others"`
-	// Found counts the canaries that an update of a device with them named.
+	// Found is the number of canaries that an update of a device with them named.
 	Found int `json:"found"`
 }
 

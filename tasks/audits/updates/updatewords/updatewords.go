@@ -1,10 +1,10 @@
-// Package updatewords reads the words of a device off its updates, without any attack model.
+// Package updatewords reads the words of a device from its updates, without an attack model.
 //
 //	audits/update-words  compares the words that each recorded update names with the device's
 //
-// An embedding without further use has gradients only in the rows of the words that were read
+// An embedding that is not tied has gradients only in the rows of the words that were read
 // (Melis et al. 2019, section 4.1; Gupta et al. 2022, section 4). The gradient of the output layer's
-// bias is the predicted probability of each word less its share of the targets, so that only targets
+// bias is the predicted probability of each word minus its share of the targets, so that only targets
 // can grow (Zhao et al. 2020, section 3; Wainakh et al. 2022, section 3).
 package updatewords
 
@@ -25,7 +25,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Layer that words are read off.
+// Layer is a layer from which words are read.
 type Layer string
 
 const (
@@ -39,8 +39,8 @@ func (Layer) Choices() []string { return []string{string(Embedding), string(Outp
 
 type Params struct {
 	Layer Layer `json:"layer"`
-	// Noise is the standard deviation in each element of an update. The threshold lets noise alone name one
-	// word a device in the mean, or fewer.
+	// Noise is the standard deviation in each element of an update. At the threshold, pure noise names at
+	// most one word per device on average.
 	Noise float64 `json:"noise,omitempty"`
 }
 
@@ -98,13 +98,13 @@ func open(ctx context.Context, t *tasks.Task, p *Params) (w *measuring, err erro
 }
 
 type naming struct {
-	width     int // values for each word
+	width     int // values per word
 	threshold float64
 	scores    []float32
 }
 
-// newNaming is for layers of a number of values. Without noise the threshold is 0, which no unused word
-// exceeds.
+// newNaming returns a naming for layers of a number of values. Without noise the threshold is 0, which no
+// unused word exceeds.
 func newNaming(p *Params, values, vocabulary int) (n naming, err error) {
 	n = naming{width: values / vocabulary, scores: make([]float32, vocabulary)}
 	rest := 1 / float64(vocabulary)
@@ -121,7 +121,7 @@ func newNaming(p *Params, values, vocabulary int) (n naming, err error) {
 	return n, nil
 }
 
-// score scores the words of an update: the higher, the surer.
+// score scores the words of an update. Higher scores are more certain.
 func (n *naming) score(values []float32) {
 	for word := range n.scores {
 		if n.width == 1 {
@@ -164,7 +164,7 @@ func (w *measuring) add(ctx context.Context, o *observed.Observation) error {
 	return nil
 }
 
-// count returns how many of the device's words are named, and how many in all.
+// count returns the number of the device's words that are named, and the number of all named words.
 func (w *measuring) count(words []int32) (hits, named int) {
 	for _, word := range words {
 		if w.naming.names(word) {
@@ -179,7 +179,7 @@ func (w *measuring) count(words []int32) (hits, named int) {
 	return hits, named
 }
 
-// words are the distinct ordinary words of a device, ascending.
+// words returns the distinct ordinary words of a device, ascending.
 func (w *measuring) words(ctx context.Context, device int) ([]int32, error) {
 	sentences, err := w.population.ReadUser(ctx, device)
 	if err != nil {
@@ -201,7 +201,7 @@ func (w *measuring) words(ctx context.Context, device int) ([]int32, error) {
 	return words, nil
 }
 
-// averagePrecision of a device's words among all ordinary ones, by scores.
+// averagePrecision is that of a device's words among all ordinary ones, by scores.
 func averagePrecision(scores []float32, words []int32) (float64, error) {
 	has := make([]bool, len(scores))
 	for _, word := range words {
@@ -226,8 +226,8 @@ func (f *frequencies) add(device int, words []int32) {
 	}
 }
 
-// baseline is the average precision if every device is said to have the words of most devices: a mean over
-// updates.
+// baseline is the average precision of the ranking of words by their number of devices, for every device: a
+// mean over updates.
 func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
 	scores := make([]float32, 0, len(w.frequent.devices))
 	for _, n := range w.frequent.devices[datasets.FirstWord:] {
@@ -286,10 +286,10 @@ func summarize(rounds []Round) *Outcome {
 	return v
 }
 
-// mostRounds is the most points of a curve.
+// mostRounds is the maximum number of points of a curve.
 const mostRounds = 100
 
-// numbers are summed up over updates.
+// numbers are summed over updates.
 func (r *Round) numbers() []*float64 {
 	return []*float64{&r.Words, &r.Named, &r.Hits, &r.Precision, &r.Recall, &r.AP}
 }

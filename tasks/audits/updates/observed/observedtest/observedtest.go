@@ -1,4 +1,4 @@
-// Package observedtest gives tests of audits recorded updates that they made themselves.
+// Package observedtest makes recorded updates for tests of audits.
 package observedtest
 
 import (
@@ -16,8 +16,7 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// Inputs are gather nodes with the given updates, a node for each list, and the devices
-// where there are any.
+// Inputs returns gather nodes, one for each list of updates, and a node of the devices if there are any.
 func Inputs(g *taskstest.Graph, layout updates.Layout, split []devices.Device, nodes ...[]updates.Update) []taskstest.Edge {
 	var edges []taskstest.Edge
 	for i, list := range nodes {
@@ -31,7 +30,7 @@ func Inputs(g *taskstest.Graph, layout updates.Layout, split []devices.Device, n
 	return edges
 }
 
-// Names are the inputs of observed.ReadNames for a number of users, u00, u01 and so on.
+// Names returns the inputs of observed.ReadNames for a number of users, u00, u01 and so on.
 func Names(g *taskstest.Graph, users int) []taskstest.Edge {
 	var text strings.Builder
 	for i := range users * 4 {
@@ -55,7 +54,7 @@ func shard(layout updates.Layout, list []updates.Update) []byte {
 	return e.Bytes()
 }
 
-// must panics where a test is wrong.
+// must panics on an error, which is a fault of the test.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -63,24 +62,23 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Values is the length of a Federation's updates, the Layout of which has one layer.
+// Values is the length of a Federation's updates. Their Layout has one layer.
 const Values = 40
 
-// Layout is that of a Federation's updates.
+// Layout is the layout of a Federation's updates.
 var Layout = updates.Layout{Layers: []updates.Layer{{Name: "a", Values: Values}}}
 
-// Federation makes updates as sums of a vector of their round, of a vector of their user in a quarter
-// of the values, and of noise of standard deviation 1.
+// Federation makes updates as sums of a vector of their round, a vector of their user in a quarter of the
+// values, and noise of standard deviation 1.
 type Federation struct {
 	Users, Rounds int
 	// Cohort is the number of devices of a round.
 	Cohort int
 	// Own is the standard deviation of the vectors of users.
 	Own float64
-	// Common is that of the vectors of rounds.
+	// Common is the standard deviation of the vectors of rounds.
 	Common float64
-	// Unseen and HeldOut are how many users are of these sets, the last ones; the others
-	// are seen.
+	// Unseen and HeldOut are the numbers of users in these sets, the last ones. The others are seen.
 	Unseen, HeldOut int
 }
 
@@ -114,7 +112,7 @@ func (f Federation) Make() (split []devices.Device, list []updates.Update) {
 	return split, list
 }
 
-// devicesOf are the anonymous device of a user, and the shadow of one who is known.
+// devicesOf returns the anonymous device of a user and, for a known user, the shadow device.
 func (f Federation) devicesOf(user int) []devices.Device {
 	anonymous := devices.Device{User: user, Set: devices.Seen}
 	switch left := f.Users - user; {
