@@ -1,4 +1,4 @@
-// Package all lists the audits that there are.
+// Package all lists the audits.
 package all
 
 import (
@@ -35,8 +35,8 @@ import (
 	"coalmine/tasks/audits/updates/updatewords"
 )
 
-// list is in the order of the experiment file's fields, of its canonical JSON, and of columns. New audits
-// go last. Columns that are always there stand before the others.
+// list is in the order of the experiment file's fields, of its canonical JSON, and of columns. Append new
+// audits. Columns that are always present stand before the others.
 var list = []audits.Description{
 	randomsampling.Audit,
 	beamsearch.Audit,
@@ -69,8 +69,8 @@ var list = []audits.Description{
 // Audits returns all descriptions; the caller must not change them.
 func Audits() []audits.Description { return list }
 
-// Add adds an audit from outside, before anything reads the list, as in an init function. It panics if the
-// name is taken.
+// Add adds an external audit, before the list is read, as in an init function. It panics if the name is
+// taken.
 func Add(d audits.Description) {
 	if slices.ContainsFunc(list, func(other audits.Description) bool { return other.Name == d.Name }) {
 		panic(fmt.Sprintf("audits: %q is there twice", d.Name))

@@ -12,8 +12,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// RandomScorer returns the scorer of a model with initial weights times scale: at 0 all sequences cost
-// the same, at 4 predictions are far from uniform.
+// RandomScorer returns the scorer of a model with initial weights times scale. At 0 all sequences cost the
+// same, at 4 predictions are far from uniform.
 func RandomScorer(t testing.TB, config models.Config, seed uint64, scale float32) *models.Scorer {
 	t.Helper()
 	m := must.Get(models.New(config))(t)
@@ -39,9 +39,9 @@ func Value(d *audits.Description, v audits.Outcome, column string) any {
 	return columns[slices.IndexFunc(columns, func(c audits.FieldColumn) bool { return c.Name == column })].Value(v)
 }
 
-// CheckLimit checks the breaches of an audit's first limit, a number, by an outcome: want has them by
-// the value of the limit. Without a limit nothing is judged; nothing, an outcome of no
-// measurement, breaches every one.
+// CheckLimit checks the breaches of an audit's first limit, a number, by an outcome: want maps the value of
+// the limit to them. Without a limit nothing is judged. The outcome nothing, without measurements, breaches
+// every limit.
 func CheckLimit(t *testing.T, d *audits.Description, v, nothing audits.Outcome, want map[float64][]string) {
 	t.Helper()
 	breaches := func(v audits.Outcome, limit float64) []string {

@@ -39,7 +39,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// canariesATask is the number of canaries of a task. It shows in keys, not in results.
+// canariesATask is the number of canaries per task. It affects keys, not results.
 const canariesATask = 32
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {

@@ -48,7 +48,7 @@ func (b *Block) sequences(s *audits.Setting, g audits.Group) int {
 	return int(g.Sequences(s.Ordinary, g.Prefix(b.Prefix)))
 }
 
-// Exposures implements exposure.Measurer: those of the group with the most sequences.
+// Exposures implements exposure.Measurer: the range of the group with the most sequences.
 func (f *Fields) Exposures(s *audits.Setting) exposure.Range {
 	n := 0
 	if s.Canaries != nil {
@@ -62,8 +62,7 @@ func (f *Fields) Exposures(s *audits.Setting) exposure.Range {
 	return exposure.Range{Basis: exposure.Enumerated, Most: math.Log2(float64(n)), Path: path + ".prefix", How: fmt.Sprintf("log2(%d sequences)", n)}
 }
 
-// sequencesATask is the number of sequences of a task, some seconds of work. It shows in keys, not in
-// results.
+// sequencesATask is the number of sequences per task, a few seconds of work. It affects keys, not results.
 const sequencesATask = 2_500_000
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {

@@ -52,8 +52,8 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// shares is the number of tasks that rank the findings, whose number the plan does not know. It shows
-// in keys, not in results.
+// shares is the number of tasks that rank the findings. Their number is unknown in the plan. shares affects
+// keys, not results.
 const shares = 4
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
@@ -116,8 +116,8 @@ func checkExposure(s *audits.Setting, limit float64, fail audits.Fail) {
 // asLikely is the condition of a false alarm.
 const asLikely = "if nothing is memorized, and natural secrets are as likely as any others of their form"
 
-// exposureAlarms counts the largest number of ranked secrets, because the plan does not know the
-// number that the scan finds.
+// exposureAlarms uses the maximum number of ranked secrets, because the number of findings is unknown in the
+// plan.
 func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 	f, ok := audits.FieldsOf[*Fields](s)
 	if !ok {

@@ -93,9 +93,9 @@ func byChance(s *audits.Setting, k, n, _ int) float64 {
 	return audits.MoreThan(k, n, extractableByChance(b.Queries, b.Chance.Float64(), s.Canaries.FewestSequences(s.Ordinary, b.Prefix)))
 }
 
-// extractableByChance bounds the probability that the samples have an unmemorized canary with at least
-// the chance. The probabilities of samples sum to 1 at most, so that at most 1/p sequences have a
-// probability of p or more, and an unmemorized canary is any of the sequences.
+// extractableByChance bounds the probability that the samples contain an unmemorized canary with at least the
+// chance. The probabilities of samples sum to at most 1, so at most 1/p sequences have a probability of p or
+// more, and an unmemorized canary is any of the sequences.
 func extractableByChance(queries int, chance, sequences float64) float64 {
 	least := -math.Expm1(math.Log1p(-chance) / float64(queries))
 	return min(1, 1/(least*sequences))

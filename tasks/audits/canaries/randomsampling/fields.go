@@ -43,8 +43,7 @@ func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 	return exposure.OfReferences(f.RandomSampling.References, path+".references")
 }
 
-// CanariesATask is the number of canaries of a task: one may take seconds. It shows in keys, not in
-// results.
+// CanariesATask is the number of canaries per task: one may take seconds. It affects keys, not results.
 const CanariesATask = 2
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
@@ -68,7 +67,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return canaries.Summarize(b, round, Summary, "random sampling", SummaryParams{len(parts), f.RandomSampling.References}, parts)
 }
 
-// shares are the canaries of each task. A group whose references are scored in one pass has one.
+// shares returns the canaries of each task. A group whose references are scored in one pass has one task.
 func shares(c *audits.Canaries) []audits.Group {
 	var shares []audits.Group
 	for _, g := range c.Groups {

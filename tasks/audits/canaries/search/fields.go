@@ -44,8 +44,8 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// expansionsATask is the number of nodes of a task, a quarter of a minute or so; a longer search is
-// several tasks. It shows in keys, not in results.
+// expansionsATask is the number of nodes per task, about a quarter of a minute. A longer search is several
+// tasks. It affects keys, not results.
 const expansionsATask = 100_000
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
@@ -83,8 +83,7 @@ func (b *Block) settings() Settings {
 	return Settings{Batch: b.Batch, Results: b.Results, Prove: b.Prove, Memory: int64(b.Memory) << 20}
 }
 
-// States implements audits.Scorer: an upper bound, which the search for an unmemorized canary may
-// reach.
+// States implements audits.Scorer: an upper bound, which the search for an unmemorized canary may reach.
 func (f *Fields) States(s *audits.Setting) float64 {
 	return s.Canaries.Sum(func(g audits.Group) float64 {
 		return min(float64(f.Search.Expansions), g.Sequences(s.Ordinary, g.Prefix(f.Search.Prefix))) * float64(len(f.searches(g)))

@@ -43,8 +43,7 @@ func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 	return exposure.Range{Basis: exposure.Fitted, Most: math.Inf(1), Path: path, How: "a fitted distribution"}
 }
 
-// canariesATask is the number of canaries of a task if each has its own prefix. It shows in keys, not
-// in results.
+// canariesATask is the number of canaries per task if each has its own prefix. It affects keys, not results.
 const canariesATask = 4
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {

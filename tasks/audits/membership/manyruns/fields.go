@@ -39,7 +39,7 @@ type Block struct {
 
 const path = "audit.many_runs"
 
-// defaultWords of a text canary.
+// defaultWords is the default number of words of a text canary.
 const defaultWords = 5
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
@@ -90,7 +90,7 @@ func joined(s *audits.Setting) bool {
 	})
 }
 
-// asOneRun reports mistakes of the audit of each training as those of this audit's fields.
+// asOneRun reports mistakes of each training's audit as mistakes of this audit's fields.
 func asOneRun(fail audits.Fail) audits.Fail {
 	return func(paths []string, format string, args ...any) {
 		own := make([]string, len(paths))

@@ -126,7 +126,7 @@ func losses(b audits.Builder, model storage.Key, p LossParams, of string, name f
 	}, inputs)
 }
 
-// population are the inputs that everyone is read from.
+// population returns the inputs from which all users are read.
 func population(b audits.Builder) []tasks.Input {
 	inputs := []tasks.Input{{Name: datasets.BalancedInput, Key: b.Balanced()}, {Name: datasets.PartsInput, Key: b.Parts()}}
 	if insertions := b.Insertions(); insertions != (storage.Key{}) {
@@ -135,7 +135,8 @@ func population(b audits.Builder) []tasks.Input {
 	return inputs
 }
 
-// possible are the inputs of attacks in a setting, of an external model if it returns log-probabilities of tokens.
+// possible returns the inputs of attacks in a setting, for an external model if it returns log-probabilities
+// of tokens.
 func possible(s *audits.Setting) inputs {
 	texts := s.Reading.Level != datasets.ImageLevel
 	tokens := texts && s.Program == nil

@@ -54,7 +54,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 	return replays * trainingCost * float64(f.Neighbours.Repeats) * members * perUser
 }
 
-// Of a round: without noise on two or three data sets, and with noise. A gradient costs as much as three
+// Per round: without noise on two or three data sets, and with noise. A gradient costs as much as three
 // scorings.
 const replays, trainingCost = 4, 3
 

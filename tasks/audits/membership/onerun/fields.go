@@ -64,7 +64,7 @@ type Guesses struct {
 	Halvings int `json:"halvings,omitempty" range:"[0,20]"`
 }
 
-// choices are the numbers of guesses of the file, and their halves.
+// choices returns the numbers of guesses of the file, and their halves.
 func (g Guesses) choices() []Guesses {
 	choices := []Guesses{{KPlus: g.KPlus, KMinus: g.KMinus}}
 	for range g.Halvings {
@@ -97,8 +97,8 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	}
 }
 
-// Check implements audits.Fields: the audit must be the experiment of its theorem, and able to find
-// something.
+// Check implements audits.Fields: the audit must be the experiment of its theorem, and its bound must be able
+// to exceed 0.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o := f.OneRun
 	if o.TradeOff && o.Delta == 0 {
@@ -119,7 +119,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o.checkPower(guesses, fail)
 }
 
-// CheckTraining refuses, and reports, trainings that the canaries do not fit.
+// CheckTraining reports trainings that do not fit the canaries.
 func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
 	if o.Vectors() && !o.checkVectors(s, fail) {
 		return false
@@ -166,7 +166,7 @@ func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// checkPower refuses an audit whose bound is 0 even if all guesses are right.
+// checkPower rejects an audit whose bound is 0 even if all guesses are right.
 func (o *Block) checkPower(guesses []string, fail audits.Fail) {
 	k := o.Guesses.KPlus + o.Guesses.KMinus
 	confidence := each(o.Confidence.Float64(), len(o.Guesses.choices()))
@@ -213,7 +213,7 @@ func (o *Block) space(s *audits.Setting) canaries.Space {
 
 func (o *Block) designed() bool { return o.Design == RareWords || o.Design == OwnWord }
 
-// coins make the coins stand for the change that the privacy bound is about.
+// coins returns coins that stand for the change of the privacy bound.
 func (o *Block) coins(s *audits.Setting) CoinsParams {
 	p := CoinsParams{Seed: s.Seed, Canaries: o.Canaries, Space: o.space(s), Unit: RecordUnit, Neighbouring: privacy.ReplaceOne}
 	if o.designed() {
@@ -235,7 +235,7 @@ func (o *Block) Neighbouring(s *audits.Setting) privacy.Neighbouring {
 	return o.coins(s).Neighbouring
 }
 
-// Plant implements audits.Planter. Vectors stand in no data.
+// Plant implements audits.Planter. Vectors are not in the data.
 func (f *Fields) Plant(b audits.Builder) storage.Key {
 	if f.OneRun.Vectors() {
 		return b.Population()
@@ -268,8 +268,8 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Bound, "one-run audit", params, audits.ByProgram(b, append(inputs, joined...)...)...)
 }
 
-// joined is the training population if other audits have added users to that of the coins, and a
-// trade-off curve depends on their number.
+// joined is the training population if other audits have added users to that of the coins, and a trade-off
+// curve depends on their number.
 func (f *Fields) joined(b audits.Builder) []tasks.Input {
 	if p := b.Population(); f.OneRun.TradeOff && p != b.Planted(f) {
 		return []tasks.Input{{Name: PopulationInput, Key: p}}
@@ -295,8 +295,8 @@ func (f *Fields) Work(s *audits.Setting) float64 {
 	return 0
 }
 
-// SearchWork is the work of a bound by the trade-off curve of a training. Without sampling a round is a Gaussian
-// mechanism, whose curve is at hand.
+// SearchWork is the work of a bound by the trade-off curve of a training. Without sampling a round is a
+// Gaussian mechanism, whose curve needs no search.
 func SearchWork(t *audits.Training) float64 {
 	if NewNull(t).sampled() {
 		return searchWork

@@ -119,7 +119,7 @@ func (o *Block) checkDimension(s *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// checkCompany refuses features that need every user's data, or that measure other models.
+// checkCompany rejects features that need every user's data, or that measure other models.
 func (o *Block) checkCompany(s *audits.Setting, fail audits.Fail) {
 	switch {
 	case s.Devices != nil:
@@ -168,7 +168,7 @@ func (f *Fields) Clients(*audits.Setting) *canaries.Clients {
 	return c
 }
 
-// over is the norm of a canary's update in clip norms: enough to show a training that clips too late
+// over is the norm of a canary's update in clip norms: large enough to detect a training that clips too late
 // or too little.
 const over = 10
 
@@ -199,7 +199,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: InitialInput, Key: b.Initial()})
 }
 
-// neighbouring is privacy.ZeroOutOne if epsilon is proved for it, else empty.
+// neighbouring is privacy.ZeroOutOne if epsilon is proved for it, otherwise empty.
 func neighbouring(t *audits.Training) privacy.Neighbouring {
 	if n := t.Sampling.Neighbouring(); n == privacy.ZeroOutOne {
 		return n

@@ -1,6 +1,5 @@
-// Package accuracyperuser measures the accuracy of a model for each user, and its spread, which a
-// modeler may see without looking at anyone's data (Augenstein et al. 2020, appendix C.3, figure 5
-// and table 10):
+// Package accuracyperuser measures the accuracy of a model for each user, and its spread, for a
+// modeler without access to the data (Augenstein et al. 2020, appendix C.3, figure 5 and table 10):
 //
 //	audits/accuracy-per-user           hits of a model over one share of the users
 //	audits/accuracy-per-user-summary   percentiles and a histogram of the users
@@ -17,7 +16,7 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Part of the users' examples.
+// Part is a part of the users' examples.
 type Part string
 
 // Parts of the data.
@@ -35,10 +34,10 @@ type Params struct {
 }
 
 // UsersBlob is a []selection.UserAccuracy, as JSON, in the order of users. Examples of a language model are
-// the ordinary words to be predicted.
+// its ordinary target words.
 const UsersBlob = "users"
 
-// Kind counts the correct predictions of a model for each user of a share, Scored those of an external
+// Kind counts the correct predictions of a model for each user of a share. Scored does so for an external
 // model of images.
 var (
 	Kind   = tasks.Kind{Name: "audits/accuracy-per-user", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(run)}
@@ -77,20 +76,20 @@ func open(ctx context.Context, t *tasks.Task, part Part) (*datasets.Population, 
 
 type SummaryParams struct {
 	Part Part `json:"part"`
-	// Shares of the users that a model was measured on; 0 if it predicts nothing.
+	// Shares is the number of shares of the users that were measured; 0 if the model predicts nothing.
 	Shares int `json:"shares"`
-	// Prepared: there are PredictedInput and CleanInput.
+	// Prepared reports whether there are PredictedInput and CleanInput.
 	Prepared bool `json:"prepared,omitempty"`
 }
 
-// Inputs of audits/accuracy-per-user-summary beside its parts: selection/predictions nodes of the prepared
-// classifier, for the users' training data before anything is selected, and without planted faults.
+// Inputs of audits/accuracy-per-user-summary in addition to its parts: selection/predictions nodes of the
+// prepared classifier, for the users' training data before any selection, and without planted faults.
 const (
 	PredictedInput = "predicted"
 	CleanInput     = "predicted-clean"
 )
 
-// Summary sums users up. Its inputs are the parts in their order, and with a prepared classifier
+// Summary summarizes users. Its inputs are the parts in their order, and with a prepared classifier
 // PredictedInput and CleanInput. Its metrics are an Outcome.
 var Summary = tasks.Kind{Name: "audits/accuracy-per-user-summary", Version: 1, Class: tasks.Compute, Run: audits.Measuring(sumUp)}
 
@@ -106,7 +105,7 @@ func sumUp(ctx context.Context, t *tasks.Task, p *SummaryParams) (v Outcome, err
 	return v, err
 }
 
-// read sums up the users of some inputs; nil without any.
+// read summarizes the users of the inputs; nil without inputs.
 func read(ctx context.Context, t *tasks.Task, blob string, inputs ...string) (*Users, error) {
 	if len(inputs) == 0 {
 		return nil, nil

@@ -45,12 +45,12 @@ func measures(name string) []audits.Measure {
 
 // Outcome is the accuracy of models for the users.
 type Outcome struct {
-	// Part of the users' data that the model predicted.
+	// Part is the part of the users' data that the model predicted.
 	Part Part `json:"part"`
-	// Model of the cell; nil if it predicts nothing.
+	// Model is the model of the cell; nil if it predicts nothing.
 	Model *Users `json:"model,omitempty"`
-	// Prepared is the prepared classifier on the training data before anything is selected, Clean the same
-	// without planted faults; nil without one.
+	// Prepared is the prepared classifier on the training data before any selection, Clean the same without
+	// planted faults. Both may be nil.
 	Prepared *Users `json:"prepared,omitempty"`
 	Clean    *Users `json:"prepared_without_faults,omitempty"`
 }
@@ -58,11 +58,11 @@ type Outcome struct {
 // Users is the spread of users. Examples of a language model are words.
 type Users struct {
 	selection.Accuracy
-	// Mean of the users' shares, each user counting alike.
+	// Mean is the unweighted mean of the users' shares.
 	Mean float64 `json:"mean"`
 }
 
-// shown is in figures and tables.
+// shown returns the users for figures and tables.
 func (v *Outcome) shown() *Users {
 	if v.Model != nil {
 		return v.Model
@@ -139,7 +139,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
-// bars of the histogram, in percent.
+// bars returns the bars of the histogram, in percent.
 func bars(a *selection.Accuracy) []audits.Bar {
 	list := make([]audits.Bar, len(a.Histogram))
 	width := 100 / float64(len(list))
@@ -156,7 +156,7 @@ func tallest(bars []audits.Bar) (most float64) {
 	return most
 }
 
-// counts of the histogram, separated by spaces.
+// counts returns the counts of the histogram, separated by spaces.
 func (u *Users) counts() *string {
 	return new(strings.Trim(fmt.Sprint(u.Histogram), "[]"))
 }

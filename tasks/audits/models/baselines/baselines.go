@@ -1,5 +1,5 @@
-// Package baselines measures predictions of the test part without a model, with which the utility
-// of one is compared (Orekondy et al. 2018, table 2). It reads the data alone, so that cells of
+// Package baselines measures predictions of the test part without a model, for comparison with the
+// utility of a model (Orekondy et al. 2018, table 2). It reads only the data, so that cells of
 // different models or trainings share it:
 //
 //	audits/baselines   chance, the best constant answer, and nearest neighbours
@@ -57,7 +57,7 @@ func (p *Params) words(ctx context.Context, train, test *datasets.Population) (*
 }
 
 // guessing measures guesses of tokens: each choice with the same probability, and the most frequent known
-// ones, of equals the lower ones.
+// ones, lower ones first among equals.
 func (p *Params) guessing(known, asked utility.Counts) *Outcome {
 	order := known.Different()
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(known[b], known[a]) })
@@ -82,7 +82,7 @@ func guessingAmong(choices int) Utility {
 	return Utility{RecallAt1: new(1 / n), RecallAt5: new(min(1, models.TopGuesses/n))}
 }
 
-// layout of the labelled examples; of an image, the number of values before the pixels.
+// layout is the layout of the labelled examples; for an image, the number of values before the pixels.
 func (p *Params) layout() devices.FeatureLayout {
 	l := devices.FeatureLayout{Images: p.Level.Scheme().Images, Labels: p.Choices}
 	if l.Images && p.Label != datasets.TagsLabel {

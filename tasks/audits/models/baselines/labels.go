@@ -13,16 +13,16 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Neighbours are asked of each query (Orekondy et al. 2018, section 5.3).
+// Neighbours is the number of nearest neighbours of each query (Orekondy et al. 2018, section 5.3).
 const Neighbours = 10
 
-// Bounds of the test examples with a query.
+// Bounds on the number of queries among the test examples.
 const (
 	mostQueries  = 10000
-	mostFeatures = 16 << 20 // in all
+	mostFeatures = 16 << 20 // in total
 )
 
-// labelled are the label tokens of examples that have some.
+// labelled are the label tokens of the examples with a label.
 type labelled [][]int32
 
 func (p *Params) labels(ctx context.Context, t *tasks.Task, train, test *datasets.Population) (*Outcome, error) {
@@ -61,7 +61,7 @@ type searching struct {
 	set    devices.FeatureSet
 }
 
-// queries reads the test part. Of too many examples, evenly spread ones are queries.
+// queries reads the test part. If there are too many examples, evenly spread ones are queries.
 func (p *Params) queries(ctx context.Context, train, test *datasets.Population) (*searching, *questions, error) {
 	set, err := devices.NewFeatures(ctx, p.layout(), train)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *Params) queries(ctx context.Context, train, test *datasets.Population) 
 	return s, q, err
 }
 
-// divide takes an example apart; an image without a label has no label tokens.
+// divide splits an example into label tokens, absent for an image without a label, and content.
 func (s *searching) divide(sentence []int32) (said, content []int32) {
 	said, content = s.layout.Divide(devices.FeatureWords(sentence))
 	if s.layout.Images && said[0] == datasets.Unknown {
@@ -101,7 +101,7 @@ func (s *searching) appendRow(rows []float32, content []int32) []float32 {
 	return rows
 }
 
-// block is the number of examples that are shown at once. It shows in no result.
+// block is the number of examples that are processed at once. It does not affect results.
 const block = 256
 
 func (s *searching) show(ctx context.Context, t *tasks.Task, train *datasets.Population) (known labelled, err error) {
@@ -145,16 +145,16 @@ func (s *searching) predict(p *prediction, known labelled, asked *questions) []m
 	return predicted
 }
 
-// most is the place of the largest value, the first of equals.
+// most is the index of the largest value, the first of equals.
 func most(values []float32) int { return slices.Index(values, slices.Max(values)) }
 
-// prediction is a kind of labels of whole examples, as vectors of outputs numbers.
+// prediction is a kind of labels of whole examples, as vectors of length outputs.
 type prediction struct {
 	outputs int
 	// truth is the vector of an example's label tokens.
 	truth   func(said []int32) []float32
 	measure func([]models.Labelled) (Utility, error)
-	// outcome measures guesses for the asked examples by the known ones.
+	// outcome measures predictions for the asked examples from the known ones.
 	outcome func(known, asked labelled) (*Outcome, error)
 }
 
@@ -168,7 +168,7 @@ func (p *Params) predicted() *prediction {
 	return p.classes()
 }
 
-// classes are told by shares of neighbours: the largest wins, of equals the first.
+// classes are predicted by shares of neighbours: the largest share wins, of equals the first.
 func (p *Params) classes() *prediction {
 	return &prediction{
 		outputs: p.Choices,
@@ -186,7 +186,7 @@ func (p *Params) classes() *prediction {
 	}
 }
 
-// counts are those of the first label token of each example.
+// counts returns the counts of the first label token of each example.
 func (l labelled) counts() (counts utility.Counts) {
 	for _, said := range l {
 		counts.Add(said[0])
@@ -200,7 +200,7 @@ func oneHot(n int, at int32) []float32 {
 	return v
 }
 
-// scores are numbers. Chance guesses each known one with the same probability; the constant is their
+// scores are numbers. Chance guesses each known score with the same probability. The constant is their
 // median.
 func (p *Params) scores() *prediction {
 	return &prediction{
@@ -223,14 +223,14 @@ func (p *Params) scores() *prediction {
 	}
 }
 
-// tags do not exclude each other. Chance says the same of every example: the average precision of a tag is
-// then its share.
+// tags do not exclude each other. Chance predicts the same for every example: the average precision of a tag
+// is then its share.
 func (p *Params) tags() *prediction {
 	tags := &prediction{outputs: p.Choices}
 	tags.truth = func(said []int32) []float32 {
 		v := make([]float32, p.Choices)
 		for at, label := range said {
-			if p.Level.Scheme().Images { // which have a number for each tag
+			if p.Level.Scheme().Images { // images have a number for each tag
 				v[at] = float32(label - datasets.FirstWord)
 			} else {
 				v[label-datasets.FirstWord] = 1

@@ -40,15 +40,15 @@ func baseline(name, header string, find func(*Outcome) *Utility, has ...string) 
 }
 
 type Outcome struct {
-	// Examples of the test part: ordinary words, or labelled examples.
+	// Examples is the number of ordinary words, or of labelled examples, in the test part.
 	Examples int64 `json:"examples"`
-	// Chance guesses at random: words, classes, or scores of the training part with equal probabilities;
-	// tags in any order.
+	// Chance guesses at random: words, classes, or scores of the training part with equal probabilities; tags
+	// in any order.
 	Chance Utility `json:"chance"`
-	// Constant is the answer that fits the training part best: its most frequent words or classes, the
-	// median score. nil of tags, for which it is chance.
+	// Constant is the answer that fits the training part best: its most frequent words or classes, the median
+	// score. It is nil for tags, where it equals chance.
 	Constant *Utility `json:"constant,omitempty"`
-	// Neighbours in the training part; nil of words.
+	// Neighbours is by neighbours in the training part; nil for words.
 	Neighbours *Nearest `json:"nearest_neighbours,omitempty"`
 }
 
@@ -57,9 +57,9 @@ type Utility struct {
 	// RecallAt1, the accuracy, and RecallAt5 are shares of words or of classes.
 	RecallAt1 *float64 `json:"recall_at_1,omitempty"`
 	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
-	// MeanAbsoluteError of scores, in points of their scale.
+	// MeanAbsoluteError is the error of scores, in points of their scale.
 	MeanAbsoluteError *float64 `json:"mean_absolute_error,omitempty"`
-	// MeanAveragePrecision of tags, in (0, 1].
+	// MeanAveragePrecision is the precision of tags, in (0, 1].
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func (v *Outcome) neighbours() *Utility {
 	return &v.Neighbours.Utility
 }
 
-// String is "11.2", "0.05, top-5 0.25", "0.512": percents of recalls, else the number.
+// String returns the form "11.2", "0.05, top-5 0.25" or "0.512": recalls in percent, other numbers unchanged.
 func (u *Utility) String() string {
 	switch {
 	case u == nil:

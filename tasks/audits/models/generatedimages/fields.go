@@ -42,8 +42,8 @@ func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) 
 	}
 }
 
-// imagesATask is the number of images of a task: a few seconds' work with the paper's model. A task draws
-// from one stream: it shows in results.
+// imagesATask is the number of images per task: a few seconds' work with the paper's model. A task draws from
+// one stream, so the number affects results.
 const imagesATask = 1000
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {

@@ -1,5 +1,5 @@
 // Package generatedimages makes images by a trained generator and describes them, for a modeler
-// who may not look at the training data (Augenstein et al. 2020, section 6):
+// without access to the training data (Augenstein et al. 2020, section 6):
 //
 //	audits/generated-images          some of the images of one checkpoint
 //	audits/generated-images-summary  their statistics, a sheet of some of them, the outcome
@@ -58,8 +58,8 @@ func generate(model *checkpoints.Model, p *Params) ([][]byte, error) {
 	return network.NewGenerator(model.Params).Generate(seeds.Stream(p.Seed, seeds.GeneratedImages, uint64(p.First)), p.Count)
 }
 
-// Generate makes the images of a checkpoint as an experiment of the seed does, and calls give with each,
-// valid until give returns: its values row by row, channels innermost.
+// Generate makes the images of a checkpoint as an experiment with the seed does, and calls give with each:
+// its values row by row, channels innermost. The image is valid until give returns.
 func Generate(ctx context.Context, model *checkpoints.Model, seed uint64, count int, give func(image []byte) error) error {
 	for _, span := range audits.Split(count, imagesATask) {
 		if err := ctx.Err(); err != nil {
@@ -79,20 +79,20 @@ func Generate(ctx context.Context, model *checkpoints.Model, seed uint64, count 
 }
 
 type SummaryParams struct {
-	// Parts are the tasks that made Count images.
+	// Parts is the number of tasks that made Count images.
 	Parts int `json:"parts"`
 	Count int `json:"count"`
-	// Rows and Columns of the sheet.
+	// Rows and Columns are the size of the sheet.
 	Rows         int     `json:"rows"`
 	Columns      int     `json:"columns"`
 	Significance float64 `json:"significance"`
-	// Judged: there is ClassifierInput.
+	// Judged reports whether there is ClassifierInput.
 	Judged bool `json:"judged,omitempty"`
 }
 
-// Inputs of audits/generated-images-summary beside its parts and audits.ModelInput.
+// Inputs of audits/generated-images-summary in addition to its parts and audits.ModelInput.
 const (
-	// RealInput is datasets/encode, whose test part has the real images; with a classifier, without planted
+	// RealInput is datasets/encode, whose test part has the real images. With a classifier, it has no planted
 	// faults.
 	RealInput = "real"
 	// ClassifierInput is the checkpoint of a classifier.
@@ -106,7 +106,7 @@ var Summary = tasks.Kind{Name: "audits/generated-images-summary", Version: 1, Cl
 
 // Metrics are the numbers of a curve, nil without a classifier.
 type Metrics struct {
-	// Inverted in percent of the images.
+	// Inverted is the percentage of inverted images.
 	Inverted float64  `json:"generated_inverted_percent"`
 	Score    *float64 `json:"generated_classifier_score,omitempty"`
 	Distance *float64 `json:"generated_frechet_distance,omitempty"`
@@ -184,7 +184,7 @@ func (s *summary) readReal(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-// firstPixel is the place of the first value in an example, after Begin and the label.
+// firstPixel is the index of the first value in an example, after Begin and the label.
 const firstPixel = 2
 
 func (s *summary) sheet() ([]byte, error) {

@@ -37,21 +37,21 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 // Outcome describes the generated images of a model.
 type Outcome struct {
-	// Images were generated, and compared with Real ones of the test part.
+	// Images is the number of generated images, compared with Real ones of the test part.
 	Images int `json:"images"`
 	Real   int `json:"real"`
 	// Intensity is the mean value of the generated images, RealIntensity of the real ones, 0 to 255.
 	Intensity     float64 `json:"intensity"`
 	RealIntensity float64 `json:"real_intensity"`
-	// Inverted is the share nearer in mean intensity to inverted real images than to real ones;
-	// RealInverted the same of real ones.
+	// Inverted is the share of generated images nearer in mean intensity to inverted real images than to real
+	// ones; RealInverted is that of real images.
 	Inverted     audits.Share `json:"inverted"`
 	RealInverted audits.Share `json:"real_inverted"`
 	// InvertedByMeans is the share nearer to the inverted mean image of the real ones than to the mean
 	// image, over all values.
 	InvertedByMeans audits.Share `json:"inverted_by_means"`
 	Significance    float64      `json:"significance"`
-	// Classifier is the prepared classifier's judgement; nil without one.
+	// Classifier is the prepared classifier's judgement. It may be nil.
 	Classifier *Judgement `json:"classifier,omitempty"`
 	// Sheet is a PNG file of the first images.
 	Sheet []byte `json:"sheet"`
@@ -62,7 +62,7 @@ type Judgement struct {
 	// Score is the classifier score of generated images, RealScore of real ones.
 	Score     float64 `json:"score"`
 	RealScore float64 `json:"real_score"`
-	// FrechetDistance between them in the classifier's logits.
+	// FrechetDistance is between them, in the classifier's logits.
 	FrechetDistance float64 `json:"frechet_distance"`
 }
 
@@ -90,9 +90,9 @@ func (v *Outcome) pictures() []audits.Picture {
 	return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
 }
 
-// measureIntensity counts the images that are nearer to inverted than to upright handwriting: by
-// mean intensity, of which upright images have about that of the real ones, m, and inverted ones
-// 255 - m; and by the Euclidean distance to the mean real image and to its inverse.
+// measureIntensity counts the images that are nearer to inverted than to upright handwriting: by mean
+// intensity, which is about m, the mean of the real images, for upright images and 255 - m for inverted ones;
+// and by the Euclidean distance to the mean real image and to its inverse.
 func (v *Outcome) measureIntensity(generated, real [][]byte) {
 	upright := meanImage(real)
 	v.Intensity, v.RealIntensity = meanIntensity(meanImage(generated)), meanIntensity(upright)
@@ -140,8 +140,8 @@ func nearerInIntensity(image []byte, upright float64) bool {
 
 const white = 255.0
 
-// nearerToInverse reports whether an image is nearer to the inverse of another than to it: |x - (255 - u)|²
-// < |x - u|².
+// nearerToInverse reports whether an image is nearer to the inverse of upright than to upright: |x - (255 -
+// u)|² < |x - u|².
 func nearerToInverse(image []byte, upright []float64) bool {
 	difference := 0.0
 	for i, value := range image {

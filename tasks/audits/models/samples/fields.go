@@ -65,11 +65,11 @@ func (f *Fields) Check(_ *audits.Setting, fail audits.Fail) {
 	}
 }
 
-// samplesATask is the number of samples of a task: a few seconds' work with the paper's model of words. It
-// shows in keys, not in results.
+// samplesATask is the number of samples per task: a few seconds' work with the paper's model of words. It
+// affects keys, not results.
 const samplesATask = 5000
 
-// searchBatch nodes are expanded together.
+// searchBatch is the number of nodes that are expanded together.
 const searchBatch = 64
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
@@ -107,7 +107,7 @@ func (b *Block) search() SearchParams {
 	}
 }
 
-// States is an upper bound: samples that begin alike share states.
+// States is an upper bound: samples with a common beginning share states.
 func (f *Fields) States(*audits.Setting) float64 {
 	b := f.Samples
 	return float64(b.Count)*float64(b.Length) + float64(b.Expansions)

@@ -57,20 +57,20 @@ func share(name, metric string) *audits.Curve {
 
 // Outcome describes the samples of a model.
 type Outcome struct {
-	// Samples were drawn, Cut of which did not end within Length. Of those that ended, with a word and
-	// nothing but words, Distinct are different.
+	// Samples is the number of samples, Cut the number that did not end within Length. Distinct is the number
+	// of different ones among those that ended and consist of at least one word and only of words.
 	Samples  int `json:"samples"`
 	Cut      int `json:"cut"`
 	Distinct int `json:"distinct"`
 	Length   int `json:"length"`
 	models.Sampling
 	Significance float64 `json:"significance"`
-	// Unknown of a model of words, Spaces of a model of bytes.
+	// Unknown is set for a model of words, Spaces for a model of bytes.
 	Unknown *Unknown `json:"unknown,omitempty"`
 	Spaces  *Spaces  `json:"spaces,omitempty"`
-	// MostProbable samples that ended, by exact probability.
+	// MostProbable are the most probable samples that ended, by exact probability.
 	MostProbable []Text `json:"most_probable"`
-	// Search has the most probable sequences of all, if they were looked for.
+	// Search has the most probable sequences of all, if a search was run.
 	Search *Searched `json:"search,omitempty"`
 	// Shown are the first samples.
 	Shown []Text `json:"shown"`
@@ -79,9 +79,9 @@ type Outcome struct {
 // Searched are the most probable sequences that end within the length.
 type Searched struct {
 	Words []Text `json:"words"`
-	// Certain counts those that are proved to be the most probable.
+	// Certain is the number of those that are proved to be the most probable.
 	Certain int `json:"certain"`
-	// Probability of all listed ones together.
+	// Probability is the total probability of the listed sequences.
 	Probability float64     `json:"probability"`
 	Expanded    int         `json:"expanded"`
 	Stop        search.Stop `json:"stop"`
@@ -124,7 +124,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return note + v.listed()
 }
 
-// notedWords are in a note.
+// notedWords is the number of words in a note.
 const notedWords = 5
 
 func (v *Outcome) listed() string {

@@ -1,11 +1,11 @@
-// Package samples draws sequences from a trained model and describes them, for a modeler who may
-// not look at the training data (Augenstein et al. 2020, section 5):
+// Package samples draws sequences from a trained model and describes them, for a modeler without
+// access to the training data (Augenstein et al. 2020, section 5):
 //
-//	audits/samples          some of the samples of one checkpoint
-//	audits/samples-search   its most likely sequences of all, by a shortest-path search
+//	audits/samples          some samples of one checkpoint
+//	audits/samples-search   its most likely sequences, by a shortest-path search
 //	audits/samples-summary  the statistics of all samples, and the outcome
 //
-// Of a model of words it counts unknown words by position; of a model of bytes it lists the most
+// For a model of words it counts unknown words by position. For a model of bytes it lists the most
 // probable words, and counts those with a space.
 package samples
 
@@ -28,7 +28,7 @@ type Params struct {
 	// First is the number of the task's first sample.
 	First int `json:"first"`
 	Count int `json:"count"`
-	// Length is the number of tokens, the end among them, at which a sample is cut.
+	// Length is the number of tokens, including the end, at which a sample is cut.
 	Length int `json:"length"`
 	models.Sampling
 }
@@ -42,14 +42,14 @@ const DrawnBlob = "drawn"
 
 // Drawn is a sample.
 type Drawn struct {
-	// Tokens after Begin, with End unless the sample was cut.
+	// Tokens are the tokens after Begin, with End unless the sample was cut.
 	Tokens []int32 `json:"tokens"`
 	// LogProbability is the natural logarithm of their joint probability under the model (Augenstein et al.
 	// 2020, equation 1), for any sampling.
 	LogProbability float64 `json:"log_probability"`
 }
 
-// words returns the tokens before the end, and whether there is one.
+// words returns the tokens before the end, and whether there is an end.
 func (d *Drawn) words() (words []int32, ended bool) {
 	last := len(d.Tokens) - 1
 	if last >= 0 && d.Tokens[last] == datasets.End {
@@ -80,14 +80,14 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	return t.PutJSON(ctx, DrawnBlob, drawn)
 }
 
-// Together is the number of samples that are drawn at once. It shows in no result.
+// Together is the number of samples that are drawn at once. It does not affect results.
 const Together = 1000
 
 func (p *Params) draw(scorer *models.Scorer, first, count int) ([]models.Sample, error) {
 	return Draw(scorer, models.Draw{Sampling: p.Sampling, Prefix: []int32{datasets.Begin}, End: datasets.End, AtMost: p.Length}, p.Seed, first, count)
 }
 
-// Draw draws the samples of these numbers.
+// Draw draws count samples, starting with number first.
 func Draw(scorer *models.Scorer, d models.Draw, seed uint64, first, count int) ([]models.Sample, error) {
 	streams := make([]*rand.Rand, count)
 	for i := range streams {
@@ -97,15 +97,15 @@ func Draw(scorer *models.Scorer, d models.Draw, seed uint64, first, count int) (
 }
 
 type SearchParams struct {
-	// Length bounds the tokens of a sequence, its end among them.
+	// Length bounds the tokens of a sequence, including its end.
 	Length int `json:"length"`
 	search.Settings
 	// Expansions bounds the expanded nodes.
 	Expansions int `json:"expansions"`
 }
 
-// Search finds and proves the most likely of all sequences that end within the length, of ordinary tokens
-// and Unknown, without the empty one. Its input is audits.ModelInput, its blob SearchedBlob.
+// Search finds and proves the most likely of all sequences that end within the length, of ordinary tokens and
+// Unknown, except the empty one. Its input is audits.ModelInput, its blob SearchedBlob.
 var Search = tasks.Kind{Name: "audits/samples-search", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSearch)}
 
 // SearchedBlob is a search.Searched, as JSON.
@@ -129,7 +129,7 @@ func runSearch(ctx context.Context, t *tasks.Task, p *SearchParams) error {
 	return t.PutJSON(ctx, SearchedBlob, found)
 }
 
-// tree has a word at least, and the end at the last place at the latest.
+// tree has at least one word, and ends at the last place at the latest.
 func (p *SearchParams) tree(scorer *models.Scorer) (*search.Tree, error) {
 	words := []int32{datasets.Unknown}
 	for token := int32(datasets.FirstWord); int(token) < scorer.Model().Config().Vocabulary; token++ {
@@ -145,7 +145,7 @@ func (p *SearchParams) tree(scorer *models.Scorer) (*search.Tree, error) {
 
 type SummaryParams struct {
 	Seed uint64 `json:"seed"`
-	// Parts are the tasks that drew Count samples, by Length and Sampling.
+	// Parts is the number of tasks that drew Count samples, by Length and Sampling.
 	Parts  int `json:"parts"`
 	Count  int `json:"count"`
 	Length int `json:"length"`
@@ -153,7 +153,7 @@ type SummaryParams struct {
 	// Shown is the number of listed samples, and of most probable sequences.
 	Shown        int     `json:"shown"`
 	Significance float64 `json:"significance"`
-	// Searched: there is SearchInput.
+	// Searched reports whether there is SearchInput.
 	Searched bool `json:"searched,omitempty"`
 }
 
@@ -165,7 +165,7 @@ const SearchInput = "search"
 // audits.OutcomeBlob, its metrics Metrics.
 var Summary = tasks.Kind{Name: "audits/samples-summary", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSummary)}
 
-// Metrics are the numbers of a curve, in percent: those of words, or those of bytes.
+// Metrics are the numbers of a curve, in percent, for words or for bytes.
 type Metrics struct {
 	FirstUnknown *float64 `json:"samples_first_unknown_percent,omitempty"`
 	Unknown      *float64 `json:"samples_unknown_percent,omitempty"`
@@ -246,7 +246,7 @@ func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets
 	return nil
 }
 
-// readSearch takes in the results of the search.
+// readSearch adds the results of the search.
 func (v *Outcome) readSearch(ctx context.Context, t *tasks.Task, r Reader) error {
 	var found search.Searched
 	if err := t.InputJSON(ctx, SearchInput, SearchedBlob, &found); err != nil {

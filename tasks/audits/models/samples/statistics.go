@@ -16,25 +16,25 @@ import (
 
 // Unknown counts words out of vocabulary.
 type Unknown struct {
-	// Positions have the share at each position, among the samples with a word there.
+	// Positions has the share at each position, among the samples with a word there.
 	Positions []audits.Share `json:"positions"`
 	// All is the share among all words.
 	All audits.Share `json:"all"`
-	// FirstProbability of an unknown first word, by the model itself at temperature 1.
+	// FirstProbability is the probability of an unknown first word, by the model itself at temperature 1.
 	FirstProbability float64 `json:"first_probability"`
 	// First compares the first word with the others.
 	First Contrast `json:"first"`
 }
 
 // Contrast is McNemar's exact test of whether the first word of a sample is more often unknown than the
-// others. Of each sample of two words or more, one of the others is drawn; under the hypothesis a pair with
-// one unknown word is FirstOnly or OtherOnly with equal probability.
+// others. From each sample of at least two words, one of the others is drawn. Under the hypothesis a pair
+// with one unknown word is FirstOnly or OtherOnly with equal probability.
 type Contrast struct {
 	FirstOnly int `json:"first_only"`
 	OtherOnly int `json:"other_only"`
-	// P is the probability of as many FirstOnly, or more.
+	// P is the probability of at least this many FirstOnly.
 	P float64 `json:"p"`
-	// StandsOut: P is less than the significance.
+	// StandsOut reports whether P is less than the significance.
 	StandsOut bool `json:"stands_out"`
 }
 
@@ -104,11 +104,12 @@ func firstUnknown(scorer *models.Scorer) (float64, error) {
 	return p, nil
 }
 
-// Spaces counts words with a space that a model of bytes writes.
+// Spaces counts words with a space from a model of bytes.
 type Spaces struct {
 	// Samples is the share among the samples that ended.
 	Samples audits.Share `json:"samples"`
-	// Top counts the ones among Of listed words, the most probable of the search or else of the samples.
+	// Top is the number of such words among Of listed words, the most probable of the search or otherwise of
+	// the samples.
 	Top int `json:"top"`
 	Of  int `json:"of"`
 }
@@ -130,14 +131,14 @@ func countSpaces(samples []Drawn) audits.Share {
 	return audits.NewShare(count, of)
 }
 
-// Text is a sequence for people.
+// Text is a readable sequence.
 type Text struct {
 	Text string `json:"text"`
-	// LogProbability is the natural logarithm of the joint probability under the model, with the end unless
-	// it was cut.
+	// LogProbability is the natural logarithm of the joint probability under the model, including the end
+	// unless it was cut.
 	LogProbability float64 `json:"log_probability"`
 	Probability    float64 `json:"probability"`
-	// Drawn counts the samples that are this sequence, if counted.
+	// Drawn is the number of samples equal to this sequence, if counted.
 	Drawn int `json:"drawn,omitempty"`
 	// Cut: the sequence did not end within the length.
 	Cut bool `json:"cut,omitempty"`
@@ -145,7 +146,7 @@ type Text struct {
 	spaced bool
 }
 
-// Reader turns tokens into text for people.
+// Reader converts tokens to readable text.
 type Reader struct {
 	vocabulary *datasets.Vocabulary
 	bytes      bool
@@ -155,7 +156,7 @@ func NewReader(v *datasets.Vocabulary) Reader {
 	return Reader{v, v.Level() == datasets.ByteLevel}
 }
 
-// Text joins words by spaces, and bytes to the text that they are, or else by their names.
+// Text joins words by spaces, and bytes to text, or else uses the names of bytes.
 func (r Reader) Text(d *Drawn) (Text, error) {
 	words, ended := d.words()
 	text, err := r.join(words)
@@ -187,20 +188,20 @@ func (r Reader) join(tokens []int32) (string, error) {
 	return string(text), nil
 }
 
-// counted is a sequence, and its number of samples.
+// counted is a sequence with its number of samples.
 type counted struct {
 	*Drawn
 	drawn int
 }
 
-// whole reports whether a sample has ended and is one of the sequences of the search: not empty, and of
+// whole reports whether a sample has ended and is one of the sequences of the search: not empty, and only of
 // words.
 func (d *Drawn) whole() bool {
 	words, ended := d.words()
 	return ended && len(words) > 0 && !slices.Contains(words, datasets.Padding) && !slices.Contains(words, datasets.Begin)
 }
 
-// distinct returns the different whole samples, the most probable first, equals by their tokens.
+// distinct returns the different whole samples, the most probable first, equal ones by their tokens.
 func distinct(samples []Drawn) []counted {
 	var all []counted
 	for i := range samples {

@@ -58,7 +58,7 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	return b.Node(Sum, fmt.Sprintf("utility after %d", round), SumParams{Shares: len(parts), Top: f.RecallAt5}, append(parts, baseline(b)...)...)
 }
 
-// States implements audits.Scorer. A program is asked about some words alone.
+// States implements audits.Scorer. A program scores only some words.
 func (f *Fields) States(s *audits.Setting) float64 {
 	if s.External != nil && !s.External.OfImages() {
 		return min(scoredWords, s.TestTokens)

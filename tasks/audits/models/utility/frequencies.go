@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Reading says which tokens a model predicts: the parameters of evaluation/frequencies.
+// Reading selects the tokens that a model predicts: the parameters of evaluation/frequencies.
 type Reading struct {
 	Level datasets.Level `json:"level,omitzero"`
 	Label datasets.Label `json:"label,omitempty"`
@@ -24,7 +24,7 @@ type Reading struct {
 func ReadingOf(s *audits.Setting) Reading {
 	r := Reading{Level: s.Reading.Level, Label: s.Reading.Label, Pairs: s.Reading.Pairs}
 	if r.Level == datasets.WordLevel {
-		r.Level = "" // as parameters of other kinds have it
+		r.Level = "" // the form of parameters of other kinds
 	}
 	return r
 }
@@ -32,10 +32,10 @@ func ReadingOf(s *audits.Setting) Reading {
 // OfWords reports whether words are predicted, not labels of examples.
 func (r Reading) OfWords() bool { return r.Label == "" && !r.Level.Scheme().Images }
 
-// Frequencies measures the utility of a model that knows how often each ordinary target occurs in the
-// training part. Its guess is the most frequent one, of equals the lowest; the probability of target w is
-// (n(w)+1)/(N+V), where n(w) counts w and N all ordinary targets of the training part, and V the different
-// ones of both parts. Of scores it guesses the median. Its input is DataInput, its metrics an Outcome.
+// Frequencies measures the utility of a model with the frequencies of ordinary targets in the training part.
+// Its guess is the most frequent one, of equals the lowest. The probability of target w is (n(w)+1)/(N+V),
+// where n(w) counts w and N all ordinary targets of the training part, and V the different ones of both
+// parts. For scores it guesses the median. Its input is DataInput, its metrics an Outcome.
 var Frequencies = tasks.Kind{Name: "evaluation/frequencies", Version: 1, Class: tasks.Compute, Run: audits.Measuring(frequencies)}
 
 func frequencies(ctx context.Context, t *tasks.Task, r *Reading) (v Outcome, err error) {
@@ -115,8 +115,8 @@ func (r Reading) CountBoth(ctx context.Context, train, test *datasets.Population
 	return known, asked, err
 }
 
-// targets are the predicted tokens: words but for the first, of a pair those after the separator, and else
-// the label, which an image may lack.
+// targets are the predicted tokens: words except the first, for a pair those after the separator, and
+// otherwise the label, which an image may lack.
 func (r Reading) targets(sentence []int32) []int32 {
 	switch {
 	case r.OfWords() && r.Pairs:
@@ -148,13 +148,13 @@ func (c Counts) predict(asked Counts) Outcome {
 		tally.Loss -= float64(float64(asked[w]) * math.Log(float64(known[w]+1)/float64(all+different)))
 	}
 	if tally.Tokens == 0 {
-		return Outcome{} // evaluation/utility says why
+		return Outcome{} // evaluation/utility reports the reason
 	}
 	tally.Hits = asked[first]
 	return new(SumParams).outcome(tally)
 }
 
-// extended counts at least size tokens.
+// extended returns the counts of at least size tokens.
 func (c Counts) extended(size int) Counts {
 	return append(slices.Clone(c), make(Counts, max(0, size-len(c)))...)
 }
@@ -168,7 +168,7 @@ func (c Counts) scores(asked Counts) Outcome {
 	return Outcome{MeanAbsoluteError: &mistake, Tokens: tokens}
 }
 
-// MeanAbsoluteError of one guess for all scores, and their number.
+// MeanAbsoluteError returns the error of one guess for all scores, and the number of scores.
 func (c Counts) MeanAbsoluteError(guess float64) (mean float64, scores int64) {
 	for token, n := range c {
 		mean += float64(float64(n) * math.Abs(ScoreOf(token)-guess))
@@ -182,7 +182,8 @@ func ScoreOf(token int) float64 {
 	return models.LowestScore + models.ScoreStep*float64(token-datasets.FirstWord)
 }
 
-// MedianScore is the median, of an even number the middle of two, and of none the lowest score.
+// MedianScore is the median. For an even number of scores it is the middle of two, and without scores the
+// lowest score.
 func (c Counts) MedianScore() float64 {
 	var scores []float64
 	for token, n := range c {
@@ -194,7 +195,7 @@ func (c Counts) MedianScore() float64 {
 	return (scores[(len(scores)-1)/2] + scores[len(scores)/2]) / 2
 }
 
-// baseline adds BaselineInput. Frequencies of tags rank no text before another.
+// baseline adds BaselineInput. Frequencies of tags do not rank texts, so they have none.
 func baseline(b audits.Builder) []tasks.Input {
 	r := ReadingOf(b.Setting())
 	if r.Label == datasets.TagsLabel {
@@ -212,7 +213,7 @@ const (
 	leastErrors = 3
 )
 
-// atBaseline reports whether the utility is at the level of its baseline; false without one.
+// atBaseline reports whether the utility is at the level of its baseline. It is false without a baseline.
 func (v *Outcome) atBaseline() bool {
 	b := v.Baseline
 	switch {
@@ -228,7 +229,7 @@ func (v *Outcome) atBaseline() bool {
 		math.Log(float64(v.Perplexity)) > (1-leastLoss)*math.Log(float64(b.Perplexity))
 }
 
-// least is the necessary gain of a share.
+// least is the required gain of a share.
 func least(share float64) float64 { return leastShare * min(share, 1-share) }
 
 func (v *Outcome) baselineText() string {

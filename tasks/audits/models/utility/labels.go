@@ -14,17 +14,17 @@ import (
 	"coalmine/tasks"
 )
 
-// labelsBlob has the labels of texts: by text the truth and then the prediction, partMetrics.Outputs
+// labelsBlob has the labels of texts: for each text the truth and then the prediction, partMetrics.Outputs
 // float32 each.
 const labelsBlob = "labels"
 
-// partMetrics are those of evaluation/part.
+// partMetrics are the metrics of evaluation/part.
 type partMetrics struct {
 	models.Evaluation
-	// Kind of a model that predicts labels of texts, with Outputs. The evaluation then counts texts.
+	// Kind is set for a model that predicts labels of texts, with Outputs. The evaluation then counts texts.
 	Kind    models.Kind `json:"kind,omitempty"`
 	Outputs int         `json:"outputs,omitempty"`
-	// RecallUnknown says why hits are not known; "" if they are.
+	// RecallUnknown is the reason why hits are unknown, or "".
 	RecallUnknown string `json:"recall_unknown,omitempty"`
 }
 
@@ -119,7 +119,7 @@ func (l *labelledTexts) alike() []models.Labelled {
 	return texts
 }
 
-// MeanAbsoluteError of the scores of texts, NaN of none.
+// MeanAbsoluteError is the error of the scores of texts, NaN without texts.
 func MeanAbsoluteError(texts []models.Labelled) float64 {
 	sum := 0.0
 	for _, text := range texts {
@@ -128,8 +128,8 @@ func MeanAbsoluteError(texts []models.Labelled) float64 {
 	return sum / float64(len(texts))
 }
 
-// MeanAveragePrecision is the mean, over labels that some text has, of the average precision of the texts
-// with it, ranked by probability.
+// MeanAveragePrecision is the mean, over labels that occur, of the average precision of the texts with the
+// label, ranked by probability.
 func MeanAveragePrecision(texts []models.Labelled) (float64, error) {
 	sum, counted := 0.0, 0
 	for label := range texts[0].Truth {

@@ -41,33 +41,33 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 })
 
 type Outcome struct {
-	// RecallAt1 is the share of ordinary target words that were the model's first guess; Perplexity is exp
-	// of their mean loss.
+	// RecallAt1 is the share of ordinary target words that were the model's first guess. Perplexity is exp of
+	// their mean loss.
 	RecallAt1  float64       `json:"recall_at_1"`
 	Perplexity numbers.Float `json:"perplexity"`
-	// RecallUnknown says why there is no recall; "" if there is.
+	// RecallUnknown is the reason why there is no recall, or "".
 	RecallUnknown string `json:"recall_unknown,omitempty"`
 	// Infinite: the perplexity is beyond float64, and null; the model diverged. MeanLoss, in nats, replaces
 	// it.
 	Infinite bool    `json:"infinite,omitempty"`
 	MeanLoss float64 `json:"mean_loss,omitempty"`
-	// RecallAt5 is the share among the five first guesses; nil if not asked for.
+	// RecallAt5 is the share among the five first guesses; nil if not requested.
 	RecallAt5 *float64 `json:"recall_at_5,omitempty"`
 	Tokens    int64    `json:"tokens"`
-	// MeanAbsoluteError of a regressor's scores, in points of their scale, and MeanAveragePrecision of a
-	// tagger's labels, in (0, 1], over Tokens texts, without recall and perplexity. Tokens else counts
-	// ordinary target words.
+	// MeanAbsoluteError is for a regressor's scores, in points of their scale, and MeanAveragePrecision for a
+	// tagger's labels, in (0, 1], over Tokens texts, without recall and perplexity. Otherwise Tokens is the
+	// number of ordinary target words.
 	MeanAbsoluteError    *float64 `json:"mean_absolute_error,omitempty"`
 	MeanAveragePrecision *float64 `json:"mean_average_precision,omitempty"`
 	// AllTargets is the same over all targets, with <unk> and <end>.
 	AllTargets *Outcome `json:"all_targets,omitempty"`
-	// Baseline is the utility of the training part's frequencies; nil in early results. AtBaseline: the
-	// model's is no better.
+	// Baseline is the utility of the training part's frequencies; nil in early results. AtBaseline reports
+	// that the model's utility is no better.
 	Baseline   *Outcome `json:"baseline,omitempty"`
 	AtBaseline bool     `json:"at_baseline,omitempty"`
 }
 
-// MarshalJSON leaves out a recall that is not known, and recall and perplexity of labels of texts.
+// MarshalJSON omits an unknown recall, and recall and perplexity for labels of texts.
 func (v Outcome) MarshalJSON() ([]byte, error) {
 	type plain Outcome
 	switch {
@@ -86,8 +86,8 @@ func (v Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(v))
 }
 
-// utility is the recall, a tagger's mean average precision, or the inverse of a regressor's error; false
-// for a model that is never right, or never wrong.
+// utility is the recall, a tagger's mean average precision, or the inverse of a regressor's error. It is
+// false for a model that is never right, or never wrong.
 func (v *Outcome) utility() (value float64, ok bool) {
 	switch {
 	case v.MeanAbsoluteError != nil:
@@ -100,7 +100,7 @@ func (v *Outcome) utility() (value float64, ok bool) {
 	return value, value > 0 && !math.IsInf(value, 1)
 }
 
-// recall is nil if there is none, or if it is not known.
+// recall is nil if there is no recall or it is unknown.
 func (v *Outcome) recall() *float64 {
 	if v.ofTexts() || v.RecallUnknown != "" {
 		return nil
@@ -123,7 +123,7 @@ func (v *Outcome) comparison() *bool {
 	return &v.AtBaseline
 }
 
-// Note names a model that diverged, one whose recall is not known, and one that has hardly learned.
+// Note describes a model that diverged, that has no known recall, or that has hardly learned.
 func (v *Outcome) Note(*audits.Cell) string {
 	var notes []string
 	if v.RecallUnknown != "" {

@@ -18,17 +18,17 @@ import (
 )
 
 type ScoredParams struct {
-	// Words, or bytes, to predict, about: examples spread over the test part.
+	// Words is the approximate number of words, or bytes, to predict: examples spread over the test part.
 	Words int                  `json:"words"`
 	Model external.ModelParams `json:"model"`
 }
 
-// scoredWords are predicted: each is a text of its own for an external model.
+// scoredWords is the number of predicted words. Each is a separate text for an external model.
 const scoredWords = 5000
 
-// Scored predicts examples of the test part by an external model: texts word by word after those before it,
-// at the byte level byte by byte, and the labels of all images. Inputs: "model": external/train; "data":
-// datasets/encode. Its metrics are partMetrics, of ordinary words without ends of examples.
+// Scored predicts examples of the test part by an external model: texts word by word after the preceding
+// words, at the byte level byte by byte, and the labels of all images. Inputs: "model": external/train;
+// "data": datasets/encode. Its metrics are partMetrics, of ordinary words without ends of examples.
 var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runScored)}
 
 func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
@@ -90,7 +90,7 @@ func (p *ScoredParams) examples(ctx context.Context, t *tasks.Task) (list [][]in
 	return list, nil
 }
 
-// predictWords predicts ordinary words, each after those before it.
+// predictWords predicts ordinary words, each after the preceding ones.
 func predictWords(ctx context.Context, model *external.Model, v *datasets.Vocabulary, examples [][]int32) (m partMetrics, err error) {
 	var pairs []score.Pair
 	for _, words := range examples {
@@ -112,8 +112,8 @@ func predictWords(ctx context.Context, model *external.Model, v *datasets.Vocabu
 	return m, err
 }
 
-// predictBytes predicts bytes, up to the first that is not UTF-8. The loss is that of whole texts, right
-// for any tokens of the model. The recall is known if its tokens are bytes.
+// predictBytes predicts bytes, up to the first that is not UTF-8. The loss is the loss of whole texts,
+// correct for any tokens of the model. The recall is known if its tokens are bytes.
 func predictBytes(ctx context.Context, model *external.Model, v *datasets.Vocabulary, examples [][]int32) (m partMetrics, err error) {
 	var wholes, characters []score.Pair
 	for _, words := range examples {
@@ -138,7 +138,7 @@ func predictBytes(ctx context.Context, model *external.Model, v *datasets.Vocabu
 	return m, nil
 }
 
-// validPart is the text before the first byte that is not UTF-8: it may be cut within a character.
+// validPart is the text before the first byte that is not UTF-8. A text may be cut within a character.
 func validPart(text string) string {
 	for at := range text {
 		if r, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
@@ -153,11 +153,11 @@ const (
 	// mostApart is the relative difference of losses of whole texts and of their characters: models that
 	// compute in 16 bits round.
 	mostApart = 0.01
-	// mostUnknown is the share of bytes that may be hits or not: half of it rounds to nothing in a table.
+	// mostUnknown is the share of bytes that may or may not be hits: half of it rounds to nothing in a table.
 	mostUnknown = 0.001
 )
 
-// countBytes counts the bytes that are first guesses, or says why they are not known.
+// countBytes counts the bytes that are first guesses, or sets the reason why they are unknown.
 func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer) {
 	loss, unknown := 0.0, int64(0)
 	for i, a := range answers {
@@ -166,7 +166,7 @@ func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer
 		case a.Greedy:
 			m.Counted.Hits += size
 		default:
-			unknown += size - 1 // all but one may be
+			unknown += size - 1 // all but one may be hits
 		}
 	}
 	switch tokens := float64(m.Counted.Tokens); {
@@ -179,7 +179,7 @@ func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer
 
 // UserShare is the parameters of a task that measures a model, audits.ModelInput, on each user of a share.
 type UserShare struct {
-	// Share of Shares of the users, from 0.
+	// Share is the number of the share of users, from 0, among Shares.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
 	// Program, if set, measures its own model, and needs external.VocabularyInput.
@@ -192,25 +192,25 @@ type UserShare struct {
 
 func (p UserShare) Asks() *clientprograms.Program { return p.Program }
 
-// UserModel is a model that users are measured with.
+// UserModel is a model for measurements of users.
 type UserModel struct {
 	Evaluate Evaluator
-	// Scorer predicts token by token. It is nil if UserShare.ByToken is not set, and for classifiers,
+	// Scorer predicts token by token. It is nil unless UserShare.ByToken is set, and for classifiers,
 	// external models and programs.
 	Scorer *models.Scorer
-	// Score scores texts after others by an external model. It is nil if UserShare.ByToken is not set, and for
-	// other models.
+	// Score scores texts after other texts by an external model. It is nil unless UserShare.ByToken is set,
+	// and for other models.
 	Score   func(before, texts [][]int32) (TextScores, error)
 	release func()
 }
 
-// TextScores are the scores of some texts by an external model, which predicts their words without ends. Texts that
-// are not UTF-8 are left out.
+// TextScores are the scores of texts by an external model, which predicts their words without ends. Texts
+// that are not UTF-8 are left out.
 type TextScores struct {
 	Words int64
-	// Loss is the sum over them, in nats.
+	// Loss is the sum over the targets, in nats.
 	Loss float64
-	// LogProbs are those of the model's own tokens; nil if it does not return them.
+	// LogProbs are the log-probabilities of the model's own tokens; nil if it does not return them.
 	LogProbs []float64
 }
 
@@ -257,11 +257,12 @@ func (p *UserShare) open(ctx context.Context, t *tasks.Task) (*UserModel, error)
 	return &UserModel{Evaluate: evaluate, Scorer: scorer, release: func() {}}, err
 }
 
-// shares is the number of tasks for the test part, or for the users. It shows in keys, not in results.
+// shares is the number of tasks for the test part, or for the users. It affects keys, not results.
 const shares = 4
 
-// UserShares adds a task for each share of the users, of the kind scored for an external model and else
-// own, and returns them as inputs. The label has two verbs: the number of the share, and of shares.
+// UserShares adds a task for each share of the users, of the kind scored for an external model and own
+// otherwise, and returns them as inputs. The label has two verbs: the number of the share, and the number of
+// shares.
 func UserShares(b audits.Builder, own, scored tasks.Kind, label string, name func(share int) string, params func(UserShare) any, inputs []tasks.Input) (parts []tasks.Input) {
 	kind, p := own, UserShare{Shares: shares, Program: b.Setting().Program, Model: b.Setting().External}
 	if p.Model != nil {
@@ -274,8 +275,8 @@ func UserShares(b audits.Builder, own, scored tasks.Kind, label string, name fun
 	return parts
 }
 
-// openExternal opens an external model, which classifies images and scores whole texts, if they are
-// UTF-8: all their words are targets, and hits are not known.
+// openExternal opens an external model, which classifies images and scores whole texts, if they are UTF-8:
+// all their words are targets, and hits are unknown.
 func (p *UserShare) openExternal(ctx context.Context, t *tasks.Task) (*UserModel, error) {
 	var vocabulary *datasets.Vocabulary
 	if !p.Model.OfImages() {
@@ -304,7 +305,7 @@ func (p *UserShare) openExternal(ctx context.Context, t *tasks.Task) (*UserModel
 	return m, nil
 }
 
-// scoredBy scores texts, by tokens if asked for and if the model returns these.
+// scoredBy scores texts, by tokens if requested and if the model returns them.
 func scoredBy(ctx context.Context, model *external.Model, v *datasets.Vocabulary, byToken bool) func(before, texts [][]int32) (TextScores, error) {
 	isText := func(sentence []int32) bool { return utf8.ValidString(v.Text(external.Words(sentence))) }
 	return func(before, texts [][]int32) (found TextScores, err error) {
@@ -334,7 +335,7 @@ func scoredBy(ctx context.Context, model *external.Model, v *datasets.Vocabulary
 	}
 }
 
-// classifiedBy tallies the labels of images that have one.
+// classifiedBy tallies the predicted labels of images with a label.
 func classifiedBy(ctx context.Context, model *external.Model, image datasets.Image) Evaluator {
 	return func(examples [][]int32) (models.Evaluation, error) {
 		found, err := model.Classify(ctx, image, examples)

@@ -1,10 +1,10 @@
-// Package utility measures the utility of a model on the test part, which no training saw and
-// which holds no canary:
+// Package utility measures the utility of a model on the test part, which is not in the training
+// and has no canaries:
 //
 //	evaluation/part         tallies over one share of the test part
 //	evaluation/frequencies  the utility of the training part's frequencies
-//	evaluation/utility      the sum of the shares: recall@1, recall@5 and perplexity; of labels of
-//	                        texts the mean absolute error, or the mean average precision
+//	evaluation/utility      the sum of the shares: recall@1, recall@5 and perplexity; for labels
+//	                        of texts the mean absolute error, or the mean average precision
 package utility
 
 import (
@@ -23,7 +23,7 @@ import (
 	"coalmine/tasks/external"
 )
 
-// DataInput of evaluation/part is datasets/encode; BaselineInput of evaluation/utility, absent of tags, is
+// DataInput of evaluation/part is datasets/encode. BaselineInput of evaluation/utility, absent for tags, is
 // evaluation/frequencies.
 const (
 	DataInput     = "data"
@@ -31,12 +31,12 @@ const (
 )
 
 type PartParams struct {
-	// Data to predict: datasets.Test or datasets.Validation.
+	// Data is the part to predict: datasets.Test or datasets.Validation.
 	Data datasets.Part `json:"data"`
-	// Share of Shares, from 0.
+	// Share is the number of the share, from 0, among Shares.
 	Share  int `json:"share"`
 	Shares int `json:"shares"`
-	// Top counts those among the first guesses, too; not of labels of texts.
+	// Top also counts targets among the first guesses; not for labels of texts.
 	Top bool `json:"top,omitempty"`
 	// Program, if set, predicts in place of this program, and needs external.VocabularyInput.
 	Program *clientprograms.Program `json:"program,omitempty"`
@@ -47,11 +47,11 @@ type PartParams struct {
 
 func (p PartParams) Asks() *clientprograms.Program { return p.Program }
 
-// Part predicts one share of the test part. Its metrics are a models.Evaluation; of labels of texts,
+// Part predicts one share of the test part. Its metrics are a models.Evaluation; for labels of texts,
 // partMetrics, with the blob "labels".
 var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runPart)}
 
-// blockSentences are decoded at a time. It shows in no result.
+// blockSentences is the number of sentences decoded at a time. It does not affect results.
 const blockSentences = 4096
 
 func runPart(ctx context.Context, t *tasks.Task, p *PartParams) error {
@@ -80,8 +80,8 @@ func (p *PartParams) tally(ctx context.Context, t *tasks.Task, evaluate Evaluato
 	return t.SetMetrics(total)
 }
 
-// runProgram has a program predict the share. A program with tokens of its own shows in the number of
-// targets: its loss is then by words, and its recall is not known.
+// runProgram lets a program predict the share. If its number of targets differs, the program has its own
+// tokens: its loss is then per word, and its recall is unknown.
 func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
 	evaluate, client, err := programEvaluator(ctx, t, p.Program)
 	if err != nil {
@@ -109,7 +109,7 @@ func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
 	return t.SetMetrics(m)
 }
 
-// programEvaluator has a program measure the model of audits.ModelInput, in the words of
+// programEvaluator lets a program measure the model of audits.ModelInput, in the words of
 // external.VocabularyInput: ordinary words, or labels of images. The caller gives the client back.
 func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprograms.Program) (Evaluator, clientprograms.Client, error) {
 	model, err := external.ClientModel(t, audits.ModelInput)
@@ -171,7 +171,7 @@ func (p *PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evalu
 	return total, nil
 }
 
-// Evaluator tallies the predictions of examples. Errors are permanent if another try cannot mend them.
+// Evaluator tallies the predictions of examples. Errors are permanent if a retry cannot succeed.
 type Evaluator func(examples [][]int32) (models.Evaluation, error)
 
 // ours makes errors permanent: our models are functions of the examples.
@@ -182,7 +182,8 @@ func ours(evaluate Evaluator) Evaluator {
 	}
 }
 
-// evaluatorOf a language model, with its scorer, or of a classifier, whose targets are labels.
+// evaluatorOf returns the evaluator of a language model, with its scorer, or of a classifier, whose targets
+// are labels.
 func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, top bool) (Evaluator, *models.Scorer, error) {
 	if network, ok := model.Network.(models.Classifying); ok {
 		return ours(classifications(network.NewClassifier(model.Params), top)), nil, nil
@@ -198,7 +199,7 @@ func evaluatorOf(ctx context.Context, t *tasks.Task, model *checkpoints.Model, t
 	return ours(func(sentences [][]int32) (models.Evaluation, error) { return of(sentences, isOrdinary) }), scorer, nil
 }
 
-// classifications tallies predicted labels, of examples with a label.
+// classifications tallies predicted labels, for examples with a label.
 func classifications(c models.Classifier, top bool) Evaluator {
 	return func(examples [][]int32) (models.Evaluation, error) {
 		predictions, err := c.Classify(examples)
@@ -220,7 +221,7 @@ func classifications(c models.Classifier, top bool) Evaluator {
 	}
 }
 
-// likelier counts the labels with higher scores than one, of equals the lower ones.
+// likelier counts the labels with higher scores than label, and lower labels with the same score.
 func likelier[T float32 | float64](scores []T, label int) (before int) {
 	for other, score := range scores {
 		if score > scores[label] || score == scores[label] && other < label {
@@ -230,12 +231,12 @@ func likelier[T float32 | float64](scores []T, label int) (before int) {
 	return before
 }
 
-// isOrdinary targets count: words, not <unk> and not <end>.
+// isOrdinary reports whether a target counts: words do, <unk> and <end> do not.
 func isOrdinary(target int32) bool { return target >= datasets.FirstWord }
 
 type SumParams struct {
 	Shares int `json:"shares"`
-	// Top: the shares have counted those among the first guesses.
+	// Top reports whether the shares have counted targets among the first guesses.
 	Top bool `json:"top,omitempty"`
 }
 
@@ -272,7 +273,7 @@ func runSum(ctx context.Context, t *tasks.Task, p *SumParams) error {
 	if u.RecallUnknown = unknown; unknown != "" {
 		u.RecallAt1 = 0
 	}
-	if total.All.Tokens > 0 { // a program counts ordinary words alone
+	if total.All.Tokens > 0 { // a program counts only ordinary words
 		u.AllTargets = new(p.outcome(total.All))
 	}
 	return u.set(ctx, t)

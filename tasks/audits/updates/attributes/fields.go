@@ -66,7 +66,7 @@ type Value struct {
 	Users []string `json:"users" required:"true"`
 }
 
-// checkValues describes mistakes in the values by themselves.
+// checkValues describes mistakes within the values.
 func checkValues(values []Value) (problems []string) {
 	names := map[string]bool{}
 	for _, v := range values {
@@ -87,7 +87,7 @@ func checkValues(values []Value) (problems []string) {
 
 const unknown = -1 // the value of users without one
 
-// valueOf returns the number of a user's value, or unknown. Two are an error.
+// valueOf returns the number of a user's value, or unknown. Two values are an error.
 func valueOf(values []Value, name string) (number int, err error) {
 	number = unknown
 	for i, v := range values {

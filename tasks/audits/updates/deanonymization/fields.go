@@ -81,7 +81,7 @@ func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
 	f.Deanonymization.CompleteAttacks(path, given)
 }
 
-// CompleteAttacks makes all attacks the default.
+// CompleteAttacks sets the default, all attacks.
 func (f *AttackFields) CompleteAttacks(path string, given func(path string) bool) {
 	if !given(path + ".attacks") {
 		f.Attacks = attacks.Kinds()
@@ -111,7 +111,7 @@ func (f *AttackFields) CheckAttacks(path string, fail audits.Fail) {
 	}
 }
 
-// CheckData: an attack needs two classes, of which one may be that of all other users.
+// CheckData requires two classes for an attack. One may be the class of all other users.
 func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
 	users := d.Seen + d.Unseen + d.HeldOut
 	if users == 0 || d.Seen > 1 || d.Seen == 1 && d.HeldOut > 0 {
@@ -164,7 +164,7 @@ func (f *AttackFields) Params(b audits.Builder, kind attacks.Kind, t TrainingFie
 	return Params{Seed: b.Setting().Seed, Attack: kind, View: f.View(b.Setting()), Learn: learn, Try: try, TrainingFields: t}
 }
 
-// split divides rounds into ranges as equal as can be; none for 0.
+// split divides rounds into ranges of sizes as equal as possible. With 0 stages there are no ranges.
 func (r Rounds) split(stages int) (ranges []Rounds) {
 	n := r.To - r.From + 1
 	for i := range stages {
@@ -173,14 +173,14 @@ func (r Rounds) split(stages int) (ranges []Rounds) {
 	return ranges
 }
 
-// Work: half of the updates are those of shadows, and all stages together learn once more from them.
+// Work: half of the updates are those of shadows, and all stages together learn from them once more.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	p := f.Deanonymization
 	return AttacksWork(s, p.Attacks, p.Epochs, p.Batch, p.Examples) * float64(1+min(1, p.Stages))
 }
 
 // AttacksWork is the work of attacks that learn from half of the recorded updates, or from examples, if not
-// 0, of each seen user. Trainings by steps may end before their last epoch; others take little.
+// 0, of each seen user. Trainings by steps may end before their last epoch. Other trainings take little work.
 func AttacksWork(s *audits.Setting, kinds []attacks.Kind, epochs, batch, examples int) float64 {
 	work, learned := 0.0, s.RecordedUpdates()/2
 	if examples > 0 && s.Data != nil {

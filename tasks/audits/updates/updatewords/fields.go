@@ -62,5 +62,5 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	return b.Node(Kind, "words in updates", Params{Layer: f.UpdateWords.Layer, Noise: b.Setting().Training.ClientNoise}, inputs...)
 }
 
-// States: sorting the vocabulary for an update is worth some states.
+// States: sorting the vocabulary for an update costs as much as some states.
 func (f *Fields) States(s *audits.Setting) float64 { return float64(s.Ordinary) }
