@@ -9,7 +9,7 @@ import (
 	"coalmine/internal/numbers"
 )
 
-// FalseAlarm is the probability that a limit fails a cell by chance alone.
+// FalseAlarm is the probability that a limit fails a cell by pure chance.
 type FalseAlarm struct {
 	// Limit is the field of audit.fail_if, Allowed the largest value that passes.
 	Limit   string

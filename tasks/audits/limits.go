@@ -19,7 +19,7 @@ type LimitOf[L any] struct {
 	Unjudged func(c *Cell, limit L) []string
 	// Check reports a limit that cannot fail; nil if each can. All limits require their audit.
 	Check func(s *Setting, limit L, fail Fail)
-	// FalseAlarms returns the false alarms of a cell, by chance alone. It may be nil.
+	// FalseAlarms returns the false alarms of a cell by pure chance. It may be nil.
 	FalseAlarms func(s *Setting, limit L) []FalseAlarm
 }
 

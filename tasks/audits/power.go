@@ -6,18 +6,18 @@ import (
 )
 
 // Statement is a statement of an audit about the presence of training data in a model, with a model of the
-// leak that it looks for (docs/method/power.md).
+// corresponding leak (docs/method/power.md).
 type Statement struct {
-	// Name tells it from others of its audit; empty for the only one.
+	// Name distinguishes statements of one audit. It is empty for a single statement.
 	Name string
-	// Finds is the result that counts as a find, unless a limit says another.
+	// Finds describes the result that counts as a find, unless a limit defines another.
 	Finds string
-	// Limit is the field of audit.fail_if that limits the same number; empty: none.
+	// Limit is the field of audit.fail_if that limits the same number. It may be empty.
 	Limit string
 	Leak  Leak
 	// Sizes are the numbers that power depends on, at least one.
 	Sizes []Size
-	// None says why there is no find, however large the leak; empty: there may be one.
+	// None is the reason why there is no find, however large the leak; empty if there may be one.
 	None string
 	// Power is the probability of a find.
 	Power func(Question) float64
@@ -25,35 +25,35 @@ type Statement struct {
 	Nothing func(Outcome) bool
 }
 
-// Leak is a number of the model of a leak.
+// Leak is the parameter of a leak's model.
 type Leak struct {
 	Name string
-	// Means ends before the number: "the training costs epsilon".
+	// Means is a clause that ends before the number: "the training costs epsilon".
 	Means string
 	// Default is between Least and Most.
 	Default, Least, Most float64
 }
 
-// Size is a number of things that an audit looks at.
+// Size is a number of things that an audit examines.
 type Size struct {
-	// Unit is the noun of one: "canary".
+	// Unit is the singular noun: "canary".
 	Unit string
 	N    int
-	// Path is the field that sets it, Value the field's value, in proportion to N. An empty Path: the data
-	// decide.
+	// Path is the field that sets the size, Value the field's value, in proportion to N. With an empty Path
+	// the data set the size.
 	Path  string
 	Value int
 }
 
-// FieldSize is the size that a field is.
+// FieldSize is the size that a field sets.
 func FieldSize(path, unit string, n int) Size { return Size{Unit: unit, N: n, Path: path, Value: n} }
 
-// Size of n inserted canaries.
+// Size is the size for n inserted canaries.
 func (c *Canaries) Size(n int) Size {
 	return Size{Unit: "canary", N: n, Path: "canaries.per_configuration", Value: c.PerConfiguration}
 }
 
-// Numbers are those of the sizes.
+// Numbers returns the numbers of the sizes.
 func (s *Statement) Numbers() []int {
 	numbers := make([]int, len(s.Sizes))
 	for i := range s.Sizes {
@@ -64,14 +64,14 @@ func (s *Statement) Numbers() []int {
 
 // Question asks for the probability of a find.
 type Question struct {
-	// Sizes are numbers in the order of the statement's.
+	// Sizes are numbers in the order of the statement's sizes.
 	Sizes []int
 	Leak  float64
-	// Limit makes a number above it the find; nil: the statement's own find.
+	// Limit makes a number above it the find; nil selects the statement's own find.
 	Limit *float64
 }
 
-// LimitOr is the limit, or without one the statement's own.
+// LimitOr is the limit, or the statement's own limit if nil.
 func (q *Question) LimitOr(own float64) float64 {
 	if q.Limit != nil {
 		return *q.Limit
@@ -79,10 +79,10 @@ func (q *Question) LimitOr(own float64) float64 {
 	return own
 }
 
-// Significance is the probability by chance that a find without a limit has at most.
+// Significance is the maximum probability by chance of a find without a limit.
 const Significance = 1 - Confidence
 
-// Trials are those of most simulated powers, whose standard error is so at most 2.5%.
+// Trials is the number of simulated audits for most powers. Their standard error is at most 2.5%.
 const Trials = 400
 
 // Simulated is the share of a number of simulated audits that find a leak. draw returns a function that draws

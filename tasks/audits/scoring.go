@@ -19,10 +19,10 @@ import (
 const (
 	ModelInput      = "model"      // a checkpoint
 	CanariesInput   = "canaries"   // canaries/draw
-	PlacementsInput = "placements" // datasets/partition, which knows where every canary went
+	PlacementsInput = "placements" // datasets/partition, with the places of every canary
 )
 
-// Surprisal is -log p in nats, clipped at 0: rounding may put a certain word a hair above probability 1.
+// Surprisal is -log p in nats, clipped at 0: by rounding, p of a certain word may exceed 1.
 func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
 
 // PrefixState is the state after begin and the words.
@@ -50,9 +50,9 @@ func ReadTables(ctx context.Context, t *tasks.Task) (*models.Tables, error) {
 	})
 }
 
-// LogPerplexity is the sum of -log p over the words, in nats, each after those before it (Carlini et al.
-// 2019, definition 1; Thakkar et al. 2020, section 4.1). It uses the kernels of a prefix tree, so that
-// equal costs are equal to the last bit. A sum that is not finite is a permanent models.DivergedError.
+// LogPerplexity is the sum of -log p over the words, in nats, each after the preceding ones (Carlini et al.
+// 2019, definition 1; Thakkar et al. 2020, section 4.1). It uses the kernels of a prefix tree, so that equal
+// costs are equal to the last bit. A sum that is not finite is a permanent models.DivergedError.
 func LogPerplexity(tree *models.TreeScorer, state *models.States, words []int32) (float64, error) {
 	sum, logProb := 0.0, make([]float32, 1)
 	for _, w := range words {
@@ -73,13 +73,13 @@ func LogPerplexity(tree *models.TreeScorer, state *models.States, words []int32)
 	return sum, nil
 }
 
-// Prefixed are canaries that begin alike, by their ascending numbers.
+// Prefixed are canaries with a common beginning, by their ascending numbers.
 type Prefixed struct {
 	Prefix  []int32
 	Numbers []int
 }
 
-// ByPrefix groups canaries by their first words, which are then scored once, in the order of first
+// ByPrefix groups canaries by their first words, so that these are scored once, in the order of first
 // canaries.
 func ByPrefix(list []datasets.Placement, prefix int) []Prefixed {
 	var groups []Prefixed
@@ -97,8 +97,8 @@ func ByPrefix(list []datasets.Placement, prefix int) []Prefixed {
 	return groups
 }
 
-// SuffixChoices are the choices after the prefix of a canary. If the space names words, they are read from
-// CanariesInput.
+// SuffixChoices returns the choices after the prefix of a canary. If the space names words, they are read
+// from CanariesInput.
 func SuffixChoices(ctx context.Context, t *tasks.Task, s canaries.Space, prefix, ordinary int) ([][]int32, error) {
 	if prefix < 0 || prefix >= s.Words {
 		return nil, tasks.Permanent(fmt.Errorf("a prefix of %d leaves nothing of a canary of %d words", prefix, s.Words))
@@ -189,23 +189,23 @@ func PutOutcome(ctx context.Context, t *tasks.Task, outcome Outcome, metrics any
 	return t.SetMetrics(metrics)
 }
 
-// Pairs says which models of pairs an audit measures.
+// Pairs is the set of models of pairs that an audit measures.
 type Pairs int
 
-// None, those whose canaries have their secret in the target alone and one prefix before it, or also those
-// with the secret in both texts, and so different sources.
+// No models; models whose canaries have their secret only in the target, after one prefix; or also models
+// whose canaries have the secret in both texts, so that sources differ.
 const (
 	NoPairs Pairs = iota
 	TargetSecrets
 	EverySecret
 )
 
-// pairBlock is the number of pairs that are scored together. It shows in no result.
+// pairBlock is the number of pairs that are scored together. It does not affect results.
 const pairBlock = 4096
 
 // PairCosts are the log-perplexities, in nats, of the targets of pairs given their sources (Carlini et al.
-// 2019, section 6.4): the sum of -log p over the tokens after the separator. Pairs have one prefix;
-// suffixes hold the separator. A sum that is not finite is a permanent models.DivergedError.
+// 2019, section 6.4): the sum of -log p over the tokens after the separator. Pairs have one prefix; suffixes
+// include the separator. A sum that is not finite is a permanent models.DivergedError.
 func PairCosts(ctx context.Context, scorer *models.Scorer, prefix []int32, suffixes [][]int32) ([]float64, error) {
 	costs := make([]float64, 0, len(suffixes))
 	for block := range slices.Chunk(suffixes, pairBlock) {
@@ -230,7 +230,7 @@ func PairCosts(ctx context.Context, scorer *models.Scorer, prefix []int32, suffi
 	return costs, nil
 }
 
-// checkPair reports a prefix after which a pair has no secret to look for.
+// checkPair reports a prefix after which a pair has no secret to find.
 func (g *Group) checkPair(audit string, prefix int, fail Fail) {
 	paths := []string{audit + ".prefix", "canaries.format", "canaries.target", "canaries.formats"}
 	switch most := g.DefaultPrefix(); {

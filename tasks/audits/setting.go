@@ -16,58 +16,58 @@ import (
 // Setting is the experiment around an audit.
 type Setting struct {
 	Seed uint64
-	// Reading says how texts become sequences.
+	// Reading defines how texts become sequences.
 	Reading datasets.Reading
-	// Ordinary tokens: the words of the vocabulary, or the bytes.
+	// Ordinary is the number of ordinary tokens: the words of the vocabulary, or the bytes.
 	Ordinary int
-	// Generator: the model makes images and predicts no labels.
+	// Generator reports whether the model makes images and predicts no labels.
 	Generator bool
-	// Prepared: prepare.classifier is there.
+	// Prepared reports whether there is a prepare.classifier.
 	Prepared bool
-	// Trained is the number of trainable parameters, 0 for a wrong model.
+	// Trained is the number of trainable parameters, 0 for an invalid model.
 	Trained int
-	// Untied: the output layer has weights of its own.
+	// Untied reports whether the output layer has separate weights.
 	Untied bool
-	// Owned: the users are those of the source, or parts of them.
+	// Owned reports whether the users are the source's users, or parts of them.
 	Owned bool
 	// HeldOutUsers is the share of the balanced users that never train.
 	HeldOutUsers numbers.Probability
-	// Own: users train on their own examples and canaries: nothing is selected, sanitized, filtered, or
-	// divided among devices.
+	// Own reports whether users train on their own examples and canaries: no selection, sanitizing,
+	// filtering, or division among devices.
 	Own bool
 	// TestFraction of the examples is held out, or the split TestSplit, if not empty.
 	TestFraction numbers.Probability
 	TestSplit    string
-	// Canaries of the canaries block; nil without one.
+	// Canaries are the canaries of the canaries block. It may be nil.
 	Canaries *Canaries
-	// Devices; nil if users are not divided into devices.
+	// Devices is nil if users are not divided into devices.
 	Devices  *Devices
 	Training Training
-	// External scores texts by a command in place of our models; nil for ours.
+	// External scores texts by a command instead of our models. It may be nil.
 	External *external.ModelParams
-	// TestTokens of the test part; 0 before the data were read.
+	// TestTokens is the number of tokens of the test part; 0 before the data are read.
 	TestTokens float64
-	// Records: the training keeps updates of devices. Recorded describes them; nil without, or if the model
-	// or its layers are wrong.
+	// Records reports whether the training keeps updates of devices. Recorded describes them. It is nil if
+	// there are none, or if the model or its layers are invalid.
 	Records  bool
 	Recorded *Recorded
-	// Program, if set, trains and scores the models in place of this program.
+	// Program, if set, trains and scores the models instead of this program.
 	Program *clientprograms.Program
-	// Audits that the experiment asks for.
+	// Audits are the requested audits.
 	Audits []Fields
-	// Data is nil before the data were read.
+	// Data is nil before the data are read.
 	Data *Data
 }
 
-// Work of an optimizer's step for each parameter, in operations at the pace of matrix products: 4 and 1 ns
-// on a core of 243 GFLOP/s.
+// Work of an optimizer's step per parameter, in operations at the speed of matrix products: 4 and 1 ns on a
+// core of 243 GFLOP/s.
 const (
 	RMSPropWork  = 280
 	MomentumWork = 70
 )
 
 // UpdatesWork is the work of training a network, with units in its first layer, on a number of the recorded
-// updates: one pass forward, two back, and a share of a step for each.
+// updates: for each, one forward pass, two backward, and a share of a step.
 func (s *Setting) UpdatesWork(units int, updates, step float64) float64 {
 	if s.Recorded == nil {
 		return 0
@@ -86,7 +86,7 @@ func (s *Setting) RecordedUpdates() float64 {
 // Recorded describes the updates that a training keeps.
 type Recorded struct {
 	updates.Recording
-	// Layout of the recorded vectors.
+	// Layout is the layout of the recorded vectors.
 	Layout updates.Layout
 }
 
@@ -101,12 +101,12 @@ func FieldsOf[F Fields](s *Setting) (F, bool) {
 	return none, false
 }
 
-// Canaries of the canaries block: a group for each format, numbered one after another.
+// Canaries are the canaries of the canaries block: a group for each format, numbered consecutively.
 type Canaries struct {
 	Groups []Group
-	// Inserted is the number of those that are not held back.
+	// Inserted is the number of canaries that are not held back.
 	Inserted int
-	// PerConfiguration is the number of each configuration and format, with which Inserted grows in proportion.
+	// PerConfiguration is the number for each configuration and format. Inserted is proportional to it.
 	PerConfiguration int
 }
 
@@ -121,7 +121,7 @@ func (c *Canaries) Drawn() int {
 	return int(c.Sum(func(g Group) float64 { return float64(g.Count) }))
 }
 
-// Sum adds up a number of each group.
+// Sum adds up a number over the groups.
 func (c *Canaries) Sum(of func(Group) float64) float64 {
 	sum := 0.0
 	for _, g := range c.Groups {
@@ -130,7 +130,7 @@ func (c *Canaries) Sum(of func(Group) float64) float64 {
 	return sum
 }
 
-// FewestSequences is the least number of sequences after the prefix, over all groups.
+// FewestSequences is the minimum number of sequences after the prefix, over all groups.
 func (c *Canaries) FewestSequences(ordinary, prefix int) float64 {
 	fewest := math.Inf(1)
 	for _, g := range c.Groups {
@@ -139,7 +139,7 @@ func (c *Canaries) FewestSequences(ordinary, prefix int) float64 {
 	return fewest
 }
 
-// Split divides the canaries among tasks, at most n of one space to each.
+// Split divides the canaries among tasks, at most atMost canaries of one space to each.
 func (c *Canaries) Split(atMost int) []Group {
 	var parts []Group
 	for _, g := range c.Groups {
@@ -156,8 +156,8 @@ func (g Group) Split(atMost int) []Group {
 	return parts
 }
 
-// SplitByPrefix is Split for tasks that share work over a prefix: one task has all if the format fixes the
-// prefix.
+// SplitByPrefix is Split for tasks that share work over a prefix: if the format fixes the prefix, one task
+// has all canaries.
 func (g Group) SplitByPrefix(prefix, atMost int) []Group {
 	if g.FixesPrefix(prefix) {
 		return []Group{g}
@@ -165,38 +165,38 @@ func (g Group) SplitByPrefix(prefix, atMost int) []Group {
 	return g.Split(atMost)
 }
 
-// Devices says how users are divided into devices.
+// Devices is the division of users into devices.
 type Devices struct {
-	// Unseen and HeldOut shares of the users; 0 in a closed world.
+	// Unseen and HeldOut are shares of the users; 0 in a closed world.
 	Unseen, HeldOut numbers.Probability
-	// IID: devices have examples of all users, for comparison.
+	// IID reports whether devices have examples of all users, for comparison.
 	IID bool
-	// Profiles have devices, too.
+	// Profiles reports whether profiles have devices, too.
 	Profiles bool
 }
 
 // Training describes the training of the models.
 type Training struct {
-	// Central training takes steps over records, federated training rounds over users.
+	// Central reports whether training takes steps over records; federated training takes rounds over users.
 	Central bool
-	// Sampling of a round's users; empty for central training.
+	// Sampling is the sampling of a round's users; empty for central training.
 	Sampling privacy.Sampling
-	// NoiseMultiplier and Delta of the claimed privacy; 0 without.
+	// NoiseMultiplier and Delta are those of the claimed privacy, or 0.
 	NoiseMultiplier, Delta float64
-	// Clip bounds the L2 norm of updates; 0: none.
+	// Clip bounds the L2 norm of updates; 0: no bound.
 	Clip float64
-	// Quantized: the measured models have rounded weights.
+	// Quantized reports whether the measured models have rounded weights.
 	Quantized bool
-	// Compressed: clients send fewer bytes than their updates have.
+	// Compressed reports whether clients send fewer bytes than their updates have.
 	Compressed bool
 	// ClientNoise is the standard deviation of a client's noise in each element of its update.
 	ClientNoise float64
-	// Unit that a guarantee over the population's users protects.
+	// Unit is the unit that a guarantee over the population's users protects.
 	Unit string
-	// Rounds, 0 before epochs are counted, and the mean number of users in each.
+	// Rounds is 0 before epochs are counted. Cohort is the mean number of users in a round.
 	Rounds, Cohort int
-	// Recipe of the claimed privacy, but for the population; without privacy that of the same rounds
-	// without noise.
+	// Recipe is the recipe of the claimed privacy, without the population. Without privacy it has the same
+	// rounds and no noise.
 	Recipe privacy.Recipe
 }
 
@@ -207,15 +207,15 @@ type Data struct {
 	// Users are balanced and train, on their Examples.
 	Users, Examples int
 	TestExamples    int
-	// Carriers are the users among them that carry a canary of the block canaries, on average.
+	// Carriers is the mean number of these users with a canary of the canaries block.
 	Carriers int
 	// HeldOutUsers are balanced and never train.
 	HeldOutUsers int
-	// Seen, Unseen and HeldOut users, if users are divided into devices, which Users then counts.
+	// Seen, Unseen and HeldOut are numbers of users, if users are divided into devices, which Users then counts.
 	Seen, Unseen, HeldOut int
 }
 
-// Owners is the number of users that are divided into devices; 0 if not known.
+// Owners is the number of users that are divided into devices; 0 if unknown.
 func (s *Setting) Owners() int {
 	if s.Data == nil {
 		return 0
@@ -223,7 +223,7 @@ func (s *Setting) Owners() int {
 	return s.Data.Seen + s.Data.Unseen + s.Data.HeldOut
 }
 
-// Observed is the number of users whose anonymous updates are seen; 0 if not known.
+// Observed is the number of users whose anonymous updates are observed; 0 if unknown.
 func (s *Setting) Observed() int {
 	if s.Data == nil {
 		return 0
@@ -234,7 +234,7 @@ func (s *Setting) Observed() int {
 	return s.Data.Users
 }
 
-// TrainTokens of the training part, estimated from the test part.
+// TrainTokens is the number of tokens of the training part, estimated from the test part.
 func (s *Setting) TrainTokens() float64 {
 	test := s.TestFraction.Float64()
 	if test == 0 {
@@ -246,7 +246,7 @@ func (s *Setting) TrainTokens() float64 {
 // HasTest reports whether there is a test part.
 func (s *Setting) HasTest() bool { return s.TestSplit != "" || !s.TestFraction.IsZero() }
 
-// ByProgram adds to the inputs of a task that looks at a model the vocabulary for a client's program.
+// ByProgram adds the vocabulary for a client's program to the inputs of a task that measures a model.
 func ByProgram(b Builder, inputs ...tasks.Input) []tasks.Input {
 	if b.Setting().Program == nil {
 		return inputs
@@ -254,7 +254,7 @@ func ByProgram(b Builder, inputs ...tasks.Input) []tasks.Input {
 	return append(inputs, tasks.Input{Name: external.VocabularyInput, Key: b.Parts()})
 }
 
-// CheckTest reports an audit that lacks a test part; remedy is the other way out.
+// CheckTest reports an audit that lacks a test part; remedy is the alternative.
 func CheckTest(s *Setting, fail Fail, path, remedy string) {
 	if !s.HasTest() {
 		fail([]string{path, "data.test.fraction"}, "needs a test part, but data.test.fraction is 0; raise it, or %s", remedy)
@@ -268,10 +268,10 @@ func CheckTestData(s *Setting, d *Data, fail Fail, remedy string) {
 	}
 }
 
-// DefaultDelta is the delta of an audit of epsilon without a training that adds noise.
+// DefaultDelta is the delta of an audit of epsilon if the training adds no noise.
 const DefaultDelta = 1e-5
 
-// DefaultDelta is the delta of an audit of epsilon: that of the training, if it adds noise.
+// DefaultDelta is the delta of an audit of epsilon: the training's, if it adds noise.
 func (s *Setting) DefaultDelta() float64 {
 	if s.Training.NoiseMultiplier > 0 {
 		return s.Training.Delta
@@ -279,8 +279,8 @@ func (s *Setting) DefaultDelta() float64 {
 	return DefaultDelta
 }
 
-// CheckDelta reports, and returns, whether an audit of epsilon has another delta than the training, with
-// which its numbers are compared.
+// CheckDelta reports, and returns, whether the delta of an audit of epsilon differs from the training's, with
+// whose numbers it is compared.
 func (s *Setting) CheckDelta(fail Fail, path string, delta float64, compared string) bool {
 	p := s.Training
 	differs := p.NoiseMultiplier > 0 && p.Delta > 0 && delta != p.Delta

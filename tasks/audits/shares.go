@@ -12,14 +12,14 @@ import (
 	"coalmine/models/ranking"
 )
 
-// Confidence of the intervals of shares.
+// Confidence is the confidence of the intervals of shares.
 const Confidence = 0.95
 
-// Share counts the things with a property.
+// Share is the number and share of things with a property.
 type Share struct {
 	Count int `json:"count"`
 	Of    int `json:"of"`
-	// Share is Count / Of, in [0, 1]; 0 of none.
+	// Share is Count / Of, in [0, 1]; 0 if Of is 0.
 	Share float64 `json:"share"`
 	// Low and High are the interval of Clopper and Pearson (1934): if each thing independently has the
 	// property with one probability, they contain it in at least Confidence of the cases.
@@ -27,7 +27,7 @@ type Share struct {
 	High float64 `json:"high"`
 }
 
-// Percent is "2.41% (2.19 to 2.62)".
+// Percent returns the form "2.41% (2.19 to 2.62)".
 func (s Share) Percent() string {
 	return fmt.Sprintf("%.2f%% (%.2f to %.2f)", 100*s.Share, 100*s.Low, 100*s.High)
 }
@@ -39,13 +39,13 @@ func (s *Share) Interval() *Interval {
 	return &Interval{s.Share, s.Low, s.High}
 }
 
-// Percent is "76.0 (70.0 to 80.0)".
+// Percent returns the form "76.0 (70.0 to 80.0)".
 func (i Interval) Percent() string { return fmt.Sprintf("%.1f (%s)", 100*i.Value, i.Ends()) }
 
-// Ends is "70.0 to 80.0".
+// Ends returns the form "70.0 to 80.0".
 func (i Interval) Ends() string { return fmt.Sprintf("%.1f to %.1f", 100*i.Low, 100*i.High) }
 
-// NewShare returns the share; of none, the interval is [0, 1].
+// NewShare returns the share. If of is 0, the interval is [0, 1].
 func NewShare(count, of int) Share {
 	s := Share{Count: count, Of: of, High: 1}
 	if of > 0 {
@@ -55,10 +55,10 @@ func NewShare(count, of int) Share {
 	return s
 }
 
-// intervalTail is left out on either side.
+// intervalTail is the probability left out on each side.
 const intervalTail = (1 - Confidence) / 2
 
-// ClopperPearson is the interval of k among n, which may be fractions, with a tail left out on either side.
+// ClopperPearson is the interval of k among n, which may be fractions, with a tail left out on each side.
 func ClopperPearson(k, n, tail float64) (low, high float64) {
 	low, high = 0, 1
 	if k > 0 {
@@ -70,8 +70,8 @@ func ClopperPearson(k, n, tail float64) (low, high float64) {
 	return low, high
 }
 
-// FewestCertain is the least number among n that is certainly above a share, by the lower end of Clopper and
-// Pearson with the tail; n + 1 if none is.
+// FewestCertain is the smallest number among n that is certainly above a share, by the lower end of Clopper
+// and Pearson with the tail, or n + 1.
 func FewestCertain(n int, share, tail float64) int {
 	return sort.Search(n+1, func(k int) bool {
 		low, _ := ClopperPearson(float64(k), float64(n), tail)
@@ -79,8 +79,8 @@ func FewestCertain(n int, share, tail float64) int {
 	})
 }
 
-// AtLeast is the probability that Count or more have the property, each with probability p: the exact test
-// of a share of at most p.
+// AtLeast is the probability that Count or more have the property, each with probability p: the exact test of
+// a share of at most p.
 func (s Share) AtLeast(p float64) float64 {
 	if s.Count == 0 {
 		return 1
@@ -88,14 +88,14 @@ func (s Share) AtLeast(p float64) float64 {
 	return MoreThan(s.Count-1, s.Of, p)
 }
 
-// Differ is the p-value of Fisher's exact test of two shares, twice the smaller tail, at most 1. It takes
-// the things for independent.
+// Differ is the p-value of Fisher's exact test of two shares, twice the smaller tail, at most 1. It assumes
+// independent things.
 func Differ(a, b Share) float64 {
 	if a.Of == 0 || b.Of == 0 {
 		return 1
 	}
 	all := a.Count + b.Count
-	// The tail is that of the share which is the smaller.
+	// The tail is on the side of the smaller share.
 	if float64(a.Count)*float64(b.Of) > float64(b.Count)*float64(a.Of) {
 		a, b = b, a
 	}
@@ -138,7 +138,7 @@ func (r *Ratio) Add(count, size int) {
 }
 
 // Share has the interval of Korn and Graubard (1998): Clopper and Pearson for the number of independent
-// things with the ratio's variance, corrected for few groups. If the variance is 0, that is the number of
+// things with the ratio's variance, corrected for few groups. If the variance is 0, it is the number of
 // groups.
 func (r *Ratio) Share() Share {
 	s := NewShare(int(r.count), int(r.size))
@@ -159,21 +159,20 @@ func (r *Ratio) effective() float64 {
 	if !(variance > 0) {
 		return min(r.groups, r.size)
 	}
-	// Student's t of the groups in place of that of things.
+	// Student's t for the groups instead of the things.
 	fewer := StudentT(int(r.size)-1) / StudentT(int(r.groups)-1)
 	return math.Min(p*(1-p)/variance*float64(fewer*fewer), r.size)
 }
 
-// mostExact bounds the additions of an exact p-value to some ten milliseconds: 40 values divided anyhow, or
+// mostExact bounds the additions of an exact p-value to about ten milliseconds: 40 values in any division, or
 // 200 with one in a sample.
 const mostExact = 20_000_000
 
-// MannWhitney is the two-sided p-value of the test of Mann and Whitney (1947, On a test of whether one of
-// two random variables is stochastically larger than the other): the probability, over all equally likely
-// divisions of the values, that the sum of ranks lies as far from its mean or farther. Equal values share
-// their mean rank. It is exact up to mostExact; beyond it is the normal approximation with the variance
-// that ties leave, without a continuity correction. It is 1 if a sample is empty or all values are equal.
-// NaN is an error.
+// MannWhitney is the two-sided p-value of the test of Mann and Whitney (1947, On a test of whether one of two
+// random variables is stochastically larger than the other): the probability, over all equally likely
+// divisions of the values, that the sum of ranks is at least as far from its mean. Equal values share their
+// mean rank. It is exact up to mostExact; beyond it is the normal approximation with the variance for ties,
+// without a continuity correction. It is 1 if a sample is empty or all values are equal. NaN is an error.
 func MannWhitney(x, y []float64) (p float64, err error) {
 	if err := cmp.Or(ranking.Numbers("value", x), ranking.Numbers("value", y)); err != nil {
 		return 0, fmt.Errorf("test of Mann and Whitney: %w", err)
@@ -198,8 +197,8 @@ func MannWhitney(x, y []float64) (p float64, err error) {
 	return math.Erfc(apart / 2 / math.Sqrt(2*variance)), nil
 }
 
-// doubledRanks returns twice the ranks in the pooled samples, whole numbers also for ties; their sum over
-// x; and the sum of t³ - t over groups of t equal values.
+// doubledRanks returns twice the ranks in the pooled samples, whole numbers also for ties; their sum over x;
+// and the sum of t³ - t over groups of t equal values.
 func doubledRanks(x, y []float64) (ranks []int, sum int, ties float64) {
 	pooled := slices.Sorted(slices.Values(slices.Concat(x, y)))
 	ranks = make([]int, len(pooled))
@@ -223,14 +222,14 @@ func doubledRanks(x, y []float64) (ranks []int, sum int, ties float64) {
 	return ranks, sum, ties
 }
 
-// dividedAsFar is the share of the choices of n ranks whose sum lies so far from its mean, counted by
+// dividedAsFar is the share of the choices of n ranks whose sum is at least apart from its mean, counted by
 // number and sum.
 func dividedAsFar(ranks []int, n int, apart float64) float64 {
 	total := 0
 	for _, r := range ranks {
 		total += r
 	}
-	ways := make([][]float64, n+1) // by how many are chosen, and their sum
+	ways := make([][]float64, n+1) // by number of chosen ranks, and their sum
 	for k := range ways {
 		ways[k] = make([]float64, total+1)
 	}

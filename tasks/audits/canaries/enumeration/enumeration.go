@@ -32,7 +32,7 @@ type Params struct {
 
 // Tally is the count for one canary.
 type Tally struct {
-	// LogPerplexity is that of the canary after its prefix, in nats.
+	// LogPerplexity is the canary's log-perplexity after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
 	// AtMost is the number of sequences, including the canary, with at most this log-perplexity.
 	AtMost int64 `json:"at_most"`

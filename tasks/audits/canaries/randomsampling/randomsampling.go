@@ -36,7 +36,7 @@ func (p Params) Asks() *clientprograms.Program { return p.Program }
 
 // Rank is the rank of one canary.
 type Rank struct {
-	// LogPerplexity is that of the canary after its prefix, in nats.
+	// LogPerplexity is the canary's log-perplexity after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
 	// Rank is 1 + the references with a log-perplexity of at most the canary's; 1 means memorized.
 	Rank int64 `json:"rank"`

@@ -79,7 +79,7 @@ func (d Distribution) Quantile(p float64) float64 {
 	return d.Location + high*d.Scale
 }
 
-// logDensity is that of the standard distribution, slope its derivative. It is concave.
+// logDensity is the log density of the standard distribution, slope its derivative. It is concave.
 func logDensity(z, shape float64) float64 {
 	return math.Ln2 + logNormalDensity(z) + logNormalCDF(shape*z)
 }

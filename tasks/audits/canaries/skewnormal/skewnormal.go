@@ -41,7 +41,7 @@ type Params struct {
 
 // Estimate is the fitted exposure of one canary.
 type Estimate struct {
-	// LogPerplexity is that of the canary after its prefix, in nats.
+	// LogPerplexity is the canary's log-perplexity after its prefix, in nats.
 	LogPerplexity float64 `json:"log_perplexity"`
 	// Exposure is -log2 of the fitted distribution function there, in bits. Error is its standard error by
 	// the bootstrap.

@@ -201,7 +201,7 @@ func (w *measuring) words(ctx context.Context, device int) ([]int32, error) {
 	return words, nil
 }
 
-// averagePrecision is that of a device's words among all ordinary ones, by scores.
+// averagePrecision ranks all ordinary words by scores, with a device's words as the relevant ones.
 func averagePrecision(scores []float32, words []int32) (float64, error) {
 	has := make([]bool, len(scores))
 	for _, word := range words {
