@@ -191,12 +191,12 @@ func (f *PrefixField) CheckPrefix(s *Setting, audit string, fail Fail) {
 
 func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
 	if prefix >= g.Words {
-		what := "canaries.words"
+		length := "canaries.words"
 		if g.Format != "" {
-			what = "the length of canaries.format"
+			length = "the length of canaries.format"
 		}
 		fail([]string{audit + ".prefix", "canaries.words", "canaries.format", "canaries.formats"},
-			"is %d; expected less than %s, %d, so that a word is left to find", prefix, what, g.Words)
+			"is %d; expected less than %s, %d, so that a word is left to find", prefix, length, g.Words)
 		return
 	}
 	if g.Cuts(prefix) {

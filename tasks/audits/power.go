@@ -71,12 +71,12 @@ type Question struct {
 	Limit *float64
 }
 
-// LimitOr is the limit, or the statement's own limit if nil.
-func (q *Question) LimitOr(own float64) float64 {
+// LimitOr returns the limit of the question, or limit if nil.
+func (q *Question) LimitOr(limit float64) float64 {
 	if q.Limit != nil {
 		return *q.Limit
 	}
-	return own
+	return limit
 }
 
 // Significance is the maximum probability by chance of a find without a limit.
@@ -86,8 +86,8 @@ const Significance = 1 - Confidence
 const Trials = 400
 
 // Simulated is the share of a number of simulated audits that find a leak. draw returns a function that draws
-// the evidence of one; found judges it by the limit, or without one by own.
-func Simulated[E any](trials int, own float64, draw func(sizes []int, leak float64) func(*rand.Rand) E, found func(sizes []int, limit float64) func(E) bool) func(Question) float64 {
+// the evidence of one; found judges it by the limit of the question, or without one by limit.
+func Simulated[E any](trials int, limit float64, draw func(sizes []int, leak float64) func(*rand.Rand) E, found func(sizes []int, limit float64) func(E) bool) func(Question) float64 {
 	var drawn []E
 	var sizes []int
 	var leak float64
@@ -99,7 +99,7 @@ func Simulated[E any](trials int, own float64, draw func(sizes []int, leak float
 				drawn[i] = one(rand.New(rand.NewPCG(simulation, uint64(i))))
 			}
 		}
-		finds, count := found(sizes, q.LimitOr(own)), 0
+		finds, count := found(sizes, q.LimitOr(limit)), 0
 		for _, e := range drawn {
 			if finds(e) {
 				count++

@@ -57,8 +57,8 @@ func numbers(s *audits.Setting) (n int) {
 func areas(v *Outcome, limit float64) *audits.Gate {
 	areas := audits.Gate{Name: "membership_auc", Limit: limit}
 	for _, o := range v.Attacks {
-		for what, g := range o.groups() {
-			areas.Number(fmt.Sprintf("the AUC of %s by %s", what, o.Attack.Title()), min(g.Users, v.HeldOut), g.AUC)
+		for group, g := range o.groups() {
+			areas.Number(fmt.Sprintf("the AUC of %s by %s", group, o.Attack.Title()), min(g.Users, v.HeldOut), g.AUC)
 		}
 	}
 	if v.tooFew() {

@@ -97,13 +97,13 @@ func (v *Outcome) changes(other *Outcome) []audits.Change {
 	return append(changes("users' accuracy", v.Model, other.Model), changes("users' accuracy by the prepared classifier", v.Prepared, other.Prepared)...)
 }
 
-func changes(what string, before, after *Users) []audits.Change {
+func changes(name string, before, after *Users) []audits.Change {
 	if before == nil || after == nil {
 		return nil
 	}
-	list := []audits.Change{{What: what + ", mean", Before: before.Mean, After: after.Mean}}
+	list := []audits.Change{{What: name + ", mean", Before: before.Mean, After: after.Mean}}
 	for i, percent := range percents {
-		list = append(list, audits.Change{What: fmt.Sprintf("%s, %dth percentile", what, percent), Before: before.Percentiles[i], After: after.Percentiles[i]})
+		list = append(list, audits.Change{What: fmt.Sprintf("%s, %dth percentile", name, percent), Before: before.Percentiles[i], After: after.Percentiles[i]})
 	}
 	return list
 }

@@ -161,8 +161,8 @@ func (v *Outcome) changes(other *Outcome) []audits.Change {
 	return changes
 }
 
-func change(what string, a, b audits.Share) audits.Change {
-	return audits.Change{What: what, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
+func change(name string, a, b audits.Share) audits.Change {
+	return audits.Change{What: name, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
 }
 
 // Figure is Figure 4 of the paper.

@@ -142,7 +142,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 func judge(v *Outcome, limit float64) *audits.Gate {
 	g := audits.Gate{Name: "attributes", Limit: limit}
 	for _, x := range []struct {
-		what             string
+		label            string
 		found, mostOften *Accuracy
 	}{
 		{"the accuracy of the attribute", v.Attribute.Attribute, v.Majority.Seen},
@@ -152,7 +152,7 @@ func judge(v *Outcome, limit float64) *audits.Gate {
 	} {
 		if x.found != nil && x.found.FactorLow != nil {
 			chance := x.mostOften.Accuracy
-			g.Factor(x.what, x.found.Users, audits.Interval{Value: x.found.Accuracy, Low: *x.found.FactorLow * chance, High: x.found.High}, chance)
+			g.Factor(x.label, x.found.Users, audits.Interval{Value: x.found.Accuracy, Low: *x.found.FactorLow * chance, High: x.found.High}, chance)
 		}
 	}
 	return &g

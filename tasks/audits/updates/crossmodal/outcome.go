@@ -54,7 +54,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 		readable.Count(v.Values, "value"), readable.Count(v.Users, "user"), v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
 		if m := x.m; m != nil {
-			note += fmt.Sprintf("; %s: AP %s, AUC %s of %d pairs, 50 by chance%s", x.what,
+			note += fmt.Sprintf("; %s: AP %s, AUC %s of %d pairs, 50 by chance%s", x.label,
 				m.AP.Percent(), m.AUC.Percent(), m.Pairs, m.Few())
 		}
 	}
@@ -62,8 +62,8 @@ func (v *Outcome) Note(*audits.Cell) string {
 }
 
 type named struct {
-	what string
-	m    *pairs.Measurement
+	label string
+	m     *pairs.Measurement
 }
 
 func (v *Outcome) all() []named {
@@ -73,7 +73,7 @@ func (v *Outcome) all() []named {
 func (v *Outcome) attackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
 		if x.m != nil {
-			rows = append(rows, x.m.Row("cross-modal network", "updates with vectors: "+x.what))
+			rows = append(rows, x.m.Row("cross-modal network", "updates with vectors: "+x.label))
 		}
 	}
 	return rows

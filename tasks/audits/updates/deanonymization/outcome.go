@@ -290,11 +290,11 @@ func breaches(v *Outcome, limit float64) []string {
 			least = o
 		}
 	}
-	what := fmt.Sprintf("deanonymization by %s is %.4g times chance", least.Attack.Title(), least.Factor)
-	if few := audits.TooFew(what, least.Users, least.FactorInterval.High, limit, least.Chance); few != "" {
+	factor := fmt.Sprintf("deanonymization by %s is %.4g times chance", least.Attack.Title(), least.Factor)
+	if few := audits.TooFew(factor, least.Users, least.FactorInterval.High, limit, least.Chance); few != "" {
 		return []string{few}
 	}
-	return audits.Above(fmt.Sprintf("%s; at least, with %g%% confidence, it", what, 100*v.Confidence), least.FactorAtLeast, limit)
+	return audits.Above(fmt.Sprintf("%s; at least, with %g%% confidence, it", factor, 100*v.Confidence), least.FactorAtLeast, limit)
 }
 
 func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {

@@ -69,14 +69,14 @@ func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("matching: learned from %s, %v", readable.Count(v.Learned.Users, "user"), &v.Learned)
 	for _, x := range v.all() {
 		if x.Measurements != nil {
-			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.what, x.Network.AP.Percent(), 100*x.byCosine(), x.baseline(), x.Network.Few())
+			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.label, x.Network.AP.Percent(), 100*x.byCosine(), x.baseline(), x.Network.Few())
 		}
 	}
 	return note + v.Learned.Chance(path)
 }
 
 type named struct {
-	what string
+	label string
 	*Measurements
 }
 
@@ -87,7 +87,7 @@ func (v *Outcome) all() []named {
 func (v *Outcome) attackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
 		if x.Measurements != nil {
-			of := "pairs of updates: " + x.what
+			of := "pairs of updates: " + x.label
 			rows = append(rows, x.Network.Row("Siamese network", of), x.Cosine.Row("cosine", of))
 		}
 	}
@@ -114,7 +114,7 @@ func (m *Measurements) baseline() string {
 
 var limits = pairs.Limit("matching", 2, "scores",
 	"Average precision of pairs of a shadow and an anonymous update, the better of network and cosine, by its lower 95% bound over users.",
-	func(v *Outcome) (what string, m *pairs.Measurement) {
+	func(v *Outcome) (label string, m *pairs.Measurement) {
 		if v.Shadow == nil {
 			return "", nil
 		}

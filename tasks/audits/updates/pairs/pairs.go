@@ -47,14 +47,14 @@ const Chance = 0.5
 func (m *Measurement) Few() string { return audits.TooFewToTell(m.Users, Chance) }
 
 // Limit returns the limit on the lower end of an AP as a multiple of Chance, one of several numbers. find
-// returns the measurement, nil if there is none, and its name.
-func Limit[V any](name string, numbers int, unit, doc string, find func(V) (what string, m *Measurement)) []audits.Limit {
+// returns the measurement, nil if there is none, and its label.
+func Limit[V any](name string, numbers int, unit, doc string, find func(V) (label string, m *Measurement)) []audits.Limit {
 	return []audits.Limit{audits.LimitOf[float64]{
 		Name: name, Doc: doc, Range: "[1,2)", Unit: "times chance (50%)",
 		Breaches: audits.Judged(name, func(v V, limit float64) []string {
 			g := audits.Gate{Name: name, Limit: limit}
-			if what, m := find(v); m != nil && m.AP != (audits.Interval{}) {
-				g.Factor(what, m.Users, m.AP, Chance)
+			if label, m := find(v); m != nil && m.AP != (audits.Interval{}) {
+				g.Factor(label, m.Users, m.AP, Chance)
 			}
 			return g.Breaches()
 		}),
