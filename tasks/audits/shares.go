@@ -113,7 +113,6 @@ func hypergeometricTail(k, n, m, drawn int) float64 {
 	return sum
 }
 
-// logChoose is the natural logarithm of the binomial coefficient.
 func logChoose(n, k int) float64 {
 	return -mathext.Lbeta(float64(n-k+1), float64(k+1)) - math.Log1p(float64(n))
 }

@@ -58,7 +58,6 @@ func (r *Range) Statement(limit, each string, size audits.Size, highest func(aud
 	return x
 }
 
-// inserted returns the number of canaries in the training data.
 func (v *Outcome) inserted() (n int) {
 	for i := range v.canaries {
 		if v.canaries[i].Role == audits.Inserted {

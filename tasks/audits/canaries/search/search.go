@@ -81,7 +81,6 @@ func (p *Params) begin(ctx context.Context, t *tasks.Task) (*Found, error) {
 	return found, err
 }
 
-// first scores the canaries before their search.
 func (p *Params) first(ctx context.Context, t *tasks.Task) (*Found, error) {
 	tree, list, err := p.read(ctx, t)
 	if err != nil {

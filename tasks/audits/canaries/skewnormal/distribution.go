@@ -132,7 +132,6 @@ var rule = sync.OnceValue(func() (r struct{ places, weights [48]float64 }) {
 	return r
 })
 
-// integrate is the integral of f over an interval.
 func integrate(f func(float64) float64, from, to float64) float64 {
 	r, middle, half, sum := rule(), (from+to)/2, (to-from)/2, 0.0
 	for i, place := range r.places {

@@ -66,7 +66,6 @@ func (p point) plus(step []float64) point {
 // logarithms.
 type likelihood struct{ data []float64 }
 
-// maximum is a place and the likelihood there.
 type maximum struct {
 	point
 	value float64

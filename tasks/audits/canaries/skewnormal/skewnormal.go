@@ -105,7 +105,6 @@ type estimator struct {
 	estimates  []Estimate // by canary
 }
 
-// estimate handles the canaries of a prefix.
 func (e *estimator) estimate(ctx context.Context, group audits.Prefixed) error {
 	score, err := e.scores(ctx, group.Prefix)
 	if err != nil {
@@ -173,7 +172,6 @@ func (e *estimator) scores(ctx context.Context, prefix []int32) (func(rows [][]i
 	return func(rows [][]int32) ([]float64, error) { return logPerplexities(ctx, e.tree, state, rows) }, err
 }
 
-// bootstrap fits resamples of the fitted costs.
 func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]Distribution, error) {
 	var all []Distribution
 	again := make([]float64, len(fitted))

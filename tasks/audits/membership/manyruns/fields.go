@@ -39,7 +39,6 @@ type Block struct {
 
 const path = "audit.many_runs"
 
-// defaultWords is the default number of words of a text canary.
 const defaultWords = 5
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
@@ -52,7 +51,6 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	}
 }
 
-// oneRun is the audit of each training.
 func (o *Block) oneRun() *onerun.Fields {
 	b := &onerun.Block{
 		Canaries: 1, CanariesOf: o.CanariesOf, Words: o.Words, Design: o.Design, Guesses: onerun.Guesses{KPlus: 1},

@@ -52,7 +52,6 @@ func (o *Block) statement(finds string, value func(empirical.Rates) float64) aud
 	return x
 }
 
-// drawn returns simulated trainings.
 func drawn(n int, shift float64, rng *rand.Rand) []empirical.Run {
 	runs := make([]empirical.Run, n)
 	for i := range runs {

@@ -75,7 +75,6 @@ func (a Attack) description() *description {
 	return nil
 }
 
-// inputs returns the available inputs.
 func (w *world) inputs() inputs {
 	lack := func(known func(l UserLoss) bool) bool {
 		return slices.ContainsFunc(w.of, func(l UserLoss) bool { return !known(l) })

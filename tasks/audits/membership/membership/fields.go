@@ -126,7 +126,6 @@ func losses(b audits.Builder, model storage.Key, p LossParams, of string, name f
 	}, inputs)
 }
 
-// population returns the inputs from which all users are read.
 func population(b audits.Builder) []tasks.Input {
 	inputs := []tasks.Input{{Name: datasets.BalancedInput, Key: b.Balanced()}, {Name: datasets.PartsInput, Key: b.Parts()}}
 	if insertions := b.Insertions(); insertions != (storage.Key{}) {

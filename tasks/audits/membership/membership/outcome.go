@@ -142,7 +142,6 @@ func (v *Outcome) blind() AttackOutcome {
 	return *v.Blind
 }
 
-// withBlind returns the attacks, followed by the baseline.
 func (v *Outcome) withBlind() []AttackOutcome { return append(slices.Clone(v.Attacks), v.blind()) }
 
 func (v *Outcome) measured() *Outcome {

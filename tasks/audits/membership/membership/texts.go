@@ -117,7 +117,6 @@ func readTexts(ctx context.Context, t *tasks.Task, users int) ([]UserText, error
 	return texts, nil
 }
 
-// read adds the texts of all users.
 func (w *world) read(texts []UserText) {
 	for _, user := range w.users {
 		w.texts = append(w.texts, texts[user])

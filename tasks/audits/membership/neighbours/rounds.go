@@ -56,7 +56,6 @@ func (s *rounds) Begin(_ context.Context, round int) (replay.Round, error) {
 	return replay.Round{Members: members, Inside: len(s.company) > 0, Outside: s.outside >= 0}, nil
 }
 
-// choose selects the users of the round that have data.
 func (s *rounds) choose(members []int) {
 	rng := seeds.Stream(s.claim.Clients.Seed, seeds.Neighbours, uint64(s.number))
 	s.company, s.outside = nil, -1
@@ -77,7 +76,6 @@ func (s *rounds) choose(members []int) {
 	}
 }
 
-// attempts is the number of attempts to find a user outside the cohort.
 const attempts = 20
 
 // Release implements replay.Step.
@@ -125,7 +123,6 @@ func (s *rounds) Release(ctx context.Context, r replay.Replay) (replay.Release, 
 	return replay.Release{Sum: sum, Count: count}, err
 }
 
-// data returns the inputs of a data set.
 func (s *rounds) data(ctx context.Context, d replay.Data) ([]tasks.Input, error) {
 	users := slices.Clone(s.company)
 	if s.outside >= 0 {

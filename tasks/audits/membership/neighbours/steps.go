@@ -91,7 +91,6 @@ func (s *steps) Release(ctx context.Context, r replay.Replay) (replay.Release, e
 	return replay.Release{Sum: sum}, err
 }
 
-// data returns the inputs of a data set.
 func (s *steps) data(ctx context.Context, neighbour bool) ([]tasks.Input, error) {
 	examples := s.population.Examples(s.user)
 	without, name := examples, "whole"

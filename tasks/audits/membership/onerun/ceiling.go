@@ -100,7 +100,6 @@ func (p *BoundParams) ceilings(units int, counts datasets.PartitionMetrics) ([]C
 	return ceilings, nil
 }
 
-// leastNoise returns the bound by the trade-off curve.
 func (p *BoundParams) leastNoise() func([]empirical.Outcome, privacy.Recipe, float64) (empirical.NoiseBound, error) {
 	if p.Null.Independent {
 		return empirical.LeastNoiseIndependent

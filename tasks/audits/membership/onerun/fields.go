@@ -146,7 +146,6 @@ func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
 	return true
 }
 
-// checkRoom checks the number of sequences and their length.
 func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 	space := o.space(s)
 	if o.designed() && !(s.Reading.Level.IsZero() && space.Free()) {

@@ -90,7 +90,6 @@ func ownCosts(ctx context.Context, t *tasks.Task, input string, sequences [][]in
 	return out, nil
 }
 
-// blockCosts scores sequences of one length.
 func blockCosts(scorer *models.Scorer, block [][]int32) ([]float64, error) {
 	sums, logProbs := make([]float64, len(block)), make([]float32, len(block))
 	states, words := scorer.Start(len(block)), slices.Repeat([]int32{datasets.Begin}, len(block))

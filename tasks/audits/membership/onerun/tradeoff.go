@@ -128,7 +128,6 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 	return v, nil
 }
 
-// compare sets EpsilonRefuted.
 func (p *BoundParams) compare(v *Outcome, counts datasets.PartitionMetrics) error {
 	recipe := p.Null.Recipe(p.Delta, p.Unit, counts)
 	if recipe.NoiseMultiplier == 0 {

@@ -71,7 +71,6 @@ func (f *Fields) Watch(s *audits.Setting) *canaries.Watch {
 // Request implements audits.Sender. External trainings are rejected.
 func (f *Fields) Request() *external.OneShot { return nil }
 
-// completeVectors fills in the defaults of canaries that are vectors.
 func (o *Block) completeVectors(given func(path string) bool) {
 	if !given(path + ".words") {
 		o.Words = 0
@@ -145,7 +144,6 @@ const (
 	ScoreChange     = "model-change"
 )
 
-// units returns the canaries with their coins.
 func (v *VectorParams) units() []audits.Unit {
 	units := make([]audits.Unit, v.Canaries)
 	for i := range units {
@@ -180,7 +178,6 @@ func (o *Block) independent(s *audits.Setting) bool {
 	return o.Vectors() && s.Training.Sampling != privacy.FixedSize
 }
 
-// compileVectors adds the audit of canaries that are vectors.
 func (f *Fields) compileVectors(b audits.Builder, params BoundParams, model tasks.Input) storage.Key {
 	o, s := f.OneRun, b.Setting()
 	params.Vectors = &VectorParams{Seed: s.Seed, Canaries: o.Canaries, Watch: f.Watch(s)}

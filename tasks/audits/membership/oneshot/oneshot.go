@@ -139,7 +139,6 @@ type ReportParams struct {
 // "model": external/train. Its blob OutcomeBlob is an Outcome.
 var ReportEstimator = tasks.Kind{Name: "audits/one-shot-told", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runReportEstimator)}
 
-// aUser is the default unit of a command.
 const aUser = "user"
 
 func runReportEstimator(ctx context.Context, t *tasks.Task, p *ReportParams) error {

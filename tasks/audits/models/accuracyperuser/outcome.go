@@ -139,7 +139,6 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 	return f
 }
 
-// bars returns the bars of the histogram, in percent.
 func bars(a *selection.Accuracy) []audits.Bar {
 	list := make([]audits.Bar, len(a.Histogram))
 	width := 100 / float64(len(list))

@@ -102,7 +102,6 @@ func valueOf(values []Value, name string) (number int, err error) {
 	return number, nil
 }
 
-// readValues returns the values of the divided users.
 func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, error) {
 	names, err := observed.ReadNames(ctx, t)
 	if err != nil {

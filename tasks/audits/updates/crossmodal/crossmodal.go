@@ -70,7 +70,6 @@ const (
 	firstBootstrap = 6
 )
 
-// matching is an execution of Kind.
 type matching struct {
 	pairs.Training
 	vectors *Vectors

@@ -145,7 +145,6 @@ func (s *source) close(kind attacks.Kind) {
 	}
 }
 
-// trial scores the anonymous updates, or their sums.
 type trial struct {
 	*source
 	attack attacks.Attack
@@ -234,7 +233,6 @@ type found struct {
 	anonymous []place         // in the order of rounds
 }
 
-// take divides all updates.
 func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, error) {
 	set := devices.Seen
 	if p.Profiles {

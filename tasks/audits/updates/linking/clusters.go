@@ -26,7 +26,6 @@ func cluster(list []pairs.Update, s *square, count int) []int {
 	return cut(len(list), merges[:min(len(merges), max(0, len(list)-count))])
 }
 
-// merge joins the clusters of two updates.
 type merge struct {
 	a, b       int
 	similarity float32

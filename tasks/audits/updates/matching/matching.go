@@ -69,14 +69,12 @@ func measure(ctx context.Context, t *tasks.Task, p *pairs.Params) (*Outcome, err
 	return &m.outcome, m.measureCosine()
 }
 
-// matching is an execution of Kind.
 type matching struct {
 	pairs.Training
 	outcome     Outcome
 	comparisons []comparison
 }
 
-// comparison is measured pairs.
 type comparison struct {
 	*pairs.Comparison
 	number int
@@ -102,7 +100,6 @@ func (m *matching) draw(a, b *pairs.Side, number int, updates string) (*pairs.Co
 	return c, nil
 }
 
-// measure measures the network.
 func (m *matching) measure(ctx context.Context, shadow, anonymous *observed.Sample) error {
 	everyone, seen, unseen := pairs.Sides(anonymous)
 	known := pairs.SideOf(shadow, func(o *observed.Observation) bool { return o.Set == devices.Seen })

@@ -158,7 +158,6 @@ func (t *Training) Measure(ctx context.Context, trials []Trial, take func(trial 
 	return nil
 }
 
-// score scores pairs by the network's logits.
 func (t *Training) score(c *Comparison) ([]Pair, error) {
 	first, err := t.network.First(len(c.First.Of), c.First.Row)
 	if err != nil {
