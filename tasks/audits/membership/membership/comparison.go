@@ -98,6 +98,7 @@ func (c *comparison) readPrefix(ctx context.Context) error {
 	return nil
 }
 
+// poolUsers is the number of users whose words may replace others.
 const poolUsers = 256
 
 // readPool reads the words of evenly spread users.

@@ -76,6 +76,7 @@ func (s *rounds) choose(members []int) {
 	}
 }
 
+// attempts is the number of attempts to find a user outside the cohort.
 const attempts = 20
 
 // Release implements replay.Step.

@@ -89,6 +89,7 @@ func (c *collection) read(ctx context.Context, from, to int, rows []float32) err
 	})
 }
 
+// square is a symmetric matrix.
 type square struct {
 	n      int
 	values []float32
