@@ -27,8 +27,8 @@ func ReadLists[T any](ctx context.Context, t *tasks.Task, blob string, inputs ..
 
 // ReadParts concatenates the JSON arrays in a blob of the inputs tasks.PartInput. It returns an error if they
 // do not have the expected number of elements in total, such as one for each canary.
-func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string, of int) ([]T, error) {
-	return readCounted[T](ctx, t, blob, of, PartInputs(parts)...)
+func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string, total int) ([]T, error) {
+	return readCounted[T](ctx, t, blob, total, PartInputs(parts)...)
 }
 
 // PartInputs returns the names of the first inputs tasks.PartInput.
@@ -44,10 +44,10 @@ func ReadPart[T any](ctx context.Context, t *tasks.Task, part int, blob string, 
 	return readCounted[T](ctx, t, blob, canaries, tasks.PartInput(part))
 }
 
-func readCounted[T any](ctx context.Context, t *tasks.Task, blob string, of int, inputs ...string) ([]T, error) {
+func readCounted[T any](ctx context.Context, t *tasks.Task, blob string, total int, inputs ...string) ([]T, error) {
 	list, err := ReadLists[T](ctx, t, blob, inputs...)
-	if err == nil && len(list) != of {
-		err = tasks.Permanent(fmt.Errorf("%d %s in %d parts; expected %d", len(list), blob, len(inputs), of))
+	if err == nil && len(list) != total {
+		err = tasks.Permanent(fmt.Errorf("%d %s in %d parts; expected %d", len(list), blob, len(inputs), total))
 	}
 	return list, err
 }

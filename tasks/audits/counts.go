@@ -12,7 +12,7 @@ type CountOf[V any] struct {
 	// Name is the name of the limit on the number, Doc its documentation.
 	Name, Doc string
 	// Counted returns the number, and the number of inserted canaries.
-	Counted func(V) (count, of int)
+	Counted func(V) (count, total int)
 	// References returns the number of references for each canary; nil if no field sets it.
 	References func(s *Setting) Size
 	// ByChance bounds the probability that more than k of n canaries are counted if the model has memorized

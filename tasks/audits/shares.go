@@ -45,12 +45,12 @@ func (i Interval) Percent() string { return fmt.Sprintf("%.1f (%s)", 100*i.Value
 // Ends returns the form "70.0 to 80.0".
 func (i Interval) Ends() string { return fmt.Sprintf("%.1f to %.1f", 100*i.Low, 100*i.High) }
 
-// NewShare returns the share. If of is 0, the interval is [0, 1].
-func NewShare(count, of int) Share {
-	s := Share{Count: count, Of: of, High: 1}
-	if of > 0 {
-		s.Share = float64(count) / float64(of)
-		s.Low, s.High = ClopperPearson(float64(count), float64(of), intervalTail)
+// NewShare returns the share. If total is 0, the interval is [0, 1].
+func NewShare(count, total int) Share {
+	s := Share{Count: count, Of: total, High: 1}
+	if total > 0 {
+		s.Share = float64(count) / float64(total)
+		s.Low, s.High = ClopperPearson(float64(count), float64(total), intervalTail)
 	}
 	return s
 }

@@ -33,7 +33,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 
 var memorized = audits.CountOf[*Outcome]{
 	Name: "beam_search_memorized", Doc: "Canaries that beam search finds.",
-	Counted:  func(v *Outcome) (count, of int) { return v.Memorized, v.Of },
+	Counted:  func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }),
 }
 

@@ -32,7 +32,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 
 var memorized = audits.CountOf[*Outcome]{
 	Name: "enumeration_memorized", Doc: "Canaries that are the most likely of all sequences.",
-	Counted:  func(v *Outcome) (count, of int) { return v.Memorized, v.Of },
+	Counted:  func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }),
 }
 

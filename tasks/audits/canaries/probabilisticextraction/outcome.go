@@ -43,7 +43,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 
 var extractable = audits.CountOf[*Outcome]{
 	Name: "probabilistic_extractable", Doc: "Canaries extractable by the queries of audit.probabilistic_extraction with its chance.",
-	Counted:  func(v *Outcome) (count, of int) { return v.Extractable, v.Of },
+	Counted:  func(v *Outcome) (count, total int) { return v.Extractable, v.Of },
 	ByChance: byChance,
 }
 

@@ -38,7 +38,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 
 var memorized = audits.CountOf[*Outcome]{
 	Name: "random_sampling_memorized", Doc: "Canaries memorized by random sampling.",
-	Counted: func(v *Outcome) (count, of int) { return v.Memorized, v.Of },
+	Counted: func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	References: func(s *audits.Setting) audits.Size {
 		f, _ := audits.FieldsOf[*Fields](s)
 		return audits.FieldSize(path+".references", "reference", f.RandomSampling.References)

@@ -37,7 +37,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 
 var extracted = audits.CountOf[*Outcome]{
 	Name: "search_extracted", Doc: "Canaries that are the most likely sequence after their prefix (audit.search).",
-	Counted:  func(v *Outcome) (count, of int) { return v.Extracted, v.Of },
+	Counted:  func(v *Outcome) (count, total int) { return v.Extracted, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }),
 }
 
@@ -59,8 +59,8 @@ func (v *Outcome) count(s search) {
 		return
 	}
 	v.Searches++
-	v.Expanded += s.of.Expanded
-	switch s.of.Stop {
+	v.Expanded += s.found.Expanded
+	switch s.found.Stop {
 	case Expansions:
 		v.CutByExpansions++
 	case Memory:

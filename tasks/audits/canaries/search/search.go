@@ -184,7 +184,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	for _, s := range searches {
 		v.count(s)
 		for _, canary := range s.canaries {
-			o, err := s.of.outcome(canary, vocabulary)
+			o, err := s.found.outcome(canary, vocabulary)
 			if err != nil {
 				return audits.Summary{}, fmt.Errorf("canary %d: %w", len(outcomes), err)
 			}
@@ -200,13 +200,13 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 // share.
 type search struct {
 	canaries []Sequence
-	of       *Found
+	found    *Found
 	shared   bool
 }
 
 func readSearches(ctx context.Context, t *tasks.Task, parts, canaries int) ([]search, error) {
 	searches := make([]search, parts)
-	var of []*Found // by canary
+	var byCanary []*Found
 	for i := range searches {
 		found := new(Found)
 		if err := t.InputJSON(ctx, tasks.PartInput(i), FoundBlob, found); err != nil {
@@ -214,15 +214,15 @@ func readSearches(ctx context.Context, t *tasks.Task, parts, canaries int) ([]se
 		}
 		searches[i] = search{found.Canaries, found, found.SameAs != nil}
 		if same := found.SameAs; same != nil {
-			if *same < 0 || *same >= len(of) {
-				return nil, fmt.Errorf("search %d is the same as that of canary %d of %d: %w", i, *same, len(of), storage.ErrCorrupt)
+			if *same < 0 || *same >= len(byCanary) {
+				return nil, fmt.Errorf("search %d is the same as that of canary %d of %d: %w", i, *same, len(byCanary), storage.ErrCorrupt)
 			}
-			searches[i].of = of[*same]
+			searches[i].found = byCanary[*same]
 		}
-		of = append(of, slices.Repeat([]*Found{searches[i].of}, len(found.Canaries))...)
+		byCanary = append(byCanary, slices.Repeat([]*Found{searches[i].found}, len(found.Canaries))...)
 	}
-	if len(of) != canaries {
-		return nil, tasks.Permanent(fmt.Errorf("searches for %d canaries of %d", len(of), canaries))
+	if len(byCanary) != canaries {
+		return nil, tasks.Permanent(fmt.Errorf("searches for %d canaries of %d", len(byCanary), canaries))
 	}
 	return searches, nil
 }

@@ -300,20 +300,20 @@ func (w *walk) recompute(states *models.States, of []int32, missing []int) error
 type keptStates struct {
 	root   *models.States
 	states *models.States // of node n at n modulo their number
-	of     []int32        // the node of each; -1 if empty
+	nodes  []int32        // the node of each; -1 if empty
 }
 
 func (k *keptStates) start(tree *Tree, n int64) {
 	n = max(1, n)
 	k.root, k.states = tree.Root, tree.Scorer.Start(int(n))
-	k.of = slices.Repeat([]int32{-1}, int(n))
+	k.nodes = slices.Repeat([]int32{-1}, int(n))
 }
 
-func (k *keptStates) has(n int32) bool { return n == 0 || k.of[int(n)%len(k.of)] == n }
+func (k *keptStates) has(n int32) bool { return n == 0 || k.nodes[int(n)%len(k.nodes)] == n }
 
 func (k *keptStates) keep(n int32, states *models.States, i int) error {
-	at := int(n) % len(k.of)
-	k.of[at] = n
+	at := int(n) % len(k.nodes)
+	k.nodes[at] = n
 	return k.states.Set(at, states, i)
 }
 
@@ -321,7 +321,7 @@ func (k *keptStates) copy(states *models.States, i int, n int32) error {
 	if n == 0 {
 		return states.Set(i, k.root, 0)
 	}
-	return states.Set(i, k.states, int(n)%len(k.of))
+	return states.Set(i, k.states, int(n)%len(k.nodes))
 }
 
 // Searched is the result of a search.

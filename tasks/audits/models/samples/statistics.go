@@ -41,15 +41,15 @@ type Contrast struct {
 func (p *SummaryParams) countUnknown(samples []Drawn) *Unknown {
 	u := &Unknown{First: p.contrast(samples)}
 	var all audits.Ratio
-	var count, of []int
+	var count, total []int
 	for i := range samples {
 		words, _ := samples[i].words()
 		unknown := 0
 		for position, word := range words {
-			if position == len(of) {
-				count, of = append(count, 0), append(of, 0)
+			if position == len(total) {
+				count, total = append(count, 0), append(total, 0)
 			}
-			of[position]++
+			total[position]++
 			if word == datasets.Unknown {
 				count[position]++
 				unknown++
@@ -59,8 +59,8 @@ func (p *SummaryParams) countUnknown(samples []Drawn) *Unknown {
 			all.Add(unknown, len(words))
 		}
 	}
-	for position := range of {
-		u.Positions = append(u.Positions, audits.NewShare(count[position], of[position]))
+	for position := range total {
+		u.Positions = append(u.Positions, audits.NewShare(count[position], total[position]))
 	}
 	u.All = all.Share()
 	return u
