@@ -83,22 +83,22 @@ person's data. It exceeds the epsilon of one user, but not K times.
 {"trainings": [{"run", "cell", "scales": [...]}], "together": [...]}; an infinite epsilon
 is null.`
 
-// accountFlags hold the recipe and the options of its account.
+// accountFlags holds the recipe and the options of its account.
 type accountFlags struct {
 	recipe                       privacy.Recipe
 	rounds                       []int
 	countNoise                   float64
 	plot                         string
-	compose                      string // a file of recipes
-	tradeOff                     string // a file for the curve
-	group                        int    // members that change together
+	compose                      string // file of recipes
+	tradeOff                     string // output file of the curve
+	group                        int    // number of members that change together
 	epsilon                      float64
 	solving                      bool   // a target epsilon is given
-	asked                        string // the unknown to solve for
+	asked                        string // unknown to solve for
 	tree                         bool
 	participations               privacy.Participations
 	scalePopulation, scaleCohort int
-	scales                       []int // of the cells of runs
+	scales                       []int // factors for the cells of runs
 }
 
 // Unknowns that a target epsilon can determine.
@@ -170,7 +170,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	return c
 }
 
-// check finds flags that are empty, that need one another or rule each other out.
+// check rejects flags that are empty, exclude each other, or lack a flag that they need.
 func (a *accountFlags) check(f *pflag.FlagSet) error {
 	a.solving = f.Changed("target-epsilon")
 	for _, problem := range []func(*pflag.FlagSet) error{a.empty, a.missing, a.unsolvable, a.mixed} {
@@ -185,7 +185,7 @@ func (a *accountFlags) check(f *pflag.FlagSet) error {
 		a.recipe.Tree = &a.participations
 	}
 	if a.solves(solveDelta) {
-		a.recipe.Delta = 0.5 // until it is found
+		a.recipe.Delta = 0.5 // until it is solved for
 	}
 	if f.Changed("clip-count-noise") {
 		a.recipe.ClipQuantile = privacy.CountedClipping(a.countNoise)
@@ -193,8 +193,8 @@ func (a *accountFlags) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// empty finds a text that a shell's unset variable may have left empty, and a
-// number that would count as not given.
+// empty rejects an empty text, as from an unset shell variable, and a number that would count as
+// absent.
 func (a *accountFlags) empty(f *pflag.FlagSet) error {
 	for _, name := range []string{"sampling", "conversion", "accountant", "plot", "compose", "trade-off"} {
 		if f.Changed(name) && f.Lookup(name).Value.String() == "" {
@@ -239,7 +239,6 @@ func (a *accountFlags) missing(f *pflag.FlagSet) error {
 	return nil
 }
 
-// required finds flags that a recipe cannot do without.
 func required(f *pflag.FlagSet, names ...string) error {
 	var without []string
 	for _, name := range names {
@@ -253,7 +252,7 @@ func required(f *pflag.FlagSet, names ...string) error {
 	return fmt.Errorf("required flag(s) %s not set: a recipe needs them; or name a RUN", strings.Join(without, ", "))
 }
 
-// unsolvable finds a target whose solution is given already.
+// unsolvable rejects a target whose unknown is given already.
 func (a *accountFlags) unsolvable(f *pflag.FlagSet) error {
 	for _, known := range []struct{ flag, solution string }{
 		{"noise-multiplier", solveNoise}, {"rounds", solveRounds}, {"scale-cohort", solveCohort}, {"delta", solveDelta},
@@ -268,7 +267,7 @@ func (a *accountFlags) unsolvable(f *pflag.FlagSet) error {
 	return nil
 }
 
-// mixed finds flags of different mechanisms.
+// mixed rejects flags of different mechanisms.
 func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 	switch {
 	case a.tree && (a.solving && !a.solves(solveDelta) || f.Changed("sampling") || f.Changed("pld") || f.Changed("scale-population") || f.Changed("scale-cohort")):
@@ -284,7 +283,7 @@ func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 	return nil
 }
 
-// samplings are the names that --sampling takes.
+// samplings returns the values of --sampling.
 func samplings() []string {
 	var names []string
 	for _, s := range privacy.Schemes() {
@@ -295,7 +294,7 @@ func samplings() []string {
 
 func (a *accountFlags) solves(what string) bool { return a.solving && a.asked == what }
 
-// complete scales the recipe up, and solves it for the target.
+// complete scales the recipe, and solves it for the target.
 func (a *accountFlags) complete() error {
 	if err := a.recipe.Validate(); err != nil {
 		return err
@@ -320,7 +319,7 @@ func (a *accountFlags) solve() (err error) {
 		a.rounds = []int{a.recipe.Rounds}
 		return err
 	}
-	a.recipe.Rounds = slices.Max(a.rounds) // every row of a sweep stays within
+	a.recipe.Rounds = slices.Max(a.rounds) // every row of a sweep meets the target
 	switch a.asked {
 	case solveDelta:
 		a.recipe.Delta, err = privacy.CalibrateDelta([]privacy.Recipe{a.recipe}, a.epsilon)
@@ -358,14 +357,14 @@ func unlessInterrupted[T any](ctx context.Context, compute func() (T, error)) (T
 	}
 }
 
-// accounted has the cost of a recipe after each number of rounds, and the trade-off curve after the
-// most of them, if that is asked for.
+// accounted holds the cost of a recipe after each number of rounds and, if requested, the trade-off
+// curve after the largest number.
 type accounted struct {
 	reports []privacy.Report
 	curve   *privacy.TradeOff
 }
 
-// reckon solves the recipe for the target, and accounts for it.
+// reckon solves the recipe for the target and computes its cost.
 func (a accountFlags) reckon() (all accounted, err error) {
 	if err := a.complete(); err != nil {
 		return all, err
@@ -420,7 +419,7 @@ func (g *global) account(ctx context.Context, a *accountFlags) error {
 	return g.printJSON(map[string]any{"reports": reports})
 }
 
-// addGroup adds the cost of a group, if one is asked for.
+// addGroup adds the cost of a group, if one is requested.
 func (a *accountFlags) addGroup(r *privacy.Report) error {
 	if a.group == 0 {
 		return nil
@@ -432,7 +431,7 @@ func (a *accountFlags) addGroup(r *privacy.Report) error {
 	return err
 }
 
-// curve is the trade-off curve of all recipes together, nil if it is not asked for.
+// curve returns the trade-off curve of all recipes together, nil unless requested.
 func (a *accountFlags) curve(recipes []privacy.Recipe) (*privacy.TradeOff, error) {
 	if a.tradeOff == "" {
 		return nil, nil
@@ -440,7 +439,7 @@ func (a *accountFlags) curve(recipes []privacy.Recipe) (*privacy.TradeOff, error
 	return privacy.NewTradeOff(recipes)
 }
 
-// tradeOff writes a curve to a file and returns its points. It returns none for a nil curve.
+// tradeOff writes a curve to a file and returns its points, or nil for a nil curve.
 func (g *global) tradeOff(file string, curve *privacy.TradeOff) ([]privacy.ErrorRates, error) {
 	if curve == nil {
 		return nil, nil
@@ -451,7 +450,7 @@ func (g *global) tradeOff(file string, curve *privacy.TradeOff) ([]privacy.Error
 	return curve.Points(), g.writeFigure(file, curve.Figure())
 }
 
-// writeFigure draws a figure in the format that the file's extension names, else as SVG.
+// writeFigure draws a figure in the format of the file's extension, SVG by default.
 func (g *global) writeFigure(file string, f *chart.Figure) error {
 	data := f.File(strings.TrimPrefix(filepath.Ext(file), "."), chart.OneColumn)
 	return g.writeFile(file, func(w io.Writer) error { _, err := w.Write(data); return err })

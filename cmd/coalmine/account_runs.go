@@ -15,10 +15,9 @@ import (
 	"coalmine/workflows/forecast"
 )
 
-// runFlags are those of account that go with runs; the others are a recipe.
+// runFlags are the flags of account that apply to runs; other flags describe a recipe.
 var runFlags = []string{"scale", "scale-population", "delta", "conversion", "accountant"}
 
-// accountRuns prints the costs of finished cells.
 func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) error {
 	question, err := a.question(c)
 	if err != nil {
@@ -38,10 +37,10 @@ func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) 
 	})
 }
 
-// composeFlags are those of account that go with a file of recipes.
+// composeFlags are the flags of account that apply to a file of recipes.
 var composeFlags = []string{"compose", "delta", "conversion", "accountant", "unit", "target-epsilon", "solve", "trade-off"}
 
-// accountFile prints the cost of a file's recipes together.
+// accountFile prints the joint cost of the recipes in a file.
 func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	f := c.Flags()
 	if err := only(c, composeFlags, "--compose, whose file has the recipes: leave it out, or write it into the file"); err != nil {
@@ -74,7 +73,7 @@ func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	return g.printAnswer(answer)
 }
 
-// checkCompose finds flags that say nothing about a file of recipes.
+// checkCompose rejects flags that do not apply to a file of recipes.
 func (a *accountFlags) checkCompose(f *pflag.FlagSet) error {
 	a.solving = f.Changed("target-epsilon")
 	switch err := errors.Join(a.empty(f), a.recipe.Conversion.Validate(), a.recipe.Accountant.Validate()); {
@@ -87,11 +86,11 @@ func (a *accountFlags) checkCompose(f *pflag.FlagSet) error {
 	case f.Changed("delta"):
 		return errors.New("--delta with --target-epsilon and --solve delta, which looks for it: leave it out")
 	}
-	a.recipe.Delta = 0.5 // until it is found
+	a.recipe.Delta = 0.5 // until it is solved for
 	return nil
 }
 
-// composed is the cost of recipes together, at the delta that is asked for or solved for.
+// composed returns the joint cost of recipes, at the delta given or solved for.
 func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.PrivacyAnswer, err error) {
 	if a.solving {
 		if a.recipe.Delta, err = privacy.CalibrateDelta(forecast.Recipes(recipes), a.epsilon); err != nil {
@@ -101,7 +100,6 @@ func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.Privac
 	return forecast.Account(recipes, forecast.PrivacyQuestion{Delta: a.recipe.Delta})
 }
 
-// printAnswer prints the costs of several trainings.
 func (g *global) printAnswer(answer *forecast.PrivacyAnswer) error {
 	if g.json {
 		return g.printJSON(answer)
@@ -109,8 +107,7 @@ func (g *global) printAnswer(answer *forecast.PrivacyAnswer) error {
 	return answer.WriteTable(g.stdout)
 }
 
-// only refuses flags that are not in the list; with names the flag that they are given
-// with.
+// only rejects flags that are not in the list; with is the flag that limits them.
 func only(c *cobra.Command, allowed []string, with string) (err error) {
 	c.Flags().Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(allowed, flag.Name) && c.InheritedFlags().Lookup(flag.Name) == nil {
@@ -120,7 +117,7 @@ func only(c *cobra.Command, allowed []string, with string) (err error) {
 	return err
 }
 
-// question is the flags' question about runs.
+// question converts the flags to a question about runs.
 func (a *accountFlags) question(c *cobra.Command) (q forecast.PrivacyQuestion, err error) {
 	f := c.Flags()
 	if err := only(c, runFlags, "a RUN, whose cells say what the recipe is: leave it out, or give a whole recipe and no RUN"); err != nil {
@@ -142,8 +139,8 @@ func (a *accountFlags) question(c *cobra.Command) (q forecast.PrivacyQuestion, e
 	return q, errors.Join(a.recipe.Conversion.Validate(), a.recipe.Accountant.Validate())
 }
 
-// finished are the trainings of the cells and runs that are named, and the cells left out.
-// A cell or run that leaves nothing but these is an error, and so is a cell named twice.
+// finished returns the trainings of the named cells and runs, and the cells left out. It returns an
+// error if all cells of a name are left out, or if a cell is named twice.
 func finished(ctx context.Context, api control.API, names []string) (trainings []forecast.Training, without []forecast.LeftOut, err error) {
 	for _, name := range names {
 		run, err := side(ctx, api, name)

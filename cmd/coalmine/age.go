@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// age is a flag for times of days rather than minutes: 30d, or the forms that
-// time.ParseDuration reads.
+// age is a flag for durations in days, such as 30d, or in the forms of time.ParseDuration.
 type age time.Duration
 
 // maxDays keeps an age within the range of time.Duration.

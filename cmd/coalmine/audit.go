@@ -70,15 +70,15 @@ Coins give a lower bound on epsilon, with --initial-scores, the scores of the un
 model, or with --plain-loss, which must be chosen before the training
 (docs/contracts/canaries.md).`
 
-// endpointKey is the environment variable with the key of an endpoint.
+// endpointKey is the environment variable that holds the key of an endpoint.
 const endpointKey = "COALMINE_ENDPOINT_KEY"
 
-// auditFlags are those of the command.
+// auditFlags holds the flags of the command.
 type auditFlags struct {
 	canaries string
 	modelaudit.Options
 
-	// Of an endpoint, most of them of a command too.
+	// These apply to an endpoint; most also apply to a command.
 	model, vocabulary         string
 	begin, batch, concurrency int
 
@@ -87,15 +87,15 @@ type auditFlags struct {
 	belong membershipFlags
 }
 
-// Purposes of flags; a file has no use for any of them.
+// Purposes of flags that do not apply to a model file.
 var (
 	ofEndpoint = []string{"model", "begin"}
 	ofCommand  = []string{"command-memory", "command-env"}
 	ofBoth     = []string{"vocabulary", "batch", "concurrency", "timeout"}
 )
 
-// Defaults for an endpoint, which scores every reference in full: as many as the smallest
-// part of the references that a rank may be estimated from.
+// endpointReferences is the default for an endpoint, which scores every reference in full. It is
+// the smallest part of the references from which a rank may be estimated.
 const endpointReferences = 20_000
 
 func newAuditCommand(g *global) *cobra.Command {
@@ -194,7 +194,7 @@ func (a *auditFlags) audit(c *cobra.Command, g *global, args []string) (*modelau
 	return asked.audit(c.Context(), fileModel{read}, a.Options)
 }
 
-// checkPrefix answers --prefix 0: a flag that is left out is 0, too, and means another prefix.
+// checkPrefix rejects an explicit --prefix 0, because 0 stands for an absent flag and its default.
 func checkPrefix(c *cobra.Command) error {
 	if n, err := c.Flags().GetInt("prefix"); err != nil || n != 0 || !c.Flags().Changed("prefix") {
 		return err
@@ -202,7 +202,7 @@ func checkPrefix(c *cobra.Command) error {
 	return errors.New("--prefix 0: expected at least 1, because random sequences begin as the canary does; leave the flag out for the default")
 }
 
-// useless refuses flags that a model of a sort has no use for.
+// useless rejects flags that do not apply to this sort of model.
 func useless(c *cobra.Command, model string, flags []string) error {
 	for _, name := range flags {
 		if c.Flags().Changed(name) {
@@ -239,7 +239,7 @@ func (a *auditFlags) checkPace() error {
 	return nil
 }
 
-// remoteOptions are those of a model that scores every reference in full.
+// remoteOptions returns the options for a model that scores every reference in full.
 func (a *auditFlags) remoteOptions(c *cobra.Command) modelaudit.Options {
 	options := a.Options
 	if !c.Flags().Changed("references") {
@@ -257,7 +257,7 @@ func (g *global) noteRanked(requests func() int64) func(done, of int) {
 	}
 }
 
-// opened reads a file. Errors name it.
+// opened reads a file; its errors name the file.
 func opened[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	var none T
 	file, err := os.Open(path)
@@ -274,13 +274,13 @@ func opened[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	return v, nil
 }
 
-// auditColumn says one thing of each canary.
+// auditColumn is a column of the table of canaries.
 type auditColumn struct {
 	name string
 	text func(c *modelaudit.Canary) string
 }
 
-// writeAudit prints one line a canary, and the counts.
+// writeAudit prints a line for each canary, and the counts.
 func (g *global) writeAudit(r *modelaudit.Report) error {
 	defer g.writeMembership(r.Membership)
 	if len(r.Canaries) == 0 {
@@ -328,7 +328,7 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 	return nil
 }
 
-// writeBegin warns of sequences that begin in the middle of a text.
+// writeBegin warns about sequences that begin inside a text.
 func (g *global) writeBegin(e *modelaudit.Served) {
 	if !e.NoBegin {
 		return
@@ -340,8 +340,8 @@ func (g *global) writeBegin(e *modelaudit.Served) {
 	g.printf("\n")
 }
 
-// betweenText says how many canaries may be memorized by the intervals of their ranks,
-// where that is not certain.
+// betweenText returns the range of the number of memorized canaries by the intervals of their
+// ranks, or "" if the number is certain.
 func betweenText(v *modelaudit.Memorized) string {
 	if v.MemorizedLow == nil || *v.MemorizedLow == *v.MemorizedHigh {
 		return ""
@@ -349,7 +349,7 @@ func betweenText(v *modelaudit.Memorized) string {
 	return fmt.Sprintf(" (%d to %d)", *v.MemorizedLow, *v.MemorizedHigh)
 }
 
-// rankText has the interval of a rank that is not certain.
+// rankText returns a rank with its interval, if it is uncertain.
 func rankText(c *modelaudit.Canary) string {
 	if c.Rank == nil {
 		return "-"
@@ -364,7 +364,7 @@ func rankText(c *modelaudit.Canary) string {
 	return text
 }
 
-// exposureText marks a lower bound, and gives an estimate's error.
+// exposureText marks a lower bound, and adds the error of an estimate.
 func exposureText(c *modelaudit.Canary) string {
 	switch {
 	case c.Ranked.Exposure == nil:
@@ -374,10 +374,10 @@ func exposureText(c *modelaudit.Canary) string {
 	case c.Ranked.ExposureSE != nil:
 		return fmt.Sprintf("%.1f +- %.1f", *c.Ranked.Exposure, *c.Ranked.ExposureSE)
 	}
-	return fmt.Sprintf("%.1f", max(0, *c.Ranked.Exposure)) // just below 0 at a rank behind all references
+	return fmt.Sprintf("%.1f", max(0, *c.Ranked.Exposure)) // slightly negative if the rank is behind all references
 }
 
-// fittedText gives the error of a fitted exposure.
+// fittedText returns a fitted exposure with its error.
 func fittedText(c *modelaudit.Canary) string {
 	if c.Fitted.Exposure == nil {
 		return "-"

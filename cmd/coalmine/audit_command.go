@@ -15,14 +15,14 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-// commandFlags are those of a program of the user's.
+// commandFlags holds the flags for the user's own program.
 type commandFlags struct {
 	childprocess.Terms
 	line, memory string
 	timeout      time.Duration
 }
 
-// add adds the flags, with the help of --command. The help of the others begins with only.
+// add adds the flags. command is the help of --command; the help of other flags begins with only.
 func (s *commandFlags) add(f *pflag.FlagSet, command, only string) {
 	f.StringVar(&s.line, "command", "", command)
 	f.StringVar(&s.memory, "command-memory", "", only+"how much memory its processes may have together, such as 8GiB; none is no limit (Linux)")
@@ -43,14 +43,15 @@ func (s *commandFlags) complete() (err error) {
 	return nil
 }
 
-// options returns those of a client that asks the command, which is trusted. The flags are complete.
+// options returns the options of a client for the command, which is trusted. The flags must be
+// complete.
 func (s *commandFlags) options() (o score.Options) {
 	o.Name, o.Args, o.Terms = s.line, childprocess.Shell(s.line), s.Terms
 	o.Network, o.AnswerSeconds = true, s.timeout.Seconds()
 	return o
 }
 
-// memoryLimit is that of a command's processes, in bytes; 0 for none.
+// memoryLimit returns the memory limit of a command's processes in bytes; 0 means no limit.
 func memoryLimit(text string) (int64, error) {
 	if text == "" || text == "none" {
 		return 0, nil
@@ -62,7 +63,7 @@ func memoryLimit(text string) (int64, error) {
 	return int64(bytes), nil
 }
 
-// auditCommand audits the model that a command scores texts by.
+// auditCommand audits a model whose scores the command computes.
 func (a *auditFlags) auditCommand(c *cobra.Command, g *global, asked *askedOf) (report *modelaudit.Report, err error) {
 	if err := a.checkPace(); err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (a *auditFlags) auditCommand(c *cobra.Command, g *global, asked *askedOf) (
 	}
 	defer func() {
 		if ended := client.Close(); err == nil && ended != nil {
-			g.note("%v", ended) // all has been answered
+			g.note("%v", ended) // all answers have arrived
 		}
 	}()
 	command, err := modelaudit.NewCommand(client, vocabulary, a.batch)
@@ -93,7 +94,7 @@ func (a *auditFlags) auditCommand(c *cobra.Command, g *global, asked *askedOf) (
 	return asked.audit(c.Context(), command, a.remoteOptions(c))
 }
 
-// words are those that canaries and references consist of.
+// words returns the vocabulary of canaries and references.
 func (a *auditFlags) words() (*modelaudit.Vocabulary, error) {
 	if a.vocabulary == "" {
 		return modelaudit.BytesVocabulary(), nil
@@ -105,7 +106,7 @@ func (a *auditFlags) words() (*modelaudit.Vocabulary, error) {
 	return v, nil
 }
 
-// writeCommanded prints the requests to a command, and the largest exposure that they can
+// writeCommanded prints the number of requests to a command, and the largest exposure that they can
 // show.
 func (g *global) writeCommanded(r *modelaudit.Report) {
 	d := r.Command
@@ -133,7 +134,7 @@ func greedyText(c *modelaudit.Canary) string {
 	return "not found"
 }
 
-// samplesText is how many samples have a canary with probability 1/2.
+// samplesText returns the number of samples that contain a canary with probability 1/2.
 func samplesText(c *modelaudit.Canary) string {
 	if c.Queries == nil {
 		return "-"

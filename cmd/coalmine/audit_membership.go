@@ -20,11 +20,11 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-// membershipFlags are those of an audit of members.
+// membershipFlags holds the flags of an audit of members.
 type membershipFlags struct {
 	members, nonMembers string
 	sequence            int
-	// Of attacks that score other texts, too.
+	// These apply to attacks that also score other texts.
 	prefixUsers, neighbourTexts int
 }
 
@@ -37,7 +37,7 @@ func (m *membershipFlags) add(f *pflag.FlagSet) {
 	f.Lookup("sequence").DefValue = "20, of bytes 100"
 }
 
-// checkAsked returns an error for flags of --members without it.
+// checkAsked rejects flags that need --members.
 func (a *auditFlags) checkAsked(c *cobra.Command) error {
 	for _, flag := range []string{"sequence", "prefix-users", "neighbour-texts"} {
 		if c.Flags().Changed(flag) && a.belong.members == "" {
@@ -47,13 +47,12 @@ func (a *auditFlags) checkAsked(c *cobra.Command) error {
 	return nil
 }
 
-// askedOf has the canaries, the members, or both, that a model is asked about.
+// askedOf holds the canaries, the members, or both, that the model is asked to score.
 type askedOf struct {
 	canaries []modelaudit.Line
 	members  *modelaudit.Membership
 }
 
-// asked reads the files.
 func (a *auditFlags) asked() (*askedOf, error) {
 	asked := new(askedOf)
 	var err error
@@ -74,7 +73,7 @@ func (a *auditFlags) asked() (*askedOf, error) {
 	return asked, err
 }
 
-// orAdvice adds the remedy to the error of a file that does not exist.
+// orAdvice adds advice to the error of a missing file.
 func orAdvice(err error, advice string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; %s", err, advice)
@@ -90,20 +89,19 @@ func readOwners(flag, path string) ([]modelaudit.Owner, error) {
 	return owners, nil
 }
 
-// audited is a model that can be asked.
+// audited is a model under audit.
 type audited interface {
 	Run(context.Context, []modelaudit.Line, modelaudit.Options) (*modelaudit.Report, error)
 	Membership(context.Context, modelaudit.Membership) (*modelaudit.MembershipReport, error)
 }
 
-// fileModel is a model of a file.
+// fileModel is a model read from a file.
 type fileModel struct{ *modelaudit.Model }
 
 func (m fileModel) Run(ctx context.Context, list []modelaudit.Line, o modelaudit.Options) (*modelaudit.Report, error) {
 	return modelaudit.Run(ctx, m.Model, list, o)
 }
 
-// audit asks a model.
 func (a *askedOf) audit(ctx context.Context, model audited, o modelaudit.Options) (*modelaudit.Report, error) {
 	report := &modelaudit.Report{Canaries: []modelaudit.Canary{}}
 	var err error
@@ -118,7 +116,7 @@ func (a *askedOf) audit(ctx context.Context, model audited, o modelaudit.Options
 	return report, err
 }
 
-// openCell opens the model of a file, or with two arguments that of a run's cell.
+// openCell opens a model file or, with two arguments, the model of a run's cell.
 func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.Model, err error) {
 	if len(args) == 1 {
 		if info, err := os.Stat(args[0]); err == nil && info.IsDir() {
@@ -143,7 +141,8 @@ func openCell(ctx context.Context, g *global, args []string) (model *modelaudit.
 	return model, err
 }
 
-// notOurs returns the error for a cell whose model cannot be read. If a program trained the model, it names the alternative.
+// notOurs returns the error for a cell with an unreadable model. If a program trained the model, it names the
+// alternative.
 func notOurs(ctx context.Context, api control.API, cell []string, err error, instead string) error {
 	spec, unknown := api.Experiment(ctx, cell[0])
 	if unknown == nil && slices.ContainsFunc(spec.Cells, func(c experiment.Cell) bool {
@@ -154,7 +153,6 @@ func notOurs(ctx context.Context, api control.API, cell []string, err error, ins
 	return fmt.Errorf("run %s, cell %s: %w", cell[0], cell[1], err)
 }
 
-// writeMembership prints a line for each attack.
 func (g *global) writeMembership(r *modelaudit.MembershipReport) {
 	if r == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-// scoresFlags are those of an audit by scores alone.
+// scoresFlags holds the flags of an audit of scores without a model.
 type scoresFlags struct {
 	scores, initial string
 	plain           bool
@@ -26,10 +26,10 @@ func (s *scoresFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&s.plain, "plain-loss", false, "scores: guess coins by the trained model alone, as was decided before the training")
 }
 
-// ofScores are the flags of an audit by scores; it has no use for any other.
+// ofScores are the flags that apply to an audit of scores.
 var ofScores = []string{"canaries", "scores", "initial-scores", "plain-loss", "json"}
 
-// auditScores audits by scores alone.
+// auditScores audits a file of scores without a model.
 func (a *auditFlags) auditScores(c *cobra.Command, g *global) error {
 	var other error
 	c.Flags().Visit(func(f *pflag.Flag) {
@@ -83,7 +83,7 @@ func readScores(flag, path string) (canaryfiles.Scores, error) {
 	return scores, nil
 }
 
-// writeScored prints a line for each canary, and the result of all.
+// writeScored prints a line for each canary, and the overall result.
 func (g *global) writeScored(r *canaryfiles.Report) error {
 	table := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "canary\trank\texposure\tgreedy\tsamples\ttext")

@@ -22,35 +22,34 @@ import (
 )
 
 const (
-	// barWidth is that of a bar without its label and count.
+	// barWidth is the width of a bar without its label and count.
 	barWidth = 16
-	// besideLabel is the width that a label leaves for the bar and its count.
+	// besideLabel is the width that the bar and its count need next to the label.
 	besideLabel = barWidth + 14
-	// besideBars are the rows of a terminal that no bar takes: the total, the last
-	// output, the prompt.
+	// besideBars is the number of terminal rows without bars: the total, the last output, the
+	// prompt.
 	besideBars = 4
-	// leastNow is the least width in which a cell's current task is shown.
+	// leastNow is the minimum width for a cell's current task.
 	leastNow = 8
 )
 
-// barDisplay keeps a bar for each unfinished cell, up to the rows of the terminal,
-// and a line about them all below. Cells that end leave a line above.
+// barDisplay shows a bar for each unfinished cell, up to the rows of the terminal, and a total line
+// below. A cell that ends leaves a line above the bars.
 type barDisplay struct {
 	progress *mpb.Progress
-	rows     int // of bars, at most
+	rows     int // maximum number of bars
 	bars     map[string]*cellBar
 	ended    map[string]bool
 	total    atomic.Value // the line below the bars
 	totalBar *mpb.Bar
 
-	// measured returns the last measurements of a run's cells that still train, by their names; nil
-	// returns none. looked is the time of the last call, and latest its result.
+	// measured returns the last measurements of a run's cells in training, by cell name; a nil
+	// function returns no measurements. looked is the time of the last call, and latest its result.
 	measured func(run string) map[string]results.Latest
 	looked   time.Time
 	latest   map[string]results.Latest
 }
 
-// cellBar is the bar of a cell, and the cell's current task.
 type cellBar struct {
 	*mpb.Bar
 	now atomic.Value
@@ -66,7 +65,6 @@ func newBarDisplay(w io.Writer, rows int, options ...mpb.ContainerOption) *barDi
 	}
 }
 
-// terminalRows is the height of a terminal.
 func terminalRows(f *os.File) int {
 	_, rows, err := term.GetSize(int(f.Fd()))
 	if err != nil {
@@ -75,7 +73,7 @@ func terminalRows(f *os.File) int {
 	return rows
 }
 
-// look asks for measurements from time to time.
+// look updates the measurements periodically.
 func (d *barDisplay) look(s *status.Run) {
 	if d.measured != nil && time.Since(d.looked) >= linesEvery && anyRuns(s) {
 		d.latest = d.measured(s.Run)
@@ -106,7 +104,7 @@ func (d *barDisplay) show(s *status.Run) {
 	d.total.Store(total + impediments(s))
 }
 
-// close takes the bar of a cell that has ended away, and says once how it ended.
+// close removes the bar of a cell that has ended, and prints its end once.
 func (d *barDisplay) close(s *status.Run, c status.Cell) {
 	if bar := d.bars[c.Cell]; bar != nil {
 		bar.Abort(true)
@@ -118,8 +116,8 @@ func (d *barDisplay) close(s *status.Run, c status.Cell) {
 	}
 }
 
-// showCell moves a cell's bar, which counts rounds or steps of SGD. It is one short of
-// full until the cell has been measured too.
+// showCell updates a cell's bar, which counts rounds or steps of SGD. The bar stays one short of
+// full until the cell is measured.
 func (d *barDisplay) showCell(index int, c status.Cell) {
 	bar := d.bars[c.Cell]
 	if bar == nil {
@@ -132,8 +130,8 @@ func (d *barDisplay) showCell(index int, c status.Cell) {
 	bar.now.Store(readable.Text(besideBar(d.latest[c.Cell], c.Now)))
 }
 
-// besideBar is the last measurement of a cell, such as "perplexity 62.2 (round 300 of 800)", and
-// its current task.
+// besideBar returns the last measurement of a cell, such as "perplexity 62.2 (round 300 of 800)",
+// and its current task.
 func besideBar(latest results.Latest, now string) string {
 	var texts []string
 	if latest != (results.Latest{}) {
@@ -163,12 +161,12 @@ func (d *barDisplay) newCellBar(index int, c status.Cell) *cellBar {
 	return b
 }
 
-// fit cuts a text to a width on the terminal.
+// fit cuts a text to a width of the terminal.
 func fit(text string, width int) string {
 	return runewidth.Truncate(text, max(width, 0), "…")
 }
 
-// text shows a value that another goroutine sets.
+// text displays a value that another goroutine sets.
 func text(v *atomic.Value) decor.DecorFunc {
 	return func(decor.Statistics) string {
 		s, _ := v.Load().(string)
@@ -186,8 +184,8 @@ func (d *barDisplay) end() {
 	d.progress.Wait()
 }
 
-// logOutput is where log lines go: to standard error, or above the bars while
-// there are some, which would else paint over them.
+// logOutput writes log lines to standard error or, while bars are shown, above them: bars would
+// overwrite the lines.
 type logOutput struct{ *global }
 
 // Write implements io.Writer.

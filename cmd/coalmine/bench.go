@@ -10,16 +10,15 @@ import (
 	"coalmine/workflows/forecast"
 )
 
-// machineSpeed is the arithmetic of this machine, from which plan predicts times.
+// machineSpeed is the arithmetic speed of this machine, from which plan predicts times.
 type machineSpeed struct {
 	Cores int `json:"cores"`
-	// GFLOPS is the measured peak of a core, and Used the share of it that plan expects.
+	// GFLOPS is the measured peak of a core, and Used the fraction of it that plan assumes.
 	GFLOPS  float64 `json:"core_gflops"`
 	Used    float64 `json:"used"`
 	Kernels string  `json:"kernels"`
 }
 
-// measureSpeed measures the peak of a core.
 func measureSpeed() machineSpeed {
 	return machineSpeed{runtime.GOMAXPROCS(0), kernels.PeakGFLOPS(100 * time.Millisecond), forecast.Efficiency, kernels.Set()}
 }

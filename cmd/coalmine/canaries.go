@@ -84,7 +84,7 @@ func newCanariesExportCommand(g *global) *cobra.Command {
 	return c
 }
 
-// drawCanaries draws those of a cell, as its tasks would.
+// drawCanaries draws the canaries of a cell as its tasks would.
 func drawCanaries(ctx context.Context, sub *submission.Submission, name string, o canaryfiles.ExportOptions) (*canaryfiles.File, error) {
 	p, x, err := planHere(ctx, sub)
 	if err != nil {
@@ -102,7 +102,7 @@ func header(s *experiment.Spec, cell int, name string) canaryfiles.Header {
 	return canaryfiles.Header{Experiment: s.Name, Cell: name, Seed: s.Cells[cell].Experiment.Seed}
 }
 
-// writeCanaries writes the files of an export, over those that there were.
+// writeCanaries writes the files of an export, and replaces existing ones.
 func (g *global) writeCanaries(f *canaryfiles.File, folder string) error {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		return err

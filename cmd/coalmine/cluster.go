@@ -107,7 +107,8 @@ func newWorkerCommand(g *global) *cobra.Command {
 	return c
 }
 
-// served are the classes that a worker takes which was asked for some.
+// served returns the classes that a worker takes: with commands, compute includes the commands
+// class.
 func served(classes []string, commands bool) []string {
 	if commands && slices.Contains(classes, string(tasks.Compute)) {
 		return append(slices.Clone(classes), string(tasks.Commands))
@@ -115,8 +116,8 @@ func served(classes []string, commands bool) []string {
 	return classes
 }
 
-// checkClasses refuses a class of which a worker would wait for ever: one that no task has, and
-// one that consists of commands.
+// checkClasses rejects classes whose tasks a worker would never get: unknown ones, and gpu without
+// commands.
 func checkClasses(classes []string, commands bool) error {
 	known := tasks.Class("").Choices()
 	for _, class := range classes {
@@ -133,8 +134,8 @@ func checkClasses(classes []string, commands bool) error {
 	return nil
 }
 
-// coordinatorGarbage is how much garbage a coordinator lets come together, in bytes. Its
-// heap is one graph of pointers, as large as the live runs, and little of it changes.
+// coordinatorGarbage is the garbage that a coordinator accumulates before a collection, in bytes.
+// Its heap is one graph of pointers, as large as the live runs, and changes little.
 const coordinatorGarbage = 32 << 20
 
 const serveHelp = `Coordinate a cluster: schedule its tasks, and serve its page and API over HTTP. Several
@@ -203,7 +204,7 @@ func newServeCommand(g *global) *cobra.Command {
 	return c
 }
 
-// serveEmbedded owns a data directory and works in it until interrupted.
+// serveEmbedded owns a data directory and executes its runs until interrupted.
 func (g *global) serveEmbedded(ctx context.Context, home string, listen listenFlags, allowed *sources.Allowed, keep control.Housekeeping) error {
 	e, err := openEmbedded(ctx, home, g, listen)
 	if err != nil {
@@ -250,5 +251,5 @@ func (g *global) serveCluster(ctx context.Context, listen *listenFlags, allowed 
 	return errors.Join(group.Wait(), conn.Close(), g.tracer.Close())
 }
 
-// newToken is a random text of n characters.
+// newToken returns a random text of n characters.
 func newToken(n int) string { return strings.ToLower(rand.Text())[:n] }

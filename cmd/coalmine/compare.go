@@ -53,7 +53,7 @@ func newCompareCommand(g *global) *cobra.Command {
 	}
 }
 
-// side is a run, or one of its cells or rows of replicates: RUN/CELL.
+// side returns the results of a run, or of one of its cells or rows of replicates: RUN/CELL.
 func side(ctx context.Context, api control.API, name string) (s results.Side, err error) {
 	run, part, only := strings.Cut(name, "/")
 	if s.Spec, err = api.Experiment(ctx, run); err != nil {

@@ -14,7 +14,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// completionPatience is how long a shell waits for the names of runs.
+// completionPatience is the time that a shell waits for the names of runs.
 const completionPatience = 2 * time.Second
 
 // completeArguments makes shells complete the arguments RUN, CELL and FILE of a
@@ -43,8 +43,8 @@ func formatCompletions() (out []cobra.Completion) {
 	return out
 }
 
-// argument is the usage's name of an argument, by its position: "RUN" of "[RUN]";
-// the last repeats if it ends in dots. It is "" beyond.
+// argument returns the name of an argument in the usage by its position: "RUN" for "[RUN]". The
+// last one repeats if it ends in dots. It returns "" beyond the last.
 func argument(words []string, position int) string {
 	if last := len(words) - 1; position > last && strings.Contains(words[last], "...") {
 		position = last
@@ -65,8 +65,7 @@ func (g *global) complete(ctx context.Context, argument string, args []string) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionPatience)
 	defer cancel()
-	// Without an answer from the runs, nothing is completed; the command itself will say
-	// why.
+	// If the runs cannot be read, nothing is completed; the command itself reports the reason.
 	_ = g.withControl(ctx, func(api control.API) (err error) {
 		switch argument {
 		case "RUN":

@@ -43,23 +43,23 @@ func newContractCommand(g *global) *cobra.Command {
 	return c
 }
 
-// checked is the result of a check: the report for JSON, its findings, and the program's answer to
-// describe, for people.
+// checked is the result of a check: the report for JSON and, for people, its findings and the
+// program's answer to describe.
 type checked struct {
 	report   any
 	findings []contracts.Finding
 	itself   string
 }
 
-// contractCheck is a command that checks programs by a contract.
+// contractCheck is a command that checks programs against a contract.
 type contractCheck struct {
 	contract string
-	does     string // the work of the programs, as a verb phrase
-	more     string // the end of the help
+	does     string // verb phrase for the work of the programs
+	more     string // end of the help
 	example  string // flags
 	program  *commandFlags
-	timeout  time.Duration // the default of --timeout
-	allows   string        // the help of --timeout after "how long"
+	timeout  time.Duration // default of --timeout
+	allows   string        // help of --timeout after "how long"
 	run      func(context.Context) (checked, error)
 }
 
@@ -90,7 +90,7 @@ func (g *global) newContractCheck(k contractCheck) *cobra.Command {
 	return c
 }
 
-// answerAllows is contractCheck.allows of programs that answer requests.
+// answerAllows is contractCheck.allows for programs that answer requests.
 const answerAllows = "a request may take, or the program to describe itself"
 
 func newContractScoreCommand(g *global) *cobra.Command {
@@ -114,7 +114,7 @@ func newContractScoreCommand(g *global) *cobra.Command {
 	return c
 }
 
-// jsonObject is the value of a flag that is an object of JSON.
+// jsonObject parses the value of a flag that is a JSON object.
 func jsonObject(flag, text, example string) (json.RawMessage, error) {
 	var object map[string]any
 	if json.Unmarshal([]byte(text), &object) != nil || object == nil {
@@ -135,7 +135,7 @@ func checkScorer(ctx context.Context, o score.Options, m datasets.Image, texts s
 	return score.Check(ctx, o, about)
 }
 
-// imageShape is the flag of the images that a program is checked with; zero for texts.
+// imageShape is a flag for the shape of the images in a check; zero means texts.
 type imageShape struct{ datasets.Image }
 
 var _ pflag.Value = (*imageShape)(nil)
@@ -167,7 +167,7 @@ func (s *imageShape) Set(text string) error {
 	return m.Check()
 }
 
-// checkedTexts are those of a file, or the built-in ones.
+// checkedTexts returns the texts of a file, or the built-in ones.
 func checkedTexts(path string) ([]string, error) {
 	if path == "" {
 		return score.DefaultTexts, nil
@@ -186,7 +186,8 @@ func checkedTexts(path string) ([]string, error) {
 	return texts, nil
 }
 
-// writeConformance prints a report as JSON, or a line for each finding and the program's own words.
+// writeConformance prints a report as JSON, or a line for each finding and the program's
+// description.
 func (g *global) writeConformance(c *checked) error {
 	broken := contracts.Broken(c.findings)
 	if g.json {
@@ -215,7 +216,7 @@ func (g *global) printFindings(findings []contracts.Finding) {
 	}
 }
 
-// scorerSays is the description of a program that scores texts.
+// scorerSays describes a program that scores texts.
 func scorerSays(d *score.Description) string {
 	if d == nil {
 		return ""
@@ -223,7 +224,7 @@ func scorerSays(d *score.Description) string {
 	return fmt.Sprintf("model %s, longest input %s, methods %q\n", d.Model, cmp.Or(countOf(d.LongestInput), "unbounded"), d.Methods)
 }
 
-// countOf is a number of tokens, "" for 0.
+// countOf formats a number of tokens, "" for 0.
 func countOf(n int) string {
 	if n == 0 {
 		return ""

@@ -40,7 +40,6 @@ func newContractClientCommand(g *global) *cobra.Command {
 	return c
 }
 
-// clientSays describes a program by its answer to describe.
 func clientSays(d *clientprograms.Description) string {
 	if d == nil {
 		return ""

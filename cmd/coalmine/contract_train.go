@@ -17,7 +17,7 @@ The program trains up to six times on synthetic users and sentences: once to its
 until it is killed at a checkpoint, and again from there to its end, followed by a check of
 all files in its result; once until it is asked to stop.`
 
-// trainCheck are the flags of contract check train.
+// trainCheck holds the flags of contract check train.
 type trainCheck struct {
 	external.Check
 	program   commandFlags

@@ -33,7 +33,7 @@ func newConvertCommand(g *global) *cobra.Command {
 	return c
 }
 
-// converting holds the options common to all forms.
+// converting holds the options common to all formats.
 type converting struct {
 	conversion.Options
 	to string
@@ -47,19 +47,18 @@ func (o *converting) add(c *cobra.Command) {
 	f.IntVar(&o.Shape.Classes, "classes", 0, "number of classes; labels are 0 to classes - 1 (default: from the data)")
 }
 
-// addCase adds the options of EMNIST.
 func (o *converting) addCase(f *pflag.FlagSet) {
 	f.BoolVar(&o.IgnoreCase, "ignore-case", false, "map small letters to capital ones: 36 classes instead of EMNIST's 62")
 }
 
-// addSize adds the options of files of images.
+// addSize adds the options of image files.
 func (o *converting) addSize(f *pflag.FlagSet) {
 	f.IntVar(&o.Shape.Width, "width", 0, "width of the images in pixels (default: of the first)")
 	f.IntVar(&o.Shape.Height, "height", 0, "height of the images in pixels (default: of the first)")
 	f.IntVar(&o.Shape.Channels, "channels", 1, "channels to write: 1 (grey) or 3 (red, green and blue)")
 }
 
-// addColumns adds the names of a table's columns.
+// addColumns adds the flags for the columns of a table.
 func addColumns(f *pflag.FlagSet, c *conversion.Columns, image string) {
 	f.StringVar(&c.Image, image+"-column", image, "column of the images")
 	f.StringVar(&c.User, "user-column", "user", "column of the users")
@@ -191,7 +190,7 @@ an image has any number of tags instead of a label.`,
 	return c
 }
 
-// check refuses options that are wrong before anything is read.
+// check rejects invalid options before any data are read.
 func (o *converting) check() error {
 	if err := checkOutput(o.to); err != nil {
 		return err
@@ -199,7 +198,7 @@ func (o *converting) check() error {
 	if (o.Shape.Width == 0) != (o.Shape.Height == 0) {
 		return errors.New("--width and --height: expected both or none")
 	}
-	// Properties that follow from the data may have any value of images.
+	// A property that follows from the data may have any value.
 	given, usual := o.Shape, datasets.DefaultImage
 	return datasets.Image{
 		Width: cmp.Or(given.Width, usual.Width), Height: cmp.Or(given.Height, usual.Height),
@@ -214,7 +213,7 @@ func checkOutput(to string) error {
 	return nil
 }
 
-// convert writes the file, or nothing.
+// convert writes the file completely or not at all.
 func (g *global) convert(o *converting, examples conversion.Examples) error {
 	if err := o.check(); err != nil {
 		return err
@@ -223,7 +222,7 @@ func (g *global) convert(o *converting, examples conversion.Examples) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Close() }() // after Commit there is nothing to give up
+	defer func() { _ = out.Close() }() // no effect after Commit
 	found, err := conversion.Convert(examples, out, o.Options)
 	if err != nil {
 		return err
@@ -238,7 +237,8 @@ func (g *global) convert(o *converting, examples conversion.Examples) error {
 	return nil
 }
 
-// printTagged describes a file of images with tags: of too many tags, the most frequent.
+// printTagged describes a file of images with tags; it limits a long list to the most frequent
+// tags.
 func (g *global) printTagged(to string, s *conversion.Summary) {
 	var tags []string
 	for _, t := range s.Tags[:min(len(s.Tags), models.MaxLabels)] {
@@ -263,7 +263,7 @@ func (g *global) printConverted(to string, s *conversion.Summary) {
 	g.printSkipped("images", s.Skipped, s.FirstSkipped)
 }
 
-// printSkipped says how many things could not be read, and the faults of the first of them.
+// printSkipped prints the number of unreadable items, and the errors of the first ones.
 func (g *global) printSkipped(what string, skipped int, first []string) {
 	if skipped == 0 {
 		return

@@ -40,7 +40,7 @@ A folder of .txt files needs no conversion: it is a source.`,
 	return c
 }
 
-// convertTexts writes the file, or nothing.
+// convertTexts writes the file completely or not at all.
 func (g *global) convertTexts(files conversion.TextFiles, to string) error {
 	if err := checkOutput(to); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (g *global) convertTexts(files conversion.TextFiles, to string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Close() }() // after Commit there is nothing to give up
+	defer func() { _ = out.Close() }() // no effect after Commit
 	found, err := conversion.Texts(files, out)
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ class and user; --sheet draws some of them.`,
 	return c
 }
 
-// inspectSource counts the result of a recipe for a source.
+// inspectSource prints the counts of a source under a recipe.
 func (g *global) inspectSource(ctx context.Context, name string, look *inspecting) error {
 	source, err := g.finder("").Find(ctx, name, "")
 	if err != nil {
@@ -117,8 +117,8 @@ func (g *global) inspectSource(ctx context.Context, name string, look *inspectin
 	return writeFacts(g.stdout, &found, look.Recipe)
 }
 
-// onlyOf refuses the flags of a command but for those of these names, since an
-// experiment file says all that the others would.
+// onlyOf rejects the command's flags except the named ones, because an experiment file sets the
+// others.
 func onlyOf(c *cobra.Command, path string, names ...string) error {
 	var wrong error
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
@@ -132,16 +132,16 @@ func onlyOf(c *cobra.Command, path string, names ...string) error {
 // inspection is the output of data inspect --json.
 type inspection struct {
 	datasets.Facts
-	// SHA256 is data.sha256 of the source, which consists of the files.
+	// SHA256 is data.sha256 of the source that the files make up.
 	SHA256 storage.Digest `json:"sha256"`
 	Files  []listedFile   `json:"files"`
-	// IID are the synthetic users of an iid partition, where they were asked for.
+	// IID describes the synthetic users of an iid partition, if requested.
 	IID *datasets.PartitionMetrics `json:"iid,omitempty"`
-	// Images are those of a source of images.
+	// Images describes a source of images.
 	Images *sources.Gallery `json:"images,omitempty"`
 }
 
-// listedFile is one file of a source, for programs.
+// listedFile is one file of a source in JSON output.
 type listedFile struct {
 	Name   string         `json:"name"`
 	SHA256 storage.Digest `json:"sha256"`
@@ -155,7 +155,6 @@ func listed(source *sources.Source) []listedFile {
 	return files
 }
 
-// contents reads all files of a source into memory.
 func contents(ctx context.Context, source *sources.Source) ([][]byte, error) {
 	var all [][]byte
 	for _, f := range source.Files {
@@ -172,7 +171,7 @@ func contents(ctx context.Context, source *sources.Source) ([][]byte, error) {
 	return all, nil
 }
 
-// planHere is the plan of a submission, and an executor in memory that has its sources.
+// planHere returns the plan of a submission, and an executor in memory that holds its sources.
 func planHere(ctx context.Context, sub *submission.Submission) (*plan.Plan, *localexec.Executor, error) {
 	p, err := compile.Plan(sub.Spec)
 	if err != nil {
@@ -253,7 +252,7 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	return err
 }
 
-// trainingUsers names the users that are left to train, where they are balanced or whole.
+// trainingUsers labels the users that remain for training, balanced or whole.
 func trainingUsers(whole bool) string {
 	if whole {
 		return "users that train"
@@ -261,8 +260,8 @@ func trainingUsers(whole bool) string {
 	return "balanced users"
 }
 
-// writeSteps writes the table of the counts after each step, with balanced or whole users. The
-// caller chooses its last column.
+// writeSteps writes a table of the counts after each step, with balanced or whole users. The caller
+// defines its last column.
 func writeSteps(w io.Writer, f *inspection, whole bool, last string, text func(datasets.Counts) string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", last)

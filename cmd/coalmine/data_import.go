@@ -51,7 +51,7 @@ belongs to one source, and "coalmine gc" keeps it until data remove. --name requ
 	return c
 }
 
-// importSource brings a source into the store, under a name if there is one.
+// importSource reads a source into the store, under a name if one is given.
 func (g *global) importSource(ctx context.Context, from, name string, look *inspecting) error {
 	source, err := g.finder("").Find(ctx, from, "")
 	if err != nil {
@@ -76,7 +76,6 @@ func (g *global) importSource(ctx context.Context, from, name string, look *insp
 	})
 }
 
-// nameSource reads a source into the store under a name.
 func (g *global) nameSource(ctx context.Context, from, name string, source *sources.Source, look *inspecting) error {
 	p, err := g.places.place()
 	if err != nil {
@@ -107,8 +106,8 @@ func (g *global) nameSource(ctx context.Context, from, name string, source *sour
 	return nil
 }
 
-// storeHere is the store of a cluster or, without one, that of the home. Several processes may
-// use either.
+// storeHere returns the store of a cluster or, without one, of the home. Several processes may use
+// either.
 func (g *global) storeHere(ctx context.Context, p place) (*storage.Archive, error) {
 	switch {
 	case p.server != "":
@@ -126,7 +125,7 @@ func (g *global) storeHere(ctx context.Context, p place) (*storage.Archive, erro
 	return g.archive(store), nil
 }
 
-// library finds sources by the names that they have in the store.
+// library returns the library of sources named in the store.
 func (g *global) library(ctx context.Context) (*sources.Library, error) {
 	p, err := g.places.place()
 	if err != nil {
@@ -186,7 +185,7 @@ func (g *global) printEntries(entries []sources.Entry) error {
 	return t.Flush()
 }
 
-// readAs says how a source was read, in a few words.
+// readAs describes in a few words how a source was read.
 func readAs(r datasets.Reading) string {
 	words := []string{string(r.Complete().Level)}
 	if r.Form != "" {

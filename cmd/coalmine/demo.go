@@ -8,7 +8,7 @@ import (
 	"coalmine/examples"
 )
 
-// demoFile is the experiment of the demonstration, as the program contains it.
+// demoFile is the embedded experiment of the demonstration.
 const demoFile = "examples/demo.yaml"
 
 const demoHelp = `Train four models on State of the Union addresses, with plain SGD, with clipped
@@ -19,7 +19,8 @@ network. Its run stays under --home, where a second demo finds it.
 The binary contains the experiment, examples/demo.yaml. --set
 grid.replicates=3 repeats it with three seeds.`
 
-// demoMeaning explains the table, unless --set has changed the experiment; demoNext lists commands to try.
+// demoMeaning explains the table, unless --set has changed the experiment; demoNext lists further
+// commands.
 const (
 	demoMeaning = `
 RS memorized counts canaries: random sequences, inserted 4, 8 or 16 times among

@@ -55,8 +55,8 @@ func (g *global) newCoordinator(archive *storage.Archive, conn *queue.Conn, hold
 	})
 }
 
-// classLimits checks the limits of --class-limit: a misspelt class would limit
-// nothing, and a limit of 0 would stop every run.
+// classLimits checks the limits of --class-limit: a misspelt class would have no effect, and a
+// limit of 0 would stop every run.
 func classLimits(registry tasks.Registry, limits map[string]int) (map[tasks.Class]int, error) {
 	classes := registry.Classes()
 	checked := make(map[tasks.Class]int)
@@ -70,8 +70,8 @@ func classLimits(registry tasks.Registry, limits map[string]int) (map[tasks.Clas
 	return checked, nil
 }
 
-// newWorker has the given number of slots; 0 is one for each core that this process may
-// use, and of the class gpu one for each GPU.
+// newWorker returns a worker with the given number of slots. 0 means a slot per core available to
+// this process and, for the class gpu, per GPU.
 func newWorker(archive *storage.Archive, conn *queue.Conn, g *global, slots int) *workers.Worker {
 	return &workers.Worker{
 		Archive:     archive,
@@ -89,8 +89,8 @@ func newWorker(archive *storage.Archive, conn *queue.Conn, g *global, slots int)
 	}
 }
 
-// engine is everything in one process: a data directory or a cluster's servers, a
-// coordinator, a worker and, for a data directory, the server that answers for it.
+// engine combines all parts in one process: a data directory or a cluster's servers, a coordinator,
+// a worker and, for a data directory, its API server.
 type engine struct {
 	archive *storage.Archive
 	conn    *queue.Conn
@@ -98,22 +98,22 @@ type engine struct {
 	worker  *workers.Worker
 	control *control.Local
 	dir     *datadir.Dir // nil in a cluster
-	front   listenFlags  // of a data directory
+	front   listenFlags  // server of a data directory
 	listen  net.Listener // nil in a cluster
 	server  *dashboards.Server
-	token   string // of the server
-	// loginCode logs the user's browser in to the page of the data directory.
+	token   string // token of the server
+	// loginCode logs the user's browser in to the page.
 	loginCode string
 	keys      *secrets.Keyring
 	global    *global
 }
 
-// embeddedGrace is how long the tasks of an interrupted run may go on: they are
-// short, and are done again otherwise.
+// embeddedGrace is the time that the tasks of an interrupted run may take to finish. Tasks are
+// short, and unfinished ones run again.
 const embeddedGrace = 2 * time.Second
 
-// openEmbedded claims a data directory, and answers for it at the address of front.
-// The error is a *datadir.OwnedError if another process has it.
+// openEmbedded claims a data directory, and listens at the address of front. The error is a
+// *datadir.OwnedError if another process owns it.
 func openEmbedded(ctx context.Context, dir string, g *global, front listenFlags) (*engine, error) {
 	keys, err := g.keysIfThere()
 	if err != nil {
@@ -145,7 +145,8 @@ func (e *engine) open(ctx context.Context) error {
 	if err := e.assemble(""); err != nil {
 		return err
 	}
-	// The token lies in the directory, so that no other user of this machine can ask, unless one was given.
+	// The default token is random, and kept in the directory, where other users of this machine cannot read
+	// it.
 	e.token = cmp.Or(e.front.options.OperatorToken, newToken(tokenLength))
 	e.server, err = dashboards.NewServer(e.control, dashboards.Options{
 		Version: version(), Log: e.global.logger(), Updated: e.leader.Updated,
@@ -155,8 +156,7 @@ func (e *engine) open(ctx context.Context) error {
 	return err
 }
 
-// openClustered works with the servers of a cluster; the coordinator leads only
-// if no other does.
+// openClustered connects to the servers of a cluster. The coordinator leads only if no other does.
 func openClustered(ctx context.Context, g *global) (*engine, error) {
 	keys, err := g.keysIfThere()
 	if err != nil {
@@ -179,15 +179,15 @@ func (e *engine) assemble(holder string) (err error) {
 	}
 	e.worker = newWorker(e.archive, e.conn, e.global, 0)
 	e.worker.Grace, e.worker.Keys = embeddedGrace, e.keys
-	if e.dir != nil { // the user of this process submits its experiments
+	if e.dir != nil { // experiments come from the user of this process
 		e.worker.Environment = []string{workers.AnyVariable}
 	}
 	e.control = control.New(e.archive, e.conn, e.leader)
 	return nil
 }
 
-// work runs all parts until ctx is done or one of them fails, and then closes
-// everything. The worker ends first, so that its last reports are still taken.
+// work runs all parts until ctx is done or one of them fails, and then closes them. The worker ends
+// first, so that its last reports still arrive.
 func (e *engine) work(ctx context.Context) error {
 	outlive, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -206,7 +206,7 @@ func (e *engine) work(ctx context.Context) error {
 	return errors.Join(group.Wait(), e.close())
 }
 
-// serve answers for the data directory until ctx is done.
+// serve serves the API of the data directory until ctx is done.
 func (e *engine) serve(ctx context.Context) error {
 	if err := e.dir.Announce(e.address(), e.token); err != nil {
 		return err
@@ -214,11 +214,11 @@ func (e *engine) serve(ctx context.Context) error {
 	return e.server.Serve(ctx, e.listen)
 }
 
-// pageKept is how long the page stays after a browser last looked at it: it asks again for a
-// finished run every 20 seconds.
+// pageKept is the time that the page stays available after a browser's last request. A page with a
+// finished run sends a request every 20 seconds.
 const pageKept = 45 * time.Second
 
-// keepPage waits as long as somebody looks at the page.
+// keepPage waits until no browser has requested the page for pageKept.
 func (e *engine) keepPage(ctx context.Context) {
 	if e.server == nil || !e.server.Watched(pageKept) {
 		return
@@ -227,13 +227,13 @@ func (e *engine) keepPage(ctx context.Context) {
 	e.server.AwaitUnwatched(ctx, pageKept)
 }
 
-// tokenLength is that of token and login code, in characters of five bits.
+// tokenLength is the length of token and login code, in characters of five bits.
 const tokenLength = 26
 
-// address is where the API answers.
+// address returns the URL of the API.
 func (e *engine) address() string { return "http://" + e.listen.Addr().String() }
 
-// page is the address for a browser, which logs it in once and leads to a view.
+// page returns a URL of a view, which logs a browser in once.
 func (e *engine) page(view string) string {
 	query := url.Values{"code": {e.loginCode}}
 	if view != "" {
@@ -254,7 +254,7 @@ func (e *engine) close() error {
 	return errors.Join(errs...)
 }
 
-// holderName names this process in the contest for leadership.
+// holderName names this process in leader election.
 func holderName() string {
 	host, _ := os.Hostname()
 	return host + "-" + newToken(8)

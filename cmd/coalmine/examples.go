@@ -22,12 +22,13 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// finder finds the sources of an experiment file in a folder, and those of the examples in any.
+// finder finds the sources of an experiment file in its folder, and the sources of examples from
+// any folder.
 func (g *global) finder(folder string) sources.Here {
 	return sources.Here{Folder: folder, Library: g.library, Shipped: shipped{}, Advice: makeAdvice}
 }
 
-// shipped are the files that come with the program: the examples, and the trainer in PyTorch.
+// shipped is the file system embedded in the program: the examples, and the trainer in PyTorch.
 type shipped struct{}
 
 // Open implements fs.FS.
@@ -38,7 +39,7 @@ func (shipped) Open(name string) (fs.File, error) {
 	return examples.Root.Open(name)
 }
 
-// makeAdvice says how the data of an example are made.
+// makeAdvice explains how to make the data of an example.
 func makeAdvice(source string) string {
 	for _, m := range examples.MadeData() {
 		if m.File == path.Base(filepath.ToSlash(source)) {
@@ -48,8 +49,8 @@ func makeAdvice(source string) string {
 	return ""
 }
 
-// readExperiment reads an experiment file. A name that is no file may be that of an example, in full:
-// examples/quickstart.yaml, or quickstart. found is the path of the file, which has its folder.
+// readExperiment reads an experiment file. If no file has the name, it may name an example:
+// examples/quickstart.yaml, or quickstart. found is the path of the file, including its folder.
 func (g *global) readExperiment(name string) (found string, text []byte, err error) {
 	text, err = submission.ReadFile(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +101,7 @@ func (g *global) listExamples() error {
 	return nil
 }
 
-// findMade finds the data of an example that a program makes.
+// findMade finds the example whose data a program makes.
 func findMade(name string) (examples.Made, error) {
 	found, err := examples.Find(name)
 	if err != nil {
@@ -121,7 +122,6 @@ func madeExamples() (names []string) {
 	return names
 }
 
-// makeData writes the data of an example.
 func (g *global) makeData(ctx context.Context, m examples.Made, force bool) error {
 	if err := mayWriteFile(m.File, force); err != nil {
 		return err
@@ -144,10 +144,10 @@ func (g *global) makeData(ctx context.Context, m examples.Made, force bool) erro
 	return nil
 }
 
-// madeFile is the output of a program that makes data.
+// madeFile is the output file of a program that makes data.
 const madeFile = "made"
 
-// runMaker runs the program that makes data, beside the files that it reads.
+// runMaker runs the program that makes data in a workspace with its input files.
 func runMaker(ctx context.Context, w *childprocess.Workspace, m examples.Made) error {
 	for _, name := range m.Files {
 		data, err := fs.ReadFile(examples.Root, path.Join(examples.Folder, "data", name))
@@ -170,7 +170,7 @@ func runMaker(ctx context.Context, w *childprocess.Workspace, m examples.Made) e
 	return nil
 }
 
-// compressFile writes a file under another name, compressed as the end of that name says.
+// compressFile copies a file to another name, compressed according to its extension.
 func compressFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -181,14 +181,14 @@ func compressFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = out.Close() }() // after Commit there is nothing to give up
+	defer func() { _ = out.Close() }() // no effect after Commit
 	if _, err := io.Copy(out, in); err != nil {
 		return err
 	}
 	return out.Commit()
 }
 
-// mayWriteFile returns an error if a file is there and may not be replaced.
+// mayWriteFile returns an error if the file exists and may not be replaced.
 func mayWriteFile(file string, force bool) error {
 	if _, err := os.Lstat(file); err == nil && !force {
 		return fmt.Errorf("%s is there already; --force replaces it", file)

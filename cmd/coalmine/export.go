@@ -26,13 +26,12 @@ error for any other round lists them.
 --prepared classifier writes the model of prepare.classifier, which selects users and
 examples and judges generated images.`
 
-// exportFlags are those of the command.
+// exportFlags holds the flags of the command.
 type exportFlags struct {
 	round            int
 	prepared, output string
 }
 
-// exportedModel is the output of the command with --json.
 type exportedModel struct {
 	Run    string         `json:"run"`
 	Cell   string         `json:"cell"`
@@ -41,7 +40,7 @@ type exportedModel struct {
 	SHA256 storage.Digest `json:"sha256"`
 }
 
-// checkRound refuses a negative --round.
+// checkRound rejects a negative --round.
 func checkRound(c *cobra.Command, round int) error {
 	if c.Flags().Changed("round") && round < 0 {
 		return fmt.Errorf("--round %d: expected 0 for the initial model, or after how many rounds (of sgd: steps)", round)
@@ -102,7 +101,7 @@ func (f *exportFlags) get(ctx context.Context, api control.API, run, cell string
 	return api.Model(ctx, run, cell, f.round)
 }
 
-// name is that of the file.
+// name returns the name of the file.
 func (f *exportFlags) name(run, cell string, data []byte) string {
 	switch {
 	case f.output != "":
@@ -111,7 +110,7 @@ func (f *exportFlags) name(run, cell string, data []byte) string {
 		return fmt.Sprintf("%s-%s-%s.safetensors", run, cell, f.prepared)
 	}
 	if _, err := safetensors.Read(bytes.NewReader(data), int64(len(data))); err != nil {
-		return fmt.Sprintf("%s-%s.model", run, cell) // as a program has left it
+		return fmt.Sprintf("%s-%s.model", run, cell) // format of an external program
 	}
 	return fmt.Sprintf("%s-%s.safetensors", run, cell)
 }

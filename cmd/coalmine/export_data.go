@@ -175,7 +175,7 @@ func (f *dataExportFlags) writeManifest(out exportedData, before []exportedFile)
 	return os.Rename(unfinished, filepath.Join(f.dir, exportManifest))
 }
 
-// tables are those asked for, in the order in which they are written.
+// tables returns the requested tables, in the order of writing.
 func (f *dataExportFlags) tables(e *experiment.Experiment) ([]dataexport.Table, error) {
 	if !slices.Contains(dataexport.Formats(), dataexport.Format(f.format)) {
 		return nil, fmt.Errorf("--format %q: expected one of %q", f.format, dataexport.Formats())
@@ -195,7 +195,7 @@ func (f *dataExportFlags) tables(e *experiment.Experiment) ([]dataexport.Table, 
 	return slices.DeleteFunc(has, func(t dataexport.Table) bool { return !slices.Contains(f.only, string(t)) }), nil
 }
 
-// write writes the tables, or leaves nothing.
+// write writes all tables or none.
 func (f *dataExportFlags) write(ctx context.Context, api control.API, run, cell string, tables []dataexport.Table) (files []exportedFile, err error) {
 	for _, table := range tables {
 		if _, err := os.Lstat(f.path(table)); !errors.Is(err, fs.ErrNotExist) {
@@ -231,8 +231,8 @@ func (f *dataExportFlags) path(table dataexport.Table) string {
 	return filepath.Join(f.dir, string(table)+"."+f.format)
 }
 
-// writeTable writes to a name of its own, so that a file with the table's name is
-// always whole.
+// writeTable writes to a temporary file and renames it, so that a file with the table's name is
+// always complete.
 func (f *dataExportFlags) writeTable(ctx context.Context, api control.API, run, cell string, table dataexport.Table) (exportedFile, error) {
 	file, err := os.CreateTemp(f.dir, string(table)+"-*.unfinished")
 	if err != nil {
@@ -253,7 +253,7 @@ func (f *dataExportFlags) writeTable(ctx context.Context, api control.API, run, 
 	return out, err
 }
 
-// tableWriter counts the rows and bytes that it writes.
+// tableWriter counts rows and bytes written.
 type tableWriter struct {
 	file         *os.File
 	digest       hash.Hash

@@ -13,7 +13,7 @@ import (
 	"coalmine/workflows/results"
 )
 
-// figureFlags say which figures are drawn, and how.
+// figureFlags holds the flags that select and size figures.
 type figureFlags struct {
 	format, width, figure string
 }
@@ -24,14 +24,14 @@ type drawnFigures struct {
 	Figures []drawnFigure `json:"figures"`
 }
 
-// drawnFigure is a figure and the name of its file within the folder.
+// drawnFigure is a figure and its file name within the folder.
 type drawnFigure struct {
 	results.Figure
 	File string `json:"file"`
 }
 
-// drawFigures writes the figures of a run's HTML report: into a folder, a file each, or into one
-// file of the format.
+// drawFigures writes the figures of a run's HTML report: a file each into a folder, or one file in
+// the format.
 func (g *global) drawFigures(ctx context.Context, run string, flags figureFlags, output string) error {
 	width, err := chart.WidthNamed(flags.width)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *figureFlags) write(output string, figures []results.Figure, width chart
 	return drawn, nil
 }
 
-// writeOne writes one file: a figure, or a PDF with a page for each.
+// writeOne writes one file: a figure, or a PDF with a page for each figure.
 func (f *figureFlags) writeOne(output string, figures []results.Figure, width chart.Width) (*drawnFigures, error) {
 	if len(figures) == 0 {
 		return nil, fmt.Errorf("-o %s: the run has no figures yet; its cells have them when they are done", output)

@@ -72,8 +72,8 @@ func newCollectCommand(g *global) *cobra.Command {
 	return c
 }
 
-// showDeletion shows on a terminal that a collection is under way, and how far it
-// is once it deletes; elsewhere nothing, as the outcome says it all.
+// showDeletion shows the progress of a collection on a terminal. Elsewhere it prints nothing: the
+// outcome suffices.
 func (g *global) showDeletion() (progress func(deleted, of int), end func()) {
 	f, ok := g.terminal()
 	if !ok {
@@ -119,7 +119,7 @@ func writeCollection(w io.Writer, c *retention.Result) error {
 	return writeHeld(w, c.Held)
 }
 
-// writeHeld lists the runs because of which everything stays.
+// writeHeld lists the runs that keep everything from deletion.
 func writeHeld(w io.Writer, held []retention.Held) error {
 	if len(held) == 0 {
 		return nil

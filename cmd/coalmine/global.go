@@ -29,7 +29,7 @@ import (
 	"coalmine/workflows/runs/datadir"
 )
 
-// global are the flags that all commands share, and where they print.
+// global holds the flags common to all commands, and the output streams.
 type global struct {
 	// stdout takes text for people; data is the same stream unchanged, for other programs.
 	stdout, data, stderr io.Writer
@@ -38,27 +38,26 @@ type global struct {
 	places        placeFlags
 	secretKey     string
 	json          bool
-	storeSuffices bool // the command works without the queue
-	// storeMustExist is set for commands that make no store.
+	storeSuffices bool // command works without the queue
+	// storeMustExist is set for commands that create no store.
 	storeMustExist bool
 	warnOfKey      sync.Once
 	logLevel       slog.LevelVar
 	logFormat      logFormat
 	bars           atomic.Pointer[mpb.Progress] // nil while there are none
-	// metrics is where the parts of this process register theirs; nil where nobody
-	// can ask for them.
+	// metrics is the registry for this process's metrics, nil if they are not served.
 	metrics metricsRegistry
 	tracer  *tracing.Tracer // nil unless the environment asks for traces
-	// taskTimeout and classLimits are those of the commands which coordinate.
+	// taskTimeout and classLimits apply to commands that coordinate.
 	taskTimeout time.Duration
 	classLimits map[string]int
 	// wait is how long a process of a cluster waits for Redis and the store at its start.
 	wait time.Duration
-	// memory is that of the commands which work.
+	// memory applies to commands that execute tasks.
 	memory memoryFlag
-	// writable are the directories that commands of experiments may write to beside their own.
+	// writable are directories that commands of experiments may write to, in addition to their own.
 	writable directoriesFlag
-	// readable are the environment variables that commands get if their experiment names them.
+	// readable are environment variables that commands get if their experiment names them.
 	readable []string
 }
 
@@ -72,7 +71,7 @@ func (g *global) flags(f *pflag.FlagSet) {
 	f.TextVar(&g.logFormat, "log-format", textFormat, "form of log lines: text or json")
 }
 
-// warnOfPassword tells who has put a password where others can read it.
+// warnOfPassword warns about a password that other users can read.
 func (g *global) warnOfPassword(f *pflag.FlagSet) {
 	if queue.ShowsPassword(g.places.given()["redis"]) {
 		g.note("warning: the password in --redis shows in the list of processes: put the URL into COALMINE_REDIS_URL, or name a file with the password by ?password_file=FILE")
@@ -84,7 +83,7 @@ func (g *global) warnOfPassword(f *pflag.FlagSet) {
 	})
 }
 
-// noteSecrets hides the secret files of this command from the programs that it runs.
+// noteSecrets hides this command's secret files from the programs that it runs.
 func (g *global) noteSecrets() {
 	secrets.NoteFile(g.secretKey)
 	secrets.NoteFile(g.places.tokenFile)
@@ -99,7 +98,7 @@ func (g *global) coordinates(f *pflag.FlagSet) {
 	f.StringToIntVar(&g.classLimits, "class-limit", nil, "most tasks of a class that may be queued or at work at a time, such as compute=8; repeatable; default as many as there are slots for")
 }
 
-// waits adds the flag of a process of a cluster.
+// waits adds the flag of a process in a cluster.
 func (g *global) waits(f *pflag.FlagSet) {
 	f.DurationVar(&g.wait, "wait", time.Minute, "at the start, how long to wait for a Redis or a store that does not answer; 0 is not at all")
 }
@@ -113,7 +112,6 @@ func (g *global) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(logOutput{g}, options))
 }
 
-// logFormat is the form of log lines.
 type logFormat string
 
 const (
@@ -134,13 +132,12 @@ func (f *logFormat) UnmarshalText(text []byte) error {
 	return errors.New("expected text or json")
 }
 
-// closer closes everything that opening opened.
 type closer func() error
 
 func noClose() error { return nil }
 
-// control opens the runs that the command is about: those of a server, of a
-// cluster's store, or of a data directory, whose owner answers for it if it has one.
+// control opens the runs of the command's place: a server, a cluster's store, or a data directory,
+// through its owner if there is one.
 func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	p, err := g.places.place()
 	switch {
@@ -191,7 +188,6 @@ func (g *global) clusterControl(ctx context.Context, p place) (control.API, clos
 	return control.New(archive, conn, nil), conn.Close, nil
 }
 
-// openStore opens the store of a cluster.
 func (g *global) openStore(ctx context.Context, p place) (*storage.Archive, error) {
 	if p.store == "" {
 		return nil, fmt.Errorf("--redis needs --store (or COALMINE_STORE_URL): the store that all processes share")
@@ -208,8 +204,8 @@ func (g *global) openStore(ctx context.Context, p place) (*storage.Archive, erro
 	return g.archive(store), nil
 }
 
-// storeExists returns an error if a store is a directory that is not there: a command that only looks
-// at a store makes none.
+// storeExists returns an error if the store is a missing directory, because a read-only command
+// creates none.
 func storeExists(location string) error {
 	path := storePath(location)
 	if path == "" {
@@ -221,7 +217,7 @@ func storeExists(location string) error {
 	return nil
 }
 
-// archive is the typed view of a store, whose use is counted if anybody can ask.
+// archive returns the typed view of a store; it counts uses if metrics are served.
 func (g *global) archive(store storage.Store) *storage.Archive {
 	if g.metrics != nil {
 		store = open.Meter(store, g.metrics)
@@ -232,8 +228,8 @@ func (g *global) archive(store storage.Store) *storage.Archive {
 // clusterPause is the pause between two tries to open a part of a cluster.
 const clusterPause = 500 * time.Millisecond
 
-// awaited opens Redis or the store of a process that may start before they do: it tries again for as long
-// as --wait says while nothing answers.
+// awaited opens Redis or the store of a process that may start before them. While neither answers, it
+// tries again for the time of --wait.
 func awaited[T any](ctx context.Context, g *global, open func() (T, error)) (T, error) {
 	var until time.Time
 	for {
@@ -253,7 +249,7 @@ func awaited[T any](ctx context.Context, g *global, open func() (T, error)) (T, 
 	}
 }
 
-// isSilent reports whether err says that Redis or the server of a store does not answer, as before it has started.
+// isSilent reports whether err means that Redis or the server of a store does not answer, as before its start.
 func isSilent(err error) bool {
 	network, ok := errors.AsType[*net.OpError](err)
 	return errors.Is(err, queue.ErrUnreachable) || errors.Is(err, storage.ErrAway) && ok && network.Op == "dial"
@@ -283,7 +279,7 @@ func (g *global) printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// printf writes for people.
+// printf prints to standard output for people.
 func (g *global) printf(format string, args ...any) { fmt.Fprintf(g.stdout, format, args...) }
 
 // note writes output other than results: progress, warnings, advice.
@@ -291,8 +287,7 @@ func (g *global) note(format string, args ...any) {
 	_, _ = g.writeError(fmt.Appendf(nil, format+"\n", args...))
 }
 
-// tellChoice returns a function that tells, once for each name, which run it was taken
-// for.
+// tellChoice returns a function that notes, once for each name, the chosen run.
 func (g *global) tellChoice() func(control.Choice) {
 	var told sync.Map
 	return func(c control.Choice) {

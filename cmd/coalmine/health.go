@@ -12,11 +12,10 @@ import (
 	"coalmine/internal/queue"
 )
 
-// exitUnhealthy is the exit status that container engines expect of a failed health
-// check.
+// exitUnhealthy is the exit status of a failed health check in container engines.
 const exitUnhealthy = 1
 
-// healthTimeout is a little less than the time of a health check.
+// healthTimeout is slightly shorter than the engine's timeout of a health check.
 const healthTimeout = 6 * time.Second
 
 const healthHelp = `Check a process of a cluster, for health probes of containers. With --server, check that

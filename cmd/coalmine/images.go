@@ -17,17 +17,17 @@ import (
 	"coalmine/workflows/data/sources"
 )
 
-// inspecting says how data inspect, and data import as far as it reads lines, looks at a
-// source.
+// inspecting holds the options for reading a source: those of data inspect, and of data import for
+// the lines.
 type inspecting struct {
 	datasets.Recipe
 	limits datasets.Limits
 	iid    bool
 	tags   []string // of images
-	// sheet is the file of a contact sheet of rows x columns images, empty for none.
+	// sheet is the file of a contact sheet of rows x columns images; empty means no sheet.
 	sheet         string
 	rows, columns int
-	// called has the names of fields in the source.
+	// called holds the names of fields in the source.
 	called map[string]string
 }
 
@@ -46,13 +46,13 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	f.BoolVar(&i.SkipFaults, "skip-faults", false, "leave out records that are at fault, and count them")
 }
 
-// addTable adds the flags about the form of a table.
+// addTable adds the flags for the form of a table.
 func (i *inspecting) addTable(f *pflag.FlagSet) {
 	f.StringVar((*string)(&i.Form), "form", "", "form of the files, where their content does not tell it: "+strings.Join(forms.Form("").Choices(), ", "))
 	f.StringToStringVar(&i.called, "column", nil, "name of a column in the file, such as user=author or text=body")
 }
 
-// readColumns takes the names of the columns.
+// readColumns sets the names of the columns.
 func (i *inspecting) readColumns() error {
 	if i.Level.Scheme().Subwords {
 		return fmt.Errorf("--level %s needs a tokenizer; expected another level, or an experiment file, which names one (data.tokenizer)", i.Level)
@@ -79,7 +79,7 @@ func addShape(f *pflag.FlagSet, m *datasets.Image) {
 	f.IntVar(&m.Classes, "classes", datasets.DefaultImage.Classes, "classes of images: labels are 0 to one less")
 }
 
-// add adds all flags of data inspect that are about sources.
+// add adds the flags of data inspect that describe a source.
 func (i *inspecting) add(f *pflag.FlagSet) {
 	i.addReading(f)
 	f.BoolVar(&i.iid, "iid", false, "shuffle and refill too, as partition: iid does without canaries; holds the source in memory")
@@ -95,8 +95,7 @@ func (i *inspecting) add(f *pflag.FlagSet) {
 	f.IntVar(&i.columns, "columns", 6, "columns of the sheet")
 }
 
-// complete fills in the values that follow from the level, and refuses flags without a
-// meaning there.
+// complete sets the values that follow from the level, and rejects flags that do not apply to it.
 func (i *inspecting) complete(given func(flag string) bool) error {
 	if err := i.readColumns(); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (i *inspecting) complete(given func(flag string) bool) error {
 	return nil
 }
 
-// completeParts draws no part that is a split.
+// completeParts sets the fractions of parts that are splits to 0.
 func (i *inspecting) completeParts(given func(flag string) bool) error {
 	for _, part := range []struct {
 		name, split string
@@ -140,7 +139,7 @@ func (i *inspecting) completeParts(given func(flag string) bool) error {
 	return nil
 }
 
-// checkTags takes in the tags that images have.
+// checkTags sets the tags that images may have.
 func (i *inspecting) checkTags() error {
 	if len(i.tags) == 0 {
 		return nil
@@ -155,7 +154,7 @@ func (i *inspecting) checkTags() error {
 	return nil
 }
 
-// maxSheet bounds the images of a sheet.
+// maxSheet is the maximum number of images in a sheet.
 const maxSheet = 10000
 
 func (i *inspecting) checkSheet() error {
@@ -165,11 +164,11 @@ func (i *inspecting) checkSheet() error {
 	return nil
 }
 
-// read is a recipe for lines that are checked and not counted.
+// read returns a recipe for lines that are checked and not counted.
 func (i *inspecting) read() []datasets.Recipe {
 	r := datasets.Recipe{Reading: i.Reading}
 	if !i.Level.Scheme().Fixed() {
-		r.VocabularySize = 1 // any would do
+		r.VocabularySize = 1 // any positive value works
 	}
 	return []datasets.Recipe{r}
 }

@@ -37,16 +37,16 @@ Without --data the experiment uses texts that the binary contains. On a terminal
 without flags asks. Beside FILE it writes %s, by which editors
 complete and check the file.`
 
-// initFlags are those of the command.
+// initFlags holds the flags of the command.
 type initFlags struct {
-	look                     inspecting // the columns and the form
+	look                     inspecting // columns and form
 	data, like               string
 	algorithm, name, trainer string
 	seed                     uint64
 	time                     time.Duration
 	private, force, onlyShow bool
 	set                      *pflag.FlagSet
-	answers                  *answers // of somebody at a terminal; nil if nobody is asked
+	answers                  *answers // from the terminal; nil if not interactive
 }
 
 func newInitCommand(g *global) *cobra.Command {
@@ -86,7 +86,7 @@ func (f *initFlags) add(s *pflag.FlagSet) {
 	f.set = s
 }
 
-// outputs are the files that init writes, by their paths.
+// outputs holds the files that init writes, by path.
 type outputs struct {
 	experiment string
 	text       []byte
@@ -145,7 +145,7 @@ func (f *initFlags) check(file string) error {
 	return f.look.readColumns()
 }
 
-// nameOf makes a name for an experiment of the name of a file.
+// nameOf derives the name of an experiment from a file name.
 func nameOf(path string) string {
 	base, _, _ := strings.Cut(filepath.Base(path), ".")
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(base), "-"), "-")
@@ -154,7 +154,7 @@ func nameOf(path string) string {
 
 const exampleData = "examples/data/state-of-the-union.jsonl.gz"
 
-// propose makes the experiment file of data.
+// propose makes an experiment file for data.
 func (g *global) propose(ctx context.Context, f *initFlags, out *outputs) error {
 	data, named := cmp.Or(f.data, exampleData), out.experiment
 	if named == "-" || filepath.Base(named) == "experiment.yaml" {
@@ -205,10 +205,10 @@ func oneTextFile(data string) error {
 	return nil
 }
 
-// fromFolder is the path of data as a file in a folder names them.
+// fromFolder returns the path of data relative to a folder.
 func fromFolder(data, folder string) string {
 	if _, err := os.Stat(data); err != nil || filepath.IsAbs(data) || folder == "." {
-		return data // also the data in the program, and names that are no path
+		return data // also embedded data, and names that are not paths
 	}
 	from, err := filepath.Abs(folder)
 	to, wrong := filepath.Abs(data)
@@ -223,11 +223,12 @@ func fromFolder(data, folder string) string {
 
 const (
 	mostEpochs = 20
-	// fewestEpochs are trained on a share of the data if all of them take too long.
+	// fewestEpochs are trained on a fraction of the data if training on all data takes too long.
 	fewestEpochs = 4
 )
 
-// fitTime chooses the epochs that fit into a time and, if those are too few, a share of the data.
+// fitTime chooses the epochs that fit into a time and, if these are too few, a fraction of the
+// data.
 func (g *global) fitTime(ctx context.Context, p *starter.Proposal, budget time.Duration, folder string) (*starter.Proposal, error) {
 	each, fixed, err := g.timesOf(ctx, p, folder)
 	if err != nil {
@@ -249,7 +250,7 @@ func (g *global) fitTime(ctx context.Context, p *starter.Proposal, budget time.D
 	return p, nil
 }
 
-// tellTime puts the time of a run into a proposal, and notes if the budget is exceeded.
+// tellTime records the time of a run in a proposal, and notes if it exceeds the budget.
 func (g *global) tellTime(p *starter.Proposal, seconds float64, budget time.Duration) {
 	p.Time = fmt.Sprintf("about %s here (coalmine plan)", roughly(max(1, seconds)))
 	if seconds > 1.2*budget.Seconds() {
@@ -257,7 +258,7 @@ func (g *global) tellTime(p *starter.Proposal, seconds float64, budget time.Dura
 	}
 }
 
-// timesOf is how long an epoch of a proposal takes, in seconds, and all else.
+// timesOf returns the time of an epoch of a proposal and the fixed time, in seconds.
 func (g *global) timesOf(ctx context.Context, p *starter.Proposal, folder string) (each, fixed float64, err error) {
 	var seconds [2]float64
 	for i := range seconds {
@@ -273,7 +274,7 @@ func (g *global) timesOf(ctx context.Context, p *starter.Proposal, folder string
 	return each, max(0, seconds[0]-each), nil
 }
 
-// unmeasured is the speed when no program was measured.
+// unmeasured is the speed of programs without a measurement.
 func unmeasured(int) *forecast.Speed { return nil }
 
 // secondsOf returns the time of an experiment on this machine, in seconds, with an empty cache; 0 if it runs a
@@ -306,7 +307,8 @@ func (g *global) prepareProposed(ctx context.Context, text []byte, folder string
 	return submission.PrepareFile(ctx, "the proposed experiment", text, experiment.Options{}, g.finder(folder), nil)
 }
 
-// write writes the experiment last: where it is, the files beside it are complete.
+// write writes the experiment last, so that an experiment file implies that its other files are
+// complete.
 func (o *outputs) write() error {
 	for path, text := range o.beside {
 		if err := writeWhole(path, text); err != nil {
@@ -316,7 +318,7 @@ func (o *outputs) write() error {
 	return writeWhole(o.experiment, o.text)
 }
 
-// writeWhole writes a file that appears at once.
+// writeWhole writes a file atomically.
 func writeWhole(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -325,14 +327,13 @@ func writeWhole(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // nothing is left to close after Commit
+	defer func() { _ = file.Close() }() // no effect after Commit
 	if _, err := file.Write(text); err != nil {
 		return err
 	}
 	return file.Commit()
 }
 
-// tellNext lists the written files and the next commands.
 func (g *global) tellNext(o *outputs) error {
 	next := []string{"coalmine plan " + o.experiment, "coalmine run " + o.experiment}
 	if g.json {

@@ -15,19 +15,19 @@ import (
 	"coalmine/workflows/standalone/starter"
 )
 
-// talks reports whether somebody at a terminal can be asked.
+// talks reports whether the user can answer questions at a terminal.
 func (g *global) talks() bool {
 	_, watched := g.terminal()
 	return watched && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
-// changed are the flags that were given.
+// changed returns the names of the flags on the command line.
 func changed(s *pflag.FlagSet) (names []string) {
 	s.Visit(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
 }
 
-// answers asks questions, one a line.
+// answers asks questions, one per line.
 type answers struct {
 	from *bufio.Scanner
 	to   io.Writer
@@ -42,7 +42,8 @@ func (a *answers) ask(question, usual string) string {
 	return cmp.Or(strings.TrimSpace(a.from.Text()), usual)
 }
 
-// ask sets the flags by the answers to questions; one that a flag refuses is asked again.
+// ask sets the flags by the answers to questions; it repeats a question if a flag rejects the
+// answer.
 func (f *initFlags) ask() {
 	for _, q := range []struct{ flag, question, usual string }{
 		{"data", "texts: a file or a directory; Enter takes speeches that come with the program", exampleData},
@@ -62,10 +63,10 @@ func (f *initFlags) ask() {
 	}
 }
 
-// none is the answer that no column names the user.
+// none is the answer if no column names the user.
 const none = "none"
 
-// askColumns asks which columns are the text and the user.
+// askColumns asks for the columns of the text and the user.
 func (f *initFlags) askColumns(d *starter.Data) datasets.Origin {
 	o, user := d.Origin, cmp.Or(d.Origin.Columns.User, "user")
 	if d.Alone {
@@ -75,7 +76,7 @@ func (f *initFlags) askColumns(d *starter.Data) datasets.Origin {
 	o.Columns.Text = f.answers.ask("column of the text", cmp.Or(o.Columns.Text, "text"))
 	o.Columns.User = f.answers.ask("column of the user, or none", user)
 	if o.Columns.User == none {
-		o.Columns.User = o.Columns.Text // each text is a user's
+		o.Columns.User = o.Columns.Text // each text is a user
 	}
 	return o
 }

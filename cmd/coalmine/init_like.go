@@ -16,10 +16,10 @@ import (
 	"coalmine/workflows/standalone/starter"
 )
 
-// flagsBesideLike set values that an example has itself.
+// flagsBesideLike set values that an example already contains.
 var flagsBesideLike = []string{"data", "form", "column", "algorithm", "private", "time", "trainer"}
 
-// copyExample makes the experiment file of an example.
+// copyExample makes an experiment file from an example.
 func (g *global) copyExample(ctx context.Context, f *initFlags, out *outputs) error {
 	for _, name := range changed(f.set) {
 		if slices.Contains(flagsBesideLike, name) {
@@ -53,7 +53,7 @@ var (
 	nameLine   = regexp.MustCompile(`(?m)^name: .*\n`)
 )
 
-// anywhere names the data in the program by their paths below examples, which every folder finds.
+// anywhere names embedded data by their paths below examples, which resolve from any folder.
 func anywhere(text, folder string) string {
 	return placeField.ReplaceAllStringFunc(text, func(field string) string {
 		key, place, _ := strings.Cut(field, ": ")
@@ -65,7 +65,7 @@ func anywhere(text, folder string) string {
 	})
 }
 
-// setLine sets a field of the whole experiment; one that is not there comes after the name.
+// setLine sets a top-level field; a new field follows the name.
 func setLine(text, field, value string) string {
 	line := field + ": " + value + "\n"
 	if old := regexp.MustCompile(`(?m)^` + field + `: .*\n`); old.MatchString(text) {
@@ -74,7 +74,7 @@ func setLine(text, field, value string) string {
 	return nameLine.ReplaceAllString(text, "${0}"+line)
 }
 
-// noteMissing checks an example, and says which of its data are not here.
+// noteMissing checks an example, and notes its missing data.
 func (g *global) noteMissing(ctx context.Context, out *outputs, example string) error {
 	spec, err := experiment.Parse(out.experiment, out.text, experiment.Options{})
 	if err != nil {
@@ -94,7 +94,7 @@ func (g *global) noteMissing(ctx context.Context, out *outputs, example string) 
 	return nil
 }
 
-// smaller names the example of the same name that comes with its data, if there is one.
+// smaller returns a hint at the variant of an example that includes its data, or "".
 func smaller(example string) string {
 	if _, err := fs.Stat(examples.Root, example+"-small.yaml"); errors.Is(err, fs.ErrNotExist) {
 		return ""

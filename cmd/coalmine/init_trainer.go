@@ -18,15 +18,15 @@ import (
 
 const (
 	trainerFolder = "trainer"
-	// programEpochs is the number of epochs of a program. If they take too long on all data, it trains on a share,
-	// and on unmeasuredTexts texts if its speed is unknown.
+	// programEpochs is the number of epochs of a program. If they take too long on all data, the program trains on
+	// a fraction or, if its speed is unknown, on unmeasuredTexts texts.
 	programEpochs   = 5
 	unmeasuredTexts = 2000
-	// programTried is the share, in percent, whose time is measured beside that of all data to fit the share.
+	// programTried is the percentage of the data that is timed, in addition to all data, to fit the fraction.
 	programTried = 10
 )
 
-// checkTrainer refuses flags that a program does not follow.
+// checkTrainer rejects flags that do not apply to programs.
 func (f *initFlags) checkTrainer() error {
 	switch {
 	case f.trainer == "":
@@ -39,7 +39,7 @@ func (f *initFlags) checkTrainer() error {
 	return nil
 }
 
-// addTrainer adds the experiment file and the training programs, around the existing module or an example of one.
+// addTrainer adds the experiment file and the training programs around the user's module or an example of one.
 func (g *global) addTrainer(ctx context.Context, p *starter.Proposal, f *initFlags, o *outputs) error {
 	base := filepath.Dir(o.experiment)
 	folder := filepath.Join(base, trainerFolder)
@@ -68,7 +68,7 @@ func (g *global) addTrainer(ctx context.Context, p *starter.Proposal, f *initFla
 	return nil
 }
 
-// trainerPrograms returns the files to write into a folder, by name, without an existing module.
+// trainerPrograms returns the files to write into a folder, by name, except an existing module.
 func trainerPrograms(folder string, replace bool) (map[string][]byte, error) {
 	files, err := python.Starter()
 	if err != nil {
@@ -80,7 +80,7 @@ func trainerPrograms(folder string, replace bool) (map[string][]byte, error) {
 		file := filepath.Join(folder, name)
 		if name == python.ModelFile {
 			if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-				continue // a module of somebody's own
+				continue // the user's own module
 			}
 		} else if err := mayWriteFile(file, replace); err != nil {
 			return nil, err
@@ -90,8 +90,8 @@ func trainerPrograms(folder string, replace bool) (map[string][]byte, error) {
 	return programs, nil
 }
 
-// fitProgram chooses the share of the data on which the programs train within a time. Their speed is
-// measured in a copy of the folder trainer in base.
+// fitProgram chooses the fraction of the data on which the programs train within a time. It measures
+// their speed in a copy of the folder trainer in base.
 func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget time.Duration, base string, programs map[string][]byte) (*starter.Proposal, error) {
 	code, err := tempfiles.MakeDirectory("", "init-")
 	if err != nil {
@@ -136,14 +136,14 @@ func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget tim
 	return fitted, nil
 }
 
-// fittingPercent returns the share of the data, in percent, that takes a budget of seconds, and no less than
-// least. It interpolates linearly between the times of the share tried and of all data.
+// fittingPercent returns the percentage of the data that takes a budget of seconds, at least least. It
+// interpolates linearly between the times of the percentage tried and of all data.
 func fittingPercent(all, few float64, tried, least int, budget float64) int {
 	each := max(all-few, all*1e-3) / float64(100-tried)
 	return int(max(float64(least), min(100, float64(tried)+(budget-few)/each)))
 }
 
-// copyCode copies the code of a folder, if it exists, and writes programs beside the copy.
+// copyCode copies a folder, if it exists, and adds programs to the copy.
 func copyCode(to, folder string, programs map[string][]byte) error {
 	if _, err := os.Stat(folder); err == nil {
 		if err := os.CopyFS(to, os.DirFS(folder)); err != nil {

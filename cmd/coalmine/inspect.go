@@ -18,21 +18,21 @@ import (
 	"coalmine/workflows/plan/localexec"
 )
 
-// preparation is the way of an experiment's data from the source to the population
-// that some of its cells train on, as data inspect FILE.yaml prints it.
+// preparation describes the steps from an experiment's source to the population that some of its
+// cells train on, as printed by data inspect FILE.yaml.
 type preparation struct {
 	Cells []string `json:"cells"`
 	// Label is the plan's name of the last step.
 	Label string `json:"label"`
-	// unit names the counted tokens; whole is set if users stay as they are.
+	// unit is the name of the counted tokens; whole is set if users are not balanced.
 	unit  string
 	whole bool
-	// Selects says which words of the source are the examples, spelled in bytes; absent
-	// where texts are.
+	// Selects describes the words of the source that form the examples, spelled in bytes; it is
+	// absent for texts.
 	Selects string `json:"selects,omitempty"`
 	datasets.Facts
 	Population datasets.PartitionMetrics `json:"population"`
-	// Insertions and Canaries are absent where the experiment has no canaries.
+	// Insertions and Canaries are absent for an experiment without canaries.
 	Insertions *canaries.InsertMetrics `json:"insertions,omitempty"`
 	Canaries   []insertedConfiguration `json:"canaries,omitempty"`
 }
@@ -42,7 +42,7 @@ type insertedConfiguration struct {
 	UserProbability    string `json:"user_probability,omitempty"`
 	ExampleProbability string `json:"example_probability,omitempty"`
 	InsertedTimes      int    `json:"inserted_times,omitempty"`
-	// Canaries is their number, of which NeverInserted have no copy.
+	// Canaries is the number of canaries; NeverInserted of them have no copy.
 	Canaries      int `json:"canaries"`
 	NeverInserted int `json:"never_inserted"`
 	// Users, Holders and Insertions are sums over the canaries: the secret sharers,
@@ -56,8 +56,8 @@ func (c *insertedConfiguration) configuration() canaries.Configuration {
 	return canaries.Configuration{UserProbability: c.UserProbability, ExampleProbability: c.ExampleProbability, Times: c.InsertedTimes}
 }
 
-// inspectExperiment prepares the data of an experiment in memory, exactly as its
-// tasks will, and prints the result.
+// inspectExperiment prepares the data of an experiment in memory, exactly as its tasks do, and
+// prints the counts.
 func (g *global) inspectExperiment(ctx context.Context, flags *submitFlags, path string) error {
 	sub, err := flags.prepare(ctx, g, path)
 	if err != nil {
@@ -81,7 +81,7 @@ func (g *global) inspectExperiment(ctx context.Context, flags *submitFlags, path
 	return nil
 }
 
-// preparations are those of all cells, each once, in the order of the cells.
+// preparations returns the distinct preparations of all cells, in the order of the cells.
 func preparations(ctx context.Context, sub *submission.Submission) ([]*preparation, error) {
 	p, x, err := planHere(ctx, sub)
 	if err != nil {
@@ -105,7 +105,7 @@ func preparations(ctx context.Context, sub *submission.Submission) ([]*preparati
 	return found, nil
 }
 
-// populationsOf are the partitions that something in a plan needs, by key.
+// populationsOf returns the keys of the partitions that a node depends on.
 func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
 	nodes, _ := p.Needed(from)
 	var found []storage.Key
@@ -118,7 +118,7 @@ func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
 	return found
 }
 
-// prepare runs the tasks before a partition, and reads their counts.
+// prepare runs the tasks up to a partition, and reads their counts.
 func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *plan.Node) (*preparation, error) {
 	if err := x.Reach(ctx, plan.Ref{Key: n.Key}); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func readMetrics(ctx context.Context, x *localexec.Executor, key storage.Key, in
 	return json.Unmarshal(c.Metrics, into)
 }
 
-// byConfiguration sums placements up, in the order in which configurations occur.
+// byConfiguration sums placements by configuration, in order of first occurrence.
 func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
 	var all []insertedConfiguration
 	for _, p := range placements {
@@ -211,7 +211,7 @@ func (p *preparation) write(w io.Writer) error {
 	return p.writeCanaries(w)
 }
 
-// writeReading says how the source was read otherwise than as it is.
+// writeReading describes changes made while reading the source.
 func (p *preparation) writeReading(w io.Writer) {
 	if p.Selects != "" {
 		fmt.Fprintf(w, "\nThe examples of the parts and the population are %s, and their words are bytes.\n", p.Selects)

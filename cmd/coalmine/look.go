@@ -93,7 +93,7 @@ func writeList(w io.Writer, list []*status.Run) error {
 	return nil
 }
 
-// submittedText is when a run was submitted, as far as that is known.
+// submittedText returns the time when a run was submitted, if known.
 func submittedText(s *status.Run) string {
 	if s.Submitted.IsZero() {
 		return "-"
@@ -101,7 +101,8 @@ func submittedText(s *status.Run) string {
 	return s.Submitted.Local().Format(time.DateTime)
 }
 
-// stateText is "running", "running, stuck", "interrupted", "done, gate failed", or "unreadable".
+// stateText returns a state such as "running", "running, stuck", "interrupted", "done, gate
+// failed", or "unreadable".
 func stateText(s *status.Run) string {
 	if s.Unreadable {
 		return "unreadable"
@@ -118,7 +119,7 @@ func stateText(s *status.Run) string {
 	return string(s.Phase)
 }
 
-// waitsFor is the gravest reason that a run waits for, and the number of others.
+// waitsFor returns the most serious reason that a run waits, and the number of others.
 func waitsFor(s *status.Run) string {
 	if len(s.Waits) == 0 || s.Health == status.Paused {
 		return "-"
@@ -130,7 +131,7 @@ func waitsFor(s *status.Run) string {
 	return text
 }
 
-// waitText is the reason that a run waits for, with its time and extent.
+// waitText returns a reason for waiting, with its time and extent.
 func waitText(w status.Wait) string {
 	text := readable.Text(w.Detail)
 	if !w.Since.IsZero() {
@@ -143,7 +144,7 @@ func waitText(w status.Wait) string {
 	return text
 }
 
-// cellCounts is "2/4", or "2/4, 1 failed", or "-" if the cells are unknown.
+// cellCounts returns "2/4", or "2/4, 1 failed", or "-" if the cells are unknown.
 func cellCounts(s *status.Run) string {
 	if s.Unreadable {
 		return "-"
@@ -175,7 +176,6 @@ func timeLeft(s *status.Run) string {
 	return "about " + (time.Duration(*s.SecondsLeft) * time.Second).String()
 }
 
-// writeStatus shows one run in detail.
 func writeStatus(w io.Writer, s *status.Run) {
 	fmt.Fprintf(w, "%s: %s, %s cells", s.Run, stateText(s), cellCounts(s))
 	if s.TokensPerSecond > 0 {
@@ -232,7 +232,7 @@ func writeStatus(w io.Writer, s *status.Run) {
 	}
 }
 
-// deviceText is "NVIDIA H100 80GB HBM3 (79.6 GiB, driver 535.104.05)".
+// deviceText returns a text such as "NVIDIA H100 80GB HBM3 (79.6 GiB, driver 535.104.05)".
 func deviceText(d queue.Device) string {
 	var facts []string
 	if d.MemoryBytes > 0 {
@@ -248,7 +248,7 @@ func deviceText(d queue.Device) string {
 	return text
 }
 
-// storageAge tells the age of a status that was read from storage.
+// storageAge returns the age of a status read from storage.
 func storageAge(s *status.Run) string {
 	if s.LastProgress.IsZero() {
 		return "read from storage, which has nothing of it yet"
@@ -257,8 +257,8 @@ func storageAge(s *status.Run) string {
 	return fmt.Sprintf("read from storage, as of %s: %v ago", s.LastProgress.Local().Format(time.DateTime), age)
 }
 
-// cellProgress is ", round 400 of 8000: random sampling 3 of 9". The record of a cell
-// that was ended before its time does not tell how far it came.
+// cellProgress returns a text such as ", round 400 of 8000: random sampling 3 of 9". The record of
+// an aborted cell does not contain its progress.
 func cellProgress(c status.Cell) string {
 	var text string
 	untold := c.Step == 0 && c.Phase.Finished()
@@ -326,13 +326,13 @@ func newLogsCommand(g *global) *cobra.Command {
 	}
 }
 
-// runLogs is the output of logs --json. History is left out where one node is asked for.
+// runLogs is the output of logs --json. It omits History for a single node.
 type runLogs struct {
 	Logs    []control.AttemptLog `json:"logs"`
 	History *control.History     `json:"history,omitempty"`
 }
 
-// lookUpLogs finds the logs that args ask for: of a run, and perhaps a node of it.
+// lookUpLogs finds the logs of a run and, if args name one, of a node.
 func lookUpLogs(ctx context.Context, api control.API, args []string) (runLogs, error) {
 	if len(args) == 2 {
 		logs, err := api.Logs(ctx, args[0], args[1])
@@ -428,7 +428,7 @@ Formats:
 	return c
 }
 
-// writeResults writes the outcome of a run in a format: to a file, a folder or standard output.
+// writeResults writes the results of a run in a format: to a file, a folder or standard output.
 func (g *global) writeResults(c *cobra.Command, run, format, rows, output string, flags figureFlags, columns []string, notes bool) error {
 	ctx := c.Context()
 	if f, ok := trackers.Named(format); ok {
@@ -469,7 +469,8 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 	})
 }
 
-// resultsOf gets the outcome of a run, and returns the function that writes it; for a terminal, if there is one.
+// resultsOf gets the results of a run, and returns a function that writes them, fitted to screen unless it is
+// nil.
 func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows, columns []string, screen *results.Screen) (func(io.Writer) error, error) {
 	if rows == results.RoundRows {
 		r, err := api.Rounds(ctx, run)
@@ -502,10 +503,10 @@ func legendsHelp() string {
 	return b.String()
 }
 
-// helpWidth is how wide the paragraphs of help are.
+// helpWidth is the width of paragraphs in help texts.
 const helpWidth = 80
 
-// wrapped is text in lines of at most helpWidth, each with its end.
+// wrapped breaks a text into terminated lines of at most helpWidth.
 func wrapped(text string) string {
 	var b strings.Builder
 	width := 0
@@ -523,7 +524,7 @@ func wrapped(text string) string {
 	return b.String() + "\n"
 }
 
-// formatsHelp lists the formats of results, one a line.
+// formatsHelp lists the formats of results, one per line.
 func formatsHelp() string {
 	var lines []string
 	for _, f := range results.Formats() {

@@ -41,10 +41,10 @@ const (
 	exitGate        = 4
 )
 
-// exitError carries an exit code other than that of a usage error.
+// exitError carries an exit code other than the one for usage errors.
 type exitError struct {
 	code int
-	err  error // nil: everything has been said
+	err  error // nil: no message left to print
 }
 
 func (e *exitError) Error() string {
@@ -56,7 +56,8 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// allowedGarbage is how much a process may have however little it lives in, in bytes.
+// allowedGarbage is the minimum garbage that a process may accumulate, however small its live heap,
+// in bytes.
 const allowedGarbage = 32 << 20
 
 func main() {
@@ -69,7 +70,7 @@ func main() {
 	os.Exit(code)
 }
 
-// executeAlone executes the command line of this process, whose programs find the Python package coalmine.
+// executeAlone executes the command line of this process; its programs find the Python package coalmine.
 func executeAlone(ctx context.Context) int {
 	defer childprocess.OfferPython(python.Package)()
 	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
@@ -81,8 +82,8 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
-		// A closing terminal can send several: this keeps later ones from ending the
-		// process before it has handed its work back.
+		// A closing terminal can send several signals: later ones must not end the process before
+		// it has released its work.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(parent, signals...)
@@ -122,8 +123,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// interrupted is the error of a command after a signal. An error that only says that its context has
-// ended says nothing else.
+// interrupted returns the error of a command after a signal. It replaces an error that only reports
+// the end of its context.
 func interrupted(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)) {
 		return errors.New("interrupted")
@@ -131,16 +132,16 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// failure is the last line on standard error of a command with --json that has failed.
+// failure is the last line on standard error of a failed command with --json.
 type failure struct {
 	Error string `json:"error"`
-	// Kind is that of the API, "" for an error without one there.
+	// Kind is the kind of API error; "" if err has none.
 	Kind string `json:"kind,omitempty"`
 	Exit int    `json:"exit_status"`
 }
 
 func writeFailure(stderr io.Writer, code int, err error) {
-	line, _ := json.Marshal(failure{secrets.RedactPasswords(err.Error()), dashboards.ErrorKind(err), code}) // it has texts and a number
+	line, _ := json.Marshal(failure{secrets.RedactPasswords(err.Error()), dashboards.ErrorKind(err), code}) // strings and a number always encode
 	fmt.Fprintf(readable.JSON(stderr), "%s\n", line)
 }
 
@@ -159,7 +160,7 @@ places are an error, as are variables if no flag names a place.
 Exit status: 0 done; 1 some cell failed; 2 usage, or a bad experiment file;
 3 interrupted, the same command goes on; 4 a gate (audit.fail_if) failed.`
 
-// addMan adds the command that writes man pages, in builds that have it: see man.go.
+// addMan adds the command that writes man pages, in builds that include it: see man.go.
 var addMan = func(*cobra.Command) {}
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
@@ -171,7 +172,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
-		SuggestionsMinimumDistance: 1, // a command of two letters is near every other one
+		SuggestionsMinimumDistance: 1, // any two commands of two letters are within 2
 	}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -183,12 +184,13 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer
 		g.storeMustExist = g.storeSuffices || c.Name() == "gc" || c.Name() == "verify"
 		if stderr == os.Stderr {
-			// Drivers without a logger of their own write to the default one.
+			// Drivers without their own logger write to the default one.
 			slog.SetDefault(g.logger())
 		}
 	}
 	g.flags(root.PersistentFlags())
-	// In place of cobra's Version, whose text only a template changes: see scripts/check-linked.sh.
+	// This replaces cobra's Version, which needs text/template for another text: see
+	// scripts/check-linked.sh.
 	showVersion := root.Flags().BoolP("version", "v", false, "version for coalmine")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *showVersion {
@@ -223,7 +225,8 @@ var flagValues = map[string]string{
 	"duration": "a duration such as 30s or 10m", "bool": "true or false",
 }
 
-// explainFlag replaces the parser's message on a flag by one that names its values, or else the command's help.
+// explainFlag rewrites the parser's message about a flag: it names the flag's values or else the command's
+// help.
 func explainFlag(c *cobra.Command, err error) error {
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 	"coalmine/internal/build"
 )
 
-// Builds with the tag man have a hidden command that writes the man pages, completions and licences of a
-// release. The program itself is built without the tag: cobra/doc uses text/template.
+// Builds with the tag man include a hidden command that writes the man pages, completions and licences
+// of a release. The released program is built without it, because cobra/doc uses text/template.
 func init() {
 	addMan = func(root *cobra.Command) {
 		root.AddCommand(&cobra.Command{

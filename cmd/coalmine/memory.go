@@ -13,8 +13,8 @@ import (
 	"coalmine/internal/childprocess"
 )
 
-// memoryFlag is how much memory a process that works may use. Its zero value
-// leaves that to memoryFor.
+// memoryFlag is the memory limit of a process that executes tasks. Its zero value selects
+// memoryFor.
 type memoryFlag struct {
 	set   bool
 	bytes int64 // 0: no limit
@@ -38,7 +38,7 @@ func (m *memoryFlag) MarshalText() ([]byte, error) {
 	return []byte(humanize.IBytes(uint64(m.bytes))), nil
 }
 
-// leastMemory is less than an idle worker takes.
+// leastMemory is less than the memory of an idle worker, in bytes.
 const leastMemory = 64 << 20
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -59,7 +59,7 @@ func (m *memoryFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limit is the number of bytes for the given number of slots, 0 for none.
+// limit returns the number of bytes for the given number of slots; 0 means no limit.
 func (m *memoryFlag) limit(slots int) int64 {
 	if m.set {
 		return m.bytes
@@ -67,10 +67,10 @@ func (m *memoryFlag) limit(slots int) int64 {
 	return memoryFor(slots, runtime.NumCPU(), childprocess.OwnGroup().Limit, machineMemory("/proc/meminfo"))
 }
 
-// memoryFor is how many bytes a worker may take unless it is told: nine tenths of its
-// own memory, 0 if that is not known. The memory of a control group with a limit, such
-// as a container, is all its own. Of a machine's memory it has the share of its slots
-// in the cores, since the other cores are for other workers.
+// memoryFor returns the default memory limit of a worker in bytes: nine tenths of its own memory, 0
+// if that is unknown. A control group with a memory limit, such as a container, belongs to the
+// worker. Of a machine's memory the worker gets its slots' share of the cores, because other cores
+// serve other workers.
 func memoryFor(slots, cores int, group, machine int64) int64 {
 	share := machine / int64(cores) * int64(min(slots, cores))
 	if group > 0 && (group < machine || machine == 0) {
@@ -79,8 +79,7 @@ func memoryFor(slots, cores int, group, machine int64) int64 {
 	return share / 10 * 9
 }
 
-// machineMemory reads the size of the machine's memory in bytes; 0 if the system does
-// not tell it there.
+// machineMemory reads the size of the machine's memory in bytes; 0 if the file does not contain it.
 func machineMemory(path string) int64 {
 	data, err := os.ReadFile(path)
 	if err != nil {

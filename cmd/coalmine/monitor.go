@@ -20,14 +20,14 @@ import (
 	"coalmine/storage"
 )
 
-// metricsRegistry takes metrics and tells them.
+// metricsRegistry registers metrics and gathers them.
 type metricsRegistry interface {
 	prometheus.Registerer
 	prometheus.Gatherer
 }
 
-// newMetrics is a registry of this process's metrics for Prometheus, including
-// those of the runtime and the operating system.
+// newMetrics returns a registry of this process's metrics for Prometheus, including runtime and
+// operating system.
 func newMetrics() metricsRegistry {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "coalmine_build_info",
@@ -40,8 +40,8 @@ func newMetrics() metricsRegistry {
 	return r
 }
 
-// observe has this process counted and, if the environment asks for it, traced
-// under the name of a service.
+// observe enables metrics for this process and, if the environment requests it, tracing under a
+// service name.
 func (g *global) observe(ctx context.Context, service string) (err error) {
 	g.metrics = newMetrics()
 	g.tracer, err = tracing.Open(ctx, service, version(), g.logger())
@@ -57,7 +57,7 @@ func checks(archive *storage.Archive, conn *queue.Conn) (store, redis dashboards
 	return store, dashboards.Check{Name: "Redis", Ask: conn.Ping}
 }
 
-// listenFlags say where and to whom a process answers over HTTP.
+// listenFlags holds the HTTP address of a process, and its access rules.
 type listenFlags struct {
 	address                  string
 	tokenFile, readTokenFile string
@@ -74,11 +74,11 @@ func (l *listenFlags) add(f *pflag.FlagSet, address, what string) {
 	f.BoolVar(&l.options.Insecure, "insecure", false, "serve beyond localhost without TLS")
 }
 
-// anyPort is where a data directory is served unless it is said otherwise.
+// anyPort is the default address of a data directory's server.
 const anyPort = "127.0.0.1:0"
 
-// suitEmbedded refuses the flags that embedded runs cannot heed. Where no address is
-// given it takes any port.
+// suitEmbedded rejects the flags that do not apply to embedded runs. The default address is any
+// port.
 func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
 	for _, name := range []string{"host", "external-url", "tls-cert", "tls-key", "insecure"} {
 		if given.Changed(name) {
@@ -91,7 +91,7 @@ func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
 	return nil
 }
 
-// complete reads the files of the tokens.
+// complete reads the token files.
 func (l *listenFlags) complete() (err error) {
 	secrets.NoteFile(l.options.KeyFile)
 	if l.options.OperatorToken, err = readToken(l.tokenFile); err != nil {
@@ -101,7 +101,7 @@ func (l *listenFlags) complete() (err error) {
 	return err
 }
 
-// listen opens the address, if it may be served.
+// listen opens the address, if serving it is safe.
 func (l *listenFlags) listen() (net.Listener, error) {
 	listener, err := net.Listen("tcp", l.address)
 	if err != nil {
@@ -130,8 +130,7 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// monitor answers over HTTP for a worker until ctx is done; at once if it is not
-// to listen.
+// monitor serves a worker's HTTP requests until ctx is done. It returns at once without an address.
 func (l *listenFlags) monitor(ctx context.Context, g *global) error {
 	if l.address == "" {
 		return nil
@@ -148,8 +147,8 @@ func (l *listenFlags) monitor(ctx context.Context, g *global) error {
 	return server.Serve(ctx, listener)
 }
 
-// alongside runs work until ctx is done, and aside until work has ended, which
-// may take a while longer. An error of either ends both.
+// alongside runs work until ctx is done, and aside until work has returned, which may be later. An
+// error of either ends both.
 func alongside(ctx context.Context, work, aside func(context.Context) error) error {
 	working, stopWork := context.WithCancel(ctx)
 	defer stopWork()

@@ -17,15 +17,15 @@ import (
 	"coalmine/workflows/results"
 )
 
-// notifier tells a web hook how a run has ended. Addresses of web hooks are
-// secrets as a rule: messages name the host alone.
+// notifier calls a web hook when a run ends. Because the address of a web hook is usually secret,
+// messages contain only its host.
 type notifier struct {
 	address string
-	// pause before the second try; it doubles with every further one.
+	// pause is the time before the second try; it doubles with each further one.
 	pause time.Duration
 }
 
-// notifyVariable keeps the address out of the list of processes.
+// notifyVariable sets the address without showing it in the list of processes.
 const notifyVariable = "COALMINE_NOTIFY_URL"
 
 func (n *notifier) flag(f *pflag.FlagSet) {
@@ -34,7 +34,7 @@ func (n *notifier) flag(f *pflag.FlagSet) {
 	f.Lookup("notify").DefValue = "" // --help shows no secrets
 }
 
-// check refuses an address before anything is done.
+// check rejects an invalid address before the run starts.
 func (n *notifier) check() error {
 	if n.address == "" {
 		return nil
@@ -45,15 +45,16 @@ func (n *notifier) check() error {
 	return nil
 }
 
-// notification is the body of the POST. Fields are added, never renamed.
+// notification is the body of the POST. Fields may be added, never renamed.
 type notification struct {
 	Run        string `json:"run"`
 	Experiment string `json:"experiment"`
-	// State is done, or failed where some cell is not done.
+	// State is done, or failed if a cell is not done.
 	State string `json:"state"`
-	// Exit is the status that the command ends with.
+	// Exit is the exit status of the command.
 	Exit int `json:"exit"`
-	// Gate is failed if a cell is beyond a limit of audit.fail_if, met if all are within theirs.
+	// Gate is failed if a cell exceeds a limit of audit.fail_if, met if all are within their
+	// limits.
 	Gate  string             `json:"gate,omitempty"`
 	Cells []notificationCell `json:"cells"`
 	Gates []notificationGate `json:"gates"`
@@ -63,7 +64,7 @@ type notificationCell struct {
 	Cell  string `json:"cell"`
 	Label string `json:"label"`
 	State string `json:"state"`
-	// Status is the same, for programs that know it by its older name.
+	// Status equals State, for programs that use its older name.
 	Status string `json:"status"`
 }
 
@@ -89,14 +90,14 @@ func newNotification(r *results.Results, exit int) notification {
 	return n
 }
 
-// Limits of a notification, which must not hold up the command for long.
+// Limits of a notification, so that it does not delay the command for long.
 const (
 	notifyTries   = 3
-	notifyTimeout = 10 * time.Second // of one try
+	notifyTimeout = 10 * time.Second // per try
 )
 
-// send tells the web hook, if there is one. A failure is noted and does not
-// change the outcome of the command.
+// send calls the web hook, if there is one. A failure is noted and does not affect the command's
+// exit status.
 func (n *notifier) send(ctx context.Context, g *global, r *results.Results, exit int) {
 	if n.address == "" {
 		return
@@ -125,7 +126,7 @@ func (n *notifier) deliver(ctx context.Context, body []byte) (err error) {
 	}
 }
 
-// post reports whether another try may help.
+// post reports whether to try again.
 func (n *notifier) post(ctx context.Context, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()

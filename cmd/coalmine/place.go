@@ -17,14 +17,14 @@ import (
 // place is the target of a command: a server, the Redis and the store of a cluster, or a home.
 type place struct {
 	server       string // address of a coalmine serve; the other fields are empty
-	redis, store string // of a cluster; one of them may be missing
-	home         string // "" unless all others are
+	redis, store string // addresses of a cluster; one may be missing
+	home         string // "" if any other field is set
 }
 
 // clustered reports whether the command talks to the Redis and the store of a cluster itself.
 func (p place) clustered() bool { return p.redis != "" || p.store != "" }
 
-// where names the place for the output of commands that delete or steer. The command must have
+// where names the place in the output of commands that delete or steer. The command must have
 // opened the place.
 func (g *global) where() string {
 	p, _ := g.places.place() // opening it returned no error
@@ -39,12 +39,12 @@ func (p place) homeExists() error {
 	return nil
 }
 
-// defaultHome is the place of a command if neither flag nor variable names one.
+// defaultHome is the home of a command if no flag or variable names a place.
 const defaultHome = ".coalmine"
 
 // placeSetting is one way to name a place, or a part of a cluster.
 type placeSetting struct {
-	kind           string // settings of one kind name one place together
+	kind           string // settings of one kind together name a place
 	flag, variable string // variable may be ""
 	field          func(*place) *string
 }
@@ -56,12 +56,12 @@ var placeSettings = []placeSetting{
 	{"home", "home", "", func(p *place) *string { return &p.home }},
 }
 
-// choosePlace decides where a command acts. flags holds the flags on the command line, getenv
+// choosePlace chooses the place of a command. flags holds the flags on the command line; getenv
 // returns the values of variables.
 //
-// A flag overrides its variable, even with an empty value. If any flag names a place, the flags
-// decide: variables then only complete a cluster of which the flags name Redis or the store
-// alone. Otherwise the variables decide. Two places in the settings that decide are an error.
+// A flag overrides its variable, even with an empty value. If any flag names a place, variables
+// only complete a cluster whose Redis or store, but not both, the flags name. Otherwise the
+// variables decide. It is an error if the deciding settings name two places.
 func choosePlace(flags map[string]string, getenv func(string) string) (place, error) {
 	if home, given := flags["home"]; given && home == "" {
 		return place{}, errors.New("--home is empty: expected a directory")
@@ -98,7 +98,8 @@ func choosePlace(flags map[string]string, getenv func(string) string) (place, er
 	return p, err
 }
 
-// readPlace reads the place from one source of settings; the zero place if that names none.
+// readPlace reads the place from one source of settings; it returns the zero place if they name
+// none.
 func readPlace(setting func(placeSetting) (name, value string), remedy string) (p place, err error) {
 	var kind, first string
 	for _, s := range placeSettings {
@@ -132,7 +133,7 @@ func (p place) String() string {
 	return "home " + absolute(p.home)
 }
 
-// storeName names a store for people. It does not show an invalid URL, which may hold a password.
+// storeName names a store for people. It hides an invalid URL, which may contain a password.
 func storeName(location string) string {
 	if !strings.Contains(location, "://") {
 		if path, err := open.Path(location); err == nil {
@@ -181,7 +182,6 @@ func (f *placeFlags) given() map[string]string {
 	return given
 }
 
-// place returns the place of the command.
 func (f *placeFlags) place() (place, error) {
 	p, err := choosePlace(f.given(), os.Getenv)
 	if err == nil && f.tokenFile != "" && p.server == "" {
@@ -198,7 +198,6 @@ func (f *placeFlags) token() (string, error) {
 	return readToken(f.tokenFile)
 }
 
-// client returns a client of the command's server.
 func (f *placeFlags) client(p place) (*dashboards.Client, error) {
 	token, err := f.token()
 	if err != nil {

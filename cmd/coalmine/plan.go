@@ -72,7 +72,7 @@ and the time is then unknown.`,
 	return c
 }
 
-// mostCores bounds the simulated clusters.
+// mostCores is the maximum size of a simulated cluster.
 const mostCores = 100_000
 
 func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int, programs, nodes bool) error {
@@ -127,19 +127,21 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	return nil
 }
 
-// thisMachine is the time of a plan here.
+// thisMachine is the predicted time of a plan on this machine.
 type thisMachine struct {
-	// Seconds is null where UnknownTasks run programs whose speed is unknown.
+	// Seconds is null if UnknownTasks run programs of unknown speed.
 	Seconds *float64 `json:"seconds"`
 	machineSpeed
-	// GPUs are those that tasks of the class gpu share; 0 if there are no such tasks, or no GPUs of NVIDIA.
+	// GPUs is the number of GPUs that tasks of the class gpu share; 0 if there are no such tasks, or no
+	// NVIDIA GPUs.
 	GPUs int `json:"gpus,omitempty"`
-	// Busy is the share of the cores' and the GPUs' time in which they work.
+	// Busy is the fraction of their time in which cores and GPUs work.
 	Busy         float64 `json:"busy"`
 	UnknownTasks int     `json:"unknown_tasks,omitempty"`
 }
 
-// prediction is how long a plan takes, by the coordinator's scheduling against a simulated clock.
+// prediction predicts the time of a plan by running the coordinator's scheduling on a simulated
+// clock.
 type prediction struct {
 	plan  *plan.Plan
 	known *forecast.Explanation
@@ -159,7 +161,7 @@ func newPrediction(ctx context.Context, sub *submission.Submission, p *plan.Plan
 	return f
 }
 
-// here is the plan's time on this machine.
+// here predicts the plan's time on this machine.
 func (f *prediction) here() (thisMachine, error) {
 	m := thisMachine{machineSpeed: f.speed, GPUs: f.gpus}
 	found, err := f.on([]int{m.Cores})
@@ -173,17 +175,17 @@ func (f *prediction) here() (thisMachine, error) {
 	return m, nil
 }
 
-// simulatedCluster is the time of a plan on a number of cores.
+// simulatedCluster is the predicted time of a plan on a number of cores.
 type simulatedCluster struct {
 	Cores   int     `json:"cores"`
 	Seconds float64 `json:"seconds"`
-	// Busy is the share of the cores' time in which they work.
+	// Busy is the fraction of their time in which the cores work.
 	Busy float64 `json:"busy"`
-	// UnknownTasks run programs whose speed is unknown, and count as nothing.
+	// UnknownTasks run programs of unknown speed, and count as 0 seconds.
 	UnknownTasks int `json:"unknown_tasks,omitempty"`
 }
 
-// on is the plan's time on clusters of these numbers of cores.
+// on predicts the plan's time on clusters of the given numbers of cores.
 func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 	var clusters []simulatedCluster
 	for _, n := range cores {
@@ -211,7 +213,7 @@ func (g *global) writeClusters(x *forecast.Explanation, clusters []simulatedClus
 	}
 }
 
-// withoutUnknown notes how many tasks a time omits; it is empty for 0.
+// withoutUnknown notes the number of tasks that a time omits, or returns "" for 0.
 func withoutUnknown(tasks int) string {
 	if tasks == 0 {
 		return ""
@@ -219,7 +221,7 @@ func withoutUnknown(tasks int) string {
 	return fmt.Sprintf(", without %s of programs, whose time is unknown", readable.Count(tasks, "task"))
 }
 
-// roughly is a time for people: "3 days 4 hours".
+// roughly formats a time for people: "3 days 4 hours".
 func roughly(seconds float64) string {
 	const hour, day = 3600, 24 * 3600
 	switch {
@@ -236,12 +238,12 @@ func roughly(seconds float64) string {
 // plannedCell is the work of a run for a cell.
 type plannedCell struct {
 	*forecast.Cell
-	training []string        // the part to run, and its first step
-	privacy  *privacy.Report // the privacy cost; nil if nothing is clipped
+	training []string        // part to run, and its first step
+	privacy  *privacy.Report // privacy cost; nil without clipping
 }
 
-// trainingToRun gives the part of cell i's training to run: steps of its chain, and the
-// tail. It is empty if all is cached.
+// trainingToRun describes the part of cell i's training to run: steps of its chain, and the tail.
+// It returns nothing if all is cached.
 func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 	lines := apart(x.Cells[i].Apart)
 	if t := x.Cells[i].Training; t != nil {
@@ -257,7 +259,7 @@ func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 	return lines
 }
 
-// apart gives the parts of further trainings to run, those alike in one line.
+// apart describes the parts of further trainings to run; equal ones share a line.
 func apart(chains []*forecast.Chain) []string {
 	lines, number := []string{}, map[string]int{}
 	for _, t := range chains {
@@ -273,15 +275,15 @@ func apart(chains []*forecast.Chain) []string {
 	return lines
 }
 
-// planArchive returns the store that a run would use, or an empty one if there is none yet or this
-// command cannot reach it.
+// planArchive returns the store that a run would use, or an empty one if the store does not exist
+// or is out of reach.
 func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, closer, error) {
 	if p.clustered() {
 		archive, err := g.openStore(ctx, p)
 		return archive, noClose, err
 	}
 	if p.home != "" && p.homeExists() == nil {
-		// Reading beside an owner does no harm: objects are immutable.
+		// Reading next to an owner is safe: objects are immutable.
 		store, err := open.Dir(datadir.StorePath(p.home))
 		return storage.NewArchive(store), noClose, err
 	}
@@ -302,11 +304,11 @@ func emptyArchive(ctx context.Context) (*storage.Archive, closer, error) {
 	return storage.NewArchive(store), remove, nil
 }
 
-// tasksText is "130 tasks, none cached", "12 tasks, the rest cached" or "0 tasks, all cached".
+// tasksText returns "130 tasks, none cached", "12 tasks, the rest cached" or "0 tasks, all cached".
 func tasksText(x *forecast.Explanation) string {
 	cached := "none"
 	for _, n := range x.Nodes {
-		if n.Disposition != forecast.ToRun { // also a node that later cached nodes made needless
+		if n.Disposition != forecast.ToRun { // also a node made needless by later cached nodes
 			cached = "the rest"
 		}
 	}
@@ -316,7 +318,7 @@ func tasksText(x *forecast.Explanation) string {
 	return fmt.Sprintf("%s, %s cached", readable.Count(x.TasksToRun(), "task"), cached)
 }
 
-// writePlan sums the plan up for people.
+// writePlan prints a summary of the plan.
 func (g *global) writePlan(alarms []experiment.FalseAlarm, cost forecast.Cost, tasks string, here thisMachine) {
 	for _, f := range alarms {
 		g.printf("%s\n", f)
@@ -359,8 +361,8 @@ func (g *global) writePlannedCell(c *plannedCell, nodes bool) {
 	g.writeGroups(c.Groups)
 }
 
-// writeGroups says which tasks of a cell run, and why. Where all of them do, for one
-// reason, they are only counted.
+// writeGroups prints which tasks of a cell run, and why. It only counts them if all run for one
+// reason.
 func (g *global) writeGroups(groups []forecast.Group) {
 	toRun, cached, unneeded := 0, 0, 0
 	reasons := map[string]bool{}
@@ -409,7 +411,8 @@ func planView(cells []plannedCell, spec *experiment.Spec, cost forecast.Cost, ta
 	return view
 }
 
-// arithmetic is "3.5 TFLOP to train and 81 GFLOP to measure", as far as it is not that of programs.
+// arithmetic returns a text such as "3.5 TFLOP to train and 81 GFLOP to measure"; it excludes the
+// arithmetic of programs.
 func arithmetic(c forecast.Cost) string {
 	switch own := c.TrainingFLOP+c.MeasuringFLOP > 0; {
 	case c.Programs && !own:

@@ -22,10 +22,11 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-// mostMeasuring bounds how long the programs of a plan are measured, all together.
+// mostMeasuring is the maximum total time to measure the programs of a plan.
 const mostMeasuring = time.Minute
 
-// programs measures the program of a cell, each once; a program that cannot be measured is noted.
+// programs returns a function that measures the program of a cell, each program once. It notes
+// programs that cannot be measured.
 func (g *global) programs(ctx context.Context, sub *submission.Submission, measure bool) func(cell int) *forecast.Speed {
 	known, end := map[string]*forecast.Speed{}, time.Now().Add(mostMeasuring)
 	return func(cell int) *forecast.Speed {
@@ -49,7 +50,7 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 	}
 }
 
-// firstAndLast are the lines of a message that say most: those between are a traceback.
+// firstAndLast returns the informative lines of a message: the lines between are a traceback.
 func firstAndLast(message string) string {
 	lines := strings.Split(strings.TrimSpace(message), "\n")
 	if len(lines) == 1 {
@@ -58,7 +59,7 @@ func firstAndLast(message string) string {
 	return lines[0] + " " + strings.TrimSpace(lines[len(lines)-1])
 }
 
-// measured is a program that is measured on made-up data of the sizes of a cell's.
+// measured is a program to measure on synthetic data of the size of a cell's data.
 type measured struct {
 	*global
 	sub        *submission.Submission
@@ -66,32 +67,32 @@ type measured struct {
 	experiment *experiment.Experiment
 }
 
-// name tells programs apart.
+// name identifies a program.
 func (m *measured) name() string {
 	t := &m.experiment.Training
-	trainer, _ := compile.Trainer(m.experiment) // it compiled when the plan was made
+	trainer, _ := compile.Trainer(m.experiment) // the plan has compiled it before
 	text, _ := json.Marshal([]any{t.Command, trainer, t.ScorerSHA256, t.CodeSHA256, t.Job, t.Rounds, m.users(), m.length(), m.words()})
 	return string(text)
 }
 
-// users is the most users that train together, those of one task.
+// users returns the maximum number of users that train together, in one task.
 func (m *measured) users() int {
 	t := &m.experiment.Training
 	return (t.Cohort + t.Chunks - 1) / max(1, t.Chunks)
 }
 
-// length is that of an example, in words, or bytes, without its end.
+// length returns the mean length of an example in words or bytes, without its end.
 func (m *measured) length() int { return max(1, int(math.Round(m.sub.TokensPerExample[m.cell]))-1) }
 
-// most is the length at which examples are cut.
+// most returns the length at which examples are cut.
 func (m *measured) most() int {
 	return cmp.Or(m.experiment.Data.Sequence, m.experiment.Data.Level.Scheme().Sequence)
 }
 
-// symbols are those of the level; nil for words.
+// symbols returns the symbols of the level; nil for words.
 func (m *measured) symbols() []string { return m.experiment.Data.Level.Scheme().Symbols }
 
-// words are the ordinary tokens.
+// words returns the ordinary tokens.
 func (m *measured) words() []string {
 	if symbols := m.symbols(); symbols != nil {
 		return symbols
@@ -103,7 +104,7 @@ func (m *measured) words() []string {
 	return words
 }
 
-// examples are how many a user has, on average.
+// examples returns the mean number of examples of a user.
 func (m *measured) examples() int {
 	return max(1, int(math.Round(m.sub.TokensPerUser[m.cell]/m.sub.TokensPerExample[m.cell])))
 }
@@ -116,7 +117,7 @@ func (m *measured) terms() childprocess.Terms {
 	return t
 }
 
-// code is that of a digest, nil for none.
+// code returns the code with a digest, nil for an empty digest.
 func (m *measured) code(digest string) clientprograms.Code {
 	for _, source := range m.sub.Sources() {
 		if source.Digests()[0].String() == digest && len(source.Files) == 1 {
@@ -158,7 +159,7 @@ func (m *measured) training(ctx context.Context) (*forecast.Speed, error) {
 	}, nil
 }
 
-// scored is how many states a text is that was scored.
+// scored returns the number of states in a scored text.
 func (m *measured) scored() float64 {
 	if m.experiment.Data.Level.Scheme().Images {
 		return 1
@@ -166,7 +167,8 @@ func (m *measured) scored() float64 {
 	return external.ScoredWords
 }
 
-// client measures a training.client_command, or the trainer of training.engine: pytorch, whose models it does not score.
+// client measures a training.client_command, or the trainer of training.engine: pytorch. It does not score their
+// models.
 func (m *measured) client(ctx context.Context) (*forecast.Speed, error) {
 	program, err := compile.Trainer(m.experiment)
 	if err != nil {
@@ -195,7 +197,7 @@ func (m *measured) client(ctx context.Context) (*forecast.Speed, error) {
 	return s, nil
 }
 
-// example is one that is made up: a text, or an image.
+// example returns a synthetic text or image.
 func (m *measured) example(i int) []int32 {
 	if shape := m.experiment.Data.Shape(); shape != (datasets.Image{}) {
 		return datasets.ImageSentence(i%shape.Classes, contracts.Image(shape.Pixels(), shape.Classes, i))
@@ -204,7 +206,7 @@ func (m *measured) example(i int) []int32 {
 	return append(text, datasets.End)
 }
 
-// tokens are ordinary ones.
+// tokens returns n ordinary tokens.
 func (m *measured) tokens(i, n int) []int32 {
 	list := make([]int32, n)
 	for k, number := range contracts.Numbers(i, n, m.experiment.Data.Ordinary()) {

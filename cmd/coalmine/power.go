@@ -33,7 +33,7 @@ machine. With several seeds a find is that of one of them.
 --effect sets the size of a leak by the name of its statement: --effect one_run=4.
 --time=false leaves out the time. json and csv have a row for each point.`
 
-// powerFlags are those of the command.
+// powerFlags holds the flags of the command.
 type powerFlags struct {
 	submitFlags
 	effects          []string
@@ -75,7 +75,7 @@ func newPowerCommand(g *global) *cobra.Command {
 	return c
 }
 
-// leaksOf reads NAME=SIZE.
+// leaksOf parses NAME=SIZE.
 func leaksOf(effects []string) (map[string]float64, error) {
 	leaks := map[string]float64{}
 	for _, effect := range effects {
@@ -89,12 +89,11 @@ func leaksOf(effects []string) (map[string]float64, error) {
 	return leaks, nil
 }
 
-// powers is the output of the command.
 type powers struct {
 	Powers []forecast.Power `json:"powers"`
 	// Powerless are the audits without a power.
 	Powerless []experiment.Powerless `json:"powerless,omitempty"`
-	// Seconds of a run as it is, with nothing cached; null if unknown.
+	// Seconds is the time of the unchanged run without cached results; null if unknown.
 	Seconds *float64 `json:"seconds"`
 }
 
@@ -126,7 +125,7 @@ func (g *global) power(ctx context.Context, f *powerFlags, file string, leaks ma
 	return g.powerTable(&p)
 }
 
-// timing predicts the time of an experiment with other numbers.
+// timing predicts the time of an experiment with other sizes.
 type timing struct {
 	g     *global
 	flags *powerFlags
@@ -136,7 +135,7 @@ type timing struct {
 	known map[string]*float64
 }
 
-// times predicts the time of the experiment, and of those that are large enough.
+// times predicts the time of the experiment, and of its sufficiently large variants.
 func (t *timing) times(ctx context.Context, sub *submission.Submission, p *powers) (err error) {
 	t.speed = measureSpeed()
 	if p.Seconds, err = t.of(ctx, sub); err != nil {
@@ -154,8 +153,8 @@ func (t *timing) times(ctx context.Context, sub *submission.Submission, p *power
 	return ctx.Err()
 }
 
-// larger predicts the time with as many as are enough. Where the data decide the number, the time is in
-// proportion.
+// larger predicts the time with a sufficient number. If the data determine the number, it scales the
+// time in proportion.
 func (t *timing) larger(ctx context.Context, v *forecast.Varied, now *float64) (err error) {
 	if v.Value == nil {
 		if now != nil {
@@ -180,7 +179,7 @@ func (t *timing) larger(ctx context.Context, v *forecast.Varied, now *float64) (
 	return err
 }
 
-// of predicts the time of an experiment with nothing cached; nil if it is unknown.
+// of predicts the time of an experiment without cached results; nil if unknown.
 func (t *timing) of(ctx context.Context, sub *submission.Submission) (*float64, error) {
 	p, err := compile.Plan(sub.Spec)
 	if err != nil {
@@ -278,8 +277,8 @@ func (g *global) powerCSV(list []forecast.Power) error {
 	return w.WriteAll(rows)
 }
 
-// writePower prints the power of all statements in a line, of those in different cells the least and the
-// largest, and audits without power.
+// writePower prints a line with the power of each statement, as a range if it differs between cells, and
+// the audits without power.
 func (g *global) writePower(list []forecast.Power, powerless []experiment.Powerless) {
 	var names []string
 	least, most := map[string]float64{}, map[string]float64{}

@@ -18,7 +18,7 @@ import (
 )
 
 // showProgress follows the statuses of a run until they end: bars on a terminal, lines elsewhere.
-// Both tell the reason when a cell fails, and the measurements while a cell trains.
+// Both show the reason for a cell's failure, and measurements during training.
 func (g *global) showProgress(ctx context.Context, api control.API, statuses <-chan *status.Run) error {
 	measured := func(run string) map[string]results.Latest { return measuredSoFar(ctx, api, run) }
 	var display display = &lineDisplay{note: g.note, measured: measured}
@@ -47,8 +47,8 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 	return nil
 }
 
-// measuredSoFar returns the last measurements of the cells of a run that still train, by their
-// names. A run is followed on where that cannot be read.
+// measuredSoFar returns the last measurements of a run's cells in training, by cell name; nil if
+// they cannot be read.
 func measuredSoFar(ctx context.Context, api control.API, run string) map[string]results.Latest {
 	r, err := api.Results(ctx, run)
 	if err != nil {
@@ -61,29 +61,29 @@ func measuredSoFar(ctx context.Context, api control.API, run string) map[string]
 	return latest
 }
 
-// terminal is where people watch, if they do.
+// terminal returns the terminal for progress, if there is one.
 func (g *global) terminal() (*os.File, bool) {
 	f, ok := g.stderr.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd())) && !g.json
 }
 
-// display shows how a run goes on.
+// display shows the progress of a run.
 type display interface {
 	show(*status.Run)
 	end()
 }
 
-// linesEvery is how often a line is printed at least while something goes on.
+// linesEvery is the maximum interval between lines while cells run.
 const linesEvery = 10 * time.Second
 
-// lineDisplay prints a line when a cell changes its state, and now and then.
+// lineDisplay prints a line when a cell changes its state, and periodically.
 type lineDisplay struct {
 	note    func(format string, args ...any)
 	printed time.Time
 	phases  map[string]runs.Phase
 	reasons string
-	// measured returns the measurements of a run's cells that still train, by their names,
-	// and latest its last result.
+	// measured returns the measurements of a run's cells in training, by cell name; latest is its
+	// last result.
 	measured func(run string) map[string]results.Latest
 	latest   map[string]results.Latest
 }
@@ -112,7 +112,7 @@ func (d *lineDisplay) show(s *status.Run) {
 	d.tell(s)
 }
 
-// tell prints the running cells' measurements since the last time.
+// tell prints new measurements of the running cells.
 func (d *lineDisplay) tell(s *status.Run) {
 	if !anyRuns(s) {
 		return
@@ -126,19 +126,19 @@ func (d *lineDisplay) tell(s *status.Run) {
 	d.latest = now
 }
 
-// anyRuns reports whether a cell is at work.
+// anyRuns reports whether a cell is running.
 func anyRuns(s *status.Run) bool {
 	return slices.ContainsFunc(s.Cells, func(c status.Cell) bool { return c.Phase == runs.Running })
 }
 
 func (d *lineDisplay) end() {}
 
-// cellLine is "c02 done: by-user, FedAvg", with the reason where it has failed.
+// cellLine returns a text such as "c02 done: by-user, FedAvg", with the reason for a failure.
 func cellLine(s *status.Run, c status.Cell) string {
 	text := fmt.Sprintf("%s %s: %s", c.Cell, c.Phase, c.Label)
 	for _, f := range s.Failures {
 		if c.Phase == runs.Failed && slices.Contains(f.Cells, c.Cell) {
-			first, _, more := strings.Cut(f.Error, "\n") // the results have all of it
+			first, _, more := strings.Cut(f.Error, "\n") // the results contain the whole message
 			if more {
 				first += " ..."
 			}
@@ -148,7 +148,7 @@ func cellLine(s *status.Run, c status.Cell) string {
 	return text
 }
 
-// summary is one line: cells, time left, tokens a second, rounds, reasons for waiting.
+// summary formats one line: cells, time left, tokens per second, rounds, reasons for waiting.
 func summary(s *status.Run) string {
 	var b strings.Builder
 	b.WriteString(overall(s))
@@ -160,8 +160,8 @@ func summary(s *status.Run) string {
 	return b.String() + impediments(s)
 }
 
-// impediments names the storage that a status was read from, and the reasons for waiting;
-// it is empty where there are none.
+// impediments names the storage that a status was read from, and the reasons for waiting; it may be
+// empty.
 func impediments(s *status.Run) string {
 	text := ""
 	if s.FromStorage {
@@ -173,7 +173,7 @@ func impediments(s *status.Run) string {
 	return text
 }
 
-// overall is how the run stands as a whole: cells, time left, tokens a second.
+// overall formats the state of the run: cells, time left, tokens per second.
 func overall(s *status.Run) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cells %s", cellCounts(s))

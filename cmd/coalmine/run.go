@@ -22,18 +22,18 @@ import (
 	"coalmine/workflows/runs/datadir"
 )
 
-// submitFlags are those of the commands that read an experiment file.
+// submitFlags holds the flags of commands that read an experiment file.
 type submitFlags struct {
 	sets     []string
 	maxCells int
 	fresh    bool
 	priority int
-	goesOn   string // the run that run --continue names
+	goesOn   string // run of --continue
 	submits  bool
-	// makesHome is set for a command that makes the home if there is none.
+	// makesHome is set for a command that creates a missing home.
 	makesHome bool
 	set       *pflag.FlagSet
-	notify    notifier // of commands that follow the run
+	notify    notifier // for commands that follow the run
 }
 
 func (s *submitFlags) add(f *pflag.FlagSet, submits bool) {
@@ -80,7 +80,7 @@ func (s *submitFlags) givenPriority() *int {
 	return &s.priority
 }
 
-// noteIdle warns of flags that have no effect because another process does the work.
+// noteIdle warns about flags without effect because another process executes the tasks.
 func (s *submitFlags) noteIdle(g *global, who string) {
 	for _, name := range []string{"task-timeout", "class-limit", "memory", "commands-may-write"} {
 		if s.set.Changed(name) {
@@ -89,7 +89,7 @@ func (s *submitFlags) noteIdle(g *global, who string) {
 	}
 }
 
-// submit uploads the sources that are not there yet, and then submits.
+// submit uploads the missing sources, and then submits.
 func (s *submitFlags) submit(ctx context.Context, api control.API, sub *submission.Submission) (control.Submitted, error) {
 	if s.goesOn != "" {
 		return goOn(ctx, api, s.goesOn)
@@ -119,8 +119,8 @@ reuses all results that the change does not affect. If an earlier run has the sa
 the command lists the fields and files of code that differ. --continue RUN continues an
 unfinished run as it was submitted, without FILE.`
 
-// checkRun returns an error unless a run is given either a file, or --continue without
-// the flags of a submission.
+// checkRun returns an error unless run has either a file or --continue, which excludes the flags of
+// a submission.
 func (s *submitFlags) checkRun(c *cobra.Command, args []string) error {
 	for _, name := range []string{"set", "new", "max-cells", "priority"} {
 		if s.goesOn != "" && c.Flags().Changed(name) {
@@ -192,7 +192,7 @@ func (g *global) runSubmission(ctx context.Context, flags *submitFlags, sub *sub
 	return g.runEmbedded(ctx, p.home, flags, sub)
 }
 
-// runEmbedded works in the data directory, or has its owner work for as long as there is one.
+// runEmbedded runs in the data directory, or submits to its owner while there is one.
 func (g *global) runEmbedded(ctx context.Context, home string, flags *submitFlags, sub *submission.Submission) error {
 	for {
 		e, err := openEmbedded(ctx, home, g, listenFlags{address: anyPort})
@@ -214,14 +214,14 @@ func (g *global) runEmbedded(ctx context.Context, home string, flags *submitFlag
 }
 
 const (
-	// ownerEvery is how often a run that another process works on looks whether that
-	// one still owns the data directory.
+	// ownerEvery is the interval at which a run in another process checks whether the process still
+	// owns the data directory.
 	ownerEvery = time.Second
-	// ownerPatience is how long an owner that answers no more may take to end.
+	// ownerPatience is the time that an owner which no longer answers may take to exit.
 	ownerPatience = 10 * time.Second
 )
 
-// ends reports whether an error of a data directory's owner means that the owner ends.
+// ends reports whether an error of a data directory's owner means that the owner is exiting.
 func ends(ctx context.Context, owned *datadir.OwnedError, err error) bool {
 	if _, answered := errors.AsType[*dashboards.Error](err); answered {
 		return !owned.Owns()
@@ -231,8 +231,8 @@ func ends(ctx context.Context, owned *datadir.OwnedError, err error) bool {
 	return awaitEnd(ctx, owned)
 }
 
-// awaitEnd waits until a process no longer owns its data directory. It returns false if
-// ctx is done before.
+// awaitEnd waits until a process no longer owns its data directory. It returns false if ctx is done
+// first.
 func awaitEnd(ctx context.Context, owned *datadir.OwnedError) bool {
 	ticker := time.NewTicker(ownerEvery)
 	defer ticker.Stop()
@@ -246,8 +246,8 @@ func awaitEnd(ctx context.Context, owned *datadir.OwnedError) bool {
 	return true
 }
 
-// runBeside submits to the owner of a data directory. It follows until the run has
-// finished or the owner no longer owns the directory.
+// runBeside submits to the owner of a data directory. It follows the run until the run has finished
+// or the owner no longer owns the directory.
 func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submission.Submission, owned *datadir.OwnedError) (*results.Results, error) {
 	ctx, stop := context.WithCancel(ctx)
 	var looking sync.WaitGroup
@@ -265,7 +265,7 @@ func (g *global) runBeside(ctx context.Context, flags *submitFlags, sub *submiss
 	return g.runElsewhere(ctx, flags, sub, client)
 }
 
-// runHere works on the run in this process until it has finished.
+// runHere executes the run in this process until it has finished.
 func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submission.Submission, e *engine) error {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
@@ -292,12 +292,11 @@ func (g *global) runHere(ctx context.Context, flags *submitFlags, sub *submissio
 	return concluded
 }
 
-// noteOthers says which unfinished runs share this process with a run: they are why it
-// takes longer.
+// noteOthers lists other unfinished runs in this process, because they slow the run down.
 func (g *global) noteOthers(ctx context.Context, api control.API, run string) {
 	all, err := api.List(ctx)
 	if err != nil {
-		return // the run itself will meet the same error, if it matters
+		return // a relevant error also affects the run itself
 	}
 	var others []string
 	for _, s := range all {
@@ -310,7 +309,7 @@ func (g *global) noteOthers(ctx context.Context, api control.API, run string) {
 	}
 }
 
-// runElsewhere submits to a server and follows from here.
+// runElsewhere submits to a server and follows the run.
 func (g *global) runElsewhere(ctx context.Context, flags *submitFlags, sub *submission.Submission, client *dashboards.Client) (*results.Results, error) {
 	submitted, err := flags.submit(ctx, client, sub)
 	if err != nil {
@@ -340,8 +339,7 @@ func (g *global) follow(ctx context.Context, api control.API, submitted control.
 	return api.Results(ctx, submitted.Run)
 }
 
-// conclude prints the results, calls the web hook, and turns the results into an exit
-// code.
+// conclude prints the results, calls the web hook, and returns the results' exit code.
 func (g *global) conclude(ctx context.Context, notify *notifier, r *results.Results, err error) error {
 	if ctx.Err() != nil {
 		return &exitError{exitInterrupted, errors.New("interrupted; the same command goes on")}
@@ -372,8 +370,8 @@ func (g *global) writeOutcome(r *results.Results) error {
 	return r.Write(g.data, format)
 }
 
-// verdict is the exit code that the results ask for. Beside a table, whose notes have every limit that
-// failed, one line says so.
+// verdict returns the exit code of the results. With --json it notes each failed limit; otherwise one
+// line refers to the notes of the table.
 func (g *global) verdict(r *results.Results) int {
 	code, failed := exitDone, 0
 	for _, c := range r.Cells {
@@ -439,7 +437,7 @@ data: uploaded data that data.sha256 names, or sources that serve --allow-source
 	return c
 }
 
-// submitFile has the experiment checked where it is submitted.
+// submitFile submits an experiment file; the receiver checks it.
 func (g *global) submitFile(ctx context.Context, flags *submitFlags, path string) error {
 	path, text, err := g.readExperiment(path)
 	if err != nil {
@@ -472,7 +470,7 @@ func (g *global) printSubmitted(s control.Submitted) error {
 	return nil
 }
 
-// goOn names an unfinished run that a command works on.
+// goOn returns an unfinished run to continue.
 func goOn(ctx context.Context, api control.API, name string) (control.Submitted, error) {
 	s, err := api.Status(ctx, name)
 	switch {
@@ -486,10 +484,10 @@ func goOn(ctx context.Context, api control.API, name string) (control.Submitted,
 	return control.Submitted{Run: s.Run, Continued: true, Phase: s.Phase}, nil
 }
 
-// maxChanges bounds the differences that a note names.
+// maxChanges is the maximum number of differences in a note.
 const maxChanges = 8
 
-// noteEarlier says in which fields a new run differs from the one of its name before it.
+// noteEarlier notes the fields in which a new run differs from the previous run of its name.
 func (g *global) noteEarlier(s control.Submitted) {
 	e := s.Earlier
 	if e == nil {
@@ -508,7 +506,8 @@ func (g *global) noteEarlier(s control.Submitted) {
 	}
 }
 
-// priorityText is " with priority 5" if the run takes the priority of this submission, or "".
+// priorityText returns a text such as " with priority 5" if the run takes the priority of this
+// submission, or "".
 func priorityText(s control.Submitted) string {
 	if s.Priority == nil {
 		return ""
@@ -516,7 +515,7 @@ func priorityText(s control.Submitted) string {
 	return fmt.Sprintf(" with priority %d", *s.Priority)
 }
 
-// withControl opens the runs, does something, and closes them again.
+// withControl opens the runs, calls do, and closes them.
 func (g *global) withControl(ctx context.Context, do func(control.API) error) error {
 	api, done, err := g.control(ctx)
 	if err != nil {
@@ -525,7 +524,7 @@ func (g *global) withControl(ctx context.Context, do func(control.API) error) er
 	return errors.Join(do(api), done())
 }
 
-// runArgument is the run that a command names, "" for the newest.
+// runArgument returns the run argument of a command; "" means the newest run.
 func runArgument(args []string) string {
 	if len(args) == 0 {
 		return ""

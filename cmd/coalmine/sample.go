@@ -26,11 +26,12 @@ experiment they are the first --count images of audit.generated_images.
 
 For an unfinished training the model is the newest stored one.`
 
-// sampleFlags are those of the command.
+// sampleFlags holds the flags of the command.
 type sampleFlags struct {
 	modelaudit.SampleOptions
 	round int
-	// sheet is the file of images side by side, in columns; output the directory of images.
+	// sheet is the file for a grid of all images, in columns; output is the directory for single
+	// images.
 	sheet, output string
 	columns       int
 }
@@ -85,14 +86,14 @@ func (s *sampleFlags) add(f *pflag.FlagSet) {
 	f.StringVarP(&s.output, outputFlag, "o", "", "of a gan: directory to write the images to, each a PNG file")
 }
 
-// Flags that only one kind of model knows.
+// Flags that apply to only one kind of model.
 const (
 	sheetFlag   = "sheet"
 	columnsFlag = "columns"
 	outputFlag  = "output"
 )
 
-// onlyFor is an error if one of some flags is given.
+// onlyFor returns an error if one of the flags is given.
 func onlyFor(f *pflag.FlagSet, what string, flags ...string) error {
 	for _, name := range flags {
 		if f.Changed(name) {
@@ -114,7 +115,7 @@ func (g *global) sampleText(c *cobra.Command, file []byte, flags *sampleFlags) e
 	return g.printSamples(c, model, flags.SampleOptions)
 }
 
-// printSamples prints samples as they are drawn; as JSON, when all are.
+// printSamples prints samples as they are drawn; JSON output waits for all samples.
 func (g *global) printSamples(c *cobra.Command, model *modelaudit.Model, o modelaudit.SampleOptions) error {
 	var all []samples.Text
 	err := modelaudit.Sample(c.Context(), model, o, func(text samples.Text) error {

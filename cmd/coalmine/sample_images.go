@@ -15,21 +15,21 @@ import (
 	"coalmine/workflows/standalone/modelaudit"
 )
 
-// sheetImages is how many images a generator makes unless a number is given: the sheets of
-// Augenstein et al. 2020 have 6 x 6.
+// sheetImages is the default number of generated images: the sheets of Augenstein et al. 2020 have
+// 6 x 6.
 const sheetImages = 36
 
 // sampledImages is the output of sample --json for images.
 type sampledImages struct {
 	Images int    `json:"images"`
 	Seed   uint64 `json:"seed"`
-	// Sheet and Files are those that were written.
+	// Sheet and Files are the written files.
 	Sheet string   `json:"sheet,omitempty"`
 	Files []string `json:"files,omitempty"`
 }
 
-// sampleImages writes images of a generator; name is that of the sheet without its ending,
-// unless the flags name one.
+// sampleImages writes images of a generator; name is the name of the sheet without extension,
+// unless the flags set one.
 func (g *global) sampleImages(c *cobra.Command, generator *modelaudit.Generator, flags *sampleFlags, name string) error {
 	if err := onlyFor(c.Flags(), "language models", "length", "temperature", "top-k", "prefix"); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *sampleFlags) checkSheet() error {
 	return nil
 }
 
-// writeImages writes the images to the directory and the sheet, as far as these are named.
+// writeImages writes the images to the directory and the sheet, if these are set.
 func (s *sampleFlags) writeImages(ctx context.Context, generator *modelaudit.Generator) (*sampledImages, error) {
 	out := &sampledImages{Seed: s.Seed, Sheet: s.sheet}
 	var shown [][]byte
@@ -94,7 +94,7 @@ func (s *sampleFlags) writeImages(ctx context.Context, generator *modelaudit.Gen
 	return out, os.WriteFile(s.sheet, sheet, 0o644)
 }
 
-// writeImage writes the image of a number, from 0, to a file of its own.
+// writeImage writes image number, counted from 0, to its own file.
 func (s *sampleFlags) writeImage(generator *modelaudit.Generator, image []byte, number int) (string, error) {
 	data, err := generator.PNG(image)
 	if err != nil {

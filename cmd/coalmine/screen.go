@@ -9,13 +9,13 @@ import (
 	"coalmine/workflows/results"
 )
 
-// Widths of tables on a terminal: the least, and that of a terminal that does not tell its own.
+// Widths of tables on a terminal: the minimum, and the default for a terminal of unknown width.
 const (
 	leastWidth   = 40
 	defaultWidth = 80
 )
 
-// screen describes the terminal of standard output; nil if it is a file or a pipe, or with --json.
+// screen describes the terminal of standard output; nil for a file, a pipe, or --json.
 func (g *global) screen(notes bool) *results.Screen {
 	f, ok := g.data.(*os.File)
 	if !ok || g.json || !term.IsTerminal(int(f.Fd())) {
@@ -24,7 +24,7 @@ func (g *global) screen(notes bool) *results.Screen {
 	return &results.Screen{Width: screenWidth(f), Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", Notes: notes}
 }
 
-// colorless is the screen for texts whose escape sequences are made visible.
+// colorless returns the screen for texts in which escape sequences are made visible.
 func (g *global) colorless() *results.Screen {
 	s := g.screen(true)
 	if s != nil {
@@ -33,7 +33,7 @@ func (g *global) colorless() *results.Screen {
 	return s
 }
 
-// screenWidth is COLUMNS or the width of the terminal.
+// screenWidth returns COLUMNS or the width of the terminal.
 func screenWidth(f *os.File) int {
 	width, err := strconv.Atoi(os.Getenv("COLUMNS"))
 	if err != nil || width <= 0 {

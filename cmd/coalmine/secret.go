@@ -14,8 +14,8 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// keys are the secret keys of this process. A key file that does not exist is an
-// error, unless a submission of this process may yet create it.
+// keys returns the secret keys of this process. A missing key file is an error, unless a submission
+// of this process may create it.
 func (g *global) keys() (*secrets.Keyring, error) {
 	if g.secretKey == "" {
 		return secrets.NewKeyring(), nil
@@ -27,7 +27,7 @@ func (g *global) keys() (*secrets.Keyring, error) {
 	return secrets.NewKeyring(key), nil
 }
 
-// keysIfThere is keys for a process that can do without.
+// keysIfThere is like keys, for a process that also works without keys.
 func (g *global) keysIfThere() (*secrets.Keyring, error) {
 	keys, err := g.keys()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,7 +36,7 @@ func (g *global) keysIfThere() (*secrets.Keyring, error) {
 	return keys, err
 }
 
-// readKey reads the key file. It warns once if other users may read or replace it.
+// readKey reads the key file. It warns once if other users can read or replace the file.
 func (g *global) readKey() (secrets.Key, error) {
 	if err := g.keyIsApart(); err != nil {
 		return secrets.Key{}, err
@@ -53,7 +53,8 @@ func (g *global) readKey() (secrets.Key, error) {
 	return key, nil
 }
 
-// keyIsApart refuses a key file in the home or the store: their copies would hold the key.
+// keyIsApart rejects a key file in the home or the store, because copies of these would include the
+// key.
 func (g *global) keyIsApart() error {
 	p, err := g.places.place()
 	if err != nil {
@@ -76,13 +77,13 @@ func storePath(location string) string {
 	return path
 }
 
-// liesIn reports whether a file is below a directory once links are followed.
+// liesIn reports whether a file is below a directory, after resolving links.
 func liesIn(path, directory string) bool {
 	below, err := filepath.Rel(resolved(directory), filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path)))
 	return err == nil && filepath.IsLocal(below)
 }
 
-// resolved returns an absolute path whose existing part is free of links.
+// resolved returns an absolute path with links resolved in its existing part.
 func resolved(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -94,17 +95,16 @@ func resolved(path string) string {
 	return absolute
 }
 
-// submissionKey is the secret key of a submission.
 type submissionKey struct {
 	global *global
-	// create allows a new key if the file does not exist; drawn is that key.
+	// create allows a new key if the file does not exist; drawn is the new key.
 	create bool
 	drawn  *secrets.Key
-	// makesHome is set for a command that makes the home if there is none.
+	// makesHome is set for a command that creates a missing home.
 	makesHome bool
 }
 
-// fingerprint returns the fingerprint of the key, empty if no key file was named. named is the
+// fingerprint returns the fingerprint of the key, empty without a key file. named is the
 // fingerprint in the experiment; "" allows any.
 func (s *submissionKey) fingerprint(named string) (string, error) {
 	path := s.global.secretKey
@@ -129,8 +129,8 @@ func (s *submissionKey) fingerprint(named string) (string, error) {
 	return key.Fingerprint(), nil
 }
 
-// write writes a drawn key once the place of the submission is open and no run of the experiment waits
-// for a lost key. With fresh the submission is a new run in any case.
+// write writes a drawn key after the place of the submission is open. It returns an error if a run of
+// the experiment waits for a lost key, unless the submission is a new run in any case (fresh).
 func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh bool) error {
 	if s.drawn == nil {
 		return nil
@@ -152,7 +152,7 @@ func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh boo
 	return nil
 }
 
-// hasHome reports whether the place is not a home that is yet to be made.
+// hasHome reports whether the place is not a home still to be created.
 func (g *global) hasHome() bool {
 	p, err := g.places.place()
 	return err != nil || p.home == "" || p.homeExists() == nil

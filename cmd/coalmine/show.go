@@ -58,7 +58,7 @@ func newShowCommand(g *global) *cobra.Command {
 	return c
 }
 
-// onlyCell leaves one cell of a spec.
+// onlyCell reduces a spec to one cell.
 func onlyCell(spec *experiment.Spec, name string) error {
 	for _, c := range spec.Cells {
 		if c.Name == name {

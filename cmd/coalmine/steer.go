@@ -17,7 +17,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// newSteerCommands are the commands that change how a run goes on.
+// newSteerCommands returns the commands that affect an existing run.
 func newSteerCommands(g *global) []*cobra.Command {
 	steer := func(use, short string, kind runs.Kind) *cobra.Command {
 		return &cobra.Command{
@@ -98,14 +98,14 @@ func newRetryCommand(g *global) *cobra.Command {
 	return c
 }
 
-// retry steers a run, and says which code it runs.
+// retry steers a run, and prints the code that it runs.
 func (g *global) retry(ctx context.Context, api control.API, run string, e runs.Entry) error {
 	if err := g.steerBy(ctx, api, run, e); err != nil {
 		return err
 	}
 	spec, err := api.Experiment(ctx, run)
 	if err != nil {
-		return nil //nolint:nilerr // the run is retried: an unreadable part is only a note
+		return nil //nolint:nilerr // the retry succeeded: an unreadable part only lacks a note
 	}
 	said := map[string]bool{}
 	for i := range spec.Cells {
@@ -118,7 +118,7 @@ func (g *global) retry(ctx context.Context, api control.API, run string, e runs.
 	return nil
 }
 
-// retriedCode says how the code of a recorded training compares with its directory here.
+// retriedCode compares the code of a recorded training with its local directory.
 func retriedCode(ctx context.Context, t *experiment.Training) string {
 	recorded := fmt.Sprintf("it runs the code of %s as it was submitted", t.Code)
 	now, err := sources.Here{}.Pack(ctx, t.Code, "", func(file string) bool { return t.CodeRoles.Omits(t.TrainedBy(), file) })
@@ -131,8 +131,7 @@ func retriedCode(ctx context.Context, t *experiment.Training) string {
 	return recorded + ", which has changed since; to run the changed code: coalmine run FILE"
 }
 
-// failedNodes finds failed nodes of a run by their labels or the beginnings of
-// their keys, each of which must mean just one.
+// failedNodes finds failed nodes of a run by labels or unique prefixes of keys.
 func failedNodes(s *status.Run, names []string) ([]storage.Key, error) {
 	var keys []storage.Key
 	for _, name := range names {
@@ -154,7 +153,7 @@ func failedNodes(s *status.Run, names []string) ([]storage.Key, error) {
 	return keys, nil
 }
 
-// listedNodes is "; they are:" with a line for each failed node.
+// listedNodes returns "; they are:" with a line for each failed node.
 func listedNodes(failures []status.Failure) string {
 	if len(failures) == 0 {
 		return "; none has failed"
@@ -183,7 +182,7 @@ func newPriorityCommand(g *global) *cobra.Command {
 	}
 }
 
-// commandText describes a command's effect on a run.
+// commandText describes the effect of a command on a run.
 func commandText(e runs.Entry) string {
 	text := string(e.Kind)
 	if e.Kind == runs.PinEntry && !e.Pinned {

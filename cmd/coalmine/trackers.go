@@ -13,7 +13,7 @@ import (
 	"coalmine/workflows/results/trackers"
 )
 
-// resultFormats are the names that results --format takes.
+// resultFormats lists the values of results --format.
 func resultFormats() string {
 	names := append(results.FormatNames(), chart.Formats...)
 	for _, f := range trackers.Formats() {
@@ -22,7 +22,7 @@ func resultFormats() string {
 	return strings.Join(names, ", ")
 }
 
-// track writes a run into the folder of a program that tracks experiments.
+// track writes a run into the folder of an experiment tracker.
 func (g *global) track(ctx context.Context, run string, f trackers.Format, dir string) error {
 	if dir == "" {
 		return fmt.Errorf("--format %s writes many files: name the folder for them by -o; it may hold other runs", f.Name)
@@ -44,7 +44,7 @@ func (g *global) track(ctx context.Context, run string, f trackers.Format, dir s
 	})
 }
 
-// trackedRun gets all that trackers have of a run.
+// trackedRun reads the data of a run for trackers.
 func trackedRun(ctx context.Context, api control.API, name string) (*trackers.Run, error) {
 	status, err := api.Status(ctx, name)
 	if err != nil {

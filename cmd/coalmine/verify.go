@@ -183,7 +183,7 @@ func (g *global) writeVerdict(n localexec.Node) {
 	}
 }
 
-// concludeVerification sums up and turns faults into an exit code.
+// concludeVerification prints a summary, and returns faults as an exit code.
 func (g *global) concludeVerification(out *verified) error {
 	faults := 0
 	for verdict, n := range out.Counts {

@@ -14,10 +14,10 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-// version names this build in records and answers.
+// version identifies this build in records and answers.
 func version() string { return build.Read().String() }
 
-// versionFacts are the answer to version --json.
+// versionFacts is the output of version --json.
 type versionFacts struct {
 	build.Info
 
@@ -57,7 +57,7 @@ Coalmine and of the third-party software in it.`,
 	return c
 }
 
-// commitText is " (commit 3f2a9c41d07e of 2026-11-27, modified)".
+// commitText returns a text such as " (commit 3f2a9c41d07e of 2026-11-27, modified)".
 func commitText(i build.Info) string {
 	if i.Commit == "" {
 		return ""
@@ -72,7 +72,7 @@ func commitText(i build.Info) string {
 	return text + ")"
 }
 
-// licensesText has the licenses of Go, the linked modules and the page's packages.
+// licensesText returns the licenses of Go, the linked modules and the page's packages.
 func licensesText() (string, error) {
 	notice, err := build.Notice()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// directoriesFlag are directories that there are, as absolute paths.
+// directoriesFlag holds existing directories, as absolute paths.
 type directoriesFlag []string
 
 // String implements pflag.Value.
@@ -18,7 +18,7 @@ func (d *directoriesFlag) String() string { return strings.Join(*d, ",") }
 // Type implements pflag.Value.
 func (d *directoriesFlag) Type() string { return "directory" }
 
-// Set implements pflag.Value: it adds one.
+// Set implements pflag.Value: it adds a directory.
 func (d *directoriesFlag) Set(value string) error {
 	path, err := filepath.Abs(value)
 	if err != nil {
