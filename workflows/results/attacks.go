@@ -17,8 +17,7 @@ type ofCell struct {
 
 func (v *view) ofCell(c *viewCell) ofCell { return ofCell{v.Run, v.Experiment, c.Cell.Cell, c.Label} }
 
-// Tables with a row for each attack, for each user of an attack that tells of users one by one, and for each attack
-// on membership.
+// Tables with a row for each attack, for each user in attacks with results by user, and for each membership attack.
 var (
 	attackRows = rowsOf("attacks", func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows })
 	userRows   = rowsOf("attacked_users", func(d *audits.Description) func(audits.Outcome) []audits.AttackedUser { return d.UserRows })
@@ -29,7 +28,7 @@ func membershipOf(d *audits.Description) func(audits.Outcome) []audits.MemberAtt
 	return d.MemberRows
 }
 
-// rowsOf makes a table of the rows that audits have.
+// rowsOf returns a function that tabulates the rows of audits.
 func rowsOf[R any](name string, of func(*audits.Description) func(audits.Outcome) []R) func(*view) (*flatTable, error) {
 	return func(v *view) (*flatTable, error) {
 		var none R
@@ -56,12 +55,13 @@ func eachRow[R any](v *view, of func(*audits.Description) func(audits.Outcome) [
 type attackTable struct {
 	Title, Label string
 	Header       []string
-	// Texts is the number of the first columns that hold no numbers.
+	// Texts is the number of leading columns that hold text.
 	Texts int
 	Rows  [][]string
 }
 
-// attackTables are those with rows: that of attacks on updates in the form of Table 3 of Orekondy et al. 2018.
+// attackTables returns the tables that have rows. Attacks on updates have the form of Table 3 of Orekondy et
+// al. 2018.
 func (v *view) attackTables() []attackTable {
 	updates := attackTable{
 		Title: "What attacks on updates found", Label: "Attacks", Texts: 3,
@@ -70,7 +70,7 @@ func (v *view) attackTables() []attackTable {
 	eachRow(v, func(d *audits.Description) func(audits.Outcome) []audits.Attack { return d.AttackRows }, func(c *viewCell, a audits.Attack) {
 		updates.Rows = append(updates.Rows, []string{c.Label, a.Attack, a.Of, fmt.Sprintf("%.1f (%.3gx)", 100*a.AP, a.Factor), share(a.Top1), share(a.Top5)})
 	})
-	members := attackTable{ // its parts in LaTeX repeat the first column
+	members := attackTable{ // each part in LaTeX repeats the first column
 		Title: "What attacks on membership found", Label: "Membership", Texts: 1,
 		Header: []string{"setting, attack, users", "AUC %", "TPR % at 1% FPR", "TPR % at 0.1% FPR", "points above blind"},
 	}
@@ -83,7 +83,7 @@ func (v *view) attackTables() []attackTable {
 	return slices.DeleteFunc([]attackTable{updates, members}, func(t attackTable) bool { return t.Rows == nil })
 }
 
-// withEnds is in percent with its interval, a dash where nothing was measured.
+// withEnds formats a fraction in percent with its interval, a dash if it was not measured.
 func withEnds(x, low, high *float64) string {
 	if x == nil {
 		return "-"
@@ -91,7 +91,7 @@ func withEnds(x, low, high *float64) string {
 	return audits.Interval{Value: *x, Low: *low, High: *high}.Percent()
 }
 
-// share is in percent, a dash where nothing was measured.
+// share formats a fraction in percent, a dash if it was not measured.
 func share(x *float64) string {
 	if x == nil {
 		return "-"

@@ -15,7 +15,7 @@ import (
 )
 
 // readBatches returns the effect of short batches on the learning rate of a cell's clients; nil if
-// there is none, or if the population is gone from storage.
+// there is none, or if storage no longer has the population.
 func readBatches(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*training.Batches, error) {
 	if !e.TrainsClients() || planned.Chain == nil {
 		return nil, nil

@@ -8,30 +8,30 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Best is the row of replicates that memorizes least at equal utility: of the rows whose utility matches that
-// of the row with the best utility, it has the least mean of a measure over its seeds. Rows of one seed are
-// no candidates, so that no lucky seed is chosen.
+// Best is the row of replicates that memorizes least at equal utility: among the rows that match the best
+// utility, it has the lowest mean of a measure over its seeds. Rows with a single seed are excluded, so that
+// a lucky seed is not chosen.
 type Best struct {
 	Row   string `json:"row"`
 	Label string `json:"label"`
-	// Utility and Measure are the measures that decide: that of the utility, and the first count of
-	// memorized canaries of the run, or the AUC of its membership audit.
+	// Utility and Measure are the measures that decide: the measure of utility, and the run's first
+	// count of memorized canaries, or the AUC of its membership audit.
 	Utility string `json:"utility"`
 	Measure string `json:"measure"`
 	// Among are the names of the rows of equal utility, Row included.
 	Among []string `json:"among"`
-	// Undecided are the names of those in Among whose difference from Row over paired seeds has a 95% interval
-	// that contains 0, or is 0 for every seed.
+	// Undecided are the names in Among whose difference from Row over paired seeds has a 95% interval that
+	// contains 0, or is 0 for every seed.
 	Undecided []string `json:"undecided"`
 
 	column tableColumn
 	rows   map[string]*viewRow // by name
 }
 
-// membershipAUC decides in runs that count no canaries.
+// membershipAUC decides in runs that do not count canaries.
 const membershipAUC = "membership_auc"
 
-// newBest chooses among rows; nil if no two rows with several seeds have equal utility.
+// newBest chooses a row; it returns nil if no two rows with several seeds have equal utility.
 func newBest(rows []*viewRow) *Best {
 	utility, top := topUtility(rows)
 	if top == nil {
@@ -76,7 +76,8 @@ func topUtility(rows []*viewRow) (measure string, top *viewRow) {
 	return "", nil
 }
 
-// decide chooses the row by the first measure that all candidates have; false if there is none.
+// decide chooses the row by the first measure that all candidates have. It returns false if there
+// is no such measure.
 func (b *Best) decide() bool {
 	for _, m := range measures() {
 		if (m.Among == "" && m.Name != membershipAUC) || !b.all(m.Name) {
@@ -106,7 +107,8 @@ func (b *Best) all(measure string) bool {
 	return true
 }
 
-// compare finds the candidates that their paired seeds do not tell from the least.
+// compare finds the candidates whose paired seeds do not distinguish them from the row with the
+// lowest mean.
 func (b *Best) compare(least *viewRow) {
 	for _, name := range b.Among {
 		if name == b.Row {
@@ -122,7 +124,7 @@ func (b *Best) compare(least *viewRow) {
 	}
 }
 
-// text is one sentence for people; "" without a choice.
+// text describes the choice in one sentence; it returns "" without a choice.
 func (b *Best) text() string {
 	if b == nil {
 		return ""

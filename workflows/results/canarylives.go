@@ -19,16 +19,16 @@ import (
 	"coalmine/workflows/runs"
 )
 
-// CanaryLives are the canaries of a cell's canaries block, and the audits' outcomes of each
-// along the training, while it goes on and after.
+// CanaryLives holds the canaries of a cell's canaries block, and the outcomes of each one along the
+// training, also of a training in progress.
 type CanaryLives struct {
 	Run   string    `json:"run"`
 	Cell  string    `json:"cell"`
 	Label string    `json:"label"`
 	Unit  plan.Unit `json:"unit"`
-	// Canaries are in the order in which they were drawn; none before they were.
+	// Canaries are in the order in which they were drawn; empty before that.
 	Canaries []LivingCanary `json:"canaries"`
-	// Rounds are those after which something of each canary is known, ascending.
+	// Rounds are the rounds with outcomes of canaries, ascending.
 	Rounds []CanaryRound `json:"rounds"`
 }
 
@@ -41,12 +41,12 @@ type LivingCanary struct {
 // CanaryRound holds the outcomes after a round.
 type CanaryRound struct {
 	Round int `json:"round"`
-	// Outcomes have, for each canary, the members that results have of it.
+	// Outcomes holds an object for each canary, with the members that it has in results.
 	Outcomes []encoding.Object `json:"outcomes"`
 }
 
-// LoadCanaryLives reads the canaries of a cell, with at most points measured rounds; points
-// is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
+// LoadCanaryLives reads the canaries of a cell, with at most points measured rounds; points is at
+// least 2. The error wraps storage.ErrNotFound if the run has no such cell.
 func LoadCanaryLives(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*CanaryLives, error) {
 	spec, p, planned, err := findCell(ctx, archive, run, cell)
 	if err != nil {
@@ -87,11 +87,11 @@ func (l *CanaryLives) read(ctx context.Context, archive *storage.Archive, report
 	return l.showNewest()
 }
 
-// readCanaries reads where the canaries went, if that is known.
+// readCanaries reads the placements of the canaries, if they exist.
 func (l *CanaryLives) readCanaries(ctx context.Context, archive *storage.Archive, report *plan.Node) error {
 	key := report.Input(reports.PlacementsInput)
 	if key == (storage.Key{}) {
-		return nil // no audit says anything of canaries
+		return nil // no audit measures canaries
 	}
 	var placed []datasets.Placement
 	if err := readJSON(ctx, archive, key, datasets.CanariesBlob, &placed); errors.Is(err, storage.ErrNotFound) {
@@ -109,7 +109,7 @@ func (l *CanaryLives) readCanaries(ctx context.Context, archive *storage.Archive
 	return nil
 }
 
-// readsAtOnce is how many cells, rounds or commits are read at the same time.
+// readsAtOnce is the number of concurrent reads of cells, rounds or commits.
 const readsAtOnce = 16
 
 func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, report *plan.Node, asked []reports.AuditParams, rounds []int) ([]CanaryRound, error) {
@@ -131,7 +131,7 @@ func (l *CanaryLives) readRounds(ctx context.Context, archive *storage.Archive, 
 	return found, group.Wait()
 }
 
-// readOutcomes takes in an audit's outcomes of each canary, if it has any.
+// readOutcomes adds an audit's outcomes of each canary, if it has any.
 func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive, key storage.Key, blob string, into *CanaryRound) error {
 	if blob == "" || key == (storage.Key{}) {
 		return nil
@@ -156,7 +156,7 @@ func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive
 	return nil
 }
 
-// showNewest gives each canary its newest outcomes.
+// showNewest sets each canary's newest outcomes.
 func (l *CanaryLives) showNewest() error {
 	for _, r := range l.Rounds {
 		for i, canaryOutcome := range r.Outcomes {

@@ -22,27 +22,28 @@ type Chart struct {
 	// X and Y describe the axes.
 	X string `json:"x"`
 	Y string `json:"y"`
-	// Values of the axis in the order of the grid, of which a point's X is the number, from 1.
-	// Without any, X is a number of its own.
+	// Values are the axis values in the order of the grid; X of a point is the number of its value,
+	// from 1. Without values, X is a quantity.
 	Values []string `json:"values,omitempty"`
-	// Level of Y where nothing is found, 0 for none; LevelX likewise.
+	// Level is the value of Y if nothing is found, 0 without such a value; LevelX is the same for
+	// X.
 	Level  float64 `json:"level,omitempty"`
 	LevelX float64 `json:"level_x,omitempty"`
-	// Lines in the order of the grid.
+	// Lines are in the order of the grid.
 	Lines []ChartLine `json:"lines"`
 }
 
-// ChartLine holds cells that differ in the compared axis alone.
+// ChartLine holds cells that differ only in the compared axis.
 type ChartLine struct {
-	// Name tells it from the others, empty for the only one.
+	// Name distinguishes the line from others; it is empty for a single line.
 	Name string `json:"name"`
-	// Joined says that the points follow each other, and are no mere list.
+	// Joined is set if the points form a sequence, to be joined by a line.
 	Joined bool         `json:"joined"`
 	Points []ChartPoint `json:"points"`
 }
 
-// ChartPoint is a cell, or a row of replicates. Low and High are the interval around the number
-// that the audit has found; they are that number where none is known.
+// ChartPoint is a cell, or a row of replicates. Low and High are the interval of the audit's
+// number; both equal the number if the interval is unknown.
 type ChartPoint struct {
 	// Cell is the name of the cell or row.
 	Cell  string  `json:"cell"`
@@ -53,16 +54,16 @@ type ChartPoint struct {
 	High  float64 `json:"high"`
 }
 
-// measuredCell is a cell, or a row of replicates, in which an audit has found its number.
+// measuredCell is a cell, or a row of replicates, with a number from an audit.
 type measuredCell struct {
 	name, label string
 	axes        experiment.Axes
 	audits.Interval
-	// utility is how good the model is; nil if no audit says.
+	// utility is the utility of the model; nil if unknown.
 	utility *float64
 }
 
-// known is a number, nil where it is not known.
+// known returns a pointer to a number, nil if it is unknown.
 func known(number float64, ok bool) *float64 {
 	if !ok {
 		return nil
@@ -70,7 +71,7 @@ func known(number float64, ok bool) *float64 {
 	return &number
 }
 
-// charted is a number of cells or of rows that charts compare.
+// charted is a number that charts compare between cells or rows.
 type charted struct {
 	// name and level are audits.Measure.Drawn and Level.
 	name  string
@@ -80,7 +81,8 @@ type charted struct {
 	cells []measuredCell
 }
 
-// charts are those of all audits that have two cells to compare, and then those of replicates.
+// charts returns the charts of all audits with at least two cells to compare, and then those of
+// replicates.
 func (v *view) charts() (list []Chart) {
 	for place, d := range all.Audits() {
 		for i := range d.Measures {
@@ -92,7 +94,7 @@ func (v *view) charts() (list []Chart) {
 	return append(list, v.rowCharts()...)
 }
 
-// charts compare along each axis of the grid, and against the utility of the models.
+// charts compares cells along each axis of the grid, and against the utility of the models.
 func (what *charted) charts() (list []Chart) {
 	for _, path := range what.swept() {
 		list = append(list, what.along(path))
@@ -103,7 +105,7 @@ func (what *charted) charts() (list []Chart) {
 	return list
 }
 
-// chartedCells are the cells in which an audit has found its number.
+// chartedCells returns the cells with a number from an audit.
 func (v *view) chartedCells(place int, m *audits.Measure) *charted {
 	what := &charted{name: m.Drawn, level: m.Level, point: "A point is a cell; vertical lines are intervals."}
 	for i := range v.cells {
@@ -118,7 +120,7 @@ func (v *view) chartedCells(place int, m *audits.Measure) *charted {
 	return what
 }
 
-// swept are the axes along which there are two values or more, in the order of the grid.
+// swept returns the axes with at least two values, in the order of the grid.
 func (what *charted) swept() (paths []string) {
 	values := map[string][]string{}
 	for _, c := range what.cells {
@@ -131,8 +133,8 @@ func (what *charted) swept() (paths []string) {
 	return slices.DeleteFunc(paths, func(path string) bool { return len(values[path]) < 2 })
 }
 
-// along compares the cells that have a value of an axis: a line for each combination of the
-// others' values.
+// along compares the cells that have a value of an axis, with a line for each combination of the
+// other axes' values.
 func (what *charted) along(path string) Chart {
 	c := Chart{Title: what.name + " by " + path, X: path, Y: what.name, Level: what.level}
 	ordered := true
@@ -161,9 +163,9 @@ func (what *charted) along(path string) Chart {
 	return c
 }
 
-// traded compares the utility of cells with the outcome of an audit: figure 12 of Orekondy et al.
-// 2018. The first cell is the baseline of the others; cells that differ from it in the same axes
-// and the same fields of these make a line. false where no two cells differ in utility.
+// traded plots the outcome of an audit against the utility of cells: figure 12 of Orekondy et al.
+// 2018. The first cell is the baseline; cells that differ from it in the same axes and the same
+// fields of these form a line. It returns false if all cells have equal utility.
 func (what *charted) traded() (Chart, bool) {
 	c := Chart{Title: "Utility against " + what.name, X: what.name, LevelX: what.level}
 	var first *measuredCell
@@ -190,7 +192,7 @@ func (what *charted) traded() (Chart, bool) {
 	return c, true
 }
 
-// utility is how good the cell's model is; false if no audit says.
+// utility returns the utility of the cell's model; false if unknown.
 func (v *viewCell) utility() (float64, bool) {
 	for d, outcome := range v.measured() {
 		if d.Utility != nil {
@@ -200,7 +202,7 @@ func (v *viewCell) utility() (float64, bool) {
 	return 0, false
 }
 
-// lines are points by the name of their line, in the order in which they come.
+// lines holds points by the name of their line, in order of appearance.
 type lines []ChartLine
 
 func (l *lines) add(name string, p ChartPoint) {
@@ -212,7 +214,7 @@ func (l *lines) add(name string, p ChartPoint) {
 	(*l)[i].Points = append((*l)[i].Points, p)
 }
 
-// fromTheFirst has the lines begin at the first point, which differs from nothing.
+// fromTheFirst starts each line at the first point, the baseline.
 func (l lines) fromTheFirst() []ChartLine {
 	for i := 1; i < len(l); i++ {
 		l[i].Joined, l[i].Points = true, append([]ChartPoint{l[0].Points[0]}, l[i].Points...)
@@ -220,8 +222,8 @@ func (l lines) fromTheFirst() []ChartLine {
 	return l
 }
 
-// difference names the fields in which a cell differs from the first one, by the last parts of
-// the axes and the members of their blocks: "defence (augment, modes)".
+// difference names the fields in which a cell differs from the first one: the last parts of the
+// axes, with the members of their blocks: "defence (augment, modes)".
 func difference(first, cell experiment.Axes) string {
 	before := map[string]string{}
 	for _, a := range first {
@@ -241,7 +243,7 @@ func difference(first, cell experiment.Axes) string {
 	return strings.Join(parts, ", ")
 }
 
-// membersOf are the members of a block, none of anything else.
+// membersOf returns the members of a block, nil for other values.
 func membersOf(value json.RawMessage) (members map[string]json.RawMessage) {
 	if json.Unmarshal(value, &members) != nil {
 		return nil
@@ -252,8 +254,8 @@ func membersOf(value json.RawMessage) (members map[string]json.RawMessage) {
 // scalar reports whether a value is neither a block nor a list.
 func scalar(value json.RawMessage) bool { return len(value) > 0 && value[0] != '{' && value[0] != '[' }
 
-// valueText is a value of an axis for people: absent for null, lists and blocks without their
-// brackets and quotes.
+// valueText formats a value of an axis: absent for null, lists and blocks without brackets and
+// quotes.
 func valueText(value json.RawMessage) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, value); err != nil || b.String() == "null" {
@@ -264,7 +266,7 @@ func valueText(value json.RawMessage) string {
 
 var valueMarks = strings.NewReplacer(`"`, "", "{", "", "}", "", "[", "", "]", "", ":", " ", ",", ", ")
 
-// axesText is "data.devices.size 50%, seed 1".
+// axesText returns a text such as "data.devices.size 50%, seed 1".
 func axesText(axes experiment.Axes) string {
 	parts := make([]string, len(axes))
 	for i, a := range axes {

@@ -14,20 +14,20 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Tick is when a cell's training had come to a round, 0 being its initial model.
+// Tick is the time when a cell's training completed a round; 0 is its initial model.
 type Tick struct {
 	Round int       `json:"round"`
 	Time  time.Time `json:"time"`
 
-	// began is when the task began after which the training was there.
+	// began is the start of the task that completed the round.
 	began time.Time
-	// took are the seconds of the last steps of the chain up to there, as far as its commit tells;
-	// 0 is unknown. See storage.Provenance.
+	// took holds the seconds of the last steps of the chain up to the round, as far as its commit
+	// contains them; 0 means unknown. See storage.Provenance.
 	took []float64
 }
 
-// readClock is when the training came to the rounds whose records last, and to the last one.
-// Steps that other runs computed were there before.
+// readClock returns the times of the rounds whose records are kept, and of the last one. Steps
+// computed by other runs have earlier times.
 func readClock(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]Tick, error) {
 	nodes, err := timed(ctx, archive, cell)
 	if err != nil {
@@ -54,13 +54,13 @@ func readClock(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (
 	return slices.DeleteFunc(ticks, func(t Tick) bool { return t.Time.IsZero() }), err
 }
 
-// timedNode is a node after which the training has come to a round.
+// timedNode is a node that completes a round of the training.
 type timedNode struct {
 	round int
 	key   storage.Key
 }
 
-// timed are the nodes of a cell's training whose records last, and the last that is there.
+// timed returns the nodes of a cell's training whose records are kept, and the last existing node.
 func timed(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]timedNode, error) {
 	nodes := []timedNode{{0, cell.Initial.Key}}
 	if cell.Chain != nil {
@@ -78,7 +78,7 @@ func timed(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]ti
 	return nodes, nil
 }
 
-// timedSteps are those of the cell's chain, which may go on for other cells.
+// timedSteps returns those steps of the cell's chain, which may continue for other cells.
 func timedSteps(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]int, error) {
 	done, err := availability.LastStep(ctx, archive, cell.Chain)
 	if err != nil {
@@ -92,8 +92,8 @@ func timedSteps(ctx context.Context, archive *storage.Archive, cell *plan.Cell) 
 	return steps, nil
 }
 
-// addSpeeds sets the speed of all rounds of which commits say how long they took, and, for commits
-// that do not say it yet, a mean of all rounds between two ticks.
+// addSpeeds sets the speed of all rounds whose commits contain their time and, for older commits,
+// the mean speed between two ticks.
 func addSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	addMeanSpeeds(rounds, clock, cell)
 	for i := range clock {
@@ -107,8 +107,8 @@ func addSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	}
 }
 
-// addMeanSpeeds sets the speed of all rounds between two ticks whose rows are all there. The initial
-// model may be there for long when a training begins, so nothing is measured from it.
+// addMeanSpeeds sets the speed of all rounds between two ticks if none of their rows is missing. It
+// skips the initial model, which may exist long before a training begins.
 func addMeanSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	step := cell.Tail.Rounds
 	if cell.Chain != nil {
@@ -127,15 +127,15 @@ func addMeanSpeeds(rounds []Round, clock []Tick, cell *plan.Cell) {
 	}
 }
 
-// after is the index of the first of the rounds that comes after one.
+// after returns the index of the first round after round.
 func after(rounds []Round, round int) int {
 	return sort.Search(len(rounds), func(i int) bool { return rounds[i].Row.Round > int64(round) })
 }
 
-// speedOf is the mean over all rounds between two ticks, 0 where the times tell none.
+// speedOf returns the mean speed over all rounds between two ticks, 0 if unknown.
 func speedOf(rounds []Round, from, to *Tick) float64 {
 	since := from.Time
-	if len(rounds) == 1 && rounds[0].Clients == 0 { // one task of central training
+	if len(rounds) == 1 && rounds[0].Clients == 0 { // single task of central training
 		since = to.began
 	} else if from.Round == 0 {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// measuredColumns are columns that measures have in CSV and Parquet.
+// measuredColumns describes the columns of measures in CSV and Parquet.
 type measuredColumns struct {
 	list []audits.FieldColumn
 	row  reflect.Type // a struct with a field for each, by its parquet tag
@@ -31,7 +31,7 @@ func newMeasuredColumns(measures []audits.Measure) *measuredColumns {
 	return c
 }
 
-// rowOf is the struct of a model or of a canary; of nil all is null.
+// rowOf returns the struct for the outcome of a model or of a canary; all fields are null for nil.
 func (c *measuredColumns) rowOf(found any) any {
 	row := reflect.New(c.row).Elem()
 	for i := range c.list {
@@ -51,8 +51,8 @@ func (c *measuredColumns) rowOf(found any) any {
 	return row.Interface()
 }
 
-// number is the number in a column, 1 for true and 0 for false; false where it is null or NaN, or
-// there is no such column. It may be infinite.
+// number returns the number in a column, 1 for true and 0 for false. It returns false if the number
+// is null or NaN, or the column does not exist. The number may be infinite.
 func (c *measuredColumns) number(found any, name string) (number float64, ok bool) {
 	at := slices.IndexFunc(c.list, func(column audits.FieldColumn) bool { return column.Name == name })
 	if at < 0 || found == nil {
@@ -73,12 +73,12 @@ func (c *measuredColumns) number(found any, name string) (number float64, ok boo
 	}
 }
 
-// auditColumns are those of all audits.
+// auditColumns holds the columns of all audits.
 type auditColumns struct {
-	// canaryOutcomes has the columns of the outcomes of each, by its place in the list.
+	// outcomes holds the columns of the outcomes, in the order of the audits.
 	outcomes []*measuredColumns
-	// canaryOutcomes has those of the outcomes of those that say something of each canary, by the
-	// outcomes' type; ordered is the same in the order of the list.
+	// canaryOutcomes holds the columns of the outcomes of canaries by type; ordered holds the same
+	// in the order of the audits.
 	canaryOutcomes map[reflect.Type]*measuredColumns
 	ordered        []*measuredColumns
 }
@@ -97,7 +97,7 @@ var ofAudits = sync.OnceValue(func() *auditColumns {
 	return c
 })
 
-// ofCanaryOutcome returns the columns that an outcome has.
+// ofCanaryOutcome returns the columns of an outcome's type.
 func ofCanaryOutcome(o audits.CanaryOutcome) *measuredColumns {
 	return ofAudits().canaryOutcomes[reflect.TypeOf(o)]
 }

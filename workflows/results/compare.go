@@ -18,23 +18,21 @@ import (
 type Side struct {
 	Spec    *experiment.Spec
 	Results *Results
-	// row says that only one row of replicates of the run is left.
+	// row is set if the side is reduced to one row of replicates.
 	row bool
 }
 
-// Comparison sets two runs side by side, cell by cell.
+// Comparison compares two runs cell by cell.
 type Comparison struct {
 	// Before and After are the runs' ids.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Pairs are the cells that both runs have: those of the same point of the grid,
-	// or the only ones.
+	// Pairs are the cells that both runs have, at the same point of the grid, or the only cells.
 	Pairs []Pair `json:"pairs"`
 	// OnlyBefore and OnlyAfter are the labels of the other cells.
 	OnlyBefore []string `json:"only_before"`
 	OnlyAfter  []string `json:"only_after"`
-	// Rows are the differences of rows of replicates that both runs have: those after less
-	// those before.
+	// Rows are the differences, after minus before, between rows of replicates that both runs have.
 	Rows []Difference `json:"rows,omitempty"`
 
 	columns []tableColumn // of Rows
@@ -44,16 +42,16 @@ type Comparison struct {
 // Pair is a cell of both runs.
 type Pair struct {
 	Label string `json:"label"`
-	// Fields are those of the experiment in which the two differ.
+	// Fields are the fields of the experiment that differ.
 	Fields []experiment.Difference `json:"fields"`
 	Before Cell                    `json:"before"`
 	After  Cell                    `json:"after"`
-	// Changes are the audits' comparisons of the two models by name of the audit, if both
-	// have such outcomes.
+	// Changes are the audits' comparisons of the two models by name of the audit, if both have such
+	// outcomes.
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
 }
 
-// Only is the side with one of its cells, or with the cells of one of its rows of replicates.
+// Only reduces the side to one of its cells, or to the cells of one row of replicates.
 func (s Side) Only(name string) (Side, error) {
 	spec, results := *s.Spec, *s.Results
 	spec.Cells, results.Cells = nil, nil
@@ -72,7 +70,7 @@ func (s Side) Only(name string) (Side, error) {
 	return only, nil
 }
 
-// has is "c01 to c12, and the rows r01 to r04".
+// has lists the names, such as "c01 to c12, and the rows r01 to r04".
 func (s Side) has() string {
 	cells := s.Results.Cells
 	text := readable.Range(cells[0].Cell, cells[len(cells)-1].Cell)
@@ -88,7 +86,7 @@ func (s Side) has() string {
 	return text
 }
 
-// Compare sets two runs side by side. A report that cannot be read is an error.
+// Compare compares two runs. It returns an error if a report cannot be read.
 func Compare(before, after Side) (*Comparison, error) {
 	c := &Comparison{Before: before.Results.Run, After: after.Results.Run, Pairs: []Pair{}, OnlyBefore: []string{}, OnlyAfter: []string{}, axes: newSharedAxes(before, after)}
 	partners := before.partners(after)
@@ -120,8 +118,8 @@ func Compare(before, after Side) (*Comparison, error) {
 	return c, c.compareRows(before, after)
 }
 
-// compareRows adds the differences of rows of replicates: those of the same point of the
-// grid, or the two that are left.
+// compareRows adds the differences between rows of replicates at the same point of the grid, or
+// between the only rows.
 func (c *Comparison) compareRows(before, after Side) error {
 	a, err := before.Results.view()
 	if err != nil {
@@ -146,7 +144,7 @@ func (c *Comparison) compareRows(before, after Side) error {
 	return nil
 }
 
-// nameOf is "RUN/r01".
+// nameOf returns a name such as "RUN/r01".
 func (s Side) nameOf(row *viewRow) string {
 	if s.row {
 		return s.Results.Run
@@ -154,7 +152,7 @@ func (s Side) nameOf(row *viewRow) string {
 	return s.Results.Run + "/" + row.Name
 }
 
-// changesOf are the changes from one cell to another by audit.
+// changesOf returns the changes from one cell to another by audit.
 func changesOf(before, after *Cell) (map[string][]audits.Change, error) {
 	a, err := newViewCell(before)
 	if err != nil {
@@ -178,7 +176,7 @@ func changesOf(before, after *Cell) (map[string][]audits.Change, error) {
 	return changes, nil
 }
 
-// partners gives for cells of one side, by index, those of the other.
+// partners maps cells of this side, by index, to cells of the other side.
 func (s Side) partners(other Side) map[int]int {
 	if len(s.Spec.Cells) == 1 && len(other.Spec.Cells) == 1 {
 		return map[int]int{0: 0}
@@ -200,9 +198,8 @@ func (s Side) partners(other Side) map[int]int {
 	return partners
 }
 
-// WriteTable writes the differences of the runs as a table: fields of the experiment, and
-// then the columns of the results, "3/8 -> 5/8" where they differ; of rows of replicates
-// the differences.
+// WriteTable writes the differences of the runs as a table: fields of the experiment, then the
+// columns of the results, as in "3/8 -> 5/8", and the differences between rows of replicates.
 func (c *Comparison) WriteTable(w io.Writer) error { return c.WriteScreen(w, nil) }
 
 // WriteScreen is WriteTable for a terminal.
@@ -234,7 +231,8 @@ func (c *Comparison) WriteScreen(w io.Writer, s *Screen) error {
 	return err
 }
 
-// writeRows writes the differences of rows of replicates, and of which utility is not matched.
+// writeRows writes the differences between rows of replicates, and lists the rows without matched
+// utility.
 func (c *Comparison) writeRows(b *strings.Builder, s *Screen) {
 	table := differenceTable(c.columns, c.Rows)
 	b.WriteByte('\n')
@@ -244,7 +242,7 @@ func (c *Comparison) writeRows(b *strings.Builder, s *Screen) {
 	}
 }
 
-// writeShared says of different grids how many cells both have, and by which axes they differ.
+// writeShared writes, for different grids, the number of common cells and the axes that differ.
 func (c *Comparison) writeShared(b *strings.Builder) {
 	only := len(c.OnlyBefore) + len(c.OnlyAfter)
 	if only == 0 {
@@ -262,10 +260,10 @@ func (c *Comparison) writeShared(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// sharedAxes are the paths of the axes of two grids.
+// sharedAxes holds the axis paths of two grids.
 type sharedAxes struct{ both, before, after []string }
 
-// newSharedAxes sorts the axes of two runs by which of them have an axis.
+// newSharedAxes groups the axes of two runs by the runs that have them.
 func newSharedAxes(before, after Side) (x sharedAxes) {
 	a, b := before.paths(), after.paths()
 	for _, path := range a {
@@ -283,7 +281,7 @@ func newSharedAxes(before, after Side) (x sharedAxes) {
 	return x
 }
 
-// paths are those of the axes of all cells, sorted.
+// paths returns the paths of all axes of the cells, sorted.
 func (s Side) paths() (list []string) {
 	for i := range s.Spec.Cells {
 		for _, axis := range s.Spec.Cells[i].Axes {
@@ -294,7 +292,7 @@ func (s Side) paths() (list []string) {
 	return slices.Compact(list)
 }
 
-// writeFields says each difference once, and of which cells if not of all.
+// writeFields writes each difference once, with its cells unless it applies to all.
 func (c *Comparison) writeFields(b *strings.Builder) {
 	var order []string
 	labels := make(map[string][]string)
@@ -319,7 +317,7 @@ func (c *Comparison) writeFields(b *strings.Builder) {
 	}
 }
 
-// writeChanges has a line for each change, in the order of the audits.
+// writeChanges writes a line for each change, in the order of the audits.
 func (p *Pair) writeChanges(b *strings.Builder) {
 	if len(p.Changes) == 0 {
 		return
@@ -332,11 +330,11 @@ func (p *Pair) writeChanges(b *strings.Builder) {
 	}
 }
 
-// rows are the pairs as text.
+// rows formats the pairs as text.
 func (c *Comparison) rows() (header []string, rows [][]string, err error) {
 	both := &Results{}
 	for _, p := range c.Pairs {
-		p.Before.Row, p.After.Row = nil, nil // one by one
+		p.Before.Row, p.After.Row = nil, nil // cells are compared individually
 		both.Cells = append(both.Cells, p.Before, p.After)
 	}
 	table, err := both.Table()

@@ -17,36 +17,35 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// Curve holds the measurements of a cell along its training, while it goes on and after.
+// Curve holds the measurements of a cell along its training, also of a training in progress.
 type Curve struct {
 	Run   string          `json:"run"`
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
-	// Unit names a round: of central training a round is a task of steps, and its number that
-	// of its last step.
+	// Unit is the unit of a round: in central training a round is a task of several steps, numbered
+	// by its last step.
 	Unit plan.Unit `json:"unit"`
-	// Steps is how long the training is to be, in units.
+	// Steps is the planned length of the training, in units.
 	Steps int `json:"steps"`
-	// Rounds are some of those that have run, ascending: the first, the last, and between
-	// them evenly many as were asked for.
+	// Rounds are some of the completed rounds, ascending: the first, the last, and evenly spaced
+	// ones between them.
 	Rounds []Round `json:"rounds"`
-	// Audited are the measurements that are done, ascending. Their numbers have the names
-	// of those in the curve of a report.
+	// Audited are the completed measurements, ascending. Their numbers are named as in the curve of
+	// a report.
 	Audited []reports.Point `json:"audited"`
-	// Clock is when the training came to some of its rounds, ascending.
+	// Clock holds the completion times of some rounds, ascending.
 	Clock []Tick `json:"clock"`
 	// Withheld are the columns that the rounds of a training with a secret key lack.
 	Withheld []string `json:"withheld,omitempty"`
 }
 
-// roundsOfSegment is how many rounds a segment has for which it is read: fewer segments are
-// read than there are where the rounds asked for need no more.
+// roundsOfSegment is the number of rounds taken from a segment: a curve with few rounds reads only
+// some segments.
 const roundsOfSegment = 10
 
-// LoadCurve reads the measurements of a cell along its training, with at most points
-// rounds; points is at least 2. The error wraps storage.ErrNotFound if the run has no such
-// cell.
+// LoadCurve reads the measurements of a cell along its training, with at most points rounds; points
+// is at least 2. The error wraps storage.ErrNotFound if the run has no such cell.
 func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string, points int) (*Curve, error) {
 	spec, p, planned, err := findCell(ctx, archive, run, cell)
 	if err != nil {
@@ -60,8 +59,8 @@ func LoadCurve(ctx context.Context, archive *storage.Archive, run *runs.Run, cel
 	return curve, nil
 }
 
-// findCell is a cell of a run as it was asked for, its plan, and its place in it. The error
-// wraps storage.ErrNotFound if the run has no such cell.
+// findCell returns a cell of a run, the plan, and the cell in the plan. The error wraps
+// storage.ErrNotFound if the run has no such cell.
 func findCell(ctx context.Context, archive *storage.Archive, run *runs.Run, cell string) (*experiment.Cell, *plan.Plan, *plan.Cell, error) {
 	planned, err := planned.Read(ctx, archive, run)
 	if err == nil {
@@ -93,8 +92,7 @@ func loadCurve(ctx context.Context, archive *storage.Archive, spec *experiment.C
 	return curve, curve.addAudited(ctx, archive, p.Nodes[cell.Report.Key])
 }
 
-// spread leaves n of the items at most, n at least 2: the first, the last, and others at
-// even distances.
+// spread selects at most n items, n at least 2: the first, the last, and evenly spaced ones.
 func spread[T any](items []T, n int) []T {
 	if len(items) <= n {
 		return items
@@ -106,7 +104,7 @@ func spread[T any](items []T, n int) []T {
 	return out
 }
 
-// addAudited reads the measurements that the report's node is made of.
+// addAudited reads the measurements that are inputs of the report's node.
 func (c *Curve) addAudited(ctx context.Context, archive *storage.Archive, report *plan.Node) error {
 	var params reports.CellParams
 	if err := json.Unmarshal(report.Params, &params); err != nil {
@@ -124,7 +122,7 @@ func (c *Curve) addAudited(ctx context.Context, archive *storage.Archive, report
 	return nil
 }
 
-// measured holds the measurements after a round so far.
+// measured returns the measurements of a round that are complete.
 func measured(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams, round int) (reports.Point, error) {
 	point := reports.Point{Round: round}
 	for _, a := range params.Audits {
@@ -145,7 +143,7 @@ func measured(ctx context.Context, archive *storage.Archive, report *plan.Node, 
 	return point, nil
 }
 
-// take puts the metrics of an audit's node into a point, as a report does.
+// take adds the metrics of an audit's node to a point, as a report does.
 func take(p *reports.Point, audit string, metrics json.RawMessage) error {
 	if audit == reports.Utility {
 		p.Utility = metrics

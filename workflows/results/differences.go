@@ -10,48 +10,49 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Difference is that of two rows of replicates, seed by seed: Row's value less To's.
+// Difference is the difference between two rows of replicates, seed by seed: the value of Row minus
+// the value of To.
 type Difference struct {
 	// Row and To are names of rows.
 	Row     string `json:"row"`
 	Label   string `json:"label"`
 	To      string `json:"to"`
 	ToLabel string `json:"to_label"`
-	// Axes are the paths in which the two differ.
+	// Axes are the paths that differ.
 	Axes []string `json:"axes"`
-	// Seeds are those that both have finished.
+	// Seeds are the seeds that both rows have finished.
 	Seeds []uint64 `json:"seeds"`
-	// Utility says whether the models predict equally well; nil where nothing says how well.
+	// Utility reports whether the models predict equally well; nil if unknown.
 	Utility *Matching `json:"utility"`
-	// Measures are those of rows, by their names.
+	// Measures are the differences by measure name.
 	Measures map[string]*audits.Estimate `json:"measures"`
-	// Canaries are compared one by one, by columns of the canaries' rows.
+	// Canaries compares individual canaries, by columns of the canaries' rows.
 	Canaries map[string]*Pairing `json:"canaries"`
 }
 
-// Matching says whether two rows are of equal utility: in recall@1 and perplexity, or in the
-// measure of another prediction than words.
+// Matching reports whether two rows have equal utility: by recall@1 and perplexity, or by the
+// measure of a prediction other than words.
 type Matching struct {
-	// Measure of the utility, and the mean Difference of the two rows, which is matched up
-	// to Within.
+	// Measure is the measure of utility, and Difference the mean difference of the two rows, which
+	// may be at most Within.
 	Measure    string  `json:"measure"`
 	Difference float64 `json:"difference"`
 	Within     float64 `json:"within"`
-	// Perplexity has to be matched, too, where models predict words. It is nil where they do not, and where one
-	// of the perplexities is infinite.
+	// Perplexity must match too if models predict words. It is nil otherwise, and if one of the perplexities is
+	// infinite.
 	Perplexity *Tolerance `json:"perplexity,omitempty"`
 	Matched    bool       `json:"matched"`
-	// Reason says why utility is not matched.
+	// Reason explains why utility is not matched.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Tolerance is a difference and how large it may be.
+// Tolerance is a difference and its limit.
 type Tolerance struct {
 	Difference float64 `json:"difference"`
 	Within     float64 `json:"within"`
 }
 
-// holds names a measure whose difference is too large, or returns "".
+// holds names the measure if its difference exceeds the limit, or returns "".
 func (t Tolerance) holds(measure string) string {
 	if math.Abs(t.Difference) <= t.Within {
 		return ""
@@ -59,15 +60,15 @@ func (t Tolerance) holds(measure string) string {
 	return fmt.Sprintf("%s differs by %+.3g, more than %.3g", measure, t.Difference, t.Within)
 }
 
-// Up to which difference the utility of two rows is matched: a share of the test targets, and a
-// share of the other row's perplexity.
+// Limits of the difference in utility between matched rows: a fraction of the test targets, and a
+// fraction of the other row's perplexity.
 const (
 	RecallWithin     = 0.01 // Thakkar et al. 2020, section 4.2
 	PerplexityWithin = 0.05
 )
 
-// utilities are the measures by which utility is matched, the first that there is: within a
-// point, or of an error within a share of it.
+// utilities are the measures of utility; the first available one decides, within a point or, for an
+// error, within a fraction of it.
 var utilities = []struct {
 	measure string
 	within  float64
@@ -78,12 +79,11 @@ var utilities = []struct {
 	{"mean_absolute_error", 0.05, true},
 }
 
-// newDifferences compare each row with the first one that differs from it on one axis alone,
-// for every axis; where there is none with the first row. Rows without a common seed are left
-// out.
+// newDifferences compares each row, for every axis, with the first row that differs only in this
+// axis, or else with the first row. It omits pairs of rows without a common seed.
 func newDifferences(rows []*viewRow) []Difference {
 	var list []Difference
-	firsts := map[string]*viewRow{} // by an axis and the values of the others
+	firsts := map[string]*viewRow{} // by an axis and the values of the other axes
 	for _, row := range rows {
 		var baselines []*viewRow
 		for i := range row.Axes {
@@ -107,13 +107,13 @@ func newDifferences(rows []*viewRow) []Difference {
 	return list
 }
 
-// alongAxis is the same for rows that differ in the i-th axis alone.
+// alongAxis returns a key that is equal for rows that differ only in the i-th axis.
 func alongAxis(axes experiment.Axes, i int) string {
 	others := slices.Concat(axes[:i], axes[i+1:])
 	return axes[i].Path + "\n" + text(others)
 }
 
-// newDifference is that of two rows; nil if no seed is done in both.
+// newDifference returns nil if the rows have no common finished seed.
 func newDifference(row, to *viewRow) *Difference {
 	d := &Difference{
 		Row: row.Name, Label: row.Label, To: to.Name, ToLabel: to.Label, Axes: differing(row.Axes, to.Axes), Seeds: []uint64{},
@@ -133,8 +133,7 @@ func newDifference(row, to *viewRow) *Difference {
 	return d
 }
 
-// differing are the paths in which axes differ, in the order of the first and then of the
-// second.
+// differing returns the paths of different axes, in the order of a and then of b.
 func differing(a, b experiment.Axes) []string {
 	list := []string{}
 	for _, axis := range slices.Concat(a, b) {
@@ -148,8 +147,8 @@ func differing(a, b experiment.Axes) []string {
 	return list
 }
 
-// measure computes the differences of the measures that both rows have, seed by seed. A measure that
-// is infinite for a seed has no difference.
+// measure computes the differences between the measures of both rows, seed by seed. It skips
+// measures that are infinite for a seed.
 func (d *Difference) measure(row, to *viewRow) {
 	for _, m := range measures() {
 		var values []float64
@@ -172,7 +171,7 @@ func (d *Difference) measure(row, to *viewRow) {
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-// pair compares the canaries that both rows have inserted, seed by seed.
+// pair compares the canaries inserted in both rows, seed by seed.
 func (d *Difference) pair(row, to *viewRow) {
 	for _, m := range pairedMeasures() {
 		var seeds [][]float64
@@ -187,7 +186,7 @@ func (d *Difference) pair(row, to *viewRow) {
 	}
 }
 
-// pairs are the differences in a column of the canaries that both cells have inserted.
+// pairs returns the differences in a column between the canaries inserted in both cells.
 func pairs(a, b *viewCell, column string) (differences []float64) {
 	others := b.inserted(column)
 	own := a.inserted(column)
@@ -202,7 +201,7 @@ func pairs(a, b *viewCell, column string) (differences []float64) {
 	return differences
 }
 
-// inserted are the numbers in a column of the canaries that were inserted.
+// inserted returns the numbers in a column for the inserted canaries.
 func (v *viewCell) inserted(column string) map[string]float64 {
 	numbers := map[string]float64{}
 	for i := range v.decoded.Canaries {
@@ -219,10 +218,10 @@ func (v *viewCell) inserted(column string) map[string]float64 {
 	return numbers
 }
 
-// canaryKey tells a canary from others of its cell.
+// canaryKey identifies a canary within its cell.
 func canaryKey(c *audits.Canary) string { return c.Format + "\n" + strings.Join(c.Words, "\n") }
 
-// matching says whether utility is matched; nil where nothing tells.
+// matching reports whether utility is matched; nil if unknown.
 func (d *Difference) matching(row, to *viewRow) *Matching {
 	for _, u := range utilities {
 		e := d.Measures[u.measure]
@@ -243,8 +242,8 @@ func (d *Difference) matching(row, to *viewRow) *Matching {
 	return nil
 }
 
-// matchWords matches the perplexity of models of words, neither of which may predict nothing: two models
-// without any recall are not equally useful but equally useless.
+// matchWords matches the perplexity of models of words. Both must predict some words: equal models
+// without any recall are useless.
 func (u *Matching) matchWords(d *Difference, row, to *viewRow) {
 	perplexity := to.Measures["perplexity"].Mean
 	if e := d.Measures["perplexity"]; e != nil {

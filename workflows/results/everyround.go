@@ -12,9 +12,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// addOutcomes adds to the curve the outcomes after every round of audits whose
-// description asks for it (EveryRound). It leaves out outcomes that storage no longer
-// has.
+// addOutcomes adds to the curve the outcomes of audits whose description requests every round
+// (EveryRound). It omits outcomes that storage no longer has.
 func addOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, r *reports.Report) error {
 	if len(r.Curve) < 2 {
 		return nil
@@ -27,7 +26,7 @@ func addOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Nod
 			p := &r.Curve[i]
 			key := report.Input(reports.AuditInput(d.Name, p.Round))
 			if key == (storage.Key{}) {
-				break // not asked for
+				break // audit not requested
 			}
 			if err := addOutcome(ctx, archive, key, d.Name, d.OutcomeBlob, p); err != nil {
 				return fmt.Errorf("%s after round %d: %w", d.Name, p.Round, err)

@@ -15,7 +15,6 @@ type drawing struct {
 	Caption string
 }
 
-// newDrawing is the figure of an audit.
 func newDrawing(f *audits.Figure, cell string) *drawing {
 	d := &drawing{Caption: f.Name, Figure: chart.Figure{Title: f.Title + ", " + cell, X: chartAxis(f.X), Y: chartAxis(f.Y)}}
 	d.Y.Level = f.Limit
@@ -47,7 +46,7 @@ func chartAxis(a audits.Axis) chart.Axis {
 	return chart.Axis{Title: a.Title, Scale: scale, Range: chart.Range{Low: a.Least, High: a.Most}}
 }
 
-// dotSeries are the dots that look alike.
+// dotSeries returns a series for each group of dots that look alike.
 func dotSeries(f *audits.Figure) []chart.Series {
 	series := []chart.Series{{Name: f.Filled}, {Name: f.Open, Open: true}, {Name: f.Grey, Open: true, Grey: true}}
 	for _, d := range f.Dots {
@@ -61,7 +60,7 @@ func dotSeries(f *audits.Figure) []chart.Series {
 		s.Points = append(s.Points, chart.Point{X: d.X, Y: d.Y, Note: d.About})
 	}
 	for i := range series {
-		series[i].Style = len(f.Lines) // another than those of lines
+		series[i].Style = len(f.Lines) // a style that no line uses
 		if len(series[i].Points) == 0 {
 			series[i].Name = ""
 		}
@@ -76,7 +75,6 @@ func points(line []audits.Point) (points []chart.Point) {
 	return points
 }
 
-// newHeatMap draws a table of numbers.
 func newHeatMap(m *audits.HeatMap, cell string) *drawing {
 	return &drawing{Caption: m.Name, Figure: chart.Figure{
 		Title: m.Title + ", " + cell, Heat: m.Values,
@@ -84,7 +82,7 @@ func newHeatMap(m *audits.HeatMap, cell string) *drawing {
 	}}
 }
 
-// drawing draws a chart: intervals stand across where its numbers do.
+// drawing draws a chart, with vertical intervals for vertical values.
 func (c *Chart) drawing() *drawing {
 	d := &drawing{Caption: fmt.Sprintf("%s by %s. %s", c.Y, c.X, c.About), Figure: chart.Figure{Title: c.Title}}
 	d.X = chart.Axis{Title: c.X, Labels: c.Values, Level: c.LevelX}
@@ -106,7 +104,7 @@ func (c *Chart) drawing() *drawing {
 	return d
 }
 
-// title describes a point.
+// title returns the title of a point.
 func (c *Chart) title(p *ChartPoint) string {
 	if len(c.Values) > 0 {
 		return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g)", p.Cell, p.Label, c.Y, p.Y, p.Low, p.High)
@@ -114,20 +112,20 @@ func (c *Chart) title(p *ChartPoint) string {
 	return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g), utility %.1f%%", p.Cell, p.Label, c.X, p.X, p.Low, p.High, p.Y)
 }
 
-// curveFigure has the curves that stand in one figure.
+// curveFigure holds the curves of one figure.
 type curveFigure struct {
 	name   string
 	curves []audits.Curve
-	most   float64 // that the axis covers, at least
+	most   float64 // minimum end of the axis
 }
 
-// axisTitle has the unit.
+// axisTitle returns the axis title with its unit.
 func (f *curveFigure) axisTitle() string {
 	return cmp.Or(f.curves[0].Axis, strings.ToLower(f.name[:1])+f.name[1:])
 }
 
-// curveFigures are the losses and the curves of the cell's audits. There are none unless the
-// cell was measured at two rounds or more.
+// curveFigures returns the losses and the curves of the cell's audits. It returns nothing unless
+// the cell was measured at two or more rounds.
 func (v *viewCell) curveFigures() []curveFigure {
 	if v.Report == nil || len(v.Curve) < 2 {
 		return nil
@@ -151,7 +149,7 @@ func addCurve(figures []curveFigure, curve audits.Curve, most float64) []curveFi
 	return append(figures, curveFigure{curve.Figure, []audits.Curve{curve}, most})
 }
 
-// lineFigures draw the curves of the cell.
+// lineFigures draws the curves of the cell.
 func (v *viewCell) lineFigures() (figures []*drawing) {
 	for _, f := range v.curveFigures() {
 		d := &drawing{Caption: f.name + ", by round", Figure: chart.Figure{Title: strings.ToLower(f.name) + " by round, " + v.Cell.Cell, X: chart.Axis{Title: "round"}}}

@@ -15,28 +15,28 @@ import (
 type Format struct {
 	// Name is the format's name in --format and the API.
 	Name string
-	// Description names its content in a few words.
+	// Description describes the content in a few words.
 	Description string
 	// MediaType is its Content-Type.
 	MediaType string
-	// Extension ends the name of a file, with its dot. A browser saves a format that
-	// has one unless it is Shown, and shows the others.
+	// Extension is the extension of a file name, with its dot. A browser saves a format that has
+	// one, unless it is Shown, and shows other formats.
 	Extension string
-	// Shown says that a browser shows it, and saves it under a name when asked to.
+	// Shown makes a browser show the format, and save it under a name on request.
 	Shown bool
-	// Pictures says that it shows Results.Pictures.
+	// Pictures is set if the format shows Results.Pictures.
 	Pictures bool
 
-	// write writes the cells; nil where flat does.
+	// write writes the cells; nil if flat does.
 	write func(*view, io.Writer) error
-	// flat writes a table with one value a column; nil where the format has no such form.
+	// flat writes a table with one value per column; nil if the format has no such form.
 	flat func(*flatTable, io.Writer) error
-	// writeRounds writes one row a round; nil where the format has no such form.
+	// writeRounds writes one row per round; nil if the format has no such form.
 	writeRounds func(*Rounds, io.Writer) error
 }
 
-// formats is the registry: the command, its completion, the API and the page take
-// them from here, the first being the command's default.
+// formats is the registry for the command, its completion, the API and the page. The first is the
+// command's default.
 var formats = []Format{
 	{
 		Name: "table", Description: "the columns of the papers, for people", MediaType: "text/plain; charset=utf-8",
@@ -55,7 +55,7 @@ var formats = []Format{
 	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Shown: true, Pictures: true, write: (*view).writeHTML},
 }
 
-// Disposition is the format's Content-Disposition in HTTP (RFC 6266).
+// Disposition returns the format's Content-Disposition in HTTP (RFC 6266).
 func (f *Format) Disposition() string {
 	if f.Extension == "" || f.Shown {
 		return "inline"
@@ -75,10 +75,10 @@ const (
 	Membership    Rows = "membership"
 	Means         Rows = "means"
 	Differences   Rows = "differences"
-	RoundRows     Rows = "rounds" // of Rounds, not of Results
+	RoundRows     Rows = "rounds" // from Rounds, not from Results
 )
 
-// flatTables are those that results have, by the unit of their rows.
+// flatTables returns the tables of results by the unit of their rows.
 var flatTables = map[Rows]func(*view) (*flatTable, error){
 	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Membership: memberRows, Means: meanRows, Differences: differenceRows,
 }
@@ -88,10 +88,10 @@ func rowsNames() []string {
 	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Membership), string(Means), string(Differences), string(RoundRows)}
 }
 
-// Formats lists the forms in which results are written.
+// Formats lists the formats of results.
 func Formats() []Format { return slices.Clone(formats) }
 
-// FormatNames lists their names.
+// FormatNames lists the names of the formats.
 func FormatNames() []string {
 	var names []string
 	for _, f := range formats {
@@ -100,7 +100,7 @@ func FormatNames() []string {
 	return names
 }
 
-// FormatNamed is the format of that name.
+// FormatNamed returns the format with a name.
 func FormatNamed(name string) (Format, error) {
 	for _, f := range formats {
 		if f.Name == name {
@@ -110,13 +110,12 @@ func FormatNamed(name string) (Format, error) {
 	return Format{}, fmt.Errorf("format %.40q: expected one of %s", name, strings.Join(FormatNames(), ", "))
 }
 
-// Write writes the results in a format, by its name.
+// Write writes the results in the named format.
 func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w, format, Cells) }
 
-// WriteRows writes the results in a format with a row for each of the given things. Only
-// some formats have rows of other things than cells: of canaries, those of the canaries block and
-// those that audits have of their own; of attacks on updates, or on membership; of means, each number of each row of replicates; of
-// differences, each number of each two rows that are compared.
+// WriteRows writes the results in a format with a row for each unit. Only some formats support units other than cells:
+// canaries, of the canaries block and of audits; attacks on updates or on membership; means, with each number of each
+// row of replicates; and differences, with each number of each two compared rows.
 func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	f, err := formatWith(format, rows)
 	if err != nil {
@@ -139,7 +138,7 @@ func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	return f.flat(t, w)
 }
 
-// formatWith is the format of that name, if it has such rows.
+// formatWith returns the format with a name, if it has such rows.
 func formatWith(name string, rows Rows) (Format, error) {
 	f, err := FormatNamed(name)
 	if err == nil {
@@ -148,7 +147,7 @@ func formatWith(name string, rows Rows) (Format, error) {
 	return f, err
 }
 
-// Has is an error where the format cannot have a row for each of these.
+// Has returns an error if the format does not support a row for each unit.
 func (f Format) Has(rows Rows) error {
 	has := func(f Format) bool { return f.flat != nil }
 	switch {
@@ -171,19 +170,19 @@ func (f Format) Has(rows Rows) error {
 	return fmt.Errorf("format %s has no rows of %s; expected one of %s", f.Name, rows, strings.Join(others, ", "))
 }
 
-// document is the whole outcome as JSON, with the data of figures of all cells.
+// document is the complete results as JSON, with the data of figures of all cells.
 type document struct {
 	*Results
-	// Rows are those of replicates, Differences those between them.
+	// Rows are the rows of replicates, Differences the differences between them.
 	Rows        []*viewRow   `json:"rows,omitempty"`
 	Differences []Difference `json:"differences,omitempty"`
 	Best        *Best        `json:"best,omitempty"`
 	Charts      []Chart      `json:"charts,omitempty"`
-	// NotesOnce are those of the table.
+	// NotesOnce are Table.NotesOnce.
 	NotesOnce []string `json:"notes_once,omitempty"`
 }
 
-// writeJSON writes the whole outcome, one JSON object.
+// writeJSON writes the complete results as one JSON object.
 func (v *view) writeJSON(w io.Writer) error {
 	return encodeJSON(w, document{v.Results, v.rows, v.differences, v.best, v.charts(), v.once(v.allNotes())})
 }

@@ -16,7 +16,8 @@ const (
 )
 
 // judge compares a finished cell with the limits of audit.fail_if. gate is empty without limits.
-// unjudged numbers break none: others of their limits decide, or there is nothing to measure.
+// Unjudged numbers do not fail the gate: other numbers of their limits decide, or there is nothing
+// to measure.
 func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches, unjudged []string) {
 	if audit == nil || audit.FailIf == nil {
 		return "", nil, nil
@@ -30,7 +31,7 @@ func judge(audit *experiment.Audit, c *audits.Cell) (gate string, breaches, unju
 	return GateMet, nil, unjudged
 }
 
-// gate is the outcome of a cell's gate. Older results have the breaches alone.
+// gate returns the outcome of a cell's gate. Older results contain only the breaches.
 func (c *Cell) gate() string {
 	if len(c.Breaches) > 0 {
 		return GateFailed
@@ -38,7 +39,7 @@ func (c *Cell) gate() string {
 	return c.Gate
 }
 
-// Gate is GateFailed if the gate of some cell has failed, and "" if no cell has one that was judged.
+// Gate returns GateFailed if the gate of a cell failed, and "" if no gate was judged.
 func (r *Results) Gate() string {
 	gate := ""
 	for i := range r.Cells {
@@ -52,13 +53,13 @@ func (r *Results) Gate() string {
 	return gate
 }
 
-// gated reports whether some cell has a gate that was judged. Tables have a column for it only then.
+// gated reports whether the gate of a cell was judged. Only then do tables have a column for it.
 func (v *view) gated() bool { return v.Results.Gate() != "" }
 
-// gateHeader heads the last column of tables.
+// gateHeader is the header of the last column of tables.
 const gateHeader = "gate"
 
-// gate is a text of that column: "failed", or of a row of replicates "2 of 3 failed".
+// gate returns the text in that column: "failed", or "2 of 3 failed" for a row of replicates.
 func (r *viewRow) gate() string {
 	judged, failed := 0, 0
 	for _, c := range r.cells {
@@ -87,12 +88,13 @@ type gateRow struct {
 	Breaches *string `parquet:"breaches"`
 }
 
-// unjudgedRow names the numbers that the gate of a cell has not judged.
+// unjudgedRow names the numbers that a cell's gate did not judge.
 type unjudgedRow struct {
 	Unjudged *string `parquet:"unjudged"`
 }
 
-// gateColumns are there if some cell has a gate; that of unjudged numbers if some gate has some.
+// gateColumns returns the columns of gates if a cell has a gate, and of unjudged numbers if a gate
+// has any.
 func (v *view) gateColumns() []any {
 	if !v.gated() {
 		return nil
@@ -103,7 +105,7 @@ func (v *view) gateColumns() []any {
 	return []any{gateRow{}}
 }
 
-// gateOf is a cell's value in those columns.
+// gateOf returns a cell's values in these columns.
 func (v *view) gateOf(c *viewCell) []any {
 	columns, gate := v.gateColumns(), c.gate()
 	if gate == "" {
@@ -116,7 +118,7 @@ func (v *view) gateOf(c *viewCell) []any {
 	return columns
 }
 
-// list is nil of no texts.
+// list joins texts; it returns nil without texts.
 func list(texts []string) *string {
 	if len(texts) == 0 {
 		return nil

@@ -14,38 +14,39 @@ import (
 	"coalmine/tasks/reports"
 )
 
-// Figure is a figure of the report that stands alone.
+// Figure is a standalone figure of the report.
 type Figure struct {
-	// Number is its place among those of the run, from 0.
+	// Number is the number of the figure in the run, from 0.
 	Number int `json:"number"`
-	// Cell and its label; empty for a figure of all cells.
+	// Cell is the name of the cell, and Label its label; both are empty for a figure of all cells.
 	Cell  string `json:"cell,omitempty"`
 	Label string `json:"label,omitempty"`
-	// Title describes it to readers who do not see it; Caption is for all.
+	// Title describes the figure to readers who do not see it; Caption is for all readers.
 	Title   string `json:"title"`
 	Caption string `json:"caption"`
 	// Chart draws it.
 	Chart *chart.Figure `json:"-"`
 }
 
-// FileName are the words of a title, in small letters and with hyphens between.
+// FileName returns the words of a title in lower case, joined by hyphens.
 func FileName(title string) string {
 	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return strings.Join(words, "-")
 }
 
-// FileName is "00-mean-exposure-of-canaries-bits-by-training", without an extension.
+// FileName returns a name such as "00-mean-exposure-of-canaries-bits-by-training", without an
+// extension.
 func (f *Figure) FileName() string { return fmt.Sprintf("%02d-%s", f.Number, FileName(f.Title)) }
 
-// drawn are figures that are drawn when somebody asks for them, once.
+// drawn holds figures that are drawn once, at the first request.
 type drawn struct {
 	once    sync.Once
 	figures []Figure
 	err     error
 }
 
-// Figures are those of the report: first of all cells together, then of each cell. They are
-// not to be changed.
+// Figures returns the figures of the report: first those of all cells together, then those of each
+// cell. The caller must not change them.
 func (r *Results) Figures() ([]Figure, error) {
 	if r.drawn == nil {
 		return r.draw()
@@ -78,23 +79,23 @@ func (r *Results) draw() ([]Figure, error) {
 	return figures, nil
 }
 
-// drawings are all figures of a run.
+// drawings holds all figures of a run.
 type drawings struct {
-	// together are those of all cells.
+	// together are the figures of all cells.
 	together []*drawing
 	cells    []cellDrawings
-	about    []string // of each name
-	// named are figures of one name, which have the same axes in all cells.
+	about    []string // distinct explanations
+	// named are the figures by name; figures of one name have the same axes in all cells.
 	named map[string][]*chart.Figure
 }
 
-// cellDrawings are the figures of a cell: of its last model, and of those before it.
+// cellDrawings holds the figures of a cell: of its last model, and of earlier ones.
 type cellDrawings struct {
 	last    []*drawing
 	earlier []roundDrawings
 }
 
-// roundDrawings are of the model after a round before the last.
+// roundDrawings holds the figures of the model after an earlier round.
 type roundDrawings struct {
 	round   int
 	figures []*drawing
@@ -117,7 +118,6 @@ func (v *view) drawings() (*drawings, error) {
 	return all, nil
 }
 
-// addCell draws the figures of a cell's audits, then their curves.
 func (all *drawings) addCell(c *viewCell) error {
 	var d cellDrawings
 	for _, f := range c.figures() {
@@ -142,7 +142,7 @@ func (all *drawings) addCell(c *viewCell) error {
 	return nil
 }
 
-// share notes a figure that has its axes in common with others of its name.
+// share registers a figure that shares its axes with others of its name.
 func (all *drawings) share(name, about string, d *drawing) *drawing {
 	if !slices.Contains(all.about, about) {
 		all.about = append(all.about, about)
@@ -151,7 +151,7 @@ func (all *drawings) share(name, about string, d *drawing) *drawing {
 	return d
 }
 
-// heatMaps are those of the cell's outcomes.
+// heatMaps returns the heat maps of the cell's outcomes.
 func (v *viewCell) heatMaps() (maps []*audits.HeatMap) {
 	for d, outcome := range v.measured() {
 		if d.HeatMaps != nil {
@@ -161,7 +161,7 @@ func (v *viewCell) heatMaps() (maps []*audits.HeatMap) {
 	return maps
 }
 
-// figures are those of the cell's outcomes.
+// figures returns the figures of the cell's outcomes.
 func (v *viewCell) figures() []*audits.Figure {
 	var figures []*audits.Figure
 	for d, outcome := range v.measured() {
@@ -177,17 +177,17 @@ func (v *viewCell) figures() []*audits.Figure {
 	return figures
 }
 
-// roundFigures are of the model after one round.
+// roundFigures holds the figures of the model after one round.
 type roundFigures struct {
 	round   int
 	figures []*audits.Figure
 }
 
-// mostEarlier is how many rounds before the last have figures, the others are left out
-// evenly: a page of thousands is no help.
+// mostEarlier is the maximum number of earlier rounds with figures, evenly spaced, to keep the page
+// short.
 const mostEarlier = 12
 
-// earlierFigures are those of models before the last, the latest first.
+// earlierFigures returns the figures of earlier models, the latest first.
 func (v *viewCell) earlierFigures() ([]roundFigures, error) {
 	if v.Report == nil || len(v.Curve) < 2 {
 		return nil, nil
@@ -208,7 +208,7 @@ func (v *viewCell) earlierFigures() ([]roundFigures, error) {
 	return rounds, nil
 }
 
-// figuresOf are the figures of the outcomes that stand with a point.
+// figuresOf returns the figures of a point's outcomes.
 func figuresOf(p *reports.Point) ([]*audits.Figure, error) {
 	var figures []*audits.Figure
 	for _, d := range all.Audits() {
@@ -227,7 +227,7 @@ func figuresOf(p *reports.Point) ([]*audits.Figure, error) {
 	return figures, nil
 }
 
-// counts is "3 of 4 cells done".
+// counts returns a text such as "3 of 4 cells done".
 func (v *view) counts() string {
 	done := 0
 	for i := range v.cells {

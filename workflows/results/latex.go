@@ -11,16 +11,17 @@ import (
 	"coalmine/internal/readable"
 )
 
-// latexWidth is the width of LaTeX's tables in points: 169 mm, that of the two columns of a page.
+// latexWidth is the width of LaTeX's tables in points: 169 mm, the width of a page with two
+// columns.
 const latexWidth = 480
 
-// latexPaper is the page of a paper, in small type.
+// latexPaper is a page of a paper in small type.
 var latexPaper = paper{width: latexWidth, gap: 2 * latexSeparation, narrow: 50, measure: latexPoints}
 
-// latexSeparation is the white space on both sides of a column.
+// latexSeparation is the white space on each side of a column.
 const latexSeparation = 3
 
-// latexPoints returns a width in points that the text does not exceed in the roman of 8 points.
+// latexPoints returns an upper bound of the width of a text in points, in Roman type of 8 points.
 func latexPoints(text string) int {
 	tenths := 0
 	for _, r := range text {
@@ -38,8 +39,8 @@ func latexPoints(text string) int {
 	return (tenths + 9) / 10
 }
 
-// writeLaTeX writes booktabs tables, and the notes of the table below them. Rows of replicates
-// have compact numbers.
+// writeLaTeX writes booktabs tables with the table's notes below. Rows of replicates have compact
+// numbers.
 func (v *view) writeLaTeX(w io.Writer) error {
 	v.compact = true
 	table := v.table()
@@ -73,8 +74,8 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	return err
 }
 
-// latexTables returns a table in as many parts as the width needs. The first columns hold texts and stand left, the
-// others numbers.
+// latexTables splits a table into parts that fit the width. The first columns hold text, aligned left; the others
+// hold numbers.
 func latexTables(header []string, rows [][]string, texts int) (tables []string) {
 	all := func(int) bool { return true }
 	for _, block := range latexPaper.blocks(header, rows, all) {
@@ -114,8 +115,8 @@ func writeLaTeXRow(b *strings.Builder, columns []column, of func(*column) []stri
 	}
 }
 
-// Choose leaves the tables of people with some columns, by their headers, beside those that name
-// the rows. It is an error if no table has one of them.
+// Choose reduces tables for people to columns with the given headers, and those that name the rows.
+// It returns an error if no table has one of the columns.
 func (r *Results) Choose(columns []string) error {
 	r.chosen = nil
 	t, err := r.Table()
@@ -138,7 +139,7 @@ func (r *Results) Choose(columns []string) error {
 // naming are the headers of columns that name the rows of a table.
 var naming = []string{"setting", "compared with", "seeds"}
 
-// keep leaves out the columns that are not chosen.
+// keep removes the columns that are not chosen.
 func (t *Table) keep(columns []string) {
 	if t == nil || len(columns) == 0 {
 		return

@@ -17,24 +17,24 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// The losses along a training are metrics of its curve, in nats a token over all targets:
-// the training loss is the mean over the round (of central training the task that ends
-// there), before each of its steps; the validation loss is that of early stopping, the
-// test loss that of the utility audit.
+// The losses along a training are metrics of its curve, in nats per token over all targets: the
+// training loss is the mean over the round (in central training, over the task that ends there),
+// before each of its steps; the validation loss comes from early stopping, the test loss from the
+// utility audit.
 const (
 	trainingLoss   = "training_loss"
 	validationLoss = "validation_loss"
 	testLoss       = "test_loss"
 )
 
-// The learning rates of the round that is measured are metrics of the curve, too.
+// The learning rates of the measured round are also metrics of the curve.
 const (
 	learningRate       = "learning_rate"
 	serverLearningRate = "server_learning_rate"
 )
 
-// ofRound are the further metrics of the curve: the metrics in the row of the measured round, by
-// the names of its columns. Speeds are none of them: equal trainings have equal curves.
+// ofRound are further metrics of the curve: the metrics in the row of the measured round, by column
+// name. Speeds are excluded: equal trainings have equal curves.
 var ofRound = []struct {
 	name string
 	of   func(*Round) float64
@@ -49,14 +49,14 @@ var ofRound = []struct {
 	{"epsilon_proved", func(r *Round) float64 { return r.EpsilonProved }},
 }
 
-// lossCurves stand in one figure.
+// lossCurves share one figure.
 var lossCurves = []audits.Curve{
 	{Figure: "Loss", Axis: "loss (nats per token)", Name: "training", Metric: trainingLoss},
 	{Figure: "Loss", Name: "test", Metric: testLoss},
 	{Figure: "Loss", Name: "validation", Metric: validationLoss},
 }
 
-// addLosses sets the measured rounds' numbers from the metric rows and the recipe.
+// addLosses sets the numbers of the measured rounds from the metric rows and the recipe.
 func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell, r *reports.Report) error {
 	rates := compile.LearningRates(e)
 	for i := range r.Curve {
@@ -65,7 +65,7 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 		if err != nil {
 			return err
 		}
-		if i == len(r.Curve)-1 && r.Stopping != nil { // another model than the last step's
+		if i == len(r.Curve)-1 && r.Stopping != nil { // not the model of the last step
 			row = &checkpoints.Row{Validation: checkpoints.Validation{ValidationLoss: r.Stopping.ValidationLoss}}
 		}
 		client, server := rates(p.Round)
@@ -81,8 +81,8 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 	return nil
 }
 
-// setOfRound sets the metrics of a round's row other than losses; none if the row is
-// gone.
+// setOfRound sets the metrics of a round's row other than losses; it does nothing if the row is
+// missing.
 func setOfRound(e *experiment.Experiment, p *reports.Point, row *checkpoints.Row, rates func(round int) (client, server float64)) error {
 	if row == nil {
 		return nil
@@ -95,7 +95,7 @@ func setOfRound(e *experiment.Experiment, p *reports.Point, row *checkpoints.Row
 	return errors.Join(errs...)
 }
 
-// rowAt is the metric row of the task that ends at a round, nil where it has gone.
+// rowAt returns the metric row of the task that ends at a round, nil if it is missing.
 func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, round int) (*checkpoints.Row, error) {
 	if planned.Tail.Rounds == 0 || round < planned.Rounds() {
 		return availability.StepRow(ctx, archive, planned.Chain, round/planned.Chain.StepRounds)
@@ -107,7 +107,7 @@ func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, ro
 	return &rows[len(rows)-1], nil
 }
 
-// setPositive sets a metric if it is known: positive and finite.
+// setPositive sets a metric if it is positive and finite.
 func setPositive(p *reports.Point, name string, value float64) error {
 	if value <= 0 || notFinite(value) {
 		return nil
@@ -122,7 +122,7 @@ func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
 	var utility struct {
 		AllTargets struct {
 			Perplexity numbers.Float `json:"perplexity"`
-			MeanLoss   float64       `json:"mean_loss"` // in place of a perplexity that is infinite
+			MeanLoss   float64       `json:"mean_loss"` // used if the perplexity is infinite
 		} `json:"all_targets"`
 	}
 	if p.Utility != nil {

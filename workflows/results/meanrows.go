@@ -8,14 +8,13 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// replicateRow are the last columns of cells and canaries where there are replicates.
+// replicateRow holds the last columns of cells and canaries in runs with replicates.
 type replicateRow struct {
 	Row  *string `parquet:"row"`
 	Seed *int64  `parquet:"seed"`
 }
 
-// replicateColumns are none without replicates: programs find the files of such runs as they
-// were.
+// replicateColumns returns no columns without replicates, to keep the files of such runs unchanged.
 func (v *view) replicateColumns() []any {
 	if len(v.rows) == 0 {
 		return nil
@@ -23,7 +22,7 @@ func (v *view) replicateColumns() []any {
 	return []any{replicateRow{}}
 }
 
-// replicate says which one the cell is.
+// replicate returns the cell's values in these columns.
 func (v *viewCell) replicate() []any {
 	if v.Row == nil {
 		return nil
@@ -35,7 +34,7 @@ func (v *viewCell) replicate() []any {
 	return []any{row}
 }
 
-// estimateRow is an estimate over seeds; all of it is null where there is none.
+// estimateRow is an estimate over seeds; all fields are null without one.
 type estimateRow struct {
 	N    *int64   `parquet:"n"`
 	Mean *float64 `parquet:"mean"`
@@ -58,7 +57,7 @@ type meanRow struct {
 	Measure    string `parquet:"measure"`
 }
 
-// pooledRow is the share of all seeds' canaries; null for measures that count none.
+// pooledRow is the fraction of all seeds' canaries; null for measures that are not counts.
 type pooledRow struct {
 	Count *int64   `parquet:"pooled_count"`
 	Of    *int64   `parquet:"pooled_of"`
@@ -74,8 +73,8 @@ func newPooledRow(s *audits.Share) pooledRow {
 	return pooledRow{new(int64(s.Count)), new(int64(s.Of)), &s.Share, &s.Low, &s.High}
 }
 
-// meanRows has one row a measure of each row of replicates, and one of the rounds that trainings with a target
-// of utility took.
+// meanRows returns a row for each measure of each row of replicates, and one for the number of rounds of
+// trainings with a target utility.
 func meanRows(v *view) (*flatTable, error) {
 	t := newFlatTable("means", []any{meanRow{}, estimateRow{}, pooledRow{}})
 	for _, row := range v.rows {
@@ -107,15 +106,15 @@ type differenceRow struct {
 	Label      string `parquet:"label"`
 	To         string `parquet:"to"`
 	ToLabel    string `parquet:"to_label"`
-	Axes       string `parquet:"axes"` // the paths, with commas between them
-	// UtilityMatched is null where nothing tells.
+	Axes       string `parquet:"axes"` // paths, separated by commas
+	// UtilityMatched is null if unknown.
 	UtilityMatched *bool `parquet:"utility_matched"`
 	// Of is the measured unit: a cell as a whole, or each canary.
 	Of      string `parquet:"of"`
 	Measure string `parquet:"measure"`
 }
 
-// pairingRow are counts of canaries; null for a measure of cells.
+// pairingRow holds counts of canaries; null for a measure of cells.
 type pairingRow struct {
 	Pairs *int64   `parquet:"canaries"`
 	More  *int64   `parquet:"more"`
@@ -123,8 +122,8 @@ type pairingRow struct {
 	P     *float64 `parquet:"p"`
 }
 
-// differenceRows has one row a measure of each difference, and then one for each column of
-// canaries that are compared one by one.
+// differenceRows returns a row for each measure of each difference, and then one for each column of
+// individually compared canaries.
 func differenceRows(v *view) (*flatTable, error) {
 	t := newFlatTable("differences", []any{differenceRow{}, estimateRow{}, pairingRow{}})
 	for i := range v.differences {
@@ -149,7 +148,7 @@ func differenceRows(v *view) (*flatTable, error) {
 	return t, nil
 }
 
-// pairedMeasures are those of canaries by which rows are compared.
+// pairedMeasures returns the measures of canaries by which rows are compared.
 func pairedMeasures() (list []audits.Measure) {
 	for _, d := range all.Audits() {
 		paired := slices.DeleteFunc(slices.Clone(d.Canary), func(m audits.Measure) bool { return !m.Paired })

@@ -13,13 +13,13 @@ type note struct {
 	name, label string
 	// text begins with the separator from a name, such as ": " or " failed: ".
 	text string
-	// row says that it is of a row, done that it is of a cell that is done.
+	// row is set for a note on a row, done for a note on a finished cell.
 	row, done bool
 }
 
 func (n note) String() string { return fmt.Sprintf("%s (%s)%s", n.name, n.label, n.text) }
 
-// ofAll is the text if the note is of several cells or rows.
+// ofAll returns the text of a note on several cells or rows.
 func (n note) ofAll() string {
 	if breach, failed := strings.CutPrefix(n.text, failedGate); failed {
 		return " failed their gate: " + breach
@@ -27,7 +27,7 @@ func (n note) ofAll() string {
 	return n.text
 }
 
-// each are the notes one by one.
+// each returns the texts of single notes.
 func each(notes []note) []string {
 	texts := []string{}
 	for _, n := range notes {
@@ -36,14 +36,14 @@ func each(notes []note) []string {
 	return texts
 }
 
-// group is all of which notes may be said together.
+// group is a set of cells or rows that may share a note.
 type group struct {
 	name  string
 	size  int
 	holds func(note) bool
 }
 
-// groups are those of the results, the widest first.
+// groups returns the groups of the results, the widest first.
 func (v *view) groups() []group {
 	if len(v.rows) > 0 {
 		return []group{{"all rows", len(v.rows), func(n note) bool { return n.row }}}
@@ -60,8 +60,8 @@ func (v *view) groups() []group {
 	}
 }
 
-// once are the notes, except that a note on all members of a group stands once, in the place
-// of the first of its members.
+// once returns the notes, but writes a note on all members of a group once, at the position of the
+// first member.
 func (v *view) once(notes []note) []string {
 	groups := v.groups()
 	times := make([]map[string]int, len(groups))

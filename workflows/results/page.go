@@ -19,9 +19,9 @@ import (
 //go:embed report.css
 var pageStyle string
 
-// writeHTML writes a page that stands alone, without scripts: the table and its legends, the
-// pictures of the cells side by side, the figures of all cells together, and for every cell the
-// figures of its audits and their curves during training.
+// writeHTML writes a standalone page without scripts: the table and its legends, the pictures of
+// the cells side by side, the figures of all cells together, and for every cell the figures of its
+// audits and their curves during training.
 func (v *view) writeHTML(w io.Writer) error {
 	figures, err := v.drawings()
 	if err != nil {
@@ -50,7 +50,7 @@ func (v *view) page(figures *drawings) g.Node {
 	}
 }
 
-// parts are the parts of the page below each other.
+// parts returns the parts of the page, from top to bottom.
 func (v *view) parts(figures *drawings) []g.Node {
 	t := v.table()
 	return []g.Node{
@@ -68,7 +68,7 @@ func (v *view) parts(figures *drawings) []g.Node {
 	}
 }
 
-// originPart tells when, where and from which experiment the results were made.
+// originPart describes when, where and from which experiment the results were computed.
 func (v *view) originPart() g.Node {
 	var facts, machines []string
 	for i := range v.cells {
@@ -108,7 +108,7 @@ func tablePart(title string, t *Table) g.Node {
 	}
 }
 
-// attackParts is nil if nothing was attacked.
+// attackParts returns nil if there were no attacks.
 func (v *view) attackParts() g.Node {
 	if tables := v.attackTables(); len(tables) > 0 {
 		return g.Map(tables, attackTable.part)
@@ -120,7 +120,7 @@ func (t attackTable) part() g.Node {
 	return g.Group{h.H2(g.Text(t.Title)), newline, tableNode(t.Label, t.Header, t.Rows)}
 }
 
-// tableNode is a table that scrolls sideways.
+// tableNode returns a table that scrolls horizontally.
 func tableNode(label string, header []string, rows [][]string) g.Node {
 	headerCell := func(text string) g.Node { return h.Th(g.Attr("scope", "col"), g.Text(text)) }
 	cell := func(text string) g.Node { return h.Td(g.Text(text)) }
@@ -155,11 +155,11 @@ func (p htmlPicture) node() g.Node {
 	return h.Figure(h.Img(h.Src(p.Source), h.Alt(p.Text)), h.FigCaption(g.Text(p.Caption)))
 }
 
-// node is the figure within a page, with links that save it and its numbers.
+// node returns the figure for a page, with links that save it and its numbers.
 func (d *drawing) node() g.Node {
 	svg := d.SVG(chart.OneColumn)
 	var numbers bytes.Buffer
-	_ = d.WriteCSV(&numbers) // a Buffer takes all
+	_ = d.WriteCSV(&numbers) // a Buffer returns no error
 	name := FileName(d.Title)
 	return h.Figure(
 		g.Raw(string(svg)),
@@ -167,7 +167,7 @@ func (d *drawing) node() g.Node {
 	)
 }
 
-// link saves data as a file.
+// link returns a link that saves data as a file.
 func link(text, file, kind string, data []byte) g.Node {
 	source := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(data)
 	return h.A(h.Class("save"), g.Attr("download", file), h.Href(source), g.Text(text))

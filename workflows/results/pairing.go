@@ -6,15 +6,16 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Pairing compares two models by pairs of values, one of each for the same canary.
+// Pairing compares two models by pairs of values for the same canary.
 type Pairing struct {
-	// Of Pairs, More have the greater value in the first model, Fewer in the second.
+	// Pairs is the number of pairs; in More of them the value of the first model is greater, in
+	// Fewer that of the second.
 	Pairs int `json:"pairs"`
 	More  int `json:"more"`
 	Fewer int `json:"fewer"`
-	// P is the p-value of the exact sign test, which takes pairs for independent.
+	// P is the p-value of the exact sign test, which assumes independent pairs.
 	P float64 `json:"p"`
-	// Difference of the means, first less second, with the interval over seeds.
+	// Difference is the difference of the means, first minus second, with its interval over seeds.
 	Difference *audits.Estimate `json:"difference"`
 }
 
@@ -31,7 +32,8 @@ func (p *Pairing) add(differences []float64) {
 	}
 }
 
-// NewPairing compares by the differences of pairs, first less second, by seed; nil without a pair.
+// NewPairing compares models by the differences of pairs, first minus second, for each seed; nil
+// without a pair.
 func NewPairing(seeds [][]float64) *Pairing {
 	var p Pairing
 	var means []float64
@@ -48,7 +50,7 @@ func NewPairing(seeds [][]float64) *Pairing {
 	return &p
 }
 
-// SignTest is the two-sided p-value of signs that are equally likely: twice the binomial tail, at most 1.
+// SignTest returns the two-sided p-value for equally likely signs: twice the binomial tail, at most 1.
 func SignTest(more, fewer int) float64 {
 	return min(1, 2*audits.NewShare(max(more, fewer), more+fewer).AtLeast(0.5))
 }

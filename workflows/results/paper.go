@@ -8,14 +8,14 @@ import (
 	"coalmine/internal/readable"
 )
 
-// paper is a place for tables with a bounded width, in any unit.
+// paper is a medium of bounded width for tables, in any unit.
 type paper struct {
-	width, gap int              // of the place, and between columns
-	narrow     int              // a header may be this wide beside narrower texts
+	width, gap int              // of the medium, and between columns
+	narrow     int              // maximum width of a header over narrower texts
 	measure    func(string) int // returns the width of a text
 }
 
-// column is a column with its texts in lines: those of the header, and those of each row.
+// column is a column with its texts folded into lines: the header, and each row.
 type column struct {
 	index  int // in the table
 	header []string
@@ -23,8 +23,8 @@ type column struct {
 	width  int
 }
 
-// blocks lays out a table. A block has as many columns side by side as the width has room for, and begins with the
-// first column. Only columns that keep reports are laid out.
+// blocks lays out a table in blocks. A block starts with the first column and continues with the columns that fit
+// the width. Columns for which keep returns false are omitted.
 func (p *paper) blocks(header []string, rows [][]string, keep func(i int) bool) (blocks [][]column) {
 	first := p.column(header, rows, 0, max(p.width/3, p.narrow+p.narrow/3))
 	block, width := []column{first}, first.width
@@ -60,7 +60,7 @@ func (p *paper) widest(lines []string) (width int) {
 	return width
 }
 
-// wrap folds a text into lines, at spaces where it can. It has one line at least.
+// wrap folds a text into lines, at spaces if possible. It returns at least one line.
 func (p *paper) wrap(text string, width int) []string {
 	lines, left := []string{}, ""
 	for _, word := range strings.Fields(readable.Text(text)) {
@@ -80,7 +80,7 @@ func (p *paper) wrap(text string, width int) []string {
 	return append(lines, left)
 }
 
-// head returns the longest beginning of a word that fits, of at least one character.
+// head returns the longest prefix of a word that fits, at least one character.
 func (p *paper) head(word string, width int) string {
 	end := 0
 	for i, r := range word {
@@ -93,7 +93,7 @@ func (p *paper) head(word string, width int) string {
 	return word[:end]
 }
 
-// lineByLine returns the texts of one row, or of the header, line by line: those of all columns side by side.
+// lineByLine returns the lines of one row, or of the header, over all columns.
 func lineByLine(columns []column, of func(*column) []string) (rows [][]string) {
 	texts := make([][]string, len(columns))
 	for i := range columns {

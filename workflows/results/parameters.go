@@ -9,8 +9,8 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// commonParameters are fields of the experiment file that have a column in the cells of
-// every run, so that scripts that read several runs find them.
+// commonParameters are fields of the experiment file with a column in the cells of every run, so
+// that scripts can rely on them.
 var commonParameters = []string{
 	"data.partition", "data.vocabulary.size", "data.users.words", "data.users.examples",
 	"model.kind", "model.embedding", "model.units",
@@ -20,14 +20,14 @@ var commonParameters = []string{
 	"training.privacy.clip", "training.privacy.noise_multiplier", "training.privacy.delta",
 }
 
-// addParameters gives every cell the fields that cells are told apart by: common ones, and
-// those below the axes of the grid. Fields that a cell has not are left out.
+// addParameters sets the fields that identify every cell: common ones, and those below the axes of
+// the grid. It omits fields that a cell lacks.
 func (r *Results) addParameters(spec *experiment.Spec) {
 	paths := slices.Clone(commonParameters)
 	for i := range spec.Cells {
 		for _, axis := range spec.Cells[i].Axes {
 			for _, leaf := range experiment.Leaves(axis.Path, axis.Value) {
-				if !slices.Contains(paths, leaf.Path) && leaf.Path != "label" { // which has a column
+				if !slices.Contains(paths, leaf.Path) && leaf.Path != "label" { // label has its own column
 					paths = append(paths, leaf.Path)
 				}
 			}
@@ -39,7 +39,7 @@ func (r *Results) addParameters(spec *experiment.Spec) {
 	}
 }
 
-// chosen are the fields of these paths, in their order.
+// chosen returns the fields with these paths, in their order.
 func chosen(fields experiment.Axes, paths []string) experiment.Axes {
 	out := experiment.Axes{}
 	for _, path := range paths {
@@ -50,9 +50,8 @@ func chosen(fields experiment.Axes, paths []string) experiment.Axes {
 	return out
 }
 
-// parameterColumns are the cells' parameters as columns named by their paths: numbers where
-// every cell that has the field has a number, else text. The seed of replicates has a
-// column already.
+// parameterColumns holds the cells' parameters as columns named by path: numbers if the field is a
+// number in every cell that has it, otherwise text. The seed of replicates has its own column.
 type parameterColumns struct {
 	paths   []string
 	numbers []bool
@@ -100,7 +99,7 @@ func (v *view) isNumber(path string) bool {
 	return found
 }
 
-// of is the row of one cell; absent fields are null.
+// of returns the row of one cell; absent fields are null.
 func (c *parameterColumns) of(cell *Cell) any {
 	row := reflect.New(c.row).Elem()
 	for i, path := range c.paths {
@@ -111,7 +110,7 @@ func (c *parameterColumns) of(cell *Cell) any {
 	return row.Interface()
 }
 
-// value is a *float64, or a *string: text without its quotes, or JSON.
+// value returns a *float64, or a *string with text without quotes, or JSON.
 func (c *parameterColumns) value(i int, p experiment.Axis) any {
 	var number float64
 	if c.numbers[i] && json.Unmarshal(p.Value, &number) == nil {

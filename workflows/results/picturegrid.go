@@ -9,9 +9,8 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// pictureGrid has the pictures of the cells side by side, as figure 3 of Augenstein et al.
-// 2020 has them: a column for each value of a cell's last axis, a row for each combination of
-// its others.
+// pictureGrid arranges the pictures of the cells as in figure 3 of Augenstein et al. 2020: a column
+// for each value of a cell's last axis, a row for each combination of its other values.
 type pictureGrid struct {
 	About   string
 	Columns int
@@ -25,8 +24,8 @@ type picturedCell struct {
 	Series      []pictureSeries
 }
 
-// pictureSeries holds the pictures of one audit of a cell: the newest, and those before it
-// in order of their rounds.
+// pictureSeries holds the pictures of one audit of a cell: the newest, and earlier ones in order of
+// their rounds.
 type pictureSeries struct {
 	Newest  htmlPicture
 	Earlier []htmlPicture
@@ -37,7 +36,7 @@ type htmlPicture struct {
 	Caption, Text, Source string
 }
 
-// newPictureGrid arranges pictures, those of a cell together; nil if there are none.
+// newPictureGrid arranges pictures by cell; it returns nil without pictures.
 func newPictureGrid(cells []viewCell, pictures []Picture) *pictureGrid {
 	byCell := map[string][]Picture{}
 	for _, p := range pictures {
@@ -64,13 +63,13 @@ func newPictureGrid(cells []viewCell, pictures []Picture) *pictureGrid {
 	return g
 }
 
-// splitAxes takes the last axis, along which pictures stand side by side, from the others.
+// splitAxes separates the last axis, along which pictures are placed side by side.
 func splitAxes(axes experiment.Axes) (others, last experiment.Axes) {
 	n := max(0, len(axes)-1)
 	return axes[:n], axes[n:]
 }
 
-// text tells the values of axes from others.
+// text formats the values of axes.
 func text(axes experiment.Axes) string {
 	var b strings.Builder
 	for _, a := range axes {
@@ -79,7 +78,7 @@ func text(axes experiment.Axes) string {
 	return b.String()
 }
 
-// place is where a value stands in a list, which it is added to if it is new.
+// place returns the index of a value in a list; it appends a new value.
 func place(list *[]string, value string) int {
 	if !slices.Contains(*list, value) {
 		*list = append(*list, value)
@@ -106,7 +105,7 @@ func paths(axes experiment.Axes) (list []string) {
 	return list
 }
 
-// seriesOf are the pictures of one cell, which ascend by round.
+// seriesOf groups the pictures of one cell, which ascend by round.
 func seriesOf(pictures []Picture) []pictureSeries {
 	var titles []string
 	var series []pictureSeries

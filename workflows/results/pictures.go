@@ -22,33 +22,33 @@ import (
 type Picture struct {
 	Cell  string `json:"cell"`
 	Label string `json:"label"`
-	// Round after which the model was measured (of sgd: step).
+	// Round is the round (sgd: step) after which the model was measured.
 	Round int `json:"round"`
-	// Number tells pictures of one cell and round from each other, from 0.
+	// Number distinguishes pictures of one cell and round, from 0.
 	Number int `json:"number"`
-	// Title names the subject, Caption the measurements in a few words, and Text both,
-	// for readers who cannot see it.
+	// Title names the subject, Caption gives the measurements in a few words, and Text combines
+	// both for readers who cannot see the picture.
 	Title   string `json:"title"`
 	Caption string `json:"caption"`
 	Text    string `json:"text"`
-	// PNG is a file.
+	// PNG is the content of a PNG file.
 	PNG []byte `json:"-"`
 }
 
-// Shown says which pictures of a run are asked for. The zero value asks for all.
+// Shown selects pictures of a run. The zero value selects all.
 type Shown struct {
 	// Cell is the name of one cell, empty for all.
 	Cell string
-	// Round after which, 0 for all: no model is measured before its training.
+	// Round selects the pictures after a round, 0 those after all rounds.
 	Round int
 }
 
-// LoadPictures reads the pictures of a run, cell by cell and round by round. A round that has
-// not been measured yet has none: they are there while the run goes on.
+// LoadPictures reads the pictures of a run, cell by cell and round by round. While the run goes on,
+// rounds that are not measured yet have no pictures.
 func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, s Shown) ([]Picture, error) {
 	spec, err := planned.Experiment(run)
 	if err != nil || !slices.ContainsFunc(spec.Cells, asksForPictures) {
-		return []Picture{}, nil // and needs no plan
+		return []Picture{}, nil // no plan is needed
 	}
 	read, err := planned.Read(ctx, archive, run)
 	if err != nil || read.Unreadable != nil {
@@ -81,12 +81,12 @@ func asksForPictures(c experiment.Cell) bool {
 // pictureReader reads the pictures of one cell.
 type pictureReader struct {
 	archive *storage.Archive
-	// report is the node that needs every measurement of the cell.
+	// report is the node that depends on every measurement of the cell.
 	report      *plan.Node
 	cell, label string
 }
 
-// readAll returns the pictures after some rounds, or after one of them.
+// readAll returns the pictures after some rounds or, unless only is 0, after one of them.
 func (r *pictureReader) readAll(ctx context.Context, rounds []int, only int) ([]Picture, error) {
 	var pictures []Picture
 	for _, round := range rounds {
@@ -132,8 +132,8 @@ func hasPictures(d *audits.Description) bool {
 	return d.Pictures != nil && d.OutcomeBlob != ""
 }
 
-// outcome reads an audit's outcome after a round; false if it has not measured yet, or is
-// not asked for.
+// outcome reads an audit's outcome after a round; false if it is not measured yet, or not
+// requested.
 func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, round int, into audits.Outcome) (bool, error) {
 	key := r.report.Input(reports.AuditInput(d.Name, round))
 	if key == (storage.Key{}) {

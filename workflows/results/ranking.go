@@ -12,23 +12,24 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Ranking describes the references that the canaries of an external model were ranked among,
-// and why. Its program scores every sequence as a text, so that there are few references:
-// exposures beyond them are lower bounds.
+// Ranking describes the references among which the canaries of an external model were ranked. Its
+// program scores every sequence as a text, so there are few references, and exposures beyond them
+// are lower bounds.
 type Ranking struct {
-	// References that each canary was ranked among.
+	// References is the number of references for each canary.
 	References int `json:"references"`
-	// Of the canaries, held back ones included: the ranks that were estimated from a pilot, and
-	// those that are 1, whose exposure is at least log2 of References.
+	// Of is the number of canaries, including held-back ones. The ranks of some were estimated from
+	// a pilot; the exposure of those with rank 1 is at least log2 of References.
 	Of        int `json:"of"`
 	Estimated int `json:"estimated"`
 	Censored  int `json:"censored"`
-	// HeldBack canaries, to which the others may be compared without any reference.
+	// HeldBack is the number of held-back canaries, to which the others may be compared without
+	// references.
 	HeldBack int    `json:"held_back"`
 	Why      string `json:"why"`
 }
 
-// newRanking is nil for a model that is ours, and without random sampling.
+// newRanking returns nil for a built-in model, and without random sampling.
 func newRanking(e *experiment.Experiment, c *audits.Cell) *Ranking {
 	v, measured := audits.OutcomeOf[*randomsampling.Outcome](c)
 	if e.Model.Kind != models.External || !measured {
@@ -75,7 +76,7 @@ func (r *Ranking) why() string {
 	return strings.Join(reasons, "; ")
 }
 
-// String is a note below the table.
+// String returns a note for the table.
 func (r *Ranking) String() string {
 	return fmt.Sprintf("%s ranked among %s, %d of them by an estimate, %d with the exposure as a lower bound: %s",
 		readable.Count(r.Of, "canary"), readable.Count(r.References, "reference"), r.Estimated, r.Censored, r.Why)

@@ -9,29 +9,28 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Row is the outcome of the cells that differ in the seed alone, as far as they are done.
+// Row is the outcome of the cells that differ only in the seed, as far as they are done.
 type Row struct {
-	// Name within the run, such as "r01"; Label is for people.
+	// Name is the name within the run, such as "r01"; Label is for people.
 	Name  string `json:"row"`
 	Label string `json:"label"`
-	// Axes are those of its cells without the seed.
+	// Axes are the axes of its cells without the seed.
 	Axes experiment.Axes `json:"axes"`
-	// Cells are all that it has, Seeds those of the cells that are done, ascending.
+	// Cells are the names of all its cells, Seeds the seeds of finished cells, ascending.
 	Cells []string `json:"cells"`
 	Seeds []uint64 `json:"seeds"`
-	// Measures by their names, which are columns of the cells' rows.
+	// Measures are keyed by name, a column of the cells' rows.
 	Measures map[string]RowMeasure `json:"measures"`
 }
 
 // RowMeasure is a number over the seeds.
 type RowMeasure struct {
 	audits.Estimate
-	// Pooled is the share of all seeds' canaries, where the number counts canaries.
+	// Pooled is the fraction of all seeds' canaries if the number counts canaries.
 	Pooled *audits.Share `json:"pooled,omitempty"`
 }
 
-// within returns the least and the greatest value that a number of the row can have: at most all canaries
-// are counted.
+// within returns the bounds of a number of the row: a count is at most the number of canaries.
 func (m *RowMeasure) within(of *audits.Measure) (least, most float64) {
 	least, most = of.Range()
 	if m.Pooled != nil {
@@ -47,8 +46,7 @@ type viewRow struct {
 	done  map[uint64]*viewCell
 }
 
-// newViewRows are the rows of the cells, in the order of their names; none without
-// replicates.
+// newViewRows returns the rows of the cells, in the order of their names; nil without replicates.
 func newViewRows(cells []viewCell) []*viewRow {
 	byName := map[string]*viewRow{}
 	var rows []*viewRow
@@ -79,7 +77,7 @@ func (r *viewRow) add(c *viewCell) {
 	}
 }
 
-// measure fills in the numbers of finished cells.
+// measure computes the numbers over finished cells.
 func (r *viewRow) measure() {
 	r.Measures = map[string]RowMeasure{}
 	for seed := range r.done {
@@ -96,7 +94,8 @@ func (r *viewRow) measure() {
 	}
 }
 
-// pooled is the share of all seeds' canaries that were counted. Those of one seed share a training.
+// pooled returns the counted fraction of all seeds' canaries. Canaries of one seed share a
+// training.
 func (r *viewRow) pooled(m *tableColumn) *audits.Share {
 	if m.Among == "" {
 		return nil
@@ -111,7 +110,7 @@ func (r *viewRow) pooled(m *tableColumn) *audits.Share {
 	return new(ratio.Share())
 }
 
-// values are the numbers in a column of an audit's rows, of those seeds that have it.
+// values returns the numbers in a column of an audit's rows, for the seeds that have one.
 func (r *viewRow) values(seeds []uint64, place int, column string) (values []float64) {
 	for _, seed := range seeds {
 		if value, ok := r.done[seed].number(place, column); ok {
@@ -121,13 +120,13 @@ func (r *viewRow) values(seeds []uint64, place int, column string) (values []flo
 	return values
 }
 
-// number is an outcome's number in a column of its row; false if it has none there.
+// number returns an outcome's number in a column of its row; false without one.
 func (v *viewCell) number(place int, column string) (float64, bool) {
 	return ofAudits().outcomes[place].number(v.outcomes[place], column)
 }
 
-// measures have means over replicates: those of tables that have a unit, in the order of the
-// columns of rows. Derived numbers have none: the mean of guarantees is no guarantee.
+// measures returns the measures with means over replicates: table columns with a unit, in the order
+// of the columns of rows. Derived numbers are excluded: the mean of guarantees is not a guarantee.
 func measures() (list []tableColumn) {
 	for _, place := range inColumnOrder() {
 		d := &all.Audits()[place]

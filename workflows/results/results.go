@@ -21,7 +21,7 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// Results are the outcome of a run, complete or not.
+// Results are the results of a run, complete or not.
 type Results struct {
 	Run        string `json:"run"`
 	Experiment string `json:"experiment"`
@@ -29,25 +29,24 @@ type Results struct {
 	// Unreadable is the reason if this build cannot read the experiment, else "". Cells then have no
 	// parameters, and only the measures of their reports.
 	Unreadable string `json:"unreadable,omitempty"`
-	// FalseAlarms say how likely each limit of audit.fail_if fails by chance.
+	// FalseAlarms are the probabilities that limits of audit.fail_if fail by chance.
 	FalseAlarms []experiment.FalseAlarm `json:"false_alarms,omitempty"`
-	// Unlabelled are the fields in which cells differ and that their labels do not name.
+	// Unlabelled are the fields in which cells differ but which their labels omit.
 	Unlabelled []string `json:"unlabelled,omitempty"`
-	// Pictures are the result of LoadPictures, for formats that ask for them
-	// (Format.Pictures).
+	// Pictures are the result of LoadPictures, for formats that request them (Format.Pictures).
 	Pictures []Picture `json:"-"`
-	// Origin is shown by the same formats; nil where it is not known.
+	// Origin is shown by the same formats; nil if unknown.
 	Origin *Origin `json:"-"`
 
-	// open holds the keys of missing outputs that cells wait for, and of newer measurements; drawn,
-	// the figures. Both are nil if the results were not read from storage.
+	// open holds the keys of missing outputs that cells wait for, and of newer measurements; drawn
+	// holds the figures. Both are nil if the results were not read from storage.
 	open  []storage.Key
 	drawn *drawn
-	// chosen are the columns that Choose leaves of tables; nil for all.
+	// chosen are the table columns that Choose keeps; nil means all.
 	chosen []string
 }
 
-// Origin is the origin of results, with the facts that a reader needs to reproduce them.
+// Origin is the origin of results, with the facts needed to reproduce them.
 type Origin struct {
 	// Recipe is the resolved experiment, as YAML.
 	Recipe              string
@@ -55,60 +54,60 @@ type Origin struct {
 	Submitted, Finished time.Time
 }
 
-// Cell is the outcome of one cell.
+// Cell is the results of one cell.
 type Cell struct {
-	// Cell is its name within the run.
+	// Cell is the name within the run.
 	Cell  string          `json:"cell"`
 	Label string          `json:"label"`
 	Axes  experiment.Axes `json:"axes"`
-	// Parameters are fields of the experiment file by their paths: common ones, and all
-	// below the axes of the grid.
+	// Parameters are fields of the experiment file by path: common ones, and all below the axes of
+	// the grid.
 	Parameters experiment.Axes `json:"parameters,omitempty"`
-	// Row is that of the replicates that the cell is one of; nil without grid.replicates.
+	// Row is the row of replicates of the cell; nil without grid.replicates.
 	Row *experiment.Row `json:"row,omitempty"`
 	// State is done, failed, cancelled or pending.
 	State string `json:"state"`
-	// Status is the same, for programs that know it by its older name.
+	// Status equals State, for programs that use its older name.
 	Status string `json:"status"`
-	// Gate is GateFailed if the cell is beyond a limit of audit.fail_if, which Breaches name, and
-	// GateMet if it is within all; "" without limits, and of a cell that is not done.
+	// Gate is GateFailed if the cell exceeds a limit of audit.fail_if, listed in Breaches, and
+	// GateMet if it is within all limits; "" without limits, and for an unfinished cell.
 	Gate     string   `json:"gate,omitempty"`
 	Breaches []string `json:"breaches,omitempty"`
-	// Unjudged are numbers that a limit names and that could not be judged, beside others that were.
+	// Unjudged are numbers that a limit names and that could not be judged, in addition to judged
+	// ones.
 	Unjudged []string `json:"unjudged,omitempty"`
-	// Errors say why a failed cell has failed.
+	// Errors are the reasons for the failure of a failed cell.
 	Errors []string `json:"errors,omitempty"`
-	// Thresholds say how many users other thresholds of the selection of a failed cell
-	// leave, as far as it has come.
+	// Thresholds are the numbers of users that other thresholds of a failed cell's selection would
+	// leave, as far as it is computed.
 	Thresholds []selection.Left `json:"thresholds,omitempty"`
-	// Lost says why the report of a done cell is missing.
+	// Lost explains why the report of a finished cell is missing.
 	Lost string `json:"lost,omitempty"`
-	// SoFar is the newest measurement of a cell that is pending; nil before there is one.
+	// SoFar is the newest measurement of a pending cell; nil before the first.
 	SoFar *SoFar `json:"so_far,omitempty"`
-	// Ranking is that of the canaries of a model that is not ours; nil for one that is.
+	// Ranking describes the ranking of the canaries of an external model; nil for a built-in model.
 	Ranking *Ranking `json:"ranking,omitempty"`
-	// Undetected are the statements of audits that have found nothing, with their power.
+	// Undetected are the audits' statements without a finding, with their power.
 	Undetected []Undetected `json:"undetected,omitempty"`
-	// ToldRounds is the last round that a program which trains has told of; nil if that is the last of the
+	// ToldRounds is the last round that a training program reported; nil if it is the last of the
 	// experiment.
 	ToldRounds *ToldRounds `json:"told_rounds,omitempty"`
-	// Unmeasured says that the experiment asks for no audit of a model that a program has trained.
+	// Unmeasured is set if the experiment requests no audit of a model trained by a program.
 	Unmeasured bool `json:"unmeasured,omitempty"`
-	// Batches is the effect of short batches on the learning rate of a done cell's clients; nil if
-	// few clients have less than a batch.
+	// Batches is the effect of short batches on the learning rate of a finished cell's clients; nil
+	// if few clients have less than a batch.
 	Batches *training.Batches `json:"batches,omitempty"`
-	// Made says where and when the report was computed; zero of results that were not read from
-	// storage.
+	// Made is the origin of the report; zero if the results were not read from storage.
 	Made storage.Provenance `json:"-"`
-	// Report is there once the cell is done.
+	// Report is set once the cell is done.
 	*reports.Report
 
 	// Setting and Partition name the cell in the paper's terms.
 	Setting   string `json:"setting"`
 	Partition string `json:"partition"`
 
-	// open lists the outputs of a cell that storage lacks but may still get, and the nodes whose
-	// commits would change the cell's results.
+	// open lists the missing outputs that storage may still get, and the nodes whose commits would
+	// change the cell's results.
 	open []storage.Key
 	// undetected are the statements of Undetected, until their power is computed.
 	undetected []experiment.Statement
@@ -166,9 +165,8 @@ func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *
 	return err
 }
 
-// Grown reports whether storage has outputs that a cell lacked when the results were read, or
-// a newer measurement of it. Other parts of the results change with the record of the run
-// alone.
+// Grown reports whether storage has outputs that a cell lacked when the results were read, or a
+// newer measurement of it. Other parts of the results change only with the record of the run.
 func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
 	group, ctx := goroutines.WithContext(ctx)
@@ -253,8 +251,8 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	return cell, v.addDerived()
 }
 
-// finished returns the report of a cell that is done, or else the outputs that storage lacks.
-// Without an audit the report does not wait for the model, and the cell does.
+// finished returns the report of a finished cell, or else the outputs that storage lacks. Without
+// an audit the report does not wait for the model, but the cell does.
 func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, spec *experiment.Cell, planned *plan.Cell) (r *reports.Report, missing storage.Key, err error) {
 	done := run.State.Outcomes[spec.Name] == runs.Done
 	if done && !run.Recorded {
@@ -269,7 +267,7 @@ func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, s
 		return nil, planned.Report.Key, nil
 	case err != nil:
 		return nil, missing, err
-	case len(spec.Experiment.Audit.Asked()) > 0, done: // the model may have been deleted since
+	case len(spec.Experiment.Audit.Asked()) > 0, done: // the model may have been deleted meanwhile
 		return r, missing, nil
 	}
 	there, err := archive.HasCommit(ctx, planned.Model.Key)
@@ -287,7 +285,7 @@ func readReport(ctx context.Context, archive *storage.Archive, key storage.Key) 
 	return &report, nil
 }
 
-// failures are the errors that took the cell, in the order of their nodes' keys.
+// failures returns the errors that made the cell fail, in the order of their nodes' keys.
 func failures(run *runs.Run, cell string) []string {
 	var out []string
 	for _, key := range plan.SortedKeys(run.State.Failures) {

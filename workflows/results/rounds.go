@@ -15,15 +15,14 @@ import (
 	"coalmine/workflows/runs/planned"
 )
 
-// Rounds are the metrics of every round that the trainings of a run have run.
+// Rounds holds the metrics of all completed rounds of a run's trainings.
 type Rounds struct {
 	Run        string       `json:"run"`
 	Experiment string       `json:"experiment"`
 	Cells      []CellRounds `json:"cells"`
 }
 
-// CellRounds are the rounds of a cell's training, ascending; of central training its
-// tasks.
+// CellRounds holds the rounds of a cell's training, ascending; for central training, its tasks.
 type CellRounds struct {
 	Cell   string          `json:"cell"`
 	Label  string          `json:"label"`
@@ -33,28 +32,28 @@ type CellRounds struct {
 	Withheld []string `json:"withheld,omitempty"`
 }
 
-// Round is one round: its metric row, and the quantiles of the clients' norms once they
-// were clipped, where they were. Norms are exact, and outside of any guarantee.
+// Round is one round: its metric row and, if known, the quantiles of the clients' norms after
+// clipping. Norms are exact, and outside of any guarantee.
 type Round struct {
 	checkpoints.Row
 	ClippedNorms
 	checkpoints.Validation
 	Rates
 
-	withheld  bool // values that would reveal a secret cohort are left out
-	byProgram bool // an external program trained it, and measures no norms
+	withheld  bool // values that would reveal a secret cohort are omitted
+	byProgram bool // trained by an external program, which measures no norms
 }
 
-// Rates are numbers outside of metric rows: the learning rates follow from the recipe, the
-// speed from the times in commits, on which no result depends.
+// Rates holds numbers outside of metric rows: the learning rates follow from the recipe, the speed
+// from the times in commits, which do not affect results.
 type Rates struct {
-	// LearningRate is that of the round's clients, of central training that of the last step;
-	// 0 where the round changed nothing, or a program that is not ours has it.
+	// LearningRate is the rate of the round's clients, or of the last step of central training; 0
+	// if the round changed nothing, or if an external program sets the rate.
 	LearningRate       float64 `json:"learning_rate,omitempty" parquet:"learning_rate,optional"`
 	ServerLearningRate float64 `json:"server_learning_rate,omitempty" parquet:"server_learning_rate,optional"`
-	// TokensPerSecond is by the time from the beginning of the round's first task to the end of its
-	// last. Of rounds of before commits told that, it is the mean from one round whose time is known to
-	// the next, pauses included; 0 where no times are known.
+	// TokensPerSecond is the speed from the start of the round's first task to the end of its last. For
+	// rounds whose commits lack times, it is the mean between rounds with known times, pauses included;
+	// 0 if unknown.
 	TokensPerSecond float64 `json:"tokens_per_second,omitempty" parquet:"tokens_per_second,optional"`
 }
 
@@ -69,11 +68,11 @@ type ClippedNorms struct {
 	Largest       float64 `json:"clipped_norm_max,omitempty" parquet:"clipped_norm_max,optional"`
 }
 
-// roundsOf are the rounds of a cell's training whose rows are given.
+// roundsOf returns the rounds of a cell's training from their rows.
 func roundsOf(e *experiment.Experiment, rows []checkpoints.Row) []Round {
 	rates, rounds := compile.LearningRates(e), []Round{}
 	for _, row := range rows {
-		if within(&e.Training, row) { // the chain may be another cell's too, which goes on for longer
+		if within(&e.Training, row) { // the chain may continue for another cell
 			rounds = append(rounds, roundOf(e, row, rates))
 		}
 	}
@@ -117,8 +116,8 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 	return out, nil
 }
 
-// loadRounds reads the rounds of a cell, of at most the given number of segments or, for 0, of
-// all, and the times at which the training came to some of them.
+// loadRounds reads the rounds of a cell, from at most the given number of segments (0 means all),
+// and the completion times of some rounds.
 func loadRounds(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, cell *plan.Cell, segments int) ([]Round, []Tick, error) {
 	rows, err := trainingRows(ctx, archive, cell, segments)
 	if err != nil {
@@ -133,14 +132,14 @@ func loadRounds(ctx context.Context, archive *storage.Archive, spec *experiment.
 	return rounds, clock, nil
 }
 
-// within reports whether a row is of a cell's training. One that is not ours is nobody else's,
-// and counts as it likes.
+// within reports whether a row belongs to a cell's training. An external training is never shared,
+// and numbers rounds in its own way.
 func within(t *experiment.Training, row checkpoints.Row) bool {
 	return t.Algorithm == experiment.External || row.Round <= int64(t.Rounds)
 }
 
-// trainingRows are those of the cell's chain, and of the tail after it, of at most the
-// given number of segments; 0 means all.
+// trainingRows reads the rows of the cell's chain, and of the tail after it, from at most the given
+// number of segments; 0 means all.
 func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell, segments int) (rows []checkpoints.Row, err error) {
 	if cell.Chain != nil {
 		if rows, err = availability.Rows(ctx, archive, cell.Chain, segments); err != nil {
@@ -154,7 +153,7 @@ func trainingRows(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 	return append(rows, tail...), err
 }
 
-// Write writes the rounds as json, whole, or with one row a round as csv or parquet.
+// Write writes the rounds as a json document, or with one row per round as csv or parquet.
 func (r *Rounds) Write(w io.Writer, format string) error {
 	f, err := formatWith(format, RoundRows)
 	if err != nil {
@@ -177,7 +176,7 @@ type roundRow struct {
 	Round
 }
 
-// table has one row a round, cell by cell.
+// table returns one row per round, cell by cell.
 func (r *Rounds) table() *flatTable {
 	t := newFlatTable("roundRow", []any{roundRow{}})
 	t.mayLackThoseOf(r.Cells)

@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// rowCharts compare rows of replicates by the audits' outcomes of their canaries: along an
-// axis of the grid, and against the utility of the models.
+// rowCharts compares rows of replicates by the audits' outcomes of their canaries: along an axis of
+// the grid, and against the utility of the models.
 func (v *view) rowCharts() (list []Chart) {
 	for _, d := range all.Audits() {
 		for i := range d.Canary {
@@ -23,7 +23,7 @@ func (v *view) rowCharts() (list []Chart) {
 	return list
 }
 
-// chartedRows are the rows whose canaries have a number in a column.
+// chartedRows returns the rows whose canaries have a number in a column.
 func (v *view) chartedRows(m *audits.Measure) *charted {
 	what := &charted{name: m.Drawn, point: "A point is the mean over trainings that differ in the seed alone; vertical lines are its 95% intervals by Student's t."}
 	for _, row := range v.rows {
@@ -40,7 +40,7 @@ func (v *view) chartedRows(m *audits.Measure) *charted {
 	return what
 }
 
-// each is a number of the cells that are done, in the order of the seeds, where they have it.
+// each returns a number of the finished cells that have it, in the order of the seeds.
 func (r *viewRow) each(number func(*viewCell) (float64, bool)) (values []float64) {
 	for _, seed := range r.Seeds {
 		if value, ok := number(r.done[seed]); ok {
@@ -50,7 +50,7 @@ func (r *viewRow) each(number func(*viewCell) (float64, bool)) (values []float64
 	return values
 }
 
-// utility is the mean of that of the cells; nil if no audit says.
+// utility returns the mean utility of the cells; nil if unknown.
 func (r *viewRow) utility() *float64 {
 	mean := audits.NewEstimate(r.each((*viewCell).utility))
 	if mean == nil {
@@ -59,17 +59,17 @@ func (r *viewRow) utility() *float64 {
 	return numbers.Finite(mean.Mean)
 }
 
-// meanOfInserted is the mean of a column of the canaries that were inserted; false if none
-// has a number there.
+// meanOfInserted returns the mean of a column over the inserted canaries; false if none has a
+// number.
 func (v *viewCell) meanOfInserted(column string) (mean float64, ok bool) {
 	numbers := v.inserted(column)
-	for i := range v.decoded.Canaries { // in their order, which decides the last digits
+	for i := range v.decoded.Canaries { // a fixed order keeps the last digits
 		mean += numbers[canaryKey(&v.decoded.Canaries[i])]
 	}
 	return mean / float64(max(1, len(numbers))), len(numbers) > 0
 }
 
-// bounded is an estimate with its interval, of one value that value.
+// bounded returns an estimate with its interval; for one value, low and high equal the value.
 func bounded(e *audits.Estimate) audits.Interval {
 	if e.Low == nil {
 		return audits.Interval{Value: float64(e.Mean), Low: float64(e.Mean), High: float64(e.Mean)}
@@ -77,8 +77,8 @@ func bounded(e *audits.Estimate) audits.Interval {
 	return audits.Interval{Value: float64(e.Mean), Low: *e.Low, High: *e.High}
 }
 
-// rowCharts compare along the axis with the most values, whose lines show the others, and against
-// utility. Values and lines have the names that the labels of rows give them.
+// rowCharts compares rows along the axis with the most values, with lines for the other axes, and
+// against utility. Values and lines are named as in the labels of rows.
 func (what *charted) rowCharts() (list []Chart) {
 	var longest Chart
 	for _, path := range what.swept() {
@@ -97,8 +97,8 @@ func (what *charted) rowCharts() (list []Chart) {
 	return list
 }
 
-// againstUtility has the points of a chart along an axis stand at their utility, in percent of
-// the first one's. false where no two differ.
+// againstUtility moves the points of a chart along an axis to their utility, in percent of the
+// first one's. It returns false if all are equal.
 func (what *charted) againstUtility(along *Chart) (Chart, bool) {
 	first := what.cells[0]
 	c := Chart{Title: "Utility against " + what.name, X: what.name, Y: fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)}
@@ -120,7 +120,7 @@ func (what *charted) againstUtility(along *Chart) (Chart, bool) {
 	return c, differ
 }
 
-// relativeUtility is that of a cell in percent of the first one's; false where nothing tells.
+// relativeUtility returns the utility of a cell in percent of the first one's; false if unknown.
 func (what *charted) relativeUtility(cell string) (float64, bool) {
 	at := slices.IndexFunc(what.cells, func(m measuredCell) bool { return m.name == cell })
 	first, own := what.cells[0].utility, what.cells[at].utility
@@ -130,9 +130,8 @@ func (what *charted) relativeUtility(cell string) (float64, bool) {
 	return 100 * *own / *first, true
 }
 
-// nameByLabels takes the names of lines from the common part of the labels of all their
-// points, and those of values from the rest. Names that would not fit all of them stay
-// unchanged.
+// nameByLabels names lines by the common part of the labels of all their points, and values by the
+// remaining parts. It leaves names unchanged unless the new ones are distinct.
 func (c *Chart) nameByLabels() {
 	names, values := make([]string, len(c.Lines)), make([]string, len(c.Values))
 	for i, l := range c.Lines {
@@ -153,7 +152,7 @@ func (c *Chart) nameByLabels() {
 	}
 }
 
-// commonParts are the parts that the labels of all points have, in the order of the first.
+// commonParts returns the parts common to the labels of all points, in the order of the first.
 func commonParts(points []ChartPoint) (parts []string) {
 	parts = labelParts(points[0].Label)
 	for _, p := range points[1:] {
@@ -163,10 +162,10 @@ func commonParts(points []ChartPoint) (parts []string) {
 	return parts
 }
 
-// labelParts are iid, SGD and b=32 of "iid, SGD, b=32".
+// labelParts splits "iid, SGD, b=32" into iid, SGD and b=32.
 func labelParts(label string) []string { return strings.Split(label, ", ") }
 
-// distinct reports whether every name is there, and no two are equal.
+// distinct reports whether names are nonempty and distinct.
 func distinct(names []string) bool {
 	seen := map[string]bool{"": true}
 	for _, name := range names {

@@ -20,13 +20,13 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// flatTable has one value a column, for CSV and Parquet. Columns come from structs with
-// parquet tags, one after the other.
+// flatTable has one value per column, for CSV and Parquet. Its columns are the fields of several
+// structs with parquet tags.
 type flatTable struct {
 	parts  []*parquet.Schema
 	schema *parquet.Schema
 	rows   []parquet.Row
-	// lacking are the indexes of columns that may be null although their struct says otherwise.
+	// lacking are the indexes of columns that may be null although their struct has no pointer.
 	lacking []int
 }
 
@@ -39,7 +39,7 @@ type joined struct {
 // Fields implements parquet.Node.
 func (j joined) Fields() []parquet.Field { return j.fields }
 
-// newFlatTable has the columns of the structs' types.
+// newFlatTable returns a table with the columns of the structs' types.
 func newFlatTable(name string, prototypes []any) *flatTable {
 	t := &flatTable{}
 	var root joined
@@ -66,7 +66,7 @@ func (t *flatTable) mayLack(columns []string) {
 	}
 }
 
-// lack sets those columns to null in the last row.
+// lack sets these columns to null in the last row.
 func (t *flatTable) lack(columns []string) {
 	row := t.rows[len(t.rows)-1]
 	for i, name := range t.header() {
@@ -85,7 +85,7 @@ func (optional) Optional() bool { return true }
 // Required implements parquet.Node.
 func (optional) Required() bool { return false }
 
-// add adds a row made of one struct of each type.
+// add appends a row made of one struct of each type.
 func (t *flatTable) add(structs []any) {
 	var row parquet.Row
 	for i, part := range t.parts {
@@ -109,7 +109,7 @@ func (t *flatTable) header() []string {
 	return names
 }
 
-// withMetrics appends a column metrics.NAME for each name that the metrics of some row have, ascending.
+// withMetrics appends a column metrics.NAME for each metric name of any row, ascending.
 func (t *flatTable) withMetrics(metrics []map[string]float64) {
 	names := map[string]bool{}
 	for _, of := range metrics {
@@ -134,8 +134,8 @@ func (t *flatTable) withMetrics(metrics []map[string]float64) {
 	t.schema = parquet.NewSchema(t.schema.Name(), root)
 }
 
-// finite replaces numbers that are not finite by null. For each column with an infinite number it
-// appends a column NAME_infinite, which is true in those rows; other tables keep their columns.
+// finite replaces NaN and infinite numbers by null. For each column with an infinite number it
+// appends a column NAME_infinite, which is true in those rows.
 func (t *flatTable) finite() *flatTable {
 	columns := t.infiniteColumns()
 	root := joined{fields: slices.Clone(t.schema.Fields())}
@@ -170,7 +170,7 @@ func (t *flatTable) infiniteColumns() (columns []int) {
 
 func isInfinite(v parquet.Value) bool { return v.Kind() == parquet.Double && math.IsInf(v.Double(), 0) }
 
-// withoutInfinite replaces numbers of optional columns that are not finite by null.
+// withoutInfinite replaces NaN and infinite numbers of optional columns by null.
 func withoutInfinite(row parquet.Row) parquet.Row {
 	for i, v := range row {
 		if v.Kind() == parquet.Double && v.DefinitionLevel() > 0 && notFinite(v.Double()) {
@@ -189,13 +189,13 @@ func writeParquet(t *flatTable, w io.Writer) error {
 	return out.Close()
 }
 
-// writeCSV writes a header and a line a row; absent values are empty.
+// writeCSV writes a header and a line per row; absent values are empty.
 func writeCSV(t *flatTable, w io.Writer) error {
 	t = t.finite()
 	out := csv.NewWriter(w)
 	header := t.header()
 	for i, name := range header {
-		header[i] = readable.Cell(name) // metrics have names of others
+		header[i] = readable.Cell(name) // metric names may come from external programs
 	}
 	if err := out.Write(header); err != nil {
 		return err
@@ -241,12 +241,11 @@ type cellRow struct {
 	Examples   *int64   `parquet:"examples"`
 }
 
-// firstColumns names the audits whose columns stand first, in this order. Files have had
-// them so since before audits were a list, so programs that read columns by number still
-// work. Those of other audits follow, in the order of the list.
+// firstColumns names the audits with the first columns, in this order, for programs that read
+// columns by number. The columns of other audits follow, in the order of the list.
 var firstColumns = []string{"utility", "random_sampling", "beam_search", "privacy", "one_run"}
 
-// inColumnOrder are the places of all descriptions.
+// inColumnOrder returns the indexes of all descriptions in column order.
 func inColumnOrder() []int {
 	var first, others []int
 	for _, name := range firstColumns {
@@ -262,7 +261,7 @@ func inColumnOrder() []int {
 	return append(first, others...)
 }
 
-// cellRows has one row a cell.
+// cellRows returns one row per cell.
 func cellRows(v *view) (*flatTable, error) { return newCellRows(v, v.parameterColumns()) }
 
 func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
@@ -288,14 +287,14 @@ func newCellRows(v *view, parameters *parameterColumns) (*flatTable, error) {
 	return t, nil
 }
 
-// soFarRow says of which round the numbers of audits are of a cell that still trains.
+// soFarRow is the round of the audits' numbers for a cell in training.
 type soFarRow struct {
 	Round *int64 `parquet:"so_far_round"`
 	Of    *int64 `parquet:"so_far_of"`
 }
 
-// soFarColumns are there while a cell has something for them, so that finished runs have the columns
-// that they always had.
+// soFarColumns returns columns only while a cell has values for them, so that finished runs keep
+// their columns.
 func (v *view) soFarColumns() []any {
 	if !slices.ContainsFunc(v.cells, func(c viewCell) bool { return c.soFar != nil }) {
 		return nil
@@ -303,7 +302,7 @@ func (v *view) soFarColumns() []any {
 	return []any{soFarRow{}}
 }
 
-// soFarOf holds a cell's values in those columns.
+// soFarOf returns a cell's values in these columns.
 func (v *view) soFarOf(c *viewCell) []any {
 	columns := v.soFarColumns()
 	if c.soFar != nil {
@@ -336,14 +335,14 @@ func (r *cellRow) addTraining(t *reports.Training) {
 	r.Users, r.Examples = new(int64(t.Users)), new(int64(t.Examples))
 }
 
-// canaryRow holds the columns of every canary; those that only the canaries block has
-// are null for others.
+// canaryRow holds the columns of every canary; columns that only the canaries block has are null
+// for other canaries.
 type canaryRow struct {
 	Run        string `parquet:"run"`
 	Experiment string `parquet:"experiment"`
 	Cell       string `parquet:"cell"`
 	Label      string `parquet:"label"`
-	// Of is whose canary it is: canaries for those of the block, else the audit's.
+	// Of is the origin of the canary: canaries for the block, otherwise the audit.
 	Of    string `parquet:"of"`
 	Words string `parquet:"words"`
 
@@ -357,7 +356,7 @@ type canaryRow struct {
 	Format             *string  `parquet:"format"`
 }
 
-// rankedRow is the number of references that a canary was ranked among; null without a rank.
+// rankedRow is the number of references of a canary's rank; null without a rank.
 type rankedRow struct {
 	References *int64 `parquet:"references"`
 }
@@ -374,7 +373,7 @@ func (v *viewCell) ranked(canaryOutcomes []audits.CanaryOutcome) (row rankedRow)
 	return row
 }
 
-// canaryRows has one row a canary.
+// canaryRows returns one row per canary.
 func canaryRows(v *view) (*flatTable, error) {
 	prototypes := []any{canaryRow{}}
 	for _, columns := range ofAudits().ordered {

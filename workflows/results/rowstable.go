@@ -13,17 +13,16 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// unlisted are columns that a table for people leaves out: the same in all rows, or said by the label.
+// unlisted are columns that tables for people omit: constant, or part of the label.
 var unlisted = []string{"run", "experiment", "axes"}
 
-// shares are the columns of means and differences that are in the unit of the measure, and counted those that
-// are shares of canaries.
+// shares are columns of means and differences in the unit of the measure; counted are fractions of canaries.
 var (
 	shares  = []string{"mean", "sd", "low", "high"}
 	counted = []string{"pooled_share", "pooled_low", "pooled_high"}
 )
 
-// rowKeys are the columns that together name a row, by the name of the table. On a screen they are one column.
+// rowKeys are the columns that together identify a row, by table name. A screen joins them into one column.
 var rowKeys = map[string][]string{
 	"canaries": {"cell", "words"}, "attacks": {"cell", "attack"}, "attacked_users": {"cell", "attack", "user"},
 	"membership": {"cell", "attack", "of"}, "means": {"row", "measure"}, "differences": {"row", "to", "measure"}, "roundRow": {"cell", "round"},
@@ -32,7 +31,7 @@ var rowKeys = map[string][]string{
 // writeListed writes a table for people to a file.
 func writeListed(t *flatTable, w io.Writer) error { return (*Screen)(nil).writeListed(t, w) }
 
-// writeListed writes a table for people; one for a file is aligned.
+// writeListed writes a table for people; a file is aligned.
 func (s *Screen) writeListed(t *flatTable, w io.Writer) error {
 	if why := noRows[t.schema.Name()]; len(t.rows) == 0 && why != "" {
 		_, err := io.WriteString(w, why+"\n")
@@ -44,14 +43,14 @@ func (s *Screen) writeListed(t *flatTable, w io.Writer) error {
 	}
 	var b strings.Builder
 	s.table(&b, header, rows)
-	if s == nil { // a screen makes texts readable when it folds them
+	if s == nil { // a screen does this when it folds texts
 		w = readable.Writer(w)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// joinColumns puts the texts of some columns into one, which comes first.
+// joinColumns joins the texts of some columns into one, which comes first.
 func joinColumns(header []string, rows [][]string, names []string) ([]string, [][]string) {
 	join := func(row []string) []string {
 		first, others := []string{}, []string{""}
@@ -72,7 +71,8 @@ func joinColumns(header []string, rows [][]string, names []string) ([]string, []
 	return join(header), joined
 }
 
-// listed returns the columns that are not empty in all rows. Shares are in percent, as in the table of cells.
+// listed returns the columns that are not empty in all rows. Fractions are in percent, as in the table of
+// cells.
 func (t *flatTable) listed() (header []string, rows [][]string) {
 	header = t.header()
 	rows = make([][]string, len(t.rows))
@@ -101,7 +101,7 @@ func (t *flatTable) listed() (header []string, rows [][]string) {
 	return header, rows
 }
 
-// noRows tells how to get rows for an empty table, by its name.
+// noRows explains how to get rows for an empty table, by name.
 var noRows = map[string]string{
 	"canaries":       "no canaries: no finished cell has inserted any; the block canaries inserts them",
 	"attacks":        "no attacks on updates: no finished cell has made any; audit.deanonymization, linking, matching, cross_modal or attributes makes them",
@@ -121,7 +121,7 @@ func percentMeasures() map[string]bool {
 	return names
 }
 
-// measureOf is the measure that a row is about, empty if it is about several.
+// measureOf returns the measure of a row, empty if it has several.
 func measureOf(header []string, row parquet.Row) string {
 	if c := slices.Index(header, "measure"); c >= 0 {
 		return row[c].String()
@@ -129,7 +129,7 @@ func measureOf(header []string, row parquet.Row) string {
 	return ""
 }
 
-// listedValue is a value with at most five digits; nothing for null.
+// listedValue formats a value with at most five digits, "" for null.
 func listedValue(v parquet.Value, percent bool) string {
 	switch {
 	case v.IsNull():

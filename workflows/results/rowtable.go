@@ -46,7 +46,7 @@ func (v *view) rowTable() *Table {
 	return t
 }
 
-// row has a text for each of the columns. Where no cell is done it says how far they are.
+// row returns a text for each column. If no cell is done, it contains the state.
 func (r *viewRow) row(columns []tableColumn) TableRow {
 	row := TableRow{Row: r.Name, Status: r.status(), Texts: []string{r.Label, r.finished()}}
 	for _, seed := range r.Seeds {
@@ -68,14 +68,14 @@ func (r *viewRow) row(columns []tableColumn) TableRow {
 	return row
 }
 
-// marked reports whether the outcome of some seed may mislead.
+// marked reports whether the outcome of a seed may mislead.
 func (r *viewRow) marked(column tableColumn) bool {
 	return column.Leading && slices.ContainsFunc(r.Seeds, func(seed uint64) bool {
 		return isMarked(column.place, r.done[seed].outcomes[column.place])
 	})
 }
 
-// atBaseline reports whether a model of some seed is no better than the frequencies of its data.
+// atBaseline reports whether the model of a seed is no better than the frequencies of its data.
 func (r *viewRow) atBaseline() bool {
 	for _, seed := range r.Seeds {
 		for place, outcome := range r.done[seed].outcomes {
@@ -87,14 +87,13 @@ func (r *viewRow) atBaseline() bool {
 	return false
 }
 
-// isMarked reports whether the outcome of an audit, by its place in the list, may mislead without
-// its note.
+// isMarked reports whether the outcome of an audit, by its index, may mislead without its note.
 func isMarked(place int, outcome audits.Outcome) bool {
 	marked := all.Audits()[place].Marked
 	return marked != nil && outcome != nil && marked(outcome)
 }
 
-// soFar has a row for each cell that still trains and was measured. Means count whole cells alone.
+// soFar returns a row for each measured cell in training. Means include only finished cells.
 func (r *viewRow) soFar(columns []tableColumn) (rows []TableRow) {
 	for _, c := range r.cells {
 		if c.soFar == nil {
@@ -107,7 +106,7 @@ func (r *viewRow) soFar(columns []tableColumn) (rows []TableRow) {
 	return rows
 }
 
-// status is that of the cells together: done once all are.
+// status returns the joint status of the cells: done once all are.
 func (r *viewRow) status() string {
 	for _, status := range []string{Failed, Cancelled, Pending} {
 		if slices.ContainsFunc(r.cells, func(c *viewCell) bool { return c.Status == status }) {
@@ -117,7 +116,7 @@ func (r *viewRow) status() string {
 	return Done
 }
 
-// finished is "3", or "2 of 3".
+// finished returns "3", or "2 of 3".
 func (r *viewRow) finished() string {
 	if len(r.done) == len(r.cells) {
 		return strconv.Itoa(len(r.cells))
@@ -125,7 +124,7 @@ func (r *viewRow) finished() string {
 	return fmt.Sprintf("%d of %d", len(r.done), len(r.cells))
 }
 
-// text is the mean of a column's numbers, or all that it says.
+// text formats the mean of a column's numbers or, without numbers, its values.
 func (r *viewRow) text(column tableColumn) string {
 	m := column.Measure
 	switch over, ok := r.Measures[m.Name]; {
@@ -141,12 +140,12 @@ func (r *viewRow) text(column tableColumn) string {
 	return r.listed(column)
 }
 
-// of is the mean number of canaries that are counted among.
+// of returns the mean number of candidate canaries of a count.
 func (m *RowMeasure) of(measure *audits.Measure) string {
 	return strings.TrimSuffix(numberText(measure, float64(m.Pooled.Of)/float64(m.N)), ".0")
 }
 
-// commonOf is the number of canaries that all rows count among; empty if they differ.
+// commonOf returns that number if it is equal for all rows, or "".
 func (v *view) commonOf(m *audits.Measure) (common string) {
 	for _, row := range v.rows {
 		over, ok := row.Measures[m.Name]
@@ -162,7 +161,7 @@ func (v *view) commonOf(m *audits.Measure) (common string) {
 	return common
 }
 
-// spreadText is "21.9 ± 0.2", of a single seed "21.9".
+// spreadText returns "21.9 ± 0.2", or "21.9" for a single seed.
 func spreadText(m *audits.Measure, e *audits.Estimate) string {
 	if e.SD == nil {
 		return numberText(m, float64(e.Mean))
@@ -170,7 +169,7 @@ func spreadText(m *audits.Measure, e *audits.Estimate) string {
 	return numberText(m, float64(e.Mean)) + " ± " + numberText(m, *e.SD)
 }
 
-// intervalText is " (21.4 to 22.4)", empty of a single seed.
+// intervalText returns " (21.4 to 22.4)", or "" for a single seed.
 func intervalText(m *audits.Measure, e *audits.Estimate, text func(*audits.Measure, float64) string) string {
 	if e.Low == nil {
 		return ""
@@ -178,13 +177,13 @@ func intervalText(m *audits.Measure, e *audits.Estimate, text func(*audits.Measu
 	return fmt.Sprintf(" (%s to %s)", text(m, *e.Low), text(m, *e.High))
 }
 
-// numberText is a number as the texts of its column have it, with a digit behind the point at
-// least: means of whole numbers are none.
+// numberText formats a number like the texts of its column, with at least one decimal, because
+// means of whole numbers may be fractions.
 func numberText(m *audits.Measure, x float64) string {
 	return numbers.Decimal(m.Scale.Of(x), max(1, m.Digits))
 }
 
-// signedText is a difference, with its sign.
+// signedText formats a difference with its sign.
 func signedText(m *audits.Measure, x float64) string {
 	text := numberText(m, x)
 	if strings.HasPrefix(text, "-") {
@@ -193,8 +192,8 @@ func signedText(m *audits.Measure, x float64) string {
 	return "+" + text
 }
 
-// listed holds the cells' values in a column, the most frequent first: "1/2000, 100% (2 of
-// 3); 1/1000, 100%".
+// listed lists the cells' values in a column, the most frequent first: "1/2000, 100% (2 of 3);
+// 1/1000, 100%".
 func (r *viewRow) listed(column tableColumn) string {
 	var texts []string
 	times := map[string]int{}
@@ -217,7 +216,7 @@ func (r *viewRow) listed(column tableColumn) string {
 	return strings.Join(texts, "; ")
 }
 
-// rowNotes are the notes of the cells. A note of all cells of a row stands there once.
+// rowNotes returns the notes of the cells. A note on all cells of a row occurs once.
 func (v *view) rowNotes() (notes []note) {
 	for _, row := range v.rows {
 		notes = append(notes, row.notes()...)
@@ -247,8 +246,8 @@ func (r *viewRow) notes() (notes []note) {
 	return notes
 }
 
-// pursued says how many trainings of the row came to their target of utility, and after how many rounds all of
-// them ended; nothing without such a target.
+// pursued returns how many trainings of the row reached their target utility, and the mean number of rounds of
+// all; "" without such a target.
 func (r *viewRow) pursued() string {
 	rounds, reached := r.rounds(), 0
 	if rounds == nil {
@@ -263,10 +262,11 @@ func (r *viewRow) pursued() string {
 	return fmt.Sprintf(": trained for %s rounds (sgd: steps); %d of %d trainings reached the target of stop_at", text, reached, rounds.N)
 }
 
-// roundsMeasure is the number of rounds that trainings with a target of utility took.
+// roundsMeasure is the number of rounds of trainings with a target utility.
 var roundsMeasure = &audits.Measure{Name: "rounds"}
 
-// rounds are those that the trainings of the row took; nil without a target, where they say nothing.
+// rounds returns the numbers of rounds of the row's trainings; nil without a target, because they
+// are then fixed.
 func (r *viewRow) rounds() *audits.Estimate {
 	rounds := audits.NewEstimate(r.each(func(c *viewCell) (float64, bool) { return float64(c.Training.Rounds), c.StopAt != nil }))
 	if rounds != nil {
@@ -279,7 +279,7 @@ func (r *viewRow) rounds() *audits.Estimate {
 const aboutDifferences = "The mean over the seeds of the first row less the second, and its 95% interval by Student's t. Below canaries \"2:9\" are those that only the first and only " +
 	"the second row has memorized, and p is that of the exact sign test."
 
-// differenceTable has a row for each difference.
+// differenceTable returns a row for each difference.
 func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c tableColumn) bool {
 		return !slices.ContainsFunc(differences, func(d Difference) bool { return d.Measures[c.Name] != nil })
@@ -304,7 +304,7 @@ func differenceTable(columns []tableColumn, differences []Difference) *Table {
 	return t
 }
 
-// text is "-2.3 (-5.1 to +0.4), 1:8, p 0.039"; compact, "-2.3 (-5.1, +0.4)".
+// text returns "-2.3 (-5.1 to +0.4), 1:8, p 0.039"; compact, "-2.3 (-5.1, +0.4)".
 func (d *Difference) text(c *tableColumn) string {
 	m := c.Measure
 	e := d.Measures[m.Name]
@@ -321,7 +321,7 @@ func (d *Difference) text(c *tableColumn) string {
 	return text
 }
 
-// text says whether utility is matched.
+// text describes whether utility is matched.
 func (u *Matching) text() string {
 	switch {
 	case u == nil:
@@ -332,7 +332,7 @@ func (u *Matching) text() string {
 	return "not matched"
 }
 
-// unmatched says of which rows utility is not matched.
+// unmatched lists the rows whose utility is not matched.
 func unmatched(differences []Difference) (notes []string) {
 	for i := range differences {
 		d := &differences[i]

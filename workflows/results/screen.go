@@ -12,13 +12,13 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Screen is a terminal that shows tables. A nil Screen is a file, whose tables are as wide as they need.
+// Screen is a terminal that shows tables. A nil Screen is a file, with tables of unlimited width.
 type Screen struct {
 	// Width is the number of columns, at least 40.
 	Width int
 	// Color reports whether the terminal shows colors.
 	Color bool
-	// Notes has all notes shown, not only those that a table needs to be read.
+	// Notes shows all notes, not only those needed to read a table.
 	Notes bool
 }
 
@@ -27,8 +27,9 @@ const (
 	bold, red, plain = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 )
 
-// WriteScreen writes the table with such rows for a terminal: columns beyond its width stand below, columns
-// with one text in all rows in a line, and notes only if they report a failure or explain a mark.
+// WriteScreen writes the table with such rows for a terminal: columns beyond its width follow below,
+// columns with one text in all rows take one line, and only notes that report a failure or explain a mark
+// appear.
 func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Screen) error {
 	v, err := r.view()
 	if err != nil {
@@ -58,7 +59,7 @@ func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Screen) error {
 	return err
 }
 
-// notes writes the notes, or those that cannot wait and the number of the others.
+// notes writes all notes, or the necessary ones and the number of others.
 func (s *Screen) notes(b *strings.Builder, v *view, all []string) {
 	shown := all
 	if !s.Notes {
@@ -80,8 +81,8 @@ func (s *Screen) paragraph(b *strings.Builder, text string) {
 	}
 }
 
-// table writes rows with the columns that fit the width side by side, and the others below them,
-// each time behind the first column.
+// table writes the columns that fit the width side by side, and further ones below, each time after
+// the first column.
 func (s *Screen) table(b *strings.Builder, header []string, rows [][]string) {
 	if s == nil {
 		writeAligned(b, header, rows)
@@ -111,7 +112,7 @@ func (s *Screen) paper() *paper {
 	return &paper{width: s.Width, gap: 2, narrow: 12, measure: runewidth.StringWidth}
 }
 
-// sameInAll returns the text of a column that has one text in two rows or more.
+// sameInAll returns the text of a column with one text in at least two rows.
 func sameInAll(rows [][]string, i int) (string, bool) {
 	if len(rows) < 2 {
 		return "", false
@@ -145,7 +146,7 @@ func (s *Screen) lines(b *strings.Builder, columns []column, of func(*column) []
 	}
 }
 
-// styled returns a text in a style, that of failures if it has none of its own.
+// styled returns a text in a style; a text without its own style gets the style of failures.
 func (s *Screen) styled(text, style string) string {
 	if text == "failed" && style == "" {
 		style = red

@@ -20,7 +20,7 @@ type setting struct {
 	cells []*viewCell
 }
 
-// settings are those with outcomes, named by their labels where these tell them apart.
+// settings returns the settings with outcomes, named by their labels if these are distinct.
 func (v *view) settings() (list []setting) {
 	var labels, names []string
 	for _, row := range v.rows {
@@ -47,10 +47,10 @@ func (v *view) settings() (list []setting) {
 	return list
 }
 
-// mostCompared is how many settings stand in one figure: more colours cannot be told apart.
+// mostCompared is the maximum number of settings in a figure: more colours are hard to distinguish.
 const mostCompared = 8
 
-// comparisons are the figures in which settings stand side by side: by round and by copies.
+// comparisons returns the figures that compare settings: by round and by copies.
 func (v *view) comparisons() (figures []*drawing) {
 	settings := v.settings()
 	if len(settings) < 2 {
@@ -123,7 +123,7 @@ func curvesOf(settings []setting) (list []comparison) {
 	return list
 }
 
-// addMissing adds a curve that is not there yet.
+// addMissing adds a curve unless it exists.
 func addMissing(figures []curveFigure, curve audits.Curve) []curveFigure {
 	for _, f := range figures {
 		if slices.ContainsFunc(f.curves, func(c audits.Curve) bool { return c.Figure == curve.Figure && c.Name == curve.Name }) {
@@ -133,7 +133,7 @@ func addMissing(figures []curveFigure, curve audits.Curve) []curveFigure {
 	return addCurve(figures, curve, 0)
 }
 
-// curve has the mean of a metric at each round.
+// curve returns the mean of a metric at each round.
 func (s *setting) curve(curve audits.Curve) []chart.Point {
 	byRound := map[float64][]float64{}
 	for _, c := range s.cells {
@@ -147,7 +147,7 @@ func (s *setting) curve(curve audits.Curve) []chart.Point {
 	return means(byRound)
 }
 
-// means are the estimates of values by their places, ascending.
+// means returns the estimates of values by position, ascending.
 func means(by map[float64][]float64) (points []chart.Point) {
 	for at, values := range by {
 		if e := audits.NewEstimate(values); !e.Infinite {
@@ -159,7 +159,7 @@ func means(by map[float64][]float64) (points []chart.Point) {
 	return points
 }
 
-// dotsOf compares the means of dots at equal places, where an audit's figure asks for it.
+// dotsOf compares the means of dots at equal positions, if an audit's figure requests it.
 func dotsOf(settings []setting) (list []comparison) {
 	var names []string
 	for _, s := range settings {
@@ -179,8 +179,8 @@ func dotsOf(settings []setting) (list []comparison) {
 	return list
 }
 
-// dots has the mean over the cells of the mean of the dots in each bin of places, which is a power
-// of two wide, at the mean of their places.
+// dots returns the mean over the cells of the mean of the dots in each bin of positions, at the
+// mean position. A bin spans a power of two.
 func (s *setting) dots(name string) []chart.Point {
 	values, places := map[int][]float64{}, map[int][]float64{}
 	for _, c := range s.cells {

@@ -21,22 +21,22 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// SoFar is the newest measurement of a cell that still trains. It says nothing of the last model.
+// SoFar is the newest measurement of a cell in training. It does not describe the last model.
 type SoFar struct {
-	// Unit names a round, and Steps is the length of the training in it.
+	// Unit is the unit of a round, and Steps the length of the training in it.
 	Unit  plan.Unit `json:"unit"`
 	Steps int       `json:"steps"`
-	// Measured are the numbers, by the names that they have in the curve of a report.
+	// Measured holds the numbers, named as in the curve of a report.
 	Measured reports.Point `json:"measured"`
-	// Audit are the outcomes, by the names that they have in the audit of a report.
+	// Audit holds the outcomes, named as in the audit of a report.
 	Audit encoding.Object `json:"audit"`
 }
 
-// roundsLookedAt is how many measured rounds are looked at for a measurement that is done: audits
-// run while the training goes on, and are behind it by a few rounds.
+// roundsLookedAt is the number of measured rounds searched for a finished measurement: audits run
+// during the training, a few rounds behind.
 const roundsLookedAt = 4
 
-// readSoFar reads the newest measurement of a cell, nil before there is any. open are nodes that
+// readSoFar reads the newest measurement of a cell, nil before the first. open are nodes that
 // storage has once there is a newer one.
 func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, report *plan.Node, cell *plan.Cell) (found *SoFar, open []storage.Key, err error) {
 	var params reports.CellParams
@@ -64,8 +64,7 @@ func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.C
 	return nil, nextMeasured(report, &params, max(0, behind-roundsLookedAt)), nil
 }
 
-// nextMeasured is the first node that measures after the i-th round that is measured, if there
-// is one.
+// nextMeasured returns the first node that measures after the i-th measured round, or nil.
 func nextMeasured(report *plan.Node, params *reports.CellParams, i int) []storage.Key {
 	first := slices.IndexFunc(params.Audits, func(a reports.AuditParams) bool { return !a.AtEnd })
 	if first < 0 || i >= len(params.Measured) {
@@ -74,8 +73,8 @@ func nextMeasured(report *plan.Node, params *reports.CellParams, i int) []storag
 	return []storage.Key{report.Input(reports.AuditInput(params.Audits[first].Name, params.Measured[i]))}
 }
 
-// roundReached is the round that a cell's chain has come to. Most cells of a large grid have not
-// begun, of which two questions tell.
+// roundReached returns the last completed round of a cell's chain. For a cell that has not begun,
+// like most cells of a large grid, two queries suffice.
 func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell) (int, error) {
 	if cell.Chain == nil {
 		return 0, nil
@@ -122,7 +121,7 @@ func (s *SoFar) readOutcomes(ctx context.Context, archive *storage.Archive, repo
 	return open, nil
 }
 
-// outcome is an audit's outcome of the measured model.
+// outcome returns an audit's outcome of the measured model.
 func (s *SoFar) outcome(audit string) (json.RawMessage, bool) {
 	if audit == reports.Utility {
 		return s.Measured.Utility, s.Measured.Utility != nil
@@ -130,7 +129,7 @@ func (s *SoFar) outcome(audit string) (json.RawMessage, bool) {
 	return s.Audit.Get(audit)
 }
 
-// canaryOutcomes are one for each description of package all, nil where there is none.
+// outcomes returns one outcome for each description of package all, nil if absent.
 func (s *SoFar) outcomes() ([]audits.Outcome, error) {
 	out := make([]audits.Outcome, len(all.Audits()))
 	for i, d := range all.Audits() {
@@ -146,22 +145,23 @@ func (s *SoFar) outcomes() ([]audits.Outcome, error) {
 	return out, nil
 }
 
-// at is "round 300 of 800".
+// at returns a text such as "round 300 of 800".
 func (s *SoFar) at() string { return fmt.Sprintf("%s %d of %d", s.Unit, s.Measured.Round, s.Steps) }
 
-// String is "so far: round 300 of 800".
+// String returns a text such as "so far: round 300 of 800".
 func (s *SoFar) String() string { return "so far: " + s.at() }
 
-// Latest is the last measurement of a cell that still trains, as text.
+// Latest is the last measurement of a cell in training, as text.
 type Latest struct {
-	// At is "round 300 of 800", Numbers such as "accuracy % 24.0, perplexity 62.2".
+	// At is a text such as "round 300 of 800", Numbers one such as "accuracy % 24.0, perplexity
+	// 62.2".
 	At, Numbers string
 }
 
-// String is "so far: round 300 of 800: accuracy % 24.0, perplexity 62.2".
+// String returns a text such as "so far: round 300 of 800: accuracy % 24.0, perplexity 62.2".
 func (l Latest) String() string { return "so far: " + l.At + ": " + l.Numbers }
 
-// SoFar has an entry for each cell that still trains and was measured, by the cell's name.
+// SoFar returns an entry for each measured cell in training, by cell name.
 func (r *Results) SoFar() (map[string]Latest, error) {
 	latest := make(map[string]Latest)
 	for i := range r.Cells {

@@ -14,41 +14,40 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Table is the outcome as people read it: the columns of the papers for every cell.
+// Table is the results for people: the columns of the papers for every cell.
 type Table struct {
-	// Legends explain the columns, one sentence or two each.
+	// Legends explain the columns, in one or two sentences each.
 	Legends []string `json:"legends"`
-	// Header has the columns; the first is that of the labels.
+	// Header holds the column headers; the first column holds the labels.
 	Header []string `json:"header"`
-	// Abouts has a text for each column that explains it; "" where the header says all.
+	// Abouts explains each column; "" if the header suffices.
 	Abouts []string   `json:"abouts"`
 	Rows   []TableRow `json:"rows"`
-	// Notes explain the numbers where a table cannot, and name deviations from the
-	// experiment.
+	// Notes explain the numbers, and name deviations from the experiment.
 	Notes []string `json:"notes"`
-	// NotesOnce are the same, with notes on all cells, or rows, said once.
+	// NotesOnce are Notes, with a note on all cells or rows written once.
 	NotesOnce []string `json:"notes_once"`
-	// Differences compare rows of replicates; nil without.
+	// Differences compares rows of replicates; nil without replicates.
 	Differences *Table `json:"differences,omitempty"`
 	// Best names the setting that memorizes least at equal utility; "" without a choice.
 	Best string `json:"best,omitempty"`
-	// of has the number of canaries that all rows of a compact table count among, by header.
+	// of is the number of candidate canaries common to all rows of a compact table, by header.
 	of map[string]string
 }
 
-// TableRow is a cell, or a row of replicates, whose Cells are those that are done. Below a row of
-// replicates stand those of its cells that still train, with the name of the row.
+// TableRow is a cell, or a row of replicates, whose Cells are the finished ones. A row of
+// replicates is followed by its cells in training, with the name of the row.
 type TableRow struct {
 	Cell   string   `json:"cell"`
 	Row    string   `json:"row,omitempty"`
 	Cells  []string `json:"cells,omitempty"`
 	Status string   `json:"status"`
-	// SoFar says of which round the texts are of a cell that still trains.
+	// SoFar is the round of the texts of a cell in training.
 	SoFar string   `json:"so_far,omitempty"`
 	Texts []string `json:"texts"`
 }
 
-// Table is the outcome as people read it.
+// Table returns the results for people.
 func (r *Results) Table() (*Table, error) {
 	v, err := r.view()
 	if err != nil {
@@ -57,7 +56,7 @@ func (r *Results) Table() (*Table, error) {
 	return v.table(), nil
 }
 
-// Of returns the results of one cell, as of a run that has no other.
+// Of returns the results of one cell, as if the run had no other.
 func (r *Results) Of(cell string) (*Results, error) {
 	for _, c := range r.Cells {
 		if c.Cell == cell {
@@ -68,17 +67,17 @@ func (r *Results) Of(cell string) (*Results, error) {
 	return nil, fmt.Errorf("run %s has no cell %.40q: %w", r.Run, cell, storage.ErrNotFound)
 }
 
-// tableColumn is a measure of the audit at a place of the list, as a column.
+// tableColumn is a measure of the audit at an index of the list, as a column.
 type tableColumn struct {
 	place int
 	*audits.Measure
-	// compact texts of rows leave out intervals and tests; of is the number of canaries that all rows count
-	// among, if it is one number.
+	// compact omits intervals and tests in the texts of rows; of is the number of candidate canaries if it
+	// is equal for all rows.
 	compact bool
 	of      string
 }
 
-// columns are those that some cell has something for: first the ones of Table 1 of Thakkar
+// columns returns the columns with values for some cell, starting with those of Table 1 of Thakkar
 // et al. 2020.
 func (v *view) columns() []tableColumn {
 	var first, others []tableColumn
@@ -133,7 +132,7 @@ func (t *Table) head(header, about string) {
 	t.Header, t.Abouts = append(t.Header, header), append(t.Abouts, about)
 }
 
-// about is the legend of the audit.
+// about returns the legend of the audit.
 func (c *tableColumn) about() string { return all.Audits()[c.place].Legend }
 
 // addGates adds the column of the gates.
@@ -144,12 +143,12 @@ func (t *Table) addGates(text func(row int) string) {
 	}
 }
 
-// cell is the text of an outcome.
+// cell returns the text of an outcome.
 func (c *tableColumn) cell(outcome audits.Outcome) string {
 	return all.Audits()[c.place].Cell(c.Measure, outcome)
 }
 
-// text is that of an outcome, with the mark of one that may mislead.
+// text returns the text of an outcome, with a mark if it may mislead.
 func (c *tableColumn) text(outcome audits.Outcome) string {
 	text := c.cell(outcome)
 	if c.Leading && text != "" && isMarked(c.place, outcome) {
@@ -158,7 +157,7 @@ func (c *tableColumn) text(outcome audits.Outcome) string {
 	return text
 }
 
-// row has a text for each of the columns. Without any it says how far the cell is.
+// row returns a text for each column. Without outcomes it contains the cell's state.
 func (v *viewCell) row(columns []tableColumn) TableRow {
 	row := TableRow{Cell: v.Cell.Cell, Status: v.Status, Texts: []string{v.Label}}
 	if v.soFar != nil {
@@ -201,10 +200,10 @@ func (t *Table) note(v *view, notes []note) {
 	}
 }
 
-// unlabelledFields is how many fields a note lists.
+// unlabelledFields is the maximum number of fields in a note.
 const unlabelledFields = 8
 
-// unlabelled says in which fields rows differ besides those that their labels name.
+// unlabelled names the fields in which rows differ but which their labels omit.
 func (v *view) unlabelled() string {
 	n := len(v.Unlabelled)
 	if n == 0 {
@@ -217,7 +216,7 @@ func (v *view) unlabelled() string {
 	return text + ", which labels do not name (coalmine show RUN prints their values)"
 }
 
-// allNotes are those of the cells, or of the rows of replicates.
+// allNotes returns the notes of the cells, or of the rows of replicates.
 func (v *view) allNotes() []note {
 	if len(v.rows) > 0 {
 		return v.rowNotes()
@@ -236,7 +235,7 @@ func (v *view) notes() (notes []note) {
 	return notes
 }
 
-// noted are the notes of a cell with its name.
+// noted returns the notes of a cell with its name.
 func (v *viewCell) noted() (notes []note) {
 	for _, text := range v.notes() {
 		notes = append(notes, note{name: v.Cell.Cell, label: v.Label, text: text, done: v.Report != nil})
@@ -276,7 +275,7 @@ func (v *viewCell) notes() []string {
 	return append(notes, v.endNotes()...)
 }
 
-// reportNotes describe the data and the end of a training that has a report.
+// reportNotes describes the data and the end of a training that has a report.
 func (v *viewCell) reportNotes() []string {
 	notes := v.canaryShare()
 	notes = appendNote(notes, v.Skipped)
@@ -291,7 +290,7 @@ func (v *viewCell) reportNotes() []string {
 	return notes
 }
 
-// endNotes tell about gates, failures and losses.
+// endNotes describes gates, failures and losses.
 func (v *viewCell) endNotes() (notes []string) {
 	for _, b := range v.Breaches {
 		notes = append(notes, failedGate+b)
@@ -322,11 +321,11 @@ func appendNote[T any, P interface {
 	return append(notes, ": "+part.String())
 }
 
-// largeShare is the share of canaries among training examples above which results of the
-// model say little of its data.
+// largeShare is the fraction of canaries among training examples above which results say little
+// about the model's data.
 const largeShare = 0.1
 
-// canaryShare is a note if canaries are a large share of the training data.
+// canaryShare returns a note if canaries are a large fraction of the training data.
 func (v *viewCell) canaryShare() []string {
 	t := &v.Report.Training
 	share := float64(t.ReplacedExamples) / float64(max(1, t.Examples))
@@ -336,7 +335,7 @@ func (v *viewCell) canaryShare() []string {
 	return []string{fmt.Sprintf(": canaries are %.2g%% of the training examples, more than %g%%: utility and memorization are those of a training on canaries; lower their probabilities or insertions", 100*share, 100*largeShare)}
 }
 
-// writeTable writes an aligned table for people, and the notes below it.
+// writeTable writes an aligned table for people, with notes.
 func (v *view) writeTable(w io.Writer) error {
 	table := v.table()
 	var b strings.Builder
@@ -355,7 +354,6 @@ func (v *view) writeTable(w io.Writer) error {
 	return err
 }
 
-// texts are the rows.
 func (t *Table) texts() [][]string {
 	var rows [][]string
 	for _, row := range t.Rows {

@@ -14,8 +14,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// thresholds says how many users other thresholds of a cell's selection leave; nil for a cell
-// that selects nothing, or has not come to it.
+// thresholds returns the numbers of users that other thresholds of a cell's selection would leave;
+// nil without a selection, or before it is computed.
 func thresholds(ctx context.Context, archive *storage.Archive, p *plan.Plan, planned *plan.Cell) ([]selection.Left, error) {
 	node := selecting(p, planned.Population.Key)
 	if node == nil {
@@ -28,7 +28,7 @@ func thresholds(ctx context.Context, archive *storage.Archive, p *plan.Plan, pla
 	return left, err
 }
 
-// selecting is the node whose selection a population comes from; nil without one.
+// selecting returns the node that selects the users of a population; nil without one.
 func selecting(p *plan.Plan, population storage.Key) *plan.Node {
 	for {
 		node := p.Nodes[population]
@@ -55,7 +55,7 @@ func inputOf(s *tasks.Spec, name string) (storage.Key, bool) {
 	return storage.Key{}, false
 }
 
-// thresholdsOf reads them from a selection's output or, if it used a classifier, from the
+// thresholdsOf reads the numbers from a selection's output or, if it used a classifier, from the
 // classifier's predictions.
 func thresholdsOf(ctx context.Context, archive *storage.Archive, s *tasks.Spec) ([]selection.Left, error) {
 	here, predicted := inputOf(s, selection.PredictionsInput)

@@ -12,15 +12,15 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// ToldRounds is the last round that a program has told of which trained a cell.
+// ToldRounds is the last round that a cell's training program reported.
 type ToldRounds struct {
 	Round int64 `json:"round"`
 	// Of is training.rounds.
 	Of int `json:"of"`
 }
 
-// readTold returns the last round that the training of a cell has told of, nil if that is the last of the
-// experiment, or if it is not known.
+// readTold returns the last round that the training of a cell reported, nil if it is the last of the
+// experiment, or unknown.
 func readTold(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ToldRounds, error) {
 	if e.Training.Algorithm != experiment.External {
 		return nil, nil
@@ -33,14 +33,14 @@ func readTold(ctx context.Context, archive *storage.Archive, e *experiment.Exper
 	if err == nil {
 		err = json.Unmarshal(commit.Metrics, &m)
 	}
-	before := m.Rows > 0 && m.LastRound == 0 // the training is older than LastRound
+	before := m.Rows > 0 && m.LastRound == 0 // records older than LastRound
 	if err != nil || before || m.LastRound >= int64(e.Training.Rounds) {
 		return nil, err
 	}
 	return &ToldRounds{m.LastRound, e.Training.Rounds}, nil
 }
 
-// String is a note below the table.
+// String returns a note for the table.
 func (t *ToldRounds) String() string {
 	if t.Round == 0 {
 		return fmt.Sprintf("the program reported no round in out/metrics.jsonl, of training.rounds: %d", t.Of)

@@ -9,16 +9,16 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Undetected is a statement of an audit that has found nothing, with the power that it had.
+// Undetected is a statement of an audit without a finding, with its power.
 type Undetected struct {
-	// Statement names it: "membership tpr".
+	// Statement is the name, such as "membership tpr".
 	Statement string `json:"statement"`
-	// Sizes are the numbers that the audit looked at: "8 canaries".
+	// Sizes are the sizes of the audit, such as "8 canaries".
 	Sizes []string `json:"sizes"`
-	// Leak is the text of the model of the leak, Size its size.
+	// Leak describes the model of the leak, Size is its size.
 	Leak string  `json:"leak"`
 	Size float64 `json:"size"`
-	// Power is the probability of a find if the leak is there.
+	// Power is the probability of a finding if the leak exists.
 	Power float64 `json:"power"`
 }
 
@@ -26,8 +26,8 @@ func (u Undetected) String() string {
 	return fmt.Sprintf("%s has found nothing; with %s its power is %s if %s %g", u.Statement, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
 }
 
-// undetected lists the statements of a finished cell, with its outcomes by their audits' places, that have
-// found nothing.
+// undetected lists the statements of a finished cell without a finding; outcomes are ordered like the
+// audits.
 func undetected(c *experiment.Cell, outcomes []audits.Outcome) (list []experiment.Statement) {
 	for _, s := range c.Statements(func(place int) audits.Outcome { return outcomes[place] }) {
 		if s.Found != nil && s.Nothing != nil && s.Nothing(s.Found) {
@@ -37,8 +37,8 @@ func undetected(c *experiment.Cell, outcomes []audits.Outcome) (list []experimen
 	return list
 }
 
-// addPowers sets the power of the statements that have found nothing. A simulated one may take a second, and is
-// computed once for all cells in which it is equal.
+// addPowers sets the power of the statements without a finding. Since a simulation may take a second, equal
+// powers are computed once for all cells.
 func (r *Results) addPowers() {
 	powers := map[string]float64{}
 	for i := range r.Cells {

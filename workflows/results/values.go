@@ -9,12 +9,12 @@ import (
 type Value struct {
 	Column string
 	Number float64
-	// Text is that of a column of texts; "" of numbers.
+	// Text is the value in a column of texts; "" for numbers.
 	Text string
 }
 
-// CellValues are the rows of WriteRows(Cells), one for each cell, without the columns that
-// are null or empty there, and without parameters. Cells that still train have nothing of audits.
+// CellValues returns the rows of WriteRows(Cells), one for each cell, without parameters and
+// without null or empty columns. Cells in training have no values of audits.
 func (r *Results) CellValues() ([][]Value, error) {
 	v, err := r.view()
 	if err != nil {
@@ -30,9 +30,8 @@ func (r *Results) CellValues() ([][]Value, error) {
 	return t.values(), nil
 }
 
-// Values are the rows of the rounds, in their order, as those of Rounds.Write without the
-// cell's columns. Columns that are null there are left out, and speeds: equal trainings
-// have equal values.
+// Values returns the rows of the rounds, in their order, like Rounds.Write without the cell's
+// columns. Null columns are omitted, and so are speeds: equal trainings have equal values.
 func (c *CellRounds) Values() [][]Value {
 	t := newFlatTable("round", []any{Round{}})
 	t.mayLackThoseOf([]CellRounds{*c})

@@ -10,26 +10,26 @@ import (
 	"coalmine/tasks/reports"
 )
 
-// view holds the results with their JSON decoded; all formats are written from it.
+// view holds the results with decoded JSON; all formats are written from it.
 type view struct {
 	*Results
 	cells []viewCell
-	// rows are those of replicates, and differences between them; none without.
+	// rows are the rows of replicates, and differences the differences between them; both are empty
+	// without replicates.
 	rows        []*viewRow
 	differences []Difference
 	best        *Best // nil without a choice
-	// compact tables of replicates have short texts, as LaTeX wants them.
+	// compact selects short texts for tables of replicates, as in LaTeX.
 	compact bool
 }
 
-// viewCell is a cell with its outcomes: one for each description of package all, nil
-// where there is none.
+// viewCell is a cell with its outcomes: one for each description of package all, nil if absent.
 type viewCell struct {
 	*Cell
 	decoded  audits.Cell
 	outcomes []audits.Outcome
-	// soFar are those of the newest measurement of a cell that still trains, which tables and rows of
-	// cells show; nothing is computed from them.
+	// soFar are the outcomes of the newest measurement of a cell in training. Tables and rows of
+	// cells show them; nothing is computed from them.
 	soFar []audits.Outcome
 }
 
@@ -45,7 +45,8 @@ func (v *viewCell) measured() iter.Seq2[*audits.Description, audits.Outcome] {
 	}
 }
 
-// shown is the outcome of a description's audit for the cell, so far if it still trains.
+// shown returns the outcome of a description's audit, from the newest measurement for a cell in
+// training.
 func (v *viewCell) shown(place int) audits.Outcome {
 	if v.soFar != nil {
 		return v.soFar[place]
@@ -103,7 +104,7 @@ func newViewCell(c *Cell) (viewCell, error) {
 	return v, nil
 }
 
-// addDerived puts outcomes that follow from others beside them in the report.
+// addDerived adds outcomes that follow from others to the report.
 func (v *viewCell) addDerived() error {
 	for d, outcome := range v.measured() {
 		if !d.InJSON || v.Audit == nil {
@@ -141,7 +142,7 @@ func (v *viewCell) addCanaries() error {
 	return nil
 }
 
-// canaryOutcomes are the outcomes of a canary by the audits that have measured.
+// canaryOutcomes returns the outcomes of a canary by the audits that measured it.
 func (v *viewCell) canaryOutcomes(c *reports.Canary) ([]audits.CanaryOutcome, error) {
 	var canaryOutcomes []audits.CanaryOutcome
 	for d := range v.measured() {
@@ -167,7 +168,7 @@ func (v *view) has(place int) bool {
 	return false
 }
 
-// says reports whether the outcome of some cell has a text for a column.
+// says reports whether the outcome of a cell has a text for a column.
 func (v *view) says(column tableColumn) bool {
 	for i := range v.cells {
 		if outcome := v.cells[i].shown(column.place); outcome != nil && column.cell(outcome) != "" {

@@ -8,10 +8,10 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// withheld are the columns of a round's metric row that the results of a training with a secret key leave
-// out. Each is an exact function of the participants' data, so that a reader with the data could infer the
-// cohort from it; the guarantee assumes that the cohort is unknown. The other columns follow from the
-// file, the validation part or the noised model. The stored rows have all columns.
+// withheld are the columns of a round's metric row that results of a training with a secret key omit. Each
+// is an exact function of the participants' data, so that a reader with the data could infer the cohort
+// from it; the guarantee assumes that the cohort is unknown. The other columns follow from the file, the
+// validation part or the noised model. The stored rows have all columns.
 var withheld = []string{
 	"clients", "examples", "tokens", "loss", "client_norm", "clipped",
 	"client_norm_min", "client_norm_p10", "client_norm_p25", "client_norm_median", "client_norm_p75", "client_norm_p90", "client_norm_max",
@@ -37,15 +37,15 @@ func published(e *experiment.Experiment, row checkpoints.Row) checkpoints.Row {
 // plainRound is a Round without its methods for JSON.
 type plainRound Round
 
-// unmeasured are the columns that no program tells of its rounds: they are of trainings of this program.
+// unmeasured are the columns that external programs do not report.
 var unmeasured = []string{"update_norm", "client_norm", "clipped", "noise_deviation"}
 
-// lacks are the columns that a round lacks.
+// lacks returns the columns that a round lacks.
 func (r *Round) lacks() (columns []string) {
 	if r.withheld {
 		columns = append(columns, withheld...)
 	}
-	if r.Loss == 0 { // 0 would be a perfect one
+	if r.Loss == 0 { // 0 would mean a perfect model
 		columns = append(columns, "loss")
 	}
 	if r.Clients == 0 && (r.byProgram || r.Examples > 0) { // central training has no clients
@@ -78,7 +78,7 @@ func (r Round) MarshalJSON() ([]byte, error) {
 	}{plainRound(r), pointer(r.Examples, has("examples")), pointer(r.Tokens, has("tokens")), pointer(r.Loss, has("loss")), pointer(r.UpdateNorm, has("update_norm"))})
 }
 
-// pointer points to a value; nil if it is not known.
+// pointer returns a pointer to a value, nil if it is unknown.
 func pointer[T any](value T, is bool) *T {
 	if !is {
 		return nil
