@@ -1,11 +1,11 @@
-// These files account for the privacy of finished cells: each as it was trained,
-// each as the training of a larger population that it stands for, and all of them
-// together, for the publication of several models of the same users.
+// These files compute the privacy costs of finished cells: each as trained, each as the training of
+// a larger population that it represents, and all of them together, for the publication of several
+// models of the same users.
 //
-// A simulation has too few users to protect any of them. It shows the noise on the mean
-// update that the model tolerates; with a larger cohort, a larger noise multiplier gives the
-// same noise. So users, cohort and noise multiplier are scaled together, and the rounds stay
-// (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6 and tables 3 and 13).
+// A simulation has too few users to protect any of them. It shows the noise on the mean update that
+// the model tolerates; with a larger cohort, a larger noise multiplier gives the same noise. So
+// users, cohort and noise multiplier are scaled together, and the rounds stay the same (McMahan et
+// al. 2018, section 3; Augenstein et al. 2020, section 6 and tables 3 and 13).
 
 package forecast
 
@@ -23,47 +23,47 @@ type Training struct {
 	Run   string `json:"run"`
 	Cell  string `json:"cell"`
 	Label string `json:"label"`
-	// Generator says that the server trains a generator beside the model that users train.
+	// Generator is set if the server trains a generator in addition to the model that users train.
 	Generator bool           `json:"-"`
 	Recipe    privacy.Recipe `json:"-"`
-	// OfUsers are the users that the recipe's population was selected from, itself among
-	// them.
+	// OfUsers are the users from which the recipe's population was selected, itself included.
 	OfUsers int `json:"-"`
 }
 
 // PrivacyQuestion asks for the privacy of trainings.
 type PrivacyQuestion struct {
-	// Scales are numbers of 2 or more, in any order: how many times as large users, cohort and
-	// noise multiplier are. The trainings as they are come first in any case.
+	// Scales are factors of 2 or more, in any order, for users, cohort and noise multiplier. The
+	// answer always starts with the unscaled trainings.
 	Scales []int
-	// Population, unless 0, is how many users there are at each scale before any selection.
-	// A training keeps its share of them.
+	// Population, unless 0, is the number of users at each scale before any selection. A training
+	// keeps its fraction of them.
 	Population int
-	// Delta is that of every epsilon; 0 for one over the users of each training, divided by
-	// the scale, as in tables 3, 5 and 13 of Augenstein et al. 2020, which state no rule.
+	// Delta applies to every epsilon; 0 means one over the users of each training, divided by the
+	// scale, as in tables 3, 5 and 13 of Augenstein et al. 2020, which state no rule.
 	Delta float64
-	// Conversion is that of every epsilon; empty for each training's own.
+	// Conversion applies to every epsilon; empty for each training's own.
 	Conversion privacy.Conversion
-	// Accountant is that of every epsilon; empty for each training's own.
+	// Accountant applies to every epsilon; empty for each training's own.
 	Accountant privacy.Accountant
 }
 
 // PrivacyAnswer holds the privacy costs of trainings.
 type PrivacyAnswer struct {
 	Trainings []PrivacyCosts `json:"trainings"`
-	// Together is the cost of all trainings, at each scale; none for one training.
+	// Together is the cost of all trainings, at each scale; empty for one training.
 	Together []Together `json:"together,omitempty"`
-	// NotTogether says why trainings cannot be composed.
+	// NotTogether is the reason why trainings cannot be composed.
 	NotTogether string `json:"not_together,omitempty"`
-	// TradeOff has the error rates of tests that tell neighbours apart by all trainings; nil if not asked for.
+	// TradeOff holds the error rates of tests that distinguish neighbours by all trainings; nil unless
+	// requested.
 	TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
-	// LeftOut are cells of the runs that have no bound.
+	// LeftOut are cells of the runs without a bound.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 	// Notes explain the numbers and their assumptions, in addition to each report's.
 	Notes []string `json:"notes"`
 }
 
-// PrivacyCosts is the cost of a training, first as it is, then at each scale.
+// PrivacyCosts is the cost of a training, first unscaled, then at each scale.
 type PrivacyCosts struct {
 	Training
 	Scales []PrivacyCost `json:"scales"`
@@ -72,7 +72,7 @@ type PrivacyCosts struct {
 // PrivacyCost is the privacy of a training at a scale.
 type PrivacyCost struct {
 	Scale int `json:"scale"`
-	// OfUsers are the users that the report's population is selected from, itself among them.
+	// OfUsers are the users from which the report's population is selected, itself included.
 	OfUsers int `json:"of_users"`
 	privacy.Report
 }
@@ -83,7 +83,7 @@ type Together struct {
 	privacy.Composition
 }
 
-// LeftOut is a cell that has no bound, and why.
+// LeftOut is a cell without a bound, and the reason.
 type LeftOut struct {
 	Run   string `json:"run"`
 	Cell  string `json:"cell"`
@@ -91,9 +91,10 @@ type LeftOut struct {
 	Why   string `json:"why"`
 }
 
-// Trainings are the cells of a run that have finished with noise, and those left out.
+// Trainings returns the finished cells of a run that were trained with noise, and the cells left
+// out.
 func Trainings(run results.Side) (trainings []Training, without []LeftOut) {
-	id, _, _ := strings.Cut(run.Results.Run, "/") // of a side that is one cell
+	id, _, _ := strings.Cut(run.Results.Run, "/") // a side may be one cell
 	for i := range run.Results.Cells {
 		cell := &run.Results.Cells[i]
 		if why := unbounded(cell); why != "" {
@@ -101,7 +102,7 @@ func Trainings(run results.Side) (trainings []Training, without []LeftOut) {
 			continue
 		}
 		recipe := cell.Recipe()
-		recipe.Accountant = cell.Training.Accountant // tightest, where there was no choice yet
+		recipe.Accountant = cell.Training.Accountant // tightest for runs older than the choice
 		t := Training{
 			Run: id, Cell: cell.Cell, Label: cell.Label,
 			Generator: run.Spec.Cells[i].Experiment.Setting().Generator, Recipe: recipe, OfUsers: recipe.Population,
@@ -114,7 +115,7 @@ func Trainings(run results.Side) (trainings []Training, without []LeftOut) {
 	return trainings, without
 }
 
-// Recipes are those of trainings, as they are.
+// Recipes returns the unscaled recipes of trainings.
 func Recipes(trainings []Training) []privacy.Recipe {
 	recipes := make([]privacy.Recipe, len(trainings))
 	for i, t := range trainings {
@@ -123,10 +124,10 @@ func Recipes(trainings []Training) []privacy.Recipe {
 	return recipes
 }
 
-// Same reports whether both are one cell of one run.
+// Same reports whether both are the same cell of the same run.
 func (t Training) Same(other Training) bool { return t.Run == other.Run && t.Cell == other.Cell }
 
-// unbounded says why a cell has no bound; empty if it has one.
+// unbounded returns the reason why a cell has no bound; empty if it has one.
 func unbounded(cell *results.Cell) string {
 	switch {
 	case cell.Report == nil:
@@ -180,7 +181,7 @@ func (q PrivacyQuestion) validate() error {
 
 func (q PrivacyQuestion) scales() []int { return append([]int{1}, q.Scales...) }
 
-// cost accounts for a training at a scale.
+// cost computes the cost of a training at a scale.
 func (t *Training) cost(scale int, q PrivacyQuestion) (PrivacyCost, error) {
 	recipe, ofUsers, err := t.at(scale, q)
 	if err != nil {
@@ -190,7 +191,7 @@ func (t *Training) cost(scale int, q PrivacyQuestion) (PrivacyCost, error) {
 	return PrivacyCost{Scale: scale, OfUsers: ofUsers, Report: report}, err
 }
 
-// at is the recipe at a scale, and the users that its population is selected from.
+// at returns the recipe at a scale, and the users from which its population is selected.
 func (t *Training) at(scale int, q PrivacyQuestion) (recipe privacy.Recipe, ofUsers int, err error) {
 	recipe, ofUsers = t.Recipe, t.OfUsers
 	if scale > 1 {
@@ -211,8 +212,8 @@ func (t *Training) at(scale int, q PrivacyQuestion) (recipe privacy.Recipe, ofUs
 	return recipe, ofUsers, nil
 }
 
-// scaled is the recipe with the users multiplied by scale, or its share of a whole
-// population unless that is 0.
+// scaled returns the recipe with the users multiplied by scale or, unless whole is 0, with its
+// fraction of whole users.
 func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
 	if t.OfUsers > math.MaxInt/scale {
 		return t.Recipe, t.OfUsers, fmt.Errorf("%d users are more than this machine can count %d times: expected a smaller scale", t.OfUsers, scale)
@@ -223,12 +224,12 @@ func (t *Training) scaled(scale, whole int) (privacy.Recipe, int, error) {
 		population = int(math.Round(float64(whole) * float64(t.Recipe.Population) / float64(t.OfUsers)))
 	}
 	recipe := privacy.ScaleUp(t.Recipe, population, t.Recipe.Cohort*scale)
-	recipe.Randomness = "" // the seed is the simulation's
+	recipe.Randomness = "" // the seed belongs to the simulation
 	return recipe, ofUsers, nil
 }
 
-// compose adds the cost of all trainings together, or the reason why it is unknown. Its
-// delta is the least of theirs.
+// compose adds the cost of all trainings together, or the reason why it is unknown. It uses the
+// smallest of their deltas.
 func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
 	if len(a.Trainings) < 2 {
 		return
@@ -237,7 +238,7 @@ func (a *PrivacyAnswer) compose(q PrivacyQuestion) {
 		recipes, delta := make([]privacy.Recipe, len(a.Trainings)), 1.
 		for j := range a.Trainings {
 			t := &a.Trainings[j]
-			recipes[j], _, _ = t.at(scale, q) // without an error above
+			recipes[j], _, _ = t.at(scale, q) // errors were returned above
 			delta = min(delta, t.Scales[i].Delta)
 		}
 		together, err := privacy.Compose(recipes, delta)

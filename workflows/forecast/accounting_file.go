@@ -10,7 +10,7 @@ import (
 	"coalmine/privacy/correlated"
 )
 
-// maxRecipes bounds the recipes of a file.
+// maxRecipes is the maximum number of recipes in a file.
 const maxRecipes = 1000
 
 // recipe is an entry of a file of recipes. Its fields are named as in experiment files.
@@ -31,9 +31,8 @@ type recipe struct {
 // treeSampling is the sampling of a recipe of tree aggregation.
 const treeSampling = "tree"
 
-// ReadRecipes reads a file that lists recipes to compose, in YAML. They take conversion,
-// accountant and unit from like; source names the file in errors. Each error names the recipe
-// or the line.
+// ReadRecipes reads a YAML file that lists recipes to compose. Conversion, accountant and unit come
+// from like; source names the file in errors. Each error names the recipe or the line.
 func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, error) {
 	var recipes []recipe
 	if err := encoding.UnmarshalYAML(data, &recipes); err != nil {
@@ -54,7 +53,7 @@ func ReadRecipes(source string, data []byte, like privacy.Recipe) ([]Training, e
 	return trainings, errors.Join(errs...)
 }
 
-// training is the recipe as one of a list.
+// training converts the recipe with a number in the list.
 func (r recipe) training(source string, number int, like privacy.Recipe) (Training, error) {
 	t := Training{Run: source, Cell: fmt.Sprint(number), Label: r.label(), OfUsers: r.Population, Recipe: like}
 	if r.NoiseMultiplier == nil {
@@ -83,7 +82,7 @@ func (r recipe) training(source string, number int, like privacy.Recipe) (Traini
 	return t, t.Recipe.Validate()
 }
 
-// label is the name of the recipe, or its sampling.
+// label returns the name of the recipe, or its sampling.
 func (r recipe) label() string {
 	switch {
 	case r.Name != "":

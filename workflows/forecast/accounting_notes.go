@@ -7,8 +7,7 @@ import (
 	"coalmine/privacy"
 )
 
-// notes explain the answer's numbers in sentences, in addition to each report's
-// assumptions.
+// notes explains the answer's numbers in sentences, in addition to each report's assumptions.
 func (a *PrivacyAnswer) notes(q PrivacyQuestion) []string {
 	notes := []string{a.deltaNote(q)}
 	if q.Delta != 0 && slices.ContainsFunc(a.Trainings, PrivacyCosts.deltaIsLarge) {
@@ -47,7 +46,7 @@ func (c PrivacyCosts) deltaIsLarge() bool {
 	return slices.ContainsFunc(c.Scales, func(at PrivacyCost) bool { return at.DeltaWarning() != "" })
 }
 
-// derivedNotes are the robustness to post-processing (Dwork and Roth 2014, Proposition 2.1).
+// derivedNotes states the robustness to post-processing (Dwork and Roth 2014, Proposition 2.1).
 func (a *PrivacyAnswer) derivedNotes() []string {
 	var notes []string
 	if slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Generator }) {
@@ -56,10 +55,10 @@ func (a *PrivacyAnswer) derivedNotes() []string {
 	return append(notes, "what is made of a model alone has the guarantee of the model at no further cost (post-processing): samples, images, and what is counted on these without the data")
 }
 
-// wholeUser is the unit of which nobody has two.
+// wholeUser is the unit of which each user has only one.
 const wholeUser = "user"
 
-// togetherNotes say whom a composition protects, and when it holds.
+// togetherNotes describes whom a composition protects, and under which conditions.
 func (a *PrivacyAnswer) togetherNotes() []string {
 	notes := []string{fmt.Sprintf("together: one and the same %s may be trained on by every model. The losses of all rounds add up, and so do their Rényi divergences; delta is the least above", a.Together[0].Unit)}
 	if unit := a.Together[0].Unit; unit != wholeUser {

@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// WriteTable prints a line for each training at each scale, those for all trainings
-// together, and an explanation of the numbers below.
+// WriteTable prints a line for each training at each scale, the lines for all trainings together,
+// and an explanation of the numbers.
 func (a *PrivacyAnswer) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -56,7 +56,7 @@ func writeCost(w io.Writer, name string, c *PrivacyCost) {
 		name, c.Scale, users, c.Cohort, c.NoiseMultiplier, c.Rounds, c.Delta, h.Proved, c.AccountantProved, convention)
 }
 
-// name is a cell's, with its run where there are several.
+// name returns the name of a cell, with its run if there are several.
 func (a *PrivacyAnswer) name(run, cell string) string {
 	if slices.ContainsFunc(a.Trainings, func(c PrivacyCosts) bool { return c.Run != a.Trainings[0].Run }) {
 		return run + "/" + cell
@@ -82,7 +82,7 @@ func (a *PrivacyAnswer) writeNotes(b *strings.Builder) {
 	}
 }
 
-// facts are the assumptions of the epsilons, each once, in the order of the trainings.
+// facts returns the distinct assumptions of the epsilons, in the order of the trainings.
 func (a *PrivacyAnswer) facts() []string {
 	var facts []string
 	add := func(more ...string) {

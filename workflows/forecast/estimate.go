@@ -1,5 +1,5 @@
-// These files estimate the cost of a plan before it is run: arithmetic, bytes
-// through the store, and time.
+// These files estimate the cost of a plan before it runs: arithmetic, bytes through the store, and
+// time.
 
 package forecast
 
@@ -13,9 +13,9 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Efficiency is the share of a core's peak that training and scoring reach together with
-// everything around them, ImageEfficiency that of networks of images, whose layers are smaller.
-// "go run ./bench/cmd plan" compares the predicted times with those of experiments.
+// Efficiency is the fraction of a core's peak that training and scoring reach, overhead included;
+// ImageEfficiency applies to networks of images, whose layers are smaller. "go run ./bench/cmd
+// plan" compares the predicted times with the times of experiments.
 const (
 	Efficiency      = 0.3
 	ImageEfficiency = 0.15
@@ -27,17 +27,16 @@ type Cost struct {
 	TrainingFLOP, MeasuringFLOP float64
 	// Bytes are written to and read from the store by rounds.
 	Bytes float64
-	// Recorded are the bytes of recorded updates that stay in the store, and Gathering
-	// the further bytes in the store while some of them are gathered: a second copy, and
-	// the models of their rounds.
+	// Recorded are the bytes of recorded updates that stay in the store, and Gathering the further
+	// bytes in the store while some updates are gathered: a second copy, and the models of their
+	// rounds.
 	Recorded, Gathering float64
-	// Programs says that programs which are not ours train or score besides, whose operations
-	// nobody counts.
+	// Programs is set if external programs also train or score; their operations are not counted.
 	Programs bool
 }
 
-// CostOf estimates a plan whose nodes to run x lists. Trainings that cells share
-// count once. Audits state their own cost.
+// CostOf estimates the cost of the nodes of a plan that run according to x. Trainings shared by
+// cells count once. Audits state their own cost.
 func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
 	var total Cost
 	counted := map[any]bool{} // chains and tails
@@ -45,7 +44,7 @@ func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
 		e := &s.Spec.Cells[i].Experiment
 		model, err := networkOf(e)
 		if err != nil {
-			continue // compiling has refused it
+			continue // compiling rejects it
 		}
 		c := newCosting(s, i, model)
 		total.Programs = total.Programs || c.byProgram() && !x.Cells[i].Cached
@@ -77,7 +76,8 @@ func CostOf(s *submission.Submission, p *plan.Plan, x *Explanation) Cost {
 	return total
 }
 
-// networkOf is the network of an experiment. That of a program has no arithmetic that could be counted.
+// networkOf returns the network of an experiment. The arithmetic of a program's network cannot be
+// counted.
 func networkOf(e *experiment.Experiment) (models.Network, error) {
 	if e.Model.Kind == models.External {
 		return foreign{}, nil
@@ -91,16 +91,16 @@ func (foreign) Parameters() int        { return 0 }
 func (foreign) ScoringFLOPs() float64  { return 0 }
 func (foreign) TrainingFLOPs() float64 { return 0 }
 
-// costing adds up one cell.
+// costing adds up the cost of one cell.
 type costing struct {
 	Cost
 	cell       *experiment.Cell
 	experiment *experiment.Experiment
 	model      models.Network
-	// tokens that are predicted: of an example and perUser of a user that trains, on
-	// average; trainTokens of all users that train, testTokens of the whole test part.
+	// These count predicted tokens: tokens of an example and perUser of a training user, on
+	// average; trainTokens of all training users, testTokens of the whole test part.
 	tokens, perUser, trainTokens, testTokens float64
-	speed                                    *Speed // of the program; nil where there is none, or it is unknown
+	speed                                    *Speed // of the program; nil if there is none, or it is unknown
 }
 
 func newCosting(s *submission.Submission, cell int, model models.Network) costing {
@@ -112,7 +112,7 @@ func newCosting(s *submission.Submission, cell int, model models.Network) costin
 	}
 }
 
-// byProgram reports whether a program that is not ours trains and scores.
+// byProgram reports whether an external program trains and scores.
 func (c *costing) byProgram() bool { return c.experiment.Model.Kind == models.External }
 
 // trainedByProgram reports whether a program trains, including that of training.engine: pytorch.
@@ -120,7 +120,7 @@ func (c *costing) trainedByProgram() bool {
 	return c.byProgram() || c.experiment.Training.Engine == experiment.PyTorchEngine
 }
 
-// slowness is how many times longer than Efficiency says an operation of the model takes.
+// slowness returns the time of an operation of the model relative to its time at Efficiency.
 func (c *costing) slowness() float64 {
 	if c.experiment.Data.Level.Scheme().Images {
 		return Efficiency / ImageEfficiency
@@ -128,7 +128,7 @@ func (c *costing) slowness() float64 {
 	return 1
 }
 
-// network is the one that a program says it has; nil where nobody has asked it.
+// network returns the network that a program describes; nil if the program was not asked.
 func (c *costing) network() models.Network {
 	if c.speed == nil {
 		return nil
@@ -136,8 +136,7 @@ func (c *costing) network() models.Network {
 	return c.speed.Network
 }
 
-// programLoad is the load of a program that trains on the given number of tokens, or
-// scores them.
+// programLoad returns the load of a program that trains on, or scores, the given number of tokens.
 func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
 	if c.speed == nil {
 		return Load{Unknown: true}
@@ -146,7 +145,8 @@ func (c *costing) programLoad(tokens float64, at func(*Speed) Pace) Load {
 	return Load{Program: pace.Start + tokens*pace.Token}
 }
 
-// train adds steps of the given number of rounds each, and of parts besides the join.
+// train adds the cost of a number of steps with the given rounds; before its join, a step has width
+// parts.
 func (c *costing) train(number, rounds, width int) {
 	training, steps := &c.experiment.Training, float64(number)
 	perStep := float64(training.Cohort) * float64(rounds) * c.tokens
@@ -155,22 +155,22 @@ func (c *costing) train(number, rounds, width int) {
 	}
 	products := 3.0
 	if training.Central() && training.Privacy != nil {
-		products++ // the gradients of weights a second time, record by record
+		products++ // the gradients of weights again, per record
 	}
 	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs() * products / 3
 	size := 4 * float64(c.model.Parameters())
 	c.Bytes += steps * size * float64(2+3*width)
 }
 
-// timesMoved is how often a recorded update is written or read until it is gathered: by
-// the client's task, and at most twice by the one that gathers it.
+// timesMoved is the number of times that a recorded update is written or read until it is gathered:
+// by the client's task, and at most twice by the task that gathers it.
 const timesMoved = 3
 
 // record adds the gathered updates of a cell, each node once.
 func (c *costing) record(p *plan.Plan, x *Explanation, cell *plan.Cell, counted map[any]bool) {
 	_, layout, err := c.experiment.Recording()
 	if err != nil || layout.Values() == 0 {
-		return // compiling has refused it, or nobody knows yet
+		return // compiling rejects it, or the size is still unknown
 	}
 	round := float64(c.experiment.Training.Cohort) * float64(layout.UpdateBytes())
 	checkpoint := 4 * float64(c.model.Parameters())
@@ -194,12 +194,12 @@ func (c *costing) measure() {
 	}
 }
 
-// share is the load of each of the tasks that an audit consists of.
+// share returns the load of each task of an audit.
 func (c *costing) share(m experiment.Method, of int) Load {
 	states, work := c.audit(m)
 	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(of)}
 	if _, attack := m.Fields.(audits.Worker); attack && c.byProgram() && c.experiment.Training.Record != nil && c.network() == nil {
-		return Load{Unknown: true} // the program alone knows how large its updates are
+		return Load{Unknown: true} // only the program knows the size of its updates
 	}
 	if c.byProgram() && states > 0 {
 		load = c.programLoad(states/float64(of), scores)
@@ -213,7 +213,7 @@ func (c *costing) audit(m experiment.Method) (states, work float64) {
 	setting := c.cell.Setting()
 	setting.TestTokens = c.testTokens
 	if n := c.network(); n != nil && setting.Recorded != nil {
-		setting.Recorded.Layout, _ = setting.Recorded.Recording.Layout(n) // a training refuses layers that the network lacks
+		setting.Recorded.Layout, _ = setting.Recorded.Recording.Layout(n) // a training rejects layers that the network lacks
 	}
 	times := 1.0
 	if !m.AtEnd {

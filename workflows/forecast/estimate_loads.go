@@ -15,52 +15,54 @@ import (
 
 // Load is the cost of one task.
 type Load struct {
-	// FLOP are floating-point operations, Bytes those through the store, Program the seconds of
-	// an external program.
+	// FLOP are floating-point operations, Bytes are bytes through the store, Program is the seconds
+	// of an external program.
 	FLOP, Bytes, Program float64
-	// Unknown says that a program does the work, of which nobody has measured how fast it is.
+	// Unknown is set if a program of unknown speed does the work.
 	Unknown bool
 }
 
-// Costs of a task besides its arithmetic.
+// Costs of a task in addition to its arithmetic.
 const (
-	// StoreBytes a second pass between a core and the store.
+	// StoreBytes is the number of bytes per second between a core and the store.
 	StoreBytes = 250e6
-	// TaskSeconds pass between a task that is ready and its commit where it does nothing: a
-	// round of parts and a join, which are two after each other, takes 5 ms (docs/operations.md).
+	// TaskSeconds is the time from a task being ready to its commit if it computes nothing: a round
+	// of parts and a join, two tasks in sequence, takes 5 ms (docs/operations.md).
 	TaskSeconds = 2.5e-3
 )
 
-// Seconds on a core of a peak in GFLOP/s.
+// Seconds returns the time on a core with a peak in GFLOP/s.
 func (l Load) Seconds(peakGFLOPS float64) float64 {
 	return l.FLOP/(peakGFLOPS*1e9*Efficiency) + l.Bytes/StoreBytes + l.Program + TaskSeconds
 }
 
-// Speed is how fast a program trains and scores in place of ours.
+// Speed is the speed of a program that trains and scores in place of Coalmine.
 type Speed struct {
 	Train, Score Pace
-	// Begin is how many seconds a program that trains clients takes before it trains the first.
+	// Begin is the time in seconds that a program for clients takes before it trains the first
+	// client.
 	Begin float64
-	// Network is the program's, whose updates attacks read; nil where the program trains whole models.
+	// Network is the program's network, whose updates attacks read; nil if the program trains whole
+	// models.
 	Network models.Network
 }
 
-// Pace is how long a program takes for a task: Start seconds, and Token more for each token.
+// Pace is the time of a program for a task: Start seconds, and Token seconds for each token.
 type Pace struct{ Start, Token float64 }
 
 func trains(s *Speed) Pace { return s.Train }
 func scores(s *Speed) Pace { return s.Score }
 
-// Loads are those of the tasks of a plan. Tasks that prepare data have none.
+// Loads holds the loads of the tasks of a plan. Tasks that prepare data have no load.
 type Loads struct {
 	nodes map[storage.Key]Load
 	steps map[storage.Key]stepLoad // by recipe
 }
 
-// stepLoad is that of each part of a step, and of its join.
+// stepLoad is the load of each part of a step, and of its join.
 type stepLoad struct{ part, join Load }
 
-// Of is the load of a task.
+// Of returns the load of a task.
 func (l *Loads) Of(x *graph.Task) Load {
 	ch := x.Chain()
 	switch {
@@ -72,16 +74,16 @@ func (l *Loads) Of(x *graph.Task) Load {
 	return l.steps[ch.Recipe].part
 }
 
-// LoadsOf divides the costs of cells among the tasks of a plan: that of a step equally among its
-// parts, and an audit's own cost equally among its tasks. speed is that of the program of a cell;
-// nil if unknown.
+// LoadsOf divides the costs of cells among the tasks of a plan: the cost of a step equally among
+// its parts, and an audit's own cost equally among its tasks. speed returns the speed of the
+// program of a cell; nil if unknown.
 func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed) *Loads {
 	l := &Loads{map[storage.Key]Load{}, map[storage.Key]stepLoad{}}
 	for i := range p.Cells {
 		e := &s.Spec.Cells[i].Experiment
 		model, err := networkOf(e)
 		if err != nil {
-			continue // compiling has refused it
+			continue // compiling rejects it
 		}
 		c := newCosting(s, i, model)
 		if c.trainedByProgram() {
@@ -92,7 +94,8 @@ func LoadsOf(s *submission.Submission, p *plan.Plan, speed func(cell int) *Speed
 	return l
 }
 
-// add takes in a cell: its trainings, and those that it rests on as if they were like its own.
+// add adds a cell: its trainings, and the trainings that it depends on, which are assumed to cost
+// the same.
 func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	nodes, chains := below(p, cell.Report, cell.Model)
 	trained, _ := below(p, cell.Model)
@@ -117,7 +120,7 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 		var of []storage.Key
 		for _, kind := range m.Kinds {
 			of = append(of, slices.DeleteFunc(slices.Clone(nodes[kind.Name]), func(key storage.Key) bool {
-				return slices.Contains(trained[kind.Name], key) // it only plants canaries that the training learns
+				return slices.Contains(trained[kind.Name], key) // it only inserts canaries for the training
 			})...)
 		}
 		of = measuring(p, of)
@@ -127,8 +130,6 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	}
 }
 
-// measuring are the nodes of an audit that do its work: nodes that read others of the audit
-// only join their results.
 func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
 	own := map[storage.Key]bool{}
 	for _, key := range nodes {
@@ -139,7 +140,7 @@ func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
 	})
 }
 
-// step is the load of a step.
+// step returns the load of a step.
 func (c costing) step(rounds, width int) stepLoad {
 	c.Cost = Cost{}
 	c.train(1, rounds, width)
@@ -157,7 +158,7 @@ func (c costing) step(rounds, width int) stepLoad {
 	return stepLoad{part, Load{Bytes: c.Bytes - float64(width)*part.Bytes}}
 }
 
-// below are the standing nodes that some outputs rest on, by kind, and the chains.
+// below returns the standing nodes that outputs depend on, by kind, and the chains.
 func below(p *plan.Plan, outputs ...plan.Ref) (nodes map[string][]storage.Key, chains []*plan.Chain) {
 	nodes = map[string][]storage.Key{}
 	seen := map[storage.Key]bool{}

@@ -1,7 +1,6 @@
-// This file tells which nodes of a plan would run if it were submitted now, and
-// why. It sends storage the requests of a coordinator, in the same order: from the
-// cells' targets back to the nearest outputs that are available (invariant 6). It
-// changes nothing.
+// This file determines which nodes of a plan would run if it were submitted now, and why. It
+// queries storage like a coordinator, in the same order: from the cells' targets back to the
+// nearest available outputs (invariant 6). It changes nothing.
 
 package forecast
 
@@ -29,14 +28,14 @@ type Explanation struct {
 // Disposition is the treatment of a node when its plan is run.
 type Disposition string
 
-// The dispositions of nodes.
+// Dispositions of nodes.
 const (
-	// Cached nodes are used as they are.
+	// Cached nodes are used without a run.
 	Cached Disposition = "cached"
-	// ToRun nodes are run, or run again.
+	// ToRun nodes run, or run again.
 	ToRun Disposition = "run"
-	// NotNeeded nodes have outputs that nobody reads any more, since their
-	// readers' outputs are cached. Whether they are cached was not asked.
+	// NotNeeded nodes have outputs that no node reads, because their readers' outputs are cached.
+	// Storage was not asked whether they are cached.
 	NotNeeded Disposition = "not needed"
 )
 
@@ -44,29 +43,29 @@ const (
 type Node struct {
 	Kind, Label string
 	Disposition Disposition
-	// Why says why the node is run: not committed, or which blobs were evicted.
+	// Why is the reason to run the node: not committed, or the evicted blobs.
 	Why string
 }
 
 // Chain is a training.
 type Chain struct {
-	// Frontier is the highest step that was ever reached, 0 if none.
+	// Frontier is the highest step reached so far, 0 if none.
 	Frontier int
-	// Steps are those that the plan's cells want in the end.
+	// Steps is the number of steps that the plan's cells need.
 	Steps int
-	// StepRounds is how many rounds, or steps of SGD, one step is.
+	// StepRounds is the number of rounds, or steps of SGD, in one step.
 	StepRounds int
-	// Width is the number of parts that run beside each other before each step's last task.
+	// Width is the number of parts that run in parallel before each step's last task.
 	Width int
-	// Passes are the steps to run, ascending; none if the training is cached.
+	// Passes are the steps to run, ascending; empty if the training is cached.
 	Passes []Pass
 }
 
-// Pass is a range of steps to run, From+1 to To: from the checkpoint at From,
-// where 0 is the initial model.
+// Pass is a range of steps to run, From+1 to To, from the checkpoint at From; 0 is the initial
+// model.
 type Pass struct{ From, To int }
 
-// StepsToRun is the number of steps in all passes.
+// StepsToRun returns the number of steps in all passes.
 func (c *Chain) StepsToRun() int {
 	n := 0
 	for _, p := range c.Passes {
@@ -75,7 +74,7 @@ func (c *Chain) StepsToRun() int {
 	return n
 }
 
-// TasksToRun is the number of all tasks that run, each once.
+// TasksToRun returns the number of distinct tasks to run.
 func (p *Explanation) TasksToRun() int {
 	total := 0
 	for _, n := range p.Nodes {
@@ -89,7 +88,7 @@ func (p *Explanation) TasksToRun() int {
 	return total
 }
 
-// Why describes the trainings that would run and their reasons, "" without any.
+// Why describes the trainings to run and their reasons; nil without trainings.
 func (c *Chain) Why() []string {
 	var why []string
 	for _, p := range c.Passes {
@@ -109,13 +108,13 @@ func (c *Chain) Why() []string {
 // Cell is a cell with its nodes in groups.
 type Cell struct {
 	Name, Label string
-	// Cached says that nothing has to be run for the cell.
+	// Cached is set if the cell needs no run.
 	Cached bool
 	// Groups count the cell's standing nodes by kind, in order of the kinds' names.
 	Groups []Group
-	// Training is the cell's chain, nil if it trains nothing.
+	// Training is the cell's chain, nil without training.
 	Training *Chain
-	// Apart are the chains that its data are made with, or its audits measured by.
+	// Apart are the chains that produce the cell's data or measure its audits.
 	Apart []*Chain
 }
 
@@ -125,12 +124,12 @@ type Group struct {
 	Cached   int    `json:"cached"`
 	ToRun    int    `json:"to_run"`
 	Unneeded int    `json:"unneeded"`
-	// Why are the distinct reasons of those that are run; empty where none is.
+	// Why holds the distinct reasons of the nodes to run; empty without such nodes.
 	Why []string `json:"why"`
 }
 
-// Explain tells which nodes would run if a plan were submitted now. It asks
-// storage only about nodes that matter.
+// Explain determines which nodes would run if a plan were submitted now. It queries storage only
+// about relevant nodes.
 func Explain(ctx context.Context, p *plan.Plan, archive *storage.Archive) (*Explanation, error) {
 	x := explainer{archive: archive, plan: p, out: &Explanation{
 		Nodes: make(map[storage.Key]Node), Chains: make(map[storage.Key]*Chain),
@@ -150,10 +149,10 @@ type explainer struct {
 	plan    *plan.Plan
 	out     *Explanation
 	have    map[storage.Key][]int        // available steps of surveyed chains
-	wanted  map[storage.Key]map[int]bool // steps that somebody needs
+	wanted  map[storage.Key]map[int]bool // needed steps
 }
 
-// walk goes from the targets to the nodes that they need, a level at a time.
+// walk visits the nodes that the targets need, a level at a time.
 func (x *explainer) walk(ctx context.Context) error {
 	var level []plan.Ref
 	for _, c := range x.plan.Cells {
@@ -169,8 +168,7 @@ func (x *explainer) walk(ctx context.Context) error {
 	return nil
 }
 
-// level asks about the new nodes of a level, and returns the nodes that those
-// to run need.
+// level queries the new nodes of a level, and returns the needs of the nodes to run.
 func (x *explainer) level(ctx context.Context, refs []plan.Ref) ([]plan.Ref, error) {
 	next, err := x.standing(ctx, refs)
 	if err != nil {
@@ -189,7 +187,7 @@ func (x *explainer) level(ctx context.Context, refs []plan.Ref) ([]plan.Ref, err
 	return next, nil
 }
 
-// standing asks about standing nodes, several at a time.
+// standing queries standing nodes concurrently.
 func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan.Ref, err error) {
 	var fresh []*plan.Node
 	var keys []storage.Key
@@ -213,7 +211,7 @@ func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan
 	return needs, nil
 }
 
-// step notes that a checkpoint is needed, and returns the needs of its chain.
+// step records a needed checkpoint, and returns the needs of its chain.
 func (x *explainer) step(ctx context.Context, ref plan.Ref) ([]plan.Ref, error) {
 	recipe := ref.Chain.Recipe
 	if x.wanted[recipe] == nil {
@@ -259,7 +257,7 @@ func addGoal(goals map[int]bool, c *plan.Chain, refs ...plan.Ref) {
 	}
 }
 
-// nearestIn is the highest of the steps that is not above step, 0 if none.
+// nearestIn returns the highest of the steps that is at most step, 0 if none.
 func nearestIn(steps []int, step int) int {
 	i, found := slices.BinarySearch(steps, step)
 	switch {
@@ -271,7 +269,7 @@ func nearestIn(steps []int, step int) int {
 	return steps[i-1]
 }
 
-// passes works out which steps run, now that it is known which are needed.
+// passes determines the steps to run from the needed steps.
 func (x *explainer) passes() {
 	for recipe, c := range x.out.Chains {
 		have := slices.Clone(x.have[recipe])
@@ -290,7 +288,7 @@ func (x *explainer) passes() {
 	}
 }
 
-// cell sums up all that is below a cell.
+// cell summarizes the nodes of a cell.
 func (x *explainer) cell(c plan.Cell) Cell {
 	out := Cell{Name: c.Name, Label: c.Label, Cached: true}
 	below := make(map[storage.Key]bool)
@@ -303,7 +301,7 @@ func (x *explainer) cell(c plan.Cell) Cell {
 			if ch := x.out.Chains[key]; ch != nil && (c.Chain == nil || key != c.Chain.Recipe) {
 				out.Apart = append(out.Apart, ch)
 			}
-			continue // a chain
+			continue // belongs to a chain
 		}
 		if groups[n.Kind] == nil {
 			groups[n.Kind] = &Group{Kind: n.Kind, Why: []string{}}
@@ -338,8 +336,8 @@ func (g *Group) add(n Node) {
 	}
 }
 
-// below collects the keys of the standing nodes, and the recipes of the chains,
-// that a reference leads to.
+// below collects the keys of the standing nodes, and the recipes of the chains, that a reference
+// depends on.
 func (x *explainer) below(seen map[storage.Key]bool, r plan.Ref) {
 	id, needs := r.Key, []plan.Ref(nil)
 	if r.Chain != nil {

@@ -11,25 +11,25 @@ import (
 	"coalmine/workflows/experiment"
 )
 
-// Enough is the power at which an audit is large enough.
+// Enough is the power of a sufficiently large audit.
 const Enough = 0.8
 
-// Power says how probably an audit finds a leak.
+// Power is the probability that an audit finds a leak.
 type Power struct {
 	Audit     string `json:"audit"`
 	Statement string `json:"statement,omitempty"`
-	// Cells have the statement.
+	// Cells are the cells with the statement.
 	Cells []string `json:"cells"`
-	// Finds is the result that counts as a find.
+	// Finds describes the result that counts as a finding.
 	Finds string `json:"finds"`
-	// Gate is the field of audit.fail_if that decides it; empty: the audit does.
+	// Gate is the field of audit.fail_if that decides; if empty, the audit decides.
 	Gate string `json:"gate,omitempty"`
 	Leak Leak   `json:"leak"`
-	// Power is the probability of a find, in [0, 1].
+	// Power is the probability of a finding, in [0, 1].
 	Power float64 `json:"power"`
-	// Reaches is the largest number that the audit is above with the probability Enough; nil if it has none.
+	// Reaches is the largest number that the audit exceeds with probability Enough; nil if there is none.
 	Reaches *float64 `json:"reaches,omitempty"`
-	// None says why no leak is found, however large.
+	// None is the reason why no leak is found, however large.
 	None string   `json:"none,omitempty"`
 	By   []Varied `json:"by,omitempty"`
 }
@@ -41,31 +41,31 @@ type Leak struct {
 	Value float64 `json:"value"`
 }
 
-// Varied is the power by one size, the others as they are.
+// Varied is the power as a function of one size, with the other sizes unchanged.
 type Varied struct {
 	Unit string `json:"unit"`
-	// Path is the field that sets it; empty: the data do.
+	// Path is the field that sets the size; empty if the data determine it.
 	Path   string  `json:"path,omitempty"`
 	N      int     `json:"n"`
 	Points []Point `json:"points"`
-	// Enough is the least number found that has the power Enough, Value the field's; nil if there is none up to
+	// Enough is the smallest number with power Enough, Value the value of the field; nil if there is none up to
 	// Most.
 	Enough *int `json:"enough,omitempty"`
 	Value  *int `json:"value,omitempty"`
 	Most   int  `json:"most"`
-	// Seconds is the time of a run with that number, on this machine, if it is known; Refused says
-	// why the experiment cannot have it.
+	// Seconds is the time of a run with that number, on this machine, if known; Refused is the
+	// reason why the experiment cannot have it.
 	Seconds *float64 `json:"seconds,omitempty"`
 	Refused string   `json:"refused,omitempty"`
 }
 
-// Point is the power with N.
+// Point is the power at N.
 type Point struct {
 	N     int     `json:"n"`
 	Power float64 `json:"power"`
 }
 
-// Powers computes the power of an experiment's audits for their leaks, those in leaks by the name of the
+// Powers computes the power of an experiment's audits. leaks sets the size of leaks by the name of the
 // statement.
 func Powers(s *experiment.Spec, leaks map[string]float64) ([]Power, error) {
 	list := s.Powers()
@@ -79,7 +79,7 @@ func Powers(s *experiment.Spec, leaks map[string]float64) ([]Power, error) {
 	return merged(powers), nil
 }
 
-// merged joins the cells of equal statements, which come of audits that differ in other fields.
+// merged joins the cells of equal statements from audits that differ in other fields.
 func merged(powers []Power) (list []Power) {
 	equal := func(a, b Power) bool {
 		a.Cells, b.Cells = nil, nil
@@ -95,7 +95,7 @@ func merged(powers []Power) (list []Power) {
 	return list
 }
 
-// check reports a leak of no statement, or out of its range.
+// check returns an error for a leak without a statement, or out of its range.
 func check(list []experiment.Power, leaks map[string]float64) error {
 	var names []string
 	known := map[string]experiment.Power{}
@@ -119,7 +119,7 @@ func check(list []experiment.Power, leaks map[string]float64) error {
 	return nil
 }
 
-// Planned has the power of an experiment as it is, for leaks of the default sizes.
+// Planned returns the power of an experiment for leaks of the default sizes.
 func Planned(s *experiment.Spec) (powers []Power) {
 	list := s.Powers()
 	for i := range list {
@@ -150,10 +150,10 @@ func powerOf(s *experiment.Power, leaks map[string]float64) Power {
 	return p
 }
 
-// farthest bounds the search for a number with the power Enough, in multiples of the present one.
+// farthest bounds the search for a number with power Enough, in multiples of the present number.
 const farthest = 1024
 
-// varied computes the power by one size.
+// varied computes the power as a function of one size.
 func varied(s *experiment.Power, at int, leak float64) Varied {
 	size := s.Sizes[at]
 	v := Varied{Unit: readable.Plural(size.Unit), Path: size.Path, N: size.N, Most: farthest * size.N}
@@ -173,8 +173,8 @@ func varied(s *experiment.Power, at int, leak float64) Varied {
 	return v
 }
 
-// enough looks for the least number with the power Enough by halving or doubling, and then between the last
-// two; nil if there is none up to most.
+// enough searches the smallest number with power Enough by halving or doubling, and then between the last
+// two numbers; nil if there is none up to most.
 func enough(n, most int, power func(int) float64) *int {
 	has := func(n int) bool { return power(n) >= Enough }
 	low, high := 0, n
@@ -200,7 +200,8 @@ func enough(n, most int, power func(int) float64) *int {
 	return &high
 }
 
-// reaches is the largest limit that is exceeded with the probability Enough, to three digits; nil if 0 is not.
+// reaches returns the largest limit that is exceeded with probability Enough, to three digits; nil if even 0
+// is not.
 func reaches(s *experiment.Power, leak float64) *float64 {
 	above := func(limit float64) bool {
 		c := *s
@@ -227,5 +228,5 @@ func reaches(s *experiment.Power, leak float64) *float64 {
 	return &high
 }
 
-// Title names the statement: "membership tpr".
+// Title returns the name of the statement, such as "membership tpr".
 func (p *Power) Title() string { return strings.TrimSpace(p.Audit + " " + p.Statement) }

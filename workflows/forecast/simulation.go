@@ -1,9 +1,9 @@
-// These files predict the time of a plan on a cluster, by running the coordinator's own
-// scheduling (packages graph and dispatch) against a simulated clock: the caller gives the
-// durations of tasks, which compute nothing.
+// These files predict the time of a plan on a cluster, by running the coordinator's own scheduling
+// (packages graph and dispatch) on a simulated clock: the caller defines the durations of tasks,
+// which compute nothing.
 //
-// Workers are two pools, of slots and of GPUs, which take tasks in the order of the queue.
-// Nothing fails, and no worker comes or goes.
+// The workers form two pools, of slots and of GPUs, that take tasks in the order of the queue.
+// Nothing fails, and the workers stay the same.
 
 package forecast
 
@@ -22,27 +22,28 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// Cluster is the cluster that runs a plan.
+// Cluster is a cluster to run a plan on.
 type Cluster struct {
 	// Cores is the number of slots of all workers, each a core; at least 1.
 	Cores int
 	// GPUs is the number of further slots, for tasks of the class gpu; if 0, these tasks run on Cores.
 	GPUs int
-	// Registry has the kinds that the workers know.
+	// Registry holds the kinds of tasks that the workers execute.
 	Registry tasks.Registry
-	// Seconds that a task takes, inputs and outputs included.
+	// Seconds returns the time of a task, inputs and outputs included.
 	Seconds func(*graph.Task) float64
 }
 
-// Outcome of a simulation.
+// Outcome is the result of a simulation.
 type Outcome struct {
-	// Time from the submission to the last commit.
+	// Time is the time from the submission to the last commit.
 	Time time.Duration
-	// Busy is the share of the slots' time in which tasks ran, in [0, 1].
+	// Busy is the fraction of the slots' time in which tasks ran, in [0, 1].
 	Busy float64
 }
 
-// most is the approximate limit on simulated tasks; in longer trainings several steps are simulated as one.
+// most is the approximate limit on simulated tasks; longer trainings are simulated with several steps as
+// one.
 const most = 100_000
 
 // Run simulates the missing nodes of a plan. It does not change the plan.
@@ -64,7 +65,7 @@ func (c Cluster) Run(p *plan.Plan, x *Explanation) (Outcome, error) {
 	return s.outcome(), nil
 }
 
-// worker is one that knows everything, with all slots.
+// worker returns a worker for all kinds, with all slots.
 func (c Cluster) worker(p *plan.Plan) queue.Worker {
 	w := queue.Worker{Slots: c.Cores, ClassSlots: map[string]int{}, Kinds: c.Registry.Advertised(), Classes: c.Registry.Classes()}
 	if c.GPUs > 0 {
@@ -101,7 +102,7 @@ type simulation struct {
 	running agenda
 }
 
-// pool is the free slots of some classes, and the attempts that wait for one.
+// pool holds the number of free slots for some classes, and the attempts that wait for one.
 type pool struct {
 	free    int
 	waiting []*graph.Attempt
@@ -129,8 +130,7 @@ func (s *simulation) run() {
 	}
 }
 
-// settle answers the requests of the graph as the coordinator's term does, from the
-// explanation of storage.
+// settle answers the requests of the graph like the coordinator, from the explanation of storage.
 func (s *simulation) settle() {
 	for again := true; again; {
 		s.graph.Settle(s.time())
@@ -152,8 +152,8 @@ func (s *simulation) settle() {
 	}
 }
 
-// survey is the state of a chain in storage: the outputs that no pass makes, and those
-// that passes begin with.
+// survey returns the state of a chain in storage: the outputs that no pass produces, and those at
+// which passes start.
 func (s *simulation) survey(ch *graph.Chain, goals []int) availability.Chain {
 	known := s.known.Chains[ch.Recipe]
 	found := availability.Chain{Frontier: s.coarse.round(known.Frontier)}
@@ -174,7 +174,7 @@ func (s *simulation) survey(ch *graph.Chain, goals []int) availability.Chain {
 	return sorted(found)
 }
 
-// made reports whether a pass makes a step.
+// made reports whether a pass produces a step.
 func (s *simulation) made(passes []Pass, step int) bool {
 	for _, pass := range passes {
 		if s.coarse.round(pass.From) < step && step <= s.coarse.round(pass.To) {
@@ -184,7 +184,7 @@ func (s *simulation) made(passes []Pass, step int) bool {
 	return false
 }
 
-// fill sends the tasks that the dispatcher chooses, and starts them on free slots.
+// fill dispatches tasks, and starts them on free slots.
 func (s *simulation) fill() {
 	s.dispatcher.Dispatch(func(x *graph.Task, r *graph.Run) {
 		class := s.dispatcher.ClassOf(x)

@@ -17,7 +17,7 @@ type event struct {
 	seconds float64
 }
 
-// agenda is a heap of coming events; attempts that end together end in the order of their
+// agenda is a heap of future events; attempts that end at the same time end in the order of their
 // ids.
 type agenda []event
 
@@ -39,7 +39,7 @@ func sorted(found availability.Chain) availability.Chain {
 	return found
 }
 
-// duration converts seconds, at most to the longest duration.
+// duration converts seconds, limited to the longest duration.
 func duration(seconds float64) time.Duration {
 	return time.Duration(math.Min(seconds*float64(time.Second), math.MaxInt64/2))
 }

@@ -8,13 +8,13 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// coarsePlan is a plan of which several steps of a training are one.
+// coarsePlan is a plan in which one step stands for several steps of a training.
 type coarsePlan struct {
 	plan *plan.Plan
-	// of are the chains of the plan that it stands for, by recipe.
+	// of holds the chains of the original plan, by recipe.
 	of     map[storage.Key]*plan.Chain
 	chains map[storage.Key]*plan.Chain
-	each   int // steps that are one
+	each   int // original steps per step
 }
 
 // coarsen copies a plan; the copy has at most about the given number of training tasks.
@@ -46,7 +46,7 @@ func coarsen(p *plan.Plan, most int) coarsePlan {
 	return c
 }
 
-// round is the step that stands for a step.
+// round returns the coarse step that contains a step.
 func (c *coarsePlan) round(step int) int { return (step + c.each - 1) / c.each }
 
 func (c *coarsePlan) ref(r plan.Ref) plan.Ref {
@@ -69,7 +69,7 @@ func (c *coarsePlan) template(t plan.Template) plan.Template {
 	return t
 }
 
-// repeats is how many tasks a task stands for.
+// repeats returns the number of original tasks that a task represents.
 func (c *coarsePlan) repeats(x *graph.Task) float64 {
 	ch := x.Chain()
 	if ch == nil {
