@@ -11,12 +11,11 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// Methods are the audits' parts of the audit block: one for each description of
-// package all, nil without fields. In the file, in JSON and in the schema their fields
-// stand in the block itself.
+// Methods holds each audit's part of the audit block, one for each description of package all, nil
+// without fields. In the file, in JSON and in the schema their fields belong to the block itself.
 type Methods []audits.Fields
 
-// Gates are the audits' parts of audit.fail_if, in the same way; see
+// Gates holds each audit's part of audit.fail_if, in the same way; see
 // audits.Description.NewLimits.
 type Gates []any
 
@@ -43,14 +42,14 @@ func newGates() Gates {
 	return list
 }
 
-// added is where the structs stand that a registry adds to a block: the field of the
-// block with the list of them, and the place in the list.
+// added locates a struct that a registry adds to a block: the field of the block that holds the
+// list of such structs, and the index in the list.
 type added struct {
 	list  []int
 	place int
 }
 
-// in is the added struct of a block, which gets the whole list if it has none.
+// in returns the added struct of a block; it sets the whole list if the block has none.
 func (a *added) in(block reflect.Value) reflect.Value {
 	list := block.FieldByIndex(a.list)
 	if list.Len() == 0 && list.Type() == methodsType {
@@ -61,8 +60,7 @@ func (a *added) in(block reflect.Value) reflect.Value {
 	return list.Index(a.place).Elem().Elem()
 }
 
-// addedFields lists the fields that the audits add to a block, whose field f stands for
-// them.
+// addedFields lists the fields that the audits add to a block in place of field f.
 func addedFields(f reflect.StructField) []field {
 	var prototypes reflect.Value
 	switch f.Type {
@@ -85,13 +83,13 @@ func addedFields(f reflect.StructField) []field {
 	return fields
 }
 
-// Method is an audit that a cell asks for.
+// Method is an audit that a cell requests.
 type Method struct {
 	*audits.Description
 	audits.Fields
 }
 
-// Asked lists the audits that a cell asks for, in their order.
+// Asked lists the audits that a cell requests, in their order.
 func (a *Audit) Asked() []Method {
 	if a == nil {
 		return nil
@@ -105,12 +103,12 @@ func (a *Audit) Asked() []Method {
 	return asked
 }
 
-// asks reports whether a cell asks for the audit at a place of the list.
+// asks reports whether a cell requests the audit at an index of the list.
 func (a *Audit) asks(place int) bool {
 	return a != nil && place < len(a.Methods) && a.Methods[place] != nil && audits.Asked(a.Methods[place])
 }
 
-// AskedFor finds the fields of one audit, if a cell asks for it.
+// AskedFor returns the fields of one audit, if a cell requests it.
 func AskedFor[F audits.Fields](a *Audit) (F, bool) {
 	for _, m := range a.Asked() {
 		if f, ok := m.Fields.(F); ok {
@@ -133,7 +131,7 @@ func (f FailIf) MarshalJSON() ([]byte, error) { return marshalBlock(&f) }
 // UnmarshalJSON reads the output of MarshalJSON.
 func (f *FailIf) UnmarshalJSON(data []byte) error { return unmarshalBlock(data, f) }
 
-// GivenLimits are those that a cell has.
+// GivenLimits returns the limits of a cell.
 func (f *FailIf) GivenLimits() (given []audits.GivenLimit) {
 	if f == nil {
 		return nil
@@ -144,8 +142,7 @@ func (f *FailIf) GivenLimits() (given []audits.GivenLimit) {
 	return given
 }
 
-// marshalBlock writes a block with added fields as encoding/json would if they were its
-// own.
+// marshalBlock encodes a block as if the added fields were its own.
 func marshalBlock(block any) ([]byte, error) {
 	v, out := reflect.ValueOf(block).Elem(), encoding.Object{}
 	for _, f := range fieldsOf(v.Type()) {
@@ -160,8 +157,7 @@ func marshalBlock(block any) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// unmarshalBlock reads the output of marshalBlock, and refuses a member that no field
-// has.
+// unmarshalBlock reads the output of marshalBlock, and rejects unknown members.
 func unmarshalBlock(data []byte, block any) error {
 	var members encoding.Object
 	if err := json.Unmarshal(data, &members); err != nil {

@@ -13,7 +13,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// AllFormats are Formats, or without them the one format.
+// AllFormats returns Formats or, if there are none, the single format.
 func (c *Canaries) AllFormats() []CanaryFormat {
 	if len(c.Formats) > 0 {
 		return c.Formats
@@ -21,7 +21,7 @@ func (c *Canaries) AllFormats() []CanaryFormat {
 	return []CanaryFormat{c.CanaryFormat}
 }
 
-// Spaces are the spaces that canaries and references are drawn from, one for each format.
+// Spaces returns the spaces from which canaries and references are drawn, one for each format.
 func (c *Canaries) Spaces(d *Data) []canaries.Space {
 	var spaces []canaries.Space
 	for _, f := range c.AllFormats() {
@@ -30,8 +30,8 @@ func (c *Canaries) Spaces(d *Data) []canaries.Space {
 	return spaces
 }
 
-// space is that of a format. At the word level its words are those that the tokenizer makes
-// of the format.
+// space returns the space of a format. At the word level its words are those that the tokenizer
+// makes of the format.
 func (f *CanaryFormat) space(d *Data) canaries.Space {
 	if d.Level == datasets.ByteLevel {
 		s := canaries.Space{Alphabet: f.Alphabet, Format: f.Format, Symbols: strings.Join(f.Symbols, ""), SymbolBytes: f.symbolBytes()}
@@ -51,8 +51,8 @@ func (f *CanaryFormat) space(d *Data) canaries.Space {
 	return paired(s, strings.Join(target, " "), len(target))
 }
 
-// wordsOf returns the words of a format: as the tokenizer of the word level cuts it or, at the
-// subword level, the texts between spaces.
+// wordsOf returns the words of a format: at the word level the tokenizer's words, at the subword
+// level the texts between spaces.
 func (d *Data) wordsOf(format string) []string {
 	if d.Level == datasets.SubwordLevel {
 		return strings.Fields(format)
@@ -60,8 +60,8 @@ func (d *Data) wordsOf(format string) []string {
 	return d.ReadingRules.Tokenize(format)
 }
 
-// symbolBytes is the length of the listed symbols at the byte level, where they are whole words: a
-// list of several. A text alone lists its characters.
+// symbolBytes returns the length of the listed symbols at the byte level if they are whole words,
+// in a list of several; a single text lists its characters.
 func (f *CanaryFormat) symbolBytes() int {
 	if len(f.Symbols) < 2 || len(f.Symbols[0]) < 2 {
 		return 0
@@ -69,7 +69,7 @@ func (f *CanaryFormat) symbolBytes() int {
 	return len(f.Symbols[0])
 }
 
-// Configurations are how often canaries are inserted, in order.
+// Configurations returns the configurations of insertions, in order.
 func (c *Canaries) Configurations() []canaries.Configuration {
 	var all []canaries.Configuration
 	for _, times := range c.Insertions {
@@ -83,12 +83,12 @@ func (c *Canaries) Configurations() []canaries.Configuration {
 	return all
 }
 
-// insertedOfAFormat is the number of canaries of each format without those held back.
+// insertedOfAFormat returns the number of canaries of each format, except the held-back ones.
 func (c *Canaries) insertedOfAFormat() int {
 	return (len(c.UserProbability)*len(c.ExampleProbability) + len(c.Insertions)) * c.PerConfiguration
 }
 
-// groups number the canaries of each format one after another.
+// groups numbers the canaries of all formats consecutively.
 func (c *Canaries) groups(d *Data) []audits.Group {
 	each := c.insertedOfAFormat() + c.HeldBack
 	var groups []audits.Group
@@ -98,8 +98,8 @@ func (c *Canaries) groups(d *Data) []audits.Group {
 	return groups
 }
 
-// NamedWords are the words that the formats of the canaries need in the vocabulary, each
-// once, in byte order.
+// NamedWords returns the distinct words that the formats of the canaries need in the vocabulary, in
+// byte order.
 func (e *Experiment) NamedWords() []string {
 	if e.Canaries == nil {
 		return nil
@@ -112,8 +112,8 @@ func (e *Experiment) NamedWords() []string {
 	return slices.Compact(named)
 }
 
-// Phrases are the phrases of canaries, one for each format of Canaries.AllFormats, empty if the data
-// cannot be searched for it; none if all are empty.
+// Phrases returns the phrases of canaries, one for each format of Canaries.AllFormats, empty if the
+// data cannot be searched for it; nil if all are empty.
 func (e *Experiment) Phrases() []datasets.Phrase {
 	if e.Canaries == nil || e.Data.Outside().Size > 0 {
 		return nil
@@ -130,12 +130,12 @@ func (e *Experiment) Phrases() []datasets.Phrase {
 	return phrases
 }
 
-// symbolsAtByteLevel is the default of canaries.words there: with the smallest
-// alphabet but the digits, 26^9 references may follow a prefix of 1.
+// symbolsAtByteLevel is the default of canaries.words at the byte level: with the smallest alphabet
+// except the digits, 26^9 references may follow a prefix of 1.
 const symbolsAtByteLevel = 10
 
-// completeCanaries fills in fields that follow from others, and leaves out those that
-// formats and insertions replace.
+// completeCanaries sets fields that follow from others, and clears fields that formats and
+// insertions replace.
 func (d *decoder) completeCanaries(c *Canaries, data *Data) {
 	if data.ReadingRules == 0 && data.Level.IsZero() && c.readOtherwise() {
 		data.ReadingRules = datasets.CurrentRules
@@ -155,8 +155,8 @@ func (d *decoder) completeCanaries(c *Canaries, data *Data) {
 	}
 }
 
-// readOtherwise reports whether the current rules of reading read the texts of forms otherwise
-// than the first rules.
+// readOtherwise reports whether the current rules of reading read the texts of forms differently
+// from the first rules.
 func (c *Canaries) readOtherwise() bool {
 	return slices.ContainsFunc(c.AllFormats(), func(f CanaryFormat) bool {
 		return slices.ContainsFunc(append([]string{f.Format, f.Target}, f.Symbols...), func(text string) bool {
@@ -165,7 +165,7 @@ func (c *Canaries) readOtherwise() bool {
 	})
 }
 
-// replace reports fields that were given together with the one in place of them.
+// replace reports fields that were given together with their replacement.
 func (d *decoder) replace(by string, paths ...string) {
 	for _, path := range paths {
 		if d.givenTogether(path, by) {
@@ -174,7 +174,7 @@ func (d *decoder) replace(by string, paths ...string) {
 	}
 }
 
-// completeFormat fills in the number of random symbols, and the alphabet of listed ones.
+// completeFormat sets the number of random symbols, and the alphabet of listed ones.
 func (d *decoder) completeFormat(f *CanaryFormat, path string, data *Data) {
 	if data.Level == datasets.ByteLevel && len(f.Symbols) > 0 && d.present[join(path, "alphabet")] == nil {
 		f.Alphabet = canaries.Listed
@@ -204,7 +204,7 @@ func (c *checker) canaries() {
 	c.distinctFormats()
 }
 
-// configurations checks how often canaries are inserted.
+// configurations checks the numbers of insertions.
 func (c *checker) configurations() {
 	if c.Canaries == nil {
 		return
@@ -220,14 +220,14 @@ func (c *checker) configurations() {
 	c.required(pe, c.Canaries.ExampleProbability)
 }
 
-// required reports a list of probabilities that is not there.
+// required reports a missing list of probabilities.
 func (c *checker) required(path string, given []numbers.Probability) {
 	if f, _ := lookup(path); len(given) == 0 {
 		c.fail([]string{path}, "missing; expected %s, or canaries.insertions in place of both probabilities", f.expected())
 	}
 }
 
-// repeated reports a value that a list has twice.
+// repeated reports a value that occurs twice in a list.
 func repeated[T comparable](c *checker, path string, values []T) {
 	for i, v := range values {
 		if slices.Contains(values[:i], v) {
@@ -243,7 +243,7 @@ func (c *checker) canaryFormat(f *CanaryFormat, path string) {
 	}
 }
 
-// sequence checks that canaries fit into a sentence, and their format them.
+// sequence checks that canaries fit into a sentence, and that their format fits into a canary.
 func (c *checker) sequence(f *CanaryFormat, path string) bool {
 	longest, words, format := c.Data.Reading().Sequence, join(path, "words"), join(path, "format")
 	if f.Format == "" {
@@ -317,7 +317,7 @@ func (c *checker) room(f *CanaryFormat, path string) {
 	}
 }
 
-// distinctFormats reports a format that is there twice.
+// distinctFormats reports a format that occurs twice.
 func (c *checker) distinctFormats() {
 	spaces := c.Canaries.Spaces(&c.Data)
 	for i, s := range spaces {
@@ -349,7 +349,7 @@ func (c *dataChecker) checkCanaries() {
 	}
 }
 
-// copies is the number of copies that chosen numbers of insertions make.
+// copies returns the total number of copies for explicit numbers of insertions.
 func (c *Canaries) copies() int {
 	sum := 0
 	for _, times := range c.Insertions {

@@ -15,11 +15,11 @@ import (
 // Spec is a whole experiment in its resolved form. Two files with equal specs
 // are the same experiment. A run's record keeps its JSON.
 type Spec struct {
-	// Name of the experiment, the same in all cells.
+	// Name is the name of the experiment, the same in all cells.
 	Name string `json:"name"`
-	// Cells of the grid in order, at least one. No two are equal.
+	// Cells are the cells of the grid in order, at least one. No two are equal.
 	Cells []Cell `json:"cells"`
-	// Sources lists the files of every source that has several, by data.sha256.
+	// Sources lists the files of every source with several files, by data.sha256.
 	Sources map[string][]storage.Digest `json:"sources,omitempty"`
 }
 
@@ -29,35 +29,34 @@ type Cell struct {
 	Index int `json:"index"`
 	// Name is short and unique within the run, such as "c03".
 	Name string `json:"name"`
-	// Label is for people, in the papers' terms: "iid, FedAvg, b=500".
+	// Label is a description for people, in the papers' terms: "iid, FedAvg, b=500".
 	Label string `json:"label"`
-	// Axes are the values that make this cell, in the order of the grid; none
-	// if there is no grid.
+	// Axes are the values that define this cell, in the order of the grid; empty without a grid.
 	Axes Axes `json:"axes"`
-	// Row is that of the table of results which the cell is a replicate of; nil without
+	// Row is the row of the table of results to which the cell belongs as a replicate; nil without
 	// grid.replicates.
 	Row *Row `json:"row,omitempty"`
 	// Experiment is the configuration, complete.
 	Experiment Experiment `json:"experiment"`
 
-	tree      *node        // the file it was read from, for messages; nil after ReadSpec
-	shortened int          // the rounds asked for, where the privacy budget allows fewer
-	data      *audits.Data // nil as long as the data were not read
+	tree      *node        // its file, for messages; nil after ReadSpec
+	shortened int          // requested rounds, if the privacy budget allows fewer
+	data      *audits.Data // nil until the data are read
 	phrases   []int        // see Facts
 	sizes     map[int]int  // see Facts
 }
 
-// Row is a row of the table of results: the cells of one point of the grid, which differ in
-// the seed alone. The seed is the last of their axes.
+// Row is a row of the table of results: the cells of one point of the grid, which differ only in
+// the seed. The seed is the last of their axes.
 type Row struct {
 	// Name is short and unique within the run, such as "r03".
 	Name string `json:"name"`
-	// Label is for people, as that of a cell without its seed.
+	// Label is the label of a cell without its seed.
 	Label string `json:"label"`
 }
 
-// place is where a field stands, or, of a cell that comes from a record, the name
-// of the experiment alone.
+// place returns the position of a field or, for a cell from a record, only the name of the
+// experiment.
 func (c *Cell) place(path string) position {
 	if c.tree == nil {
 		return position{source: c.Experiment.Name}
@@ -65,11 +64,11 @@ func (c *Cell) place(path string) position {
 	return c.tree.place(path)
 }
 
-// Where begins the message of a mistake that is found outside this package:
+// Where returns the start of the message for a mistake found outside this package:
 // "study.yaml:12:11: data.source".
 func (c *Cell) Where(path string) string { return c.Problem(path, "").where() }
 
-// Problem is a mistake of the cell that is found outside this package.
+// Problem returns a mistake of the cell that was found outside this package.
 func (c *Cell) Problem(path, format string, args ...any) Problem {
 	at := c.place(path)
 	return Problem{Source: at.source, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...)}
@@ -81,12 +80,12 @@ type Axes []Axis
 // Axis is the value of one axis in one cell.
 type Axis struct {
 	Path string
-	// Value as JSON, in the form that the resolved experiment has it; null
-	// where the cell removes the field.
+	// Value is the value as JSON, as in the resolved experiment; null if the cell removes the
+	// field.
 	Value json.RawMessage
 }
 
-// Text is the value for people: JSON, but a word without its quotes.
+// Text returns the value for people: JSON, but a word without its quotes.
 func (a Axis) Text() string { return plain(a.Value) }
 
 // MarshalJSON writes an object that keeps the order.
@@ -130,7 +129,7 @@ func (a *Axes) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// String is "data.partition=iid, training.cohort=500".
+// String returns a text such as "data.partition=iid, training.cohort=500".
 func (a Axes) String() string {
 	var b bytes.Buffer
 	for i, axis := range a {
@@ -142,7 +141,7 @@ func (a Axes) String() string {
 	return b.String()
 }
 
-// plain is a JSON value for people: text without its quotes.
+// plain formats a JSON value for people: text without its quotes.
 func plain(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && string(value) != "null" {
@@ -151,8 +150,8 @@ func plain(value json.RawMessage) string {
 	return string(value)
 }
 
-// Leaves are the values within JSON that are no objects, by their paths below this one, in
-// their order; of lists the whole list. A value other than an object is its own leaf.
+// Leaves returns the values within JSON that are not objects, by their paths below path, in order;
+// a list counts as one value. A value other than an object is its own leaf.
 func Leaves(path string, value json.RawMessage) Axes {
 	value = bytes.TrimSpace(value)
 	var members, out Axes
@@ -165,20 +164,20 @@ func Leaves(path string, value json.RawMessage) Axes {
 	return out
 }
 
-// Canonical is the experiment as JSON: fields in a fixed order, defaults filled
-// in, every value in its one text form. Once resolved, it has the rounds beside the
-// epochs that they follow from.
+// Canonical returns the experiment as JSON: fields in a fixed order, with defaults, and every value
+// in its canonical text form. A resolved experiment contains epochs and the rounds that follow from
+// them.
 func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 
-// YAML is an experiment file that gives this experiment again: Canonical in the form
-// that people write, without rounds that follow from epochs.
+// YAML returns an experiment file for this experiment: Canonical in the form that people write,
+// without rounds that follow from epochs.
 func (e *Experiment) YAML() ([]byte, error) {
 	canonical := e.asFile().Canonical()
 	text, err := encoding.YAMLFromJSON(canonical)
 	if err != nil || readable.IsVisible(string(text)) {
 		return text, err
 	}
-	// The library leaves invisible characters as they are. JSON, which is YAML, can escape them.
+	// The library keeps invisible characters. JSON, which is YAML, can escape them.
 	var b bytes.Buffer
 	if err := json.Indent(&b, canonical, "", "  "); err != nil {
 		return nil, err
@@ -208,14 +207,14 @@ func (s *Spec) YAML() ([]byte, error) {
 // Digest identifies a resolved experiment.
 func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonical()) }
 
-// Canonical is the spec as JSON; ReadSpec reads it.
+// Canonical returns the spec as JSON; ReadSpec reads it.
 func (s *Spec) Canonical() []byte { return mustMarshal(s) }
 
 // Digest identifies the results of a run: two submissions with equal digests
 // continue each other.
 func (s *Spec) Digest() storage.Digest { return storage.DigestOf(s.Canonical()) }
 
-// mustMarshal: the types hold only finite numbers, text and valid JSON.
+// mustMarshal encodes types that hold only finite numbers, text and valid JSON.
 func mustMarshal(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {

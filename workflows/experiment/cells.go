@@ -11,15 +11,14 @@ import (
 	"coalmine/storage"
 )
 
-// candidate is a cell while it is not known whether the grid keeps it.
+// candidate is a cell before the decision whether the grid keeps it.
 type candidate struct {
 	Cell
 	point    int // of the grid
 	problems problems
 }
 
-// cells expands the grid. Cells with mistakes are returned too, as far as they
-// could be read.
+// cells expands the grid. It also returns cells with mistakes, as far as they could be read.
 func (g *grid) cells(limit int, ps *problems) []Cell {
 	count := g.cellCount(limit)
 	if count > limit {
@@ -50,8 +49,8 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 	return cells
 }
 
-// candidates builds and checks the first cells, several at a time. All points with the first
-// seed come before those with the second: a further seed adds cells at the end.
+// candidates builds and checks the first cells concurrently. All points with the first seed precede
+// those with the second: a further seed adds cells at the end.
 func (g *grid) candidates(count int) []*candidate {
 	all, points := make([]*candidate, count), count/max(1, len(g.replicates))
 	group := goroutines.NewGroup()
@@ -63,12 +62,12 @@ func (g *grid) candidates(count int) []*candidate {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		panic(err) // Parse returns it: errors of the candidates do not come here
+		panic(err) // Parse returns it; mistakes of candidates are recorded elsewhere
 	}
 	return all
 }
 
-// candidate builds and checks one cell, that of a point and a replicate.
+// candidate builds and checks the cell of a point and a replicate.
 func (g *grid) candidate(point, replicate int) *candidate {
 	c := &candidate{Cell: Cell{Axes: Axes{}, tree: g.body}, point: point}
 	values := g.point(point)
@@ -88,7 +87,7 @@ func (g *grid) candidate(point, replicate int) *candidate {
 	return c
 }
 
-// excludes reports whether the grid leaves a cell out, and notes by which rule.
+// excludes reports whether the grid excludes a cell, and marks the rule as used.
 func (g *grid) excludes(c *candidate, used []bool) bool {
 	if len(g.exclude) == 0 {
 		return false
@@ -110,8 +109,8 @@ func (g *grid) unused(used []bool, ps *problems) {
 	}
 }
 
-// duplicates finds cells that are the same experiment: a value that has no
-// effect would show as two equal rows.
+// duplicates finds cells with equal experiments: a value without effect would produce two equal
+// rows.
 func (g *grid) duplicates(cells []Cell, ps *problems) {
 	first := make(map[storage.Digest]*Cell, len(cells))
 	for i := range cells {
@@ -125,7 +124,7 @@ func (g *grid) duplicates(cells []Cell, ps *problems) {
 	}
 }
 
-// describe names a cell with the values that make it.
+// describe names a cell with the values that define it.
 func (c *Cell) describe() string {
 	if len(c.Axes) == 0 {
 		return c.Name
@@ -133,7 +132,7 @@ func (c *Cell) describe() string {
 	return fmt.Sprintf("%s: %s", c.Name, c.Axes)
 }
 
-// addCell takes over the problems of one cell.
+// addCell adds the problems of one cell.
 func (ps *problems) addCell(c *Cell, of *problems) {
 	for _, f := range of.found {
 		ps.record(f.Problem, c.describe())

@@ -16,7 +16,7 @@ const (
 	ScorerCode
 )
 
-// files are those that each role names.
+// files returns the patterns of each role.
 func (r *CodeRoles) files() [3][]string {
 	if r == nil {
 		return [3][]string{}
@@ -24,7 +24,7 @@ func (r *CodeRoles) files() [3][]string {
 	return [...][]string{TrainingCode: r.Training, ClientCode: r.Client, ScorerCode: r.Scorer}
 }
 
-// Omits reports whether a role does not get a file: others name it, and the role does not.
+// Omits reports whether a role does not get a file: only other roles name it.
 func (r *CodeRoles) Omits(role CodeRole, file string) bool {
 	omits := false
 	for other, patterns := range r.files() {
@@ -37,7 +37,7 @@ func (r *CodeRoles) Omits(role CodeRole, file string) bool {
 	return omits
 }
 
-// namesFile reports whether a pattern names a file, or a folder that it is in.
+// namesFile reports whether a pattern names a file, or a folder that contains it.
 func namesFile(pattern, file string) bool {
 	for ; file != "."; file = path.Dir(file) {
 		if ok, err := path.Match(strings.TrimSuffix(pattern, "/"), file); ok && err == nil {
@@ -47,7 +47,7 @@ func namesFile(pattern, file string) bool {
 	return false
 }
 
-// Unmatched returns the patterns that name none of the files.
+// Unmatched returns the patterns that match no file.
 func (r *CodeRoles) Unmatched(files []string) []string {
 	if r == nil {
 		return nil
@@ -77,7 +77,7 @@ func (c *checker) codeRoles() {
 	}
 }
 
-// CodeOf is the directory of the training's code and its digest, as far as they are known: training.code, or the
+// CodeOf returns the directory of the training's code and its digest, as far as known: training.code, or the
 // trainer of PyTorchEngine.
 func (t *Training) CodeOf() (directory string, digest *string) {
 	if t.PyTorch != nil {
@@ -86,7 +86,7 @@ func (t *Training) CodeOf() (directory string, digest *string) {
 	return t.Code, &t.CodeSHA256
 }
 
-// TrainedBy is the role of the trainer.
+// TrainedBy returns the role of the trainer.
 func (t *Training) TrainedBy() CodeRole {
 	if t.ClientCommand != "" {
 		return ClientCode
@@ -94,12 +94,12 @@ func (t *Training) TrainedBy() CodeRole {
 	return TrainingCode
 }
 
-// ScorerApart reports whether the command that scores has code of its own.
+// ScorerApart reports whether the scoring command has its own code.
 func (t *Training) ScorerApart() bool {
 	return t.Code != "" && t.CodeRoles != nil && t.Algorithm == External
 }
 
-// scorerCode is the digest of the code of the command that scores, "" for none.
+// scorerCode returns the digest of the scoring command's code, "" without code.
 func (t *Training) scorerCode() string {
 	if t.ScorerApart() {
 		return t.ScorerSHA256

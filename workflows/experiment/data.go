@@ -23,24 +23,24 @@ import (
 type Facts struct {
 	// Files are the digests of the source's files, in the order in which they are read.
 	Files []storage.Digest
-	// FileSplits are the splits of these files, where the experiment reads splits and files
-	// have them.
+	// FileSplits are the splits of these files, if the experiment reads splits and the files have
+	// them.
 	FileSplits []string
-	// Rules of reading that the sources need, but for those of Prepared; 0 if all versions read
-	// the same.
+	// Rules are the rules of reading that the sources need, except those of Prepared; 0 if all
+	// versions read the same.
 	Rules datasets.Rules
-	// Users and Examples of the balanced training population, held-out users
-	// taken away, before canaries are inserted.
+	// Users and Examples count the balanced training population, without held-out users, before
+	// canaries are inserted.
 	Users, Examples int
-	// HeldOutUsers are the balanced users that never train.
+	// HeldOutUsers is the number of balanced users that never train.
 	HeldOutUsers int
-	// DistinctWords of the training part that the vocabulary is chosen from, before users
-	// are balanced.
+	// DistinctWords is the number of words in the training part from which the vocabulary is
+	// chosen, before users are balanced.
 	DistinctWords int
-	// TestExamples are the examples of the test part.
+	// TestExamples is the number of examples in the test part.
 	TestExamples int
-	// Devices say how the users are divided, where data.devices asks for it. Users and
-	// Examples are then those of the devices. DevicesError is why they cannot be.
+	// Devices describes the division of users, if data.devices requests it. Users and Examples then
+	// count devices. DevicesError is the reason if the division fails.
 	Devices      devices.Summary
 	DevicesError error
 	// Second are the digests of the files of further sources.
@@ -50,24 +50,24 @@ type Facts struct {
 	// Code is the digest of training.code, packed for the trainer, and Scorer of it packed for the
 	// scorer; zero without.
 	Code, Scorer storage.Digest
-	// MissingWords are those of Experiment.NamedWords that the vocabulary lacks.
+	// MissingWords are the words of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
-	// Phrases are how many different ones the source has of each of Experiment.Phrases, before
-	// canaries are inserted; at most datasets.MaxPhrases.
+	// Phrases is the number of different matches in the source for each of Experiment.Phrases,
+	// before canaries are inserted; at most datasets.MaxPhrases.
 	Phrases []int
 	// Sizes counts the clients of federated training with each number of examples.
 	Sizes map[int]int
-	// Prepared are those of Experiment.Sources, in their order.
+	// Prepared are the facts of Experiment.Sources, in their order.
 	Prepared []Facts
-	// Tokens of the tokenizer, 0 without one.
+	// Tokens is the number of tokens of the tokenizer, 0 without one.
 	Tokens int
-	// Unlabelled examples of the source are images without a label.
+	// Unlabelled is the number of images without a label in the source.
 	Unlabelled int
-	// Key is the fingerprint of the secret key at hand, empty without one.
+	// Key is the fingerprint of the current secret key, empty without one.
 	Key string
 }
 
-// of are the facts as audits see them.
+// of converts the facts for audits.
 func (f *Facts) of(c *Cell) *audits.Data {
 	return &audits.Data{
 		Carriers: c.Experiment.Canaries.carriers(f.Users, f.Examples),
@@ -76,14 +76,13 @@ func (f *Facts) of(c *Cell) *audits.Data {
 	}
 }
 
-// Resolve checks every cell against its data, facts[i] for cell i, and completes the cells
-// with the values that depend on them: the rounds that a cell's epochs amount to, which stay
-// recorded beside them, the separation and the mechanism of a cell with separated cohorts,
-// and the digest of its source. Mistakes come back as one *Error, and the spec is unchanged.
+// Resolve checks every cell against its data, facts[i] for cell i, and completes the cells with the
+// values that depend on the data: the rounds that follow from a cell's epochs, which are recorded
+// with them, the separation and the mechanism of a cell with separated cohorts, and the digest of
+// its source. It returns all mistakes as one *Error, and then leaves the spec unchanged.
 //
-// One epoch is users / cohort rounds of fedavg, or examples / cohort steps of
-// sgd; the product with the epochs is rounded up. A cell gets the rounds of
-// these that its privacy budget allows.
+// One epoch is users / cohort rounds of fedavg, or examples / cohort steps of sgd; the product with
+// the epochs is rounded up. A cell gets only the rounds that its privacy budget allows.
 func (s *Spec) Resolve(facts []Facts) error {
 	var ps problems
 	rounds, settled := make([]int, len(s.Cells)), make([]Training, len(s.Cells))
@@ -135,7 +134,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 	return nil
 }
 
-// rules are those that the sources of a cell need together.
+// rules returns the rules of reading that the sources of a cell need together.
 func (f *Facts) rules() datasets.Rules {
 	needed := f.Rules
 	for i := range f.Prepared {
@@ -144,7 +143,7 @@ func (f *Facts) rules() datasets.Rules {
 	return needed
 }
 
-// AddProfiles takes in the users of data.devices.profiles: each has a device.
+// AddProfiles adds the users of data.devices.profiles, each with a device.
 func (f *Facts) AddProfiles(of datasets.ImportMetrics) {
 	if f.DevicesError != nil {
 		return
@@ -161,7 +160,7 @@ type dataChecker struct {
 	problems problems
 }
 
-// fail reports a field, where it stands in the file or else with the file alone.
+// fail reports a field at its position in the file, or else with the file name only.
 func (c *dataChecker) fail(path, format string, args ...any) {
 	c.problems.add(c.place(path), path, format, args...)
 }
@@ -208,7 +207,7 @@ func (c *dataChecker) check() {
 	}
 }
 
-// checkDigest compares the digest that a block gives for its source with the source's.
+// checkDigest compares the digest that a block gives for its source with the digest of the source.
 func (c *dataChecker) checkDigest(block, source, given string, files []storage.Digest) {
 	if found := SourceDigest(files).String(); given != "" && given != found {
 		c.fail(block+".sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", given, source, found)
@@ -224,7 +223,7 @@ func (c *dataChecker) checkPrepared(source Source, f *Facts) {
 	}
 }
 
-// checkVocabulary compares the size of a vocabulary, 0 for none, with the words there are.
+// checkVocabulary compares the size of a vocabulary, 0 for none, with the available words.
 func (c *dataChecker) checkVocabulary(path string, size int) {
 	if tokens := c.facts.Tokens; tokens > 0 && size > 0 && size != tokens {
 		c.fail(path, "is %d, and %s has %d tokens; set it to that", size, c.Experiment.Data.Tokenizer, tokens)
@@ -233,7 +232,7 @@ func (c *dataChecker) checkVocabulary(path string, size int) {
 	}
 }
 
-// nobody says why there is nothing to train on.
+// nobody reports why there is no training data.
 func (c *dataChecker) nobody() {
 	switch d := &c.Experiment.Data; {
 	case d.Users.Words > 0:
@@ -245,7 +244,7 @@ func (c *dataChecker) nobody() {
 	}
 }
 
-// available is the number of items that a cohort is drawn from.
+// available returns the number of items from which a cohort is drawn, and their unit.
 func (c *dataChecker) available() (n int, what string) {
 	if c.Experiment.Training.Central() {
 		return c.facts.Examples, "training examples"
@@ -262,14 +261,14 @@ func (c *dataChecker) available() (n int, what string) {
 	return users, "balanced users"
 }
 
-// rounds is the length of the training; 0 where it cannot be counted.
+// rounds returns the length of the training; 0 if it is unknown.
 func (c *dataChecker) rounds() int {
 	t := &c.Experiment.Training
 	if t.Epochs == 0 {
 		return t.Rounds
 	}
 	items, _ := c.available()
-	// The epochs as they were written: 0.1 is a tenth, not the float64 beside it.
+	// The epochs as written: 0.1 is a tenth, not the nearest float64.
 	exact, ok := new(big.Rat).SetString(strconv.FormatFloat(t.Epochs, 'g', -1, 64))
 	if !ok || t.Cohort < 1 || items < 1 {
 		return 0
@@ -284,13 +283,11 @@ func (c *dataChecker) rounds() int {
 	return int(up.Int64())
 }
 
-// spareUsers is the share by which a population that is filled anew may be larger
-// than the balanced one.
+// spareUsers is the fraction by which a refilled population may be larger than the balanced one.
 const spareUsers = 0.05
 
-// affordable is how many of the rounds the cell's privacy budget allows. For a
-// population whose size is known only about, it is a few more than that: while it
-// trains, the server counts exactly, and stops.
+// affordable returns how many of the rounds the cell's privacy budget allows. For a population of
+// approximate size it returns a few more: during training the server counts exactly, and stops.
 func (c *dataChecker) affordable(rounds int, t *Training) int {
 	population, _ := c.available()
 	if t.Privacy == nil || t.Privacy.Budget == nil || t.Cohort > population || t.Privacy.NoiseMultiplier == 0 {
@@ -309,7 +306,7 @@ func (c *dataChecker) affordable(rounds int, t *Training) int {
 		c.fail("training.privacy", "cannot be accounted for: %v", err)
 		return rounds
 	}
-	if budget.Allows(meter, rounds) { // which often is seen at once
+	if budget.Allows(meter, rounds) { // often decided at once
 		return rounds
 	}
 	allowed := budget.RoundsWithin(meter)
@@ -320,8 +317,8 @@ func (c *dataChecker) affordable(rounds int, t *Training) int {
 	return min(rounds, allowed)
 }
 
-// recipe is the recipe of a clipped training's privacy, with the given number of
-// users, of central training records.
+// recipe returns the privacy recipe of a clipped training with the given number of users or, for
+// central training, records.
 func (e *Experiment) recipe(population int) privacy.Recipe {
 	t := &e.Training
 	return privacy.Recipe{
@@ -334,14 +331,14 @@ func (e *Experiment) recipe(population int) privacy.Recipe {
 	}
 }
 
-// Unit names the unit that a guarantee of the training protects.
+// Unit returns the unit that a guarantee of the training protects.
 func (e *Experiment) Unit() string {
 	return reports.Unit(e.Training.Central(), e.Data.Devices != nil, e.Data.Partition, e.Data.Users.Words == 0)
 }
 
-// Privacy is the privacy cost of a resolved cell's training at its end, nil if
-// no privacy is claimed. The population of an iid cell is filled only when it
-// runs, so that its cost is known about.
+// Privacy returns the privacy cost of a resolved cell's training at its end, nil without a
+// guarantee. The cost of an iid cell is approximate, because its population is only filled during
+// the run.
 func (c *Cell) Privacy() (*privacy.Report, error) {
 	if c.Experiment.Training.Privacy == nil || c.data == nil {
 		return nil, nil
@@ -354,8 +351,7 @@ func (c *Cell) Privacy() (*privacy.Report, error) {
 	return &report, err
 }
 
-// noteBudget remembers how many rounds were asked for where the privacy budget
-// allows fewer.
+// noteBudget records the requested rounds if the privacy budget allows fewer.
 func (c *Cell) noteBudget(rounds int) {
 	t := &c.Experiment.Training
 	if t.Privacy != nil && t.Privacy.Budget != nil && rounds < t.Rounds {
@@ -363,8 +359,7 @@ func (c *Cell) noteBudget(rounds int) {
 	}
 }
 
-// Warnings names doubtful choices of the cell that are no mistakes, one sentence
-// each.
+// Warnings returns doubtful choices of the cell that are not mistakes, one sentence each.
 func (c *Cell) Warnings() []string {
 	warnings := slices.Concat(c.measuringWarnings(), c.canaryWarnings(), c.phraseWarnings(), c.powerWarnings())
 	if b := c.Experiment.Batches(c.sizes); b != nil {
@@ -416,11 +411,11 @@ func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
 	}
 }
 
-// maxPerUser is how many canaries a user may carry on average; with more they are not
+// maxPerUser is the maximum mean number of canaries per user; more canaries would not be
 // independent.
 const maxPerUser = 0.1
 
-// canaryWarnings name doubtful numbers of insertions, one sentence each.
+// canaryWarnings lists doubtful numbers of insertions, one sentence each.
 func (c *Cell) canaryWarnings() []string {
 	canaries := c.Experiment.Canaries
 	if canaries == nil {
@@ -443,10 +438,10 @@ func (c *Cell) canaryWarnings() []string {
 	return warnings
 }
 
-// replaced is the probability that at least one canary replaces an example, with the given
-// number of each configuration, independently.
+// replaced returns the probability that at least one canary replaces an example, with each canaries
+// of each configuration, independently.
 func (c *Canaries) replaced(each float64) float64 {
-	kept := 0.0 // the logarithm of the probability that none does
+	kept := 0.0 // logarithm of the probability of no replacement
 	for _, user := range c.UserProbability {
 		for _, example := range c.ExampleProbability {
 			kept += each * math.Log1p(-float64(user.Float64()*example.Float64()))
@@ -455,14 +450,14 @@ func (c *Canaries) replaced(each float64) float64 {
 	return -math.Expm1(kept)
 }
 
-// carriers is the mean number of users that carry at least one canary, if users have equally many examples.
+// carriers returns the mean number of users with at least one canary, if users have equally many examples.
 func (c *Canaries) carriers(users, examples int) int {
 	if c == nil || users == 0 || examples == 0 {
 		return 0
 	}
 	own := float64(examples) / float64(users)
 	if len(c.Insertions) > 0 {
-		spared := max(0, 1-float64(c.copies())/float64(examples)) // of an example
+		spared := max(0, 1-float64(c.copies())/float64(examples)) // probability for an example
 		return int(math.Round(float64(users) * (1 - math.Pow(spared, own))))
 	}
 	each, kept := float64(c.PerConfiguration*len(c.AllFormats())), 1.0
@@ -475,11 +470,12 @@ func (c *Canaries) carriers(users, examples int) int {
 	return int(math.Round(float64(users) * (1 - kept)))
 }
 
-// leastInData is how many canaries the data must have by themselves, on average, for a warning.
+// leastInData is the expected number of canaries occurring in the data above which a warning is
+// given.
 const leastInData = 0.01
 
-// phraseWarnings name formats with enough matches in the data that canaries, drawn
-// uniformly from the whole space, may be among them.
+// phraseWarnings lists formats with so many matches in the data that canaries, drawn uniformly from
+// the whole space, may be among them.
 func (c *Cell) phraseWarnings() []string {
 	var warnings []string
 	for i, found := range c.phrases {

@@ -11,9 +11,9 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// The data block of a file. types.go has the other blocks, and the meaning of the tags.
+// The data block of a file. types.go contains the other blocks, and explains the tags.
 
-// Data says which text is read, or which images, and how they are divided among users.
+// Data describes the texts or images to read, and their division among users.
 type Data struct {
 	// JSON lines with "user" and "text" (images: "user", "label" and "pixels" or "image") or another
 	// data.form, plain, .gz, .zst, .xz or .lzma; a directory of such files, or of texts by user; either
@@ -122,8 +122,8 @@ type Columns struct {
 	Split string `json:"split,omitempty" also:"split_name subset"`
 }
 
-// Fault is planted in some of the data. Users or examples are given, or both: then some of
-// the examples of some of the users are hit.
+// Fault is planted in some of the data. Users or examples are given, or both: then it affects some
+// of the examples of some of the users.
 type Fault struct {
 	// Kind of fault.
 	Fault datasets.Fault `json:"fault" required:"true" also:"kind bug"`
@@ -135,8 +135,7 @@ type Fault struct {
 	Length int `json:"length,omitzero" default:"40" range:"[1,1000000]" when:"fault=truncate" unit:"characters"`
 }
 
-// Limits stop input that is no data set. They are a part of a result's
-// identity.
+// Limits reject input that is not a data set. They are part of a result's identity.
 type Limits struct {
 	// Longest line of a source.
 	Line int `json:"line" default:"1048576" range:"[1024,67108864]" unit:"bytes"`
@@ -146,7 +145,7 @@ type Limits struct {
 	Ratio int `json:"ratio" default:"200" range:"[2,1000000]"`
 }
 
-// Image is the shape of the images, which is that of all of them.
+// Image is the common shape of the images.
 type Image struct {
 	// Width of an image.
 	Width int `json:"width" default:"28" range:"[1,12288]" unit:"pixels" source:"LeCun et al. 1998 (MNIST)"`
@@ -160,8 +159,8 @@ type Image struct {
 	Unlabelled bool `json:"unlabelled,omitzero" default:"false" source:"Augenstein et al. 2020, task T5"`
 }
 
-// Vocabulary is made of the most frequent words of the training part. At the
-// byte level it is fixed.
+// Vocabulary consists of the most frequent words of the training part. At the byte level it is
+// fixed.
 type Vocabulary struct {
 	// Words besides the special tokens; others read as <unk>. At the subword level the number of the
 	// tokenizer's tokens.
@@ -178,8 +177,8 @@ type Sanitize struct {
 	Remove datasets.Removal `json:"remove" default:"match"`
 }
 
-// Disagreement removes the sentences on which two models disagree. Each trains on half of
-// the records as the cell does, but for the number of steps.
+// Disagreement removes the sentences on which two models disagree. Each trains on half of the
+// records like the cell, except for the number of steps.
 type Disagreement struct {
 	// Largest difference of a kept sentence's mean log-perplexities under the two models.
 	Threshold float64 `json:"threshold" required:"true" range:"(0,1000]" unit:"nats a token"`
@@ -239,7 +238,7 @@ type Devices struct {
 	IID bool `json:"iid,omitzero" default:"false" source:"Orekondy et al. 2018, section 6.1.1"`
 }
 
-// SecondSource is a source beside that of the data.
+// SecondSource is a source in addition to data.source.
 type SecondSource struct {
 	// As data.source.
 	Source string `json:"source" required:"true" also:"path file dataset"`
@@ -248,8 +247,8 @@ type SecondSource struct {
 	Format
 }
 
-// Format says how a source beside that of the data is read. If neither is given, it is read
-// by data.form and data.columns.
+// Format describes how to read a second source. If neither field is given, data.form and
+// data.columns apply.
 type Format struct {
 	// Form of the files. Absent, with columns also absent: data.form; else told by the content.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
@@ -257,7 +256,7 @@ type Format struct {
 	Columns *SecondColumns `json:"columns,omitempty" also:"fields"`
 }
 
-// SecondColumns are names of columns, or of fields of JSON lines, of a source beside that of the data.
+// SecondColumns are names of columns, or of fields of JSON lines, of a second source.
 type SecondColumns struct {
 	// User of the example, a text or number.
 	User string `json:"user,omitempty" also:"author client"`
@@ -283,9 +282,9 @@ type Defence struct {
 	Modes int `json:"modes,omitzero" range:"[2,65536]" unit:"modes" also:"clusters topics" source:"100 to 500 in Orekondy et al. 2018, section 7.1"`
 }
 
-// SelectUsers chooses users by the share of their examples that prepare.classifier gets
-// right. Percentiles are those of the users' shares in the data without planted faults.
-// Exactly one of the two is given; users at the percentile are selected.
+// SelectUsers selects users by the share of their examples that prepare.classifier gets right.
+// Percentiles are those of the users' shares in the data without planted faults. Exactly one of the
+// two is given; users at the percentile are selected.
 type SelectUsers struct {
 	// Users at or below this percentile.
 	Below numbers.Probability `json:"below,omitzero" range:"(0,1)"`
@@ -293,8 +292,8 @@ type SelectUsers struct {
 	Above numbers.Probability `json:"above,omitzero" range:"(0,1)"`
 }
 
-// SelectWords chooses words. The sentences that they stand in are read at the word level,
-// and faults are planted there.
+// SelectWords selects words. Their sentences are read at the word level, and faults are planted
+// there.
 type SelectWords struct {
 	// Vocabulary of the primary model: the training part's most frequent words without faults.
 	Outside int `json:"outside" required:"true" range:"[1,10000000]" unit:"words" also:"vocabulary size" source:"10,000 in Augenstein et al. 2020, appendix B.2"`
@@ -302,17 +301,17 @@ type SelectWords struct {
 	Sequence int `json:"sequence" default:"20" range:"[1,1000]" unit:"words"`
 }
 
-// StepsOf is the number of steps of each of the two models, in a training of this many rounds.
+// StepsOf returns the number of steps of each of the two models, in a training of this many rounds.
 func (d *Disagreement) StepsOf(rounds int) int { return cmp.Or(d.Steps, (rounds+1)/2) }
 
-// Users are balanced to one size, or stay as they are.
+// Users are balanced to one size, or stay as in the data.
 type Users struct {
 	// Words of a balanced user, after the cut: smaller users are dropped, larger ones split, remainders
 	// discarded. 0, the default of images: users as in the data.
 	Words int `json:"words" default:"2000" range:"[0,1000000000]" unit:"words (byte level: bytes)" source:"Thakkar et al. 2020, section 4.1; 0: Augenstein et al. 2020"`
 }
 
-// TestPart is the share of the examples that utility is measured on.
+// TestPart is the part of the examples on which utility is measured.
 type TestPart struct {
 	// Probability that an example is held out. 0 with a split.
 	Fraction numbers.Probability `json:"fraction" default:"10%" range:"[0,1)"`
@@ -320,7 +319,7 @@ type TestPart struct {
 	Split string `json:"split,omitempty" source:"Thakkar et al. 2020, section 4.1"`
 }
 
-// ValidationPart is the share of the examples that trainings are tuned and stopped by.
+// ValidationPart is the part of the examples by which trainings are tuned and stopped.
 type ValidationPart struct {
 	// Probability that an example is held out.
 	Fraction numbers.Probability `json:"fraction" default:"0" range:"[0,1)"`

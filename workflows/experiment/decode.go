@@ -13,20 +13,18 @@ import (
 	"coalmine/internal/readable"
 )
 
-// decoder reads a tree into the types. It goes on after a mistake, so that all
-// of them are found.
+// decoder reads a tree into the types. It continues after a mistake, to find all mistakes.
 type decoder struct {
 	problems *problems
-	// patch: the tree is a part that will be merged into another one. null is
-	// allowed everywhere, and nothing is required.
+	// patch is set if the tree is a part that will be merged into another one: null is allowed
+	// everywhere, and no field is required.
 	patch bool
 	// present holds the nodes that were read, by path.
 	present map[string]*node
-	// bad lists the paths with a mistake, so that no mistake is reported twice
-	// in different words.
+	// bad lists the paths with a mistake, so that each mistake is reported once.
 	bad []string
-	// refused are the paths of mistakes found before the cell was completed: mistakes of single
-	// fields. Nothing is derived from their values.
+	// refused are the paths of mistakes in single fields, found before the cell was completed. No
+	// defaults are derived from their values.
 	refused []string
 }
 
@@ -86,8 +84,7 @@ func (d *decoder) block(n *node, v reflect.Value, t reflect.Type, path string) {
 	}
 }
 
-// missing finds required fields that are not there, also in blocks that are
-// not there.
+// missing reports required fields that are absent, also in absent blocks.
 func (d *decoder) missing(n *node, v reflect.Value, fields []field, path string) {
 	for _, f := range fields {
 		if n.get(f.name) != nil {
@@ -102,8 +99,8 @@ func (d *decoder) missing(n *node, v reflect.Value, fields []field, path string)
 	}
 }
 
-// neededIn reports whether a block must have the field: not where a choice in it leaves no use
-// for it.
+// neededIn reports whether a block must have the field; it need not if another choice makes the
+// field useless.
 func (f *field) neededIn(block *node) bool {
 	choice := block.get(f.when.field)
 	return choice == nil || slices.Contains(f.when.values, choice.text)
@@ -117,8 +114,8 @@ func fieldNames(t reflect.Type) string {
 	return strings.Join(names, ", ")
 }
 
-// unknown reports a key that names no field. The field probably meant counts as
-// bad, so that it is not reported missing too.
+// unknown reports a key that names no field. It also marks the probable field as bad, so that it is
+// not reported as missing.
 func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 	meant := suggest(e.key, t, path)
 	if path == "" && readable.Edits(e.key, "grid") <= readable.LikelyEdits(e.key) {
@@ -132,10 +129,10 @@ func (d *decoder) unknown(e entry, t reflect.Type, path string) {
 	d.fail(e.at, join(path, e.key), "unknown field%s", readable.DidYouMean(meant))
 }
 
-// itemPath is the path of a block in a list, counted from 0: canaries.formats.1.
+// itemPath returns the path of a block in a list, counted from 0: canaries.formats.1.
 func itemPath(path string, i int) string { return join(path, strconv.Itoa(i)) }
 
-// list reads a list; one value alone counts as a list of one.
+// list reads a list; a single value counts as a list of one.
 func (d *decoder) list(n *node, v reflect.Value, f *field, path string) {
 	items := []*node{n}
 	if n.kind == sequenceNode {
@@ -187,7 +184,7 @@ func (d *decoder) leaf(n *node, v reflect.Value, f *field, path string) {
 	}
 }
 
-// leafHint gives the advice for a common slip.
+// leafHint returns advice for a common mistake.
 func leafHint(n *node, f *field) string {
 	t := f.element()
 	switch {
@@ -236,11 +233,11 @@ func readBool(n *node, v reflect.Value) bool {
 	return !n.quoted && (n.text == "true" || n.text == "false")
 }
 
-// number is a decimal number, with _ between digits allowed. Its bounds keep
-// exact arithmetic cheap.
+// number matches a decimal number, with _ allowed between digits. Its bounds keep exact arithmetic
+// cheap.
 var number = regexp.MustCompile(`^[-+]?([0-9][0-9_]{0,39})?(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?$`)
 
-// readNumber reads integers and finite numbers; 2e6 is an integer too.
+// readNumber reads integers and finite numbers; 2e6 is also an integer.
 func readNumber(n *node, v reflect.Value, f *field) bool {
 	if n.quoted || !number.MatchString(n.text) {
 		return false

@@ -12,16 +12,15 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// scope is a block around a field, where a condition looks for its field.
+// scope is a block around a field, in which a condition looks up its field.
 type scope struct {
 	value reflect.Value
 	path  string
 }
 
-// complete fills in defaults and leaves out fields that do not apply: fields
-// that belong to another algorithm or optimizer. Such a field is a mistake
-// where it was given in the same place as the choice it contradicts; in the
-// body of a file whose grid makes the choice it is simply not used.
+// complete sets defaults, and clears fields that belong to another algorithm or optimizer. It
+// reports such a field as a mistake if the field was given together with the contradicting choice,
+// but not if the choice comes from the grid and the field from the body of the file.
 func (d *decoder) complete(e *Experiment) {
 	d.refused = d.bad
 	d.completeBlock([]scope{{reflect.ValueOf(e).Elem(), ""}})
@@ -85,8 +84,8 @@ func (m *Model) complete(unitsGiven bool) {
 	}
 }
 
-// clientRate is the learning rate of clients: 0.5 for language models (Augenstein et al.
-// 2020, appendix B.2), 0.0005 for a gan (table 9).
+// clientRate returns the default learning rate of clients: 0.5 for language models (Augenstein et
+// al. 2020, appendix B.2), 0.0005 for a gan (table 9).
 func (m *Model) clientRate() float64 {
 	if m.Kind == models.GAN {
 		return 0.0005
@@ -94,8 +93,8 @@ func (m *Model) clientRate() float64 {
 	return 0.5
 }
 
-// completeSampling chooses the sampling of sgd: without privacy there is none, and
-// with it the default has the smallest epsilon.
+// completeSampling sets the default sampling of sgd: none without privacy, otherwise the one with
+// the smallest epsilon.
 func (d *decoder) completeSampling(t *Training) {
 	const path = "training.sampling"
 	switch {
@@ -108,7 +107,7 @@ func (d *decoder) completeSampling(t *Training) {
 	}
 }
 
-// complete fills in the values that follow from other fields.
+// complete sets the values that follow from other fields.
 func (p *Privacy) complete(cohort int) {
 	if p == nil {
 		return
@@ -124,8 +123,8 @@ func (p *Privacy) complete(cohort int) {
 // Secret reports whether noise and cohorts come from a secret key.
 func (p *Privacy) Secret() bool { return p != nil && p.Randomness == privacy.Secret }
 
-// Accounting is the conversion of the cell's epsilons, empty for the classic one,
-// stated or not.
+// Accounting returns the conversion of the cell's epsilons, empty for the classic one, given or
+// default.
 func (p *Privacy) Accounting() privacy.Conversion {
 	if p.Conversion == privacy.Classic {
 		return ""
@@ -133,10 +132,10 @@ func (p *Privacy) Accounting() privacy.Conversion {
 	return p.Conversion
 }
 
-// Prover is the accountant of the cell, stated or not.
+// Prover returns the accountant of the cell, given or default.
 func (p *Privacy) Prover() privacy.Accountant { return cmp.Or(p.Accountant, privacy.Tightest) }
 
-// ClipQuantile is the adaptive clipping of the cell, nil with a fixed clip norm.
+// ClipQuantile returns the adaptive clipping of the cell, nil with a fixed clip norm.
 func (p *Privacy) ClipQuantile() *privacy.ClipQuantile {
 	if p.Adaptive == nil {
 		return nil
@@ -146,7 +145,7 @@ func (p *Privacy) ClipQuantile() *privacy.ClipQuantile {
 	}
 }
 
-// completeBlock does the innermost of the scopes and the blocks in it.
+// completeBlock completes the innermost of the scopes and its blocks.
 func (d *decoder) completeBlock(scopes []scope) {
 	here := scopes[len(scopes)-1]
 	for _, f := range fieldsOf(here.value.Type()) {
@@ -170,7 +169,7 @@ func (d *decoder) completeBlock(scopes []scope) {
 	}
 }
 
-// fieldAt is the field at a path in a block, if the block has it.
+// fieldAt returns the field at a path in a block, if the block has it.
 func fieldAt(block reflect.Value, path string) (reflect.Value, bool) {
 	for _, name := range splitPath(path) {
 		if block.Kind() != reflect.Struct {
@@ -214,11 +213,10 @@ func (d *decoder) applies(f field, scopes []scope, path string) bool {
 	return true
 }
 
-// absent stands for a choice that nobody has made, among the values of a condition.
+// absent represents a missing choice among the values of a condition.
 const absent = "absent"
 
-// contradicts reports a field that was given although the choice beside it
-// leaves no use for it.
+// contradicts reports a field that was given together with a choice that makes it useless.
 func (d *decoder) contradicts(path, chooser, choice string, useful []string) {
 	switch {
 	case !d.givenTogether(path, chooser):
@@ -229,8 +227,8 @@ func (d *decoder) contradicts(path, chooser, choice string, useful []string) {
 	}
 }
 
-// givenTogether reports whether a field was given in the same place as another, or in the
-// body of a file that does not give the other.
+// givenTogether reports whether a field was given together with another, or in the body of a file
+// that does not give the other.
 func (d *decoder) givenTogether(path, other string) bool {
 	given := d.present[path]
 	if given == nil || given.kind == nullNode {

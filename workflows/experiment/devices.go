@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Split are the devices as a task makes them.
+// Split returns the parameters of the task that makes the devices.
 func (d *Devices) Split(seed uint64) devices.SplitParams {
 	p := devices.SplitParams{
 		Seed: seed, Prior: d.Prior, Share: 0.5, Count: d.Size.Count, AtLeast: d.AtLeast,
@@ -21,7 +21,7 @@ func (d *Devices) Split(seed uint64) devices.SplitParams {
 	return p
 }
 
-// origin checks how the source is read: data.form, data.columns and data.split.
+// origin checks data.form, data.columns and data.split.
 func (c *checker) origin() {
 	r := c.Data.Reading()
 	if err := r.Origin.Check(r.Level.Scheme().Images); err != nil {
@@ -79,18 +79,17 @@ func (c *checker) defence(d *Defence) {
 	}
 }
 
-// Narrowed reports whether some of the data are removed before users are divided into
-// devices, by rules that only tasks can apply.
+// Narrowed reports whether tasks remove some of the data before users are divided into devices.
 func (d *Data) Narrowed() bool {
 	return d.Select.predicted() || d.Sanitize != nil || d.Disagreement != nil
 }
 
-// Mix is the defence as a task mixes examples.
+// Mix returns the parameters of the task that mixes examples.
 func (d *Defence) Mix(seed uint64) devices.MixParams {
 	return devices.MixParams{Seed: seed, Replace: d.Replace.Float64(), Augment: d.Augment}
 }
 
-// label names the defence as Orekondy et al. 2018 do; empty without one.
+// label names the defence as in Orekondy et al. 2018; empty without one.
 func (d *Devices) label() string {
 	if d == nil || d.Defence == nil {
 		return ""

@@ -10,21 +10,20 @@ import (
 	"coalmine/internal/readable"
 )
 
-// Difference is a field that two resolved experiments hold with different values.
+// Difference is a field with different values in two resolved experiments.
 type Difference struct {
-	// Path is the field's, such as training.client.learning_rate.
+	// Path is the path of the field, such as training.client.learning_rate.
 	Path string `json:"path"`
-	// Before and After are its values, null where the field is absent.
+	// Before and After are its values, null if the field is absent.
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
 }
 
-// String is "training.rounds: 40 -> 60".
+// String returns a text such as "training.rounds: 40 -> 60".
 func (d Difference) String() string {
 	return readable.Text(d.Path) + ": " + plainOrNone(d.Before) + " -> " + plainOrNone(d.After)
 }
 
-// plainOrNone is a value for people.
 func plainOrNone(value json.RawMessage) string {
 	if string(value) == "null" {
 		return "none"
@@ -32,8 +31,8 @@ func plainOrNone(value json.RawMessage) string {
 	return plain(value)
 }
 
-// Differences lists the fields in which two resolved experiments differ, in the
-// order of the experiment file; those within free blocks last.
+// Differences lists the fields that differ between two resolved experiments, in the order of the
+// experiment file; fields within free blocks come last.
 func Differences(before, after *Experiment) []Difference {
 	values := func(e *Experiment) map[string]string {
 		out := make(map[string]string)
@@ -69,12 +68,12 @@ func orNull(value string) json.RawMessage {
 	return json.RawMessage(value)
 }
 
-// comparedCells bounds the cells that SpecDifferences compares, for the time that it takes.
+// comparedCells limits the cells that SpecDifferences compares, to bound its time.
 const comparedCells = 1000
 
-// SpecDifferences lists the fields in which the cells of two experiments differ that are the same
-// point of the grid, or the only ones, each difference once, without rounds that follow from epochs;
-// then their numbers of cells.
+// SpecDifferences lists the different fields of cells at the same point of the grid, or of the only
+// cells, each difference once, without rounds that follow from epochs; then the numbers of cells if
+// they differ.
 func SpecDifferences(before, after *Spec) []Difference {
 	out, known := []Difference{}, map[string]bool{}
 	at := map[string]*Experiment{}
@@ -102,7 +101,7 @@ func SpecDifferences(before, after *Spec) []Difference {
 	return out
 }
 
-// point is the point of the grid of a cell.
+// point returns the point of the grid of a cell.
 func (s *Spec) point(cell int) string { return s.Cells[cell].Axes.String() }
 
 func cellCount(n int) json.RawMessage {

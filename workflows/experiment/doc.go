@@ -1,18 +1,15 @@
-// Package experiment reads the experiment file: the one YAML document from
-// which everything else follows.
+// Package experiment reads the experiment file, the YAML document that determines a run.
 //
-// Parse takes the text of a file and returns a Spec: one Cell for every point
-// of the file's grid, each with its own fully resolved Experiment. Nothing is
-// left open in a resolved experiment: every default is filled in, and fields
-// that the chosen algorithm does not use are left out, so that two files with
-// the same meaning have equal specs and equal digests.
+// Parse takes the text of a file and returns a Spec: one Cell for every point of the file's grid, each with its
+// own fully resolved Experiment. A resolved experiment contains every default, and omits fields that the chosen
+// algorithm does not use, so that two files with the same meaning have equal specs and equal digests.
 //
 //	spec, err := experiment.Parse("study.yaml", text, experiment.Options{Sets: []string{"seed=2"}})
 //
-// All mistakes of a file come back at once, as an *Error whose problems name
-// line, column, field, the value found and the values allowed. The types in
-// types.go and, of the data block, datatypes.go are the reference: their tags hold names, defaults and ranges, and
-// experiment.schema.json and docs/experiment-file.md are generated from them.
+// Parse returns all mistakes of a file at once, as an *Error whose problems name line, column, field, the value
+// found and the values allowed. The types in types.go and, for the data block, datatypes.go are the reference:
+// their tags hold names, defaults and ranges, and experiment.schema.json and docs/experiment-file.md are generated
+// from them.
 //
 // How a file becomes cells:
 //
@@ -25,7 +22,6 @@
 //     defaults (defaults.go) and checked for relations between its fields
 //     (relations.go).
 //
-// Some facts are known only once the data was read: Cell.Resolve turns epochs
-// into rounds, and Cell.CheckData finds fields that do not fit the data
-// (data.go).
+// Some values depend on the data: Cell.Resolve turns epochs into rounds, and Cell.CheckData finds fields that do
+// not fit the data (data.go).
 package experiment

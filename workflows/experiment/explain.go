@@ -18,20 +18,20 @@ var schemaText []byte
 // Schema returns the JSON Schema of experiment files.
 func Schema() []byte { return slices.Clone(schemaText) }
 
-// Page describes one field, or one block of fields, as the reference does.
+// Page describes a field, or a block of fields, as in the reference.
 type Page struct {
 	Path string `json:"path"`
-	// Value says which values are allowed.
+	// Value describes the allowed values.
 	Value string `json:"value"`
-	// Default is the default's text, "required", "depends" (Meaning says on which fields), "absent", or
-	// "by field" of a block that is always there.
+	// Default is the default's text, "required", "depends" (Meaning names the fields), "absent", or "by
+	// field" for a block that always exists.
 	Default string `json:"default"`
 	Meaning string `json:"meaning"`
 	// Fields are the fields of a block, in the order of the reference.
 	Fields []*Page `json:"fields,omitempty"`
 }
 
-// described is the part of the schema that holds descriptions.
+// described is the part of the schema that contains descriptions.
 type described struct {
 	Description string                `json:"description"`
 	Properties  map[string]*described `json:"properties"`
@@ -49,7 +49,7 @@ func (d *described) property(name string) *described {
 	return &described{}
 }
 
-// reference has the pages of all blocks and fields by path; the page of the experiment is "".
+// reference holds the pages of all blocks and fields by path; "" is the path of the experiment.
 var reference = sync.OnceValue(func() map[string]*Page {
 	var schema described
 	if err := json.Unmarshal(schemaText, &schema); err != nil {
@@ -87,8 +87,8 @@ func (r *referenceBuilder) block(to *Page, t reflect.Type) {
 	}
 }
 
-// meaning is the description of a field of a block. Blocks of lists have descriptions of their own, or
-// the fields of the block that has the list.
+// meaning returns the description of a field of a block. Blocks in lists have their own descriptions,
+// or share the fields of the block that has the list.
 func (r *referenceBuilder) meaning(block, name string) string {
 	if d := r.definitions[join(block, name)]; d != nil {
 		return d.Description
@@ -116,7 +116,7 @@ func (r *referenceBuilder) grid(root *Page, schema *described) {
 	}
 }
 
-// defaultText is the default as the reference prints it, of a field with this description.
+// defaultText returns the default of a field with this description, as printed in the reference.
 func (f *field) defaultText(description string) string {
 	_, block := f.block()
 	switch {
@@ -145,8 +145,8 @@ func Paths() (paths []string) {
 	return paths
 }
 
-// Explain returns the page of a field or block; the path "" is the whole experiment. The error of an
-// unknown path names the nearest field.
+// Explain returns the page of a field or block; the path "" is the whole experiment. For an unknown
+// path, the error names the nearest field.
 func Explain(path string) (*Page, error) {
 	if page := reference()[path]; page != nil {
 		return page, nil

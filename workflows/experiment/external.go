@@ -10,8 +10,8 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// implied is a tree with its implied fields: a training.command without an algorithm is the
-// whole training.
+// implied adds implied fields to a tree: a training.command without an algorithm is the whole
+// training.
 func implied(tree *node) *node {
 	command := tree.find("training.command")
 	if command == nil || command.kind == nullNode || tree.find("training.algorithm") != nil {
@@ -21,7 +21,7 @@ func implied(tree *node) *node {
 	return merge(tree, nest("training.algorithm", command.at, algorithm))
 }
 
-// external checks a cell whose model is not ours.
+// external checks a cell with an external model.
 func (c *checker) external() {
 	const kind, algorithm = "model.kind", "training.algorithm"
 	switch external, whole := c.Model.Kind == models.External, c.Training.Algorithm == External; {
@@ -47,7 +47,7 @@ func (c *checker) external() {
 	c.unlike(kind)
 }
 
-// code checks how the code is named.
+// code checks the directory and digest of the code.
 func (c *checker) code() {
 	for path, s := range map[string]string{"training.code_sha256": c.Training.CodeSHA256, "training.scorer_sha256": c.Training.ScorerSHA256} {
 		switch {
@@ -61,7 +61,7 @@ func (c *checker) code() {
 	c.codeRoles()
 }
 
-// unlike reports fields that only models trained here, or read, have.
+// unlike reports fields that apply only to built-in or imported models.
 func (c *checker) unlike(kind string) {
 	for _, block := range []struct {
 		path  string
@@ -84,10 +84,10 @@ func (c *checker) unlike(kind string) {
 	}
 }
 
-// ofForeign audits measure models that code of others trains.
+// ofForeign reports whether an audit measures models trained by external code.
 func ofForeign(d audits.Description) bool { return d.ByScores || d.ByTrainer }
 
-// auditsThat names the audits of the cell's data that fit, with commas between.
+// auditsThat lists the audits of the cell's data that fit, separated by commas.
 func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 	var names []string
 	for _, d := range all.Audits() {
@@ -99,7 +99,7 @@ func (c *checker) auditsThat(fit func(audits.Description) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// checkCode compares the digests that are given for the code with the code's.
+// checkCode compares the given digests of the code with its actual digests.
 func (c *dataChecker) checkCode() {
 	t := &c.Experiment.Training
 	check := func(path, given string, found storage.Digest) {

@@ -14,8 +14,7 @@ import (
 
 const clientCommand = "training.client_command"
 
-// ClientProgram is the program that trains the clients in place of this one; nil if there
-// is none.
+// ClientProgram returns the external program that trains the clients; nil if there is none.
 func (e *Experiment) ClientProgram() *clientprograms.Program {
 	t := &e.Training
 	if t.ClientCommand == "" {
@@ -24,11 +23,11 @@ func (e *Experiment) ClientProgram() *clientprograms.Program {
 	return &clientprograms.Program{Command: t.ClientCommand, Code: t.CodeSHA256, Config: json.RawMessage(t.Job), Image: models.ImageShape(e.Data.Shape())}
 }
 
-// TrainerCode is the directory of the trainer of PyTorchEngine among the files that come with the program.
+// TrainerCode is the directory of the trainer of PyTorchEngine among the embedded files.
 const TrainerCode = "coalmine.torch"
 
-// Trainer is the program that trains the clients in place of this one, with a config for the
-// trainer of PyTorchEngine: a ClientProgram, or that trainer; nil if there is none.
+// Trainer returns the program that trains the clients: a ClientProgram, or the trainer of
+// PyTorchEngine with a config; nil if there is none.
 func (e *Experiment) Trainer(config func() (json.RawMessage, error)) (*clientprograms.Program, error) {
 	if e.Training.Engine != PyTorchEngine {
 		return e.ClientProgram(), nil
@@ -37,7 +36,7 @@ func (e *Experiment) Trainer(config func() (json.RawMessage, error)) (*clientpro
 	return &clientprograms.Program{Command: "python3 -m coalmine.torch", Code: e.Training.PyTorch.CodeSHA256, Config: text}, err
 }
 
-// engine checks a cell whose clients the trainer in PyTorch trains.
+// engine checks a cell with clients trained by the trainer in PyTorch.
 func (c *checker) engine() {
 	const engine = "training.engine"
 	if c.Training.Engine != PyTorchEngine {
@@ -60,7 +59,7 @@ func (c *checker) engine() {
 	}
 }
 
-// externalClients checks a cell whose clients code of somebody else trains.
+// externalClients checks a cell with clients trained by external code.
 func (c *checker) externalClients() {
 	if strings.TrimSpace(c.Training.ClientCommand) == "" {
 		c.fail([]string{clientCommand}, "is empty; expected the command that trains clients, such as %q", "python3 client.py")
@@ -81,7 +80,7 @@ func (c *checker) externalClients() {
 	}
 }
 
-// ofWholeTrainings refuses fields of training.command alone.
+// ofWholeTrainings rejects fields that apply only to training.command.
 func (c *checker) ofWholeTrainings() {
 	t := &c.Training
 	for _, f := range []struct {
@@ -98,7 +97,7 @@ func (c *checker) ofWholeTrainings() {
 	}
 }
 
-// unlikeClients reports fields that only models trained here have.
+// unlikeClients reports fields that apply only to built-in training.
 func (c *checker) unlikeClients() {
 	for _, block := range []struct {
 		path  string
@@ -120,7 +119,7 @@ func byProgram(d audits.Description) bool { return d.ByProgram }
 
 // Batches returns the effect of short batches on the learning rate of the clients; sizes counts the
 // clients by their number of examples. It is nil if few clients have less than a batch, and for
-// trainings without clients of ours.
+// trainings without built-in clients.
 func (e *Experiment) Batches(sizes map[int]int) *training.Batches {
 	if !e.TrainsClients() {
 		return nil
@@ -129,7 +128,7 @@ func (e *Experiment) Batches(sizes map[int]int) *training.Batches {
 	return training.NewBatches(training.Local{Batch: c.Batch, LearningRate: c.LearningRate}, c.Epochs, c.Steps, sizes)
 }
 
-// TrainsClients reports whether the training is federated, by clients that are ours.
+// TrainsClients reports whether the training is federated with built-in clients.
 func (e *Experiment) TrainsClients() bool {
 	return e.Training.Algorithm == FedAvg && e.ClientProgram() == nil
 }

@@ -8,30 +8,29 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// FalseAlarm is how likely a limit of audit.fail_if stops a run by chance, as a rule one in
-// which no model has memorized anything.
+// FalseAlarm is the probability that a limit of audit.fail_if stops a run by chance, usually a run
+// in which no model has memorized anything.
 type FalseAlarm struct {
 	// Limit is the path of the field, Allowed the largest value that passes.
 	Limit   string  `json:"limit"`
 	Allowed float64 `json:"allowed"`
-	// Cells have this limit. Trials is how often it is left to chance in all of them
-	// together, by Unit: "canaries".
+	// Cells is the number of cells with this limit. Trials is the number of chances for a false
+	// alarm in all of them, in Unit: "canaries".
 	Cells  int    `json:"cells"`
 	Trials int    `json:"trials"`
 	Unit   string `json:"unit"`
-	// Where says of which cells this is so; empty for those in which nothing is memorized.
+	// Where describes the cells concerned; empty for cells in which nothing is memorized.
 	Where string `json:"where,omitempty"`
-	// Probability that at least one of the cells is above the limit: 1 less the product
-	// of 1 - p over the cells. Cells of one seed share their canaries and references, and
-	// so their false alarms: for several it is then an upper bound.
+	// Probability is the probability that at least one of the cells exceeds the limit: 1 minus the
+	// product of 1 - p over the cells. Cells of one seed share their canaries and references, and
+	// therefore their false alarms: for several cells it is an upper bound.
 	Probability float64 `json:"probability"`
-	// Users and FewestUsers are there where the data have fewer users than it takes to judge
-	// the limit: then the cells fail by design, and Probability is 1.
+	// Users and FewestUsers are set if the data have fewer users than the limit needs: then the
+	// cells fail by design, and Probability is 1.
 	Users       int `json:"users,omitempty"`
 	FewestUsers int `json:"fewest_users,omitempty"`
 }
 
-// String is a sentence for people.
 func (f FalseAlarm) String() string {
 	if f.FewestUsers > 0 {
 		return fmt.Sprintf("%s: %g cannot be passed with so few users: %d, where it takes %d; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: %d)",
@@ -41,8 +40,8 @@ func (f FalseAlarm) String() string {
 		f.Limit, f.Allowed, f.Probability, f.Unit, f.Trials, f.Cells, cmp.Or(f.Where, "nothing memorized"))
 }
 
-// FalseAlarms lists the limits that may fail by chance alone, in the order of the cells.
-// Limits of one field with different values stand apart, and those of too few users.
+// FalseAlarms lists the limits that may fail by chance, in the order of the cells. Different values
+// of one field are separate entries, and so are limits with too few users.
 func (s *Spec) FalseAlarms() []FalseAlarm {
 	type limit struct {
 		name          string
@@ -69,15 +68,14 @@ func (s *Spec) FalseAlarms() []FalseAlarm {
 	return alarms
 }
 
-// add counts one more cell: 1 - (1-P)(1-p) is P + p(1-P), without cancellation where
-// both are small.
+// add includes one more cell: 1 - (1-P)(1-p) is P + p(1-P), without cancellation if both are small.
 func (f *FalseAlarm) add(a audits.FalseAlarm) {
 	f.Cells++
 	f.Trials += a.Trials
 	f.Probability = math.Min(1, f.Probability+a.Probability*(1-f.Probability))
 }
 
-// falseAlarms are those of one cell.
+// falseAlarms returns the false alarms of one cell.
 func (c *Cell) falseAlarms() []audits.FalseAlarm {
 	e := c.Experiment
 	if e.Audit == nil || e.Audit.FailIf == nil {

@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Planted are the faults as tasks plant them.
+// Planted returns the faults as parameters of tasks.
 func (d *Data) Planted() []datasets.Planted {
 	var planted []datasets.Planted
 	for _, f := range d.Faults {
@@ -32,7 +32,7 @@ func (c *checker) faults() {
 	}
 }
 
-// faultLevels are those at which there is a fault; none of an unknown one.
+// faultLevels returns the levels that support a fault; nil for an unknown fault.
 func faultLevels(f datasets.Fault) []datasets.Level {
 	for _, s := range datasets.Faults() {
 		if s.Fault == f {
@@ -63,7 +63,7 @@ func faultsText(value string) string {
 	return strings.Join(texts, " and ")
 }
 
-// String is a phrase for people: "join-words in 10% of examples".
+// String returns a phrase such as "join-words in 10% of examples".
 func (f *Fault) String() string {
 	var of []string
 	if !f.Examples.IsZero() {

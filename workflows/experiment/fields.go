@@ -18,12 +18,12 @@ import (
 type field struct {
 	name      string
 	declared  reflect.StructField
-	structure reflect.Type // which has the field, itself or in an embedded struct
-	added     *added       // nil for the fields of the block's own type
-	typ       reflect.Type // as declared: a pointer for an optional block
-	fallback  string       // the default's text
+	structure reflect.Type // contains the field, directly or in an embedded struct
+	added     *added       // nil for fields of the block's own type
+	typ       reflect.Type // declared type: a pointer for an optional block
+	fallback  string       // text of the default
 	hasDef    bool
-	omitZero  bool // its JSON leaves out the zero value
+	omitZero  bool // JSON omits the zero value
 	required  bool
 	limits    *interval
 	oneOf     []string
@@ -32,9 +32,8 @@ type field struct {
 	inside    bool // a value within a block of type Free
 }
 
-// condition makes a field depend on the value of another one: the nearest
-// field of that name or path in its own block or in a block around it, which
-// must stand before it.
+// condition makes a field depend on the value of another one: the nearest preceding field of that
+// name or path in its own block or in a block around it.
 type condition struct {
 	field  string
 	values []string
@@ -48,8 +47,8 @@ var (
 
 var fieldCache sync.Map // reflect.Type -> []field
 
-// fieldsOf lists the fields of a struct in order; embedded structs, and those that
-// audits add, count as their fields.
+// fieldsOf lists the fields of a struct in order, including fields of embedded structs and fields
+// that audits add.
 func fieldsOf(t reflect.Type) []field {
 	if cached, ok := fieldCache.Load(t); ok {
 		return cached.([]field)
@@ -82,8 +81,7 @@ func readTags(in reflect.Type, f reflect.StructField) field {
 	return out
 }
 
-// wordsOf are the words that a field may be, which its type lists; none for other
-// fields.
+// wordsOf returns the words that a field's type lists; nil for other fields.
 func wordsOf(f reflect.StructField) []string {
 	t := f.Type
 	if t.Kind() == reflect.Slice {
@@ -95,7 +93,7 @@ func wordsOf(f reflect.StructField) []string {
 	return nil
 }
 
-// in is the value of the field in its block, which can be set.
+// in returns the settable value of the field in its block.
 func (f *field) in(block reflect.Value) reflect.Value {
 	if f.added != nil {
 		block = f.added.in(block)
@@ -118,7 +116,7 @@ func (f *field) blocks() (reflect.Type, bool) {
 	return t, f.typ.Kind() == reflect.Slice && t.Kind() == reflect.Struct && t != probabilityType && t != shareType
 }
 
-// element is the type of a value, without pointer and list.
+// element returns the type of a value, without pointer and list.
 func (f *field) element() reflect.Type {
 	t := f.typ
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -127,7 +125,7 @@ func (f *field) element() reflect.Type {
 	return t
 }
 
-// expected says which values a field may have.
+// expected describes the allowed values of a field.
 func (f *field) expected() string {
 	if _, ok := f.block(); ok {
 		return "a block of fields"
@@ -195,9 +193,9 @@ var allPaths = sync.OnceValue(func() []string {
 	return paths
 })
 
-// suggest returns the field that an unknown one stands for: a neighbour known under that word, or
-// spelled alike, or the same name elsewhere, or the name of another tool, which comes first where the
-// file begins. It is empty when nothing comes near.
+// suggest returns the probable field for an unknown one: a neighbour with that synonym or a similar
+// spelling, a field of the same name in another block, or the name from another tool, which takes
+// precedence at the start of a path. It returns "" if nothing is similar.
 func suggest(unknown string, t reflect.Type, prefix string) string {
 	best, distance := "", readable.LikelyEdits(unknown)+1
 	for _, f := range fieldsOf(t) {
@@ -216,11 +214,11 @@ func suggest(unknown string, t reflect.Type, prefix string) string {
 	return cmp.Or(best, elsewhere(unknown, prefix), foreign[unknown])
 }
 
-// mostElsewhere is how many fields of one name a suggestion names.
+// mostElsewhere is the maximum number of fields of one name in a suggestion.
 const mostElsewhere = 3
 
-// elsewhere names the fields of a name, or known under it, whose paths have the most in common with
-// prefix, and of these the outermost; none where they are too many to mean one.
+// elsewhere names the fields with a name or synonym whose paths share the most keys with prefix,
+// and of these the outermost; "" if there are too many.
 func elsewhere(unknown, prefix string) string {
 	var found []string
 	best := [2]int{-1, 0}
@@ -241,7 +239,7 @@ func elsewhere(unknown, prefix string) string {
 	return strings.Join(found, " or ")
 }
 
-// inCommon is the number of keys with which both paths begin.
+// inCommon returns the number of leading keys that two paths share.
 func inCommon(a, b string) int {
 	of, n := splitPath(b), 0
 	for i, key := range splitPath(a) {
@@ -253,7 +251,7 @@ func inCommon(a, b string) int {
 	return n
 }
 
-// suggestPath does the same for a whole path.
+// suggestPath is suggest for a whole path.
 func suggestPath(unknown string) string {
 	for _, path := range allPaths() {
 		if strings.HasSuffix(path, "."+unknown) {
@@ -288,7 +286,7 @@ func (v *interval) contains(x *big.Rat) bool {
 	return (low > 0 || low == 0 && !v.openLow) && (high < 0 || high == 0 && !v.openHigh)
 }
 
-// String is the end of a sentence: " from 1 to 20", " above 0, at most 1".
+// String returns the end of a sentence: " from 1 to 20", " above 0, at most 1".
 func (v *interval) String() string {
 	if v == nil {
 		return ""
@@ -307,7 +305,7 @@ func (v *interval) String() string {
 	return from + low + to + high
 }
 
-// mostDigits is how many digits of a whole number are written; a longer one is rounded, as 1e+300.
+// mostDigits is the maximum number of digits of a whole number; longer ones are rounded, as 1e+300.
 const mostDigits = 16
 
 func decimalText(r *big.Rat) string {

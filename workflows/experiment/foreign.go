@@ -1,8 +1,7 @@
 package experiment
 
-// foreign are names of settings in other tools, with the fields that they stand for. They are for names
-// that begin a path, and for blocks that have no such field near by: those of one block stand in the
-// tags of its fields (also).
+// foreign maps names of settings in other tools to fields. It applies to the first name of a path, and
+// in blocks without such a field; synonyms within one block are in the tags of its fields (also).
 var foreign = map[string]string{
 	// PyTorch, Keras, Hugging Face.
 	"learning_rate": "training.client.learning_rate", "lr": "training.client.learning_rate",

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Free is a block of fields that nobody here reads, as a JSON object whose names are sorted.
+// Free is a block of fields that Coalmine does not interpret, as a JSON object with sorted names.
 type Free json.RawMessage
 
 var freeType = reflect.TypeFor[Free]()
 
-// MarshalJSON is the block as it stands.
+// MarshalJSON returns the block unchanged.
 func (f Free) MarshalJSON() ([]byte, error) { return json.RawMessage(f).MarshalJSON() }
 
-// UnmarshalJSON takes the block as it stands.
+// UnmarshalJSON sets the block unchanged.
 func (f *Free) UnmarshalJSON(data []byte) error { return (*json.RawMessage)(f).UnmarshalJSON(data) }
 
 // free reads a free block, or a value within one.
@@ -27,7 +27,7 @@ func (d *decoder) free(n *node, v reflect.Value, f *field, path string) {
 	v.Set(reflect.ValueOf(Free(mustMarshal(n.plain()))))
 }
 
-// plain is the value of a tree without fields: text in quotes is text, and a number keeps its
+// plain returns the value of a tree without types: quoted text is text, and a number keeps its
 // digits.
 func (n *node) plain() any {
 	switch n.kind {
@@ -45,7 +45,7 @@ func (n *node) plain() any {
 		return block
 	case scalarNode:
 		return n.scalar()
-	case nullNode, brokenNode: // of which something was said
+	case nullNode, brokenNode: // already reported
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (n *node) scalar() any {
 	if json.Valid([]byte(text)) {
 		return json.Number(text)
 	}
-	if x, err := strconv.ParseFloat(text, 64); err == nil { // .5 and +1 are numbers too
+	if x, err := strconv.ParseFloat(text, 64); err == nil { // .5 and +1 are also numbers
 		return x
 	}
 	return n.text

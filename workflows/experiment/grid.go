@@ -9,21 +9,20 @@ import (
 	"coalmine/internal/readable"
 )
 
-// grid is the part of a file that makes several cells of one experiment.
+// grid is the part of a file that expands one experiment into several cells.
 //
-// Axes multiply, in the file's order, the last one fastest. A value is merged
-// into the file's body: a scalar or list replaces, a block merges field by
-// field, null removes. Include adds cells, each the body with some overrides;
-// exclude removes the cells whose resolved fields equal all of its values. With
-// replicates there is each of these cells for every seed.
+// Axes multiply, in the file's order, the last one fastest. A value is merged into the file's body:
+// a scalar or list replaces, a block merges field by field, null removes. Include adds cells, each
+// the body with some overrides; exclude removes the cells whose resolved fields equal all of its
+// values. Replicates repeat each of these cells for every seed.
 type grid struct {
 	at         position
 	body       *node
 	axes       []axis
 	include    [][]pathValue
 	exclude    []exclusion
-	replicates []pathValue // the seeds; none without
-	refused    []string    // the paths of the body's mistakes
+	replicates []pathValue // seeds; nil without replicates
+	refused    []string    // paths of the body's mistakes
 }
 
 // axis is one path and its values.
@@ -38,7 +37,7 @@ type pathValue struct {
 	path  string
 	at    position
 	value *node
-	json  json.RawMessage // the value in its canonical form
+	json  json.RawMessage // value in canonical form
 }
 
 // exclusion is a condition on resolved fields.
@@ -52,11 +51,11 @@ type gridReader struct {
 	*decoder
 	grid   grid
 	layer  layer
-	listed bool // whether the seeds of replicates are
+	listed bool // whether replicates lists its seeds
 }
 
-// readGrid takes the grid out of the tree. It checks the form of the body and
-// of every value, whether or not a cell comes to use it.
+// readGrid removes the grid from the tree. It checks the form of the body and of every value,
+// whether or not a cell uses it.
 func readGrid(root *node, ps *problems) *grid {
 	d := newDecoder(ps)
 	d.patch = true
@@ -100,7 +99,7 @@ func (r *gridReader) read(g *node) {
 	}
 }
 
-// holdsSomething is true of a broken node too, about which something was said.
+// holdsSomething is also true for a broken node, which was reported already.
 func holdsSomething(n *node) bool {
 	return n != nil && (n.kind == brokenNode || n.kind == scalarNode || len(n.entries) > 0 || len(n.items) > 0)
 }
@@ -198,8 +197,7 @@ func (r *gridReader) exclusion(n *node) {
 	}
 }
 
-// canonicalValue is a well-formed value as JSON, in the form that a resolved
-// experiment gives it.
+// canonicalValue returns a well-formed value as JSON, as in a resolved experiment.
 func canonicalValue(n *node, f *field) json.RawMessage {
 	if n.kind == nullNode {
 		return json.RawMessage("null")
@@ -219,8 +217,8 @@ func canonicalValue(n *node, f *field) json.RawMessage {
 	return mustMarshal(members)
 }
 
-// conflicts finds fields that two axes set, or an axis and an override: one
-// of them would have no effect.
+// conflicts finds fields that two axes set, or an axis and an override: one of them would have no
+// effect.
 func (r *gridReader) conflicts() {
 	r.seedsAlone()
 	owners := make([][]string, len(r.grid.axes))
@@ -262,7 +260,7 @@ func overlap(a, b []string) (string, bool) {
 	return "", false
 }
 
-// overridden lists the leaves that came from overrides.
+// overridden lists the leaves that come from overrides.
 func (n *node) overridden(path string) []pathValue {
 	if n.kind != mappingNode {
 		if n.layer == overrideLayer {
@@ -277,7 +275,7 @@ func (n *node) overridden(path string) []pathValue {
 	return out
 }
 
-// size is the number of points, at most limit + 1.
+// size returns the number of points, at most limit + 1.
 func (g *grid) size(limit int) int {
 	n := 1
 	for _, a := range g.axes {
@@ -288,13 +286,13 @@ func (g *grid) size(limit int) int {
 	return min(n+len(g.include), limit+1)
 }
 
-// cellCount is the number of cells before any is excluded, at most limit + 1.
+// cellCount returns the number of cells before exclusion, at most limit + 1.
 func (g *grid) cellCount(limit int) int {
 	return min(g.size(limit)*max(1, len(g.replicates)), limit+1)
 }
 
-// point returns the values of the i-th point: of the product of the axes, then
-// of the included cells.
+// point returns the values of the i-th point: first the product of the axes, then the included
+// cells.
 func (g *grid) point(i int) []pathValue {
 	product := 1
 	for _, a := range g.axes {
@@ -323,7 +321,7 @@ func (x *exclusion) matchesAll(values []leafValue) bool {
 	return true
 }
 
-// cellName numbers cells from c01, with the digits of the last one.
+// cellName numbers cells from c01, with as many digits as the last one.
 func cellName(index, count int) string { return numbered("c", index, count) }
 
 func numbered(letter string, index, count int) string {

@@ -8,7 +8,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// images checks that a cell does nothing with images that only texts allow.
+// images rejects features that apply only to texts.
 func (c *checker) images() {
 	if c.Data.Level.Scheme().Images {
 		c.shape()
@@ -27,7 +27,7 @@ func (c *checker) readsTheData() {
 	}
 }
 
-// Shape is the shape of the data's images; zero of texts.
+// Shape returns the shape of the data's images; zero for texts.
 func (d *Data) Shape() datasets.Image {
 	if !d.Level.Scheme().Images {
 		return datasets.Image{}
@@ -35,8 +35,7 @@ func (d *Data) Shape() datasets.Image {
 	return d.Reading().Image
 }
 
-// kind checks that the model at path reads data of this kind. An external one reads
-// either.
+// kind checks that the model at path reads data of this kind. An external one reads both.
 func (c *checker) kind(path string, kind models.Kind) {
 	if kind == models.External {
 		return
@@ -59,7 +58,7 @@ func (c *checker) shape() {
 	}
 }
 
-// textAlone reports the blocks that are about texts.
+// textAlone reports the blocks that apply only to texts.
 func (c *checker) textAlone() {
 	for _, block := range []struct {
 		path  string

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// Keys are the fingerprints of the secret keys that the cells draw from, each once, in the order of the
-// cells.
+// Keys returns the distinct fingerprints of the cells' secret keys, in the order of the cells.
 func (s *Spec) Keys() []string {
 	var keys []string
 	for i := range s.Cells {
@@ -17,7 +16,7 @@ func (s *Spec) Keys() []string {
 	return keys
 }
 
-// SameButKeys reports whether two experiments differ in nothing but their secret keys.
+// SameButKeys reports whether two experiments differ only in their secret keys.
 func (s *Spec) SameButKeys(other *Spec) bool {
 	return s.Name == other.Name && bytes.Equal(s.withoutKeys().Canonical(), other.withoutKeys().Canonical())
 }

@@ -21,8 +21,7 @@ type leafValue struct {
 	json string
 }
 
-// leafValues lists the fields that a resolved experiment holds, in the order
-// of the types.
+// leafValues lists the fields that a resolved experiment contains, in the order of the types.
 func leafValues(e *Experiment) []leafValue {
 	var out []leafValue
 	var walk func(v reflect.Value, path string)
@@ -50,11 +49,11 @@ func leafValues(e *Experiment) []leafValue {
 	return out
 }
 
-// absent tells a field that its JSON leaves out.
+// absent reports whether the JSON of a field is omitted.
 func (f *field) absent(v reflect.Value) bool { return f.omitZero && v.IsZero() }
 
-// label gives every cell its name for people: the one that the file gives it, or that of its
-// settings. Cells to which the file gives the same one have both.
+// label sets the label of every cell: the one that the file gives, or one made of the cell's
+// settings. Cells with equal labels from the file get both.
 func label(cells []Cell) {
 	labelBySettings(cells)
 	times := make(map[string]int)
@@ -72,9 +71,8 @@ func label(cells []Cell) {
 	}
 }
 
-// labelBySettings labels cells by the setting in the papers' terms (partition, algorithm,
-// batch), as far as the cells differ in it, and then by the other fields that tell them
-// apart.
+// labelBySettings labels cells by the setting in the papers' terms (partition, algorithm, batch),
+// as far as the cells differ in it, and then by other fields that distinguish them.
 func labelBySettings(cells []Cell) {
 	columns := differingColumns(cells)
 	for _, part := range settingParts {
@@ -82,7 +80,7 @@ func labelBySettings(cells []Cell) {
 			appendParts(cells, func(e *Experiment) string { return part.text(e) })
 		}
 	}
-	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) { // those of free blocks are in no list
+	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) { // allPaths lacks the fields of free blocks
 		column := columns[path]
 		if !distinguishes(cells, column) {
 			continue
@@ -93,8 +91,8 @@ func labelBySettings(cells []Cell) {
 	}
 }
 
-// differingColumns has the values of all cells, "" where a field is absent, by the path of
-// the fields in which cells differ. Rounds that follow from epochs are no field of the file.
+// differingColumns returns, by path, the values of all cells for the fields in which cells differ,
+// "" for an absent field. Rounds that follow from epochs are excluded.
 func differingColumns(cells []Cell) map[string][]string {
 	first := make(map[string]string)
 	for _, leaf := range leafValues(cells[0].Experiment.asFile()) {
@@ -117,11 +115,11 @@ func differingColumns(cells []Cell) map[string][]string {
 	return columns
 }
 
-// labelPath is the field that no label is made of.
+// labelPath is the only field that is never part of a label.
 const labelPath = "label"
 
-// Unlabelled lists the fields in which cells differ and that their labels do not name, in the
-// order of the file. Replicates differ in their seeds, too.
+// Unlabelled lists the fields in which cells differ but which their labels omit, in the order of
+// the file. For replicates it includes the seed.
 func (s *Spec) Unlabelled() (paths []string) {
 	columns := differingColumns(s.Cells)
 	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) {
@@ -134,8 +132,8 @@ func (s *Spec) Unlabelled() (paths []string) {
 	return paths
 }
 
-// labelled reports whether the labels of all cells name the value of a field, by itself or by a
-// part of the setting.
+// labelled reports whether the labels of all cells name the value of a field, directly or by a part
+// of the setting.
 func (s *Spec) labelled(path string, column []string) bool {
 	for _, part := range settingParts {
 		if slices.Contains(part.fields, path) && s.tells(part, column) {
@@ -164,8 +162,8 @@ func (s *Spec) tells(part settingPart, column []string) bool {
 	return true
 }
 
-// setValue notes the value of a cell. A column begins with the first cell that differs from
-// the very first.
+// setValue records the value of a cell. A column starts with the first cell that differs from cell
+// 0.
 func setValue(columns map[string][]string, leaf leafValue, cell, cells int, first string) {
 	column, there := columns[leaf.path]
 	if !there && leaf.json == first {
@@ -191,7 +189,7 @@ func addPart(c *Cell, part string) {
 	c.Label += part
 }
 
-// settingPart is one column of the papers' first column.
+// settingPart is a part of the setting in the first column of the papers' tables.
 type settingPart struct {
 	fields []string
 	text   func(*Experiment) string
@@ -219,8 +217,8 @@ func (p settingPart) differs(columns map[string][]string) bool {
 	return slices.ContainsFunc(p.fields, func(path string) bool { return columns[path] != nil })
 }
 
-// distinguishes reports whether a field tells two cells apart whose labels are
-// equal so far. The column of a field in which no cells differ is nil.
+// distinguishes reports whether a field differs between two cells with equal labels. The column is
+// nil if no cells differ in the field.
 func distinguishes(cells []Cell, column []string) bool {
 	if column == nil {
 		return false
@@ -236,7 +234,7 @@ func distinguishes(cells []Cell, column []string) bool {
 	return false
 }
 
-// wordings of fields that tables name often.
+// wordings are short forms of frequent fields in tables.
 var wordings = map[string]string{
 	"seed":                              "seed %s",
 	"training.rounds":                   "%s rounds",
@@ -261,7 +259,7 @@ func wording(path, value string) string {
 	return readable.Text(path) + "=" + text
 }
 
-// wording names the value of a field of the cell, "" where the cell's JSON has none.
+// wording describes the value of a field of the cell, "" if the cell's JSON omits the field.
 func (c *Cell) wording(path, value string) string {
 	if value == "" {
 		value = c.Experiment.omittedZero(path)
@@ -269,9 +267,9 @@ func (c *Cell) wording(path, value string) string {
 	return wording(path, value)
 }
 
-// omittedZero is the JSON of a number or a switch that the experiment has and that its JSON leaves
-// out because it is zero. It is empty if the field says something else or the experiment does not
-// have it: a block around it is absent, or zero is out of its range.
+// omittedZero returns the JSON of a number or a switch that the experiment's JSON omits because it
+// is zero. It returns "" if the field has another value or does not apply: a block around it is
+// absent, or zero is out of its range.
 func (e *Experiment) omittedZero(path string) string {
 	var f field
 	v := reflect.ValueOf(e)
@@ -294,8 +292,8 @@ func (e *Experiment) omittedZero(path string) string {
 	return string(mustMarshal(v.Interface()))
 }
 
-// Setting names the training as the tables of Thakkar et al. 2020 do: SGD,
-// Momentum, DP-SGD, FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg; and DP-FTRL with its mechanism.
+// Setting names the training as in the tables of Thakkar et al. 2020: SGD, Momentum, DP-SGD,
+// FedAvg, FedAvg+Adam, FedAvg+Clip, DP-FedAvg; and DP-FTRL with its mechanism.
 func (t *Training) Setting() string {
 	switch {
 	case t.Algorithm == External:
@@ -323,7 +321,7 @@ func (t *Training) Setting() string {
 	return strings.Join(append([]string{t.averaging()}, also...), "+")
 }
 
-// batch names the cohort, where there is one.
+// batch names the cohort, if there is one.
 func (t *Training) batch() string {
 	if t.Cohort == 0 {
 		return ""

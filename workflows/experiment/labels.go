@@ -10,7 +10,7 @@ import (
 type predictor struct {
 	kind   models.Kind
 	label  datasets.Label
-	images bool // of images, not of texts
+	images bool // for images, not texts
 }
 
 var predictors = []predictor{
@@ -19,7 +19,7 @@ var predictors = []predictor{
 	{models.CNNTagger, datasets.TagsLabel, true},
 }
 
-// predictorFor finds the kind for the label of texts or images; none is empty.
+// predictorFor returns the kind for the label of texts or images, "" without a label.
 func predictorFor(label datasets.Label, images bool) models.Kind {
 	for _, p := range predictors {
 		if p.label == label && p.images == images {
@@ -29,7 +29,7 @@ func predictorFor(label datasets.Label, images bool) models.Kind {
 	return ""
 }
 
-// labelOf is the attribute that a kind of model predicts, empty if it predicts none.
+// labelOf returns the attribute that a kind of model predicts, empty if it predicts none.
 func labelOf(kind models.Kind) datasets.Label {
 	for _, p := range predictors {
 		if p.kind == kind {
@@ -39,8 +39,8 @@ func labelOf(kind models.Kind) datasets.Label {
 	return ""
 }
 
-// labels checks that a cell whose examples have labels predicts them, and does nothing that
-// only other models allow.
+// labels checks that a cell with labelled examples predicts the labels, and rejects features of
+// other models.
 func (c *checker) labels() {
 	label, kind := c.Data.Label, c.Model.Kind
 	wanted := predictorFor(label, c.Data.Level.Scheme().Images)
@@ -63,8 +63,7 @@ func (c *checker) labels() {
 	c.wholeExamples()
 }
 
-// wholeExamples reports fields that only the words of texts, or the classes of images,
-// have.
+// wholeExamples reports fields that apply only to words of texts or classes of images.
 func (c *checker) wholeExamples() {
 	others, examples := "language models", "whole texts"
 	switch {

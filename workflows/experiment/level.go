@@ -7,10 +7,10 @@ import (
 	"coalmine/tasks/devices"
 )
 
-// Reading tells how the texts become sentences, or the shape of the images, with nothing
-// left to defaults.
+// Reading describes how texts become sentences, or the shape of the images, with all defaults
+// filled in.
 func (d *Data) Reading() datasets.Reading {
-	tokenizer, _ := storage.ParseDigest(d.TokenizerSHA256) // zero before the file was read
+	tokenizer, _ := storage.ParseDigest(d.TokenizerSHA256) // zero before the file is read
 	return datasets.Reading{
 		Level: d.Level, Tokenizer: tokenizer, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
 		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(), Rules: d.ReadingRules,
@@ -32,7 +32,7 @@ func (c *Columns) names() forms.Columns {
 	return forms.Columns(*c)
 }
 
-// shape is that of the images; the zero value stands for the default.
+// shape returns the shape of the images; the zero value represents the default.
 func (m *Image) shape() datasets.Image {
 	if m == nil {
 		return datasets.Image{}
@@ -40,11 +40,11 @@ func (m *Image) shape() datasets.Image {
 	return datasets.Image{Width: m.Width, Height: m.Height, Channels: m.Channels, Classes: m.Classes}
 }
 
-// lacksLabels reports whether images may have no label.
+// lacksLabels reports whether images may lack labels.
 func (m *Image) lacksLabels() bool { return m != nil && m.Unlabelled }
 
-// Ordinary is the number of ordinary tokens: those of the vocabulary without the
-// special ones, with the labels of texts, or the symbols that the level fixes.
+// Ordinary returns the number of ordinary tokens: the vocabulary without special tokens but with
+// the labels of texts, or the symbols that the level defines.
 func (d *Data) Ordinary() int {
 	if symbols := d.Level.Scheme().Symbols; symbols != nil {
 		return len(symbols)
@@ -52,8 +52,8 @@ func (d *Data) Ordinary() int {
 	return d.Vocabulary.Size + d.Labels()
 }
 
-// Labels is the number of labels of texts, whose tokens stand before those of words.
+// Labels returns the number of labels of texts, whose tokens precede the words.
 func (d *Data) Labels() int { return len(d.Reading().LabelWords()) }
 
-// Tokens is the size of a model's vocabulary, special tokens included.
+// Tokens returns the size of a model's vocabulary, special tokens included.
 func (d *Data) Tokens() int { return d.Ordinary() + datasets.FirstWord }

@@ -8,9 +8,9 @@ import (
 	"coalmine/internal/readable"
 )
 
-// Measured lists the rounds (sgd: steps) after which the model is measured, ascending and
-// each once: the multiples of audit.every and those of audit.at, moved up to the end of a
-// task, and the last. It is empty without an audit block.
+// Measured lists the distinct rounds (sgd: steps) after which the model is measured, ascending: the
+// multiples of audit.every and the rounds of audit.at, moved up to the end of a task, and the last.
+// It is empty without an audit block.
 func (e *Experiment) Measured() []int {
 	if e.Audit == nil {
 		return nil
@@ -20,7 +20,7 @@ func (e *Experiment) Measured() []int {
 	return slices.Compact(append(rounds, e.Training.Rounds))
 }
 
-// regularly are the multiples of audit.every before the last round.
+// regularly returns the multiples of audit.every before the last round.
 func (e *Experiment) regularly() []int {
 	every := e.Audit.Every.Of(e.Training.Rounds)
 	if every == 0 {
@@ -35,7 +35,7 @@ func (e *Experiment) regularly() []int {
 	return rounds
 }
 
-// chosen are the rounds of audit.at.
+// chosen returns the rounds of audit.at.
 func (e *Experiment) chosen() []int {
 	var rounds []int
 	for _, share := range e.Audit.At {
@@ -44,15 +44,14 @@ func (e *Experiment) chosen() []int {
 	return rounds
 }
 
-// endOfTask is the round at the end of the task that has the given one: models are stored
-// only there.
+// endOfTask returns the last round of the task that contains a round: models are stored only there.
 func (t *Training) endOfTask(round int) int {
 	task := max(1, t.StepsPerTask)
 	return min((round+task-1)/task*task, t.Rounds)
 }
 
-// checkAt compares audit.at with a training of the given number of rounds, and returns
-// its fault, or "".
+// checkAt compares audit.at with a training of the given number of rounds, and returns the mistake,
+// or "".
 func (a *Audit) checkAt(rounds int) string {
 	before := numbers.Share{}
 	for _, share := range a.At {
@@ -67,8 +66,8 @@ func (a *Audit) checkAt(rounds int) string {
 	return ""
 }
 
-// measuring checks when models are measured, as far as the file says it. With epochs the
-// rounds are not known yet; Resolve checks them.
+// measuring checks the rounds of measurements, as far as the file determines them. With epochs the
+// rounds are unknown; Resolve checks them.
 func (c *checker) measuring() {
 	if c.Audit == nil || c.Training.Rounds == 0 {
 		return
@@ -78,7 +77,7 @@ func (c *checker) measuring() {
 	}
 }
 
-// measuring checks the same once the rounds are known.
+// measuring performs the same checks once the rounds are known.
 func (c *dataChecker) measuring(rounds int) {
 	if c.Experiment.Audit == nil || rounds == 0 {
 		return
@@ -88,7 +87,7 @@ func (c *dataChecker) measuring(rounds int) {
 	}
 }
 
-// measuringWarnings name measurements that are not where they are asked for.
+// measuringWarnings lists measurements at rounds other than the requested ones.
 func (c *Cell) measuringWarnings() []string {
 	e := &c.Experiment
 	if e.Audit == nil || !e.Training.Central() {

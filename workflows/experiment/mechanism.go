@@ -7,8 +7,8 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Config is the mechanism as tasks and recipes state it; nil for independent noise. It has the
-// numbers that the file or Resolve has put in.
+// Config returns the mechanism for tasks and recipes; nil for independent noise. Its numbers come
+// from the file or from Resolve.
 func (m *Mechanism) Config() *correlated.Mechanism {
 	if m == nil {
 		return nil
@@ -16,13 +16,13 @@ func (m *Mechanism) Config() *correlated.Mechanism {
 	return &correlated.Mechanism{Kind: m.Kind, Scales: m.Scales, Decays: m.Decays, Coefficients: m.Coefficients}
 }
 
-// given reports whether the numbers need not be found.
+// given reports whether the file contains the numbers.
 func (m *Mechanism) given() bool {
 	return m.Kind == correlated.KindTree || m.Scales != nil || m.Decays != nil || m.Coefficients != nil
 }
 
-// found is the mechanism with the best numbers for a participation. There are no more bands than
-// rounds, and no more buffers than are of use.
+// found returns the mechanism with the best numbers for a participation, with at most as many bands
+// as rounds, and only useful buffers.
 func (m Mechanism) found(p correlated.Participation) (*Mechanism, error) {
 	switch m.Kind {
 	case correlated.KindBLT:
@@ -38,7 +38,7 @@ func (m Mechanism) found(p correlated.Participation) (*Mechanism, error) {
 	return &m, nil
 }
 
-// separated checks who takes part when, and how the noise of rounds hangs together.
+// separated checks the separation of cohorts and the correlation of noise.
 func (c *checker) separated() {
 	t := &c.Training
 	if t.Sampling == privacy.Separated && t.Central() {
@@ -60,7 +60,7 @@ func (c *checker) separated() {
 	c.coefficients(t.Privacy.Mechanism)
 }
 
-// coefficients checks numbers that are given.
+// coefficients checks given numbers.
 func (c *checker) coefficients(m *Mechanism) {
 	const path = "training.privacy.mechanism."
 	if !m.given() {
@@ -84,8 +84,8 @@ func (c *checker) coefficients(m *Mechanism) {
 	}
 }
 
-// settle fills in, for the given number of rounds, the values of a separated training that
-// follow from its users: the separation and the numbers of its mechanism.
+// settle sets, for the given number of rounds, the values of a separated training that follow from
+// its users: the separation and the numbers of its mechanism.
 func (c *dataChecker) settle(rounds int) Training {
 	t := c.Experiment.Training
 	users := c.certain()
@@ -128,8 +128,8 @@ func (c *dataChecker) settleMechanism(t *Training, p correlated.Participation) {
 	t.Privacy = &changed
 }
 
-// certain is the number of users that there are at least: a population that is filled anew
-// may be smaller than the balanced one.
+// certain returns the minimum number of users: a refilled population may be smaller than the
+// balanced one.
 func (c *dataChecker) certain() int {
 	users, _ := c.available()
 	if scheme, err := datasets.FindPartition(c.Experiment.Data.Partition); err == nil && scheme.Refills && c.Experiment.Data.Users.Words > 0 {

@@ -10,9 +10,9 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Config is the network for the data: a language model over their vocabulary, the special
-// tokens included, of pairs an encoder-decoder; or one for their images. Choices that equal the defaults of
-// models.Config are left to them, so that one model has one identity.
+// Config returns the network for the data: a language model over their vocabulary, special tokens included,
+// for pairs an encoder-decoder; or a network for their images. It omits choices that equal the defaults of
+// models.Config, so that each model has one identity.
 func (m *Model) Config(d *Data) models.Config {
 	if m.Kind.ForImages() {
 		shape := models.ImageShape(d.Reading().Image)
@@ -54,7 +54,7 @@ func (m *Model) Config(d *Data) models.Config {
 	return c
 }
 
-// blocks are the options of a transformer's blocks.
+// blocks returns the options of a transformer's blocks.
 func (m *Model) blocks() (b models.Blocks, err error) {
 	if len(m.Blocks) == 0 {
 		return b, nil
@@ -74,20 +74,21 @@ func (m *Model) Begin(c models.Config, digest storage.Digest) error {
 	if err := errors.Join(err, json.Unmarshal(blocks, &fields)); err != nil {
 		return err
 	}
-	m.Blocks, err = json.Marshal(fields) // whose names are sorted
+	m.Blocks, err = json.Marshal(fields) // the names are sorted
 	return err
 }
 
-// Initial is the digest of the checkpoint that the training begins with; zero if it is drawn.
+// Initial returns the digest of the checkpoint at which the training starts; zero if the weights
+// are random.
 func (m *Model) Initial() storage.Digest {
 	digest, _ := storage.ParseDigest(m.PretrainedSHA256) // zero without
 	return digest
 }
 
-// unread reports that the folder of a pretrained model has not been read.
+// unread reports whether the folder of a pretrained model has not been read.
 func (m *Model) unread() bool { return m.Pretrained != "" && m.PretrainedSHA256 == "" }
 
-// pretrained checks a model that begins with the weights of another.
+// pretrained checks a model that starts with the weights of another.
 func (c *checker) pretrained() {
 	const field = "model.pretrained"
 	m := &c.Model
@@ -113,7 +114,7 @@ func (c *checker) pretrained() {
 	}
 }
 
-// reader is a network that predicts the labels of texts.
+// reader returns a network that predicts the labels of texts.
 func (m *Model) reader(d *Data) models.Config {
 	c := models.Config{Kind: m.Kind, Vocabulary: d.Tokens(), Embedding: m.Embedding, Units: m.Units, Labels: d.Labels()}
 	if m.Layers > 1 {
@@ -122,7 +123,7 @@ func (m *Model) reader(d *Data) models.Config {
 	return c
 }
 
-// adversarial holds the block's fields of a gan; none of other kinds.
+// adversarial returns the fields of a gan; zero for other kinds.
 func (m *Model) adversarial() models.Adversarial {
 	if m.Kind != models.GAN {
 		return models.Adversarial{}

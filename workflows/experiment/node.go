@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// position is where something stands: in a file, or in an override.
+// position is a place in a file or in an override.
 type position struct {
 	source       string
 	line, column int
@@ -22,22 +22,21 @@ const (
 	brokenNode // a mistake that has been reported
 )
 
-// node is a YAML value that remembers where it stands. Trees share nodes, so a
-// node is never changed once it is part of a tree.
+// node is a YAML value with its position. Trees share nodes, so a node is never changed once it is
+// part of a tree.
 type node struct {
 	kind    nodeKind
 	at      position
 	layer   layer
-	text    string  // of a scalar
-	quoted  bool    // the scalar was written in quotes, or as a block: text for sure
-	items   []*node // of a sequence
-	entries []entry // of a mapping, in the file's order, keys distinct
+	text    string  // text of a scalar
+	quoted  bool    // written in quotes, or as a block, and therefore text
+	items   []*node // items of a sequence
+	entries []entry // entries of a mapping, in the file's order, keys distinct
 }
 
-// layer tells which part of the experiment a node comes from: the file's body,
-// the overrides, or a certain value of the grid. It tells two fields that
-// contradict each other in one place from a field of the body that merely does
-// not apply to one cell.
+// layer is the part of the experiment that a node comes from: the file's body, the overrides, or a
+// certain value of the grid. It distinguishes two contradicting fields in one part from a field of
+// the body that does not apply to one cell.
 type layer int
 
 const (
@@ -53,8 +52,8 @@ type entry struct {
 	value *node
 }
 
-// get returns the value of a key of a mapping, or of a place in a sequence, nil if it has
-// none.
+// get returns the value of a key of a mapping, or of an index of a sequence, nil if it does not
+// exist.
 func (n *node) get(key string) *node {
 	if n == nil {
 		return nil
@@ -78,7 +77,7 @@ func (n *node) find(path string) *node {
 	return n
 }
 
-// place is where a field stands, or the innermost block around it.
+// place returns the position of a field, or of the innermost block around it.
 func (n *node) place(path string) position {
 	at := n.at
 	for _, key := range splitPath(path) {
@@ -102,7 +101,7 @@ func (n *node) in(l layer) *node {
 	return n.edited(func(n *node) { n.layer = l })
 }
 
-// standing returns the tree with every node at one place.
+// standing returns the tree with every node at one position.
 func (n *node) standing(at position) *node {
 	return n.edited(func(n *node) {
 		n.at = at
@@ -112,7 +111,7 @@ func (n *node) standing(at position) *node {
 	})
 }
 
-// edited returns a copy of the tree whose nodes edit has changed.
+// edited returns a copy of the tree in which edit has been applied to every node.
 func (n *node) edited(edit func(*node)) *node {
 	out := *n
 	out.items = make([]*node, len(n.items))
@@ -127,7 +126,7 @@ func (n *node) edited(edit func(*node)) *node {
 	return &out
 }
 
-// nest wraps a value so that it stands at path in a new tree.
+// nest returns a new tree that contains a value at path.
 func nest(path string, at position, value *node) *node {
 	for _, key := range slices.Backward(splitPath(path)) {
 		value = &node{kind: mappingNode, at: at, layer: value.layer, entries: []entry{{key, at, value}}}
@@ -135,8 +134,8 @@ func nest(path string, at position, value *node) *node {
 	return value
 }
 
-// merge lays patch over base: mappings merge field by field, null removes a
-// field, anything else replaces. base may be nil.
+// merge merges patch into base: mappings merge field by field, null removes a field, other values
+// replace. base may be nil.
 func merge(base, patch *node) *node {
 	if patch.kind != mappingNode {
 		return patch
@@ -161,8 +160,7 @@ func merge(base, patch *node) *node {
 	return out
 }
 
-// leaves lists the paths below path at which the tree holds something other
-// than a mapping; an empty mapping is a leaf.
+// leaves lists the paths below path with a value other than a mapping; an empty mapping is a leaf.
 func (n *node) leaves(path string) []string {
 	if n.kind != mappingNode || len(n.entries) == 0 {
 		return []string{path}

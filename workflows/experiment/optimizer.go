@@ -15,7 +15,7 @@ type Optimizer struct {
 	Schedule *Schedule `json:"schedule,omitempty" also:"learning_rate_schedule decay warmup"`
 }
 
-// Schedule is how a learning rate changes: a warm-up, then the course of its kind.
+// Schedule is the course of a learning rate: a warm-up, then a phase according to its kind.
 type Schedule struct {
 	// After the warm-up: constant, falling by a factor, or along half a cosine until the last round.
 	Kind optimizers.ScheduleKind `json:"kind" default:"constant"`
@@ -29,8 +29,8 @@ type Schedule struct {
 	Floor float64 `json:"floor,omitzero" default:"0" range:"[0,1]" when:"kind=cosine" source:"Loshchilov and Hutter 2017, equation 5"`
 }
 
-// Config is the schedule of a training of this many rounds (sgd: steps); nil if
-// the rate never changes.
+// Config returns the schedule of a training of this many rounds (sgd: steps); nil if the rate is
+// constant.
 func (s *Schedule) Config(rounds int) *optimizers.Schedule {
 	if s == nil || s.Kind == optimizers.Constant && s.WarmUp == 0 {
 		return nil
@@ -48,9 +48,8 @@ func (s *Schedule) check(rounds int) error {
 	return config.Validate()
 }
 
-// Config is the update rule with its parameters. It is complete for the
-// optimizers of a resolved experiment. Of an unknown name, which is a mistake
-// that Parse reports, it is not valid.
+// Config returns the update rule with its parameters. It is complete for the optimizers of a
+// resolved experiment, and invalid for an unknown name, which Parse reports.
 func (o *Optimizer) Config() optimizers.Config {
 	config, err := o.Given.Config(o.Name)
 	if err != nil {
@@ -59,9 +58,8 @@ func (o *Optimizer) Config() optimizers.Config {
 	return config
 }
 
-// complete fills in the parameters that the update rule uses. learningRate is
-// the default for rules whose step is as large as the gradient; where no
-// default suits the rule, the learning rate stays 0.
+// complete sets the parameters that the update rule uses. learningRate is the default for rules
+// whose step is as large as the gradient; for other rules, the learning rate stays 0.
 func (o *Optimizer) complete(learningRate float64) {
 	rule, err := optimizers.Find(o.Name)
 	if err != nil {
@@ -73,7 +71,7 @@ func (o *Optimizer) complete(learningRate float64) {
 	o.Given.Complete(o.Name)
 }
 
-// title is the update rule as the papers spell it.
+// title names the update rule as in the papers.
 func (o *Optimizer) title() string {
 	rule, err := optimizers.Find(o.Name)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Predicted is about the number of the given tokens that a model predicts: of pairs
+// Predicted returns the approximate number of the given tokens that a model predicts: for pairs
 // half, the targets.
 func (d *Data) Predicted(tokens float64) float64 {
 	if d.Pairs {
@@ -15,7 +15,7 @@ func (d *Data) Predicted(tokens float64) float64 {
 	return tokens
 }
 
-// pairs refuses features that do not work on pairs, and features of pairs on other data.
+// pairs rejects features that do not support pairs, and features of pairs for other data.
 func (c *checker) pairs() {
 	if c.Canaries != nil {
 		c.pairedFormats()
@@ -39,7 +39,7 @@ func (c *checker) pairs() {
 	}
 }
 
-// pairedFormats checks that canaries are pairs where the data are.
+// pairedFormats checks that canaries are pairs if the data are.
 func (c *checker) pairedFormats() {
 	for i, f := range c.Canaries.AllFormats() {
 		path := "canaries"
@@ -55,7 +55,7 @@ func (c *checker) pairedFormats() {
 	}
 }
 
-// measuresPairs reports an audit that can't look for the canaries of pairs.
+// measuresPairs reports an audit that does not support canaries in pairs.
 func (c *checker) measuresPairs(m Method) {
 	path := "audit." + m.Name
 	switch {
@@ -66,7 +66,7 @@ func (c *checker) measuresPairs(m Method) {
 	}
 }
 
-// echoes reports whether canaries have their secret in both texts.
+// echoes reports whether the secret of canaries is in both texts.
 func (c *checker) echoes() bool {
 	for _, s := range c.Canaries.Spaces(&c.Data) {
 		if s.Echoes() {
@@ -76,7 +76,7 @@ func (c *checker) echoes() bool {
 	return false
 }
 
-// paired makes a space one of pairs, whose second text is read as the first is.
+// paired returns a space of pairs; the second text is read like the first.
 func paired(s canaries.Space, target string, words int) canaries.Space {
 	if target != "" {
 		s.Target = target

@@ -7,15 +7,16 @@ type Options struct {
 	// Sets are overrides of the form path=value, applied in order before the
 	// grid is expanded. null removes a field.
 	Sets []string
-	// MaxCells is the largest grid that is accepted; 0 means DefaultMaxCells.
+	// MaxCells is the size of the largest accepted grid; 0 means DefaultMaxCells.
 	MaxCells int
 }
 
-// DefaultMaxCells is the largest grid that is accepted unless asked otherwise.
+// DefaultMaxCells is the default size of the largest accepted grid.
 const DefaultMaxCells = 10_000
 
-// Parse reads an experiment file, applies overrides, expands the grid, and
-// checks every cell. name is the name of the file in messages. The error is an
+// Parse reads an experiment file, applies overrides, expands the grid, and checks every cell. name
+// is the name of the file in messages. The error is an *Error with every mistake, or a
+// *goroutines.Panic for a fault of the program.
 // *Error with every mistake, or a *goroutines.Panic if the program is at fault.
 func Parse(name string, data []byte, o Options) (spec *Spec, err error) {
 	err = goroutines.Recover(func() (err error) {

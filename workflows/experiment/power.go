@@ -10,11 +10,11 @@ import (
 	"coalmine/tasks/audits/all"
 )
 
-// Statement is a statement of an audit of a cell, whose power is computed.
+// Statement is a statement of a cell's audit with a computable power.
 type Statement struct {
 	Audit string
-	// Gate is the field of audit.fail_if that defines a find, above Allowed; empty: the
-	// audit decides.
+	// Gate is the field of audit.fail_if that defines a finding, above Allowed; if empty, the audit
+	// decides.
 	Gate    string
 	Allowed *float64
 	// Found is the outcome of the audit; nil before it.
@@ -22,10 +22,10 @@ type Statement struct {
 	audits.Statement
 
 	setting *audits.Setting
-	fields  audits.Fields // nil of an audit without any
+	fields  audits.Fields // nil for an audit without fields
 }
 
-// String names it: "membership tpr".
+// String returns the name, such as "membership tpr".
 func (s *Statement) String() string {
 	if s.Name == "" {
 		return s.Audit
@@ -33,7 +33,7 @@ func (s *Statement) String() string {
 	return s.Audit + " " + s.Name
 }
 
-// Find is the result that counts as a find.
+// Find describes the result that counts as a finding.
 func (s *Statement) Find() string {
 	if s.Allowed == nil {
 		return s.Finds
@@ -41,13 +41,13 @@ func (s *Statement) Find() string {
 	return fmt.Sprintf("audit.fail_if.%s: %g fails", s.Gate, *s.Allowed)
 }
 
-// Of is the power at some sizes.
+// Of returns the power at some sizes.
 func (s *Statement) Of(sizes []int, leak float64) float64 {
 	return s.Power(audits.Question{Sizes: sizes, Leak: leak, Limit: s.Allowed})
 }
 
-// Statements are those of a cell's audits whose power is computed; found returns the outcome of the audit at
-// a place of the list, whose numbers count in place of the planned ones, and may be nil.
+// Statements returns the statements of a cell's audits with a computable power. found may be nil; it returns
+// the outcome of the audit at an index of the list, whose numbers replace the planned ones.
 func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statement) {
 	s := c.Setting()
 	for place := range all.Audits() {
@@ -66,14 +66,14 @@ func (c *Cell) Statements(found func(place int) audits.Outcome) (list []Statemen
 	return list
 }
 
-// Powerless is an audit without a power, because it has neither an interval nor a test.
+// Powerless is an audit without power, because it has neither an interval nor a test.
 type Powerless struct {
 	Audit string `json:"audit"`
 	// Reports names the reported numbers; it completes the sentence "the audit reports ...".
 	Reports string `json:"reports"`
 }
 
-// Powerless lists the audits of all cells that have no power.
+// Powerless lists the audits of all cells without power.
 func (s *Spec) Powerless() (list []Powerless) {
 	for place := range all.Audits() {
 		d := &all.Audits()[place]
@@ -84,7 +84,7 @@ func (s *Spec) Powerless() (list []Powerless) {
 	return list
 }
 
-// gated adds the statements that the limits of audit.fail_if judge in their way.
+// gated adds the statements that the limits of audit.fail_if judge.
 func (c *Cell) gated(list []Statement) []Statement {
 	if c.Experiment.Audit == nil {
 		return list
@@ -106,8 +106,8 @@ type Power struct {
 	Cells []string
 }
 
-// Powers lists the statements of all cells, equal ones once. Their last size is the number of seeds: a find
-// of several seeds is that of one of them.
+// Powers lists the distinct statements of all cells. Their last size is the number of seeds: several seeds
+// have a finding if one of them has.
 func (s *Spec) Powers() (powers []Power) {
 	places := map[string]int{}
 	for _, row := range s.rows() {
@@ -129,7 +129,7 @@ func (s *Spec) Powers() (powers []Power) {
 	return powers
 }
 
-// rows are the cells of each row of the table of results.
+// rows returns the cells of each row of the table of results.
 func (s *Spec) rows() (rows [][]*Cell) {
 	places := map[string]int{}
 	for i := range s.Cells {
@@ -150,17 +150,17 @@ func (s *Spec) rows() (rows [][]*Cell) {
 	return rows
 }
 
-// Identity tells statements apart whose power differs: by their own numbers and fields, and by the vocabulary,
-// parameters and canaries of the cell.
+// Identity is equal for statements with equal power: it consists of their numbers and fields, and of the
+// cell's vocabulary, parameters and canaries.
 func (s *Statement) Identity() string {
 	of, err := json.Marshal([]any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.Canaries})
-	if err != nil { // which no fields of an experiment file have
+	if err != nil { // impossible for fields of an experiment file
 		return ""
 	}
 	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(of))
 }
 
-// addSeeds makes the number of seeds a size.
+// addSeeds appends the number of seeds to the sizes.
 func (s *Statement) addSeeds(seeds int) {
 	last, one := len(s.Sizes), s.Power
 	s.Sizes = append(slices.Clone(s.Sizes), audits.FieldSize("grid.replicates", "seed", seeds))
@@ -171,7 +171,7 @@ func (s *Statement) addSeeds(seeds int) {
 	}
 }
 
-// powerWarnings name audits that cannot find anything.
+// powerWarnings lists audits that cannot find anything.
 func (c *Cell) powerWarnings() (warnings []string) {
 	for _, s := range c.Statements(nil) {
 		if s.None != "" {

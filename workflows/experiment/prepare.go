@@ -8,8 +8,8 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Of is the experiment that a preparation of e trains: a classifier, on images that have
-// labels. Nothing is inserted or measured.
+// Of returns the experiment that a preparation of e trains: a classifier, on images with labels. It
+// inserts and measures nothing.
 func (p *Preparation) Of(e *Experiment) *Experiment {
 	data := e.Data.unchanged()
 	if data.Image.lacksLabels() {
@@ -18,13 +18,13 @@ func (p *Preparation) Of(e *Experiment) *Experiment {
 	return p.experiment(e, data, Model{Kind: models.CNN})
 }
 
-// Of is the experiment that a preparation of e trains: a language model as that of e.
+// Of returns the experiment that a preparation of e trains: a language model like the model of e.
 func (p *LanguagePreparation) Of(e *Experiment) *Experiment {
 	data := e.Data.unchanged()
 	if p.Source != "" {
 		form, names := p.of(&data)
 		columns := Columns(names)
-		columns.Split = "" // all of it trains
+		columns.Split = "" // train on all data
 		data = Data{
 			Source: p.Source, SHA256: p.SHA256, Form: form, Columns: &columns,
 			Level: data.Level, Sequence: data.Sequence, Vocabulary: data.Vocabulary, Limits: data.Limits, ReadingRules: data.ReadingRules,
@@ -34,7 +34,7 @@ func (p *LanguagePreparation) Of(e *Experiment) *Experiment {
 	return p.experiment(e, data, e.Model)
 }
 
-// unchanged are the data with nothing planted, selected or removed.
+// unchanged returns the data with nothing planted, selected or removed.
 func (d *Data) unchanged() Data {
 	data := *d
 	data.Faults, data.Select, data.Sanitize, data.Disagreement, data.Devices, data.Background = nil, nil, nil, nil, nil, nil
@@ -51,10 +51,10 @@ func (p *Preparation) experiment(e *Experiment, data Data, model Model) *Experim
 	}
 }
 
-// preparedPerTask is how many steps a task of a preparation takes.
+// preparedPerTask is the number of steps in a task of a preparation.
 const preparedPerTask = 100
 
-// classifier is the one that is prepared, nil without.
+// classifier returns the classifier to prepare, nil without one.
 func (p *Prepare) classifier() *Preparation {
 	if p == nil {
 		return nil
@@ -62,7 +62,7 @@ func (p *Prepare) classifier() *Preparation {
 	return p.Classifier
 }
 
-// all are the preparations that there are.
+// all returns all preparations.
 func (p *Prepare) all() []*Preparation {
 	if p == nil {
 		return nil
@@ -83,7 +83,7 @@ type language struct {
 	of   *LanguagePreparation
 }
 
-// languages are the language models that are prepared.
+// languages returns the language models to prepare.
 func (p *Prepare) languages() []language {
 	var found []language
 	if p != nil && p.LanguageModel != nil {
@@ -95,16 +95,16 @@ func (p *Prepare) languages() []language {
 	return found
 }
 
-// Source is a source beside that of the data.
+// Source is a source in addition to data.source.
 type Source struct {
-	// Path is that of the block that names it.
+	// Path is the path of the block that names the source.
 	Path string
 	// Of is the block.
 	Of *LanguagePreparation
 }
 
-// Sources are those that the cell has beside data.source: of the language models that are
-// prepared on other data.
+// Sources returns the cell's sources in addition to data.source, for language models prepared on
+// other data.
 func (e *Experiment) Sources() []Source {
 	var sources []Source
 	for _, l := range e.Prepare.languages() {

@@ -15,15 +15,16 @@ type Problem struct {
 	// Line and Column count from 1 and are 0 for an override. Column counts characters.
 	Line   int `json:"line,omitzero"`
 	Column int `json:"column,omitzero"`
-	// Path of the field: "training.cohort". Empty for the file as a whole.
+	// Path is the path of the field, such as "training.cohort". It is empty for the file as a
+	// whole.
 	Path string `json:"path,omitempty"`
 	// Message names the value, the expected one and the remedy.
 	Message string `json:"message"`
-	// Cells that have the mistake; empty if it does not depend on the cell.
+	// Cells are the cells with the mistake; empty if it does not depend on the cell.
 	Cells []string `json:"cells,omitempty"`
 }
 
-// String is one line: "study.yaml:12:11: training.cohort: ...".
+// String returns one line: "study.yaml:12:11: training.cohort: ...".
 func (p Problem) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", p.where(), p.Message)
@@ -36,7 +37,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// where is "study.yaml:12:11: training.cohort", as far as it is known.
+// where returns "study.yaml:12:11: training.cohort", as far as known.
 func (p Problem) where() string {
 	where := p.Source
 	if p.Line > 0 {
@@ -48,14 +49,13 @@ func (p Problem) where() string {
 	return where
 }
 
-// Error is every mistake of one file, in the order of the file, the overrides'
-// mistakes last.
+// Error holds every mistake of a file, in the order of the file; mistakes in overrides come last.
 type Error struct{ Problems []Problem }
 
-// maxPrinted is how many problems a message shows.
+// maxPrinted is the maximum number of problems in a message.
 const maxPrinted = 100
 
-// Error prints one problem a line, the first hundred of them.
+// Error prints one problem per line, the first hundred of them.
 func (e *Error) Error() string {
 	if len(e.Problems) == 1 {
 		return e.Problems[0].String()
@@ -71,25 +71,25 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// problems collects mistakes, each once.
+// problems collects distinct mistakes.
 type problems struct {
 	found []finding
-	index map[string]int // the text of a problem -> its place in found
+	index map[string]int // text of a problem -> its index in found
 }
 
-// finding is a problem, and whether it stands in the file for every cell.
+// finding is a problem, and whether it is in the file for every cell.
 type finding struct {
 	Problem
 	general bool
 }
 
-// add records a mistake of the file or of the cell at hand.
+// add records a mistake of the file or of the current cell.
 func (ps *problems) add(at position, path, format string, args ...any) {
 	ps.record(Problem{Source: at.source, Line: at.line, Column: at.column, Path: path, Message: fmt.Sprintf(format, args...)}, "")
 }
 
-// record takes a problem over. cell names the cell that has it; it is empty if
-// the problem has nothing to do with one.
+// record records a problem. cell names the cell that has it; it is empty if the problem does not
+// depend on a cell.
 func (ps *problems) record(p Problem, cell string) {
 	if ps.index == nil {
 		ps.index = make(map[string]int)
@@ -109,8 +109,7 @@ func (ps *problems) record(p Problem, cell string) {
 	}
 }
 
-// err is nil if nothing was found. Cells are named where some of them have
-// the problem and others have not.
+// err returns nil if nothing was found. It names cells if only some of them have the problem.
 func (ps *problems) err(cells int) error {
 	if len(ps.found) == 0 {
 		return nil

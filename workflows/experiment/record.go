@@ -20,19 +20,19 @@ import (
 	"coalmine/storage"
 )
 
-// Limits of the record of a run, which may come from anybody.
+// Limits of the record of a run, which may come from an untrusted client.
 const (
-	// maxRecordedCells is the most cells of a record.
+	// maxRecordedCells is the maximum number of cells in a record.
 	maxRecordedCells = 100_000
-	// maxRecordedCell is the most bytes of a cell's JSON. A cell says no more than the
-	// file that it comes from.
+	// maxRecordedCell is the maximum number of bytes of a cell's JSON. A cell contains no more than
+	// its file.
 	maxRecordedCell = 2 * MaxFileSize
 	// maxLabel is the longest label of a cell, in bytes.
 	maxLabel = 64 << 10
 )
 
-// ReadSpec reads the JSON of a spec, as a run's record keeps it. It checks the
-// form; Parse checked the meaning when it made the spec. See Spec.Check.
+// ReadSpec reads the JSON of a spec from a run's record. It checks only the form; Parse checked the
+// meaning when it made the spec. See Spec.Check.
 func ReadSpec(data []byte) (*Spec, error) {
 	s := new(Spec)
 	if err := s.read(json.NewDecoder(bytes.NewReader(data))); err != nil {
@@ -44,7 +44,7 @@ func ReadSpec(data []byte) (*Spec, error) {
 	return s, nil
 }
 
-// brief is a message of bounded length: it may quote the request.
+// brief returns a message of bounded length: it may quote the request.
 func brief(message any) string {
 	const most = 400
 	if text := fmt.Sprint(message); len(text) > most {
@@ -53,7 +53,7 @@ func brief(message any) string {
 	return fmt.Sprint(message)
 }
 
-// read takes the spec apart, so that too large a spec is not made into cells.
+// read decodes the spec piece by piece, so that a spec that is too large is not decoded into cells.
 func (s *Spec) read(d *json.Decoder) error {
 	d.DisallowUnknownFields()
 	if err := expect(d, '{'); err != nil {
@@ -87,7 +87,6 @@ func (s *Spec) read(d *json.Decoder) error {
 	return nil
 }
 
-// expect reads a bracket.
 func expect(d *json.Decoder, bracket json.Delim) error {
 	found, err := d.Token()
 	if err == nil && found != bracket {
@@ -127,7 +126,7 @@ func (s *Spec) readCell(data []byte) error {
 	if err := d.Decode(c); err != nil {
 		return err
 	}
-	// Tables print labels on their lines; older records may have labels with invisible characters.
+	// Tables print each label on one line; older records may have labels with invisible characters.
 	c.Label = readable.Text(c.Label)
 	if c.Row != nil {
 		c.Row.Label = readable.Text(c.Row.Label)
@@ -135,10 +134,10 @@ func (s *Spec) readCell(data []byte) error {
 	return nil
 }
 
-// Check reports faults of a spec from a record that Parse and Resolve would not have
-// made: values out of range, fields that contradict each other or are missing, names
-// that are not the cells'. A file has the same ranges and relations; relations to the
-// data are not checked. The error names one mistake.
+// Check reports mistakes in a spec from a record that Parse and Resolve would not produce: values
+// out of range, fields that contradict each other or are missing, wrong names of cells. The ranges
+// and relations are those of files; relations to the data are not checked. The error names one
+// mistake.
 func (s *Spec) Check() error {
 	for sum, files := range s.Sources {
 		if got := SourceDigest(files).String(); got != sum {
@@ -148,7 +147,7 @@ func (s *Spec) Check() error {
 	paths := s.labelledPaths()
 	group := goroutines.NewGroup()
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	const share = 64 // cells that are checked at a time
+	const share = 64 // cells per check
 	for first := 0; first < len(s.Cells); first += share {
 		group.Go(func() error {
 			for i := first; i < min(first+share, len(s.Cells)); i++ {
@@ -164,9 +163,9 @@ func (s *Spec) Check() error {
 
 // checkLabel checks that a label consists of statements about the cell: otherwise a client could
 // put any text into every table. Labels name the differences between the cells of a file, so one
-// cell alone does not determine its label. A privacy budget and a mechanism take values from the
-// data, which are unknown when labels are made; such a label only has to be visible. The cell's own
-// label stands alone or before its statements.
+// cell does not determine its label. A privacy budget and a mechanism take values from the data,
+// which are unknown when labels are made; such a label only has to be visible. The label that the
+// file gives is the whole label or precedes the statements.
 func (c *Cell) checkLabel(label string, paths []string) error {
 	if own := c.Experiment.Label; own != "" {
 		if label == own {
@@ -218,7 +217,7 @@ func (c *Cell) statements(paths []string) []string {
 	}
 	for _, v := range values {
 		if v.json == "null" {
-			continue // an axis takes the field away
+			continue // an axis removes the field
 		}
 		here[v.path] = true
 		all = append(all, wording(v.path, v.json))
@@ -228,7 +227,7 @@ func (c *Cell) statements(paths []string) []string {
 			all = append(all, wording(path, ""))
 		}
 	}
-	for _, path := range allPaths() { // a default that the file states leaves no trace
+	for _, path := range allPaths() { // the file may state a default
 		if f, known := lookup(path); known && f.omitZero && f.fallback != "" && !here[path] {
 			all = append(all, wording(path, strconv.Quote(f.fallback)))
 		}
@@ -239,10 +238,10 @@ func (c *Cell) statements(paths []string) []string {
 	return all
 }
 
-// isJoined reports whether a text is empty or consists of parts with commas between them.
+// isJoined reports whether a text is empty or consists of parts separated by commas.
 func isJoined(text string, parts []string) bool {
 	const comma = ", "
-	ends := make([]bool, len(text)+len(comma)+1) // whether parts and commas end before a byte
+	ends := make([]bool, len(text)+len(comma)+1) // whether parts and commas end before this byte
 	ends[0] = true
 	text += comma
 	for at := range text {
@@ -285,8 +284,8 @@ func (s *Spec) checkCell(i int, paths []string) error {
 	return c.checkLabel(c.Label, paths)
 }
 
-// check reads the experiment as if its JSON were a file. The result must equal the
-// experiment: otherwise a default or a derived value was left out.
+// check reads the experiment as if its JSON were a file. The result must equal the experiment:
+// otherwise a default or a derived value is missing.
 func (e *Experiment) check() error {
 	root, err := nodeOf(e.asFile().Canonical(), e.Name)
 	if err != nil {
@@ -323,7 +322,7 @@ func (e *Experiment) check() error {
 	return e.same(again)
 }
 
-// same reports a difference of the experiment from that of a file.
+// same reports a difference between the experiment and that of a file.
 func (e *Experiment) same(given *Experiment) error {
 	want := given.Canonical()
 	if bytes.Equal(e.Canonical(), want) {
@@ -339,7 +338,7 @@ func (e *Experiment) same(given *Experiment) error {
 	return errors.New("its fields are not those that a file gives")
 }
 
-// checkRounds checks the fields that depend on the rounds that epochs amount to.
+// checkRounds checks the fields that depend on the rounds computed from epochs.
 func (e *Experiment) checkRounds(ps *problems, root *node) {
 	if f, _ := lookup("training.rounds"); !f.limits.contains(big.NewRat(int64(e.Training.Rounds), 1)) {
 		ps.add(root.at, "training.rounds", "is %d; expected %s", e.Training.Rounds, f.expected())
@@ -359,7 +358,7 @@ func (e *Experiment) checkRounds(ps *problems, root *node) {
 	}
 }
 
-// optimizer is nil without a server.
+// optimizer returns nil without a server.
 func (s *Server) optimizer() *Optimizer {
 	if s == nil {
 		return nil
@@ -367,7 +366,7 @@ func (s *Server) optimizer() *Optimizer {
 	return &s.Optimizer
 }
 
-// asFile is the experiment as a file gives it: without rounds that follow from epochs.
+// asFile returns the experiment as in a file: without rounds that follow from epochs.
 func (e *Experiment) asFile() *Experiment {
 	file := *e
 	if file.Training.Epochs > 0 {
@@ -376,7 +375,7 @@ func (e *Experiment) asFile() *Experiment {
 	return &file
 }
 
-// nodeOf is a JSON value as a tree, all of it at one place.
+// nodeOf returns a JSON value as a tree, with a single position.
 func nodeOf(data []byte, source string) (*node, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -32,18 +32,18 @@ type checker struct {
 
 // relation checks the relation between fields of a cell.
 type relation struct {
-	// uses are the paths that it reads, separated by spaces; a block stands for all its fields.
+	// uses are the paths that it reads, separated by spaces; a block represents all its fields.
 	uses  string
 	check func(*checker)
 }
 
-// setting lists the paths that audits see: the experiment around them, and each other.
+// setting lists the paths that audits see: the experiment without the audits, and all audits.
 var setting = "data canaries prepare model training " + methodPaths()
 
 var relations = []relation{
 	{"name", (*checker).name},
 	{"label", (*checker).ownLabel},
-	{"", (*checker).sources}, // each by itself
+	{"", (*checker).sources}, // checks each source separately
 	{"data.test data.validation", (*checker).parts},
 	{"data", (*checker).images},
 	{"data", (*checker).subwords},
@@ -81,7 +81,7 @@ var relations = []relation{
 	{setting, (*checker).limits},
 }
 
-// relations checks a decoded and completed cell. It skips a relation that uses a field with a
+// relations checks a decoded and completed cell. It skips relations that use a field with a
 // mistake, so relations see only valid values.
 func (d *decoder) relations(e *Experiment, root *node) {
 	c := checker{d, e, root}
@@ -92,8 +92,8 @@ func (d *decoder) relations(e *Experiment, root *node) {
 	}
 }
 
-// fail reports a contradiction between the fields at paths, at the place of the
-// first. It stays silent where one of them is a mistake already.
+// fail reports a contradiction between the fields at paths, at the position of the first. It
+// reports nothing if one of them already has a mistake.
 func (c *checker) fail(paths []string, format string, args ...any) {
 	if slices.ContainsFunc(paths, c.isBad) {
 		return
@@ -107,7 +107,7 @@ func (c *checker) name() {
 	}
 }
 
-// longestLabel is the longest label that a file may give, in characters.
+// longestLabel is the maximum length of a label in a file, in characters.
 const longestLabel = 80
 
 func (c *checker) ownLabel() {
@@ -209,7 +209,7 @@ func (c *checker) cohort() {
 
 func (c *checker) optimizers() {
 	if c.Training.Algorithm == External {
-		return // it has none that we know of
+		return // its optimizers are unknown
 	}
 	if c.Training.ClientCommand == "" {
 		c.learningRate("training.client", &c.Training.Client.Optimizer)
@@ -230,7 +230,7 @@ func (c *checker) earlyStopping() {
 	if c.Training.Privacy != nil {
 		c.fail([]string{"training.early_stopping", "training.privacy"}, "would end a training whose privacy is counted to its last step; set one of the two to null for this cell")
 	}
-	// With epochs the steps are not known yet; Resolve checks them.
+	// With epochs the steps are unknown; Resolve checks them.
 	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
 		c.fail([]string{"training.early_stopping.every", "training.rounds"}, "is %d; expected at most the %s of the training", s.Every, readable.Count(c.Training.Rounds, "step"))
 	}
@@ -249,13 +249,13 @@ func (c *checker) stopAt() {
 		c.fail([]string{path, "data.validation.fraction", "data.validation.split"}, "needs a validation part; set data.validation.fraction, such as 10%%")
 	}
 	c.stopAtBeside(path)
-	// With epochs the rounds are not known yet; Resolve checks them.
+	// With epochs the rounds are unknown; Resolve checks them.
 	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
 		c.fail([]string{path + ".every", "training.rounds"}, "is %d; expected at most the %s (sgd: steps) of the training", s.Every, readable.Count(c.Training.Rounds, "round"))
 	}
 }
 
-// stopAtBeside refuses fields that contradict training.stop_at.
+// stopAtBeside rejects fields that contradict training.stop_at.
 func (c *checker) stopAtBeside(path string) {
 	if c.Training.EarlyStopping != nil {
 		c.fail([]string{path, "training.early_stopping"}, "given together with training.early_stopping; set one of the two to null for this cell")
@@ -276,7 +276,7 @@ func (c *checker) learningRate(path string, o *Optimizer) {
 	if err := o.Config().Validate(); err != nil {
 		c.fail([]string{path}, "%v", err)
 	}
-	// With epochs the rounds are not known yet; Resolve checks them.
+	// With epochs the rounds are unknown; Resolve checks them.
 	if s := o.Schedule; s != nil && c.Training.Rounds > 0 {
 		if err := s.check(c.Training.Rounds); err != nil {
 			c.fail([]string{path + ".schedule", "training.rounds"}, "%v", err)
@@ -294,7 +294,7 @@ func (c *checker) model() {
 		return
 	}
 	if c.Model.unread() {
-		return // the sizes are not known yet; Resolve checks them
+		return // the sizes are unknown; Resolve checks them
 	}
 	if longest := c.Data.Reading().Sequence; c.Model.Kind == models.Transformer && longest > c.Model.Context {
 		c.fail([]string{"model.context", "data.sequence"}, "is %d, and an example has up to %d tokens (data.sequence); expected at least as many", c.Model.Context, longest)
@@ -311,7 +311,7 @@ func (c *checker) model() {
 	}
 }
 
-// quantization concerns the measured models.
+// quantization checks the rounding of measured models.
 func (c *checker) quantization() {
 	if c.Training.QuantizeBits != nil && c.Audit == nil {
 		c.fail([]string{"training.quantize_bits", "audit"},
@@ -344,7 +344,7 @@ func (c *checker) privacy() {
 	}
 }
 
-// delta checks that a guarantee has one.
+// delta checks that a guarantee has a delta.
 func (c *checker) delta() {
 	if p := c.Training.Privacy; p != nil && p.NoiseMultiplier > 0 && p.Delta == 0 {
 		c.fail([]string{"training.privacy.delta", "training.privacy.noise_multiplier"},
@@ -352,7 +352,7 @@ func (c *checker) delta() {
 	}
 }
 
-// privateRecords refuses fields that DP-SGD does not have.
+// privateRecords rejects fields that DP-SGD does not support.
 func (c *checker) privateRecords() {
 	p := c.Training.Privacy
 	if p == nil || !c.Training.Central() {

@@ -14,11 +14,11 @@ import (
 // seedPath is the field in which replicates differ.
 const seedPath = "seed"
 
-// maxReplicates is the most seeds of a grid.
+// maxReplicates is the maximum number of seeds of a grid.
 const maxReplicates = 10_000
 
-// replicates reads the seeds that every cell of the grid is run with: a list of them, or how
-// many there are, from the file's seed upwards.
+// replicates reads the seeds for every cell of the grid: a list, or their number, starting at the
+// file's seed.
 func (r *gridReader) replicates(n *node) {
 	r.layer++
 	switch n.kind {
@@ -58,13 +58,13 @@ func (r *gridReader) countedSeeds(n *node) {
 		mistakes := len(r.bad)
 		r.value(seed, reflect.New(f.typ).Elem(), &f, seedPath)
 		if len(r.bad) > mistakes {
-			return // so are all after it
+			return // so are all later ones
 		}
 		r.grid.replicates = append(r.grid.replicates, pathValue{seedPath, n.at, seed.in(r.layer), canonicalValue(seed, &f)})
 	}
 }
 
-// firstSeed is the file's. A mistake in it was reported with the body.
+// firstSeed returns the file's seed. A mistake in it is reported with the body.
 func (r *gridReader) firstSeed() uint64 {
 	var e Experiment
 	f, _ := lookup(seedPath)
@@ -72,11 +72,11 @@ func (r *gridReader) firstSeed() uint64 {
 		newDecoder(new(problems)).value(n, reflect.ValueOf(&e.Seed).Elem(), &f, seedPath)
 		return min(e.Seed, math.MaxInt64)
 	}
-	first, _ := strconv.ParseUint(f.fallback, 10, 64) // the types' own default
+	first, _ := strconv.ParseUint(f.fallback, 10, 64) // default of the type
 	return first
 }
 
-// seedsAlone refuses other ways to set the seed beside replicates.
+// seedsAlone rejects other ways to set the seed together with replicates.
 func (r *gridReader) seedsAlone() {
 	if len(r.grid.replicates) == 0 {
 		return
@@ -97,7 +97,7 @@ func (r *gridReader) seedsAlone() {
 	}
 }
 
-// nameRows gives the cells of each point their row, numbered in the order of the points.
+// nameRows assigns a row to the cells of each point, numbered in the order of the points.
 func (g *grid) nameRows(kept []*candidate) {
 	if len(g.replicates) == 0 {
 		return
@@ -120,8 +120,8 @@ func (g *grid) nameRows(kept []*candidate) {
 
 func rowName(index, count int) string { return numbered("r", index, count) }
 
-// labelCells gives every cell its label and, where there are replicates, every row that of
-// its cells without their seeds.
+// labelCells labels every cell and, with replicates, every row with the label of its cells without
+// their seeds.
 func labelCells(cells []Cell) {
 	rows := firstsOfRows(cells)
 	if len(rows) == 0 {
@@ -139,8 +139,8 @@ func labelCells(cells []Cell) {
 	}
 }
 
-// firstsOfRows are the first cells of all rows as if they had one seed, in the order of the
-// rows; none without replicates.
+// firstsOfRows returns the first cells of all rows with equal seeds, in the order of the rows; nil
+// without replicates.
 func firstsOfRows(cells []Cell) []Cell {
 	var firsts []Cell
 	seen := make(map[string]bool)
@@ -151,13 +151,13 @@ func firstsOfRows(cells []Cell) []Cell {
 			firsts = append(firsts, c)
 		}
 	}
-	slices.SortFunc(firsts, func(a, b Cell) int { return cmp.Compare(a.Row.Name, b.Row.Name) }) // of equal length
+	slices.SortFunc(firsts, func(a, b Cell) int { return cmp.Compare(a.Row.Name, b.Row.Name) }) // names have equal length
 	return firsts
 }
 
 var rowPattern = regexp.MustCompile(`^r[0-9]{2,6}$`)
 
-// checkRow reports a row of a record that no grid gives.
+// checkRow reports a row of a record that does not match any grid.
 func (c *Cell) checkRow() error {
 	if c.Row == nil {
 		return nil
@@ -174,8 +174,8 @@ func (c *Cell) checkRow() error {
 	return nil
 }
 
-// Replicate takes the axes of a cell with a row apart: those of the row, and the seed; false
-// of other axes.
+// Replicate splits the axes of a cell with a row into the axes of the row and the seed; false for
+// other axes.
 func (a Axes) Replicate() (row Axes, seed uint64, ok bool) {
 	last := len(a) - 1
 	if last < 0 || a[last].Path != seedPath {

@@ -6,23 +6,23 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// Places of the sources beside that of the data, among SecondSources.
+// Indexes of the sources in SecondSources.
 const (
 	BackgroundSource = iota
 	ProfilesSource
 	secondSources
 )
 
-// SecondFiles are the digests of the files of each of SecondSources.
+// SecondFiles holds the digests of the files of each of SecondSources.
 type SecondFiles [secondSources][]storage.Digest
 
 // NamedSource is a source and the block that names it.
 type NamedSource struct {
 	Path string
-	Of   *SecondSource // nil where there is none
+	Of   *SecondSource // nil without the source
 }
 
-// SecondSources are those beside that of the data.
+// SecondSources returns the sources of the data block in addition to data.source.
 func (d *Data) SecondSources() [secondSources]NamedSource {
 	sources := [secondSources]NamedSource{
 		BackgroundSource: {"data.background", d.Background},
@@ -34,7 +34,7 @@ func (d *Data) SecondSources() [secondSources]NamedSource {
 	return sources
 }
 
-// of says in which form a source beside that of the data is, and how its columns are called.
+// of returns the form of an additional source, and the names of its columns.
 func (f Format) of(d *Data) (forms.Form, forms.Columns) {
 	if f == (Format{}) {
 		return d.Form, d.Columns.names()
@@ -49,19 +49,19 @@ func (c *SecondColumns) names() forms.Columns {
 	return forms.Columns{User: c.User, Text: c.Text, Target: c.Target, Score: c.Score, Tags: c.Tags}
 }
 
-// Reading is how the source is read: as the data are, but for its format, and all of it in one
-// part. Faults stop it: results count those of the data alone.
+// Reading describes how to read the source: like the data except for its format, and all of it in
+// one part. Faulty records stop it, because results count only those of the data.
 func (s *SecondSource) Reading(d *Data) datasets.Reading {
 	r := d.Reading()
 	r.Form, r.Columns = s.of(d)
 	r.Timed, r.Grouped, r.SkipFaults, r.TestSplit, r.ValidationSplit, r.Files = false, false, false, "", "", ""
 	if s.Format != (Format{}) {
-		r.Split, r.Unit = "", "" // are of the data's form
+		r.Split, r.Unit = "", "" // these belong to the form of the data
 	}
 	return r
 }
 
-// formats checks how the sources beside that of the data are read.
+// formats checks the formats of the additional sources.
 func (c *checker) formats() {
 	for _, s := range c.Data.SecondSources() {
 		if s.Of != nil {
@@ -75,7 +75,7 @@ func (c *checker) formats() {
 
 func (c *checker) format(path string, f Format, r datasets.Reading) {
 	if f == (Format{}) {
-		return // the data's, which origin checks
+		return // origin checks the format of the data
 	}
 	if err := r.Origin.Check(r.Level.Scheme().Images); err != nil {
 		c.fail([]string{path + ".form", path + ".columns"}, "cannot be read: %v", err)

@@ -17,7 +17,7 @@ func (d *Data) sourceLevel() datasets.Level {
 	return d.Reading().Level
 }
 
-// selectedWords says which words are examples of their own; nil where sentences are.
+// selectedWords returns the selection of words as examples; nil if sentences are the examples.
 func (d *Data) selectedWords() *SelectWords {
 	if d.Select == nil {
 		return nil
@@ -25,7 +25,7 @@ func (d *Data) selectedWords() *SelectWords {
 	return d.Select.Words
 }
 
-// Outside says which words are selected as tasks take it.
+// Outside returns the selection of words as a parameter of tasks.
 func (d *Data) Outside() datasets.Outside {
 	w := d.selectedWords()
 	if w == nil {
@@ -38,7 +38,7 @@ func (d *Data) Outside() datasets.Outside {
 	return o
 }
 
-// Side is the side of the percentile whose users are selected, and the percentile, 0 to 100.
+// Side returns the selected side of the percentile, and the percentile, 0 to 100.
 func (u *SelectUsers) Side() (selection.Side, float64) {
 	if u.Below.IsZero() {
 		return selection.Above, 100 * u.Above.Float64()
@@ -46,11 +46,10 @@ func (u *SelectUsers) Side() (selection.Side, float64) {
 	return selection.Below, 100 * u.Below.Float64()
 }
 
-// leastExamples is how many selected examples a user must have: Augenstein et al. 2020,
-// appendix C.4.
+// leastExamples is the default of data.select.at_least: Augenstein et al. 2020, appendix C.4.
 const leastExamples = 5
 
-// complete fills in how many selected examples a user must have.
+// complete sets the number of selected examples that a user must have.
 func (s *Select) complete() {
 	if s == nil || s.Examples == "" || s.AtLeast != 0 {
 		return
@@ -63,7 +62,7 @@ func (s *Select) complete() {
 	}
 }
 
-// label names the selection as text; empty without.
+// label describes the selection; empty without one.
 func (s *Select) label(p *Prepare) string {
 	switch {
 	case s.unlikely() && p != nil && p.SecondLanguageModel != nil:
@@ -105,7 +104,7 @@ func (c *checker) selecting() {
 	}
 }
 
-// given is how many of words, examples and users are.
+// given returns how many of words, examples and users are given.
 func (s *Select) given() int {
 	given := 0
 	for _, one := range []bool{s.Words != nil, s.Examples != "", s.Users != nil} {
@@ -116,15 +115,15 @@ func (s *Select) given() int {
 	return given
 }
 
-// predicted reports whether the choice uses a classifier's predictions.
+// predicted reports whether the selection uses a classifier's predictions.
 func (s *Select) predicted() bool {
 	return s != nil && (s.Examples.Predicted() || s.Users != nil)
 }
 
-// unlikely reports whether the choice uses a language model's scores.
+// unlikely reports whether the selection uses a language model's scores.
 func (s *Select) unlikely() bool { return s != nil && s.Examples == selection.OfLowChance }
 
-// selectedExamples checks the needs of a criterion of examples.
+// selectedExamples checks the requirements of a criterion for examples.
 func (c *checker) selectedExamples(s *Select) {
 	const path = "data.select.examples"
 	switch s.Examples {
@@ -136,11 +135,11 @@ func (c *checker) selectedExamples(s *Select) {
 		}
 	case selection.OfLowChance:
 		c.unlikely(s)
-	case selection.Misclassified, selection.Correct: // also have the needs of users
+	case selection.Misclassified, selection.Correct: // these also have the requirements of users
 	}
 }
 
-// unlikely checks that there are a model and a threshold.
+// unlikely checks that a model and a threshold are given.
 func (c *checker) unlikely(s *Select) {
 	const path = "data.select.examples"
 	if c.Prepare == nil || c.Prepare.LanguageModel == nil {
@@ -151,7 +150,7 @@ func (c *checker) unlikely(s *Select) {
 	}
 }
 
-// random checks how many examples are drawn.
+// random checks the number of drawn examples.
 func (c *checker) random(s *Select) {
 	if s.Share.IsZero() == (s.PerUser == 0) {
 		c.fail([]string{"data.select.examples", "data.select.share", "data.select.per_user"}, "is random; expected one of data.select.share, such as 10%%, and data.select.per_user, such as 5")
@@ -161,7 +160,7 @@ func (c *checker) random(s *Select) {
 	}
 }
 
-// unlabelled checks that nothing learns from labels that are not there.
+// unlabelled checks that nothing learns from missing labels.
 func (c *checker) unlabelled() {
 	if !c.Data.Image.lacksLabels() || c.Model.Kind != models.CNN {
 		return
@@ -171,7 +170,7 @@ func (c *checker) unlabelled() {
 	}
 }
 
-// uncounted checks the numbers that are unknown until the run has come to the selection.
+// uncounted checks the numbers that are unknown before the selection has run.
 func (c *checker) uncounted() {
 	if c.Training.Epochs > 0 {
 		c.fail([]string{"training.epochs", "data.select"}, "cannot be counted: how many are selected shows only in the run; expected training.rounds")

@@ -8,11 +8,11 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// pathPattern is a path as --set and the grid write it.
+// pathPattern matches a path in --set and the grid.
 var pathPattern = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)*$`)
 
-// applySets merges overrides such as training.cohort=50 into the tree, in
-// order. Mistakes stand at "--set training.cohort=50".
+// applySets merges overrides such as training.cohort=50 into the tree, in order. The position of
+// their mistakes is "--set training.cohort=50".
 func applySets(root *node, sets []string, ps *problems) *node {
 	for _, set := range sets {
 		if patch := override(set, ps); patch != nil {
@@ -45,7 +45,7 @@ func override(set string, ps *problems) *node {
 	return nest(path, at, value)
 }
 
-// maxOverride is the longest value of an override, in bytes.
+// maxOverride is the maximum length of an override's value, in bytes.
 const maxOverride = 16 << 10
 
 func overrideValue(text, path string, at position, ps *problems) *node {

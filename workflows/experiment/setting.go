@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/external"
 )
 
-// Setting is the experiment as its audits see it.
+// Setting returns the experiment as its audits see it.
 func (e *Experiment) Setting() *audits.Setting {
 	s := &audits.Setting{
 		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, TestSplit: e.Data.Test.Split, Generator: e.Model.Kind == models.GAN,
@@ -39,7 +39,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	s.Program = e.ClientProgram()
 	if e.Training.Algorithm == External {
 		s.External = &external.ModelParams{Image: e.Data.Shape()}
-		s.External.Code, _ = storage.ParseDigest(e.Training.scorerCode()) // zero without; compiling refuses a wrong one
+		s.External.Code, _ = storage.ParseDigest(e.Training.scorerCode()) // zero without code; compiling rejects an invalid one
 	}
 	s.Records, s.Recorded = e.Training.Record != nil, e.recorded()
 	if d := e.Data.Devices; d != nil {
@@ -51,7 +51,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	return s
 }
 
-// unpopulated is the recipe of the training without a population, clipped or not.
+// unpopulated returns the recipe of the training without a population, clipped or not.
 func (e *Experiment) unpopulated() privacy.Recipe {
 	if e.Training.Privacy != nil {
 		return e.recipe(0)
@@ -62,7 +62,7 @@ func (e *Experiment) unpopulated() privacy.Recipe {
 	}
 }
 
-// trained is the number of parameters that learn from data.
+// trained returns the number of parameters that learn from data.
 func (e *Experiment) trained() int {
 	network, err := checkpoints.NewNetwork(e.Model.Config(&e.Data))
 	if err != nil {
@@ -71,7 +71,8 @@ func (e *Experiment) trained() int {
 	return network.Trained()
 }
 
-// Sender is the audit whose canaries are vectors that members of the training send; nil without one.
+// Sender returns the audit with canaries that are vectors sent by members of the training; nil
+// without one.
 func (e *Experiment) Sender() audits.Sender {
 	for _, m := range e.Audit.Asked() {
 		if audits.Sends(m.Fields) {
@@ -81,7 +82,7 @@ func (e *Experiment) Sender() audits.Sender {
 	return nil
 }
 
-// joining is the number of users that audits add to the population.
+// joining returns the number of users that audits add to the population.
 func (e *Experiment) joining() int {
 	if s := e.Sender(); s != nil {
 		if c := s.Clients(e.Setting()); c.Coins == "" {
@@ -91,7 +92,7 @@ func (e *Experiment) joining() int {
 	return 0
 }
 
-// completeAudits fills in the values that follow from other fields.
+// completeAudits sets the values of audits that follow from other fields.
 func (d *decoder) completeAudits(e *Experiment) {
 	s := e.Setting()
 	given := func(path string) bool { return d.present[path] != nil }
@@ -102,7 +103,7 @@ func (d *decoder) completeAudits(e *Experiment) {
 	}
 }
 
-// audit checks each audit beside the experiment around it.
+// audit checks each audit against the whole experiment.
 func (c *checker) audit() {
 	if c.Audit == nil {
 		return
@@ -119,8 +120,8 @@ func (c *checker) audit() {
 	}
 }
 
-// control refuses a training that is broken on purpose where nobody would find out, and faults
-// that it cannot have.
+// control rejects a deliberate fault of the training that no audit would detect, and faults that do
+// not apply to the training.
 func (c *checker) control(asked []Method) {
 	const path = "audit.control"
 	t, control := &c.Training, c.Audit.Control
@@ -141,7 +142,7 @@ func (c *checker) control(asked []Method) {
 	}
 }
 
-// Controlled is the fault that the training has on purpose; empty for none.
+// Controlled returns the deliberate fault of the training; empty without one.
 func (a *Audit) Controlled() privacy.Control {
 	if a == nil {
 		return ""
@@ -149,8 +150,8 @@ func (a *Audit) Controlled() privacy.Control {
 	return a.Control
 }
 
-// Apart is the audit block of trainings beside the cell's, which are measured nowhere and have
-// its faults.
+// Apart returns the audit block of additional trainings, which are not measured and have the cell's
+// deliberate fault.
 func (a *Audit) Apart() *Audit {
 	if a.Controlled() == "" {
 		return nil
@@ -158,7 +159,8 @@ func (a *Audit) Apart() *Audit {
 	return &Audit{Control: a.Control}
 }
 
-// Alone is the audit block of a training that is measured by one audit, and has the faults of the cell's.
+// Alone returns the audit block of a training that is measured by one audit, and has the cell's
+// deliberate fault.
 func (a *Audit) Alone(fields audits.Fields) *Audit {
 	alone := &Audit{Control: a.Controlled(), Methods: newMethods()}
 	for i, other := range alone.Methods {
@@ -169,7 +171,7 @@ func (a *Audit) Alone(fields audits.Fields) *Audit {
 	return alone
 }
 
-// anyMethod is "random_sampling, beam_search or utility: true".
+// anyMethod returns a text such as "random_sampling, beam_search or utility: true".
 func anyMethod() string {
 	var words []string
 	for _, f := range fieldsOf(reflect.TypeFor[Audit]()) {
@@ -186,7 +188,7 @@ func anyMethod() string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// limits checks that every limit can be measured, and can be passed.
+// limits checks that every limit can be measured and met.
 func (c *checker) limits() {
 	if c.Audit == nil || c.Audit.FailIf == nil {
 		return
@@ -214,7 +216,7 @@ func (c *checker) limits() {
 	}
 }
 
-// limitPaths are the paths of the limits of one audit.
+// limitPaths returns the paths of the limits of one audit.
 func limitPaths(d *audits.Description) string {
 	var paths []string
 	for _, l := range d.Limits {
@@ -223,7 +225,7 @@ func limitPaths(d *audits.Description) string {
 	return strings.Join(paths, " ")
 }
 
-// methodPaths are the paths of the blocks of all audits.
+// methodPaths returns the paths of the blocks of all audits.
 func methodPaths() string {
 	var paths []string
 	for _, d := range all.Audits() {
@@ -232,7 +234,7 @@ func methodPaths() string {
 	return strings.Join(paths, " ")
 }
 
-// measured reports a limit of an audit that could be asked for, and isn't.
+// measured reports a limit of an audit that is available but not requested.
 func (c *checker) measured(path string, d *audits.Description, fields audits.Fields) {
 	if fields != nil && !audits.Asked(fields) {
 		other := "audit." + d.Name
@@ -240,7 +242,8 @@ func (c *checker) measured(path string, d *audits.Description, fields audits.Fie
 	}
 }
 
-// Setting is the cell's experiment as its audits see it, with the data as far as they were read.
+// Setting returns the cell's experiment as its audits see it, with the data as far as they are
+// read.
 func (c *Cell) Setting() *audits.Setting {
 	s := c.Experiment.Setting()
 	s.Data = c.data

@@ -8,12 +8,12 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// SourceDigest is data.sha256 of a source with these files, in their order: the
-// SHA-256 of the only file, or of the files' SHA-256s, one a line. A shell has it as
+// SourceDigest returns data.sha256 of a source with these files, in their order: the SHA-256 of the
+// only file, or of the files' SHA-256s, one per line. A shell computes it as
 //
 //	sha256sum DIRECTORY/*.jsonl | cut -c-64 | sha256sum
 //
-// So it depends on the content of the files, not on their names.
+// It depends on the content of the files, not on their names.
 func SourceDigest(files []storage.Digest) storage.Digest {
 	if len(files) == 1 {
 		return files[0]
@@ -25,8 +25,8 @@ func SourceDigest(files []storage.Digest) storage.Digest {
 	return storage.DigestOf([]byte(lines.String()))
 }
 
-// sourceOf records the files of a cell's source, and returns its digest. Cells of one source
-// share its list.
+// sourceOf records the files of a cell's source, and returns the digest of the source. Cells with
+// the same source share the list.
 func (s *Spec) sourceOf(files []storage.Digest) string {
 	digest := SourceDigest(files).String()
 	if len(files) == 1 {
@@ -39,13 +39,13 @@ func (s *Spec) sourceOf(files []storage.Digest) string {
 	return digest
 }
 
-// Files are the digests of the files of a resolved cell's source, in the order
-// in which they are read.
+// Files returns the digests of the files of a resolved cell's source, in reading order.
 func (s *Spec) Files(d *Data) ([]storage.Digest, error) {
 	return s.filesOf("data.sha256", d.SHA256)
 }
 
-// SecondFiles are those of the sources beside it: none of those that are not there.
+// SecondFiles returns the digests for the additional sources of the data block, empty for absent
+// ones.
 func (s *Spec) SecondFiles(d *Data) (files SecondFiles, err error) {
 	for i, second := range d.SecondSources() {
 		if second.Of == nil {
@@ -58,7 +58,7 @@ func (s *Spec) SecondFiles(d *Data) (files SecondFiles, err error) {
 	return files, nil
 }
 
-// AuditFiles are those of the sources that its audits name, by their paths.
+// AuditFiles returns the digests for the sources of audits, by path.
 func (s *Spec) AuditFiles(e *Experiment) (map[string][]storage.Digest, error) {
 	all := map[string][]storage.Digest{}
 	for _, x := range e.AuditSources() {
@@ -71,7 +71,7 @@ func (s *Spec) AuditFiles(e *Experiment) (map[string][]storage.Digest, error) {
 	return all, nil
 }
 
-// AuditSources are the sources that audits name, in the order of the audits.
+// AuditSources returns the sources of audits, in the order of the audits.
 func (e *Experiment) AuditSources() (list []audits.Source) {
 	for _, m := range e.Audit.Asked() {
 		if m.Sources != nil {
@@ -81,14 +81,14 @@ func (e *Experiment) AuditSources() (list []audits.Source) {
 	return list
 }
 
-// beside is a source beside that of the data.
+// beside is an additional source.
 type beside struct {
 	path, source string
 	sha256       *string
 	files        []storage.Digest
 }
 
-// besides are the second sources and those of audits, with their files of some facts.
+// besides returns the second sources and those of audits, with their files from f.
 func (e *Experiment) besides(f *Facts) (list []beside) {
 	for j, second := range e.Data.SecondSources() {
 		if of := second.Of; of != nil {

@@ -9,11 +9,11 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// MaxCanaryWords is the default number of words from which canaries at the subword level are
-// drawn. It bounds the parameters of tasks; five words have 2^45 sequences.
+// MaxCanaryWords is the default number of words from which canaries at the subword level are drawn.
+// It limits the parameters of tasks; five words have 2^45 sequences.
 const MaxCanaryWords = 512
 
-// unlistedWords stand for the words of canaries before the tokenizer is read.
+// unlistedWords replace the words of canaries before the tokenizer is read.
 var unlistedWords = makeUnlistedWords()
 
 func makeUnlistedWords() string {
@@ -24,9 +24,8 @@ func makeUnlistedWords() string {
 	return strings.Join(words, " ")
 }
 
-// ListCanaryWords lists the words from which canaries at the subword level are drawn, at most
-// MaxCanaryWords of the given ones, in the formats that list none. Other experiments stay as
-// they are.
+// ListCanaryWords lists the words from which canaries at the subword level are drawn, at most the
+// first MaxCanaryWords, in formats without a list. It does not change other experiments.
 func (e *Experiment) ListCanaryWords(words []string) error {
 	if e.Canaries == nil || e.Data.Level != datasets.SubwordLevel {
 		return nil

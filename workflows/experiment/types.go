@@ -9,8 +9,8 @@ import (
 	"coalmine/tasks/canaries"
 )
 
-// The tags of the fields below are read by the decoder and by the generator of
-// the JSON Schema and of the reference page:
+// The decoder and the generator of the JSON Schema and of the reference page read the tags of the
+// fields below:
 //
 //	json      the field's name in the file
 //	default   its value if the file gives none
@@ -22,9 +22,8 @@ import (
 //	source    the source of its default or definition
 //	also      words that people try instead, for suggestions
 //
-// A field of a type with Choices may have the words that these list: no tag repeats the
-// words of a registry. Methods and Gates stand for the fields that the audits add (package
-// all).
+// A field of a type with Choices accepts the words that these list: no tag repeats the words of a
+// registry. Methods and Gates represent the fields that the audits add (package all).
 
 // Experiment is one cell, fully resolved.
 type Experiment struct {
@@ -49,7 +48,7 @@ type Experiment struct {
 	Audit *Audit `json:"audit,omitempty"`
 }
 
-// Prepare are trainings that others rest on.
+// Prepare holds trainings that other trainings depend on.
 type Prepare struct {
 	// A cnn for data.select, trained centrally on the cell's data before faults and selection.
 	Classifier *Preparation `json:"classifier,omitempty"`
@@ -60,8 +59,8 @@ type Prepare struct {
 	SecondLanguageModel *LanguagePreparation `json:"second_language_model,omitempty" source:"Augenstein et al. 2020, section 2.1"`
 }
 
-// LanguagePreparation is the central training of the network of the model block. Its
-// vocabulary is that of the cell. Its learning rate is by default that of central training.
+// LanguagePreparation is the central training of the network of the model block, with the
+// vocabulary of the cell. Its default learning rate is the one of central training.
 type LanguagePreparation struct {
 	// Training data, as data.source. Absent: the cell's data before faults and selection.
 	Source string `json:"source,omitzero" also:"path file dataset"`
@@ -71,8 +70,8 @@ type LanguagePreparation struct {
 	Preparation
 }
 
-// Preparation is the central training of a cnn on the data of the cell, without planted
-// faults and before anything is selected. Cells that name an equal one share it.
+// Preparation is the central training of a cnn on the data of the cell, before faults are planted
+// and anything is selected. Cells with equal preparations share them.
 type Preparation struct {
 	// Training steps.
 	Steps int `json:"steps" required:"true" range:"[1,1000000000]" unit:"steps" also:"rounds"`
@@ -81,9 +80,9 @@ type Preparation struct {
 	Optimizer
 }
 
-// Canaries are random sequences of ordinary words or, at the byte level, of
-// symbols of an alphabet. They are inserted on purpose: by every pair of a user
-// probability and an example probability, or chosen numbers of times.
+// Canaries are random sequences of ordinary words or, at the byte level, of symbols of an alphabet.
+// They are inserted for every pair of a user probability and an example probability, or a chosen
+// number of times.
 type Canaries struct {
 	CanaryFormat
 	// Several formats, each with its own canaries and references.
@@ -166,7 +165,7 @@ type Model struct {
 	Penalty *float64 `json:"penalty,omitempty" range:"[0,1e6]" when:"kind=gan" also:"gradient_penalty" source:"10 in Augenstein et al. 2020, appendix C.2"`
 }
 
-// Algorithm names how a model is trained.
+// Algorithm names a training algorithm.
 type Algorithm string
 
 // Algorithms.
@@ -182,7 +181,7 @@ func (Algorithm) Choices() []string {
 	return []string{string(FedAvg), string(SGD), string(External)}
 }
 
-// Training says how the model is trained.
+// Training describes the training of the model.
 type Training struct {
 	// fedavg trains on a cohort of users in each round; sgd centrally on minibatches of records, shuffled
 	// (iid) or user after user (by-user); training.command implies external.
@@ -292,8 +291,8 @@ type PyTorch struct {
 }
 
 // CodeRoles names files of training.code by the role that gets them: a path below the directory, a
-// pattern such as *.py, or a folder, which means all files below it. A file that no role names goes to
-// every role, a file that several name to these.
+// pattern such as *.py, or a folder, which means all files below it. A file without a role goes to
+// every role, a file with several roles only to these.
 type CodeRoles struct {
 	// Files for training.command only.
 	Training []string `json:"training,omitempty"`
@@ -303,8 +302,8 @@ type CodeRoles struct {
 	Scorer []string `json:"scorer,omitempty"`
 }
 
-// CommandLimits bound a command. Beyond one the command ends and its cell fails. They are
-// no part of a result's identity: run the file with a higher limit, and it goes on from its checkpoint.
+// CommandLimits limits a command. Beyond a limit the command ends and its cell fails. Limits are not
+// part of a result's identity: with a higher limit, a run continues from the checkpoint.
 type CommandLimits struct {
 	// Time of one execution. Absent: --task-timeout, after which it continues from its checkpoint. Not
 	// with client_command.
@@ -350,12 +349,12 @@ type Client struct {
 	Compress *Compress `json:"compress,omitempty" when:"algorithm=fedavg" also:"compression"`
 }
 
-// Server is the optimizer that applies a round's mean update, taken as the
-// negative of a gradient: sgd at rate 1 is FedAvg, momentum is FedAvgM, fedadam
-// is FedAdam as Reddi et al. 2021 state it, and adam the same with Kingma and Ba's corrections.
+// Server is the optimizer that applies a round's mean update as the negative of a gradient: sgd at
+// rate 1 is FedAvg, momentum is FedAvgM, fedadam is FedAdam of Reddi et al. 2021, and adam the same
+// with the corrections of Kingma and Ba.
 type Server struct{ Optimizer }
 
-// Generator says how the server trains the generator of a gan: by gradient descent.
+// Generator describes the server's training of a gan's generator, by gradient descent.
 type Generator struct {
 	// Steps after each round.
 	Steps int `json:"steps" default:"6" range:"[0,1000000]" unit:"steps" source:"Augenstein et al. 2020, table 9"`
@@ -426,7 +425,7 @@ type StopAt struct {
 	Every int `json:"every" required:"true" range:"[1,1000000000]" unit:"rounds (sgd: steps)"`
 }
 
-// Adaptive lets the clip norm follow a quantile of the update norms.
+// Adaptive makes the clip norm follow a quantile of the update norms.
 type Adaptive struct {
 	// Quantile of the update norms.
 	Quantile float64 `json:"quantile" default:"0.5" range:"(0,1)" source:"Andrew et al. 2021, section 4"`
@@ -438,9 +437,9 @@ type Adaptive struct {
 	CountNoise float64 `json:"count_noise,omitzero" range:"(0,1e9]" unit:"clients" source:"Andrew et al. 2021, section 4"`
 }
 
-// Mechanism is the correlation of the noise of rounds. Numbers that are absent are found by
-// the least noise on the last model at equal privacy, for the rounds, the separation and the
-// participations of the cell, and stay recorded.
+// Mechanism is the correlation of the noise of rounds. Absent numbers are chosen for the least
+// noise on the last model at equal privacy, for the rounds, the separation and the participations
+// of the cell, and recorded.
 type Mechanism struct {
 	// Form of the correlation.
 	Kind correlated.Kind `json:"kind" default:"blt"`
@@ -456,7 +455,7 @@ type Mechanism struct {
 	Coefficients []float64 `json:"coefficients,omitempty" range:"[0,1]" when:"kind=banded"`
 }
 
-// Budget is the most privacy that a training may cost, counted as proved.
+// Budget is the maximum privacy cost of a training, counted as proved.
 type Budget struct {
 	// Limit of the proved epsilon (epsilon_proved).
 	Epsilon float64 `json:"epsilon" required:"true" range:"(0,1e9]"`
@@ -464,7 +463,7 @@ type Budget struct {
 	Delta float64 `json:"delta,omitzero" range:"(0,1)"`
 }
 
-// Checkpoints say which models are kept besides the audited ones and the last.
+// Checkpoints selects the models to keep in addition to the audited ones and the last.
 type Checkpoints struct {
 	// Rounds between checkpoints.
 	Every numbers.Share `json:"every" default:"5%" unit:"rounds or %"`
@@ -472,7 +471,7 @@ type Checkpoints struct {
 	Keep int `json:"keep" default:"3" range:"[0,100000]" unit:"checkpoints"`
 }
 
-// Audit has the measurements of a model, and their rounds.
+// Audit holds the measurements of a model, and their rounds.
 type Audit struct {
 	// Rounds between audits. Absent: the last round alone, which is always audited.
 	Every numbers.Share `json:"every,omitzero" unit:"rounds or %"`
@@ -481,16 +480,16 @@ type Audit struct {
 	// Deliberate fault of a federated training with noise: a positive control for privacy audits. The
 	// accountant ignores it; printed epsilons are marked as invalid.
 	Control privacy.Control `json:"control,omitempty"`
-	// Methods are the fields of the audits that there are.
+	// Methods are the fields of the audits.
 	Methods Methods
 	// Gates on the finished model: each field is the last value that passes. Beyond one the command exits
 	// with status 4.
 	FailIf *FailIf `json:"fail_if,omitempty" also:"gates limits"`
 }
 
-// FailIf has limits on the finished model's memorization and utility. Each
-// is the last value that does not fail; controls and never-inserted canaries do not count.
+// FailIf holds limits for the finished model's memorization and utility. Each is the last value
+// that passes; controls and never-inserted canaries do not count.
 type FailIf struct {
-	// Gates are the fields of the audits that there are.
+	// Gates are the limits of the audits.
 	Gates Gates
 }

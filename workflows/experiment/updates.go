@@ -13,9 +13,9 @@ import (
 	"coalmine/tasks/updates"
 )
 
-// Record keeps the updates that the devices of a training send to the server: each device's in
-// each recorded round, after clip, noise and compression, for audits that read it. A device
-// is a user of the cohort.
+// Record keeps the updates that the devices of a training send to the server: each device's in each
+// recorded round, after clip, noise and compression, for audits that read them. A device is a user
+// of the cohort.
 type Record struct {
 	// Rounds between recorded rounds, by default 1.
 	Every int `json:"every,omitzero" range:"[1,1000000000]" unit:"rounds"`
@@ -31,8 +31,8 @@ type Record struct {
 	Project int `json:"project,omitzero" range:"[4,1000000]" unit:"values" also:"projection dimensions" source:"Kane and Nelson 2014, figure 1"`
 }
 
-// Compress is the compression of a client's update. At least one field is given; if both are,
-// the elements that are kept are rounded.
+// Compress is the compression of a client's update. At least one field is given; if both are, the
+// kept elements are rounded.
 type Compress struct {
 	// Share of the elements kept: the largest magnitudes over all tensors. Others become 0.
 	Keep numbers.Probability `json:"keep,omitzero" range:"(0,1)" also:"top_k topk" source:"Aji and Heafield 2017, section 3"`
@@ -41,7 +41,7 @@ type Compress struct {
 	Bits int `json:"bits,omitzero" range:"[2,16]" unit:"bits" also:"quantize" source:"Alistarh et al. 2017, section 3.1"`
 }
 
-// Config is the compression of a training; nil without.
+// Config returns the compression of a training; nil without one.
 func (c *Compress) Config() *training.Compression {
 	if c == nil {
 		return nil
@@ -49,7 +49,7 @@ func (c *Compress) Config() *training.Compression {
 	return &training.Compression{Keep: c.Keep.Float64(), Bits: c.Bits}
 }
 
-// complete fills in the rounds if none are given, and sorts those that are.
+// complete sets the rounds if none are given, and sorts given ones.
 func (r *Record) complete() {
 	if r == nil {
 		return
@@ -60,12 +60,12 @@ func (r *Record) complete() {
 	r.Rounds = slices.Compact(slices.Sorted(slices.Values(r.Rounds)))
 }
 
-// maxRecorded is the most rounds that a training records: a plan has an edge for each.
+// maxRecorded is the maximum number of recorded rounds: a plan has an edge for each.
 const maxRecorded = 10_000
 
-// Recording returns the recording of a training's updates, with its layers named one by one, and its
-// layout; nil without a recording. Layers of a network that only a program of training.client_command
-// knows are named as in the file, and the layout has none.
+// Recording returns the recording of a training's updates, with an explicit list of layers, and its
+// layout; nil without a recording. If only a program of training.client_command knows the network,
+// the layers are named as in the file, and the layout is empty.
 func (e *Experiment) Recording() (*updates.Recording, updates.Layout, error) {
 	r := e.Training.Record
 	if r == nil {
@@ -93,7 +93,7 @@ func (e *Experiment) Recording() (*updates.Recording, updates.Layout, error) {
 	return recording, layout, nil
 }
 
-// recorded is the recording as audits see it.
+// recorded returns the recording as audits see it.
 func (e *Experiment) recorded() *audits.Recorded {
 	recording, layout, err := e.Recording()
 	if err != nil || recording == nil {
@@ -121,9 +121,9 @@ func (c *checker) compression() {
 	}
 }
 
-// clientNoise refuses noise of clients if a guarantee rests on bounded updates: under
-// add-or-remove, the noise of a client tells whether it took part, and the compression of a noisy
-// update has no bound.
+// clientNoise rejects client noise if a guarantee requires bounded updates: under add-or-remove,
+// the noise of a client reveals whether it took part, and the compression of a noisy update has no
+// bound.
 func (c *checker) clientNoise() {
 	const noise, compress = "training.client.noise", "training.client.compress"
 	p := c.Training.Privacy
@@ -140,8 +140,8 @@ func (c *checker) clientNoise() {
 	}
 }
 
-// Shared is the noise multiplier if devices make the noise of a round; 0 if the server does, or
-// there is none.
+// Shared returns the noise multiplier if devices produce the noise of a round; 0 if the server
+// does, or without noise.
 func (p *Privacy) Shared() float64 {
 	if p == nil || p.NoiseBy != privacy.ByDevices {
 		return 0
@@ -149,7 +149,7 @@ func (p *Privacy) Shared() float64 {
 	return p.NoiseMultiplier
 }
 
-// deviceNoise is the standard deviation of a device's noise on each element of its update.
+// deviceNoise returns the standard deviation of a device's noise on each element of its update.
 func (t *Training) deviceNoise() float64 {
 	if z := t.Privacy.Shared(); z > 0 {
 		return privacy.NoiseShare(z, t.Privacy.Clip, t.Cohort)
@@ -157,7 +157,8 @@ func (t *Training) deviceNoise() float64 {
 	return t.Client.Noise
 }
 
-// noiseByDevices refuses settings under which shares of noise do not add up to that of the server.
+// noiseByDevices rejects settings in which the devices' noise does not add up to the server's
+// noise.
 func (c *checker) noiseByDevices() {
 	const path = "training.privacy.noise_by"
 	t := &c.Training
@@ -191,7 +192,7 @@ func (c *checker) recording() {
 	if r.Every > 0 && len(r.Rounds) > 0 {
 		c.fail([]string{path + ".rounds", path + ".every"}, "given together with %s.every; give one of them (in a grid, null removes the other)", path)
 	}
-	// With epochs the rounds are not known yet; Resolve checks them.
+	// With epochs the rounds are unknown; Resolve checks them.
 	if rounds := c.Training.Rounds; rounds > 0 {
 		if at, problem := r.misses(rounds); problem != "" {
 			c.fail([]string{at, "training.rounds"}, "%s", problem)
@@ -208,7 +209,7 @@ func (c *checker) recording() {
 	c.recordedBytes(layout)
 }
 
-// recordedBytes bounds the bytes that a task of a round records.
+// recordedBytes limits the bytes that a task of a round records.
 func (c *checker) recordedBytes(layout updates.Layout) {
 	t := &c.Training
 	if t.Chunks < 1 || t.Cohort < 1 {
@@ -222,7 +223,7 @@ func (c *checker) recordedBytes(layout updates.Layout) {
 }
 
 // misses returns the field and the problem of a recording that does not fit a training of this many
-// rounds; nothing if it fits.
+// rounds; empty if it fits.
 func (r *Record) misses(rounds int) (path, problem string) {
 	recording := updates.Recording{Every: r.Every, Rounds: r.Rounds}
 	count := 0

@@ -15,8 +15,8 @@ import (
 // MaxFileSize is the largest experiment file, in bytes.
 const MaxFileSize = encoding.MaxSize
 
-// parseYAML reads one document. Mistakes that hide the document's structure
-// end it with a nil node; others are collected.
+// parseYAML reads one document. It returns a nil node for mistakes that hide the document's
+// structure, and collects others.
 func parseYAML(source string, data []byte, ps *problems) *node {
 	file, err := encoding.ParseYAML(data)
 	if bad, ok := errors.AsType[*encoding.YAMLError](err); ok {
@@ -26,7 +26,7 @@ func parseYAML(source string, data []byte, ps *problems) *node {
 	return document(source, file, ps)
 }
 
-// document takes the one document out of a file.
+// document returns the only document of a file.
 func document(source string, file *ast.File, ps *problems) *node {
 	var bodies []ast.Node
 	for _, d := range file.Docs {
@@ -46,7 +46,7 @@ func document(source string, file *ast.File, ps *problems) *node {
 	}
 	root := c.convert(bodies[0], "")
 	if root.kind == brokenNode {
-		return nil // it has been reported
+		return nil // already reported
 	}
 	if root.kind != mappingNode {
 		ps.add(root.at, "", "expected fields such as name, data and training, found %s", root.describe())
@@ -55,14 +55,14 @@ func document(source string, file *ast.File, ps *problems) *node {
 	return root
 }
 
-// converter turns the parser's tree into ours.
+// converter converts the parser's tree into nodes.
 type converter struct {
 	source   string
 	problems *problems
 }
 
-// position is where a node begins: a block of fields at its first key, since
-// the node's own token is the colon after it.
+// position returns the start of a node: for a block of fields its first key, because the node's own
+// token is the colon after it.
 func (c *converter) position(n ast.Node) position {
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -107,8 +107,8 @@ func (c *converter) convert(n ast.Node, path string) *node {
 	return out
 }
 
-// text tells 'null' from null; the parser's own idea of numbers is narrower
-// than ours (1e-7 is text to it), so numbers are told by the decoder.
+// text distinguishes 'null' from null. It keeps numbers as text for the decoder, because the parser
+// accepts fewer forms (1e-7 is text to it).
 func (c *converter) text(t *token.Token, at position) *node {
 	quoted := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
 	return &node{kind: scalarNode, at: at, text: t.Value, quoted: quoted}
@@ -123,7 +123,7 @@ func (c *converter) scalar(n ast.ScalarNode, path string, at position) *node {
 	return &node{kind: brokenNode, at: at}
 }
 
-// refuse explains the features of YAML that an experiment file does not have.
+// refuse explains YAML features that an experiment file does not support.
 func (c *converter) refuse(n ast.Node, path string, at position) {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode:
@@ -172,7 +172,7 @@ func (c *converter) key(n ast.MapKeyNode, path string, at position) (string, boo
 	return "", false
 }
 
-// quote prints a value as it stood in the file, shortened.
+// quote prints a value as in the file, shortened.
 func quote(text string) string { return strconv.Quote(shorten(text)) }
 
 // shorten cuts a text that would fill the screen.
