@@ -292,7 +292,7 @@ func samplings() []string {
 	return names
 }
 
-func (a *accountFlags) solves(what string) bool { return a.solving && a.asked == what }
+func (a *accountFlags) solves(unknown string) bool { return a.solving && a.asked == unknown }
 
 // complete scales the recipe, and solves it for the target.
 func (a *accountFlags) complete() error {

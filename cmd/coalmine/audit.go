@@ -251,9 +251,9 @@ func (a *auditFlags) remoteOptions(c *cobra.Command) modelaudit.Options {
 	return options
 }
 
-func (g *global) noteRanked(requests func() int64) func(done, of int) {
-	return func(done, of int) {
-		g.note("%d of %d canaries ranked, %s", done, of, readable.Count(requests(), "request"))
+func (g *global) noteRanked(requests func() int64) func(done, total int) {
+	return func(done, total int) {
+		g.note("%d of %d canaries ranked, %s", done, total, readable.Count(requests(), "request"))
 	}
 }
 

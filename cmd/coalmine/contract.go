@@ -105,7 +105,7 @@ func newContractScoreCommand(g *global) *cobra.Command {
 			if err != nil {
 				return checked{}, err
 			}
-			return checked{report, report.Findings, scorerSays(report.Command)}, nil
+			return checked{report, report.Findings, describeScorer(report.Command)}, nil
 		},
 	})
 	c.Flags().StringVar(&texts, "texts", "", "a text file with sentences to ask about, one a line; by default some of English")
@@ -216,8 +216,8 @@ func (g *global) printFindings(findings []contracts.Finding) {
 	}
 }
 
-// scorerSays describes a program that scores texts.
-func scorerSays(d *score.Description) string {
+// describeScorer describes a program that scores texts.
+func describeScorer(d *score.Description) string {
 	if d == nil {
 		return ""
 	}

@@ -31,7 +31,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 			if err != nil {
 				return checked{}, err
 			}
-			return checked{report, report.Findings, clientSays(report.Program)}, nil
+			return checked{report, report.Findings, describeClient(report.Program)}, nil
 		},
 	})
 	c.Flags().StringVar(&config, "config", "{}", "the value of training.job in an experiment file, as a JSON object")
@@ -40,7 +40,7 @@ func newContractClientCommand(g *global) *cobra.Command {
 	return c
 }
 
-func clientSays(d *clientprograms.Description) string {
+func describeClient(d *clientprograms.Description) string {
 	if d == nil {
 		return ""
 	}

@@ -264,11 +264,11 @@ func (g *global) printConverted(to string, s *conversion.Summary) {
 }
 
 // printSkipped prints the number of unreadable items, and the errors of the first ones.
-func (g *global) printSkipped(what string, skipped int, first []string) {
+func (g *global) printSkipped(items string, skipped int, first []string) {
 	if skipped == 0 {
 		return
 	}
-	g.printf("%d %s could not be read and were left out:\n", skipped, what)
+	g.printf("%d %s could not be read and were left out:\n", skipped, items)
 	for _, fault := range first {
 		g.printf("  %s\n", fault)
 	}

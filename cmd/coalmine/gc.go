@@ -74,19 +74,19 @@ func newCollectCommand(g *global) *cobra.Command {
 
 // showDeletion shows the progress of a collection on a terminal. Elsewhere it prints nothing: the
 // outcome suffices.
-func (g *global) showDeletion() (progress func(deleted, of int), end func()) {
+func (g *global) showDeletion() (progress func(deleted, total int), end func()) {
 	f, ok := g.terminal()
 	if !ok {
 		return nil, func() {}
 	}
 	display := mpb.New(mpb.WithOutput(f), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
-	var what atomic.Value
-	what.Store("looking for what no run needs ")
+	var label atomic.Value
+	label.Store("looking for what no run needs ")
 	bar := display.AddBar(0, mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Any(text(&what))), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d objects")))
-	progress = func(deleted, of int) {
-		what.Store("deleting ")
-		bar.SetTotal(int64(of), false)
+		mpb.PrependDecorators(decor.Any(text(&label))), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d objects")))
+	progress = func(deleted, total int) {
+		label.Store("deleting ")
+		bar.SetTotal(int64(total), false)
 		bar.SetCurrent(int64(deleted))
 	}
 	return progress, func() {
@@ -97,8 +97,8 @@ func (g *global) showDeletion() (progress func(deleted, of int), end func()) {
 
 func writeCollection(w io.Writer, c *retention.Result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line := func(what string, a retention.Amount) {
-		fmt.Fprintf(t, "%s\t%d\t%s\t\n", what, a.Objects, bytesText(float64(a.Bytes)))
+	line := func(label string, a retention.Amount) {
+		fmt.Fprintf(t, "%s\t%d\t%s\t\n", label, a.Objects, bytesText(float64(a.Bytes)))
 	}
 	verb := "deleted"
 	if c.DryRun {

@@ -287,11 +287,11 @@ func (g *global) note(format string, args ...any) {
 	_, _ = g.writeError(fmt.Appendf(nil, format+"\n", args...))
 }
 
-// tellChoice returns a function that notes, once for each name, the chosen run.
-func (g *global) tellChoice() func(control.Choice) {
-	var told sync.Map
+// choiceNoter returns a function that notes, once for each name, the chosen run.
+func (g *global) choiceNoter() func(control.Choice) {
+	var noted sync.Map
 	return func(c control.Choice) {
-		if _, said := told.LoadOrStore(c.Name, true); !said {
+		if _, known := noted.LoadOrStore(c.Name, true); !known {
 			g.note("%s", c)
 		}
 	}

@@ -207,12 +207,12 @@ func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
 	if n := f.Images.Unlabelled; n > 0 {
 		fmt.Fprintf(&classes, "  none: %d", n)
 	}
-	each, what := f.Images.PerUser, "class"
+	each, kind := f.Images.PerUser, "class"
 	if f.Images.PerTag != nil {
-		what = "tag"
+		kind = "tag"
 	}
 	_, err := fmt.Fprintf(w, "\nImages of %s.\nA user has %d to %d of them, half of the users at most %d.\nImages of each %s:%s\n",
-		f.Images.Image, each.Least, each.Greatest, each.Median, what, classes.String())
+		f.Images.Image, each.Least, each.Greatest, each.Median, kind, classes.String())
 	if r.Words > 0 {
 		_, more := fmt.Fprintf(w, "%d users of the training part have fewer than %d numbers; they and the remainders\nof the others are %d images.\n",
 			f.Balance.DroppedUsers, r.Words, f.Balance.DiscardedExamples)

@@ -126,7 +126,7 @@ func (g *global) initialize(ctx context.Context, f *initFlags, file string) erro
 	if err := out.write(); err != nil {
 		return err
 	}
-	return g.tellNext(out)
+	return g.noteNext(out)
 }
 
 func (f *initFlags) check(file string) error {
@@ -246,12 +246,12 @@ func (g *global) fitTime(ctx context.Context, p *starter.Proposal, budget time.D
 	if err != nil {
 		return nil, err
 	}
-	g.tellTime(p, seconds, budget)
+	g.recordTime(p, seconds, budget)
 	return p, nil
 }
 
-// tellTime records the time of a run in a proposal, and notes if it exceeds the budget.
-func (g *global) tellTime(p *starter.Proposal, seconds float64, budget time.Duration) {
+// recordTime records the time of a run in a proposal, and notes if it exceeds the budget.
+func (g *global) recordTime(p *starter.Proposal, seconds float64, budget time.Duration) {
 	p.Time = fmt.Sprintf("about %s here (coalmine plan)", roughly(max(1, seconds)))
 	if seconds > 1.2*budget.Seconds() {
 		g.note("a run takes about %s; --time %v is too short for these data", roughly(seconds), budget)
@@ -334,7 +334,7 @@ func writeWhole(path string, text []byte) error {
 	return file.Commit()
 }
 
-func (g *global) tellNext(o *outputs) error {
+func (g *global) noteNext(o *outputs) error {
 	next := []string{"coalmine plan " + o.experiment, "coalmine run " + o.experiment}
 	if g.json {
 		return g.printJSON(map[string]any{"file": o.experiment, "next": next, "text": string(o.text)})

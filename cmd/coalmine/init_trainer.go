@@ -131,7 +131,7 @@ func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget tim
 	if err != nil {
 		return nil, err
 	}
-	g.tellTime(fitted, took, budget)
+	g.recordTime(fitted, took, budget)
 	fitted.Code = p.Code
 	return fitted, nil
 }

@@ -125,8 +125,8 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 	}
 	p := &preparation{Label: n.Label}
 	parts, balanced := n.Input(datasets.PartsInput), n.Input(datasets.BalancedInput)
-	if of := whole.Nodes[parts]; of.Kind == datasets.OutOfVocabulary.Name {
-		p.Selects = of.Label
+	if source := whole.Nodes[parts]; source.Kind == datasets.OutOfVocabulary.Name {
+		p.Selects = source.Label
 	}
 	corpus := whole.Nodes[parts].Input(datasets.CorpusInput)
 	read := map[storage.Key]any{n.Key: &p.Population, corpus: &p.Source, parts: &p.Parts, balanced: &p.Balance}

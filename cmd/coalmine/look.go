@@ -312,14 +312,14 @@ func newLogsCommand(g *global) *cobra.Command {
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {
-				told, err := lookUpLogs(c.Context(), api, args)
+				logs, err := lookUpLogs(c.Context(), api, args)
 				if err != nil {
 					return err
 				}
 				if g.json {
-					return g.printJSON(told)
+					return g.printJSON(logs)
 				}
-				g.writeLogs(told)
+				g.writeLogs(logs)
 				return nil
 			})
 		},
@@ -346,8 +346,8 @@ func lookUpLogs(ctx context.Context, api control.API, args []string) (runLogs, e
 	return runLogs{logs, history}, err
 }
 
-func (g *global) writeLogs(told runLogs) {
-	if h := told.History; h != nil {
+func (g *global) writeLogs(logs runLogs) {
+	if h := logs.History; h != nil {
 		if h.Dropped > 0 {
 			g.printf("(%d older events are forgotten)\n", h.Dropped)
 		}
@@ -355,12 +355,12 @@ func (g *global) writeLogs(told runLogs) {
 			g.printf("%s  %s\n", e.Time.Local().Format(time.DateTime), readable.Lines(e.Text))
 		}
 	}
-	for _, l := range told.Logs {
+	for _, l := range logs.Logs {
 		g.printf("== %s, node %s, attempt %s\n  %s\n", readable.Text(l.Label), l.Node.Short(), readable.Text(l.Attempt), readable.Lines(l.Text))
 	}
 	switch {
-	case len(told.Logs) > 0:
-	case told.History == nil:
+	case len(logs.Logs) > 0:
+	case logs.History == nil:
 		g.note("no attempt of this run at such a node has failed")
 	default:
 		g.note("no attempt has failed since the last retry; for logs of before: coalmine logs RUN NODE")

@@ -64,8 +64,8 @@ type listenFlags struct {
 	options                  dashboards.Options
 }
 
-func (l *listenFlags) add(f *pflag.FlagSet, address, what string) {
-	f.StringVar(&l.address, "listen", address, "address of "+what)
+func (l *listenFlags) add(f *pflag.FlagSet, address, service string) {
+	f.StringVar(&l.address, "listen", address, "address of "+service)
 	f.StringSliceVar(&l.options.Hosts, "host", nil, "further host names under which the server is reached")
 	f.StringVar(&l.options.ExternalURL, "external-url", "", "address of the server behind a proxy, such as https://host/coalmine/")
 	f.StringVar(&l.options.CertificateFile, "tls-cert", "", "certificate file")

@@ -414,8 +414,8 @@ func planView(cells []plannedCell, spec *experiment.Spec, cost forecast.Cost, ta
 // arithmetic returns a text such as "3.5 TFLOP to train and 81 GFLOP to measure"; it excludes the
 // arithmetic of programs.
 func arithmetic(c forecast.Cost) string {
-	switch own := c.TrainingFLOP+c.MeasuringFLOP > 0; {
-	case c.Programs && !own:
+	switch counted := c.TrainingFLOP+c.MeasuringFLOP > 0; {
+	case c.Programs && !counted:
 		return "programs do the arithmetic"
 	case c.Programs:
 		return fmt.Sprintf("%s to train and %s to measure, besides what programs do", flop(c.TrainingFLOP), flop(c.MeasuringFLOP))

@@ -94,10 +94,10 @@ const (
 )
 
 // onlyFor returns an error if one of the flags is given.
-func onlyFor(f *pflag.FlagSet, what string, flags ...string) error {
+func onlyFor(f *pflag.FlagSet, kind string, flags ...string) error {
 	for _, name := range flags {
 		if f.Changed(name) {
-			return fmt.Errorf("--%s is for %s; leave it out", name, what)
+			return fmt.Errorf("--%s is for %s; leave it out", name, kind)
 		}
 	}
 	return nil
