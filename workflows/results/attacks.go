@@ -29,22 +29,22 @@ func membershipOf(d *audits.Description) func(audits.Outcome) []audits.MemberAtt
 }
 
 // rowsOf returns a function that tabulates the rows of audits.
-func rowsOf[R any](name string, of func(*audits.Description) func(audits.Outcome) []R) func(*view) (*flatTable, error) {
+func rowsOf[R any](name string, rows func(*audits.Description) func(audits.Outcome) []R) func(*view) (*flatTable, error) {
 	return func(v *view) (*flatTable, error) {
 		var none R
 		t := newFlatTable(name, []any{ofCell{}, none})
-		eachRow(v, of, func(c *viewCell, row R) { t.add([]any{v.ofCell(c), row}) })
+		eachRow(v, rows, func(c *viewCell, row R) { t.add([]any{v.ofCell(c), row}) })
 		return t, nil
 	}
 }
 
-func eachRow[R any](v *view, of func(*audits.Description) func(audits.Outcome) []R, do func(*viewCell, R)) {
+func eachRow[R any](v *view, rows func(*audits.Description) func(audits.Outcome) []R, do func(*viewCell, R)) {
 	for i := range v.cells {
 		for d, outcome := range v.cells[i].measured() {
-			if of(d) == nil {
+			if rows(d) == nil {
 				continue
 			}
-			for _, row := range of(d)(outcome) {
+			for _, row := range rows(d)(outcome) {
 				do(&v.cells[i], row)
 			}
 		}

@@ -95,11 +95,11 @@ func (v *view) charts() (list []Chart) {
 }
 
 // charts compares cells along each axis of the grid, and against the utility of the models.
-func (what *charted) charts() (list []Chart) {
-	for _, path := range what.swept() {
-		list = append(list, what.along(path))
+func (q *charted) charts() (list []Chart) {
+	for _, path := range q.swept() {
+		list = append(list, q.along(path))
 	}
-	if c, ok := what.traded(); ok {
+	if c, ok := q.traded(); ok {
 		list = append(list, c)
 	}
 	return list
@@ -107,23 +107,23 @@ func (what *charted) charts() (list []Chart) {
 
 // chartedCells returns the cells with a number from an audit.
 func (v *view) chartedCells(place int, m *audits.Measure) *charted {
-	what := &charted{name: m.Drawn, level: m.Level, point: "A point is a cell; vertical lines are intervals."}
+	q := &charted{name: m.Drawn, level: m.Level, point: "A point is a cell; vertical lines are intervals."}
 	for i := range v.cells {
 		cell := &v.cells[i]
 		if cell.outcomes[place] == nil {
 			continue
 		}
 		if found, ok := m.Interval(cell.outcomes[place]); ok {
-			what.cells = append(what.cells, measuredCell{cell.Cell.Cell, cell.Label, cell.Axes, found, known(cell.utility())})
+			q.cells = append(q.cells, measuredCell{cell.Cell.Cell, cell.Label, cell.Axes, found, known(cell.utility())})
 		}
 	}
-	return what
+	return q
 }
 
 // swept returns the axes with at least two values, in the order of the grid.
-func (what *charted) swept() (paths []string) {
+func (q *charted) swept() (paths []string) {
 	values := map[string][]string{}
-	for _, c := range what.cells {
+	for _, c := range q.cells {
 		for _, a := range c.axes {
 			if place(&paths, a.Path); !slices.Contains(values[a.Path], string(a.Value)) {
 				values[a.Path] = append(values[a.Path], string(a.Value))
@@ -135,11 +135,11 @@ func (what *charted) swept() (paths []string) {
 
 // along compares the cells that have a value of an axis, with a line for each combination of the
 // other axes' values.
-func (what *charted) along(path string) Chart {
-	c := Chart{Title: what.name + " by " + path, X: path, Y: what.name, Level: what.level}
+func (q *charted) along(path string) Chart {
+	c := Chart{Title: q.name + " by " + path, X: path, Y: q.name, Level: q.level}
 	ordered := true
 	var lines lines
-	for _, cell := range what.cells {
+	for _, cell := range q.cells {
 		at := slices.IndexFunc(cell.axes, func(a experiment.Axis) bool { return a.Path == path })
 		if at < 0 {
 			continue
@@ -156,7 +156,7 @@ func (what *charted) along(path string) Chart {
 		lines[i].Joined = ordered
 	}
 	c.Lines = lines
-	c.About = what.point
+	c.About = q.point
 	if c.Level > 0 {
 		c.About += " The dashed line is the result of an audit that finds nothing."
 	}
@@ -166,13 +166,13 @@ func (what *charted) along(path string) Chart {
 // traded plots the outcome of an audit against the utility of cells: figure 12 of Orekondy et al.
 // 2018. The first cell is the baseline; cells that differ from it in the same axes and the same
 // fields of these form a line. It returns false if all cells have equal utility.
-func (what *charted) traded() (Chart, bool) {
-	c := Chart{Title: "Utility against " + what.name, X: what.name, LevelX: what.level}
+func (q *charted) traded() (Chart, bool) {
+	c := Chart{Title: "Utility against " + q.name, X: q.name, LevelX: q.level}
 	var first *measuredCell
 	var lines lines
 	differ := false
-	for i := range what.cells {
-		cell := &what.cells[i]
+	for i := range q.cells {
+		cell := &q.cells[i]
 		if cell.utility == nil {
 			continue
 		}

@@ -78,7 +78,7 @@ func timed(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]ti
 	return nodes, nil
 }
 
-// timedSteps returns those steps of the cell's chain, which may continue for other cells.
+// timedSteps returns these steps of the cell's chain, which may continue for other cells.
 func timedSteps(ctx context.Context, archive *storage.Archive, cell *plan.Cell) ([]int, error) {
 	done, err := availability.LastStep(ctx, archive, cell.Chain)
 	if err != nil {

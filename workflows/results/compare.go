@@ -309,11 +309,11 @@ func (c *Comparison) writeFields(b *strings.Builder) {
 		b.WriteString("  the experiments are the same\n")
 	}
 	for _, text := range order {
-		of := ""
+		cells := ""
 		if in := labels[text]; len(in) < len(c.Pairs) {
-			of = " (" + strings.Join(in, "; ") + ")"
+			cells = " (" + strings.Join(in, "; ") + ")"
 		}
-		fmt.Fprintf(b, "  %s%s\n", text, of)
+		fmt.Fprintf(b, "  %s%s\n", text, cells)
 	}
 }
 

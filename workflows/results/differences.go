@@ -113,7 +113,7 @@ func alongAxis(axes experiment.Axes, i int) string {
 	return axes[i].Path + "\n" + text(others)
 }
 
-// newDifference returns nil if the rows have no common finished seed.
+// newDifference compares two rows; it returns nil if they have no common finished seed.
 func newDifference(row, to *viewRow) *Difference {
 	d := &Difference{
 		Row: row.Name, Label: row.Label, To: to.Name, ToLabel: to.Label, Axes: differing(row.Axes, to.Axes), Seeds: []uint64{},
@@ -189,10 +189,10 @@ func (d *Difference) pair(row, to *viewRow) {
 // pairs returns the differences in a column between the canaries inserted in both cells.
 func pairs(a, b *viewCell, column string) (differences []float64) {
 	others := b.inserted(column)
-	own := a.inserted(column)
+	numbers := a.inserted(column)
 	for _, canary := range a.decoded.Canaries {
 		key := canaryKey(&canary)
-		mine, known := own[key]
+		mine, known := numbers[key]
 		other, both := others[key]
 		if known && both {
 			differences = append(differences, mine-other)

@@ -82,7 +82,7 @@ func newHeatMap(m *audits.HeatMap, cell string) *drawing {
 	}}
 }
 
-// drawing draws a chart, with vertical intervals for vertical values.
+// drawing draws a chart, with intervals along the axis of the audit's number.
 func (c *Chart) drawing() *drawing {
 	d := &drawing{Caption: fmt.Sprintf("%s by %s. %s", c.Y, c.X, c.About), Figure: chart.Figure{Title: c.Title}}
 	d.X = chart.Axis{Title: c.X, Labels: c.Values, Level: c.LevelX}

@@ -51,8 +51,8 @@ func (v *view) writeLaTeX(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "%% A table is at most %d points wide; --columns chooses columns.\n", latexWidth)
 	for i, header := range table.Header {
-		if of := table.of[header]; of != "" {
-			table.Header[i] += " (of " + of + ")"
+		if count := table.of[header]; count != "" {
+			table.Header[i] += " (of " + count + ")"
 		}
 	}
 	tables := latexTables(table.Header, table.texts(), 1)
@@ -103,8 +103,8 @@ func latexTables(header []string, rows [][]string, texts int) (tables []string) 
 // signPattern is a sign before a number.
 var signPattern = regexp.MustCompile(`(^|[ (])([+-][\d.]+)`)
 
-func writeLaTeXRow(b *strings.Builder, columns []column, of func(*column) []string) {
-	for _, line := range lineByLine(columns, of) {
+func writeLaTeXRow(b *strings.Builder, columns []column, texts func(*column) []string) {
+	for _, line := range lineByLine(columns, texts) {
 		for i, text := range line {
 			if i > 0 {
 				b.WriteString(" & ")

@@ -94,10 +94,10 @@ func (p *paper) head(word string, width int) string {
 }
 
 // lineByLine returns the lines of one row, or of the header, over all columns.
-func lineByLine(columns []column, of func(*column) []string) (rows [][]string) {
+func lineByLine(columns []column, folded func(*column) []string) (rows [][]string) {
 	texts := make([][]string, len(columns))
 	for i := range columns {
-		texts[i] = of(&columns[i])
+		texts[i] = folded(&columns[i])
 	}
 	for k := range slices.MaxFunc(texts, func(a, b []string) int { return len(a) - len(b) }) {
 		line := make([]string, len(columns))

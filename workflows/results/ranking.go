@@ -29,7 +29,7 @@ type Ranking struct {
 	Why      string `json:"why"`
 }
 
-// newRanking returns nil for a built-in model, and without random sampling.
+// newRanking describes a ranking; nil for a built-in model, and without random sampling.
 func newRanking(e *experiment.Experiment, c *audits.Cell) *Ranking {
 	v, measured := audits.OutcomeOf[*randomsampling.Outcome](c)
 	if e.Model.Kind != models.External || !measured {

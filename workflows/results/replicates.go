@@ -31,8 +31,8 @@ type RowMeasure struct {
 }
 
 // within returns the bounds of a number of the row: a count is at most the number of canaries.
-func (m *RowMeasure) within(of *audits.Measure) (least, most float64) {
-	least, most = of.Range()
+func (m *RowMeasure) within(measure *audits.Measure) (least, most float64) {
+	least, most = measure.Range()
 	if m.Pooled != nil {
 		most = float64(m.Pooled.Of) / float64(m.N)
 	}
@@ -103,8 +103,8 @@ func (r *viewRow) pooled(m *tableColumn) *audits.Share {
 	var ratio audits.Ratio
 	for _, seed := range r.Seeds {
 		count, counted := r.done[seed].number(m.place, m.Name)
-		if of, ok := r.done[seed].number(m.place, m.Among); ok && counted {
-			ratio.Add(int(count), int(of))
+		if total, ok := r.done[seed].number(m.place, m.Among); ok && counted {
+			ratio.Add(int(count), int(total))
 		}
 	}
 	return new(ratio.Share())

@@ -237,7 +237,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	if cell.Batches, err = readBatches(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
-	if cell.ToldRounds, err = readTold(ctx, archive, e, planned); err != nil {
+	if cell.ToldRounds, err = readToldRounds(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
 	cell.Unmeasured = e.Training.Algorithm == experiment.External && len(e.Audit.Asked()) == 0

@@ -25,7 +25,7 @@ func (v *view) rowCharts() (list []Chart) {
 
 // chartedRows returns the rows whose canaries have a number in a column.
 func (v *view) chartedRows(m *audits.Measure) *charted {
-	what := &charted{name: m.Drawn, point: "A point is the mean over trainings that differ in the seed alone; vertical lines are its 95% intervals by Student's t."}
+	q := &charted{name: m.Drawn, point: "A point is the mean over trainings that differ in the seed alone; vertical lines are its 95% intervals by Student's t."}
 	for _, row := range v.rows {
 		found := audits.NewEstimate(row.each(func(c *viewCell) (float64, bool) {
 			mean, ok := c.meanOfInserted(m.Name)
@@ -34,10 +34,10 @@ func (v *view) chartedRows(m *audits.Measure) *charted {
 		if found != nil && !found.Infinite {
 			least, most := m.Range()
 			found.Clip(m.Scale.Of(least), m.Scale.Of(most))
-			what.cells = append(what.cells, measuredCell{row.Name, row.Label, row.Axes, bounded(found), row.utility()})
+			q.cells = append(q.cells, measuredCell{row.Name, row.Label, row.Axes, bounded(found), row.utility()})
 		}
 	}
-	return what
+	return q
 }
 
 // each returns a number of the finished cells that have it, in the order of the seeds.
@@ -79,10 +79,10 @@ func bounded(e *audits.Estimate) audits.Interval {
 
 // rowCharts compares rows along the axis with the most values, with lines for the other axes, and
 // against utility. Values and lines are named as in the labels of rows.
-func (what *charted) rowCharts() (list []Chart) {
+func (q *charted) rowCharts() (list []Chart) {
 	var longest Chart
-	for _, path := range what.swept() {
-		if c := what.along(path); len(c.Values) > len(longest.Values) {
+	for _, path := range q.swept() {
+		if c := q.along(path); len(c.Values) > len(longest.Values) {
 			longest = c
 		}
 	}
@@ -91,7 +91,7 @@ func (what *charted) rowCharts() (list []Chart) {
 	}
 	longest.nameByLabels()
 	list = append(list, longest)
-	if c, ok := what.againstUtility(&longest); ok {
+	if c, ok := q.againstUtility(&longest); ok {
 		list = append(list, c)
 	}
 	return list
@@ -99,15 +99,15 @@ func (what *charted) rowCharts() (list []Chart) {
 
 // againstUtility moves the points of a chart along an axis to their utility, in percent of the
 // first one's. It returns false if all are equal.
-func (what *charted) againstUtility(along *Chart) (Chart, bool) {
-	first := what.cells[0]
-	c := Chart{Title: "Utility against " + what.name, X: what.name, Y: fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)}
+func (q *charted) againstUtility(along *Chart) (Chart, bool) {
+	first := q.cells[0]
+	c := Chart{Title: "Utility against " + q.name, X: q.name, Y: fmt.Sprintf("utility, %% of that of %s (%s)", first.name, first.label)}
 	c.About = "A point is the mean over trainings that differ in the seed alone. Points above and to the left memorize least at the least cost."
 	differ := false
 	for _, l := range along.Lines {
 		moved := ChartLine{Name: l.Name}
 		for _, p := range l.Points {
-			utility, ok := what.relativeUtility(p.Cell)
+			utility, ok := q.relativeUtility(p.Cell)
 			if !ok {
 				return c, false
 			}
@@ -121,13 +121,13 @@ func (what *charted) againstUtility(along *Chart) (Chart, bool) {
 }
 
 // relativeUtility returns the utility of a cell in percent of the first one's; false if unknown.
-func (what *charted) relativeUtility(cell string) (float64, bool) {
-	at := slices.IndexFunc(what.cells, func(m measuredCell) bool { return m.name == cell })
-	first, own := what.cells[0].utility, what.cells[at].utility
-	if first == nil || own == nil || *first == 0 {
+func (q *charted) relativeUtility(cell string) (float64, bool) {
+	at := slices.IndexFunc(q.cells, func(m measuredCell) bool { return m.name == cell })
+	first, other := q.cells[0].utility, q.cells[at].utility
+	if first == nil || other == nil || *first == 0 {
 		return 0, false
 	}
-	return 100 * *own / *first, true
+	return 100 * *other / *first, true
 }
 
 // nameByLabels names lines by the common part of the labels of all their points, and values by the
@@ -138,8 +138,8 @@ func (c *Chart) nameByLabels() {
 		common := commonParts(l.Points)
 		names[i] = strings.Join(common, ", ")
 		for _, p := range l.Points {
-			own := slices.DeleteFunc(labelParts(p.Label), func(part string) bool { return slices.Contains(common, part) })
-			values[int(p.X)-1] = strings.Join(own, ", ")
+			remaining := slices.DeleteFunc(labelParts(p.Label), func(part string) bool { return slices.Contains(common, part) })
+			values[int(p.X)-1] = strings.Join(remaining, ", ")
 		}
 	}
 	if distinct(values) {

@@ -112,8 +112,8 @@ func (t *flatTable) header() []string {
 // withMetrics appends a column metrics.NAME for each metric name of any row, ascending.
 func (t *flatTable) withMetrics(metrics []map[string]float64) {
 	names := map[string]bool{}
-	for _, of := range metrics {
-		for name := range of {
+	for _, row := range metrics {
+		for name := range row {
 			names[name] = true
 		}
 	}
@@ -390,17 +390,17 @@ func canaryRows(v *view) (*flatTable, error) {
 			if d.Own == nil {
 				continue
 			}
-			for _, own := range d.Own(outcome) {
-				row := v.newCanaryRow(c, d.Name, own.Words)
-				t.addCanary(c, row, prototypes, own.CanaryOutcome)
+			for _, canary := range d.Own(outcome) {
+				row := v.newCanaryRow(c, d.Name, canary.Words)
+				t.addCanary(c, row, prototypes, canary.CanaryOutcome)
 			}
 		}
 	}
 	return t, nil
 }
 
-func (v *view) newCanaryRow(c *viewCell, of string, words []string) canaryRow {
-	return canaryRow{Run: v.Run, Experiment: v.Experiment, Cell: c.Cell.Cell, Label: c.Label, Of: of, Words: strings.Join(words, " ")}
+func (v *view) newCanaryRow(c *viewCell, origin string, words []string) canaryRow {
+	return canaryRow{Run: v.Run, Experiment: v.Experiment, Cell: c.Cell.Cell, Label: c.Label, Of: origin, Words: strings.Join(words, " ")}
 }
 
 func (v *view) rowOf(c *viewCell, canary *audits.Canary) canaryRow {

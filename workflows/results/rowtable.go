@@ -15,7 +15,7 @@ import (
 const aboutRows = "A row is several trainings that differ in the seed alone: the mean of a number, ± its standard deviation, and in brackets the 95% interval " +
 	"of the mean by Student's t, cut off where the number cannot be; of counts of canaries that of the share in all trainings together by Korn and Graubard."
 
-// rowTable is the table of replicates.
+// rowTable returns the table of replicates.
 func (v *view) rowTable() *Table {
 	columns := v.columns()
 	t := &Table{Legends: append(v.legends(), aboutRows), Rows: []TableRow{}, of: map[string]string{}}
@@ -152,9 +152,9 @@ func (v *view) commonOf(m *audits.Measure) (common string) {
 		if !ok || over.Pooled == nil {
 			continue
 		}
-		if of := over.of(m); common == "" {
-			common = of
-		} else if of != common {
+		if count := over.of(m); common == "" {
+			common = count
+		} else if count != common {
 			return ""
 		}
 	}
@@ -265,8 +265,8 @@ func (r *viewRow) pursued() string {
 // roundsMeasure is the number of rounds of trainings with a target utility.
 var roundsMeasure = &audits.Measure{Name: "rounds"}
 
-// rounds returns the numbers of rounds of the row's trainings; nil without a target, because they
-// are then fixed.
+// rounds estimates the number of rounds of the row's trainings; nil without a target, because the
+// number is then fixed.
 func (r *viewRow) rounds() *audits.Estimate {
 	rounds := audits.NewEstimate(r.each(func(c *viewCell) (float64, bool) { return float64(c.Training.Rounds), c.StopAt != nil }))
 	if rounds != nil {

@@ -107,7 +107,7 @@ func (s *Screen) table(b *strings.Builder, header []string, rows [][]string) {
 	}
 }
 
-// paper returns the screen as the place of a table.
+// paper returns the screen as a medium for tables.
 func (s *Screen) paper() *paper {
 	return &paper{width: s.Width, gap: 2, narrow: 12, measure: runewidth.StringWidth}
 }
@@ -135,8 +135,8 @@ func (s *Screen) block(b *strings.Builder, columns []column) {
 }
 
 // lines writes the texts of a row side by side.
-func (s *Screen) lines(b *strings.Builder, columns []column, of func(*column) []string, style string) {
-	for _, line := range lineByLine(columns, of) {
+func (s *Screen) lines(b *strings.Builder, columns []column, folded func(*column) []string, style string) {
+	for _, line := range lineByLine(columns, folded) {
 		var written strings.Builder
 		for i, part := range line {
 			padding := columns[i].width - runewidth.StringWidth(part) + 2

@@ -56,15 +56,15 @@ func (v *view) comparisons() (figures []*drawing) {
 	if len(settings) < 2 {
 		return nil
 	}
-	for _, of := range append(curvesOf(settings), dotsOf(settings)...) {
+	for _, c := range append(curvesOf(settings), dotsOf(settings)...) {
 		var lines []chart.Series
 		for _, s := range settings {
-			if p := of.points(&s); len(p) > 0 {
+			if p := c.points(&s); len(p) > 0 {
 				lines = append(lines, chart.Series{Name: s.name, Kind: chart.Line, Points: p})
 			}
 		}
 		if len(lines) > 1 {
-			figures = append(figures, of.split(lines)...)
+			figures = append(figures, c.split(lines)...)
 		}
 	}
 	return figures
@@ -169,10 +169,10 @@ func dotsOf(settings []setting) (list []comparison) {
 					continue
 				}
 				names = append(names, f.Name)
-				of := comparison{points: func(s *setting) []chart.Point { return s.dots(f.Name) }}
-				of.Title, of.X, of.Y = f.Means+" by "+f.X.Title, chartAxis(f.X), chart.Axis{Title: f.Means, Level: f.Limit}
-				of.Caption = strings.ToUpper(of.Title[:1]) + of.Title[1:] + ". Values across are grouped by powers of two. " + meansText
-				list = append(list, of)
+				compared := comparison{points: func(s *setting) []chart.Point { return s.dots(f.Name) }}
+				compared.Title, compared.X, compared.Y = f.Means+" by "+f.X.Title, chartAxis(f.X), chart.Axis{Title: f.Means, Level: f.Limit}
+				compared.Caption = strings.ToUpper(compared.Title[:1]) + compared.Title[1:] + ". Values across are grouped by powers of two. " + meansText
+				list = append(list, compared)
 			}
 		}
 	}

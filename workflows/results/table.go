@@ -87,7 +87,7 @@ func (v *view) columns() []tableColumn {
 		}
 		for _, m := range d.TableMeasures() {
 			switch one := (tableColumn{place: place, Measure: m}); {
-			case m.Optional && !v.says(one):
+			case m.Optional && !v.hasText(one):
 			case m.Leading:
 				first = append(first, one)
 			default:

@@ -19,9 +19,9 @@ type ToldRounds struct {
 	Of int `json:"of"`
 }
 
-// readTold returns the last round that the training of a cell reported, nil if it is the last of the
+// readToldRounds returns the last round that the training of a cell reported, nil if it is the last of the
 // experiment, or unknown.
-func readTold(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ToldRounds, error) {
+func readToldRounds(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ToldRounds, error) {
 	if e.Training.Algorithm != experiment.External {
 		return nil, nil
 	}

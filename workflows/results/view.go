@@ -168,8 +168,8 @@ func (v *view) has(place int) bool {
 	return false
 }
 
-// says reports whether the outcome of a cell has a text for a column.
-func (v *view) says(column tableColumn) bool {
+// hasText reports whether the outcome of a cell has a text for a column.
+func (v *view) hasText(column tableColumn) bool {
 	for i := range v.cells {
 		if outcome := v.cells[i].shown(column.place); outcome != nil && column.cell(outcome) != "" {
 			return true
