@@ -195,15 +195,15 @@ func (c *costing) measure() {
 }
 
 // share returns the load of each task of an audit.
-func (c *costing) share(m experiment.Method, of int) Load {
+func (c *costing) share(m experiment.Method, count int) Load {
 	states, work := c.audit(m)
-	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(of)}
+	load := Load{FLOP: (c.slowness()*states*c.model.ScoringFLOPs() + work) / float64(count)}
 	if _, attack := m.Fields.(audits.Worker); attack && c.byProgram() && c.experiment.Training.Record != nil && c.network() == nil {
 		return Load{Unknown: true} // only the program knows the size of its updates
 	}
 	if c.byProgram() && states > 0 {
-		load = c.programLoad(states/float64(of), scores)
-		load.FLOP = work / float64(of)
+		load = c.programLoad(states/float64(count), scores)
+		load.FLOP = work / float64(count)
 	}
 	return load
 }

@@ -131,12 +131,12 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 }
 
 func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
-	own := map[storage.Key]bool{}
+	members := map[storage.Key]bool{}
 	for _, key := range nodes {
-		own[key] = true
+		members[key] = true
 	}
 	return slices.DeleteFunc(nodes, func(key storage.Key) bool {
-		return slices.ContainsFunc(p.Nodes[key].Needs, func(r plan.Ref) bool { return r.Chain == nil && own[r.Key] })
+		return slices.ContainsFunc(p.Nodes[key].Needs, func(r plan.Ref) bool { return r.Chain == nil && members[r.Key] })
 	})
 }
 
