@@ -133,8 +133,8 @@ func (c *Cell) describe() string {
 }
 
 // addCell adds the problems of one cell.
-func (ps *problems) addCell(c *Cell, of *problems) {
-	for _, f := range of.found {
+func (ps *problems) addCell(c *Cell, list *problems) {
+	for _, f := range list.found {
 		ps.record(f.Problem, c.describe())
 	}
 }

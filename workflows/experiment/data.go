@@ -43,12 +43,12 @@ type Facts struct {
 	// count devices. DevicesError is the reason if the division fails.
 	Devices      devices.Summary
 	DevicesError error
-	// Second are the digests of the files of further sources.
+	// Second holds the digests of the files of Data.SecondSources.
 	Second SecondFiles
 	// OfAudits are the digests of the files of Experiment.AuditSources, by their paths.
 	OfAudits map[string][]storage.Digest
-	// Code is the digest of training.code, packed for the trainer, and Scorer of it packed for the
-	// scorer; zero without.
+	// Code is the digest of training.code packed for the trainer, and Scorer of the code packed for
+	// the scorer; zero without code.
 	Code, Scorer storage.Digest
 	// MissingWords are the words of Experiment.NamedWords that the vocabulary lacks.
 	MissingWords []string
@@ -144,13 +144,13 @@ func (f *Facts) rules() datasets.Rules {
 }
 
 // AddProfiles adds the users of data.devices.profiles, each with a device.
-func (f *Facts) AddProfiles(of datasets.ImportMetrics) {
+func (f *Facts) AddProfiles(profiles datasets.ImportMetrics) {
 	if f.DevicesError != nil {
 		return
 	}
-	f.Devices.Devices += of.Users
-	f.Devices.Profiles, f.Devices.ProfileExamples = of.Users, of.Examples
-	f.Users, f.Examples = f.Users+of.Users, f.Examples+of.Examples
+	f.Devices.Devices += profiles.Users
+	f.Devices.Profiles, f.Devices.ProfileExamples = profiles.Users, profiles.Examples
+	f.Users, f.Examples = f.Users+profiles.Users, f.Examples+profiles.Examples
 }
 
 // dataChecker compares one cell with its data.
@@ -198,12 +198,12 @@ func (c *dataChecker) check() {
 			checker.CheckData(e.Setting(), f.of(c.Cell), func(paths []string, format string, args ...any) { c.fail(paths[0], format, args...) })
 		}
 	}
-	if available, what := c.available(); f.DevicesError != nil {
+	if available, unit := c.available(); f.DevicesError != nil {
 		c.fail("data.devices", "cannot be made of the users of %s: %v", e.Data.Source, f.DevicesError)
 	} else if available == 0 {
-		c.nobody()
+		c.failEmpty()
 	} else if e.Training.Cohort > available {
-		c.fail("training.cohort", "is %d; expected at most %d, the %s of %s", e.Training.Cohort, available, what, e.Data.Source)
+		c.fail("training.cohort", "is %d; expected at most %d, the %s of %s", e.Training.Cohort, available, unit, e.Data.Source)
 	}
 }
 
@@ -232,8 +232,8 @@ func (c *dataChecker) checkVocabulary(path string, size int) {
 	}
 }
 
-// nobody reports why there is no training data.
-func (c *dataChecker) nobody() {
+// failEmpty reports why there is no training data.
+func (c *dataChecker) failEmpty() {
 	switch d := &c.Experiment.Data; {
 	case d.Users.Words > 0:
 		c.fail("data.users.words", "is %d, and no user of %s has that number of words; expected less", d.Users.Words, d.Source)
@@ -245,7 +245,7 @@ func (c *dataChecker) nobody() {
 }
 
 // available returns the number of items from which a cohort is drawn, and their unit.
-func (c *dataChecker) available() (n int, what string) {
+func (c *dataChecker) available() (n int, unit string) {
 	if c.Experiment.Training.Central() {
 		return c.facts.Examples, "training examples"
 	}
@@ -455,15 +455,15 @@ func (c *Canaries) carriers(users, examples int) int {
 	if c == nil || users == 0 || examples == 0 {
 		return 0
 	}
-	own := float64(examples) / float64(users)
+	mean := float64(examples) / float64(users)
 	if len(c.Insertions) > 0 {
 		spared := max(0, 1-float64(c.copies())/float64(examples)) // probability for an example
-		return int(math.Round(float64(users) * (1 - math.Pow(spared, own))))
+		return int(math.Round(float64(users) * (1 - math.Pow(spared, mean))))
 	}
 	each, kept := float64(c.PerConfiguration*len(c.AllFormats())), 1.0
 	for _, user := range c.UserProbability {
 		for _, example := range c.ExampleProbability {
-			replaced := 1 - math.Pow(1-example.Float64(), own) // at least one example of a user that has the canary
+			replaced := 1 - math.Pow(1-example.Float64(), mean) // at least one example of a user that has the canary
 			kept *= math.Pow(1-float64(user.Float64()*replaced), each)
 		}
 	}

@@ -13,10 +13,10 @@
 //
 // How a file becomes cells:
 //
-//  1. YAML becomes a tree of nodes that remember where they stand (yaml.go).
-//     Anchors, aliases, merge keys and tags are refused.
+//  1. YAML becomes a tree of nodes with positions (yaml.go). Anchors, aliases,
+//     merge keys and tags are rejected.
 //  2. --set overrides are merged into the tree (set.go).
-//  3. The grid is taken out of the tree and expanded; each cell is the tree
+//  3. The grid is removed from the tree and expanded; each cell is the tree
 //     with one value of every axis merged in (grid.go).
 //  4. Each cell's tree is decoded through the types (decode.go), completed with
 //     defaults (defaults.go) and checked for relations between its fields

@@ -241,9 +241,9 @@ func elsewhere(unknown, prefix string) string {
 
 // inCommon returns the number of leading keys that two paths share.
 func inCommon(a, b string) int {
-	of, n := splitPath(b), 0
+	keys, n := splitPath(b), 0
 	for i, key := range splitPath(a) {
-		if i == len(of) || of[i] != key {
+		if i == len(keys) || keys[i] != key {
 			break
 		}
 		n++

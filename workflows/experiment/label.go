@@ -61,12 +61,12 @@ func label(cells []Cell) {
 		times[cells[i].Experiment.Label]++
 	}
 	for i := range cells {
-		switch own := cells[i].Experiment.Label; {
-		case own == "":
-		case times[own] == 1:
-			cells[i].Label = own
+		switch given := cells[i].Experiment.Label; {
+		case given == "":
+		case times[given] == 1:
+			cells[i].Label = given
 		default:
-			cells[i].Label = own + ", " + cells[i].Label
+			cells[i].Label = given + ", " + cells[i].Label
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (s *Spec) Unlabelled() (paths []string) {
 // of the setting.
 func (s *Spec) labelled(path string, column []string) bool {
 	for _, part := range settingParts {
-		if slices.Contains(part.fields, path) && s.tells(part, column) {
+		if slices.Contains(part.fields, path) && s.determines(part, column) {
 			return true
 		}
 	}
@@ -148,8 +148,8 @@ func (s *Spec) labelled(path string, column []string) bool {
 	return true
 }
 
-// tells reports whether labels with equal texts of a part of the setting have equal values.
-func (s *Spec) tells(part settingPart, column []string) bool {
+// determines reports whether labels with equal texts of a part of the setting have equal values.
+func (s *Spec) determines(part settingPart, column []string) bool {
 	values := make(map[string]string)
 	for i := range s.Cells {
 		text := part.text(&s.Cells[i].Experiment)

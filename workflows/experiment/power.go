@@ -153,11 +153,11 @@ func (s *Spec) rows() (rows [][]*Cell) {
 // Identity is equal for statements with equal power: it consists of their numbers and fields, and of the
 // cell's vocabulary, parameters and canaries.
 func (s *Statement) Identity() string {
-	of, err := json.Marshal([]any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.Canaries})
+	facts, err := json.Marshal([]any{s.fields, s.setting.Ordinary, s.setting.Trained, s.setting.Canaries})
 	if err != nil { // impossible for fields of an experiment file
 		return ""
 	}
-	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(of))
+	return fmt.Sprint(s, s.Find(), s.Leak, s.Sizes, string(facts))
 }
 
 // addSeeds appends the number of seeds to the sizes.

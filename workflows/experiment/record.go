@@ -167,11 +167,11 @@ func (s *Spec) Check() error {
 // which are unknown when labels are made; such a label only has to be visible. The label that the
 // file gives is the whole label or precedes the statements.
 func (c *Cell) checkLabel(label string, paths []string) error {
-	if own := c.Experiment.Label; own != "" {
-		if label == own {
+	if given := c.Experiment.Label; given != "" {
+		if label == given {
 			return nil
 		}
-		label = strings.TrimPrefix(label, own+", ")
+		label = strings.TrimPrefix(label, given+", ")
 	}
 	p := c.Experiment.Training.Privacy
 	settled := p != nil && (p.Budget != nil || p.Mechanism != nil)

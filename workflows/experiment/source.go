@@ -91,8 +91,8 @@ type beside struct {
 // besides returns the second sources and those of audits, with their files from f.
 func (e *Experiment) besides(f *Facts) (list []beside) {
 	for j, second := range e.Data.SecondSources() {
-		if of := second.Of; of != nil {
-			list = append(list, beside{second.Path, of.Source, &of.SHA256, f.Second[j]})
+		if source := second.Of; source != nil {
+			list = append(list, beside{second.Path, source.Source, &source.SHA256, f.Second[j]})
 		}
 	}
 	for _, x := range e.AuditSources() {

@@ -57,14 +57,14 @@ func (e *Experiment) ListCanaryWords(words []string) error {
 // the sizes of a pretrained model.
 func (c *Cell) checkRead() error {
 	e := &c.Experiment
-	where, of := "canaries", "words of "+e.Data.Tokenizer
+	where, content := "canaries", "words of "+e.Data.Tokenizer
 	if e.Model.Pretrained != "" {
-		where, of = "model", "the sizes of "+e.Model.Pretrained
+		where, content = "model", "the sizes of "+e.Model.Pretrained
 	} else if e.Data.Level != datasets.SubwordLevel || e.Canaries == nil {
 		return nil
 	}
 	if err := e.check(); err != nil {
-		return fmt.Errorf("%s: with %s: %w", c.Where(where), of, err)
+		return fmt.Errorf("%s: with %s: %w", c.Where(where), content, err)
 	}
 	return nil
 }
