@@ -255,7 +255,11 @@ func messageOf(body []byte) string {
 		}
 		text = cmp.Or(inner.Message, text, answer.Message, string(answer.Detail))
 	}
-	text = strings.TrimSpace(cmp.Or(text, string(body)))
+	return short(strings.TrimSpace(cmp.Or(text, string(body))))
+}
+
+// short cuts a server's text after maxMessage bytes.
+func short(text string) string {
 	if len(text) > maxMessage {
 		text = strings.ToValidUTF8(text[:maxMessage], "") + "..."
 	}

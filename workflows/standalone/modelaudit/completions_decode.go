@@ -1,10 +1,12 @@
 package modelaudit
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"reflect"
+	"strconv"
 	"strings"
 
 	"coalmine/internal/score"
@@ -21,8 +23,9 @@ type response struct {
 type choice struct {
 	Index    *int `json:"index"`
 	LogProbs *struct {
-		Tokens        []string   `json:"tokens"`
-		TokenLogProbs []*float64 `json:"token_logprobs"`
+		Tokens []string `json:"tokens"`
+		// TokenLogProbs are not decoded, so that errors quote them.
+		TokenLogProbs []json.RawMessage `json:"token_logprobs"`
 	} `json:"logprobs"`
 }
 
@@ -68,11 +71,14 @@ func unreadable(body []byte, err error) error {
 			return fmt.Errorf("%w: %q", errNotFinite, body[max(0, bad.Offset-40):min(int64(len(body)), bad.Offset+10)])
 		}
 	}
-	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && strings.HasPrefix(bad.Value, "number ") {
-		return errNotFinite
+	if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("the answer is not that of completions: %s has the JSON type %s; expected %s", cmp.Or(bad.Field, "all of it"), bad.Value, jsonTypes[bad.Type.Kind()])
 	}
 	return fmt.Errorf("the answer is not that of completions: %w", err)
 }
+
+// jsonTypes are the JSON types of the fields of a response.
+var jsonTypes = map[reflect.Kind]string{reflect.Int: "an integer", reflect.String: "a string", reflect.Slice: "an array", reflect.Struct: "an object"}
 
 // ofPrompt returns the log-probabilities of a prompt's tokens, except the first.
 func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
@@ -93,18 +99,25 @@ func (c *choice) ofPrompt(prompt []int32, texts []string) ([]float64, error) {
 		if i == 0 {
 			continue // nothing is before it
 		}
-		p := c.LogProbs.TokenLogProbs[i]
-		switch {
-		case p == nil:
-			return nil, fmt.Errorf("no log-probability for token %d of a prompt of %d", i+1, n)
-		case math.IsNaN(*p) || math.IsInf(*p, 0):
-			return nil, errNotFinite
-		case !score.IsLogProbability(*p):
-			return nil, fmt.Errorf("log-probability %g for token %d of a prompt; expected natural logarithms of probabilities, which are not above 0 nor below -%g", *p, i+1, score.MaxLoss)
+		p, err := logProbability(c.LogProbs.TokenLogProbs[i])
+		if err != nil {
+			return nil, fmt.Errorf("token_logprobs, token %d of a prompt of %d: %w", i+1, n, err)
 		}
-		logProbs = append(logProbs, *p)
+		logProbs = append(logProbs, p)
 	}
 	return logProbs, nil
+}
+
+// logProbability reads one of token_logprobs.
+func logProbability(value json.RawMessage) (float64, error) {
+	p, err := strconv.ParseFloat(string(value), 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%s: %w", value, errNotFinite)
+	case err != nil || !score.IsLogProbability(p):
+		return 0, fmt.Errorf("%s; expected the natural logarithm of a probability, a number from -%g to 0", short(strings.Join(strings.Fields(string(value)), " ")), score.MaxLoss)
+	}
+	return p, nil
 }
 
 // isToken reports whether a text is the server's name of a token: its text or, for some
