@@ -138,7 +138,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)
-		failed.Kept = out.further
+		failed.Kept = failed.Result == attempts.Failed && out.further
 		return failed
 	}
 	return a.commit(ctx, task, blobs, out)

@@ -158,3 +158,25 @@ func TestTheFirstOfExecutionsThatMayDifferCounts(t *testing.T) {
 		t.Errorf("the commit is that of %s", c.Attempt)
 	}
 }
+
+// A coordinator takes back the tries of an attempt with progress: one that was refused, or misses an
+// input, reports none.
+func TestOnlyAFailedAttemptReportsProgress(t *testing.T) {
+	t.Parallel()
+	for result, end := range map[attempts.Result]error{
+		attempts.Failed: errors.New("killed"), attempts.Refused: tasks.Permanent(errors.New("a wrong value")), attempts.Missing: &tasks.MissingError{},
+	} {
+		l := newLab(t)
+		k := kind("test/ends", func(ctx context.Context, t *tasks.Task) error {
+			file, err := t.KeepFile(ctx, "half", []byte("half"), true)
+			if err := errors.Join(err, t.KeepSoFar(ctx, &tasks.Kept{Files: []storage.Blob{file}})); err != nil {
+				return err
+			}
+			return end
+		})
+		l.start(l.worker(k))
+		if out := l.do(mustSpec(t, k, 1), 1, result); out.Kept != (result == attempts.Failed) {
+			t.Errorf("%s: progress %v", result, out.Kept)
+		}
+	}
+}
