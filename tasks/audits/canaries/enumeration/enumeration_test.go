@@ -166,6 +166,26 @@ func TestExposureIsInBitsOfTheSpace(t *testing.T) {
 	}
 }
 
+// A held-back canary is ranked, and trips no gate: here it has the highest exposure.
+func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
+	t.Parallel()
+	for want, insertions := range map[string][]int{"3": {5, 0, 1}, "null": {0, 0, 0}} {
+		g := taskstest.NewGraph(t)
+		list := make([]datasets.Placement, len(insertions))
+		for i, n := range insertions {
+			list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Words: []string{"a"}, HeldBack: n == 0}, Insertions: n}
+		}
+		given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: must.Get(json.Marshal(list))(t)})
+		part := g.Put("part", map[string][]byte{TalliesBlob: []byte(`[{"at_most": 8}, {"at_most": 1}, {"at_most": 4}]`)})
+		summary := g.Run(Summary, SummaryParams{Parts: 1, Sequences: 32}, taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), part))
+		var metrics Metrics
+		summary.DecodeMetrics(&metrics)
+		if got := string(must.Get(json.Marshal(metrics.Highest))(t)); got != want {
+			t.Errorf("inserted %v times: the highest exposure is %s bits, want %s", insertions, got, want)
+		}
+	}
+}
+
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)

@@ -138,6 +138,35 @@ func TestRMIAHoldsWhereExpDoesNot(t *testing.T) {
 	}
 }
 
+// References that differ by 1000 nats, or not at all, leave ratios finite: the largest dominates the
+// mean, and equal ones rank users by the audited model alone.
+func TestRMIAOfExtremeReferences(t *testing.T) {
+	t.Parallel()
+	for want, logs := range map[float64][]float64{
+		-1000 - math.Ln2: {-1000, -2000}, 1000 - 2*math.Ln2: {0, 1000, -1000, -1e6}, -3: {-3, -3, -3}, -1e300: {-1e300},
+	} {
+		if got := logMeanExp(logs); math.Abs(got-want) > 1e-12 {
+			t.Errorf("the logarithm of the mean of exp of %v is %v, want %v", logs, got, want)
+		}
+	}
+	w := random(rand.New(rand.NewPCG(6, 0)), 40, 6)
+	for _, likelihoods := range w.references {
+		for user := range likelihoods {
+			likelihoods[user] = -1000
+		}
+	}
+	for _, which := range []func(bool) bool{everyModel, without} {
+		scores := w.rmia(which)
+		for x := range w.users {
+			for z := range w.users {
+				if w.of[x].Member == w.of[z].Member && w.target[x] < w.target[z] && scores[x] > scores[z] {
+					t.Errorf("user %d of score %v is above user %d of score %v, whose likelihood is higher", x, scores[x], z, scores[z])
+				}
+			}
+		}
+	}
+}
+
 func ratio(w *world, user int, which func(bool) bool) float64 {
 	sum, n := 0.0, 0
 	for m := range w.references {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/internal/seeds"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -237,6 +238,20 @@ func correlation(x, y []float64) float64 {
 	}
 	n := float64(len(x))
 	return (n*sxy - sx*sy) / math.Sqrt((n*sxx-sx*sx)*(n*syy-sy*sy))
+}
+
+// The draws of units, coins and records are those of docs/random-streams.md.
+func TestDrawsAreThoseOfTheirDocumentedStreams(t *testing.T) {
+	t.Parallel()
+	p := replaceUsers(40)
+	p.Unit = RecordUnit
+	a := newBench(t).run(p)
+	coins, places := seeds.Stream(p.Seed, seeds.OneRunCoins), seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
+	for i, u := range a.units {
+		if included, place := coins.Uint64()&1 == 1, places.IntN(a.before.Examples(u.User)); u.Included != included || u.Example != place {
+			t.Errorf("unit %d: record %d of user %d, included %v; want record %d, %v", i, u.Example, u.User, u.Included, place, included)
+		}
+	}
 }
 
 func TestUsersAndCoinsDoNotDependOnTheLengthOfCanaries(t *testing.T) {
