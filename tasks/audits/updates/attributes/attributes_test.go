@@ -160,3 +160,19 @@ func TestGoldenBytes(t *testing.T) {
 	}
 	taskstest.Golden(t, n)
 }
+
+func TestANetworkThatWasStoppedByItsLastEpochSaysSo(t *testing.T) {
+	t.Parallel()
+	const warning = "its training ended with its last epoch, 30: more may tell more"
+	ended := AttackOutcome{Epochs: 30, Best: 30 - patience}
+	for _, stopped := range []int{-1, 0, 1, 2} {
+		networks := []AttackOutcome{ended, ended, ended}
+		if stopped >= 0 {
+			networks[stopped].Best++
+		}
+		v := &Outcome{Attribute: networks[0], Identity: networks[1], Joint: networks[2]}
+		if note := v.Note(nil); strings.Contains(note, warning) != (stopped >= 0) {
+			t.Errorf("network %d was stopped early: %q", stopped, note)
+		}
+	}
+}

@@ -4,10 +4,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"coalmine/internal/must"
 	"coalmine/internal/seeds"
+	"coalmine/tasks/audits"
 )
 
 // The example of average_precision_score and of roc_auc_score in scikit-learn's
@@ -270,5 +272,31 @@ func TestCurveIsItsDefinition(t *testing.T) {
 	}
 	if got := Curve([]Pair{{A: 1, B: 2}}, 3); got != nil {
 		t.Errorf("without a pair of one user %v", got)
+	}
+}
+
+func TestANetworkWhoseLastEpochIsItsBestSaysSo(t *testing.T) {
+	t.Parallel()
+	for best, want := range map[int]string{
+		3: "stopped by 5 users after epoch 3 of 3 (its training ended with its last epoch, 3: more may tell more)",
+		2: "stopped by 5 users after epoch 2 of 3",
+	} {
+		l := &Learned{ValidationUsers: 5, Course: make([]Epoch, 3), Best: best}
+		if got := l.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// The intervals are over users alone; they say so unless networks from other initial values are measured.
+func TestTheChanceOfInitialValuesIsMeasuredOrNamed(t *testing.T) {
+	t.Parallel()
+	l := &Learned{}
+	if got, want := l.Chance("audit.matching"), "the intervals hold the chance of users, not that of the network's initial values: audit.matching.networks above 1 measures it"; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	l.Networks = audits.NewEstimate([]float64{0.5, 0.6, 0.7})
+	if got, want := l.Chance("audit.matching"), "; AP of anonymous pairs by 3 networks from other initial values 60.0, standard deviation 10.0"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -168,3 +168,14 @@ func TestGoldenBytes(t *testing.T) {
 	}
 	taskstest.Golden(t, n)
 }
+
+func TestAnAttackThatWasStoppedByItsLastEpochSaysSo(t *testing.T) {
+	t.Parallel()
+	const warning = "(its training ended with its last epoch, 30: more may tell more)"
+	for _, converged := range []bool{false, true} {
+		v := &Outcome{Attacks: []AttackOutcome{{Attack: attacks.MLP, Training: attacks.Training{Epochs: 30, Best: 30, Converged: converged}}}}
+		if note := v.Note(nil); strings.Contains(note, warning) == converged {
+			t.Errorf("converged %v: %q", converged, note)
+		}
+	}
+}
