@@ -81,10 +81,10 @@ func TestSpacesThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	good := DrawParams{Configurations: grid, PerConfiguration: 1, Space: Space{Words: 5, Alphabet: Digits}}
 	for want, space := range map[string]Space{
-		`alphabet "hex": expected one of digits`:                                {Words: 5, Alphabet: "hex"},
-		`format "##" for canaries of 2 words`:                                   {Words: 2, Format: "##"},
-		`format "##" for canaries of 3 bytes`:                                   {Words: 3, Alphabet: Digits, Format: "##"},
-		`format "abc" for canaries of 3 bytes`:                                  {Words: 3, Alphabet: Digits, Format: "abc"},
+		`alphabet "hex": expected one of digits`:                               {Words: 5, Alphabet: "hex"},
+		`format "##" for canaries of 2 words`:                                  {Words: 2, Format: "##"},
+		`format "##" for canaries of 3 bytes`:                                  {Words: 3, Alphabet: Digits, Format: "##"},
+		`format "abc" for canaries of 3 bytes`:                                 {Words: 3, Alphabet: Digits, Format: "abc"},
 		"6 different canaries of 1 symbol; expected at most half of the 10 se": {Words: 1, Alphabet: Digits},
 	} {
 		p := good
