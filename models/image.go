@@ -151,14 +151,14 @@ func (c Config) validateImage() error {
 		problems = append(problems, fmt.Errorf("a model of kind %s has no generator", c.Kind))
 	case c.Kind == CNNTagger && c.Image.Classes > MaxLabels:
 		problems = append(problems, fmt.Errorf("%d labels: want 1 to %d", c.Image.Classes, MaxLabels))
-	case min(c.Image.Width, c.Image.Height) < LeastSide:
-		problems = append(problems, fmt.Errorf("images of %dx%d: the convolutions and poolings of kind %s need at least %d pixels a side", c.Image.Width, c.Image.Height, c.Kind, LeastSide))
+	case min(c.Image.Width, c.Image.Height) < MinSide:
+		problems = append(problems, fmt.Errorf("images of %dx%d: the convolutions and poolings of kind %s need at least %d pixels a side", c.Image.Width, c.Image.Height, c.Kind, MinSide))
 	}
 	return invalid(problems)
 }
 
-// LeastSide is the shortest side, in pixels, of images for a CNN.
-const LeastSide = 18
+// MinSide is the shortest side, in pixels, of images for a CNN.
+const MinSide = 18
 
 // Strides is the factor by which the discriminator divides width and height, and the
 // generator multiplies them.

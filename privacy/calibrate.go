@@ -9,8 +9,8 @@ import (
 // Range of noise multipliers that a calibration considers, as powers of ten. No model
 // learns beyond the upper end.
 const (
-	leastDecade = -3
-	mostDecade  = 6
+	minDecade = -3
+	maxDecade = 6
 )
 
 // CalibrateNoise returns the smallest noise multiplier of six significant digits, at least
@@ -26,16 +26,16 @@ func CalibrateNoise(recipe Recipe, budget Budget) (float64, error) {
 	recipe.ClipQuantile = nil // epsilon depends on the total, not on its division
 	excess := func(place int) float64 { return budget.excess(recipe.withNoise(noiseAt(place))) }
 	decade := 0
-	for ; excess((decade-leastDecade)*placesOfDecade) > 0; decade++ {
-		if decade == mostDecade {
+	for ; excess((decade-minDecade)*placesOfDecade) > 0; decade++ {
+		if decade == maxDecade {
 			return 0, fmt.Errorf("epsilon %v at delta %v cannot be reached with %d rounds%s, whatever the noise: "+
 				"allow a larger epsilon or delta", budget.Epsilon, budget.Delta, recipe.Rounds, recipe.conversionAsked())
 		}
 	}
-	for decade > leastDecade && excess((decade-1-leastDecade)*placesOfDecade) <= 0 {
+	for decade > minDecade && excess((decade-1-minDecade)*placesOfDecade) <= 0 {
 		decade--
 	}
-	within := (decade - leastDecade) * placesOfDecade
+	within := (decade - minDecade) * placesOfDecade
 	z := noiseAt(firstWithin(max(within-placesOfDecade, -1), within, excess))
 	if adaptive != nil {
 		if _, err := adaptive.UpdateNoise(z); err != nil {
@@ -145,10 +145,10 @@ func CalibrateDelta(recipes []Recipe, epsilon float64) (float64, error) {
 	excess := func(place int) float64 { return math.Log(all.limited(deltaAt(place)) / epsilon) }
 	within := deltaPlace(all.about(epsilon))
 	for step := 1; excess(within) > 0; step *= 4 {
-		if within == mostDeltaPlace {
+		if within == maxDeltaPlace {
 			return 0, fmt.Errorf("epsilon %v is not reached at any delta below 1: raise the noise or the epsilon, or lower the rounds", epsilon)
 		}
-		within = min(within+step, mostDeltaPlace)
+		within = min(within+step, maxDeltaPlace)
 	}
 	over, step := within, 1
 	for over >= 0 && excess(over) <= 0 {

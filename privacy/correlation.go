@@ -9,9 +9,9 @@ import (
 	"coalmine/privacy/rdp"
 )
 
-// MostCorrelatedRounds is the largest number of rounds that correlated noise is accounted for.
+// MaxCorrelatedRounds is the largest number of rounds that correlated noise is accounted for.
 // Beyond it the sensitivity takes too long to compute and counts as infinite.
-const MostCorrelatedRounds = 1 << 20
+const MaxCorrelatedRounds = 1 << 20
 
 // schedule returns the schedule of a separated training.
 func (r Recipe) schedule() schedule {
@@ -41,8 +41,8 @@ func (r Recipe) validateCorrelation() error {
 	if r.Mechanism != nil && r.ClipQuantile != nil {
 		return fmt.Errorf("correlated noise with adaptive clipping: expected a fixed clip norm, since the noise of a round takes back that of others")
 	}
-	if r.Mechanism != nil && r.Rounds > MostCorrelatedRounds {
-		return fmt.Errorf("%d rounds of correlated noise: expected %d at most", r.Rounds, MostCorrelatedRounds)
+	if r.Mechanism != nil && r.Rounds > MaxCorrelatedRounds {
+		return fmt.Errorf("%d rounds of correlated noise: expected %d at most", r.Rounds, MaxCorrelatedRounds)
 	}
 	if _, err := r.strategy(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (m *Meter) squaredSensitivity(rounds int) float64 {
 		return 0
 	case m.recipe.Mechanism == nil:
 		return float64(m.recipe.Participation(rounds).Times)
-	case rounds > MostCorrelatedRounds:
+	case rounds > MaxCorrelatedRounds:
 		return math.Inf(1)
 	}
 	squared, err := m.strategy.SquaredSensitivity(m.recipe.Participation(rounds))

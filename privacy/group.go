@@ -122,9 +122,9 @@ func (r Recipe) timesOfTree(members int) (float64, error) {
 	return min(float64(members), float64(r.Cohort)*math.Sqrt(filled/single)), err
 }
 
-// mostFactors is the largest number of factors of a probability to multiply; longer products are
+// maxFactors is the largest number of factors of a probability to multiply; longer products are
 // bounded instead.
-const mostFactors = 1 << 20
+const maxFactors = 1 << 20
 
 // rateOfAny returns an upper bound, nearly tight, on the probability that a sample
 // contains any of the members.
@@ -134,7 +134,7 @@ func (r Recipe) rateOfAny(members int) float64 {
 	}
 	few, many := min(members, r.Cohort), max(members, r.Cohort) // exchangeable in the product
 	least := func(i int) float64 { return math.Log1p(-math.Min(1, float64(many)/float64(r.Population-i))) }
-	if few > mostFactors {
+	if few > maxFactors {
 		return -math.Expm1(float64(few) * least(few-1))
 	}
 	none := 0.0 // log of the probability that the sample contains no member
@@ -148,7 +148,7 @@ func (r Recipe) rateOfAny(members int) float64 {
 // one after another.
 func (c composed) chained(members int, delta float64) float64 {
 	k, best := float64(members), math.Inf(1)
-	low, high := math.Log(leastChained), numbers.Log(delta)
+	low, high := math.Log(minChained), numbers.Log(delta)
 	for range chainSteps {
 		middle := (low + high) / 2
 		b, err := c.relation.losses().epsilon(c.steps, math.Exp(middle))
@@ -168,6 +168,6 @@ func (c composed) chained(members int, delta float64) float64 {
 // Limits of the search for a chain: the least delta of one member, and the number of
 // bisections.
 const (
-	leastChained = 1e-150
-	chainSteps   = 14
+	minChained = 1e-150
+	chainSteps = 14
 )

@@ -38,16 +38,16 @@ const (
 	mantissas      = 100_000 // the first mantissa, in units of its last digit
 )
 
-// LeastNoise and LeastDelta are the ends of the searches for noise and delta.
+// MinNoise and MinDelta are the ends of the searches for noise and delta.
 var (
-	LeastNoise = noiseAt(0)
-	LeastDelta = deltaAt(0)
+	MinNoise = noiseAt(0)
+	MinDelta = deltaAt(0)
 )
 
 // noiseAt returns the noise multiplier with a number, 0 or above.
 func noiseAt(place int) float64 {
 	mantissa := float64(mantissas + place%placesOfDecade)
-	decade := place/placesOfDecade + leastDecade
+	decade := place/placesOfDecade + minDecade
 	if power := decade - 5; power > 0 {
 		return mantissa * math.Pow10(power)
 	}
@@ -56,19 +56,19 @@ func noiseAt(place int) float64 {
 
 // Deltas of four significant digits, from 1e-200 to 0.9999, are numbered too.
 const (
-	deltasOfDecade   = 9000
-	leastDeltaDecade = -200
-	mostDeltaPlace   = -leastDeltaDecade*deltasOfDecade - 1
+	deltasOfDecade = 9000
+	minDeltaDecade = -200
+	maxDeltaPlace  = -minDeltaDecade*deltasOfDecade - 1
 )
 
-// deltaAt returns the delta with a number, 0 to mostDeltaPlace.
+// deltaAt returns the delta with a number, 0 to maxDeltaPlace.
 func deltaAt(place int) float64 {
-	mantissa, decade := place%deltasOfDecade+1000, place/deltasOfDecade+leastDeltaDecade
+	mantissa, decade := place%deltasOfDecade+1000, place/deltasOfDecade+minDeltaDecade
 	delta, _ := strconv.ParseFloat(fmt.Sprintf("%de%d", mantissa, decade-3), 64) // correctly rounded
 	return delta
 }
 
 // deltaPlace returns the number of the least delta that is not below x, limited to the range.
 func deltaPlace(x float64) int {
-	return sort.Search(mostDeltaPlace, func(place int) bool { return deltaAt(place) >= x })
+	return sort.Search(maxDeltaPlace, func(place int) bool { return deltaAt(place) >= x })
 }

@@ -167,7 +167,7 @@ func TestRecipesThatDoNotGoWithCorrelatedNoiseAreRefused(t *testing.T) {
 		"takes 2010 users, and there are 2000":       func(r *privacy.Recipe) { r.Separation = 201 },
 		`mechanism "bush": expected one of blt`:      func(r *privacy.Recipe) { r.Mechanism = &correlated.Mechanism{Kind: "bush"} },
 		"expected one of each for every buffer":      func(r *privacy.Recipe) { r.Mechanism = &correlated.Mechanism{Kind: correlated.KindBLT} },
-		fmt.Sprint(privacy.MostCorrelatedRounds):     func(r *privacy.Recipe) { r.Rounds = privacy.MostCorrelatedRounds + 1 },
+		fmt.Sprint(privacy.MaxCorrelatedRounds):      func(r *privacy.Recipe) { r.Rounds = privacy.MaxCorrelatedRounds + 1 },
 		"expected 1 or more of each, or 0 for those": func(r *privacy.Recipe) { r.Participations = -1 },
 	} {
 		r := ftrl(tree)

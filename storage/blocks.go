@@ -13,18 +13,18 @@ import (
 
 const (
 	smallestBlock = 64 << 10
-	mostBlocks    = 512
+	maxBlocks     = 512
 	blockSum      = 4 // bytes of a checksum
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // blockSize returns the block size for a blob of size bytes: the smallest power of two
-// that gives at most mostBlocks blocks, so that the checksums are small compared with a
+// that gives at most maxBlocks blocks, so that the checksums are small compared with a
 // commit.
 func blockSize(size int64) int64 {
 	block := int64(smallestBlock)
-	for size > block*mostBlocks {
+	for size > block*maxBlocks {
 		block *= 2
 	}
 	return block

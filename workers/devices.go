@@ -78,7 +78,7 @@ func (d *devices) take(class tasks.Class, keep []string) (part share, giveBack f
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	taken := d.leastUsed()
+	taken := d.minUsed()
 	var ids []string
 	for _, i := range taken {
 		d.gpus[i].attempts++
@@ -94,9 +94,9 @@ func (d *devices) take(class tasks.Class, keep []string) (part share, giveBack f
 	}
 }
 
-// leastUsed returns the indices of a slot's share of the GPUs, at least one, ascending: the GPUs with the
+// minUsed returns the indices of a slot's share of the GPUs, at least one, ascending: the GPUs with the
 // fewest attempts.
-func (d *devices) leastUsed() []int {
+func (d *devices) minUsed() []int {
 	places := make([]int, len(d.gpus))
 	for i := range places {
 		places[i] = i

@@ -23,8 +23,8 @@ grid:
 `
 
 const (
-	// mostFollowing is the share of a round that following canaries may take.
-	mostFollowing = 0.03
+	// maxFollowing is the share of a round that following canaries may take.
+	maxFollowing = 0.03
 	// timedClients is the number of timed clients, and timedWords the words of each; a client of the
 	// papers takes longer in proportion to its words.
 	timedClients, timedWords = 10, 304
@@ -54,6 +54,6 @@ func (s step) measureFollowed(ctx context.Context, b *bench, r *Row, times float
 		shares = append(shares, (followed[i].server-plain[i].server)/round)
 	}
 	r.Share = median(shares)
-	r.goal(r.Share <= mostFollowing, fmt.Sprintf("at most %.0f%%", 100*mostFollowing))
+	r.goal(r.Share <= maxFollowing, fmt.Sprintf("at most %.0f%%", 100*maxFollowing))
 	return nil
 }

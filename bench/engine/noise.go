@@ -35,8 +35,8 @@ grid:
       - {noise_multiplier: 1, mechanism: {kind: blt, buffers: 4, scales: [0.02, 0.06, 0.1, 0.2], decays: [0.999, 0.98, 0.9, 0.4]}}
 `
 
-// mostNoise is the maximum share of a round for noise.
-const mostNoise = 0.1
+// maxNoise is the maximum share of a round for noise.
+const maxNoise = 0.1
 
 // The vocabulary has four tokens that are not words.
 const specialTokens = 4
@@ -56,7 +56,7 @@ func (s step) measureNoise(cohort int) measure {
 			shares = append(shares, (noisy[i].server-plain[i].server)/(noisy[i].clients+noisy[i].server))
 		}
 		r.Share = median(shares)
-		r.goal(r.Share <= mostNoise, fmt.Sprintf("at most %.0f%%", 100*mostNoise))
+		r.goal(r.Share <= maxNoise, fmt.Sprintf("at most %.0f%%", 100*maxNoise))
 		return nil
 	}
 }

@@ -374,8 +374,8 @@ func (a accountFlags) reckon() (all accounted, err error) {
 	}
 	all.reports[0].RoundsAtLeast = a.solves(solveRounds) && all.reports[0].Rounds == privacy.MaxRounds
 	for i := range all.reports {
-		all.reports[i].NoiseAtMost = a.solves(solveNoise) && a.recipe.NoiseMultiplier == privacy.LeastNoise
-		all.reports[i].DeltaAtMost = a.solves(solveDelta) && a.recipe.Delta == privacy.LeastDelta
+		all.reports[i].NoiseAtMost = a.solves(solveNoise) && a.recipe.NoiseMultiplier == privacy.MinNoise
+		all.reports[i].DeltaAtMost = a.solves(solveDelta) && a.recipe.Delta == privacy.MinDelta
 		all.reports[i] = all.reports[i].Concentrated()
 		if err := a.addGroup(&all.reports[i]); err != nil {
 			return all, err

@@ -119,8 +119,8 @@ func (g *global) writeCommanded(r *modelaudit.Report) {
 	}
 	g.printf("command: model %s, %s; %d sequences in %d requests; alone and in a batch, the log-perplexities of %d differ by at most %.3g nats\n",
 		d.Model, determinism, d.Sequences, d.Requests, d.Compared, d.LargestDifference)
-	if d.MostExposure != nil {
-		g.printf("references are scored one by one, so that there are few: exposures above %.1f bits are not seen; more --references or --skew-normal show them\n", *d.MostExposure)
+	if d.MaxExposure != nil {
+		g.printf("references are scored one by one, so that there are few: exposures above %.1f bits are not seen; more --references or --skew-normal show them\n", *d.MaxExposure)
 	}
 }
 

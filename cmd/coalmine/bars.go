@@ -29,8 +29,8 @@ const (
 	// besideBars is the number of terminal rows without bars: the total, the last output, the
 	// prompt.
 	besideBars = 4
-	// leastNow is the minimum width for a cell's current task.
-	leastNow = 8
+	// minNow is the minimum width for a cell's current task.
+	minNow = 8
 )
 
 // barDisplay shows a bar for each unfinished cell, up to the rows of the terminal, and a total line
@@ -150,7 +150,7 @@ func (d *barDisplay) newCellBar(index int, c status.Cell) *cellBar {
 	}
 	now := func(s decor.Statistics) string {
 		room := s.AvailableWidth - barWidth - 2
-		if room < leastNow {
+		if room < minNow {
 			return ""
 		}
 		return fit(text(&b.now)(s), room)

@@ -222,9 +222,9 @@ func fromFolder(data, folder string) string {
 }
 
 const (
-	mostEpochs = 20
-	// fewestEpochs are trained on a fraction of the data if training on all data takes too long.
-	fewestEpochs = 4
+	maxEpochs = 20
+	// minEpochs are trained on a fraction of the data if training on all data takes too long.
+	minEpochs = 4
 )
 
 // fitTime chooses the epochs that fit into a time and, if these are too few, a fraction of the
@@ -235,10 +235,10 @@ func (g *global) fitTime(ctx context.Context, p *starter.Proposal, budget time.D
 		return nil, err
 	}
 	epochs, percent := (budget.Seconds()-fixed)/each, 100
-	if epochs < fewestEpochs {
-		percent = int(max(float64(p.PercentOf(starter.FewestTexts)), min(100, 100*epochs/fewestEpochs)))
+	if epochs < minEpochs {
+		percent = int(max(float64(p.PercentOf(starter.MinTexts)), min(100, 100*epochs/minEpochs)))
 	}
-	p, err = p.With(ctx, int(max(fewestEpochs, min(mostEpochs, epochs))), percent)
+	p, err = p.With(ctx, int(max(minEpochs, min(maxEpochs, epochs))), percent)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget tim
 		return with, s, err
 	}
 	fitted, took, err := seconds(100)
-	if least := p.PercentOf(starter.FewestTexts); err == nil && took > budget.Seconds() && least < 100 {
+	if least := p.PercentOf(starter.MinTexts); err == nil && took > budget.Seconds() && least < 100 {
 		tried := max(programTried, least)
 		var few float64
 		if _, few, err = seconds(tried); err == nil {

@@ -38,8 +38,8 @@ func (m *memoryFlag) MarshalText() ([]byte, error) {
 	return []byte(humanize.IBytes(uint64(m.bytes))), nil
 }
 
-// leastMemory is less than the memory of an idle worker, in bytes.
-const leastMemory = 64 << 20
+// minMemory is less than the memory of an idle worker, in bytes.
+const minMemory = 64 << 20
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (m *memoryFlag) UnmarshalText(text []byte) error {
@@ -52,7 +52,7 @@ func (m *memoryFlag) UnmarshalText(text []byte) error {
 		return nil
 	}
 	n, err := humanize.ParseBytes(string(text))
-	if err != nil || n < leastMemory || n > math.MaxInt64 {
+	if err != nil || n < minMemory || n > math.MaxInt64 {
 		return errors.New("expected a size of at least 64MiB, such as 512MiB or 2GiB, or none, or auto")
 	}
 	*m = memoryFlag{set: true, bytes: int64(n)}

@@ -58,8 +58,8 @@ and the time is then unknown.`,
 			if err != nil {
 				return err
 			}
-			if i := slices.IndexFunc(cores, func(n int) bool { return n < 1 || n > mostCores }); i >= 0 {
-				return fmt.Errorf("--cores: %d cores; expected from 1 to %d", cores[i], mostCores)
+			if i := slices.IndexFunc(cores, func(n int) bool { return n < 1 || n > maxCores }); i >= 0 {
+				return fmt.Errorf("--cores: %d cores; expected from 1 to %d", cores[i], maxCores)
 			}
 			return g.plan(c.Context(), sub, cores, programs, nodes)
 		},
@@ -72,8 +72,8 @@ and the time is then unknown.`,
 	return c
 }
 
-// mostCores is the maximum size of a simulated cluster.
-const mostCores = 100_000
+// maxCores is the maximum size of a simulated cluster.
+const maxCores = 100_000
 
 func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []int, programs, nodes bool) error {
 	p, err := compile.Plan(sub.Spec)

@@ -22,13 +22,13 @@ import (
 	"coalmine/workflows/plan/compile"
 )
 
-// mostMeasuring is the maximum total time to measure the programs of a plan.
-const mostMeasuring = time.Minute
+// maxMeasuring is the maximum total time to measure the programs of a plan.
+const maxMeasuring = time.Minute
 
 // programs returns a function that measures the program of a cell, each program once. It notes
 // programs that cannot be measured.
 func (g *global) programs(ctx context.Context, sub *submission.Submission, measure bool) func(cell int) *forecast.Speed {
-	known, end := map[string]*forecast.Speed{}, time.Now().Add(mostMeasuring)
+	known, end := map[string]*forecast.Speed{}, time.Now().Add(maxMeasuring)
 	return func(cell int) *forecast.Speed {
 		if !measure || ctx.Err() != nil {
 			return nil
@@ -39,7 +39,7 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 			return speed
 		}
 		parent := ctx
-		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("measuring programs has taken %v", mostMeasuring))
+		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("measuring programs has taken %v", maxMeasuring))
 		defer cancel()
 		g.note("measuring how fast the program of %s is (--programs=false leaves that out)", sub.Spec.Cells[cell].Name)
 		err := goroutines.Recover(func() (err error) { known[name], err = p.speed(ctx); return err })
@@ -110,7 +110,7 @@ func (m *measured) examples() int {
 }
 
 func (m *measured) terms() childprocess.Terms {
-	t := childprocess.Terms{Environment: m.experiment.Training.Environment, Seconds: mostMeasuring.Seconds()}
+	t := childprocess.Terms{Environment: m.experiment.Training.Environment, Seconds: maxMeasuring.Seconds()}
 	if l := m.experiment.Training.Limits; l != nil {
 		t.Network = l.Network
 	}
@@ -186,7 +186,7 @@ func (m *measured) client(ctx context.Context) (*forecast.Speed, error) {
 			return clientprograms.Pair{Context: m.tokens(i, 1), Continuation: m.tokens(i+1, external.ScoredWords)}
 		}
 	}
-	pace, err := clients.Measure(ctx, setting, clients.Options{Terms: childprocess.Terms{AnswerSeconds: mostMeasuring.Seconds()}, Write: m.writable}, examples, m.users(), text)
+	pace, err := clients.Measure(ctx, setting, clients.Options{Terms: childprocess.Terms{AnswerSeconds: maxMeasuring.Seconds()}, Write: m.writable}, examples, m.users(), text)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 
 // Widths of tables on a terminal: the minimum, and the default for a terminal of unknown width.
 const (
-	leastWidth   = 40
+	minWidth     = 40
 	defaultWidth = 80
 )
 
@@ -41,5 +41,5 @@ func screenWidth(f *os.File) int {
 			width = defaultWidth
 		}
 	}
-	return max(leastWidth, width)
+	return max(minWidth, width)
 }

@@ -160,15 +160,15 @@ type tick struct {
 	text  string
 }
 
-// mostTicks is the largest number of ticks of an axis with room for them.
-const mostTicks = 7
+// maxTicks is the largest number of ticks of an axis with room for them.
+const maxTicks = 7
 
 // ticks returns the densest round numbers whose texts do not touch; extent returns the length of
 // a text along the axis.
 func (r *ruler) ticks(extent func(string) float64) []tick {
 	var ticks []tick
 	for _, ticks = range r.candidates() {
-		if len(ticks) > 1 && len(ticks) <= mostTicks && r.apart(ticks, extent) {
+		if len(ticks) > 1 && len(ticks) <= maxTicks && r.apart(ticks, extent) {
 			return ticks
 		}
 	}
@@ -197,7 +197,7 @@ func (r *ruler) candidates() (choices [][]tick) {
 			choices = append(choices, r.powers([]float64{1}, each))
 		}
 	}
-	step := math.Pow(10, math.Floor(math.Log10((r.High-r.Low)/mostTicks)))
+	step := math.Pow(10, math.Floor(math.Log10((r.High-r.Low)/maxTicks)))
 	for _, factor := range []float64{1, 2, 5, 10, 20, 50, 100} {
 		choices = append(choices, r.multiples(step*factor))
 	}

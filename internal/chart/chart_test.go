@@ -230,7 +230,7 @@ func TestAxesAreSensible(t *testing.T) {
 			}
 		}
 		ticks := r.ticks(func(text string) float64 { return widthOf(text, small) + apartX })
-		if len(ticks) < 2 || len(ticks) > mostTicks {
+		if len(ticks) < 2 || len(ticks) > maxTicks {
 			t.Fatalf("%d numbers from %g to %g: %v", len(ticks), r.Low, r.High, ticks)
 		}
 		for _, tick := range ticks[:len(ticks)-1] {

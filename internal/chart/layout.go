@@ -123,8 +123,8 @@ func short(labels []string, room float64, prefix string) (shown, key []string) {
 	return labels, nil
 }
 
-// mostLabelLines is the maximum number of lines of a label below the frame; a number replaces longer labels.
-const mostLabelLines = 3
+// maxLabelLines is the maximum number of lines of a label below the frame; a number replaces longer labels.
+const maxLabelLines = 3
 
 // xAxis draws the axis below the frame and sets the height of the page.
 func (l *layout) xAxis(key []string) {
@@ -132,8 +132,8 @@ func (l *layout) xAxis(key []string) {
 	lines := 1
 	if n := float64(len(labels)); n > 0 {
 		room := (l.right-l.left)/n - gap
-		lines = mostLines(labels, room)
-		if lines > mostLabelLines {
+		lines = maxLines(labels, room)
+		if lines > maxLabelLines {
 			var entries []string
 			labels, entries = short(labels, 0, "")
 			key, lines = append(key, entries...), 1
@@ -166,13 +166,13 @@ func (l *layout) xAxis(key []string) {
 	l.height = y + gap + margin
 }
 
-// mostLines returns the number of lines that labels take; more than possible if a word does not
+// maxLines returns the number of lines that labels take; more than possible if a word does not
 // fit.
-func mostLines(labels []string, room float64) (lines int) {
+func maxLines(labels []string, room float64) (lines int) {
 	for _, label := range labels {
 		for _, word := range strings.Fields(label) {
 			if widthOf(word, small) > room {
-				return mostLabelLines + 1
+				return maxLabelLines + 1
 			}
 		}
 		lines = max(lines, len(wrap(label, room, small)))

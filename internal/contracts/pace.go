@@ -34,7 +34,7 @@ type Pace struct{ Start, Each float64 }
 const (
 	tells = 1 // second more than for few items is significant
 	// Bounds on the factor by which the number of items grows from one try to the next.
-	leastGrowth, mostGrowth = 4, 16
+	minGrowth, maxGrowth = 4, 16
 )
 
 // Measure calls do for few items, for more, and then for 4 to 16 times as many until a call takes a second
@@ -51,7 +51,7 @@ func Measure(few, more, most int, do func(n int) error) (Pace, error) {
 		if longer >= tells || n >= most {
 			break
 		}
-		n = min(most, n*int(min(mostGrowth, max(leastGrowth, 2*tells/longer))))
+		n = min(most, n*int(min(maxGrowth, max(minGrowth, 2*tells/longer))))
 	}
 	return p, err
 }

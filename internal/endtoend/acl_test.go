@@ -26,7 +26,7 @@ func TestAClusterNeedsNoMoreRightsInRedisThanDocumented(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	must.Do(t, admin.Do(ctx, testserver.LeastRights(t, "s3cret")...).Err())
+	must.Do(t, admin.Do(ctx, testserver.MinRights(t, "s3cret")...).Err())
 	store := t.TempDir()
 	part := func(args ...string) command {
 		c := w.coalmine(args...)

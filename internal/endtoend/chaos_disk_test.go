@@ -98,7 +98,7 @@ func cutPower(a *arena, r *rand.Rand) func() {
 
 // Bounds of the files that a power cut tears.
 const (
-	mostTorn    = 8
+	maxTorn     = 8
 	notOnDisk   = 500 * time.Millisecond
 	tornToEmpty = 3 // one in this number is left without a byte
 )
@@ -106,7 +106,7 @@ const (
 // tearNewest truncates the newest commits and blobs.
 func (a *arena) tearNewest(r *rand.Rand) {
 	newest := a.newestFiles()
-	for _, path := range newest[:min(len(newest), r.IntN(mostTorn+1))] {
+	for _, path := range newest[:min(len(newest), r.IntN(maxTorn+1))] {
 		info := must.Get(os.Stat(path))(a.t)
 		size := int64(0)
 		if info.Size() > 0 && r.IntN(tornToEmpty) > 0 {

@@ -66,7 +66,7 @@ func (m *member) announcement() []byte {
 }
 
 func (m *member) start() {
-	if m.births == mostBirths {
+	if m.births == maxBirths {
 		m.arena.t.Fatalf("%s does not start; its log is %s", m.name, m.log())
 	}
 	m.births++
@@ -109,10 +109,10 @@ func (m *member) ready() bool {
 }
 
 // restartPause is the pause of service managers before they start a process
-// again, and mostBirths the limit of starts in one schedule.
+// again, and maxBirths the limit of starts in one schedule.
 const (
 	restartPause = 300 * time.Millisecond
-	mostBirths   = 60
+	maxBirths    = 60
 )
 
 // obeyed reports whether a process that has ended did so because it was asked to.

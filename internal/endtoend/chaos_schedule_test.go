@@ -30,10 +30,10 @@ type planned struct {
 
 // Bounds of a schedule. Faults overlap: a gap is shorter than most of them last.
 const (
-	fewestFaults, mostFaults    = 5, 10
+	minFaults, maxFaults        = 5, 10
 	shortestGap, longestGap     = 50 * time.Millisecond, 600 * time.Millisecond
 	shortestFault, longestFault = 50 * time.Millisecond, 4 * time.Second
-	fewestWorkers, mostWorkers  = 2, 3
+	minWorkers, maxWorkers      = 2, 3
 	seedsADirectory             = 3 // every third seed uses a directory
 )
 
@@ -43,11 +43,11 @@ func scheduleOf(seed uint64, kinds []*faultKind) schedule {
 		seed:      seed,
 		kinds:     kinds,
 		directory: seed%seedsADirectory == 0,
-		workers:   fewestWorkers + r.IntN(mostWorkers-fewestWorkers+1),
+		workers:   minWorkers + r.IntN(maxWorkers-minWorkers+1),
 	}
 	at := time.Duration(0)
 	used := map[*faultKind]int{}
-	for range fewestFaults + r.IntN(mostFaults-fewestFaults+1) {
+	for range minFaults + r.IntN(maxFaults-minFaults+1) {
 		at += shortestGap + time.Duration(r.Int64N(int64(longestGap-shortestGap)))
 		kind := s.draw(r, used)
 		used[kind]++

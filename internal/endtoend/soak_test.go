@@ -96,9 +96,9 @@ func (a *arena) round() (int, error) {
 	return status.Cells[0].Step, nil
 }
 
-// mostGrowth is the slope of a process's heap, in bytes per 1,000 rounds, above
+// maxGrowth is the slope of a process's heap, in bytes per 1,000 rounds, above
 // which something is kept for every round.
-const mostGrowth = 2 << 20
+const maxGrowth = 2 << 20
 
 func printGrowth(t *testing.T, name string, samples []sample) {
 	t.Helper()
@@ -129,7 +129,7 @@ func printGrowth(t *testing.T, name string, samples []sample) {
 		columns = append(columns, fmt.Sprintf("%8.1f (%+.2f)", mean, slope))
 	}
 	fmt.Fprintf(os.Stdout, "%-14s %8d %s\n", name, len(rounds), strings.Join(columns, "  "))
-	if _, slope := line(func(v vitals) float64 { return v.heap }); slope > mostGrowth {
+	if _, slope := line(func(v vitals) float64 { return v.heap }); slope > maxGrowth {
 		t.Errorf("the heap of %s grows by %.1f MiB per 1,000 rounds", name, slope/(1<<20))
 	}
 }

@@ -41,11 +41,11 @@ var bound atomic.Int64
 const (
 	// defaultPercent is Go's default.
 	defaultPercent = 100
-	// leastHeap is the size that Go assumes for a smaller heap.
-	leastHeap = 4 << 20
-	// leastShare is the fraction of the live heap that is always allowed as garbage:
+	// minHeap is the size that Go assumes for a smaller heap.
+	minHeap = 4 << 20
+	// minShare is the fraction of the live heap that is always allowed as garbage:
 	// with less, collections would run back to back.
-	leastShare = 8
+	minShare = 8
 )
 
 // pace controls when the next collection begins.
@@ -83,11 +83,11 @@ type heap struct {
 // bytes; the part for searched pointers is at most bound, if set. It has few values,
 // because a change stops the process briefly.
 func percentFor(bytes, bound int64, h heap) int {
-	live, searched := max(h.live, leastHeap), h.searched
+	live, searched := max(h.live, minHeap), h.searched
 	if bound > 0 {
 		searched = min(searched, bound)
 	}
-	percent := max(bytes, searched, live/leastShare) * 100 / live
+	percent := max(bytes, searched, live/minShare) * 100 / live
 	step := int64(50)
 	if percent < defaultPercent {
 		step = 10

@@ -2,13 +2,13 @@ package numbers
 
 import "math"
 
-// leastNormal is the smallest positive normal float64: 2^-1022.
-const leastNormal = 0x1p-1022
+// minNormal is the smallest positive normal float64: 2^-1022.
+const minNormal = 0x1p-1022
 
 // Log is math.Log, also correct for positive subnormal numbers, for which the amd64
 // version always returns about -709.
 func Log(x float64) float64 {
-	if !(x > 0 && x < leastNormal) {
+	if !(x > 0 && x < minNormal) {
 		return math.Log(x)
 	}
 	fraction, exponent := math.Frexp(x)

@@ -142,7 +142,7 @@ const (
 // Buffer sizes for the header of a page, which may include the minimum and maximum values.
 const (
 	usualHeader = 1 << 10
-	mostHeader  = 16 << 20
+	maxHeader   = 16 << 20
 )
 
 // freeBytes of a page are allowed at any compression ratio.
@@ -198,7 +198,7 @@ func (c *Column) header() (h pageHeader, err error) {
 			return h, err
 		}
 		h = t.pageHeader()
-		cut := errors.Is(t.err, io.ErrUnexpectedEOF) && size < c.file.end-c.at && size < mostHeader
+		cut := errors.Is(t.err, io.ErrUnexpectedEOF) && size < c.file.end-c.at && size < maxHeader
 		if !cut {
 			c.at += int64(t.at)
 			return h, t.err

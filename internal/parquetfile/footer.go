@@ -34,10 +34,10 @@ type chunk struct {
 
 // Limits of a footer.
 const (
-	magicBytes   = 4
-	tailBytes    = 8 // of the file: the footer's length and the magic
-	mostFooter   = 64 << 20
-	mostElements = 1 << 16 // of a schema
+	magicBytes  = 4
+	tailBytes   = 8 // of the file: the footer's length and the magic
+	maxFooter   = 64 << 20
+	maxElements = 1 << 16 // of a schema
 )
 
 // Open reads the footer of a file of size bytes. After its first 16 MiB, a decompressed
@@ -99,7 +99,7 @@ func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 		return nil, fmt.Errorf("the file begins with %q; expected \"PAR1\"", head)
 	case mark != "PAR1":
 		return nil, fmt.Errorf("the file ends with %q; expected \"PAR1\": it is cut", mark)
-	case n > size-tailBytes-magicBytes || n > mostFooter:
+	case n > size-tailBytes-magicBytes || n > maxFooter:
 		return nil, fmt.Errorf("the footer would have %d bytes, in a file of %d", n, size)
 	}
 	footer := make([]byte, n)

@@ -133,13 +133,13 @@ func read(file []byte, unchecked bool) (rows [][][]string, err error) {
 		return nil, err
 	}
 	f.unchecked = unchecked
-	const mostRows = 1 << 12 // one value may stand for any number of rows
+	const maxRows = 1 << 12 // one value may stand for any number of rows
 	for g := range f.Groups() {
 		columns := make([]*Column, len(f.Leaves()))
 		for i := range columns {
 			columns[i] = f.Read(g, i)
 		}
-		for range min(f.Rows(g), mostRows) {
+		for range min(f.Rows(g), maxRows) {
 			row := make([][]string, len(columns))
 			for i, c := range columns {
 				if row[i], err = readRow(c, &f.Leaves()[i]); err != nil {
@@ -275,8 +275,8 @@ func mutate(file []byte, seed uint64) []byte {
 	return file
 }
 
-// mostMemory bounds a single allocation while a small damaged file is read.
-const mostMemory = 256 << 20
+// maxMemory bounds a single allocation while a small damaged file is read.
+const maxMemory = 256 << 20
 
 // checkDamaged reads a file that may be damaged: it must not panic, nor take much memory.
 func checkDamaged(t testing.TB, file []byte) {
@@ -284,7 +284,7 @@ func checkDamaged(t testing.TB, file []byte) {
 	runtime.ReadMemStats(&before)
 	_, err := read(file, true)
 	runtime.ReadMemStats(&after)
-	if grown := after.TotalAlloc - before.TotalAlloc; grown > mostMemory+uint64(len(file))*1000 {
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > maxMemory+uint64(len(file))*1000 {
 		t.Fatalf("reading %d bytes allocated %d (%v)", len(file), grown, err)
 	}
 	if errors.Is(err, io.EOF) {

@@ -64,8 +64,8 @@ type element struct {
 }
 
 func (t *thrift) element(kind byte, before int) (e element) {
-	if before >= mostElements {
-		t.fail(fmt.Errorf("a schema of more than %d elements", mostElements))
+	if before >= maxElements {
+		t.fail(fmt.Errorf("a schema of more than %d elements", maxElements))
 	}
 	t.fields(kind, func(id int64, kind byte) bool {
 		switch id {

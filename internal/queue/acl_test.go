@@ -20,7 +20,7 @@ func TestTheQueueNeedsEachDocumentedRightInRedis(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	admin := bypass(t, server.Addr())
-	rights := testserver.LeastRights(t, "s3cret")
+	rights := testserver.MinRights(t, "s3cret")
 	must.Do(t, admin.Do(testContext(t), rights...).Err())
 	must.Do(t, admin.ConfigResetStat(testContext(t)).Err())
 	called := func(command string) bool {

@@ -45,7 +45,7 @@ type meaning struct {
 
 const (
 	oneServer = "name one server, or the Sentinels of a replicated one (redis-sentinel://host,host?master=NAME): the queue needs all its keys in one place"
-	leastACL  = "give it the rights that docs/operations.md lists under Least rights in Redis"
+	minACL    = "give it the rights that docs/operations.md lists under Least rights in Redis"
 	goodLogin = "put redis://user:password@host, or password_file=FILE, into the URL; such a file is read again by itself"
 )
 
@@ -62,7 +62,7 @@ var meanings = map[string]meaning{
 	"READONLY":   {ErrNoWrites, "it is a read-only replica", "name its master, or the Sentinels (redis-sentinel://host,host?master=NAME)"},
 	"OOM":        {ErrNoWrites, "its memory is used up", "raise its maxmemory, or remove what others keep there"},
 	"NOREPLICAS": {ErrNoWrites, "it has fewer replicas than it wants for writes", "bring them back, or lower min-replicas-to-write"},
-	"NOPERM":     {ErrNoWrites, "its user may not run a command of the queue, or use its keys", leastACL},
+	"NOPERM":     {ErrNoWrites, "its user may not run a command of the queue, or use its keys", minACL},
 
 	"NOAUTH":    {ErrUnsuitable, "it refuses the login", goodLogin},
 	"WRONGPASS": {ErrUnsuitable, "it refuses the login", goodLogin},

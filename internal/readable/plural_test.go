@@ -28,8 +28,8 @@ func TestANumberHasItsNoun(t *testing.T) {
 	}
 }
 
-// mostUncounted only falls: it is how many formats say "%d users" where one user would be "1 users".
-const mostUncounted = 129
+// maxUncounted only falls: it is how many formats say "%d users" where one user would be "1 users".
+const maxUncounted = 129
 
 // A number with its noun is written by Count.
 func TestFormatsLeaveTheNounToCount(t *testing.T) {
@@ -54,7 +54,7 @@ func TestFormatsLeaveTheNounToCount(t *testing.T) {
 			return err
 		}))
 	}
-	if found > mostUncounted {
-		t.Errorf("%d formats count a noun by %%d, more than the %d that did: write it by readable.Count", found, mostUncounted)
+	if found > maxUncounted {
+		t.Errorf("%d formats count a noun by %%d, more than the %d that did: write it by readable.Count", found, maxUncounted)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// MostTotal is the largest accepted sum of probabilities of mutually exclusive outcomes: models that
+// MaxTotal is the largest accepted sum of probabilities of mutually exclusive outcomes: models that
 // compute in 16 bits round.
-const MostTotal = 1.05
+const MaxTotal = 1.05
 
 // Total returns the sum of the probabilities of mutually exclusive outcomes. Outcomes with
 // log-probabilities equal up to rounding count once: the model may treat them as the same, such as
@@ -47,7 +47,7 @@ func CheckTotal(pairs []Pair, answers []Answer) error {
 		if same {
 			continue
 		}
-		if total := Total(logProbs); total > MostTotal {
+		if total := Total(logProbs); total > MaxTotal {
 			return AtMostOne.Broken("%d continuations of %.80q that exclude each other have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
 				"logits, logarithms to base 10 and means over tokens do not", len(logProbs), pairs[i].Context, total)
 		}

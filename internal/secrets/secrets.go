@@ -115,9 +115,9 @@ func Read(path string) (Key, error) {
 	return k, nil
 }
 
-// leastDistinct is the minimum number of different bytes in a key. A random key has fewer with a
+// minDistinct is the minimum number of different bytes in a key. A random key has fewer with a
 // probability below 1e-14.
-const leastDistinct = 16
+const minDistinct = 16
 
 // isGuessable reports whether the key cannot be random: it has few different bytes, or they form an
 // arithmetic sequence.
@@ -127,7 +127,7 @@ func (k Key) isGuessable() bool {
 		distinct[b] = true
 		steps[b-k.bytes[max(0, i-1)]] = true
 	}
-	return len(distinct) < leastDistinct || len(steps) <= 2
+	return len(distinct) < minDistinct || len(steps) <= 2
 }
 
 // OpenToOthers reports whether the mode of a key file lets other users of this machine read or replace

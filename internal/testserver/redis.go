@@ -70,9 +70,9 @@ func (r *Redis) URL() string {
 	return "redis://" + r.Addr() + "/0"
 }
 
-// LeastRights returns the command of docs/operations.md that makes a user of least
+// MinRights returns the command of docs/operations.md that makes a user of least
 // rights, for tests of packages below internal.
-func LeastRights(t testing.TB, password string) []any {
+func MinRights(t testing.TB, password string) []any {
 	t.Helper()
 	text := must.Get(os.ReadFile("../../docs/operations.md"))(t)
 	line := regexp.MustCompile(`(?m)^\s*(ACL SETUSER coalmine .*)$`).FindSubmatch(text)

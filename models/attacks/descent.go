@@ -16,12 +16,12 @@ type learner interface {
 }
 
 // Stopping rule: after an epoch and at least a number of steps, the validation loss is evaluated; a
-// number of evaluations with a total fall below leastFall ends the training. A loss near its
+// number of evaluations with a total fall below minFall ends the training. A loss near its
 // minimum keeps falling, but ever more slowly.
 const (
 	stepsALook = 200
 	patience   = 5
-	leastFall  = 0.001
+	minFall    = 0.001
 )
 
 // descent trains a learner in epochs until its loss on the validation part stops falling.
@@ -54,7 +54,7 @@ func (d descent) train(ctx context.Context, data Data) (Training, error) {
 			return t, err
 		}
 		stale++
-		if loss < mark-leastFall {
+		if loss < mark-minFall {
 			stale, mark = 0, loss
 		}
 		if loss < t.Loss {

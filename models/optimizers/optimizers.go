@@ -46,14 +46,14 @@ type NamedVector struct {
 func FlushSubnormals(o Optimizer) {
 	for _, v := range o.State() {
 		for i, x := range v.Values {
-			if x < leastNormal && x > -leastNormal {
+			if x < minNormal && x > -minNormal {
 				v.Values[i] = 0
 			}
 		}
 	}
 }
 
-const leastNormal float32 = 0x1p-126
+const minNormal float32 = 0x1p-126
 
 // Config chooses a rule. Start from Defaults: zero is a value, not "unset". Parameters of other
 // rules are zero.

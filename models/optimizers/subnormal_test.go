@@ -30,7 +30,7 @@ func TestFlushedSquaresShowInNoParameter(t *testing.T) {
 			if flush {
 				FlushSubnormals(o)
 			}
-			subnormal = subnormal || slices.ContainsFunc(o.State()[0].Values, func(x float32) bool { return x > 0 && x < leastNormal })
+			subnormal = subnormal || slices.ContainsFunc(o.State()[0].Values, func(x float32) bool { return x > 0 && x < minNormal })
 		}
 		if subnormal == flush {
 			t.Errorf("flushed %v: subnormal squares %v", flush, subnormal)

@@ -56,17 +56,17 @@ type scratch struct {
 }
 
 // blockValues is roughly the number of patch values made at a time, few enough to stay in the
-// second-level cache. mostRows limits their rows, so that a sum over them is one chain
+// second-level cache. maxRows limits their rows, so that a sum over them is one chain
 // (kernels.BlockDepth).
 const (
 	blockValues = 96 << 10
-	mostRows    = kernels.BlockDepth
+	maxRows     = kernels.BlockDepth
 )
 
 // block returns the number of images processed at a time. It depends only on the sizes, because it
 // determines the order of the sums in kernelGradient.
 func (c *convolution) block() int {
-	rows := min(mostRows, blockValues/c.patch())
+	rows := min(maxRows, blockValues/c.patch())
 	return max(1, rows/c.out.pixels())
 }
 

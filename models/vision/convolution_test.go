@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// fewestZeros is TensorFlow's padding "same" along one side, as its documentation has it.
-func fewestZeros(pixels, side, stride int) (outputs, before int) {
+// minZeros is TensorFlow's padding "same" along one side, as its documentation has it.
+func minZeros(pixels, side, stride int) (outputs, before int) {
 	outputs = pixels / stride
 	if pixels%stride != 0 {
 		outputs++
@@ -68,7 +68,7 @@ func TestPaddingIsThatOfTensorFlow(t *testing.T) {
 		for stride := 1; stride < 5; stride++ {
 			for pixels := 1; pixels < 30; pixels++ {
 				outputs, before := padded(pixels, side, stride)
-				if wantOutputs, wantBefore := fewestZeros(pixels, side, stride); outputs != wantOutputs || before != wantBefore {
+				if wantOutputs, wantBefore := minZeros(pixels, side, stride); outputs != wantOutputs || before != wantBefore {
 					t.Fatalf("%d pixels, filters of %d, stride %d: %d outputs after %d zeros, want %d after %d", pixels, side, stride, outputs, before, wantOutputs, wantBefore)
 				}
 			}

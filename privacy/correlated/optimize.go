@@ -157,13 +157,13 @@ func descend(from []float64, value func(x, gradient []float64) float64) ([]float
 		return from, nil
 	}
 	gradient := make([]float64, len(from))
-	for range mostSearches {
+	for range maxSearches {
 		found, err := search(from, value)
 		if err != nil {
 			return nil, err
 		}
 		from = found
-		if value(from, gradient); squaredNorm(gradient) < leastSlope*leastSlope {
+		if value(from, gradient); squaredNorm(gradient) < minSlope*minSlope {
 			break
 		}
 	}
@@ -171,8 +171,8 @@ func descend(from []float64, value func(x, gradient []float64) float64) ([]float
 }
 
 const (
-	mostSearches = 20
-	leastSlope   = 1e-5 // of the logarithm of the loss
+	maxSearches = 20
+	minSlope    = 1e-5 // of the logarithm of the loss
 )
 
 // search is one search by BFGS.

@@ -142,12 +142,12 @@ func TestIndependentNoiseIsThatOfTheGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	r := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	o := empirical.Outcome{Units: 500, Guesses: 400, Correct: 320}
-	got := must.Get(empirical.LeastNoiseIndependent([]empirical.Outcome{o}, r, 0.95))(t)
+	got := must.Get(empirical.MinNoiseIndependent([]empirical.Outcome{o}, r, 0.95))(t)
 	mu := must.Get(empirical.IndependentBound(o, 0.95))(t)
 	if want := 8 / mu; got.NoiseMultiplier < want*(1-1e-9) || got.NoiseMultiplier > want*1.06 {
 		t.Errorf("noise multiplier %v is refuted, of the Gaussian curve %v", got.NoiseMultiplier, want)
 	}
-	held, err := empirical.LeastNoise([]empirical.Outcome{o}, r, 0.95)
+	held, err := empirical.MinNoise([]empirical.Outcome{o}, r, 0.95)
 	if err != nil || !(held.NoiseMultiplier > 1.05*got.NoiseMultiplier) || !(held.PValue > got.PValue) {
 		t.Errorf("%+v (%v) of any mechanism, %+v of independent canaries", held, err, got)
 	}

@@ -95,11 +95,11 @@ func TestTheNoiseOfRatesIsThatOfTheGaussianMechanism(t *testing.T) {
 	t.Parallel()
 	recipe := privacy.Recipe{Population: 1000, Cohort: 100, Rounds: 16, NoiseMultiplier: 4, Delta: 1e-5, Sampling: privacy.NoSampling}
 	r := empirical.Rates{Right: 45, Of: 50, Wrong: 4, Others: 50}
-	got := must.Get(r.LeastNoise(recipe, 0.95))(t)
+	got := must.Get(r.MinNoise(recipe, 0.95))(t)
 	if want := 8 / r.Shift(0.95); got.NoiseMultiplier < want*(1-1e-9) || got.NoiseMultiplier > want*1.01 {
 		t.Errorf("noise multiplier %v is refuted, of the Gaussian curve %v", got.NoiseMultiplier, want)
 	}
-	if _, err := (empirical.Rates{Right: 2, Of: 1, Others: 1}).LeastNoise(recipe, 0.95); err == nil {
+	if _, err := (empirical.Rates{Right: 2, Of: 1, Others: 1}).MinNoise(recipe, 0.95); err == nil {
 		t.Error("2 of 1 trainings are recognized")
 	}
 }

@@ -29,10 +29,10 @@ type NoiseBound struct {
 const (
 	noiseTolerance = 5e-3
 	smallestNoise  = 1.0 / (1 << 12)
-	mostNoise      = 1 << 20
+	maxNoise       = 1 << 20
 )
 
-// LeastNoise returns the least noise multiplier at which an outcome refutes the recipe with a
+// MinNoise returns the least noise multiplier at which an outcome refutes the recipe with a
 // confidence within (0, 1), up to 0.5% above it. The null hypothesis is the trade-off curve of
 // the recipe ([privacy.NewTradeOff]); no training that follows the recipe lies below it. For a
 // recipe without noise, which bounds nothing, the refuted hypothesis is that the training had
@@ -41,17 +41,17 @@ const (
 // The outcomes, at least one, come from different numbers of guesses about the same coins. Each
 // gets its share of 1 - confidence, so that all bounds hold together with the confidence (union
 // bound), and any may be reported.
-func LeastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
-	return leastNoise(outcomes, recipe, confidence, anyCoins)
+func MinNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
+	return minNoise(outcomes, recipe, confidence, anyCoins)
 }
 
-// LeastNoiseIndependent is LeastNoise if canaries do not hide each other ([IndependentPValue]). It
+// MinNoiseIndependent is MinNoise if canaries do not hide each other ([IndependentPValue]). It
 // never refutes less.
-func LeastNoiseIndependent(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
-	return leastNoise(outcomes, recipe, confidence, independentCoins)
+func MinNoiseIndependent(outcomes []Outcome, recipe privacy.Recipe, confidence float64) (NoiseBound, error) {
+	return minNoise(outcomes, recipe, confidence, independentCoins)
 }
 
-func leastNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64, a analysis) (NoiseBound, error) {
+func minNoise(outcomes []Outcome, recipe privacy.Recipe, confidence float64, a analysis) (NoiseBound, error) {
 	bound := NoiseBound{NoiseMultiplier: math.Inf(1), PValue: 1}
 	if err := validate(outcomes, confidence); err != nil {
 		return bound, err
@@ -132,7 +132,7 @@ func (s *noiseSearch) excludes(noise float64) (bool, error) {
 	return err == nil && s.by(curve) >= 0, err
 }
 
-// least returns +Inf if no noise up to mostNoise is refuted.
+// least returns +Inf if no noise up to maxNoise is refuted.
 func (s *noiseSearch) least() (float64, error) {
 	kept, refuted, err := s.bracket()
 	for err == nil && refuted > kept*(1+noiseTolerance) && !math.IsInf(refuted, 1) {
@@ -160,7 +160,7 @@ func (s *noiseSearch) bracket() (kept, refuted float64, err error) {
 		if next < smallestNoise {
 			return noise, noise, nil
 		}
-		if next > mostNoise {
+		if next > maxNoise {
 			return noise, math.Inf(1), nil
 		}
 		var yes bool

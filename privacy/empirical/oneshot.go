@@ -22,12 +22,12 @@ import (
 
 // Least numbers for cosines to be normal.
 const (
-	// LeastDimension is the dimension from which the cosine of a random direction is visually
+	// MinDimension is the dimension from which the cosine of a random direction is visually
 	// indistinguishable from normal (same paper, theorem 3.2).
-	LeastDimension = 1000
-	// LeastPerCanary is the least number of dimensions per canary; with fewer, canaries
+	MinDimension = 1000
+	// MinPerCanary is the least number of dimensions per canary; with fewer, canaries
 	// interfere with each other (theorem 3.3 assumes far more dimensions than canaries).
-	LeastPerCanary = 10
+	MinPerCanary = 10
 )
 
 // Normal is a normal distribution of a statistic.

@@ -54,15 +54,15 @@ func Refutes(o Outcome, curve Curve, level float64) bool {
 // right guesses as the outcome has: the least level at which the outcome [Refutes] the
 // curve, or 1.
 func CurvePValue(o Outcome, curve Curve) float64 {
-	return leastLevel(func(level float64) bool { return Refutes(o, curve, level) })
+	return minLevel(func(level float64) bool { return Refutes(o, curve, level) })
 }
 
-// leastLevel returns the least level at which a hypothesis is refuted, or 1.
-func leastLevel(refutes func(level float64) bool) float64 {
+// minLevel returns the least level at which a hypothesis is refuted, or 1.
+func minLevel(refutes func(level float64) bool) float64 {
 	if !refutes(largestLevel) {
 		return 1
 	}
-	refuted, kept := 0.0, leastLog // logarithms of levels
+	refuted, kept := 0.0, minLog // logarithms of levels
 	for range 60 {
 		if middle := (refuted + kept) / 2; refutes(math.Exp(middle)) {
 			refuted = middle
@@ -76,7 +76,7 @@ func leastLevel(refutes func(level float64) bool) float64 {
 // Levels closer to 0 or 1 than these are not distinguished.
 const (
 	largestLevel = 1 - 1e-12
-	leastLog     = -700.0
+	minLog       = -700.0
 )
 
 // GaussianBound returns the largest mu at which the outcome refutes the curve [GaussianCurve] with

@@ -62,9 +62,9 @@ func scaledTailFall(x, by float64) float64 {
 // Gaussian mechanism has delta or less. delta is within (0, 1).
 func GaussianEpsilon(sigma, delta float64) float64 { return gaussianEpsilon(sigma, delta, 1) }
 
-// leastPlainDelta is the delta below which underflow may lose digits of deltas and of their
+// minPlainDelta is the delta below which underflow may lose digits of deltas and of their
 // quotients; smaller deltas are compared by their logs.
-const leastPlainDelta = 1e-280
+const minPlainDelta = 1e-280
 
 // gaussianEpsilon is GaussianEpsilon at delta/share, for a share within (0, 1] and above delta.
 func gaussianEpsilon(sigma, delta, share float64) float64 {
@@ -75,7 +75,7 @@ func gaussianEpsilon(sigma, delta, share float64) float64 {
 		return 0
 	}
 	above := func(epsilon float64) bool { return GaussianDelta(sigma, epsilon) > delta/share }
-	if delta < leastPlainDelta {
+	if delta < minPlainDelta {
 		log := numbers.Log(delta) - numbers.Log(share)
 		above = func(epsilon float64) bool { return logGaussianDelta(sigma, epsilon) > log }
 	}

@@ -116,7 +116,7 @@ const logTiny = -40
 // above, or a tilt at which the function is below enough.
 func lowest(f func(tilt float64) float64, start, enough float64) float64 {
 	tilt, least := start, f(start)
-	for least >= enough && tilt < mostTilt*start {
+	for least >= enough && tilt < maxTilt*start {
 		next := f(tilt * ladderRatio)
 		if !(next < least) {
 			break
@@ -126,5 +126,5 @@ func lowest(f func(tilt float64) float64, start, enough float64) float64 {
 	return tilt
 }
 
-// mostTilt ends a search: a bound that needs a larger tilt falls too slowly to be useful.
-const mostTilt = 1e4
+// maxTilt ends a search: a bound that needs a larger tilt falls too slowly to be useful.
+const maxTilt = 1e4

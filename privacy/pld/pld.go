@@ -44,7 +44,7 @@ func epsilonOf(steps []Step, delta float64, changes ...change) (Bounds, error) {
 	if totalVariation(active) <= delta {
 		return Bounds{}, nil
 	}
-	if rate, noiseless := leastDeltaWithoutNoise(active); noiseless {
+	if rate, noiseless := minDeltaWithoutNoise(active); noiseless {
 		return boundsWithoutNoise(rate, delta), nil
 	}
 	if sigma, plain := plainSigma(active); plain {
@@ -66,7 +66,7 @@ func composed(steps []Step, delta float64, changes []change) (b Bounds) {
 	}
 	everybody, _ := plainSigma(steps) // upper bound: every member takes part
 	unsampled := GaussianEpsilon(everybody, delta)
-	if delta < leastDelta {
+	if delta < minDelta {
 		return Bounds{b.Lower, math.Max(b.Lower, unsampled)}
 	}
 	loud, changed := withLeastNoise(steps)
@@ -87,8 +87,8 @@ func composed(steps []Step, delta float64, changes []change) (b Bounds) {
 func withLeastNoise(steps []Step) (loud []Step, changed bool) {
 	loud = slices.Clone(steps)
 	for i, s := range steps {
-		if s.Sigma < leastSigma {
-			loud[i].Sigma, changed = leastSigma, true
+		if s.Sigma < minSigma {
+			loud[i].Sigma, changed = minSigma, true
 		}
 	}
 	return loud, changed
@@ -113,7 +113,7 @@ func deltaOf(steps []Step, epsilon float64, changes ...change) (Bounds, error) {
 	if err != nil {
 		return Bounds{}, err
 	}
-	if rate, noiseless := leastDeltaWithoutNoise(active); noiseless {
+	if rate, noiseless := minDeltaWithoutNoise(active); noiseless {
 		return Bounds{rate, math.Max(rate, math.Min(1, totalVariation(active)))}, nil
 	}
 	if sigma, plain := plainSigma(active); plain {
@@ -161,9 +161,9 @@ func (s Step) deltaOnce(epsilon float64) float64 {
 
 func (s Step) noiseless() bool { return s.Sigma == 0 }
 
-// leastDeltaWithoutNoise returns the least delta of steps without noise at any epsilon: the share
+// minDeltaWithoutNoise returns the least delta of steps without noise at any epsilon: the share
 // of a round's outputs that reveal a member. It returns false if all steps have noise.
-func leastDeltaWithoutNoise(steps []Step) (rate float64, noiseless bool) {
+func minDeltaWithoutNoise(steps []Step) (rate float64, noiseless bool) {
 	for _, s := range steps {
 		if s.noiseless() {
 			rate, noiseless = math.Max(rate, s.Rate), true
@@ -225,9 +225,9 @@ func plainSigma(steps []Step) (float64, bool) {
 	return 1 / math.Sqrt(precision), !sampled
 }
 
-// leastDelta is the delta below which the shares for truncation underflow, so that simple bounds
+// minDelta is the delta below which the shares for truncation underflow, so that simple bounds
 // are used.
-const leastDelta = 1e-200
+const minDelta = 1e-200
 
-// leastSigma is the noise below which the squares of losses may overflow.
-const leastSigma = 1e-70
+// minSigma is the noise below which the squares of losses may overflow.
+const minSigma = 1e-70

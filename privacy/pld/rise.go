@@ -18,7 +18,7 @@ func newRise(n int) *rise { return &rise{make([]complex128, n), make([]float64, 
 // above the limit.
 func (r *rise) multiply(below, above transform, rounds, step float64) {
 	ratio := math.Exp(above.logMoment - below.logMoment)
-	vanished := ratio < leastRatio && !math.IsInf(above.logMoment, -1)
+	vanished := ratio < minRatio && !math.IsInf(above.logMoment, -1)
 	relative := above.fixed + below.fixed + rounding*(8+math.Abs(below.logMoment)+math.Abs(above.logMoment))
 	for k := range r.logs {
 		y := float64(k) * step
@@ -36,8 +36,8 @@ func (r *rise) multiply(below, above transform, rounds, step float64) {
 	}
 }
 
-// leastRatio is the ratio below which numbers lose their digits.
-const leastRatio = 1e-290
+// minRatio is the ratio below which numbers lose their digits.
+const minRatio = 1e-290
 
 // finish multiplies the transform of the losses below the limit by the rise, and returns the
 // largest size of the rise: its value at frequency 0, where all terms have the same phase.

@@ -43,9 +43,9 @@ const (
 	ladderUp    = 8
 )
 
-// leastTilt returns the least useful tilt: terms are only a few times as large as without tilt, and
+// minTilt returns the least useful tilt: terms are only a few times as large as without tilt, and
 // a lower tilt needs a longer window.
-func (d direction) leastTilt() float64 {
+func (d direction) minTilt() float64 {
 	without := d.cumulants(0)
 	rounded := 1e-12 * without.mean // equal losses have only this variance
 	tilt := 0.3 / math.Sqrt(math.Max(without.variance, rounded*rounded))
@@ -73,7 +73,7 @@ func (d direction) chernoff(delta float64) float64 {
 	proved := func(tilt float64) float64 {
 		return (d.cumulants(tilt).value-math.Log(delta*(tilt+1)))/tilt + math.Log(tilt/(tilt+1))
 	}
-	tilt := d.leastTilt()
+	tilt := d.minTilt()
 	best := proved(tilt)
 	for _, ratio := range []float64{2, 0.5, 1.2, 1 / 1.2} {
 		for next := proved(tilt * ratio); next < best; next = proved(tilt * ratio) {
@@ -84,13 +84,13 @@ func (d direction) chernoff(delta float64) float64 {
 }
 
 // centre returns roughly the tilt that moves the mean to epsilon, or a lower tilt if that already
-// proves delta to be far below exp(logDelta). It is at least leastTilt.
+// proves delta to be far below exp(logDelta). It is at least minTilt.
 func (d direction) centre(epsilon, logDelta float64) float64 {
 	enough := func(tilt float64) bool {
 		c := d.cumulants(tilt)
 		return c.mean >= epsilon || c.value-tilt*epsilon < logDelta-50
 	}
-	least := d.leastTilt()
+	least := d.minTilt()
 	if d.cumulants(0).mean >= epsilon {
 		return d.moderate(least, epsilon)
 	}
@@ -112,14 +112,14 @@ func (d direction) centre(epsilon, logDelta float64) float64 {
 	return math.Max(high, least)
 }
 
-// mostExcess exceeds the log of the bound on delta, at most the mean loss and at a tilt that fits
+// maxExcess exceeds the log of the bound on delta, at most the mean loss and at a tilt that fits
 // the spread of losses. If nearly all losses are equal, no tilt fits.
-const mostExcess = 30
+const maxExcess = 30
 
 // moderate returns the tilt, or a lower one at which the bound on delta at epsilon is
 // moderate.
 func (d direction) moderate(tilt, epsilon float64) float64 {
-	for d.cumulants(tilt).value-tilt*epsilon > mostExcess {
+	for d.cumulants(tilt).value-tilt*epsilon > maxExcess {
 		tilt /= 2
 	}
 	return tilt

@@ -15,23 +15,23 @@ type split struct {
 
 // Candidates for the limits that classify losses, in epsilons.
 const (
-	mostSmall, smallRatio, leastSmall = 0.8, 0.7, 1e-3
-	leastHigh, highRatio, mostHigh    = 2, 1.5, 100
+	maxSmall, smallRatio, minSmall = 0.8, 0.7, 1e-3
+	minHigh, highRatio, maxHigh    = 2, 1.5, 100
 )
 
-// leastShare is the ratio of epsilon to the largest loss below which tilts, and so quadratures, are
+// minShare is the ratio of epsilon to the largest loss below which tilts, and so quadratures, are
 // too fine to be affordable.
-const leastShare = 1e-4
+const minShare = 1e-4
 
 // splitAt classifies losses so that near epsilon the error of the sums that are not inverted is
 // negligible relative to delta. It returns false if there is no such classification.
 func (d direction) splitAt(epsilon, logDelta float64) (split, bool) {
-	if epsilon < leastShare*d.largestLoss() {
+	if epsilon < minShare*d.largestLoss() {
 		return split{}, false
 	}
 	negligible := logDelta + math.Log(tailError)
 	high, rest := d.cutHigh(epsilon, negligible)
-	for limit := mostSmall * epsilon; limit > leastSmall*epsilon; limit *= smallRatio {
+	for limit := maxSmall * epsilon; limit > minSmall*epsilon; limit *= smallRatio {
 		s := split{rest.cut(limit), apart{high: high}}
 		s.apart.small = s.medium.below.chernoffAt(epsilon, negligible)
 		if s.apart.small.delta(epsilon) < math.Exp(negligible) {
@@ -55,7 +55,7 @@ func (d direction) largestLoss() float64 {
 // cutHigh returns the contribution of sums with a high loss, at the lowest suitable limit, and the
 // rounds without high losses.
 func (d direction) cutHigh(epsilon, negligible float64) (high, direction) {
-	for limit := leastHigh * epsilon; limit < mostHigh*epsilon; limit *= highRatio {
+	for limit := minHigh * epsilon; limit < maxHigh*epsilon; limit *= highRatio {
 		h := d.cut(limit)
 		found := h.high(epsilon, (limit-epsilon)/3, negligible)
 		if found.more(epsilon) < math.Exp(negligible) {

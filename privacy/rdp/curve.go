@@ -60,13 +60,13 @@ func newCurve(orders []float64, divergence func(order float64) float64) (Curve, 
 // newSampledCurve is newCurve for noise of sigma on samples of rate q. It replaces a divergence
 // that underflows to 0.
 func newSampledCurve(q, sigma float64, orders []float64, divergence func(order float64) float64) (Curve, error) {
-	least := leastDivergence(q, sigma)
+	least := minDivergence(q, sigma)
 	return newCurve(orders, func(order float64) float64 { return math.Max(divergence(order), least) })
 }
 
-// leastDivergence returns a lower bound, above 0, on the divergence of a mechanism that reveals
+// minDivergence returns a lower bound, above 0, on the divergence of a mechanism that reveals
 // anything: a divergence of 0 would mean equal distributions, with epsilon 0 at every delta.
-func leastDivergence(q, sigma float64) float64 {
+func minDivergence(q, sigma float64) float64 {
 	if q == 0 || math.IsInf(sigma, 1) {
 		return 0
 	}

@@ -25,7 +25,7 @@ func ZeroConcentrated(rho float64, orders []float64) (Curve, error) {
 }
 
 // rho is the zero-concentrated privacy of Gaussian noise: 1/(2 sigma^2).
-func rho(sigma float64) float64 { return math.Max(squaredRatio(sigma)/2, leastDivergence(1, sigma)) }
+func rho(sigma float64) float64 { return math.Max(squaredRatio(sigma)/2, minDivergence(1, sigma)) }
 
 // squaredRatio is (sensitivity/noise)^2, +Inf without noise.
 func squaredRatio(sigma float64) float64 { return 1 / sigma / sigma }

@@ -27,11 +27,11 @@ func Poisson(q, sigma float64, orders []float64) (Curve, error) {
 	})
 }
 
-// mostRatio is the largest (sensitivity/noise)^2 at which sampling is credited.
+// maxRatio is the largest (sensitivity/noise)^2 at which sampling is credited.
 // Beyond it, sampling lowers the divergence by a share of less than 1e-8, and
 // the rounding of the integrand's exponents exceeds the tolerance of
 // quadrature.
-const mostRatio = 1e12
+const maxRatio = 1e12
 
 // unsampled returns the divergence if sampling has no effect: no member or every member takes part,
 // or there is almost no noise.
@@ -39,7 +39,7 @@ func unsampled(q, u2 float64) (bool, func(float64) float64) {
 	switch {
 	case q == 0:
 		return true, func(float64) float64 { return 0 }
-	case q == 1 || u2 > mostRatio:
+	case q == 1 || u2 > maxRatio:
 		return true, func(order float64) float64 { return order * u2 / 2 }
 	}
 	return false, nil

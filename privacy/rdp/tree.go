@@ -44,7 +44,7 @@ func (p Participation) SquaredSensitivity() (int, error) {
 	}
 	// No more fit, and with every step taken the sum is that of a full tree.
 	times := min(p.Times, (p.Steps-1)/p.Separation+1)
-	worst := worstTree{separation: p.Separation - 1, known: map[subtree]int{}, left: mostPlacements}
+	worst := worstTree{separation: p.Separation - 1, known: map[subtree]int{}, left: maxPlacements}
 	largest := 0
 	for n := 1; n <= times; n++ {
 		if largest = max(largest, worst.squares(subtree{size: p.Steps, times: n, reach: p.Separation - 1})); worst.left <= 0 {
@@ -60,8 +60,8 @@ var ErrTooManyPlacements = errors.New("too many placements of a user's updates i
 
 // Limits of the search: about a second and 100 MB.
 const (
-	mostPlacements = 1 << 24
-	mostSubtrees   = 1 << 20
+	maxPlacements = 1 << 24
+	maxSubtrees   = 1 << 20
 )
 
 // subtree is a run of leaves with a number of participations of the user.
@@ -98,7 +98,7 @@ func (w *worstTree) squares(t subtree) int {
 		return value
 	}
 	value := w.split(t)
-	if w.known[t] = value; len(w.known) > mostSubtrees {
+	if w.known[t] = value; len(w.known) > maxSubtrees {
 		w.left = 0
 	}
 	return value

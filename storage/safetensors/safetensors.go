@@ -176,7 +176,7 @@ func checkTexts(tensors []Tensor, metadata map[string]string) error {
 
 // encodeHeader returns the padded header and the size of the data in bytes.
 func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, error) {
-	if err := checkHeader(leastHeader(metadata)); err != nil {
+	if err := checkHeader(minHeader(metadata)); err != nil {
 		return nil, 0, err // before copying
 	}
 	var fields [][]byte
@@ -214,9 +214,9 @@ func checkHeader(length int) error {
 	return nil
 }
 
-// leastHeader returns a lower bound of the length of the header with the
+// minHeader returns a lower bound of the length of the header with the
 // metadata.
-func leastHeader(metadata map[string]string) (length int) {
+func minHeader(metadata map[string]string) (length int) {
 	for key, value := range metadata {
 		length += len(key) + len(value)
 	}

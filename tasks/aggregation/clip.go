@@ -12,8 +12,8 @@ import (
 // Range of an adaptive clip norm. Beyond it the clip norm no longer follows the quantile: the
 // learning rate or the noise on the count is too large.
 const (
-	leastClip = 1e-12
-	mostClip  = 1e12
+	minClip = 1e-12
+	maxClip = 1e12
 )
 
 // adapt replaces the clip norm of the first round by that of this round, and the total noise
@@ -47,9 +47,9 @@ func (r *round) moveClip(ctx context.Context, t *tasks.Task) error {
 	}
 	below := r.chunks.Clients - r.chunks.Clipped
 	next := p.Adaptive.Next(p.Clip, int(below), int(r.chunks.Clients), noise, p.Cohort)
-	if !(next >= leastClip && next <= mostClip) {
+	if !(next >= minClip && next <= maxClip) {
 		return tasks.Permanent(fmt.Errorf("round %d: the adaptive clip norm went from %g to %g; expected %g to %g: lower training.privacy.adaptive.learning_rate or count_noise",
-			t.Step, p.Clip, next, leastClip, mostClip))
+			t.Step, p.Clip, next, minClip, maxClip))
 	}
 	return checkpoints.WriteClip(ctx, t, next)
 }

@@ -93,6 +93,6 @@ func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n, _ in
 		if !ok {
 			return 0
 		}
-		return MoreThan(k, n, 1/s.Canaries.FewestSequences(s.Ordinary, prefix(f)))
+		return MoreThan(k, n, 1/s.Canaries.MinSequences(s.Ordinary, prefix(f)))
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"coalmine/internal/must"
 )
 
-// mostInterfaces is how many interfaces the reader of an audit may have to know.
-const mostInterfaces = 12
+// maxInterfaces is how many interfaces the reader of an audit may have to know.
+const maxInterfaces = 12
 
 // The package comment is the map of the package: it names every interface that an audit may
 // implement or use.
@@ -42,7 +42,7 @@ func TestThePackageCommentNamesAllInterfaces(t *testing.T) {
 			t.Errorf("the package comment does not name the interface %s", name)
 		}
 	}
-	if n := len(interfaces); n == 0 || n > mostInterfaces {
-		t.Errorf("%d interfaces: %v; expected at most %d", n, interfaces, mostInterfaces)
+	if n := len(interfaces); n == 0 || n > maxInterfaces {
+		t.Errorf("%d interfaces: %v; expected at most %d", n, interfaces, maxInterfaces)
 	}
 }

@@ -35,7 +35,7 @@ func FactorAlarms(limit string, allowed float64, numbers int, unit string, users
 	return []FalseAlarm{{
 		Limit: limit, Allowed: allowed, Trials: numbers, Unit: unit, Where: JudgedAt("the measured number at the limit", users),
 		Probability: min(1, float64(numbers)*(1-Confidence)/2),
-		Users:       users, Fewest: FewestAbove(allowed * chance),
+		Users:       users, Fewest: MinAbove(allowed * chance),
 	}}
 }
 

@@ -8,8 +8,8 @@ import (
 // With 9 of 9 users Clopper and Pearson's lower end is 0.025^(1/9) = 0.664, with 8 of 8 it is 0.631.
 func TestTooFewUsersDecideNoGate(t *testing.T) {
 	t.Parallel()
-	if low := NewShare(9, 9).Low; FewestAbove(low-1e-9) != 9 || FewestAbove(low+1e-9) != 10 || FewestAbove(0.5) != 6 {
-		t.Errorf("it takes %d, %d and %d users", FewestAbove(low-1e-9), FewestAbove(low+1e-9), FewestAbove(0.5))
+	if low := NewShare(9, 9).Low; MinAbove(low-1e-9) != 9 || MinAbove(low+1e-9) != 10 || MinAbove(0.5) != 6 {
+		t.Errorf("it takes %d, %d and %d users", MinAbove(low-1e-9), MinAbove(low+1e-9), MinAbove(0.5))
 	}
 	limit := 0.65
 	judge := func(users ...int) []string {
@@ -34,7 +34,7 @@ func TestTooFewUsersDecideNoGate(t *testing.T) {
 		}
 	}
 	g := Gate{Limit: limit}
-	if g.Number("it", 8, Interval{0.3, 0.1, 0.65}); len(g.Breaches()) > 0 || FewestAbove(1) != 0 {
+	if g.Number("it", 8, Interval{0.3, 0.1, 0.65}); len(g.Breaches()) > 0 || MinAbove(1) != 0 {
 		t.Errorf("what is certainly below the limit does not pass: %q", g.Breaches())
 	}
 	if TooFewToTell(6, 0.5) != "" || TooFewToTell(5, 0.5) != ", too few users to tell it from chance: 5 of at least 6" {

@@ -174,7 +174,7 @@ func (g *Gate) judge(name string, users int, found Interval, unit float64) {
 // cannot be certainly above it, and its upper end is not below. It is empty otherwise, and with 0 users,
 // which outcomes of earlier versions have.
 func TooFew(name string, users int, high, limit, unit float64) string {
-	fewest := FewestAbove(limit * unit)
+	fewest := MinAbove(limit * unit)
 	if users == 0 || users >= fewest || high <= limit {
 		return ""
 	}
@@ -206,9 +206,9 @@ func (g *Gate) Unjudged() []string {
 	return g.tooFew
 }
 
-// FewestAbove is the smallest n for which the lower end of n out of n, in the interval of Clopper and
+// MinAbove is the smallest n for which the lower end of n out of n, in the interval of Clopper and
 // Pearson, is above a limit; 0 if there is none.
-func FewestAbove(limit float64) int {
+func MinAbove(limit float64) int {
 	if limit >= 1 {
 		return 0
 	}
@@ -218,7 +218,7 @@ func FewestAbove(limit float64) int {
 // TooFewToTell is a clause about too few users for a number in [0, 1] to be certainly above chance; empty if
 // there are enough.
 func TooFewToTell(users int, chance float64) string {
-	if fewest := FewestAbove(chance); 0 < users && users < fewest {
+	if fewest := MinAbove(chance); 0 < users && users < fewest {
 		return fmt.Sprintf(", too few users to tell it from chance: %d of at least %d", users, fewest)
 	}
 	return ""

@@ -66,13 +66,13 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s (%s)", text, PText(*c.P))
 }
 
-// leastP is the smallest p-value that is distinct from 0.
-const leastP = 1e-300
+// minP is the smallest p-value that is distinct from 0.
+const minP = 1e-300
 
 // PText prints a p-value: "p 0.013".
 func PText(p float64) string {
-	if p < leastP {
-		return fmt.Sprintf("p below %g", leastP)
+	if p < minP {
+		return fmt.Sprintf("p below %g", minP)
 	}
 	return fmt.Sprintf("p %.2g", p)
 }

@@ -130,8 +130,8 @@ func (c *Canaries) Sum(of func(Group) float64) float64 {
 	return sum
 }
 
-// FewestSequences is the minimum number of sequences after the prefix, over all groups.
-func (c *Canaries) FewestSequences(ordinary, prefix int) float64 {
+// MinSequences is the minimum number of sequences after the prefix, over all groups.
+func (c *Canaries) MinSequences(ordinary, prefix int) float64 {
 	fewest := math.Inf(1)
 	for _, g := range c.Groups {
 		fewest = min(fewest, g.Sequences(ordinary, g.Prefix(prefix)))

@@ -70,9 +70,9 @@ func ClopperPearson(k, n, tail float64) (low, high float64) {
 	return low, high
 }
 
-// FewestCertain is the smallest number among n that is certainly above a share, by the lower end of Clopper
+// MinCertain is the smallest number among n that is certainly above a share, by the lower end of Clopper
 // and Pearson with the tail, or n + 1.
-func FewestCertain(n int, share, tail float64) int {
+func MinCertain(n int, share, tail float64) int {
 	return sort.Search(n+1, func(k int) bool {
 		low, _ := ClopperPearson(float64(k), float64(n), tail)
 		return low > share
@@ -163,14 +163,14 @@ func (r *Ratio) effective() float64 {
 	return math.Min(p*(1-p)/variance*float64(fewer*fewer), r.size)
 }
 
-// mostExact bounds the additions of an exact p-value to about ten milliseconds: 40 values in any division, or
+// maxExact bounds the additions of an exact p-value to about ten milliseconds: 40 values in any division, or
 // 200 with one in a sample.
-const mostExact = 20_000_000
+const maxExact = 20_000_000
 
 // MannWhitney is the two-sided p-value of the test of Mann and Whitney (1947, On a test of whether one of two
 // random variables is stochastically larger than the other): the probability, over all equally likely
 // divisions of the values, that the sum of ranks is at least as far from its mean. Equal values share their
-// mean rank. It is exact up to mostExact; beyond it is the normal approximation with the variance for ties,
+// mean rank. It is exact up to maxExact; beyond it is the normal approximation with the variance for ties,
 // without a continuity correction. It is 1 if a sample is empty or all values are equal. NaN is an error.
 func MannWhitney(x, y []float64) (p float64, err error) {
 	if err := cmp.Or(ranking.Numbers("value", x), ranking.Numbers("value", y)); err != nil {
@@ -186,7 +186,7 @@ func MannWhitney(x, y []float64) (p float64, err error) {
 	n, m := float64(len(x)), float64(len(y))
 	all := n + m
 	apart := math.Abs(float64(sum) - n*(all+1)) // of doubled ranks
-	if all*all*(all+1)*n <= mostExact {
+	if all*all*(all+1)*n <= maxExact {
 		return dividedAsFar(ranks, len(x), apart), nil
 	}
 	variance := n * m / 12 * (all + 1 - ties/(all*(all-1)))

@@ -73,7 +73,7 @@ func (o *OneShot) parse(data []byte) (*Cosines, error) {
 	if err := json.Unmarshal(data, c); err != nil {
 		return nil, TellsOfCanaries.Broken("its %s is no JSON object of numbers: %v", oneShotFile, err)
 	}
-	if least := max(empirical.LeastDimension, o.Canaries*empirical.LeastPerCanary); c.Dimension < least {
+	if least := max(empirical.MinDimension, o.Canaries*empirical.MinPerCanary); c.Dimension < least {
 		return nil, TellsOfCanaries.Broken("its %s has the dimension %d; expected at least %d for %d canaries, which hide each other else", oneShotFile, c.Dimension, least, o.Canaries)
 	}
 	for _, list := range []struct {

@@ -30,7 +30,7 @@ const (
 	fewExamples  = 32 // examples of the first training
 	moreExamples = 128
 	scoredTexts  = 512
-	mostTexts    = 1 << 11
+	maxTexts     = 1 << 11
 )
 
 // Measure trains on a few examples, and then on more until the difference in time is measurable.
@@ -78,7 +78,7 @@ func (p *Pace) scoring(ctx context.Context, x *trial) (contracts.Pace, error) {
 	if err != nil || result.Score == "" {
 		return contracts.Pace{}, err
 	}
-	return contracts.Measure(1, 1+scoredTexts, mostTexts, func(texts int) error {
+	return contracts.Measure(1, 1+scoredTexts, maxTexts, func(texts int) error {
 		return p.asking(ctx, x, result.Score, p.Scorer, func(client *score.Client) error { return p.score(ctx, client, texts) })
 	})
 }

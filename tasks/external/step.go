@@ -288,8 +288,8 @@ func (s *Stepper) Close() error {
 	return err
 }
 
-// mostSampled is the largest number of rounds sampled to find a nonempty batch.
-const mostSampled = 50
+// maxSampled is the largest number of rounds sampled to find a nonempty batch.
+const maxSampled = 50
 
 // steps checks the step command of the training.
 func (x *trial) steps(ctx context.Context, r *Result) error {
@@ -370,7 +370,7 @@ func subtract(a, b []float32) []float64 {
 
 // anyBatch returns a request for the first round with a nonempty batch.
 func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error) {
-	for round := 1; round <= mostSampled; round++ {
+	for round := 1; round <= maxSampled; round++ {
 		members, err := s.Sample(ctx, round, seed)
 		if err != nil {
 			return StepRequest{}, err
@@ -386,5 +386,5 @@ func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error
 			return StepRequest{Round: round, Parameters: initialFile, Batch: members, Without: []int{}, Clip: s.Claim.Clip}, nil
 		}
 	}
-	return StepRequest{}, AnswersSteps.Broken("its samples of rounds 1 to %d have no member", mostSampled)
+	return StepRequest{}, AnswersSteps.Broken("its samples of rounds 1 to %d have no member", maxSampled)
 }

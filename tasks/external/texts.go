@@ -24,13 +24,13 @@ func Joined(v *datasets.Vocabulary, texts [][]int32) (all []int32) {
 	return all
 }
 
-// mostFollowing is the number of words in the check of total probability.
-const mostFollowing = 256
+// maxFollowing is the number of words in the check of total probability.
+const maxFollowing = 256
 
 // FollowingTokens returns the first ordinary tokens of a vocabulary; for words, the most frequent
 // ones.
 func FollowingTokens(v *datasets.Vocabulary) []int32 {
-	tokens := make([]int32, min(v.Ordinary(), mostFollowing))
+	tokens := make([]int32, min(v.Ordinary(), maxFollowing))
 	for i := range tokens {
 		tokens[i] = int32(datasets.FirstWord + i)
 	}

@@ -104,13 +104,13 @@ func Leaves(list []Left) string {
 	return strings.Join(texts, ", ")
 }
 
-// leastNumbers are the numbers of examples in a table of thresholds.
-var leastNumbers = []int{1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000}
+// minNumbers are the numbers of examples in a table of thresholds.
+var minNumbers = []int{1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000}
 
 // leftBy counts the users that have at least n selected examples, for round n up to the first that
 // leaves no user, and for asked. counts are the users' selected examples.
 func leftBy(counts []int, asked int) []Left {
-	numbers := append(slices.Clone(leastNumbers), asked)
+	numbers := append(slices.Clone(minNumbers), asked)
 	slices.Sort(numbers)
 	var left []Left
 	for _, n := range slices.Compact(numbers) {

@@ -17,13 +17,13 @@ type start struct {
 	// them, nil if the learners' use of them is precomputed.
 	trained, fixed []float32
 	// precomputed holds random draws for the gradients of users, by user; nil if learners draw.
-	// Users are added while it holds fewer than mostPrecomputed float32.
-	precomputed     map[int][][]float32
-	mostPrecomputed int
+	// Users are added while it holds fewer than maxPrecomputed float32.
+	precomputed    map[int][][]float32
+	maxPrecomputed int
 }
 
-// mostPrecomputed is 16 MiB.
-const mostPrecomputed = 4 << 20
+// maxPrecomputed is 16 MiB.
+const maxPrecomputed = 4 << 20
 
 // readStart reads the round's trained parameters.
 func readStart(ctx context.Context, t *tasks.Task) (*start, error) {
@@ -31,7 +31,7 @@ func readStart(ctx context.Context, t *tasks.Task) (*start, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &start{network: model.Network, trained: model.Params, mostPrecomputed: mostPrecomputed}, nil
+	return &start{network: model.Network, trained: model.Params, maxPrecomputed: maxPrecomputed}, nil
 }
 
 // prepare precomputes draws for the first users, and returns their number, at least one. Untrained
@@ -54,7 +54,7 @@ func (s *start) prepare(ctx context.Context, t *tasks.Task, p *ClientsParams, po
 // precompute precomputes draws and returns the number of users covered.
 func (s *start) precompute(ctx context.Context, l models.Precomputing, p *ClientsParams, round int, population *datasets.Population, users []int) (n int, err error) {
 	s.precomputed = map[int][][]float32{}
-	for room := s.mostPrecomputed; n < len(users) && room > 0; n++ {
+	for room := s.maxPrecomputed; n < len(users) && room > 0; n++ {
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}

@@ -89,11 +89,11 @@ func TestUsersArePrecomputedInGroups(t *testing.T) {
 	b, p := newGANBench(t), ganParams()
 	users := []int{0, 2, 5}
 	want := b.drawnSum(p, 4, users)
-	for room, first := range map[int]int{1: 1, mostPrecomputed: 3} {
+	for room, first := range map[int]int{1: 1, maxPrecomputed: 3} {
 		task := b.Task(taskstest.In(tasks.PreviousInput, b.origin))
 		task.Step = 4
 		s := must.Get(readStart(t.Context(), task))(t)
-		s.mostPrecomputed = room
+		s.maxPrecomputed = room
 		c := chunkSum{params: &p, population: b.users(), start: s, sender: newSender(task, &p, s.network)}
 		if n, err := c.prepare(t.Context(), task, users); n != first || err != nil {
 			t.Errorf("with room for %d numbers the first group has %d users (%v), want %d", room, n, err, first)

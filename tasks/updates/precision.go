@@ -29,10 +29,10 @@ func (Precision) Choices() []string { return []string{string(Float32), string(Fl
 // Of binary16: the largest finite number, the least normal one, and bits of NaN; of float32, the
 // bits of infinity.
 const (
-	maxFloat16  = 65504
-	leastNormal = 0x1p-14
-	notANumber  = 0x7e00
-	infinity    = 0xff << 23
+	maxFloat16 = 65504
+	minNormal  = 0x1p-14
+	notANumber = 0x7e00
+	infinity   = 0xff << 23
 )
 
 func (p Precision) validate() error {
@@ -85,7 +85,7 @@ func half(v float32) uint16 {
 		return sign | notANumber
 	}
 	bits = min(bits, math.Float32bits(maxFloat16))
-	if bits < math.Float32bits(leastNormal) {
+	if bits < math.Float32bits(minNormal) {
 		// Near 0.5 the last bit of a float32 has the value of the last bit of a binary16 subnormal.
 		return sign | uint16(math.Float32bits(math.Float32frombits(bits)+0.5)-math.Float32bits(0.5))
 	}

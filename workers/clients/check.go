@@ -330,7 +330,7 @@ func (c *checker) total() error {
 	for i, a := range answers {
 		logProbs[i] = a.LogProb
 	}
-	if total := score.Total(logProbs); total > score.MostTotal {
+	if total := score.Total(logProbs); total > score.MaxTotal {
 		return AtMostOne.Broken("after one word %d words have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: logits and logarithms to base 10 do not", len(pairs), total)
 	}
 	return nil

@@ -18,22 +18,22 @@ type Pace struct {
 }
 
 const (
-	paceFits, mostFits   = 10, 1 << 12
-	paceTexts, mostTexts = 256, 1 << 11
+	paceFits, maxFits   = 10, 1 << 12
+	paceTexts, maxTexts = 256, 1 << 11
 )
 
 // Measure times a program's training on the examples of a user, and its scoring of texts, unless text is
 // nil. A program that trains users together gets at most the given number in a request.
 func Measure(ctx context.Context, s clientprograms.Setting, o Options, examples [][]int32, users int, text func(i int) clientprograms.Pair) (*Pace, error) {
 	p := &Pace{}
-	fits, err := contracts.Measure(1, 1+paceFits, mostFits, func(n int) error { return p.ask(ctx, s, o, examples, users, n, 1, text) })
+	fits, err := contracts.Measure(1, 1+paceFits, maxFits, func(n int) error { return p.ask(ctx, s, o, examples, users, n, 1, text) })
 	if err != nil {
 		return nil, err
 	}
 	if p.Begin, p.Fit = fits.Start, fits.Each; text == nil {
 		return p, nil
 	}
-	texts, err := contracts.Measure(1, 1+paceTexts, mostTexts, func(n int) error { return p.ask(ctx, s, o, examples, users, 1, n, text) })
+	texts, err := contracts.Measure(1, 1+paceTexts, maxTexts, func(n int) error { return p.ask(ctx, s, o, examples, users, 1, n, text) })
 	p.Text = texts.Each
 	return p, err
 }

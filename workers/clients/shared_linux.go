@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastShared is the free space that shared memory must have to be used, in bytes.
-const leastShared = 256 << 20
+// minShared is the free space that shared memory must have to be used, in bytes.
+const minShared = 256 << 20
 
 // sharedMemory returns a directory in memory, or otherwise the directory of temporary files.
 func sharedMemory() string {
 	const path = "/dev/shm"
 	var s unix.Statfs_t
-	if unix.Statfs(path, &s) != nil || s.Bavail*uint64(s.Bsize) < leastShared || unix.Access(path, unix.W_OK) != nil {
+	if unix.Statfs(path, &s) != nil || s.Bavail*uint64(s.Bsize) < minShared || unix.Access(path, unix.W_OK) != nil {
 		return os.TempDir()
 	}
 	return path

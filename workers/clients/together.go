@@ -26,9 +26,9 @@ type together struct {
 	buffer []byte
 }
 
-// mostStacked is the maximum number of bytes of parameters in a file of several users, unless one user
+// maxStacked is the maximum number of bytes of parameters in a file of several users, unless one user
 // exceeds it.
-const mostStacked = 64 << 20
+const maxStacked = 64 << 20
 
 // fits returns an error if the users of a request do not fit the memory of the program.
 func (c *program) fits() error {
@@ -41,7 +41,7 @@ func (c *program) fits() error {
 }
 
 // perFile returns the number of users of a file.
-func (c *program) perFile() int { return max(1, mostStacked/(4*c.network.Parameters())) }
+func (c *program) perFile() int { return max(1, maxStacked/(4*c.network.Parameters())) }
 
 // many returns a request for several users.
 func (c *program) many(path string, w *clientprograms.ManyWork) request {

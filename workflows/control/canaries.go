@@ -39,8 +39,8 @@ type Surroundings struct {
 	skewnormal.Estimate
 }
 
-// mostScored is the maximum number of references scored in a request: enough for a histogram.
-const mostScored = 2000
+// maxScored is the maximum number of references scored in a request: enough for a histogram.
+const maxScored = 2000
 
 // fits is the number of fits behind the standard error of the fitted exposure.
 const fits = 20
@@ -100,7 +100,7 @@ func (x *exporter) ranking(canary, round int) (*plan.Node, *randomsampling.Param
 
 // score scores the canary and references like the ranking, and fits a distribution.
 func (l *Local) score(ctx context.Context, ranking *plan.Node, p *randomsampling.Params, canary int) (*Surroundings, error) {
-	out := &Surroundings{Canary: canary, References: min(p.References, mostScored)}
+	out := &Surroundings{Canary: canary, References: min(p.References, maxScored)}
 	params := skewnormal.Params{
 		Seed: p.Seed, References: out.References, Bootstrap: fits, Space: p.Space, Prefix: p.Prefix, First: canary, Count: 1,
 	}

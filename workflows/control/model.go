@@ -251,8 +251,8 @@ func (x *exporter) count(round int) string {
 	return fmt.Sprintf("round %d", round)
 }
 
-// mostListed is the maximum number of models that an error lists.
-const mostListed = 30
+// maxListed is the maximum number of models that an error lists.
+const maxListed = 30
 
 // tellStored adds to an error the rounds after which models of a cell are stored,
 // if they can be found.
@@ -265,7 +265,7 @@ func (l *Local) tellStored(ctx context.Context, x *exporter, err error) error {
 		return fmt.Errorf("%w; none is stored yet", err)
 	}
 	more := ""
-	if n := len(rounds) - mostListed; n > 0 {
+	if n := len(rounds) - maxListed; n > 0 {
 		rounds, more = rounds[n:], fmt.Sprintf(" and %d before", n)
 	}
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(rounds), " ", ", "), "[]")

@@ -70,9 +70,9 @@ func forSeeds(t *testing.T, seeds uint64, test func(t *testing.T, r *rand.Rand, 
 // second, since these may wait longer than that behind the queued tasks. Coarse
 // tasks make coarse shares: it is the time of 30 of the longest.
 const (
-	leastShare      = 0.5
-	leastShareShort = 0.05
-	windowTasks     = 30
+	minShare      = 0.5
+	minShareShort = 0.05
+	windowTasks   = 30
 )
 
 func TestRunsOfEqualPriorityShareSlotsByTime(t *testing.T) {
@@ -87,10 +87,10 @@ func TestRunsOfEqualPriorityShareSlotsByTime(t *testing.T) {
 		c.pass(window)
 		var used, fair float64
 		for name, share := range fairShares(slots, rivals) {
-			got, least := (c.used[name]-before[name]).Seconds()/window.Seconds(), leastShare
+			got, least := (c.used[name]-before[name]).Seconds()/window.Seconds(), minShare
 			used, fair = used+got, fair+share
 			if !policy.IsLong(c.lengths[name].Seconds()) {
-				least = leastShareShort
+				least = minShareShort
 			}
 			t.Logf("%s, %d x %.2f s: %.2f slots of %.2f", name, c.widths[name], c.lengths[name].Seconds(), got, share)
 			if got < least*share {

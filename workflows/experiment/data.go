@@ -470,9 +470,9 @@ func (c *Canaries) carriers(users, examples int) int {
 	return int(math.Round(float64(users) * (1 - kept)))
 }
 
-// leastInData is the expected number of canaries occurring in the data above which a warning is
+// minInData is the expected number of canaries occurring in the data above which a warning is
 // given.
-const leastInData = 0.01
+const minInData = 0.01
 
 // phraseWarnings lists formats with so many matches in the data that canaries, drawn uniformly from
 // the whole space, may be among them.
@@ -482,7 +482,7 @@ func (c *Cell) phraseWarnings() []string {
 		g := c.Experiment.Canaries.groups(&c.Experiment.Data)[i]
 		all := g.Sequences(c.Experiment.Data.Ordinary(), 0)
 		within := float64(g.Count) * min(1, float64(found)/all)
-		if within < leastInData {
+		if within < minInData {
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf("%s has %d of the %.0f sequences %q by itself, and with them about %.2g of the %d canaries of this form, which are then exposed though nobody inserted them; give other fixed %s, or more random ones (%s)",

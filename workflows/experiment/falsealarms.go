@@ -25,16 +25,16 @@ type FalseAlarm struct {
 	// product of 1 - p over the cells. Cells of one seed share their canaries and references, and
 	// therefore their false alarms: for several cells it is an upper bound.
 	Probability float64 `json:"probability"`
-	// Users and FewestUsers are set if the data have fewer users than the limit needs: then the
+	// Users and MinUsers are set if the data have fewer users than the limit needs: then the
 	// cells fail by design, and Probability is 1.
-	Users       int `json:"users,omitempty"`
-	FewestUsers int `json:"fewest_users,omitempty"`
+	Users    int `json:"users,omitempty"`
+	MinUsers int `json:"fewest_users,omitempty"`
 }
 
 func (f FalseAlarm) String() string {
-	if f.FewestUsers > 0 {
+	if f.MinUsers > 0 {
 		return fmt.Sprintf("%s: %g cannot be passed with so few users: %d, where it takes %d; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: %d)",
-			f.Limit, f.Allowed, f.Users, f.FewestUsers, f.Cells)
+			f.Limit, f.Allowed, f.Users, f.MinUsers, f.Cells)
 	}
 	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%s in all: %d, cells: %d, %s)",
 		f.Limit, f.Allowed, f.Probability, f.Unit, f.Trials, f.Cells, cmp.Or(f.Where, "nothing memorized"))
@@ -60,7 +60,7 @@ func (s *Spec) FalseAlarms() []FalseAlarm {
 			if !known {
 				at = len(alarms)
 				places[key] = at
-				alarms = append(alarms, FalseAlarm{Limit: "audit.fail_if." + a.Limit, Allowed: a.Allowed, Unit: a.Unit, Where: a.Where, Users: key.users, FewestUsers: key.fewest})
+				alarms = append(alarms, FalseAlarm{Limit: "audit.fail_if." + a.Limit, Allowed: a.Allowed, Unit: a.Unit, Where: a.Where, Users: key.users, MinUsers: key.fewest})
 			}
 			alarms[at].add(a)
 		}

@@ -214,8 +214,8 @@ func suggest(unknown string, t reflect.Type, prefix string) string {
 	return cmp.Or(best, elsewhere(unknown, prefix), foreign[unknown])
 }
 
-// mostElsewhere is the maximum number of fields of one name in a suggestion.
-const mostElsewhere = 3
+// maxElsewhere is the maximum number of fields of one name in a suggestion.
+const maxElsewhere = 3
 
 // elsewhere names the fields with a name or synonym whose paths share the most keys with prefix,
 // and of these the outermost; "" if there are too many.
@@ -233,7 +233,7 @@ func elsewhere(unknown, prefix string) string {
 			found = append(found, path)
 		}
 	}
-	if len(found) > mostElsewhere || best[0] == 0 && len(found) > 1 {
+	if len(found) > maxElsewhere || best[0] == 0 && len(found) > 1 {
 		return ""
 	}
 	return strings.Join(found, " or ")
@@ -305,11 +305,11 @@ func (v *interval) String() string {
 	return from + low + to + high
 }
 
-// mostDigits is the maximum number of digits of a whole number; longer ones are rounded, as 1e+300.
-const mostDigits = 16
+// maxDigits is the maximum number of digits of a whole number; longer ones are rounded, as 1e+300.
+const maxDigits = 16
 
 func decimalText(r *big.Rat) string {
-	if text := r.Num().String(); r.IsInt() && len(text) <= mostDigits {
+	if text := r.Num().String(); r.IsInt() && len(text) <= maxDigits {
 		return text
 	}
 	f, _ := r.Float64()

@@ -112,8 +112,8 @@ func (c *dataChecker) settleMechanism(t *Training, p correlated.Participation) {
 		return
 	}
 	const path = "training.privacy.mechanism"
-	if p.Rounds > privacy.MostCorrelatedRounds {
-		c.fail(path, "is accounted for over %d rounds at most, and there are %d; expected fewer rounds", privacy.MostCorrelatedRounds, p.Rounds)
+	if p.Rounds > privacy.MaxCorrelatedRounds {
+		c.fail(path, "is accounted for over %d rounds at most, and there are %d; expected fewer rounds", privacy.MaxCorrelatedRounds, p.Rounds)
 		return
 	}
 	if t.Privacy.Mechanism.given() {

@@ -46,8 +46,8 @@ func (u *SelectUsers) Side() (selection.Side, float64) {
 	return selection.Below, 100 * u.Below.Float64()
 }
 
-// leastExamples is the default of data.select.at_least: Augenstein et al. 2020, appendix C.4.
-const leastExamples = 5
+// minExamples is the default of data.select.at_least: Augenstein et al. 2020, appendix C.4.
+const minExamples = 5
 
 // complete sets the number of selected examples that a user must have.
 func (s *Select) complete() {
@@ -58,7 +58,7 @@ func (s *Select) complete() {
 	case selection.AtRandom, selection.Unlabelled, selection.Labelled:
 		s.AtLeast = 1
 	case selection.Misclassified, selection.Correct, selection.OfLowChance:
-		s.AtLeast = leastExamples
+		s.AtLeast = minExamples
 	}
 }
 

@@ -32,7 +32,7 @@ func (a *PrivacyAnswer) notes(q PrivacyQuestion) []string {
 
 func (a *PrivacyAnswer) deltaNote(q PrivacyQuestion) string {
 	if q.Delta != 0 {
-		if q.Delta == privacy.LeastDelta {
+		if q.Delta == privacy.MinDelta {
 			return fmt.Sprintf("delta is %g everywhere; the search for the least one ends there, and a lesser one may do", q.Delta)
 		}
 		return fmt.Sprintf("delta is %g everywhere", q.Delta)

@@ -47,8 +47,8 @@ func (v *view) settings() (list []setting) {
 	return list
 }
 
-// mostCompared is the maximum number of settings in a figure: more colours are hard to distinguish.
-const mostCompared = 8
+// maxCompared is the maximum number of settings in a figure: more colours are hard to distinguish.
+const maxCompared = 8
 
 // comparisons returns the figures that compare settings: by round and by copies.
 func (v *view) comparisons() (figures []*drawing) {
@@ -76,12 +76,12 @@ type comparison struct {
 	points func(*setting) []chart.Point
 }
 
-// split makes figures of at most mostCompared lines, with equal axes.
+// split makes figures of at most maxCompared lines, with equal axes.
 func (c *comparison) split(lines []chart.Series) (figures []*drawing) {
 	var same []*chart.Figure
-	for part := range slices.Chunk(lines, mostCompared) {
+	for part := range slices.Chunk(lines, maxCompared) {
 		d := c.drawing
-		if len(lines) > mostCompared {
+		if len(lines) > maxCompared {
 			d.Title += fmt.Sprintf(", part %d", len(figures)+1)
 		}
 		for i := range part {

@@ -18,7 +18,7 @@ import (
 // is reproduced if the interval lies within the margin on both sides, and contradicted if it lies beyond
 // the margin. Everything else cannot be told, and neither can a claim
 //
-//   - from fewer than leastSeeds trainings; one whose perplexity is above diverged does not count;
+//   - from fewer than minSeeds trainings; one whose perplexity is above diverged does not count;
 //   - about two models that do not predict equally well, as results match utility;
 //   - of no effect where so little is memorized that the measure could not have fallen by the margin.
 //
@@ -29,8 +29,8 @@ import (
 // A claim with several measures is reproduced if one of them says so and none says the contrary; one of
 // no effect if all of them do.
 const (
-	leastSeeds     = 3
-	leastMemorized = 0.1 // of the canaries of one of the rows
+	minSeeds       = 3
+	minMemorized   = 0.1 // of the canaries of one of the rows
 	chanceExposure = 1 / math.Ln2
 	diverged       = 1e5 // worse than a guess at random among all words of any of these vocabularies
 )
@@ -305,7 +305,7 @@ func verdict(expected string, e estimate, margin float64) string {
 func combined(found []string, seeds int, matched bool) string {
 	yes, no := slices.Contains(found, reproduced), slices.Contains(found, contradicted)
 	switch {
-	case seeds < leastSeeds:
+	case seeds < minSeeds:
 		return cannotTell + ": too few seeds"
 	case yes && no:
 		return cannotTell + ": measures disagree"
@@ -354,7 +354,7 @@ func (s *study) canFall(c *claim, measure string, margin float64) bool {
 	}
 	for _, row := range []string{c.Row, c.To} {
 		means := s.tables[c.Results+"-means"].where("measure=" + counted + " row=" + row)
-		if share, _ := number(means[0]["pooled_share"]); share >= leastMemorized {
+		if share, _ := number(means[0]["pooled_share"]); share >= minMemorized {
 			return true
 		}
 	}

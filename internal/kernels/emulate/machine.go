@@ -58,11 +58,11 @@ func (p *Program) Call(name string, result any, args ...any) error {
 	return nil
 }
 
-// mostSteps limits the steps of a call, to end infinite loops.
-const mostSteps = 10_000_000
+// maxSteps limits the steps of a call, to end infinite loops.
+const maxSteps = 10_000_000
 
 func (m *machine) run(f *function) error {
-	for range mostSteps {
+	for range maxSteps {
 		if m.next >= len(f.code) {
 			return fmt.Errorf("ran past the end")
 		}
@@ -75,7 +75,7 @@ func (m *machine) run(f *function) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no end after %d instructions", mostSteps)
+	return fmt.Errorf("no end after %d instructions", maxSteps)
 }
 
 func (m *machine) execute(f *function, i *instruction) error {

@@ -40,7 +40,7 @@ func TestThePowerIsThatOfReplays(t *testing.T) {
 			t.Errorf("%g of %d replays are found below %g; the power is %g", got, trials, part, want)
 		}
 	}
-	if tests > replay.MostTests {
-		t.Errorf("%d tests; want at most %d", tests, replay.MostTests)
+	if tests > replay.MaxTests {
+		t.Errorf("%d tests; want at most %d", tests, replay.MaxTests)
 	}
 }

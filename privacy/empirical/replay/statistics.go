@@ -94,5 +94,5 @@ func Power(values int, share, falseAlarm float64, tests int, part float64) float
 	return belowChiSquare(max(refuted, below)/(share*share), n)
 }
 
-// MostTests is the largest number of tests of observations; there are fewer intervals.
-const MostTests = 17
+// MaxTests is the largest number of tests of observations; there are fewer intervals.
+const MaxTests = 17

@@ -18,9 +18,9 @@ type nodeTable struct {
 	taken int
 }
 
-const leastSlots = 16
+const minSlots = 16
 
-func newNodeTable() nodeTable { return nodeTable{slots: make([]*Node, leastSlots)} }
+func newNodeTable() nodeTable { return nodeTable{slots: make([]*Node, minSlots)} }
 
 // slot returns the index of a key's node, or the free index for it. Keys are digests:
 // their first bytes serve as the hash.
@@ -57,7 +57,7 @@ func (t *nodeTable) remove(n *Node) {
 		t.slots[i] = nil
 		t.slots[t.slot(behind.Key)] = behind
 	}
-	if half := len(t.slots) / 2; half >= leastSlots && 4*t.taken < half {
+	if half := len(t.slots) / 2; half >= minSlots && 4*t.taken < half {
 		t.resize(half)
 	}
 }

@@ -13,9 +13,9 @@ func TestATableOfNodesHoldsWhatAMapWould(t *testing.T) {
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		table, want := newNodeTable(), make(map[storage.Key]*Node)
-		mostKeys := 1 << r.IntN(7)
+		maxKeys := 1 << r.IntN(7)
 		for i := range 2000 {
-			key := storage.Key{Digest: storage.Digest{0: byte(-r.IntN(3)), 1: byte(-r.IntN(2)), 8: byte(r.IntN(mostKeys)), 9: byte(i / 500)}}
+			key := storage.Key{Digest: storage.Digest{0: byte(-r.IntN(3)), 1: byte(-r.IntN(2)), 8: byte(r.IntN(maxKeys)), 9: byte(i / 500)}}
 			switch n := want[key]; {
 			case table.get(key) != n:
 				t.Fatalf("seed %d, step %d: got %v, want %v", seed, i, table.get(key), n)
@@ -37,7 +37,7 @@ func TestATableOfNodesHoldsWhatAMapWould(t *testing.T) {
 			}
 		}
 		checkTable(t, &table, want)
-		if len(table.slots) != leastSlots {
+		if len(table.slots) != minSlots {
 			t.Errorf("seed %d: %d slots are left without nodes", seed, len(table.slots))
 		}
 	}
@@ -56,7 +56,7 @@ func checkTable(t *testing.T, table *nodeTable, want map[storage.Key]*Node) {
 	if all != len(want) || table.taken != all {
 		t.Errorf("%d nodes, said to be %d, want %d", all, table.taken, len(want))
 	}
-	if slots := len(table.slots); 4*all > 3*slots || 8*all < slots && slots > leastSlots {
+	if slots := len(table.slots); 4*all > 3*slots || 8*all < slots && slots > minSlots {
 		t.Errorf("%d nodes in %d slots", all, slots)
 	}
 }

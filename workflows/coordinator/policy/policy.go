@@ -117,8 +117,8 @@ const (
 	// attempts of a class.
 	PerSlot = 2
 
-	leastLong = 1 // seconds
-	shorter   = 2
+	minLong = 1 // seconds
+	shorter = 2
 )
 
 // Yields reports whether a training with tasks of long seconds leaves slots to
@@ -128,7 +128,7 @@ const (
 func Yields(long, short float64) bool { return IsLong(long) && short*shorter <= long }
 
 // IsLong reports whether tasks of a duration may have to yield.
-func IsLong(seconds float64) bool { return seconds >= leastLong }
+func IsLong(seconds float64) bool { return seconds >= minLong }
 
 // Share returns the number of slots of a class reserved for quick trainings, by
 // their share of all trainings, rounded up so that a single quick training gets a

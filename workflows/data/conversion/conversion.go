@@ -122,7 +122,7 @@ type Tag struct {
 
 // Limits of a conversion.
 const (
-	mostSkippedNamed = 5
+	maxSkippedNamed = 5
 	// IgnoreCase maps the allCharacters classes of EMNIST to withoutCase classes.
 	allCharacters, withoutCase = 62, 36
 )
@@ -230,7 +230,7 @@ func (c *converter) skip(err error) error {
 	if !c.SkipCorrupt {
 		return fmt.Errorf("%w; repair or leave out the image, or skip such images (--skip-corrupt)", err)
 	}
-	if c.found.Skipped++; c.found.Skipped <= mostSkippedNamed {
+	if c.found.Skipped++; c.found.Skipped <= maxSkippedNamed {
 		c.found.FirstSkipped = append(c.found.FirstSkipped, corrupt.Error())
 	}
 	return nil

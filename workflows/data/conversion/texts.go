@@ -167,7 +167,7 @@ func (c *textConverter) skip(fault string) error {
 	if !c.SkipCorrupt {
 		return fmt.Errorf("%s; convert it, or leave such out by --skip-corrupt", fault)
 	}
-	if c.found.Skipped++; c.found.Skipped <= mostSkippedNamed {
+	if c.found.Skipped++; c.found.Skipped <= maxSkippedNamed {
 		c.found.FirstSkipped = append(c.found.FirstSkipped, fault)
 	}
 	return nil

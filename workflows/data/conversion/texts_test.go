@@ -101,7 +101,7 @@ func TestTextsAtFaultAreSkippedAndCounted(t *testing.T) {
 	files["bob.txt"] = strings.Repeat("\xff\n", 7)
 	var out bytes.Buffer
 	found := must.Get(Texts(TextFiles{Folder: folder(t, files), Ending: ".txt", Unit: forms.Lines, SkipCorrupt: true}, &out))(t)
-	if found.Skipped != 7 || len(found.FirstSkipped) != mostSkippedNamed || found.FirstSkipped[1] != "bob.txt, line 2: the line is not UTF-8" || found.Users != 1 || found.Empty != 1 {
+	if found.Skipped != 7 || len(found.FirstSkipped) != maxSkippedNamed || found.FirstSkipped[1] != "bob.txt, line 2: the line is not UTF-8" || found.Users != 1 || found.Empty != 1 {
 		t.Errorf("%+v", found)
 	}
 }

@@ -65,9 +65,9 @@ type Commanded struct {
 	Model         string `json:"model"`
 	Deterministic bool   `json:"deterministic"`
 	Asked
-	// MostExposure is the exposure of rank 1 among the references, in bits, the maximum
+	// MaxExposure is the exposure of rank 1 among the references, in bits, the maximum
 	// that can be measured; null without references.
-	MostExposure *float64 `json:"most_exposure"`
+	MaxExposure *float64 `json:"most_exposure"`
 }
 
 // Written states whether a model writes the suffix of a canary, from the scores of only
@@ -100,7 +100,7 @@ func (c *Command) Run(ctx context.Context, list []Line, o Options) (*Report, err
 	}
 	a.before = func(ctx context.Context, encoded []canary) ([]float64, error) { return c.written(ctx, &a, encoded) }
 	if o.References > 0 {
-		commanded.MostExposure = new((&randomsampling.Rank{Rank: 1}).Exposure(o.References))
+		commanded.MaxExposure = new((&randomsampling.Rank{Rank: 1}).Exposure(o.References))
 	}
 	return a.run(ctx, list)
 }

@@ -78,8 +78,8 @@ func checkCommanded(t *testing.T, got, want *modelaudit.Report) {
 	if d == nil || d.LargestDifference != 0 || d.Compared < 32 || d.Sequences == 0 || d.Requests == 0 || d.Command != "scorer" || !d.Deterministic || len(d.Model) < 64 {
 		t.Fatalf("command %+v, want equal scores alone and in a batch", d)
 	}
-	if *d.MostExposure != math.Log2(float64(got.RandomSampling.References)) {
-		t.Errorf("exposures up to %v of %d references", *d.MostExposure, got.RandomSampling.References)
+	if *d.MaxExposure != math.Log2(float64(got.RandomSampling.References)) {
+		t.Errorf("exposures up to %v of %d references", *d.MaxExposure, got.RandomSampling.References)
 	}
 	for i := range got.Canaries {
 		c, w := &got.Canaries[i], &want.Canaries[i]
@@ -114,7 +114,7 @@ func TestACommandTellsWhatTheModelWrites(t *testing.T) {
 			t.Errorf("%q: %v, %v samples, greedy %v; want %v, %v, %v", c.Text, *c.LogProbability, *c.Queries, *c.Greedy, *w.LogProbability, *w.Queries, *w.Greedy)
 		}
 	}
-	if got.RandomSampling != nil || got.Command.MostExposure != nil {
+	if got.RandomSampling != nil || got.Command.MaxExposure != nil {
 		t.Errorf("without references: %+v, %+v", got.RandomSampling, got.Command)
 	}
 }

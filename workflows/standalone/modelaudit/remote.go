@@ -109,7 +109,7 @@ func checkTotal(ctx context.Context, s scorer, v *Vocabulary, prefix []int32, ba
 	for i := range costs {
 		costs[i] = -costs[i]
 	}
-	if total := score.Total(costs); total > score.MostTotal {
+	if total := score.Total(costs); total > score.MaxTotal {
 		return 0, fmt.Errorf("after one text the model gives %d tokens probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
 			"logits, logarithms to base 10 and means over tokens do not, and audits by them say nothing", len(costs), total)
 	}

@@ -71,21 +71,21 @@ const (
 	// room is the maximum share of canaries in the examples and in the tokens. It is below
 	// audits.MaxReplaced, because the shares vary slightly with the seed.
 	room = 0.9 * audits.MaxReplaced
-	// fewestUsers is the minimum number of users for federated training; data with fewer are
+	// minUsers is the minimum number of users for federated training; data with fewer are
 	// cut into users of equal size.
-	fewestUsers = 100
-	// mostTested bounds the test part, in examples, because every model is measured on all of
+	minUsers = 100
+	// maxTested bounds the test part, in examples, because every model is measured on all of
 	// it.
-	mostTested = 5000
-	// A vocabulary leaves at most mostUnknown of the words unknown. One larger than vocabularies[0]
+	maxTested = 5000
+	// A vocabulary leaves at most maxUnknown of the words unknown. One larger than vocabularies[0]
 	// also has at most one word per seen words of text.
-	mostUnknown = 0.05
-	seen        = 200
-	// fewestWords is the minimum size of a vocabulary: each canary begins with a different
+	maxUnknown = 0.05
+	seen       = 200
+	// minWords is the minimum size of a vocabulary: each canary begins with a different
 	// word.
-	fewestWords = heldBack + 1
-	// mostCut is the maximum share of texts longer than the sequence, unless it is the longest choice.
-	mostCut = 0.25
+	minWords = heldBack + 1
+	// maxCut is the maximum share of texts longer than the sequence, unless it is the longest choice.
+	maxCut = 0.25
 )
 
 var (
@@ -119,8 +119,8 @@ func (p *Proposal) With(ctx context.Context, epochs, percent int) (*Proposal, er
 	return &other, other.fit(ctx)
 }
 
-// FewestTexts is the minimum number of texts with room for five copies of canaries.
-const FewestTexts = 600
+// MinTexts is the minimum number of texts with room for five copies of canaries.
+const MinTexts = 600
 
 // PercentOf returns the share of the training part, in percent, with the given number of texts. The proposal must use all
 // data.
@@ -148,10 +148,10 @@ func (p *Proposal) chooseLengths(ctx context.Context) error {
 		return &datasets.SourceError{File: p.data.source.Name, Err: fmt.Errorf("%d of %s are at fault, the first in %s", source.Skipped.Records, readable.Count(source.Skipped.Records+source.Examples, "record"), source.Skipped.First[0])}
 	}
 	if p.perMille > 0 {
-		p.perMille = min(p.perMille, max(1, 1000*mostTested/max(1, source.Examples)))
+		p.perMille = min(p.perMille, max(1, 1000*maxTested/max(1, source.Examples)))
 	}
 	at := 0
-	for at+1 < len(sequences) && float64(facts[at*len(vocabularies)].Source.CutExamples) > mostCut*float64(source.Examples) {
+	for at+1 < len(sequences) && float64(facts[at*len(vocabularies)].Source.CutExamples) > maxCut*float64(source.Examples) {
 		at++
 	}
 	p.sequence = sequences[at]
@@ -166,7 +166,7 @@ func (p *Proposal) chooseVocabulary(facts []datasets.Facts) {
 			break
 		}
 		p.vocabulary = vocabularies[i]
-		if float64(f.Parts.UnknownWords) <= mostUnknown*float64(f.Parts.Train.Words) {
+		if float64(f.Parts.UnknownWords) <= maxUnknown*float64(f.Parts.Train.Words) {
 			break
 		}
 	}
@@ -192,8 +192,8 @@ func (p *Proposal) fit(ctx context.Context) error {
 		return err
 	}
 	whole := p.facts
-	if users := whole.Balance.Balanced; p.Federated && users.Users < fewestUsers {
-		p.words = min(400, max(20, users.Words/(3*fewestUsers)))
+	if users := whole.Balance.Balanced; p.Federated && users.Users < minUsers {
+		p.words = min(400, max(20, users.Words/(3*minUsers)))
 		if err := p.survey(ctx); err != nil {
 			return err
 		}
@@ -225,8 +225,8 @@ func (p *Proposal) chooseCanaries() error {
 	if p.Federated && trained.Users < 2 {
 		return fault("the texts make %s; expected at least 2 for federated training: give more text, or --algorithm sgd", readable.Count(trained.Users, "user"))
 	}
-	if p.vocabulary < fewestWords {
-		return fault("the texts have %s; expected at least %d, since each canary begins with a word of its own", readable.Count(p.facts.Parts.DistinctWords, "different word"), fewestWords*5/4+1)
+	if p.vocabulary < minWords {
+		return fault("the texts have %s; expected at least %d, since each canary begins with a word of its own", readable.Count(p.facts.Parts.DistinctWords, "different word"), minWords*5/4+1)
 	}
 	for _, set := range canarySets {
 		if p.canaries = set; p.Share() <= room && len(set.insertions)*set.each+heldBack <= p.vocabulary {

@@ -25,7 +25,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		},
 		{Name: "enumeration_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
 		{Name: "enumeration_sequences", Of: audits.Of(func(v *Outcome) int64 { return v.Sequences })},
-		{Of: audits.Of((*Outcome).MostExposure), Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure"}},
+		{Of: audits.Of((*Outcome).MaxExposure), Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure"}},
 	}, audits.Lowest("enumeration", audits.Measure{Header: "rarest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
 })
@@ -46,10 +46,10 @@ type Outcome struct {
 }
 
 func (v *Outcome) Note(*audits.Cell) string {
-	return fmt.Sprintf("enumerated: all %d sequences that can follow the prefix; exposure is exact, at most %.2f bits", v.Sequences, v.MostExposure())
+	return fmt.Sprintf("enumerated: all %d sequences that can follow the prefix; exposure is exact, at most %.2f bits", v.Sequences, v.MaxExposure())
 }
 
-func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.Sequences)) }
+func (v *Outcome) MaxExposure() float64 { return math.Log2(float64(v.Sequences)) }
 
 // CanaryOutcome is the exact rank of a canary. All fields are null without the audit.
 type CanaryOutcome struct {

@@ -62,7 +62,7 @@ func ByChance(n int, bits float64) float64 { return audits.MoreThan(0, n, math.E
 // Bounded is implemented by the outcome of such an audit if its exposures have an upper bound, in
 // bits.
 type Bounded interface {
-	MostExposure() float64
+	MaxExposure() float64
 }
 
 // Exposed is implemented by such an outcome of a canary. It returns nil if the exposure is unknown.
@@ -131,7 +131,7 @@ func derive(c *audits.Cell) audits.Outcome {
 	v := new(Outcome)
 	for _, other := range c.Outcomes {
 		if b, ok := other.(Bounded); ok {
-			v.Most = max(v.Most, b.MostExposure())
+			v.Most = max(v.Most, b.MaxExposure())
 		}
 	}
 	for i := range c.Canaries {

@@ -92,12 +92,12 @@ func newSample(copies int, bits, without []float64) Sample {
 	return s
 }
 
-// mostPrinted limits the numbers of copies in a note.
-const mostPrinted = 4
+// maxPrinted limits the numbers of copies in a note.
+const maxPrinted = 4
 
 func (s *Samples) String() string {
 	parts := []string{fmt.Sprintf("%.2f of %d controls", s.Without.Mean, s.Without.Canaries)}
-	for _, c := range s.Copies[:min(len(s.Copies), mostPrinted)] {
+	for _, c := range s.Copies[:min(len(s.Copies), maxPrinted)] {
 		parts = append(parts, c.String())
 	}
 	parts = append(parts, s.Inserted.String())

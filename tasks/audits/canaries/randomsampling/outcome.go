@@ -54,7 +54,7 @@ type Outcome struct {
 	Lowest     *audits.Configuration `json:"lowest"`
 }
 
-func (v *Outcome) MostExposure() float64 { return math.Log2(float64(v.References)) }
+func (v *Outcome) MaxExposure() float64 { return math.Log2(float64(v.References)) }
 
 // CanaryOutcome is the rank of a canary. All fields are null without the audit.
 type CanaryOutcome struct {

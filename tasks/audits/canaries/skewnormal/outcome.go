@@ -24,7 +24,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 			Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "skew-normal fit"},
 		},
 		{Name: "skew_normal_fits", Of: audits.Of(func(v *Outcome) int { return len(v.Fits) })},
-		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).LeastP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.LeastP()) })},
+		{Name: "skew_normal_least_ks_p", Of: audits.Of((*Outcome).MinP), Header: "KS p", Text: audits.Of(func(v *Outcome) string { return fmt.Sprintf("%.2g", v.MinP()) })},
 	},
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "fitted_exposure", Paired: true}),
 })
@@ -36,7 +36,7 @@ type Outcome struct {
 	Fits    []Fit    `json:"fits"`
 }
 
-func (v *Outcome) LeastP() float64 {
+func (v *Outcome) MinP() float64 {
 	least := 1.0
 	for _, f := range v.Fits {
 		least = min(least, f.Significance())
@@ -59,7 +59,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 
 func (v *Outcome) fitted() string {
 	if len(v.Fits) != 1 {
-		return fmt.Sprintf("skew-normal fits after %d prefixes; the least KS p is %.2g", len(v.Fits), v.LeastP())
+		return fmt.Sprintf("skew-normal fits after %d prefixes; the least KS p is %.2g", len(v.Fits), v.MinP())
 	}
 	f := v.Fits[0]
 	return fmt.Sprintf("skew-normal fit of %d references: location %.4g, scale %.4g, shape %.4g nats; of %d others: KS D %.3g, p %.2g, and %d in the lowest 0.1%%, where %.4g are fitted",

@@ -88,7 +88,7 @@ func (v *Outcome) judge(recipe privacy.Recipe) error {
 	if rates.Of == 0 || rates.Others == 0 {
 		return nil // all coins of the proving trainings are equal: nothing is proved
 	}
-	bound, err := rates.LeastNoise(recipe, v.Confidence)
+	bound, err := rates.MinNoise(recipe, v.Confidence)
 	v.TradeOff = &TradeOff{
 		Rule: rule, Rates: rates, EpsilonLower: bound.Epsilon, PValue: bound.PValue,
 		Claimed: recipe.NoiseMultiplier > 0, Refuted: bound.PValue <= 1-v.Confidence,

@@ -63,14 +63,14 @@ func drawn(n int, shift float64, rng *rand.Rand) []empirical.Run {
 	return runs
 }
 
-// mostRules bounds the thresholds compared in each direction of a simulation. With more trainings, only every
+// maxRules bounds the thresholds compared in each direction of a simulation. With more trainings, only every
 // second, third, ... threshold is compared.
-const mostRules = 100
+const maxRules = 100
 
-// thinned returns value for about mostRules of the rules of n trainings, and -Inf for the others. Equal rates
+// thinned returns value for about maxRules of the rules of n trainings, and -Inf for the others. Equal rates
 // are computed once.
 func thinned(n int, value func(empirical.Rates) float64) func(empirical.Rates) float64 {
-	known, step := map[empirical.Rates]float64{}, max(1, n/mostRules)
+	known, step := map[empirical.Rates]float64{}, max(1, n/maxRules)
 	return func(r empirical.Rates) float64 {
 		if (r.Right+r.Wrong)%step != 0 {
 			return math.Inf(-1)

@@ -133,8 +133,8 @@ func (w *world) liraOffline() []float64 {
 	})
 }
 
-// leastVariance keeps a ratio finite if all reference models agree.
-const leastVariance = 1e-24
+// minVariance keeps a ratio finite if all reference models agree.
+const minVariance = 1e-24
 
 // variance is the mean over users of the variance of a user's likelihoods among the chosen models.
 func (w *world) variance(chosen func(in bool) bool) float64 {
@@ -150,7 +150,7 @@ func (w *world) variance(chosen func(in bool) bool) float64 {
 		}
 		degrees--
 	}
-	return max(leastVariance, squares/float64(max(1, degrees)))
+	return max(minVariance, squares/float64(max(1, degrees)))
 }
 
 // rmia is the share of the other held-out users with a lower likelihood ratio: the likelihood under the

@@ -31,15 +31,15 @@ type Block struct {
 
 const path = "audit.membership"
 
-// leastReferences leaves two models with a user and two without.
-const leastReferences = 4
+// minReferences leaves two models with a user and two without.
+const minReferences = 4
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	if s.HeldOutUsers.IsZero() {
 		fail([]string{path, "data.held_out_users.fraction"}, "compares users that train with users that do not, and data.held_out_users.fraction is 0; raise it, as to 20%%")
 	}
-	if n := f.Membership.ReferenceModels; n%2 == 1 || n > 0 && n < leastReferences {
-		fail([]string{path + ".reference_models"}, "is %d; expected 0, or an even number from %d: each user trains half of them", n, leastReferences)
+	if n := f.Membership.ReferenceModels; n%2 == 1 || n > 0 && n < minReferences {
+		fail([]string{path + ".reference_models"}, "is %d; expected 0, or an even number from %d: each user trains half of them", n, minReferences)
 	}
 	if f.Membership.PrefixUsers > 0 && (!possible(s).tokens || s.Reading.Pairs) {
 		fail([]string{path + ".prefix_users"}, "has a model read a text after others, and the cell's cannot; expected 0 for images, pairs of texts and training.client_command")
@@ -81,8 +81,8 @@ func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string)
 		members = fmt.Sprintf("about %s without a canary", members)
 	}
 	switch least := needed(falsePositives[0]); {
-	case min(d.Users-d.Carriers, d.HeldOutUsers) < leastUsers:
-		return []string{fmt.Sprintf("audit.membership has %s and %s (%s): an AUC takes %d of each", members, readable.Count(d.HeldOutUsers, "held-out user"), d.Label, leastUsers)}
+	case min(d.Users-d.Carriers, d.HeldOutUsers) < minUsers:
+		return []string{fmt.Sprintf("audit.membership has %s and %s (%s): an AUC takes %d of each", members, readable.Count(d.HeldOutUsers, "held-out user"), d.Label, minUsers)}
 	case d.HeldOutUsers < least:
 		warnings = append(warnings, fmt.Sprintf("audit.membership has %s (%s), and true positives at %g%% false ones are estimated from %d on: it will print the AUC alone", readable.Count(d.HeldOutUsers, "held-out user"), d.Label, 100*falsePositives[0], least))
 	}

@@ -63,7 +63,7 @@ func areas(v *Outcome, limit float64) *audits.Gate {
 	}
 	if v.tooFew() {
 		areas.Fail(fmt.Sprintf("the AUC of membership can't be estimated, and so is not below the limit of %.4g: it takes %d users of each sort, and %d trained and %d are held out",
-			limit, leastUsers, v.Members, v.HeldOut))
+			limit, minUsers, v.Members, v.HeldOut))
 	}
 	return &areas
 }
@@ -98,7 +98,7 @@ func unjudgedRates(v *Outcome, _ float64) []string { return v.missing("the true-
 func (v *Outcome) missing(number string, members bool) (reasons []string) {
 	for _, o := range v.Attacks {
 		add := func(group string, trained int) {
-			reasons = append(reasons, fmt.Sprintf("%s of %s by %s, of too few users: it takes %d of each sort, and %d trained and %d are held out", number, group, o.Attack.Title(), leastUsers, trained, v.HeldOut))
+			reasons = append(reasons, fmt.Sprintf("%s of %s by %s, of too few users: it takes %d of each sort, and %d trained and %d are held out", number, group, o.Attack.Title(), minUsers, trained, v.HeldOut))
 		}
 		if members && o.Members == nil {
 			add("membership", v.Members)

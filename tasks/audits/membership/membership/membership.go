@@ -37,7 +37,7 @@ type UserLoss struct {
 	// Loss is the sum over them, in nats.
 	Loss float64 `json:"loss"`
 	// ByToken reports whether MinK, MinKPlusPlus and Curvature are known, because the audited model scores
-	// single tokens. The first two are means over the rarest targets, the lowest leastShare of each score.
+	// single tokens. The first two are means over the rarest targets, the lowest minShare of each score.
 	ByToken      bool    `json:"by_token,omitempty"`
 	MinK         float64 `json:"min_k,omitempty"`
 	MinKPlusPlus float64 `json:"min_k_plus_plus,omitempty"`
@@ -60,8 +60,8 @@ type UserLoss struct {
 // ByDistribution reports whether MinKPlusPlus and Curvature are known.
 func (l *UserLoss) ByDistribution() bool { return l.ByToken && !l.LogProbsAlone }
 
-// leastShare is the share of a user's targets in Min-K%: 20%, as in Shi et al. 2024.
-const leastShare = 0.2
+// minShare is the share of a user's targets in Min-K%: 20%, as in Shi et al. 2024.
+const minShare = 0.2
 
 // LossOf sums the scores of all targets of a user.
 func LossOf(scores []models.TokenScore) UserLoss {
@@ -73,13 +73,13 @@ func LossOf(scores []models.TokenScore) UserLoss {
 	apart, variance := 0.0, 0.0
 	for i, s := range scores {
 		l.Loss -= float64(s.LogProb)
-		plain[i], standard[i] = float64(s.LogProb), (float64(s.LogProb)-s.Mean)/max(s.Deviation, leastDeviation)
+		plain[i], standard[i] = float64(s.LogProb), (float64(s.LogProb)-s.Mean)/max(s.Deviation, minDeviation)
 		apart += float64(s.LogProb) - s.Mean
 		variance += float64(s.Deviation * s.Deviation)
 	}
 	n := float64(len(scores))
 	l.ByToken, l.MinK, l.MinKPlusPlus = true, meanOfLeast(plain), meanOfLeast(standard)
-	l.Curvature = apart / n / max(math.Sqrt(variance/n), leastDeviation)
+	l.Curvature = apart / n / max(math.Sqrt(variance/n), minDeviation)
 	return l
 }
 
@@ -88,13 +88,13 @@ func (l *UserLoss) OfTargets(logProbs []float64) {
 	l.ByToken, l.LogProbsAlone, l.MinK = true, true, meanOfLeast(slices.Clone(logProbs))
 }
 
-// leastDeviation keeps a score finite if a model gives all tokens the same probability.
-const leastDeviation = 1e-6
+// minDeviation keeps a score finite if a model gives all tokens the same probability.
+const minDeviation = 1e-6
 
-// meanOfLeast is the mean of the lowest leastShare of the values, at least one value.
+// meanOfLeast is the mean of the lowest minShare of the values, at least one value.
 func meanOfLeast(values []float64) float64 {
 	slices.Sort(values)
-	return ranking.Mean(values[:max(1, int(leastShare*float64(len(values))))])
+	return ranking.Mean(values[:max(1, int(minShare*float64(len(values))))])
 }
 
 // Losses measures a model on the users of a share; ScoredLosses measures an external model. Inputs:
@@ -204,8 +204,8 @@ func ReferenceInput(model, share int) string {
 var Kind = tasks.Kind{Name: "audits/membership", Version: 5, Class: tasks.Compute, Run: tasks.WithParams(run)}
 
 func run(ctx context.Context, t *tasks.Task, p *Params) error {
-	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < leastReferences {
-		return tasks.Permanent(fmt.Errorf("%d reference models; expected 0, or an even number from %d", n, leastReferences))
+	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < minReferences {
+		return tasks.Permanent(fmt.Errorf("%d reference models; expected 0, or an even number from %d", n, minReferences))
 	}
 	losses, err := readLosses(ctx, t, p.Shares, tasks.PartInput)
 	if err != nil {

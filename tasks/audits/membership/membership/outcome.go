@@ -224,12 +224,12 @@ func (v *Outcome) Note(*audits.Cell) string {
 	}
 	note += v.notEstimable()
 	if v.tooFew() {
-		note += fmt.Sprintf("; no AUC: it takes %d users of each sort at least", leastUsers)
+		note += fmt.Sprintf("; no AUC: it takes %d users of each sort at least", minUsers)
 	}
 	return note
 }
 
-func (v *Outcome) tooFew() bool { return min(v.Members, v.HeldOut) < leastUsers }
+func (v *Outcome) tooFew() bool { return min(v.Members, v.HeldOut) < minUsers }
 
 const chance = 0.5
 

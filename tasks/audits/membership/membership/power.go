@@ -15,7 +15,7 @@ import (
 // that of the leak. Users with canaries are excluded.
 func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
 	sizes := usersOf(s, v)
-	if sizes == nil || min(sizes[0].N, sizes[1].N) < leastUsers {
+	if sizes == nil || min(sizes[0].N, sizes[1].N) < minUsers {
 		return nil
 	}
 	leak := audits.Leak{Name: "AUC", Means: "the AUC of members is", Default: 0.6, Least: 0.5, Most: 0.9999}
@@ -111,7 +111,7 @@ func owenT(h, a float64) float64 {
 // of that share the number of members above the score is binomial.
 func ratePower(area float64, members, heldOut int, falsePositives, limit float64) float64 {
 	const quantiles = 400
-	fewest := audits.FewestCertain(members, limit, rateTail)
+	fewest := audits.MinCertain(members, limit, rateTail)
 	first := firstHeldOut(heldOut, falsePositives)
 	if first == 0 || fewest > members {
 		return 0

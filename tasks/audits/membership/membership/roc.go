@@ -65,16 +65,16 @@ func placements(values, others []float64) []float64 {
 	return shares
 }
 
-// leastCompared is the minimum number of users in each group for a difference of areas.
-const leastCompared = 10
+// minCompared is the minimum number of users in each group for a difference of areas.
+const minCompared = 10
 
 // areaDifference is the area of scores a minus the area of scores b of the same users, with the interval of
 // DeLong, DeLong and Clarke-Pearson (1988): from the variances of the placements of members and of held-out
 // users, by Student's t with the degrees of freedom of the smaller group. It is nil with fewer than
-// leastCompared users in a group.
+// minCompared users in a group.
 func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.Interval {
 	m, n := len(membersA), len(heldOutA)
-	if min(m, n) < leastCompared {
+	if min(m, n) < minCompared {
 		return nil
 	}
 	a, b := newRanking(membersA, heldOutA), newRanking(membersB, heldOutB)

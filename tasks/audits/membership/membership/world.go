@@ -141,13 +141,13 @@ func (w *world) overBlind(scores, blind []float64) *audits.Interval {
 	return areaDifference(members, heldOut, blindMembers, blindHeldOut)
 }
 
-// leastUsers is the minimum number of users in each group for an AUC: one user has no spread.
-const leastUsers = 2
+// minUsers is the minimum number of users in each group for an AUC: one user has no spread.
+const minUsers = 2
 
 // Tell compares the scores of users that trained with those of held-out ones. Scores must not be NaN. The
 // result is nil with too few users in a group. The interval depends on the seed.
 func Tell(members, heldOut []float64, seed uint64) (*Group, error) {
-	if min(len(members), len(heldOut)) < leastUsers {
+	if min(len(members), len(heldOut)) < minUsers {
 		return nil, nil
 	}
 	p, err := audits.MannWhitney(members, heldOut)

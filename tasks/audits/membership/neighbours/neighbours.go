@@ -60,10 +60,10 @@ const OutcomeBlob = "neighbours"
 
 // Limits of the observations.
 const (
-	mostValues = 1 << 20 // values of the noise, in all rounds
-	moves      = 16
-	search     = 50 // multiple of the mean number of rounds until a member is drawn
-	shrink     = 1.0 / (1 << 10)
+	maxValues = 1 << 20 // values of the noise, in all rounds
+	moves     = 16
+	search    = 50 // multiple of the mean number of rounds until a member is drawn
+	shrink    = 1.0 / (1 << 10)
 	// magnify is the length of the replayed step in clip norms of the sum. It is large, so that rounding of
 	// the parameters loses little.
 	magnify = 1 << 20
@@ -80,7 +80,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	}
 	seen, err := replay.Observe(ctx, step, replay.Plan{
 		Repeats: p.Repeats, States: len(base.states), Moves: moves, Search: search * claim.Population / claim.Cohort,
-		NoiseMultiplier: claim.NoiseMultiplier, Columns: max(1, mostValues/p.Repeats),
+		NoiseMultiplier: claim.NoiseMultiplier, Columns: max(1, maxValues/p.Repeats),
 		Progress: func(done int) { t.Progress(tasks.Progress{Done: int64(done), Total: int64(p.Repeats)}) },
 	})
 	if err != nil {

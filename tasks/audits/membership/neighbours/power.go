@@ -21,11 +21,11 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		Sizes:   []audits.Size{audits.FieldSize(path+".repeats", "round", repeats)},
 		Nothing: func(v audits.Outcome) bool { return !v.(*Outcome).Refuted },
 		Power: func(q audits.Question) float64 {
-			columns, part := min(s.Trained, max(1, mostValues/q.Sizes[0])), 0.0
+			columns, part := min(s.Trained, max(1, maxValues/q.Sizes[0])), 0.0
 			if q.Limit != nil {
 				part = partOf(s, *q.Limit)
 			}
-			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MostTests, part)
+			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MaxTests, part)
 		},
 	}}
 }

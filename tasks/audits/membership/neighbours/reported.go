@@ -49,7 +49,7 @@ func runReplayed(ctx context.Context, t *tasks.Task, p *ReportParams) error {
 func (p *ReportParams) test(ctx context.Context, t *tasks.Task, c *external.ReplayClaim, step replay.Step, plan replay.Plan) error {
 	repeats := p.Replay.Repeats
 	claim := replay.Claim{NoiseMultiplier: c.NoiseMultiplier, Sampling: c.Sampling, Population: c.Population, Cohort: c.Cohort}
-	plan.Repeats, plan.NoiseMultiplier, plan.Columns = repeats, c.NoiseMultiplier, max(1, mostValues/repeats)
+	plan.Repeats, plan.NoiseMultiplier, plan.Columns = repeats, c.NoiseMultiplier, max(1, maxValues/repeats)
 	plan.Progress = func(done int) { t.Progress(tasks.Progress{Done: int64(done), Total: int64(repeats)}) }
 	seen, err := replay.Observe(ctx, step, plan)
 	if err != nil {

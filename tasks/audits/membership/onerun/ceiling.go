@@ -91,7 +91,7 @@ func (p *BoundParams) ceilings(units int, counts datasets.PartitionMetrics) ([]C
 		if p.Null.sampled() {
 			continue
 		}
-		byCurve, err := p.leastNoise()([]empirical.Outcome{o}, recipe, confidence)
+		byCurve, err := p.minNoise()([]empirical.Outcome{o}, recipe, confidence)
 		if err != nil {
 			return nil, err
 		}
@@ -100,11 +100,11 @@ func (p *BoundParams) ceilings(units int, counts datasets.PartitionMetrics) ([]C
 	return ceilings, nil
 }
 
-func (p *BoundParams) leastNoise() func([]empirical.Outcome, privacy.Recipe, float64) (empirical.NoiseBound, error) {
+func (p *BoundParams) minNoise() func([]empirical.Outcome, privacy.Recipe, float64) (empirical.NoiseBound, error) {
 	if p.Null.Independent {
-		return empirical.LeastNoiseIndependent
+		return empirical.MinNoiseIndependent
 	}
-	return empirical.LeastNoise
+	return empirical.MinNoise
 }
 
 // estimate is nil for canaries without a likelihood, or with too few on a side of the coin.

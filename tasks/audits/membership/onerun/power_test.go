@@ -90,7 +90,7 @@ func judged(t *testing.T, p *BoundParams, limits []float64, users int) func([]au
 			outcomes, right[i] = append(outcomes, o), o.Correct
 		}
 		if _, done := known[right]; !done {
-			bound := must.Get(p.leastNoise()(outcomes, p.Null.Recipe(p.Delta, p.Unit, counts), p.Confidence))(t)
+			bound := must.Get(p.minNoise()(outcomes, p.Null.Recipe(p.Delta, p.Unit, counts), p.Confidence))(t)
 			known[right] = float64(bound.Epsilon) > limits[1]
 		}
 		return [2]bool{v.EpsilonLower > limits[0], known[right]}

@@ -105,7 +105,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 		}
 		outcomes = append(outcomes, outcome)
 	}
-	bound, err := p.leastNoise()(outcomes, recipe, p.Confidence)
+	bound, err := p.minNoise()(outcomes, recipe, p.Confidence)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 		for i := range outcomes {
 			outcomes[i].Correct = outcomes[i].Guesses
 		}
-		best, err := p.leastNoise()(outcomes, recipe, p.Confidence)
+		best, err := p.minNoise()(outcomes, recipe, p.Confidence)
 		v.EpsilonLargest = best.Epsilon
 		return v, err
 	}

@@ -112,10 +112,10 @@ func (o *Block) checkDimension(s *audits.Setting, fail audits.Fail) {
 	paths := []string{path + ".canaries", "model"}
 	switch d := s.Trained; {
 	case d == 0: // the model is a mistake
-	case d < empirical.LeastDimension:
-		fail([]string{path, "model"}, "rests on the angles between random directions, and the model has %d trained parameters; expected at least %d", d, empirical.LeastDimension)
-	case o.Canaries*empirical.LeastPerCanary > d:
-		fail(paths, "is %d, and the model has %d trained parameters; expected at most %d, a tenth of them: more canaries hide each other", o.Canaries, d, d/empirical.LeastPerCanary)
+	case d < empirical.MinDimension:
+		fail([]string{path, "model"}, "rests on the angles between random directions, and the model has %d trained parameters; expected at least %d", d, empirical.MinDimension)
+	case o.Canaries*empirical.MinPerCanary > d:
+		fail(paths, "is %d, and the model has %d trained parameters; expected at most %d, a tenth of them: more canaries hide each other", o.Canaries, d, d/empirical.MinPerCanary)
 	}
 }
 

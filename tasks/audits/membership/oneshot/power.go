@@ -49,7 +49,7 @@ func (o *Block) simulate(n int, shift float64, rng *rand.Rand) *empirical.Estima
 	if o.Statistic == AllIterates {
 		e, err = empirical.AllIterates(draw(n, shift, 1), draw(o.Unseen, 0, 1), o.Delta)
 	} else {
-		d := empirical.LeastPerCanary * max(n, empirical.LeastDimension) // the estimate does not depend on it
+		d := empirical.MinPerCanary * max(n, empirical.MinDimension) // the estimate does not depend on it
 		e, err = empirical.FinalIterate(draw(n, shift, 1/math.Sqrt(float64(d))), d, o.Delta)
 	}
 	if err != nil { // too few values to fit

@@ -18,8 +18,8 @@ const Neighbours = 10
 
 // Bounds on the number of queries among the test examples.
 const (
-	mostQueries  = 10000
-	mostFeatures = 16 << 20 // in total
+	maxQueries  = 10000
+	maxFeatures = 16 << 20 // in total
 )
 
 // labelled are the label tokens of the examples with a label.
@@ -68,7 +68,7 @@ func (p *Params) queries(ctx context.Context, train, test *datasets.Population) 
 		return nil, nil, err
 	}
 	s, q := &searching{layout: p.layout(), set: set}, &questions{}
-	n, records := min(test.Records(), mostQueries, max(1, mostFeatures/set.Dimension())), 0
+	n, records := min(test.Records(), maxQueries, max(1, maxFeatures/set.Dimension())), 0
 	var rows []float32
 	err = utility.EachSentence(ctx, test, func(sentence []int32) error {
 		said, content := s.divide(sentence)

@@ -205,12 +205,12 @@ func baseline(b audits.Builder) []tasks.Input {
 	return []tasks.Input{{Name: BaselineInput, Key: node}}
 }
 
-// A model has learned more than frequencies if its mean loss is lower by leastLoss of theirs, or its recall
-// higher by leastShare of the smaller of theirs and its complement, and by leastErrors standard errors.
+// A model has learned more than frequencies if its mean loss is lower by minLoss of theirs, or its recall
+// higher by minShare of the smaller of theirs and its complement, and by minErrors standard errors.
 const (
-	leastLoss   = 0.03
-	leastShare  = 0.25
-	leastErrors = 3
+	minLoss   = 0.03
+	minShare  = 0.25
+	minErrors = 3
 )
 
 // atBaseline reports whether the utility is at the level of its baseline. It is false without a baseline.
@@ -220,17 +220,17 @@ func (v *Outcome) atBaseline() bool {
 	case b == nil || b.Tokens == 0:
 		return false
 	case v.MeanAbsoluteError != nil:
-		return *v.MeanAbsoluteError > (1-leastLoss)**b.MeanAbsoluteError
+		return *v.MeanAbsoluteError > (1-minLoss)**b.MeanAbsoluteError
 	case v.MeanAveragePrecision != nil:
 		return *v.MeanAveragePrecision < *b.MeanAveragePrecision+least(*b.MeanAveragePrecision)
 	}
-	chance := leastErrors * math.Sqrt(b.RecallAt1*(1-b.RecallAt1)/float64(v.Tokens))
+	chance := minErrors * math.Sqrt(b.RecallAt1*(1-b.RecallAt1)/float64(v.Tokens))
 	return v.RecallAt1 < b.RecallAt1+max(least(b.RecallAt1), chance) &&
-		math.Log(float64(v.Perplexity)) > (1-leastLoss)*math.Log(float64(b.Perplexity))
+		math.Log(float64(v.Perplexity)) > (1-minLoss)*math.Log(float64(b.Perplexity))
 }
 
 // least is the required gain of a share.
-func least(share float64) float64 { return leastShare * min(share, 1-share) }
+func least(share float64) float64 { return minShare * min(share, 1-share) }
 
 func (v *Outcome) baselineText() string {
 	switch b := v.Baseline; {

@@ -153,8 +153,8 @@ const (
 	// mostApart is the relative difference of losses of whole texts and of their characters: models that
 	// compute in 16 bits round.
 	mostApart = 0.01
-	// mostUnknown is the share of bytes that may or may not be hits: half of it rounds to nothing in a table.
-	mostUnknown = 0.001
+	// maxUnknown is the share of bytes that may or may not be hits: half of it rounds to nothing in a table.
+	maxUnknown = 0.001
 )
 
 // countBytes counts the bytes that are first guesses, or sets the reason why they are unknown.
@@ -172,7 +172,7 @@ func (m *partMetrics) countBytes(characters []score.Pair, answers []score.Answer
 	switch tokens := float64(m.Counted.Tokens); {
 	case math.Abs(loss-m.Counted.Loss) > mostApart*max(m.Counted.Loss, loss):
 		m.RecallUnknown = fmt.Sprintf("the program does not predict bytes: its texts cost %.4g nats a byte as wholes, and %.4g character by character", m.Counted.Loss/tokens, loss/tokens)
-	case float64(unknown) > mostUnknown*tokens:
+	case float64(unknown) > maxUnknown*tokens:
 		m.RecallUnknown = fmt.Sprintf("%.2g%% of the bytes may be first guesses or not: a program is asked about whole characters, and these have several bytes", 100*float64(unknown)/tokens)
 	}
 }

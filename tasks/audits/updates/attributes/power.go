@@ -35,7 +35,7 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		Nothing: func(v audits.Outcome) bool { return v.(*Outcome).nothing() },
 		Power: func(q audits.Question) float64 {
 			factor := q.LimitOr(1)
-			if q.Sizes[0] < audits.FewestAbove(factor*chance) {
+			if q.Sizes[0] < audits.MinAbove(factor*chance) {
 				return 0
 			}
 			return accuracyPower(q.Leak+(1-q.Leak)*chance, chance, factor, q.Sizes[0])

@@ -307,7 +307,7 @@ func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
 		Probability: 1 - f.Deanonymization.Confidence.Float64(),
 	}
 	if d := s.Data; d != nil && d.Seen > 0 && d.Seen == s.Owners() { // otherwise chance, 1 of the seen users, is unknown
-		alarm.Users, alarm.Fewest = d.Seen, audits.FewestAbove(limit/float64(d.Seen))
+		alarm.Users, alarm.Fewest = d.Seen, audits.MinAbove(limit/float64(d.Seen))
 	}
 	alarm.Where = audits.JudgedAt("the attacks at the limit", alarm.Users)
 	return []audits.FalseAlarm{alarm}

@@ -32,10 +32,10 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 		Nothing: func(v audits.Outcome) bool { return v.(*Outcome).nothing() },
 		Power: func(q audits.Question) float64 {
 			n, limit := q.Sizes[0], q.LimitOr(1)
-			return audits.MoreThan(audits.FewestCertain(n, limit/math.Max(1, float64(n)), tail)-1, n, q.Leak)
+			return audits.MoreThan(audits.MinCertain(n, limit/math.Max(1, float64(n)), tail)-1, n, q.Leak)
 		},
 	}
-	if audits.FewestCertain(users, 1/float64(users), tail) > users {
+	if audits.MinCertain(users, 1/float64(users), tail) > users {
 		found.None = fmt.Sprintf("were all of %s named, no attack were certainly above chance", readable.Count(users, "user"))
 	}
 	return []audits.Statement{found}

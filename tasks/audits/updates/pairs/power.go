@@ -30,7 +30,7 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 			return func(rng *rand.Rand) Measurement { return simulate(pairs(s), sizes[0], leak, rng) }
 		}, func(sizes []int, factor float64) func(Measurement) bool {
 			return func(m Measurement) bool {
-				return sizes[0] >= audits.FewestAbove(factor*Chance) && m.AP.Low > factor*Chance
+				return sizes[0] >= audits.MinAbove(factor*Chance) && m.AP.Low > factor*Chance
 			}
 		})
 		return []audits.Statement{{
@@ -71,7 +71,7 @@ const (
 	// milliseconds.
 	trials = 100
 	// Limits on simulated pairs, per user and in total.
-	pairsOfUser, mostPairs = 10, 400
+	pairsOfUser, maxPairs = 10, 400
 )
 
 // simulate measures pairs of users drawn at random. Half of the pairs are of one user.
@@ -79,7 +79,7 @@ func simulate(pairs, users int, auc float64, rng *rand.Rand) Measurement {
 	if users < 2 {
 		return Measurement{}
 	}
-	list := make([]Pair, min(pairs, pairsOfUser*users, mostPairs))
+	list := make([]Pair, min(pairs, pairsOfUser*users, maxPairs))
 	for i := range list {
 		a := rng.IntN(users)
 		list[i] = Pair{A: int32(a), B: int32(a), Score: rng.NormFloat64()}

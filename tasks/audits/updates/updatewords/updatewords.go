@@ -272,7 +272,7 @@ func (w *measuring) outcome(ctx context.Context) (*Outcome, error) {
 // summarize takes means over all updates, and over those of ranges of rounds.
 func summarize(rounds []Round) *Outcome {
 	v := &Outcome{}
-	size := (len(rounds) + mostRounds - 1) / mostRounds
+	size := (len(rounds) + maxRounds - 1) / maxRounds
 	for some := range slices.Chunk(rounds, size) {
 		sum := Round{Round: some[0].Round}
 		for i := range some {
@@ -286,8 +286,8 @@ func summarize(rounds []Round) *Outcome {
 	return v
 }
 
-// mostRounds is the maximum number of points of a curve.
-const mostRounds = 100
+// maxRounds is the maximum number of points of a curve.
+const maxRounds = 100
 
 // numbers are summed over updates.
 func (r *Round) numbers() []*float64 {

@@ -194,7 +194,7 @@ func TestManyRoundsAreSummedUp(t *testing.T) {
 		rounds = append(rounds, Round{Round: i + 1, Updates: 2, Recall: 1, Precision: 2, Words: float64(2 * i)})
 	}
 	v := summarize(rounds)
-	if len(v.Rounds) > mostRounds || v.Rounds[1].Round != 4 || v.Rounds[1].Updates != 6 || v.Rounds[1].Words != 4 {
+	if len(v.Rounds) > maxRounds || v.Rounds[1].Round != 4 || v.Rounds[1].Updates != 6 || v.Rounds[1].Words != 4 {
 		t.Errorf("%d points, the second %+v", len(v.Rounds), v.Rounds[1])
 	}
 	if v.Updates != 500 || v.Recall != 0.5 || v.Precision != 1 || v.Words != 124.5 || v.Round.Round != 250 {
