@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,6 +20,11 @@ import (
 var runFlags = []string{"scale", "scale-population", "delta", "conversion", "accountant"}
 
 func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) error {
+	for _, name := range names {
+		if strings.HasSuffix(name, ".yaml") {
+			return fmt.Errorf("%s is a file; expected a run: coalmine plan %s prints the epsilon of the cells of a file", name, name)
+		}
+	}
 	question, err := a.question(c)
 	if err != nil {
 		return err

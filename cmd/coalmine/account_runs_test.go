@@ -99,5 +99,6 @@ func recomputesCosts(t *testing.T, home string) {
 func TestAccountRefusesAScaleWithoutARun(t *testing.T) {
 	t.Parallel()
 	refuses(t, "--scale is given without a RUN", "account", "--population=100", "--cohort=1", "--rounds=1", "--noise-multiplier=1", "--delta=0.1", "--scale=2")
+	refuses(t, "coalmine plan own.yaml prints the epsilon of the cells of a file", "account", "own.yaml")
 	refuses(t, `required flag(s) "population", "cohort", "delta" not set: a recipe needs them; or name a RUN`, "account", "--rounds=1")
 }

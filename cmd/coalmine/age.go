@@ -35,7 +35,10 @@ func (a *age) Set(text string) error {
 func (a *age) String() string {
 	const day = 24 * time.Hour
 	d := time.Duration(*a)
-	if d > 0 && d%day == 0 {
+	if d == 0 {
+		return "0"
+	}
+	if d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
 	}
 	return d.String()

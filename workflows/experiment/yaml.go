@@ -41,7 +41,7 @@ func document(source string, file *ast.File, ps *problems) *node {
 		return nil
 	case 1:
 	default:
-		ps.add(c.position(bodies[1]), "", "a second document begins here; an experiment file has one")
+		ps.add(c.position(bodies[1]), "", "a second document begins here; an experiment file has one: save this one in a file of its own (coalmine show RUN CELL prints one)")
 		return nil
 	}
 	root := c.convert(bodies[0], "")

@@ -155,7 +155,7 @@ func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 		if o.Alphabet == "" {
 			return l.fail("%q, its word %d, has no place in the format %q and the symbols %q, which canaries are ranked within; choose other ones, or a longer prefix", c.words[i], i+1, o.Format, o.Symbols)
 		}
-		return l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, which canaries are ranked within; choose another alphabet, or a longer prefix", c.words[i], i+1, o.Alphabet, o.Format)
+		return l.fail("%q, its byte %d, has no place in the alphabet %s and the format %q, which canaries are ranked within; choose another alphabet, or a longer prefix; canaries of words need --vocabulary", c.words[i], i+1, o.Alphabet, o.Format)
 	}
 	return nil
 }
