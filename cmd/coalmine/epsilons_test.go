@@ -55,6 +55,8 @@ var notOfRecipes = map[string]string{
 	"epsilon 0 and 23 deltas":                          "where a curve begins",
 	"|gradient|8.00|":                                  "of the run that the table is compared with",
 	"|update|8.00|":                                    "of the run that the table is compared with",
+	"|1,000 canaries in one run|8.00|":                 "of the run that the bounds are of",
+	"|one canary in each of 200 runs|8.00|":            "of the runs that the bounds are of",
 	"|0.86|7.96|":                                      "the mean over populations of 20 seeds",
 	"|1.98|1.99|":                                      "the mean over populations of 20 seeds",
 }
