@@ -198,10 +198,12 @@ func (p *Proposal) writeProgram(w *writer, embedding, units int) {
 	w.line("  code_roles: {training: [trainer.py], scorer: [scorer.py], client: [client.py]}", "")
 }
 
-const privacy = "{clip: 0.5, noise_multiplier: 0.5, delta: %s}"
+// privateCohort returns the number of texts in a step with noise.
+func (p *Proposal) privateCohort() int {
+	return max(1, min(256, p.facts.Balance.Balanced.Examples/4))
+}
 
 func (p *Proposal) writeGrid(w *writer) {
-	private := fmt.Sprintf(privacy, p.delta())
 	switch {
 	case !p.Private:
 		axis := "training.epochs: [2, 8]"
@@ -211,13 +213,13 @@ func (p *Proposal) writeGrid(w *writer) {
 		w.WriteString("# One seed is an anecdote, and memorization shows in a comparison:\n# grid:\n#   replicates: 3\n#   axes:\n#     " + axis + "\n")
 	case p.Federated:
 		w.line("grid:", "")
-		w.line("  axes:", "without privacy and with it; plan prints epsilon")
-		w.line("    training.privacy: [null, "+private+"]", "")
+		w.line("  axes:", "without privacy and with it; plan prints epsilon, which is large with few users")
+		w.line(fmt.Sprintf("    training.privacy: [null, {clip: 0.5, noise_multiplier: 0.5, delta: %s}]", p.delta()), "")
 	default:
 		w.line("grid:", "")
 		w.line("  axes:", "without privacy and with it; plan prints epsilon")
 		w.line("    training:", "")
 		w.line("      - {client: {gradient_clip: 0.5}}", "")
-		w.line("      - {privacy: "+private+"}", "")
+		w.line(fmt.Sprintf("      - {cohort: %d, client: {learning_rate: 16}, privacy: {clip: 0.25, noise_multiplier: 0.8, delta: %s}}", p.privateCohort(), p.delta()), "noise calls for a larger cohort")
 	}
 }
