@@ -326,7 +326,7 @@ func TestBadCallsOfAGANAreErrors(t *testing.T) {
 	for want, err := range map[string]error{
 		"the generator has 0":             blind,
 		"batch 2 of 2 is of 0 images":     empty,
-		"precomputed for a batch has 291": learn(other, trained, gradient[:g.Trained()]),
+		"precomputed draws of a batch have 291": learn(other, trained, gradient[:g.Trained()]),
 		"call UseStream first":            learn(g.NewLearner(params[g.Trained():]), trained, gradient[:g.Trained()]),
 		"the generator has":               learn(learnerOf(g, params[1:], 1), trained, gradient[:g.Trained()]),
 		"the gradient has":                learn(learnerOf(g, params, 1), trained, gradient),
