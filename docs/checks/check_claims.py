@@ -215,7 +215,7 @@ class Study:
         if positive and negative:
             return "cannot tell: measures disagree"
         if not positive and not negative:
-            return max((word for word in said if word.startswith("cannot")), key=len)
+            return min((word for word in said if word.startswith("cannot")), key=len)
         if not equal:
             return "cannot tell: unequal utility"
         return "reproduced" if positive else "contradicted"

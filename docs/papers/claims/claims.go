@@ -310,7 +310,7 @@ func combined(found []string, seeds int, matched bool) string {
 	case yes && no:
 		return cannotTell + ": measures disagree"
 	case !yes && !no:
-		return slices.MaxFunc(found, func(a, b string) int { return len(a) - len(b) }) // one with a reason
+		return slices.MinFunc(found, func(a, b string) int { return len(a) - len(b) }) // a reason only if all have one
 	case !matched:
 		return cannotTell + ": unequal utility"
 	case yes:

@@ -79,7 +79,8 @@ func TestMeasuresOfAClaimDecideTogether(t *testing.T) {
 		{[]string{contradicted}, 5, false, "cannot tell: unequal utility"},
 		{[]string{cannotTell}, 5, false, cannotTell},
 		{[]string{reproduced}, 2, true, "cannot tell: too few seeds"},
-		{[]string{cannotTell, little}, 5, true, little},
+		{[]string{cannotTell, little}, 5, true, cannotTell},
+		{[]string{little, little}, 5, true, little},
 	} {
 		if got := combined(c.found, c.seeds, c.matched); got != c.want {
 			t.Errorf("%v, %d seeds, matched %v: %q, want %q", c.found, c.seeds, c.matched, got, c.want)
