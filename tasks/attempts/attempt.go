@@ -42,7 +42,7 @@ type Leader struct {
 }
 
 // CheckStore returns an error that wraps ErrOtherStore if archive is on another store than the
-// leader's. It cannot tell if either has no identity. Any other error is a failed read.
+// leader's. It returns nil if either identity is empty. Any other error is a failed read.
 func (l Leader) CheckStore(ctx context.Context, archive *storage.Archive) error {
 	if l.StoreID == "" {
 		return nil

@@ -82,8 +82,8 @@ func (r Rank) CanaryOutcome(references int) CanaryOutcome {
 	return o
 }
 
-// Exposed implements exposure.Exposed. The number of references at or below the canary is Poisson, reduced by
-// the sampled share of the set, so a counted rank has an error too.
+// Exposed implements exposure.Exposed. The number of references at or below the canary is about Poisson, so
+// that a counted rank has an error too.
 func (o *CanaryOutcome) Exposed() *exposure.Exposure {
 	if o.Exposure == nil {
 		return nil
