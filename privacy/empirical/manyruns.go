@@ -59,7 +59,7 @@ func (r Rule) Rates(runs []Run) (rates Rates) {
 
 // ChooseRule returns the rule with the largest value. Candidate thresholds are midpoints of
 // neighbouring scores and the highest score. Ties go to the lowest threshold, then to above before
-// Below. Compute the bound from other runs.
+// below. Compute the bound from other runs.
 func ChooseRule(runs []Run, value func(Rates) float64) Rule {
 	runs = slices.SortedFunc(slices.Values(runs), func(a, b Run) int { return cmp.Compare(a.Score, b.Score) })
 	var all, upTo [2]int // trainings without the canary and with it
