@@ -324,15 +324,15 @@ func TestBadCallsOfAGANAreErrors(t *testing.T) {
 	other := g.NewLearner(nil).(*DiscriminatorLearner)
 	other.UsePrecomputed(precomputed)
 	for want, err := range map[string]error{
-		"the generator has 0":             blind,
-		"batch 2 of 2 is of 0 images":     empty,
+		"the generator has 0":                   blind,
+		"batch 2 of 2 is of 0 images":           empty,
 		"precomputed draws of a batch have 291": learn(other, trained, gradient[:g.Trained()]),
-		"call UseStream first":            learn(g.NewLearner(params[g.Trained():]), trained, gradient[:g.Trained()]),
-		"the generator has":               learn(learnerOf(g, params[1:], 1), trained, gradient[:g.Trained()]),
-		"the gradient has":                learn(learnerOf(g, params, 1), trained, gradient),
-		"batch of 0 images":               make(params, 0, gradient[g.Trained():]),
-		"the generator's gradient has":    make(params, 2, gradient),
-		"the parameter vector has":        make(params[1:], 2, gradient[g.Trained():]),
+		"call UseStream first":                  learn(g.NewLearner(params[g.Trained():]), trained, gradient[:g.Trained()]),
+		"the generator has":                     learn(learnerOf(g, params[1:], 1), trained, gradient[:g.Trained()]),
+		"the gradient has":                      learn(learnerOf(g, params, 1), trained, gradient),
+		"batch of 0 images":                     make(params, 0, gradient[g.Trained():]),
+		"the generator's gradient has":          make(params, 2, gradient),
+		"the parameter vector has":              make(params[1:], 2, gradient[g.Trained():]),
 		fmt.Sprintf("the parameter vector has %d elements", g.Trained()): tooFew,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -149,7 +149,7 @@ func (x *training) run(ctx context.Context) error {
 		Args: childprocess.Shell(x.params.Command), Terms: x.terms, Set: x.task.Variables(), Write: x.task.Writable(),
 	}, watch)
 	if err != nil && x.unkept != nil {
-		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept) // nolint:errorlint // the command's error decides
+		err = fmt.Errorf("%w\nits last checkpoint could not be kept: %v", err, x.unkept) //nolint:errorlint // the command's error decides
 	}
 	return classify(x.params.Command, err)
 }
