@@ -173,7 +173,7 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 		g := taskstest.NewGraph(t)
 		list := make([]datasets.Placement, len(insertions))
 		for i, n := range insertions {
-			list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Words: []string{"a"}, HeldBack: n == 0}, Insertions: n}
+			list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: []int32{7}, Words: []string{"a"}, HeldBack: n == 0}, Insertions: n}
 		}
 		given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: must.Get(json.Marshal(list))(t)})
 		part := g.Put("part", map[string][]byte{TalliesBlob: []byte(`[{"at_most": 8}, {"at_most": 1}, {"at_most": 4}]`)})
