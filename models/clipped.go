@@ -1,6 +1,9 @@
 package models
 
-import "coalmine/internal/kernels"
+import (
+	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
+)
 
 // perExample is the additional state of a Trainer for ClippedSum, and owns its
 // memory. The *turn* of a sentence is its index in packed.order. Rows of the
@@ -141,7 +144,7 @@ func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(n
 		e.source.lay(&t.encoder.batch)
 	}
 	loss := Loss{Sum: t.output.forward(w, e.outputs, e.targets, largestSquaredSum), Tokens: t.batch.rows()}
-	if !finite(loss.Sum) {
+	if !numbers.IsFinite(loss.Sum) {
 		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
 	}
 	t.output.logitGradients(w, e.targets, e.scales, e.outputGradient)
@@ -161,7 +164,7 @@ func (t *Trainer) setFactors(factor func(norm float64) float64, norms []float64)
 		last := t.logitGrams(first)
 		for turn := first; turn < last; turn++ {
 			norm := t.normBound(turn, &e.logits[turn-first])
-			if !finite(norm) {
+			if !numbers.IsFinite(norm) {
 				return &DivergedError{What: "gradient", Value: norm}
 			}
 			norms[order[turn]] = norm

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 )
 
 // distribution is the distribution of the next token. Call set first.
@@ -27,7 +28,7 @@ type distribution struct {
 // set makes the distribution that of a sampling, given the logits of all tokens, which it keeps, and
 // their normaliser, of row i. An error is a *DivergedError.
 func (d *distribution) set(s Sampling, logits []float32, z *normaliser, i int) error {
-	if !finite(z.logs[i]) {
+	if !numbers.IsFinite(z.logs[i]) {
 		return &DivergedError{What: "log probability", Value: z.logs[i]}
 	}
 	d.kept = d.kept[:0]
@@ -62,7 +63,7 @@ func (d *distribution) reduce() error {
 	}
 	d.own.finish()
 	d.scales, d.masses = d.own.peaks, d.own.sums
-	if !finite(d.own.logs[0]) {
+	if !numbers.IsFinite(d.own.logs[0]) {
 		return &DivergedError{What: "log probability", Value: d.own.logs[0]}
 	}
 	return nil

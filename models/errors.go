@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 )
 
 // DivergedError reports that training has produced a number that is not finite. A retry does not
@@ -31,13 +32,11 @@ func (e *DivergedError) Error() string {
 // NaN or infinite.
 func FiniteNorm(name string, vector []float32) (float64, error) {
 	norm := math.Sqrt(kernels.SquaredNorm(vector))
-	if !finite(norm) {
+	if !numbers.IsFinite(norm) {
 		return 0, &DivergedError{What: name, Value: norm}
 	}
 	return norm, nil
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // checkLength returns an error that names the vector with a wrong length, and
 // the expected length.

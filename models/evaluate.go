@@ -3,6 +3,8 @@ package models
 import (
 	"fmt"
 	"math"
+
+	"coalmine/internal/numbers"
 )
 
 // Tally sums the predictions of some targets.
@@ -76,7 +78,7 @@ func (s *Scorer) evaluate(sentences [][]int32, counted func(target int32) bool, 
 		block := sentences[from:min(from+evaluationBlock, len(sentences))]
 		run.tally(run.score(s, block), counted, &total)
 	}
-	if !finite(total.All.Loss) {
+	if !numbers.IsFinite(total.All.Loss) {
 		return Evaluation{}, &DivergedError{What: "loss", Value: total.All.Loss}
 	}
 	return total, nil
@@ -117,7 +119,7 @@ func (s *Scorer) losses(sentences [][]int32, after *States) ([]Loss, error) {
 			for t := range sentence[1:] {
 				loss.Sum -= float64(run.logProbs[run.row(i, t)])
 			}
-			if !finite(loss.Sum) {
+			if !numbers.IsFinite(loss.Sum) {
 				return nil, &DivergedError{What: "loss", Value: loss.Sum}
 			}
 			losses = append(losses, loss)

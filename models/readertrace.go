@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 )
 
 // readerTrace runs a Reader over a batch of texts, and owns the memory for it.
@@ -89,7 +90,7 @@ func (l *ReaderLearner) Gradient(params []float32, examples [][]int32, gradient 
 	w, g := t.network.layout.views(params), t.network.layout.views(gradient)
 	t.forward(&w)
 	loss := Loss{Sum: l.losses(), Tokens: len(examples)}
-	if !finite(loss.Sum) {
+	if !numbers.IsFinite(loss.Sum) {
 		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
 	}
 	l.backward(&w, &g)

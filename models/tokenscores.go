@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 )
 
 // TokenScore measures the prediction of one token, in nats.
@@ -32,7 +33,7 @@ func (s *Scorer) TokenScores(sentences [][]int32) ([][]TokenScore, error) {
 				p := &scores[t]
 				*p = run.wholes[at]
 				p.LogProb = run.logProbs[at]
-				if !finite(float64(p.LogProb) + p.Mean + p.Deviation) {
+				if !numbers.IsFinite(float64(p.LogProb) + p.Mean + p.Deviation) {
 					return nil, &DivergedError{What: "log probability", Value: float64(p.LogProb)}
 				}
 			}

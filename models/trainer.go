@@ -1,6 +1,10 @@
 package models
 
-import "fmt"
+import (
+	"fmt"
+
+	"coalmine/internal/numbers"
+)
 
 // Loss is the loss of a batch.
 type Loss struct {
@@ -70,7 +74,7 @@ func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []flo
 	top := t.forward(&w, sentences)
 	loss := Loss{Tokens: t.batch.rows()}
 	loss.Sum = t.output.loss(&w, &g, top.passed, t.batch.targets, 1/float32(loss.Tokens), top.gradient)
-	if !finite(loss.Sum) {
+	if !numbers.IsFinite(loss.Sum) {
 		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
 	}
 	t.backward(&w)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 	"coalmine/internal/testserver"
 )
 
@@ -370,7 +371,7 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 		t.Errorf("a gradient of a transformer: error %v", err)
 	}
 	params := m.Init(testRand(77))
-	if norm := kernels.SquaredNorm(params); !finite(norm) || norm == 0 {
+	if norm := kernels.SquaredNorm(params); !numbers.IsFinite(norm) || norm == 0 {
 		t.Errorf("initial parameters have the squared norm %v", norm)
 	}
 }

@@ -3,6 +3,8 @@ package privacy
 import (
 	"fmt"
 	"math"
+
+	"coalmine/internal/numbers"
 )
 
 // ClipScale returns the factor, between 0 and 1, that brings an update of the
@@ -15,7 +17,7 @@ import (
 // update out of the sum instead.
 func ClipScale(norm, clip float64) float64 {
 	switch {
-	case math.IsNaN(norm) || math.IsInf(norm, 0):
+	case !numbers.IsFinite(norm):
 		return 0
 	case norm <= clip:
 		return 1

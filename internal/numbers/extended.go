@@ -54,9 +54,14 @@ func Decimal[T ~float64](x T, digits int) string {
 	}
 }
 
-// Finite returns the number, or nil for +Inf, -Inf and NaN.
+// IsFinite reports whether x is neither infinite nor NaN.
+func IsFinite[T ~float32 | ~float64](x T) bool {
+	return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0)
+}
+
+// Finite returns the number, or nil if it is not finite.
 func Finite[T ~float64](x T) *float64 {
-	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+	if !IsFinite(x) {
 		return nil
 	}
 	return new(float64(x))

@@ -2,9 +2,9 @@ package vision
 
 import (
 	"fmt"
-	"math"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 )
 
@@ -50,7 +50,7 @@ func (l *layersLearner) gradient(params, gradient []float32, losses func() float
 	w, g := t.network.views(params), t.network.views(gradient)
 	t.forward(&w)
 	loss := models.Loss{Sum: losses(), Tokens: t.n}
-	if !finite(loss.Sum) {
+	if !numbers.IsFinite(loss.Sum) {
 		return models.Loss{}, &models.DivergedError{What: "loss", Value: loss.Sum}
 	}
 	l.backward(&w, &g)
@@ -67,8 +67,6 @@ func checkCall(n interface{ Trained() int }, params, gradient []float32) error {
 	}
 	return nil
 }
-
-func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 func (l *layersLearner) resize(n int) {
 	t := &l.trace

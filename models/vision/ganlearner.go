@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"coalmine/internal/numbers"
 	"coalmine/models"
 )
 
@@ -115,7 +116,7 @@ func (l *DiscriminatorLearner) Gradient(params []float32, examples [][]int32, gr
 	l.trace.weightGradients(&g, first, last+1)
 	l.clearStatistics(gradient)
 	loss += decay(params, gradient, l.network.discriminator.decayed)
-	if !finite(loss) {
+	if !numbers.IsFinite(loss) {
 		return models.Loss{}, &models.DivergedError{What: "loss", Value: loss}
 	}
 	return models.Loss{Sum: loss * float64(len(examples)), Tokens: len(examples)}, nil
@@ -250,7 +251,7 @@ func (g *Generator) Gradient(rng *rand.Rand, batch int, gradient []float32) (los
 	loss = g.judge()
 	g.made.backward(g.params[g.network.trained:], gradient)
 	loss += decay(g.params[g.network.trained:], gradient, g.network.generator.decayed)
-	if !finite(loss) {
+	if !numbers.IsFinite(loss) {
 		return 0, &models.DivergedError{What: "loss", Value: loss}
 	}
 	return loss, nil

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 )
 
 // ClassifierScore measures the certainty and the variety of a classifier's predictions for
@@ -74,7 +75,7 @@ func FrechetDistance(a, b [][]float32) (float64, error) {
 	}
 	shared, ok := traceOfRoot(covarianceA, covarianceB)
 	distance := apart + mat.Trace(covarianceA) + mat.Trace(covarianceB) - 2*shared
-	if !ok || !finite(distance) {
+	if !ok || !numbers.IsFinite(distance) {
 		return 0, fmt.Errorf("the Frechet distance is %v: are all columns of all rows finite?", distance)
 	}
 	return distance, nil

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -67,7 +67,7 @@ func LogPerplexity(tree *models.TreeScorer, state *models.States, words []int32)
 		}
 		state = next
 	}
-	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+	if !numbers.IsFinite(sum) {
 		return 0, tasks.Permanent(&models.DivergedError{What: "log-perplexity of a canary", Value: sum})
 	}
 	return sum, nil

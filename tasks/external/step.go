@@ -12,6 +12,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/internal/score"
 	"coalmine/models"
@@ -241,7 +242,7 @@ func (s *Stepper) values(name string, data []byte) ([]float32, error) {
 		}
 		out = append(out, tensor.Float32...)
 	}
-	if i := slices.IndexFunc(out, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }); i >= 0 {
+	if i := slices.IndexFunc(out, func(v float32) bool { return !numbers.IsFinite(v) }); i >= 0 {
 		return nil, AnswersSteps.Broken("its %s has %g as value %d; expected finite numbers", name, out[i], i)
 	}
 	return out, nil

@@ -2,11 +2,11 @@ package pretrained
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks/datasets"
 )
@@ -219,7 +219,7 @@ func (f *Folder) convert(name string, values []float32) error {
 		return err
 	}
 	for i, v := range values {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+		if !numbers.IsFinite(v) {
 			return fmt.Errorf("tensor %s: element %d is %v; expected finite numbers", full, i, v)
 		}
 	}

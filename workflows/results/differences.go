@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/numbers"
 	"coalmine/tasks/audits"
 	"coalmine/workflows/experiment"
 )
@@ -159,7 +160,7 @@ func (d *Difference) measure(row, to *viewRow) {
 				values = append(values, a-b)
 			}
 		}
-		if e := audits.NewEstimate(values); e != nil && !slices.ContainsFunc(values, notFinite) {
+		if e := audits.NewEstimate(values); e != nil && !slices.ContainsFunc(values, func(x float64) bool { return !numbers.IsFinite(x) }) {
 			mine, others := row.Measures[m.Name], to.Measures[m.Name]
 			least, most := mine.within(m.Measure)
 			otherLeast, otherMost := others.within(m.Measure)
@@ -168,8 +169,6 @@ func (d *Difference) measure(row, to *viewRow) {
 		}
 	}
 }
-
-func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
 // pair compares the canaries inserted in both rows, seed by seed.
 func (d *Difference) pair(row, to *viewRow) {
@@ -203,19 +202,19 @@ func pairs(a, b *viewCell, column string) (differences []float64) {
 
 // inserted returns the numbers in a column for the inserted canaries.
 func (v *viewCell) inserted(column string) map[string]float64 {
-	numbers := map[string]float64{}
+	inserted := map[string]float64{}
 	for i := range v.decoded.Canaries {
 		canary := &v.decoded.Canaries[i]
 		if canary.Role != audits.Inserted {
 			continue
 		}
 		for _, canaryOutcome := range canary.Outcomes {
-			if number, ok := ofCanaryOutcome(canaryOutcome).number(canaryOutcome, column); ok && !notFinite(number) {
-				numbers[canaryKey(canary)] = number
+			if number, ok := ofCanaryOutcome(canaryOutcome).number(canaryOutcome, column); ok && numbers.IsFinite(number) {
+				inserted[canaryKey(canary)] = number
 			}
 		}
 	}
-	return numbers
+	return inserted
 }
 
 // canaryKey identifies a canary within its cell.

@@ -109,7 +109,7 @@ func rowAt(ctx context.Context, archive *storage.Archive, planned *plan.Cell, ro
 
 // setPositive sets a metric if it is positive and finite.
 func setPositive(p *reports.Point, name string, value float64) error {
-	if value <= 0 || notFinite(value) {
+	if value <= 0 || !numbers.IsFinite(value) {
 		return nil
 	}
 	return p.Metrics.Set(name, value)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
@@ -173,7 +174,7 @@ func isInfinite(v parquet.Value) bool { return v.Kind() == parquet.Double && mat
 // withoutInfinite replaces NaN and infinite numbers of optional columns by null.
 func withoutInfinite(row parquet.Row) parquet.Row {
 	for i, v := range row {
-		if v.Kind() == parquet.Double && v.DefinitionLevel() > 0 && notFinite(v.Double()) {
+		if v.Kind() == parquet.Double && v.DefinitionLevel() > 0 && !numbers.IsFinite(v.Double()) {
 			row[i] = parquet.NullValue().Level(0, 0, v.Column())
 		}
 	}

@@ -18,11 +18,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"coalmine/internal/numbers"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
@@ -130,7 +130,7 @@ const (
 
 // add adds a point; numbers that are not finite are left out.
 func (m metrics) add(group, name string, step int64, value float64) {
-	if math.IsNaN(value) || math.IsInf(value, 0) {
+	if !numbers.IsFinite(value) {
 		return
 	}
 	name = group + safe(name)

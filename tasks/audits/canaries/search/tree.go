@@ -2,9 +2,9 @@ package search
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 )
@@ -81,7 +81,7 @@ func (r Rows) LogProbs(i int) []float32 {
 // *models.DivergedError if the model's numbers are not finite.
 func (r Rows) Cost(i int, token int32) (float64, error) {
 	cost := audits.Surprisal(r.LogProbs(i)[token])
-	if math.IsNaN(cost) || math.IsInf(cost, 0) {
+	if !numbers.IsFinite(cost) {
 		return 0, &models.DivergedError{What: "log probability", Value: cost}
 	}
 	return cost, nil

@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
+
+	"coalmine/internal/numbers"
 )
 
 // ErrConstant reports that all data are equal, so that no distribution with a density
@@ -26,7 +28,7 @@ const MaxShape = 1000
 func FitDistribution(data []float64) (Distribution, error) {
 	mean, deviation := stat.PopMeanStdDev(data, nil)
 	switch {
-	case math.IsNaN(deviation) || math.IsInf(deviation, 0):
+	case !numbers.IsFinite(deviation):
 		return Distribution{}, fmt.Errorf("the mean of the values is %v and their standard deviation %v; expected finite ones", mean, deviation)
 	case deviation <= 1e-12*math.Abs(mean) || deviation == 0:
 		return Distribution{}, ErrConstant

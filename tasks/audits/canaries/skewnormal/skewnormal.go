@@ -13,6 +13,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"coalmine/internal/numbers"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -227,7 +228,7 @@ func logPerplexities(ctx context.Context, tree *models.TreeScorer, state *models
 		}
 	}
 	for _, cost := range costs {
-		if math.IsNaN(cost) || math.IsInf(cost, 0) {
+		if !numbers.IsFinite(cost) {
 			return nil, tasks.Permanent(&models.DivergedError{What: "log-perplexity of a reference", Value: cost})
 		}
 	}

@@ -3,9 +3,9 @@ package onerun
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
+	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -108,7 +108,7 @@ func blockCosts(scorer *models.Scorer, block [][]int32) ([]float64, error) {
 		}
 	}
 	for _, sum := range sums {
-		if math.IsNaN(sum) || math.IsInf(sum, 0) {
+		if !numbers.IsFinite(sum) {
 			return nil, &models.DivergedError{What: "log-perplexity of a canary", Value: sum}
 		}
 	}

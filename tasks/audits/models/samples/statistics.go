@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"coalmine/internal/numbers"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks/audits"
@@ -98,7 +99,7 @@ func firstUnknown(scorer *models.Scorer) (float64, error) {
 		return 0, err
 	}
 	p := math.Exp(float64(row[datasets.Unknown])) / -math.Expm1(float64(row[datasets.End]))
-	if math.IsNaN(p) || math.IsInf(p, 0) {
+	if !numbers.IsFinite(p) {
 		return 0, &models.DivergedError{What: "log probability", Value: float64(row[datasets.Unknown])}
 	}
 	return p, nil

@@ -19,6 +19,7 @@ import (
 	"math"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -182,7 +183,7 @@ func (r *Reader) take(u updates.Update) error {
 		at += copy(r.values[at:], u.Values[s.From:s.To])
 	}
 	norm := math.Sqrt(kernels.SquaredNorm(r.values))
-	if math.IsNaN(norm) || math.IsInf(norm, 0) {
+	if !numbers.IsFinite(norm) {
 		return tasks.Permanent(fmt.Errorf("the update of device %d in round %d is not finite: the training has diverged; lower its learning rates", u.Device, u.Round))
 	}
 	if !r.view.Raw {
