@@ -423,7 +423,7 @@ func (c *Cell) canaryWarnings() []string {
 	}
 	each := float64(canaries.PerConfiguration * len(canaries.AllFormats()))
 	perUser := each * float64(len(canaries.ExampleProbability)) * total(canaries.UserProbability)
-	replaced := canaries.replaced(each)
+	replaced := canaries.replaced(each, 1)
 	lower := "the probabilities"
 	if len(canaries.Insertions) > 0 && c.data != nil {
 		replaced, lower = float64(canaries.copies())/float64(max(1, c.data.Examples)), "canaries.insertions"
@@ -438,13 +438,14 @@ func (c *Cell) canaryWarnings() []string {
 	return warnings
 }
 
-// replaced returns the probability that at least one canary replaces an example, with each canaries
-// of each configuration, independently.
-func (c *Canaries) replaced(each float64) float64 {
+// replaced returns the probability that at least one canary replaces one of a user's examples, with each
+// canaries of each configuration, independently.
+func (c *Canaries) replaced(each, examples float64) float64 {
 	kept := 0.0 // logarithm of the probability of no replacement
 	for _, user := range c.UserProbability {
 		for _, example := range c.ExampleProbability {
-			kept += each * math.Log1p(-float64(user.Float64()*example.Float64()))
+			some := -math.Expm1(examples * math.Log1p(-example.Float64())) // of a user who has the canary
+			kept += each * math.Log1p(-float64(user.Float64()*some))
 		}
 	}
 	return -math.Expm1(kept)
@@ -460,14 +461,8 @@ func (c *Canaries) carriers(users, examples int) int {
 		spared := max(0, 1-float64(c.copies())/float64(examples)) // probability for an example
 		return int(math.Round(float64(users) * (1 - math.Pow(spared, mean))))
 	}
-	each, kept := float64(c.PerConfiguration*len(c.AllFormats())), 1.0
-	for _, user := range c.UserProbability {
-		for _, example := range c.ExampleProbability {
-			replaced := 1 - math.Pow(1-example.Float64(), mean) // at least one example of a user that has the canary
-			kept *= math.Pow(1-float64(user.Float64()*replaced), each)
-		}
-	}
-	return int(math.Round(float64(users) * (1 - kept)))
+	each := float64(c.PerConfiguration * len(c.AllFormats()))
+	return int(math.Round(float64(users) * c.replaced(each, mean)))
 }
 
 // minInData is the expected number of canaries occurring in the data above which a warning is

@@ -127,11 +127,11 @@ func TestTheShareOfReplacedExamplesIsAProbability(t *testing.T) {
 	c := Canaries{UserProbability: probabilities("20%", "1/2"), ExampleProbability: probabilities("10%", "60%")}
 	kept := 0.98 * 0.88 * 0.95 * 0.7
 	want := 1 - kept*kept*kept
-	if got := c.replaced(3); math.Abs(got-want) > 1e-12 || fmt.Sprintf("%.2f", got) != "0.81" {
+	if got := c.replaced(3, 1); math.Abs(got-want) > 1e-12 || fmt.Sprintf("%.2f", got) != "0.81" {
 		t.Errorf("%g of the examples are replaced, want %g", got, want)
 	}
 	c = Canaries{UserProbability: probabilities("1"), ExampleProbability: probabilities("1")}
-	if got := c.replaced(2); got != 1 {
+	if got := c.replaced(2, 1); got != 1 {
 		t.Errorf("%g of the examples are replaced, want all", got)
 	}
 }
