@@ -33,7 +33,7 @@ import (
 //	one COLUMN a row          rows of CSV with one value in this column have all numbers of a row
 //	one command a row         the output of one command has all numbers of a row
 //	one line a cell           one line of text, or one row of CSV, has all numbers of a cell up to a semicolon;
-//	                          what follows it is of other seeds, and so of other lines
+//	                          numbers after it belong to other seeds, and to their lines
 var kept = regexp.MustCompile(`^numbers of (.*)$`)
 
 var (

@@ -82,7 +82,7 @@ func (q ClipQuantile) Next(clip float64, below, clients int, noise float64, coho
 // (Andrew et al. 2021, Theorem 1). The 2 is there because a bit shifted by one
 // half has sensitivity 1/2. The formula holds for adding or removing a user
 // and, because both sensitivities double, for replacing one. The result is above total. It is an
-// error if the count by itself costs as much as total allows.
+// error if the count costs as much as total allows.
 func (q ClipQuantile) UpdateNoise(total float64) (float64, error) {
 	if err := q.Validate(); err != nil {
 		return 0, err

@@ -130,7 +130,7 @@ func inCommon(recipes []Recipe) Neighbouring {
 	return ZeroOutOne
 }
 
-// relation returns the relation under which the recipe by itself is proved.
+// relation returns the neighbouring relation of the recipe, not composed with others.
 func (r Recipe) relation() Neighbouring {
 	if r.Tree != nil {
 		return ZeroOutOne

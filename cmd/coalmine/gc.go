@@ -81,7 +81,7 @@ func (g *global) showDeletion() (progress func(deleted, total int), end func()) 
 	}
 	display := mpb.New(mpb.WithOutput(f), mpb.WithWidth(30), mpb.WithRefreshRate(200*time.Millisecond))
 	var label atomic.Value
-	label.Store("looking for what no run needs ")
+	label.Store("looking for unused objects ")
 	bar := display.AddBar(0, mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Any(text(&label))), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d objects")))
 	progress = func(deleted, total int) {

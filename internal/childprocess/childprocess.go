@@ -198,7 +198,7 @@ func (p *Process) outcome() error {
 	return nil
 }
 
-// ExitError reports a command that exited by itself with a status other than 0, or by a signal.
+// ExitError reports an exit status other than 0, or a signal, of a command that this process did not end.
 type ExitError struct {
 	// Status is its exit status; -1 after a signal.
 	Status int
@@ -210,8 +210,8 @@ func (e *ExitError) Error() string { return e.how }
 // Done is closed when the command has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ended returns the result of a command after Done: nil for exit status 0, and a wrapped *ExitError if it
-// exited otherwise by itself.
+// Ended returns the result of a command after Done: nil for exit status 0, and a wrapped *ExitError for
+// another status or a signal.
 func (p *Process) Ended() error { return p.ended }
 
 // Terminate asks all processes of the command to end, and kills them after the command's grace. Done is

@@ -86,7 +86,7 @@ func (w *Workspace) Run(ctx context.Context, c Command, watch Watch) error {
 
 // FailedError reports a command of a Workspace that failed or was ended.
 type FailedError struct {
-	// Err wraps an *ExitError if the command ended by itself, and is otherwise the reason for ending it.
+	// Err is the reason for ending the command, or wraps its *ExitError.
 	Err error
 	// Lines are its last output lines.
 	Lines []string

@@ -16,8 +16,8 @@ type Terms struct {
 	// bytes of its Workspace.
 	Memory int64 `json:"memory,omitempty"`
 	Files  int64 `json:"files,omitempty"`
-	// Network allows the network. Otherwise it has none if the platform permits: in Linux by its
-	// own network namespace.
+	// Network allows the network. Without it Linux gives the command an empty network namespace, if the
+	// system permits.
 	Network bool `json:"network,omitempty"`
 	// Environment names additional variables that it gets.
 	Environment []string `json:"environment,omitempty"`

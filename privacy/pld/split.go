@@ -3,8 +3,8 @@ package pld
 import "math"
 
 // split holds all rounds, with losses classified as small, medium or high. If sampling is rare,
-// delta depends on few large losses. The typical sum of rounds has none of these, but its rounding
-// errors may exceed delta at any tilt that suits it; and if losses far above epsilon are not much
+// delta depends on few large losses. Typical sums of rounds have no large loss, but their rounding
+// errors may exceed delta at any tilt that suits them; and if losses far above epsilon are not much
 // rarer, only low tilts suit, which need many frequencies. So only the sums with a medium loss and
 // no high loss are inverted. They have a positive mass, so the proof for the inversion of all sums
 // applies. The contribution of the other sums is bounded separately.
