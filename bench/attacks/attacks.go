@@ -179,7 +179,6 @@ func (s *source) devices() ([]byte, error) {
 
 var errUnused = errors.New("no task of this benchmark reads that")
 
-// Imported implements tasks.Source.
 func (s *source) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
 	return nil, errUnused
 }

@@ -19,6 +19,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"coalmine/internal/tempfiles"
@@ -49,14 +51,12 @@ type SubmitResult struct {
 	Coordinator Process `json:"coordinator"`
 	IdleBytes   int64   `json:"coordinator_idle_bytes"`
 	TakenUp     float64 `json:"taken_up_seconds"`
-	// Lists are answers with the run while it waits for workers, EndedLists after its
-	// cancellation.
+	// Lists are answers with the run while it waits for workers, EndedLists after its cancellation.
 	Lists      Lists `json:"lists"`
 	EndedLists Lists `json:"ended_lists"`
 }
 
-// Process is the resources that a process has used. Numbers that the system does not report
-// are 0.
+// Process is the resources that a process has used. Numbers that the system does not report are 0.
 type Process struct {
 	Seconds       float64 `json:"seconds"`
 	CPUSeconds    float64 `json:"cpu_seconds"`
@@ -259,4 +259,58 @@ func (c *submitCluster) close() {
 			child.Kill()
 		}
 	}
+}
+
+// writeGrid writes a text and an experiment file that names it, and returns the file's path. Its
+// grid has a seed for each cell, and the model of examples/dp-ftrl-small.yaml.
+func writeGrid(dir string, cells int) (path string, err error) {
+	source := filepath.Join(dir, "text.jsonl")
+	if err := os.WriteFile(source, gridText(), 0o600); err != nil {
+		return "", err
+	}
+	seeds := make([]string, cells)
+	for i := range seeds {
+		seeds[i] = fmt.Sprint(i + 1)
+	}
+	path = filepath.Join(dir, "grid.yaml")
+	return path, os.WriteFile(path, fmt.Appendf(nil, `
+name: bench-submit
+data: {source: %q, vocabulary: {size: 2000}, users: {words: 400}, test: {fraction: 5%%}}
+canaries: {per_configuration: 2, user_probability: [1/2000, 1/1000, 1/400], example_probability: [4%%, 20%%, 100%%]}
+model: {embedding: 64, units: 128}
+training: {epochs: 3, cohort: 10, chunks: 2, client: {learning_rate: 1}}
+audit: {random_sampling: {references: 200000}, beam_search: {}}
+grid: {axes: {seed: [%s]}}
+`, source, strings.Join(seeds, ", ")), 0o600)
+}
+
+// gridText returns JSON lines of 250 users with 1.5 million words in sentences, about the size
+// of the examples' text.
+func gridText() []byte {
+	var b bytes.Buffer
+	for i := range 75_000 {
+		fmt.Fprintf(&b, `{"user":"u%d","text":"`, i/300)
+		for j := range 20 {
+			fmt.Fprintf(&b, "w%d ", i*(i+j*j*j)%(20+i%7*1000))
+		}
+		b.WriteString(`"}` + "\n")
+	}
+	return b.Bytes()
+}
+
+// Print writes the result for people.
+func (r *SubmitResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "a run of %d cells, %d tasks besides those of rounds\n\n", r.Cells, r.Nodes)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tseconds\tCPU s\tresident\tpeak\t")
+	fmt.Fprintf(t, "submit\t%.1f\t%.1f\t\t%s\t\n", r.Submit.Seconds, r.Submit.CPUSeconds, mebibytes(r.Submit.PeakBytes))
+	fmt.Fprintf(t, "coordinator\t%.1f\t%.1f\t%s\t%s\t\n", r.TakenUp, r.Coordinator.CPUSeconds, mebibytes(r.Coordinator.ResidentBytes), mebibytes(r.Coordinator.PeakBytes))
+	fmt.Fprintf(t, "  before\t\t\t%s\t\t\n\n", mebibytes(r.IdleBytes))
+	_ = t.Flush() // a failed write to the terminal cannot be reported
+	r.Lists.print(w, "list of runs")
+	r.EndedLists.print(w, "after its end")
+}
+
+func (l *Lists) print(w io.Writer, name string) {
+	fmt.Fprintf(w, "%-13s  first %.0f ms, then %.1f ms (median), %s\n", name, l.FirstMS, l.MedianMS, mebibytes(int64(l.Bytes)))
 }

@@ -12,8 +12,7 @@ import (
 // clockTick is the unit of times in /proc, the same on every Linux that Go supports.
 const clockTick = time.Second / 100
 
-// UsageOf reads a process's usage from the system; see proc_pid_stat(5) and
-// proc_pid_status(5).
+// UsageOf reads a process's usage from the system; see proc_pid_stat(5) and proc_pid_status(5).
 func UsageOf(pid int) Usage {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -1,13 +1,20 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"coalmine/bench/attacks"
 	"coalmine/bench/cluster"
 	"coalmine/bench/engine"
+	"coalmine/internal/kernels"
+	models "coalmine/models/attacks"
 )
 
 func newSubmit(o *output) *cobra.Command {
@@ -109,5 +116,190 @@ of the paper's size.`,
 	if err := c.MarkFlagRequired("command"); err != nil {
 		panic(err)
 	}
+	return c
+}
+
+func newEngine(o *output) *cobra.Command {
+	options, set, peers := engine.Options{}, "", []string{}
+	c := &cobra.Command{
+		Use:   "engine",
+		Short: "Speed of training steps and audits, as a share of the core's peak",
+		Long: `Measure the compute engine, each row several times, and print the medians. Before
+each measurement the core's peak is measured anew: multiply-adds in registers, as
+fast as the kernels in use can issue them. GFLOP/s counts the operations of matrix
+products alone, a multiply-add as two, three products for each of the forward
+pass; exponentials, sums and copies take time and count as nothing.
+
+The last rows audit models that are trained for it first: they take some minutes
+and are measured once.
+
+Close other programs first: on a busy machine all figures are lower, the shares
+of peak least. bench/pytorch/README.md says how to put PyTorch's figures beside them.
+
+Rows: ` + strings.Join(engine.Names(), ", ") + ".",
+		Example: "  go run ./bench/cmd engine --only training,two-workers\n  COALMINE_KERNELS=avx2 go run ./bench/cmd engine --json > avx2.json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			options.Done = func(r engine.Row) { o.note("%s: done", r.Name) }
+			return o.show(runEngine(c.Context(), options, set, peers))
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&options.Repeat, "repeat", 11, "measurements of each row")
+	f.StringSliceVar(&options.Only, "only", nil, "rows to measure, separated by commas")
+	f.StringVar(&options.Text, "text", "examples/data/state-of-the-union.jsonl.gz", "JSON lines for the rows with real sentences")
+	f.StringVar(&set, "kernels", "", "kernel set: avx512, avx2 or go (default: the fastest that the processor runs)")
+	f.StringSliceVar(&peers, "peer", nil, "JSON files of bench/pytorch/pytorch.py to compare with")
+	return c
+}
+
+func runEngine(ctx context.Context, o engine.Options, set string, paths []string) (*engine.Report, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	peers := make([]*engine.Peer, len(paths))
+	for i, path := range paths {
+		var err error
+		if peers[i], err = engine.ReadPeer(path); err != nil {
+			return nil, err
+		}
+	}
+	if set != "" {
+		restore, err := kernels.ForceSet(set)
+		if err != nil {
+			return nil, err
+		}
+		defer restore()
+	}
+	report, err := engine.Run(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	report.Peers = peers
+	return report, nil
+}
+
+const scaleRounds = 10_000
+
+func newQueue(o *output) *cobra.Command {
+	var training cluster.Training
+	var scaled bool
+	options := cluster.Options{Note: o.note}
+	c := &cobra.Command{
+		Use:   "queue",
+		Short: "Overhead of queue, coordinator and store",
+		Long: `Train a tiny model for some rounds twice: in one plain loop in memory, and
+through the queue, the coordinator, a worker and the store. The difference is the
+overhead of the machinery. Embedded in a temporary directory, or on --redis and
+--store if they are given.
+
+With --scale, tasks that do nothing show how far the machinery goes: how many of
+them it carries in a second over --slots slots, how long each of --rounds rounds
+takes and what it costs the coordinator, the first thousand against the last, what
+idle processes cost, and how soon a coordinator goes on with --cells trainings that
+were interrupted near their end. It starts --processes workers, and a redis-server
+from PATH unless --redis names an empty Redis. Records are kept in memory, and on
+disk for the last measurement, unless --store names a store.`,
+		Example: "  go run ./bench/cmd queue\n  go run ./bench/cmd queue --scale --slots 100 --measure tasks,rounds",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			options.Log = o.log()
+			if !scaled {
+				return o.show(cluster.RunOverhead(c.Context(), training, options.Redis, options.Store, options.Log))
+			}
+			if options.Program, err = os.Executable(); err != nil {
+				return err
+			}
+			options.Rounds, options.Chunks = training.Rounds, training.Chunks
+			if !c.Flags().Changed("rounds") {
+				options.Rounds = scaleRounds
+			}
+			return o.show(cluster.Run(c.Context(), options))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&options.Redis, "redis", "", "URL of a Redis; with --scale an empty one")
+	f.StringVar(&options.Store, "store", "", "store to work in: a directory or an s3:// URL")
+	f.IntVar(&training.Rounds, "rounds", 200, fmt.Sprintf("rounds to measure; with --scale %d", scaleRounds))
+	f.IntVar(&training.Chunks, "chunks", 4, "tasks that a round's cohort is split into")
+	f.BoolVar(&scaled, "scale", false, "measure with tasks that do nothing, over processes and a real Redis")
+	f.IntVar(&options.Slots, "slots", 1000, "with --scale: tasks that run at once, over all processes")
+	f.IntVar(&options.Processes, "processes", 4, "with --scale: worker processes")
+	f.IntVar(&options.Tasks, "tasks", 100_000, "with --scale: tasks for the rate")
+	f.IntVar(&options.Cells, "cells", 20, "with --scale: trainings of --rounds rounds to take up")
+	f.StringSliceVar(&options.Measure, "measure", cluster.Measurements, "with --scale: measurements to make")
+	f.DurationVar(&options.Idle, "idle", 5*time.Second, "with --scale: how long idle processes are watched")
+	return c
+}
+
+// newIdleWorker is the worker that queue --scale starts.
+func newIdleWorker(o *output) *cobra.Command {
+	slots := 1
+	c := &cobra.Command{
+		Use:    cluster.WorkerCommand,
+		Short:  "A worker for queue --scale, until its standard input ends",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return cluster.Work(c.Context(), c.InOrStdin(), slots, o.log())
+		},
+	}
+	c.Flags().IntVar(&slots, "slots", slots, "tasks at a time")
+	return c
+}
+
+func newAttacks(o *output) *cobra.Command {
+	options, kind := attacks.Options{}, string(models.MLP)
+	c := &cobra.Command{
+		Use:   "attacks",
+		Short: "Time and memory of attacks on recorded updates",
+		Long: `Train an attack of audit.deanonymization on updates that are made up, and print its time
+and memory. The updates stand in no store: each shard is made when it is
+read. The time is that of one task, with what it reads twice before its training and what it
+scores; the difference between two numbers of epochs is that of the epochs.`,
+		Example: "  go run ./bench/cmd attacks --updates 100000 --values 50000 --epochs 5",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			options.Attack = models.Kind(kind)
+			return o.show(attacks.Run(c.Context(), options))
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&kind, "attack", kind, "mlp, svm, knn or cosine")
+	f.IntVar(&options.Updates, "updates", 10_000, "updates of shadow devices")
+	f.IntVar(&options.Values, "values", 50_000, "values of each")
+	f.IntVar(&options.Users, "users", 118, "users, one device of each in every round")
+	f.IntVar(&options.Epochs, "epochs", 1, "epochs of the training")
+	f.IntVar(&options.Memory, "memory", 1024, "MiB of updates in memory at once")
+	return c
+}
+
+func newCoverage(o *output) *cobra.Command {
+	draws, fewDraws, seed := 2000, 400, uint64(1)
+	c := &cobra.Command{
+		Use:   "coverage",
+		Short: "How often the intervals of replicates contain the truth",
+		Long: `Two tables. The first: make up results of replicates whose truth is known, and print how often the 95% intervals
+contain it: those of Student's t of means and of differences between rows, those of Korn and
+Graubard of pooled counts, and the sign test. Rows without a goal violate the assumptions of
+an interval, and show the effect.
+
+The second: make up data of 1, 2, 3, 5, 10 and 30 users (or canaries, sentences, seeds), where
+there is nothing to find, something, and nearly all, for every quantity that is printed with an
+interval, and print how often the interval has the truth in it, and how often it lies wholly above
+the truth: at no effect, the false alarms of a gate at chance. It takes about five minutes.`,
+		Example: "  go run ./bench/cmd coverage --draws 20000 --few-draws 2000",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if draws < 1 || fewDraws < 1 {
+				return fmt.Errorf("--draws %d, --few-draws %d; expected at least 1", draws, fewDraws)
+			}
+			return o.show(&attacks.CoverageReport{Rows: attacks.RunCoverage(draws, seed), Few: attacks.RunFew(fewDraws, seed, attacks.FewUsers)}, nil)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&draws, "draws", draws, "studies that are made up for each line")
+	f.IntVar(&fewDraws, "few-draws", fewDraws, "intervals over few users that are made up for each number of the second table")
+	f.Uint64Var(&seed, "seed", seed, "seed of all draws")
 	return c
 }

@@ -18,8 +18,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// References is the number of references among which an audit ranks its canaries, as
-// in the papers.
+// References is the number of references among which an audit ranks its canaries, as in the papers.
 const References = 2_000_000
 
 const (

@@ -4,6 +4,5 @@ package engine
 
 import "time"
 
-// threadTime returns the elapsed time: this system has no simple way to get a
-// thread's share of it.
+// threadTime returns the elapsed time: this system has no simple way to get a thread's share of it.
 func threadTime() time.Duration { return time.Since(start) }

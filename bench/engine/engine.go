@@ -1,26 +1,26 @@
 // Package engine measures the compute engine on this machine: training steps relative
 // to the peak of the core, parallel workers, memory.
 //
-// A row is the median of several measurements. Before each measurement the core's peak
-// is measured again (kernels.PeakGFLOPS: independent multiply-adds in registers), and
-// a share of peak compares the two: on a shared machine the ratio is steadier than
-// either. Work of one thread is timed by the processor time of that thread if the
-// system reports it (Linux), so that the time of other programs does not count; two
-// workers are timed by wall-clock time.
+// A row is the median of several measurements. Before each measurement the core's peak is measured again
+// (kernels.PeakGFLOPS: independent multiply-adds in registers), and a share of peak compares the two: on
+// a shared machine the ratio is steadier than either. Work of one thread is timed by the processor time
+// of that thread if the system reports it (Linux), so that the time of other programs does not count;
+// two workers are timed by wall-clock time.
 //
 // Floating-point operations count only the matrix products, a multiply-add as two:
-// models.Language.TrainingFLOPs for each predicted token. All other work, including
-// exponentials, takes time but counts as no operations. (The recurrent product of a
-// sentence's first token counts, as in every framework, although it is skipped because
-// its operand is zero.)
+// models.Language.TrainingFLOPs for each predicted token. All other work, including exponentials, takes
+// time but counts as no operations. (The recurrent product of a sentence's first token counts, as in
+// every framework, although it is skipped because its operand is zero.)
 package engine
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"coalmine/internal/kernels"
@@ -67,8 +67,7 @@ type Row struct {
 	Ratio float64 `json:"ratio,omitempty"`
 	// Share is a part of the whole that What names, from 0 to 1.
 	Share float64 `json:"share,omitempty"`
-	// Allocations per step, and Megabytes (10^6) of memory: pointers, because 0 is a
-	// valid figure.
+	// Allocations per step, and Megabytes (10^6) of memory: pointers, because 0 is a valid figure.
 	Allocations *float64 `json:"allocations,omitempty"`
 	Megabytes   *float64 `json:"megabytes,omitempty"`
 	// Seconds is the length of an audit.
@@ -276,4 +275,83 @@ func measureGemm(ctx context.Context, b *bench, r *Row) error {
 		kernels.Gemm(false, true, n, n, n, 1, x, n, y, n, 0, z, n)
 		return nil
 	}}, nil)
+}
+
+// Print writes the rows as a table, with the peers' measurements.
+func (r *Report) Print(w io.Writer) {
+	fmt.Fprintf(w, "kernels %s, %d processors, medians of %d\n\n", r.Kernels, r.Processors, r.Repeat)
+	r.printTable(w)
+	fmt.Fprintln(w)
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "%s: %s\n", row.Name, row.What)
+	}
+	for i, p := range r.Peers {
+		fmt.Fprintf(w, "peer %d: %s\n", i+1, p.Name)
+	}
+}
+
+func (r *Report) printTable(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight|tabwriter.TabIndent)
+	fmt.Fprint(t, "row\ttokens/s\tGFLOP/s\t% of peak\tother\tgoal\treached\t")
+	for i := range r.Peers {
+		fmt.Fprintf(t, "times peer %d\t", i+1)
+	}
+	fmt.Fprintln(t)
+	for _, row := range r.Rows {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t", row.Name, figure("%.0f", row.TokensPerSecond), figure("%.1f", row.GFLOPS),
+			figure("%.1f", 100*row.OfPeak), row.other(), row.Goal, row.reached())
+		for _, p := range r.Peers {
+			fmt.Fprintf(t, "%s\t", row.timesPeer(p))
+		}
+		fmt.Fprintln(t)
+	}
+	_ = t.Flush()
+}
+
+// figure formats a figure of a row, "" for 0.
+func figure(format string, value float64) string {
+	if value == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, value)
+}
+
+// other returns the figure that only a few rows have.
+func (r *Row) other() string {
+	switch {
+	case r.Skipped != "":
+		return "not measured: " + r.Skipped
+	case r.BruteForceGFLOPS != 0:
+		return fmt.Sprintf("%.1f s, by brute force %.0f GFLOP/s", r.Seconds, r.BruteForceGFLOPS)
+	case r.Seconds != 0:
+		return fmt.Sprintf("%.0f s", r.Seconds)
+	case r.Ratio != 0:
+		return fmt.Sprintf("%.2f times", r.Ratio)
+	case r.Share != 0:
+		return fmt.Sprintf("%.1f%%", 100*r.Share)
+	case r.Allocations != nil:
+		return fmt.Sprintf("%.0f allocations", *r.Allocations)
+	case r.Megabytes != nil:
+		return fmt.Sprintf("%.1f MB", *r.Megabytes)
+	}
+	return ""
+}
+
+func (r *Row) reached() string {
+	switch {
+	case r.Reached == nil:
+		return ""
+	case *r.Reached:
+		return "yes"
+	}
+	return "no"
+}
+
+// timesPeer returns the speed as a multiple of a peer's.
+func (r *Row) timesPeer(p *Peer) string {
+	theirs := p.TokensPerSecond(r.Name)
+	if theirs == 0 || r.TokensPerSecond == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", r.TokensPerSecond/theirs)
 }
