@@ -56,8 +56,7 @@ func (r Range) union(other Range) Range {
 // axis to begin there.
 const fewPercent = 0.5
 
-// around returns the range of an axis that shows the values, except those that its scale cannot
-// show.
+// around returns the range of an axis that shows the values, except those that its scale cannot show.
 func (a *Axis) around(values []float64) Range {
 	if n := len(a.Labels); n > 0 {
 		return Range{0.5, float64(n) + 0.5}
@@ -188,8 +187,7 @@ func (r *ruler) apart(ticks []tick, extent func(string) float64) bool {
 	return true
 }
 
-// candidates returns choices of ticks from dense to sparse. For any range, the last has few
-// ticks.
+// candidates returns choices of ticks from dense to sparse. For any range, the last has few ticks.
 func (r *ruler) candidates() (choices [][]tick) {
 	if r.axis.Scale != Linear {
 		choices = append(choices, r.powers([]float64{1, 2, 5}, 1))

@@ -166,8 +166,7 @@ func (l *layout) xAxis(key []string) {
 	l.height = y + gap + margin
 }
 
-// maxLines returns the number of lines that labels take; more than possible if a word does not
-// fit.
+// maxLines returns the number of lines that labels take; more than possible if a word does not fit.
 func maxLines(labels []string, room float64) (lines int) {
 	for _, label := range labels {
 		for _, word := range strings.Fields(label) {

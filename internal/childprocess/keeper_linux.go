@@ -33,8 +33,7 @@ const maxReport = 64 << 10
 const (
 	// keeperPatience is the time for a keeper to end all processes before it is killed itself.
 	keeperPatience = 5 * time.Second
-	// startPatience is the time to report the start of the command, which may have stopped the
-	// keeper.
+	// startPatience is the time to report the start of the command, which may have stopped the keeper.
 	startPatience = 30 * time.Second
 )
 

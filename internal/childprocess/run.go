@@ -16,8 +16,7 @@ import (
 // Always is a Watch.Every that reports every change.
 const Always = time.Nanosecond
 
-// Watch receives the changes while a command runs, from one goroutine. An error ends the
-// command.
+// Watch receives the changes while a command runs, from one goroutine. An error ends the command.
 type Watch struct {
 	// Folder is polled. Changed is called when its files have stopped changing, at most once in Every, 0
 	// for five seconds, and once more after the command has ended: if they have changed, or if the command

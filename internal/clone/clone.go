@@ -4,6 +4,7 @@ package clone
 import (
 	"os"
 	"path/filepath"
+	"testing"
 )
 
 // Root returns the nearest directory with go.mod, from the test's upwards; false if there is none,
@@ -23,4 +24,28 @@ func Root() (string, bool) {
 		}
 		dir = parent
 	}
+}
+
+// SharedDataVariable names the folder with the data, by default shared/data next to the clone.
+const SharedDataVariable = "COALMINE_DATA"
+
+// SharedData returns the directory of a data set that is too large for the repository, or
+// under its own licence. It skips the test if the directory is absent: such a test also
+// runs on a small substitute of the same form, which it makes or ships.
+func SharedData(t testing.TB, name string) string {
+	t.Helper()
+	dir := filepath.Join(folder(), name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("the data set %s is not here: %v; %s names the folder that has it", name, err, SharedDataVariable)
+	}
+	return dir
+}
+
+// folder returns the folder of all data sets.
+func folder() string {
+	if dir := os.Getenv(SharedDataVariable); dir != "" {
+		return dir
+	}
+	root, _ := Root()
+	return filepath.Join(root, "..", "shared", "data")
 }

@@ -1,5 +1,4 @@
-// Package contactsheet draws images as PNG files for people: many in a grid, or one by
-// itself.
+// Package contactsheet draws images as PNG files for people: many in a grid, or one by itself.
 package contactsheet
 
 import (
@@ -12,8 +11,7 @@ import (
 
 // Shape is the shape of the images of a sheet.
 type Shape struct {
-	// Width and Height are in pixels, at least 1; Channels are 1, grey, or 3: red, green
-	// and blue.
+	// Width and Height are in pixels, at least 1; Channels are 1, grey, or 3: red, green and blue.
 	Width, Height, Channels int
 }
 

@@ -1,7 +1,5 @@
-// This file reads the JSON files of LEAF (Caldas et al. 2018): an object with users, num_samples and
-// user_data. user_data has for each user x, a list of inputs, and y, a list of their labels. Several
-// such objects may follow each other.
-
+// Package dataformats reads and writes the formats of data sets: LEAF, TensorFlow Federated, NumPy,
+// and compressed content of any of them. Package parquetfile reads Parquet.
 package dataformats
 
 import (
@@ -16,14 +14,12 @@ import (
 	"coalmine/internal/encoding"
 )
 
-// LEAFExample is an example of a user, in JSON. The data set defines the content of X and
-// Y.
+// LEAFExample is an example of a user, in JSON. The data set defines the content of X and Y.
 type LEAFExample struct {
 	User   string
 	Number int // among the examples of the user, from 1
 	X, Y   json.RawMessage
-	// Misnamed explains why the user's name is not valid text. Other users may then have the
-	// same name.
+	// Misnamed explains why the user's name is not valid text. Other users may then have the same name.
 	Misnamed error
 }
 
@@ -185,8 +181,7 @@ func (r reader) user(name string, misnamed error, do func(LEAFExample) error) er
 	return nil
 }
 
-// fault adds the position in the file to an error. Errors of reading the file
-// are unchanged.
+// fault adds the position in the file to an error. Errors of reading the file are unchanged.
 func (r reader) fault(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return r.wrong("the file ends too early; get it again")

@@ -1,5 +1,4 @@
-// This file writes files that numpy.load reads: the format of NumPy, version 1.0
-// (numpy.lib.format).
+// This file writes files that numpy.load reads: the format of NumPy, version 1.0 (numpy.lib.format).
 //
 //	file.Write(dataformats.NPYBytes(2, 28, 28, 1))
 //	file.Write(pixels) // 2 x 28 x 28 bytes, the last index innermost

@@ -199,8 +199,7 @@ func quoted(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// checkSQLite refuses files that are not databases before the driver opens
-// them.
+// checkSQLite refuses files that are not databases before the driver opens them.
 func checkSQLite(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -254,8 +253,7 @@ const sqliteMagic = "SQLite format 3\x00"
 
 func isSQLite(head []byte) bool { return string(head) == sqliteMagic }
 
-// TFFFeatures calls do with the features of a tf.train.Example (TensorFlow,
-// core/example/example.proto):
+// TFFFeatures calls do with the features of a tf.train.Example (TensorFlow, core/example/example.proto):
 //
 //	message Example  { Features features = 1; }
 //	message Features { map<string, Feature> feature = 1; }   entries: key = 1, value = 2

@@ -1,6 +1,5 @@
-// This file holds JSON objects whose members keep their order: objects
-// assembled at run time, and objects with unknown members.
-
+// Package encoding reads and writes JSON and YAML if encoding/json and the YAML library are not
+// strict enough: JSON members exactly as written, JSON objects in order, and YAML from outside.
 package encoding
 
 import (
@@ -97,8 +96,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// UnmarshalJSON reads an object, or null as one without members. A repeated name is
-// an error.
+// UnmarshalJSON reads an object, or null as one without members. A repeated name is an error.
 func (o *Object) UnmarshalJSON(data []byte) error {
 	*o = nil
 	d := json.NewDecoder(bytes.NewReader(data))

@@ -1,12 +1,5 @@
-// This file converts panics to errors, so that a fault that some input reveals ends only the work on that
-// input, not the process.
-//
-// Work on input from outside runs in [Recover], and goroutines that share such work run in a [Group]. The
-// code that reports the error logs its stack with [LogPanic].
-//
-// Faults that the Go runtime calls fatal, such as a stack overflow or concurrent map writes, cannot be
-// recovered.
-
+// Package goroutines starts, pauses and ends concurrent work: it converts panics to errors,
+// and waits no longer than a context lasts.
 package goroutines
 
 import (
@@ -15,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -64,8 +58,7 @@ type Group struct{ group *errgroup.Group }
 // NewGroup returns a group in which the failure of one function does not affect the others.
 func NewGroup() *Group { return &Group{new(errgroup.Group)} }
 
-// WithContext returns a group and a context that ends with the first failure, or when Wait
-// returns.
+// WithContext returns a group and a context that ends with the first failure, or when Wait returns.
 func WithContext(ctx context.Context) (*Group, context.Context) {
 	group, ctx := errgroup.WithContext(ctx)
 	return &Group{group}, ctx
@@ -81,3 +74,19 @@ func (g *Group) Go(f func() error) {
 
 // Wait waits for all functions and returns the first error.
 func (g *Group) Wait() error { return g.group.Wait() }
+
+// Seconds returns a number of seconds.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// Sleep waits for d, or until ctx is done; it then returns the error of ctx at once. Use it
+// for every pause in a program that can be stopped at any moment.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

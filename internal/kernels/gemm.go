@@ -1,6 +1,9 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // The blocks of a product. blockDepth is part of the arithmetic (see the package
 // comment); the others affect only the use of the caches.
@@ -27,22 +30,19 @@ const BlockDepth = 384
 type tileFunc func(count, depth int, a []float32, aRow, aStep int, b []float32, bRow int,
 	c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32)
 
-// Gemm computes C = alpha*op(A)*op(B) + beta*C on row-major matrices, where
-// op(A) is m x k, op(B) is k x n and C is m x n. op(X) is X, or its transpose
-// if transX; lda, ldb and ldc are the strides between stored rows. With beta
-// 0 the old C is not read; with alpha 0 neither are A and B. C must not
-// overlap A or B.
+// Gemm computes C = alpha*op(A)*op(B) + beta*C on row-major matrices, where op(A) is m x k, op(B) is k x
+// n and C is m x n. op(X) is X, or its transpose if transX; lda, ldb and ldc are the strides between
+// stored rows. With beta 0 the old C is not read; with alpha 0 neither are A and B. C must not overlap A
+// or B.
 //
-// An element of C depends only on its row of op(A) and column of op(B), not on m
-// or n: rows may be computed together or one by one. Gemm allocates nothing in
-// the steady state (its workspaces are pooled) and is safe for concurrent use.
-// It panics if a slice is too short for its shape.
+// An element of C depends only on its row of op(A) and column of op(B), not on m or n: rows may be
+// computed together or one by one. Gemm allocates nothing in the steady state (its workspaces are
+// pooled) and is safe for concurrent use. It panics if a slice is too short for its shape.
 func Gemm(transA, transB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
 	active.Load().gemm(transA, transB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 }
 
-// GemmPacked is Gemm with op(B) packed by PackB, which fixes n and k. It gives
-// the same bytes as Gemm.
+// GemmPacked is Gemm with op(B) packed by PackB, which fixes n and k. It gives the same bytes as Gemm.
 func GemmPacked(transA bool, m int, alpha float32, a []float32, lda int, b *Packed, beta float32, c []float32, ldc int) {
 	active.Load().gemmPacked(transA, m, alpha, a, lda, b, beta, c, ldc)
 }
@@ -126,8 +126,7 @@ func (s *set) multiplyDepth(w *workspace, g product, b operandB, depth span) {
 	}
 }
 
-// prescale applies beta if the tiles, which store or accumulate, do not, and
-// always to an empty product.
+// prescale applies beta if the tiles, which store or accumulate, do not, and always to an empty product.
 func (s *set) prescale(g product, empty bool) {
 	if g.beta == 1 || g.beta == 0 && !empty {
 		return
@@ -199,4 +198,52 @@ func checkMatrix(name string, data []float32, rows, columns, stride int, trans b
 	if need := (rows-1)*stride + columns; len(data) < need {
 		panic(fmt.Sprintf("kernels: %s holds %d elements; %d rows of %d with a stride of %d need %d", name, len(data), rows, columns, stride, need))
 	}
+}
+
+// GemmBias computes C = op(A)*op(B) + bias, which has n elements and is added to every row. It gives the
+// same bytes as Gemm with alpha and beta 1 on a C that holds the bias, and does not read C.
+func GemmBias(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, bias, c []float32, ldc int) {
+	active.Load().gemmBias(transA, transB, m, n, k, a, lda, b, ldb, bias, c, ldc)
+}
+
+// GemmPackedBias is GemmBias with op(B) packed by PackB.
+func GemmPackedBias(transA bool, m int, a []float32, lda int, b *Packed, bias, c []float32, ldc int) {
+	active.Load().gemmPackedBias(transA, m, a, lda, b, bias, c, ldc)
+}
+
+func (s *set) gemmBias(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, bias, c []float32, ldc int) {
+	checkMatrix("b", b, k, n, ldb, transB)
+	checkBias(bias, n)
+	g := product{transA: transA, m: m, n: n, k: k, alpha: 1, a: a, lda: lda, bias: bias, c: c, ldc: ldc}
+	s.multiply(g, operandB{data: b, stride: ldb, trans: transB})
+}
+
+func (s *set) gemmPackedBias(transA bool, m int, a []float32, lda int, b *Packed, bias, c []float32, ldc int) {
+	checkBias(bias, b.n)
+	g := product{transA: transA, m: m, n: b.n, k: b.k, alpha: 1, a: a, lda: lda, bias: bias, c: c, ldc: ldc}
+	s.multiply(g, operandB{packed: b})
+}
+
+func checkBias(bias []float32, n int) {
+	if len(bias) != n {
+		panic(fmt.Sprintf("kernels: bias has %d elements; C has %d columns", len(bias), n))
+	}
+}
+
+// PeakGFLOPS returns the number of 10^9 floating-point operations per second of this core
+// with the set in use: independent multiply-adds in registers, run for about the given time
+// or longer if other processes use the core meanwhile. It is the upper bound for Gemm.
+func PeakGFLOPS(duration time.Duration) float64 { return active.Load().peakGFLOPS(duration) }
+
+func (s *set) peakGFLOPS(duration time.Duration) float64 {
+	const rounds, least = 10_000, 20 // many short tries are interrupted less often than one
+	best := 0.0
+	for start, tries := time.Now(), 0; time.Since(start) < duration || tries < least || best == 0; tries++ {
+		begin := time.Now()
+		operations := s.peak(rounds)
+		if seconds := time.Since(begin).Seconds(); seconds > 0 {
+			best = max(best, float64(operations)/seconds/1e9)
+		}
+	}
+	return best
 }

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"math"
+	"math/bits"
 
 	"coalmine/internal/kernels/constant"
 	"coalmine/internal/kernels/ieee"
@@ -120,8 +121,7 @@ func sigmoid(x float32) float32 {
 	return 1 / (1 + e)
 }
 
-// tanh returns -u/(2+u) for u = e^(-2|x|) - 1, which keeps its relative
-// precision near 0.
+// tanh returns -u/(2+u) for u = e^(-2|x|) - 1, which keeps its relative precision near 0.
 func tanh(x float32) float32 {
 	y := -2 * abs(x)
 	if y < constant.TanhLowest {
@@ -139,4 +139,187 @@ func abs(x float32) float32 {
 
 func copySign(magnitude, sign float32) float32 {
 	return math.Float32frombits(math.Float32bits(magnitude)&^constant.SignBit | math.Float32bits(sign)&constant.SignBit)
+}
+
+func chaCha8(rows, state []uint32) {
+	lanes := len(rows) / ChaCha8Rows
+	for lane := range lanes {
+		var b [ChaCha8Rows]uint32
+		copy(b[:], constant.ChaCha8[:])
+		for i := range ChaCha8State {
+			b[4+i] = state[i*lanes+lane]
+		}
+		for range 4 {
+			chaChaRounds(&b)
+		}
+		for i := range b {
+			if i >= 4 && i < 12 {
+				b[i] += state[(i-4)*lanes+lane]
+			}
+			rows[i*lanes+lane] = b[i]
+		}
+	}
+}
+
+// chaChaRounds mixes the columns of a block and then its diagonals.
+func chaChaRounds(b *[ChaCha8Rows]uint32) {
+	for i := range 4 {
+		chaChaQuarter(&b[i], &b[4+i], &b[8+i], &b[12+i])
+	}
+	for i := range 4 {
+		chaChaQuarter(&b[i], &b[4+(i+1)%4], &b[8+(i+2)%4], &b[12+(i+3)%4])
+	}
+}
+
+func chaChaQuarter(x, y, z, w *uint32) {
+	for _, by := range [2][2]int{{16, 12}, {8, 7}} {
+		*x += *y
+		*w = bits.RotateLeft32(*w^*x, by[0])
+		*z += *w
+		*y = bits.RotateLeft32(*y^*z, by[1])
+	}
+}
+
+func cifgBackward(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
+	n := len(dOutput)
+	in, candidate, out := gates[:n], gates[n:2*n], gates[2*n:3*n]
+	dIn, dCandidate, dOut := dGates[:n], dGates[n:2*n], dGates[2*n:3*n]
+	for j := range dOutput {
+		i, z, o, t := in[j], candidate[j], out[j], tanhCell[j]
+		d := cellGradient(dOutput[j], o, t, dCell[j])
+		dOut[j] = logisticGradient(float32(dOutput[j]*t), o)
+		dIn[j] = logisticGradient(float32(d*(z-previous[j])), i)
+		dCandidate[j] = float32(d*i) * ieee.FMA32(-z, z, 1)
+		dCell[j] = d * (1 - i)
+	}
+}
+
+func lstmBackward(gates, previous, tanhCell, dOutput, dCell, dGates []float32) {
+	n := len(dOutput)
+	in, forget, candidate, out := gates[:n], gates[n:2*n], gates[2*n:3*n], gates[3*n:4*n]
+	dIn, dForget, dCandidate, dOut := dGates[:n], dGates[n:2*n], dGates[2*n:3*n], dGates[3*n:4*n]
+	for j := range dOutput {
+		i, f, z, o, t := in[j], forget[j], candidate[j], out[j], tanhCell[j]
+		d := cellGradient(dOutput[j], o, t, dCell[j])
+		dOut[j] = logisticGradient(float32(dOutput[j]*t), o)
+		dIn[j] = logisticGradient(float32(d*z), i)
+		dForget[j] = logisticGradient(float32(d*previous[j]), f)
+		dCandidate[j] = float32(d*i) * ieee.FMA32(-z, z, 1)
+		dCell[j] = d * f
+	}
+}
+
+// The products of a GRU are converted before they are added, so that no compiler fuses the two.
+
+func gruCandidate(dst, r, x []float32) {
+	for i, v := range x {
+		dst[i] += float32(r[i] * v)
+	}
+}
+
+func gruCell(dst, u, x, z []float32) {
+	for i, v := range x {
+		dst[i] = z[i] + float32(u[i]*(v-z[i]))
+	}
+}
+
+func gruBackward(gates, candidate, previous, dOutput, dCell, dGates, dCandidate []float32) {
+	n := len(dOutput)
+	reset, update, proposed := gates[:n], gates[n:2*n], gates[2*n:3*n]
+	dReset, dUpdate, dProposed := dGates[:n], dGates[n:2*n], dGates[2*n:3*n]
+	for j := range dOutput {
+		r, u, z, d := reset[j], update[j], proposed[j], dOutput[j]+dCell[j]
+		dz := float32(d*(1-u)) * (1 - float32(z*z))
+		dUpdate[j] = float32(d*(previous[j]-z)) * float32(u*(1-u))
+		dReset[j] = float32(dz*candidate[j]) * float32(r*(1-r))
+		dProposed[j] = dz
+		dCandidate[j] = dz * r
+		dCell[j] = d * u
+	}
+}
+
+// cellGradient carries the gradient of o*tanh(c) to c, where t is tanh(c).
+func cellGradient(dOutput, o, t, dCell float32) float32 {
+	return ieee.FMA32(float32(dOutput*o), ieee.FMA32(-t, t, 1), dCell)
+}
+
+// logisticGradient carries the gradient of s = sigmoid(x) to x.
+func logisticGradient(d, s float32) float32 { return float32(d*s) * (1 - s) }
+
+func portableTiles() []tileFunc {
+	tiles := make([]tileFunc, maxTileRows+1)
+	for rows := 1; rows <= maxTileRows; rows++ {
+		tiles[rows] = portableTile(rows)
+	}
+	return tiles
+}
+
+func portableTile(rows int) tileFunc {
+	return func(count, depth int, a []float32, aRow, aStep int, b []float32, bRow int,
+		c []float32, cRow, columns int, alpha float32, accumulate bool, bias []float32) {
+		for t := range count {
+			for i := range rows {
+				from := a[(t*rows+i)*aRow:]
+				to := c[(t*rows+i)*cRow:][:columns]
+				var addend []float32
+				switch {
+				case bias != nil:
+					addend = bias
+				case accumulate:
+					addend = to
+				}
+				portableRow(depth, from, aStep, b, bRow, to, alpha, addend)
+			}
+		}
+	}
+}
+
+// portableRow computes one row of a tile: for each column one chain of
+// multiply-adds from zero, in the order of k.
+func portableRow(depth int, a []float32, aStep int, b []float32, bRow int, c []float32, alpha float32, addend []float32) {
+	var sums [panelWidth]float32
+	acc := sums[:len(c)]
+	for p := range depth {
+		multiplyAdd(acc, float64(a[p*aStep]), b[p*bRow:])
+	}
+	for j, sum := range acc {
+		if addend != nil {
+			c[j] = ieee.FMA32(alpha, sum, addend[j])
+		} else {
+			c[j] = alpha * sum
+		}
+	}
+}
+
+// multiplyAdd computes acc += x*y, each element rounded once; x is a float32.
+func multiplyAdd(acc []float32, x float64, y []float32) {
+	y = y[:len(acc)]
+	for j, c := range acc {
+		product := x * float64(y[j])
+		if sum, ok := ieee.Add(product, c); ok {
+			acc[j] = float32(sum)
+		} else {
+			acc[j] = ieee.AddSlowly(product, c)
+		}
+	}
+}
+
+func transpose8(dst []float32, dstRow int, src []float32, srcRow, count int) {
+	for i := range 8 {
+		for j, v := range src[i*srcRow:][:8*count] {
+			dst[j*dstRow+i] = v
+		}
+	}
+}
+
+// peak repeats the inner loop of a tile on a row that stays in the cache.
+func peak(rounds int) int {
+	var acc, row [panelWidth]float32
+	for j := range row {
+		row[j] = 1
+	}
+	for range rounds {
+		multiplyAdd(acc[:], 0.5, row[:])
+	}
+	return 2 * rounds * len(acc)
 }

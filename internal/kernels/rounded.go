@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// Rounded is a matrix B with elements rounded to integers times a step, for rough
-// products at about half the cost of exact ones. The zero value is an empty matrix.
-// It is safe for concurrent reads.
+// Rounded is a matrix B with elements rounded to integers times a step, for rough products at about half
+// the cost of exact ones. The zero value is an empty matrix. It is safe for concurrent reads.
 type Rounded struct {
 	k, n   int
 	most   int32   // the largest integer in a product, on either side
@@ -85,15 +84,13 @@ func (r *Rounded) Stride() int { return roundUp(r.n, roundedColumns) }
 // Room returns the number of elements of a product with m rows of A.
 func (r *Rounded) Room(m int) int { return roundUp(m, roundedRows) * r.Stride() }
 
-// GemmRounded sets the first n elements of m rows of c, b.Stride() apart, to roughly
-// A*B, for an A of m x k with rows k apart, and the other elements of b.Room(m) to
-// undefined values. It sets errors[i] to a bound on the error of every element of row
-// i against the exact product, or the product of Gemm; it is NaN or infinite if A or
-// B is not finite.
+// GemmRounded sets the first n elements of m rows of c, b.Stride() apart, to roughly A*B, for an A of m
+// x k with rows k apart, and the other elements of b.Room(m) to undefined values. It sets errors[i] to a
+// bound on the error of every element of row i against the exact product, or the product of Gemm; it is
+// NaN or infinite if A or B is not finite.
 //
-// Rows of A are also rounded. A pair of integers is multiplied, added to its
-// neighbour and to the sum, without overflow because they are small enough for k; so
-// the sum is exact in any order.
+// Rows of A are also rounded. A pair of integers is multiplied, added to its neighbour and to the sum,
+// without overflow because they are small enough for k; so the sum is exact in any order.
 func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) {
 	checkMatrix("a", a, m, b.k, b.k, false)
 	if len(errors) != m || len(c) < b.Room(m) {
@@ -124,11 +121,10 @@ func GemmRounded(m int, a []float32, b *Rounded, c []float32, errors []float64) 
 	}
 }
 
-// roundRow rounds a row of A, and returns the scale of the integers of the product,
-// and a bound on its error. With a', b' the rounded row and a rounded column, |a b -
-// a' b'| is at most |a-a'| |b| + |a'| |b-b'| (Cauchy and Schwarz); no element of the
-// differences is more than half a step. The remaining error is the rounding of the
-// exact product in float32, in any order, and of the result.
+// roundRow rounds a row of A, and returns the scale of the integers of the product, and a bound on its
+// error. With a', b' the rounded row and a rounded column, |a b - a' b'| is at most |a-a'| |b| + |a'|
+// |b-b'| (Cauchy and Schwarz); no element of the differences is more than half a step. The remaining
+// error is the rounding of the exact product in float32, in any order, and of the result.
 func (r *Rounded) roundRow(dst, a []float32) (scale float32, bound float64) {
 	largest := float32(0)
 	for _, v := range a {

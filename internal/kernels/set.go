@@ -15,9 +15,8 @@ const Environment = "COALMINE_KERNELS"
 type set struct {
 	name string
 
-	// The matrix tile covers up to tileRows rows and tileColumns columns of C, by
-	// registers of tileLanes; tiles[v][r] is the kernel for v registers of columns
-	// and r rows.
+	// The matrix tile covers up to tileRows rows and tileColumns columns of C, by registers of
+	// tileLanes; tiles[v][r] is the kernel for v registers of columns and r rows.
 	tileRows, tileColumns, tileLanes int
 	tiles                            [][]tileFunc
 	// transpose8 writes the transpose of the block src[i*srcRow+j], 8 rows by
@@ -80,9 +79,8 @@ func init() {
 // Set names the kernels in use: "avx512", "avx2" or "go".
 func Set() string { return active.Load().name }
 
-// Check returns an error if COALMINE_KERNELS names kernels that do not exist or
-// that this processor cannot run; the default kernels are then in use. Commands
-// call it before they start.
+// Check returns an error if COALMINE_KERNELS names kernels that do not exist or that this processor
+// cannot run; the default kernels are then in use. Commands call it before they start.
 func Check() error { return errForced }
 
 // Sets names the sets that this processor can run, fastest first.

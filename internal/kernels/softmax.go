@@ -2,8 +2,7 @@ package kernels
 
 import "math"
 
-// LogSumExp returns the logarithm of the sum of e^x, in nats; -Inf for an
-// empty x.
+// LogSumExp returns the logarithm of the sum of e^x, in nats; -Inf for an empty x.
 func LogSumExp(x []float32) float64 { return active.Load().logSumExp(x) }
 
 func (s *set) logSumExp(x []float32) float64 {

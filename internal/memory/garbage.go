@@ -1,15 +1,5 @@
-// This file sets how much garbage a process accumulates before a
-// collection.
-//
-// Go collects whenever the heap has grown by the live heap of the last collection.
-// That is too early for a process with a heap of a few MiB, such as a coordinator: it
-// would collect many times a second to save a few MiB. And it is too late for a worker
-// that caches models: hundreds of MiB are live, the same amount would be garbage, and
-// a collection costs almost nothing, because arrays of numbers are not searched for
-// pointers.
-//
-//	memory.Allow(32 << 20) // in main
-
+// Package memory sets how the process uses memory: how much garbage it accumulates before a
+// collection, and which tables lie in large pages.
 package memory
 
 import (
@@ -20,10 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// Allow allows garbage up to the largest of: a number of bytes; the part of the heap
-// that a collection searches for pointers, which determines its cost; an eighth of the
-// live heap. A memory limit (debug.SetMemoryLimit) still causes earlier collections.
-// Allow does nothing if GOGC is set.
+// Allow allows garbage up to the largest of: a number of bytes; the part of the heap that a collection
+// searches for pointers, which determines its cost; an eighth of the live heap. A memory limit
+// (debug.SetMemoryLimit) still causes earlier collections. Allow does nothing if GOGC is set.
 func Allow(bytes int64) {
 	if os.Getenv("GOGC") == "" {
 		pace{bytes: bytes, percent: defaultPercent}.next()
@@ -102,4 +91,14 @@ func afterCollection() heap {
 	metrics.Read(samples)
 	bytes := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
 	return heap{live: bytes(0) + bytes(1) + bytes(2), searched: bytes(3)}
+}
+
+// Floats returns n zeros, in large pages if the system grants them: on Linux,
+// unless transparent huge pages are switched off. It does not affect results. It serves
+// tables with scattered reads, and vectors that a training step reads repeatedly: in
+// pages of 4 KiB most reads of many megabytes wait for an address translation.
+func Floats(n int) []float32 {
+	table := make([]float32, n)
+	advise(table)
+	return table
 }

@@ -154,8 +154,7 @@ func (s Share) Of(total int) int {
 // IsZero reports whether the share was never set.
 func (s Share) IsZero() bool { return s == Share{} }
 
-// String returns the text form: "800" or "10%". A percentage that is not whole keeps
-// its decimals.
+// String returns the text form: "800" or "10%". A percentage that is not whole keeps its decimals.
 func (s Share) String() string {
 	if s.Percentage.IsZero() {
 		return strconv.Itoa(s.Count)

@@ -186,8 +186,7 @@ func (f *File) addSchema(elements []element) error {
 	return nil
 }
 
-// addElement adds the leaves of the first element below a parent, and returns the elements after
-// them.
+// addElement adds the leaves of the first element below a parent, and returns the elements after them.
 func (f *File) addElement(elements []element, parent Leaf) (rest []element, err error) {
 	if len(parent.Path) > deepest {
 		return nil, errors.New("a schema that is nested too deep")

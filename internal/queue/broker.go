@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,8 +29,7 @@ func (c *Conn) Broker() *Broker {
 	return &Broker{conn: c, inspector: asynq.NewInspectorFromRedisClient(c.client)}
 }
 
-// Withdraw removes a message that no worker has taken yet, and reports whether
-// it did.
+// Withdraw removes a message that no worker has taken yet, and reports whether it did.
 func (b *Broker) Withdraw(_ context.Context, id string) (bool, error) {
 	queues, err := b.queues()
 	if err != nil {
@@ -120,9 +120,8 @@ func (b *Broker) Drain(ctx context.Context, workerID string) error {
 	return nil
 }
 
-// Known returns the messages that are pending, or that a live worker lists as running. In
-// between, until a worker's next heartbeat, a message is unknown: ask twice before counting it as
-// lost.
+// Known returns the messages that are pending, or that a live worker lists as running. In between, until
+// a worker's next heartbeat, a message is unknown: ask twice before counting it as lost.
 func (b *Broker) Known(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	if len(ids) == 0 {
@@ -206,4 +205,84 @@ func (b *Broker) Workers(ctx context.Context) ([]Worker, error) {
 		}
 	}
 	return workers, nil
+}
+
+// Keys of this package. Two deployments share a Redis by using two databases.
+const (
+	workersKey = "coalmine:workers" // set of worker ids
+	reportsKey = "coalmine:reports" // list, oldest first
+	probeKey   = "coalmine:probe"   // see Conn.Ping
+)
+
+func workerKey(id string) string      { return "coalmine:worker:" + id }
+func stopKey(id string) string        { return "coalmine:stop:" + id }
+func drainKey(id string) string       { return "coalmine:drain:" + id }
+func leaseKey(name string) string     { return "coalmine:lease:" + name }
+func publishedKey(name string) string { return "coalmine:published:" + name }
+func enderKey(id string) string       { return "coalmine:ender:" + id }
+func wakeKey(class string) string     { return "coalmine:wake:" + class }
+
+const queuePrefix = "coalmine-"
+
+// queueName is asynq's name for a class.
+func queueName(class string) string { return queuePrefix + class }
+
+// isQueue reports whether an asynq queue belongs to this package.
+func isQueue(name string) bool { return strings.HasPrefix(name, queuePrefix) }
+
+// The scripts serve only rare cases: the embedded server starts a Lua machine for each call.
+
+// leaseScript takes or renews the lease KEYS[1] for the holder ARGV[1].
+var leaseScript = redis.NewScript(`
+local holder = redis.call("GET", KEYS[1])
+if holder and holder ~= ARGV[1] then
+	return 0
+end
+redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+return 1`)
+
+// releaseScript releases the lease KEYS[1] if ARGV[1] holds it.
+var releaseScript = redis.NewScript(`
+if redis.call("GET", KEYS[1]) == ARGV[1] then
+	return redis.call("DEL", KEYS[1])
+end
+return 0`)
+
+// Lease takes the named lease for holder, or renews it, for ttl, and reports
+// whether holder has it now. It elects the leader while Redis keeps its data;
+// storage also fences the operations that must never happen twice.
+func (b *Broker) Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error) {
+	held, err := leaseScript.Run(ctx, b.conn.client, []string{leaseKey(name)}, holder, ttl.Milliseconds()).Bool()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return false, fmt.Errorf("taking the lease %q: %w", name, Explain(err))
+	}
+	return held, nil
+}
+
+// Release releases the named lease if holder has it.
+func (b *Broker) Release(ctx context.Context, name, holder string) error {
+	if err := releaseScript.Run(ctx, b.conn.client, []string{leaseKey(name)}, holder).Err(); err != nil {
+		return fmt.Errorf("releasing the lease %q: %w", name, err)
+	}
+	return nil
+}
+
+// Publish keeps data under name for ttl, for any process to read.
+func (b *Broker) Publish(ctx context.Context, name string, data []byte, ttl time.Duration) error {
+	if err := b.conn.client.Set(ctx, publishedKey(name), data, ttl).Err(); err != nil {
+		return fmt.Errorf("publishing %q: %w", name, err)
+	}
+	return nil
+}
+
+// Published returns the value published under name, or nil if there is none or it has expired.
+func (b *Broker) Published(ctx context.Context, name string) ([]byte, error) {
+	data, err := b.conn.client.Get(ctx, publishedKey(name)).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the published %q: %w", name, err)
+	}
+	return data, nil
 }

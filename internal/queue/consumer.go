@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,11 +47,9 @@ type ConsumerConfig struct {
 	// or the grace of a shutdown is over (ErrShutdown), never because Redis is away. The report is
 	// sent when it returns; nil sends no report.
 	Handler func(ctx context.Context, m Message) (report []byte)
-	// Progress returns the progress of a running message; nil if it is unknown.
-	// It must not block.
+	// Progress returns the progress of a running message; nil if it is unknown. It must not block.
 	Progress func(id string) Progress
-	// Memory returns the memory of the process, for the heartbeats; nil if it is
-	// unknown.
+	// Memory returns the memory of the process, for the heartbeats; nil if it is unknown.
 	Memory func() Memory
 	// Early requests a heartbeat before it is due; nil never does.
 	Early <-chan struct{}
@@ -115,8 +114,7 @@ type consumer struct {
 	// drainOnce closes drainAsked when the broker has requested a drain.
 	drainOnce  func()
 	drainAsked chan struct{}
-	// changed requests an early heartbeat after a change of the running
-	// messages.
+	// changed requests an early heartbeat after a change of the running messages.
 	changed chan struct{}
 	// reporting ends when the time for reports is over.
 	reporting context.Context
@@ -189,9 +187,7 @@ func newConsumer(ctx context.Context, c *Conn, cfg ConsumerConfig) *consumer {
 	s.idle = sync.NewCond(&s.mu)
 	s.drainAsked = make(chan struct{})
 	s.drainOnce = sync.OnceFunc(func() { close(s.drainAsked) })
-	if s.log == nil {
-		s.log = slog.Default()
-	}
+	s.log = cmp.Or(s.log, slog.Default())
 	s.log = s.log.With("worker", cfg.WorkerID)
 	return s
 }

@@ -32,10 +32,9 @@
 //     asynq moves the tasks of a dead worker to its archive, which this package ignores
 //     and which keeps 10,000 tasks for 90 days. A task that is sent again leaves it.
 //
-// The gain of the first two, by "go run ./bench/cmd queue --scale" with 1,000 slots in 4
-// processes (idle: 20 of 50 slots). Coordinator, workers and Redis shared two cores with
-// test suites; these are medians of three interleaved rounds. The rows above the last show
-// builds without one or both:
+// The gain of the first two, by "go run ./bench/cmd queue --scale" with 1,000 slots in 4 processes
+// (idle: 20 of 50 slots). Coordinator, workers and Redis shared two cores with test suites; these are
+// medians of three interleaved rounds. The rows above the last show builds without one or both:
 //
 //	                             round of 4 and a join   tasks/s   idle, of a core
 //	asynq alone, polls at 20 ms                17.2 ms     2,100               45%
@@ -83,8 +82,7 @@ type Report struct {
 	Body []byte
 }
 
-// IsNudge reports whether the report only asks the coordinator to check
-// storage again.
+// IsNudge reports whether the report only asks the coordinator to check storage again.
 func (r Report) IsNudge() bool { return r.ID == "" }
 
 // Worker describes a live worker, as of its last heartbeat.

@@ -76,9 +76,8 @@ func enqueueOnce(ctx context.Context, client *asynq.Client, m Message) error {
 	return err
 }
 
-// pipelineClient is the Redis client of an asynq client that enqueues several tasks.
-// asynq needs a round trip for each; this client collects them in a pipeline and
-// reports each as accepted.
+// pipelineClient is the Redis client of an asynq client that enqueues several tasks. asynq needs a round
+// trip for each; this client collects them in a pipeline and reports each as accepted.
 type pipelineClient struct {
 	redis.UniversalClient
 	pipe redis.Pipeliner
@@ -98,8 +97,7 @@ func (c *pipelineClient) SAdd(ctx context.Context, key string, members ...any) *
 	return c.pipe.SAdd(ctx, key, members...)
 }
 
-// enqueueAlone gives a message to asynq, and replaces a finished one with the same
-// ID.
+// enqueueAlone gives a message to asynq, and replaces a finished one with the same ID.
 func (b *Broker) enqueueAlone(ctx context.Context, client *asynq.Client, m Message) error {
 	err := enqueueOnce(ctx, client, m)
 	if !errors.Is(err, asynq.ErrTaskIDConflict) {

@@ -26,7 +26,6 @@ type Trouble struct {
 	err           error
 }
 
-// Error implements error.
 func (t *Trouble) Error() string {
 	return fmt.Sprintf("%v: %s: %s: %v", t.mark, t.cause, t.remedy, t.err)
 }

@@ -30,7 +30,7 @@ var (
 	slotKept         = reliance{"server.go", "the slot of a task that is given up while its handler runs is free only when the error handler returns"}
 	enqueuesByScript = reliance{"enqueue.go", "a client enqueues a task by one EvalSha, which answers 1 if it was taken and 0 if there is one of its ID, and by nothing else but SAdd, by which it names the queue"}
 	namesQueues      = reliance{"enqueue.go", "a new client names its queue at its first task, and the inspector finds no queue without"}
-	saysNotFound     = reliance{"asynqlog.go", "the log says NOT FOUND of a task that ends after Redis has forgotten it"}
+	saysNotFound     = reliance{"server.go", "the log says NOT FOUND of a task that ends after Redis has forgotten it"}
 )
 
 var reliances = []reliance{asksByScript, longLease, slotKept, enqueuesByScript, namesQueues, saysNotFound}

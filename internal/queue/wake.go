@@ -12,9 +12,8 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// maxTokens limits the wake tokens of a class. A worker that finds tasks without
-// waiting leaves their tokens, each of which costs another worker a check of an empty
-// queue.
+// maxTokens limits the wake tokens of a class. A worker that finds tasks without waiting leaves their
+// tokens, each of which costs another worker a check of an empty queue.
 const maxTokens = 256
 
 // pushTokens pushes a wake token for each message, and removes stop requests for
@@ -68,8 +67,7 @@ const (
 	// wakeWait limits one wait for a token: a lost token delays a task by this long.
 	// BLPOP takes whole seconds.
 	wakeWait = 2 * time.Second
-	// errorPause prevents asynq, which retries at once, from spinning while Redis is
-	// away.
+	// errorPause prevents asynq, which retries at once, from spinning while Redis is away.
 	errorPause = 250 * time.Millisecond
 )
 

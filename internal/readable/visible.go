@@ -1,21 +1,5 @@
-// This file writes external text, such as labels, file names and messages of programs, so that it
-// cannot control a terminal, a spreadsheet or a typesetter, and so that different texts look
-// different.
-//
-// There is one function for each sink:
-//
-//	Text    a name or value within a line
-//	Lines   a message that may have several lines
-//	Writer  a terminal; the last guard behind the other two
-//	JSON    JSON, which a terminal may show
-//	YAML    the same values as YAML
-//	Cell    a cell of CSV
-//	LaTeX   the body of a LaTeX document
-//
-// A character is invisible if it has no shape of its own: control characters (with line breaks
-// and tabs), format characters such as the marks of writing direction, all spaces but the ASCII
-// one, variation selectors, and bytes that are no UTF-8.
-
+// Package readable writes text for people: names and messages from outside with every character
+// visible, and counted nouns in singular or plural.
 package readable
 
 import (
@@ -197,3 +181,89 @@ var latexEscapes = strings.NewReplacer(
 
 // LaTeX returns s for the body of a LaTeX document, on one line.
 func LaTeX(s string) string { return latexEscapes.Replace(strings.ReplaceAll(clean(s), "\n", " ")) }
+
+// Count formats a number with its noun: "1 user", "2 users" or "0 users"; "1 canary", "2 canaries".
+func Count[N ~int | ~int64 | ~uint64](n N, noun string) string {
+	if n != 1 {
+		noun = Plural(noun)
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Range returns "c01 to c12", or "c01" if first equals last.
+func Range(first, last string) string {
+	if first == last {
+		return first
+	}
+	return first + " to " + last
+}
+
+// Plural returns the plural of a noun.
+func Plural(noun string) string {
+	switch {
+	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "ay") && !strings.HasSuffix(noun, "ey"):
+		return strings.TrimSuffix(noun, "y") + "ies"
+	case strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "sh"):
+		return noun + "es"
+	}
+	return noun + "s"
+}
+
+// Percent formats a probability in percent, with a digit more near 0 and 1: "34%", "8.7%", "99.8%".
+func Percent(p float64) string {
+	if p > 0 && p < 0.1 || p > 0.9 && p < 1 {
+		return fmt.Sprintf("%.1f%%", 100*p)
+	}
+	return fmt.Sprintf("%.0f%%", 100*p)
+}
+
+// LikelyEdits returns the maximum number of edits between a mistyped word and the intended one:
+// 1 for short words, which have many neighbours.
+func LikelyEdits(word string) int { return min(max(1, len(word)/4), 3) }
+
+// DidYouMean ends a message with a suggestion, if there is one.
+func DidYouMean(suggestion string) string {
+	if suggestion == "" {
+		return ""
+	}
+	return "; did you mean " + suggestion + "?"
+}
+
+// Edits returns Levenshtein's distance in bytes, with a swap of two neighbours as one edit. It
+// returns a large number for very long words.
+func Edits(a, b string) int {
+	if len(a) > 100 {
+		return len(a)
+	}
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	before, last, row := rows[0], rows[1], rows[2]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before, last, row = last, row, before
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := last[j]
+			if a[i] != b[j] {
+				replace++
+			}
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
+
+// Nearest returns the most similar word of a list, "" if none is similar enough.
+func Nearest(mistyped string, words []string) string {
+	best, distance := "", LikelyEdits(mistyped)+1
+	for _, word := range words {
+		if d := Edits(mistyped, word); d < distance {
+			best, distance = word, d
+		}
+	}
+	return best
+}

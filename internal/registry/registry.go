@@ -1,6 +1,5 @@
-// Package registry lists entries of one kind, such as optimizers or samplings.
-// The names in files, the choices in messages and the lookup by name all use
-// that list, so a new entry appears in all of them:
+// Package registry lists entries of one kind, such as optimizers or samplings. The names in files, the
+// choices in messages and the lookup by name all use that list, so a new entry appears in all of them:
 //
 //	var rules = registry.New("optimizer", func(r Rule) Kind { return r.Kind }, sgdRule, adamRule)
 //
@@ -13,17 +12,15 @@ import (
 	"strings"
 )
 
-// Registry is a list of entries with distinct names. It is immutable and safe
-// for concurrent use.
+// Registry is a list of entries with distinct names. It is immutable and safe for concurrent use.
 type Registry[K ~string, E any] struct {
 	sort    string
 	entries []E
 	names   []K
 }
 
-// New returns a registry of the entries, in order. sort is the singular noun
-// for messages. An empty or duplicate name is a mistake in the program and
-// panics.
+// New returns a registry of the entries, in order. sort is the singular noun for messages. An empty or
+// duplicate name is a mistake in the program and panics.
 func New[K ~string, E any](sort string, name func(E) K, entries ...E) Registry[K, E] {
 	r := Registry[K, E]{sort: sort, entries: entries}
 	for _, e := range entries {

@@ -1,9 +1,13 @@
 package score
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"coalmine/internal/contracts"
 )
@@ -201,4 +205,118 @@ func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
 		}
 	}
 	return tokens, nil
+}
+
+// Shape is the shape of images.
+type Shape struct{ Height, Width, Channels int }
+
+// Images holds the images of a request.
+type Images struct {
+	// Shape is [images, height, width, channels].
+	Shape [4]int `json:"shape"`
+	// Pixels are bytes in that order, the last index innermost; in base64.
+	Pixels []byte `json:"pixels"`
+}
+
+// ImagesOf combines images of a shape.
+func ImagesOf(s Shape, list [][]byte) *Images {
+	all := &Images{Shape: [4]int{len(list), s.Height, s.Width, s.Channels}}
+	for _, pixels := range list {
+		all.Pixels = append(all.Pixels, pixels...)
+	}
+	return all
+}
+
+// Classify returns the log-probabilities of the given number of classes for each image, in order.
+// Images are bytes, row by row, channels innermost; each request has up to batch images.
+func (c *Client) Classify(ctx context.Context, s Shape, list [][]byte, classes, batch int) ([][]float64, error) {
+	return inBatches(ctx, c, Classify, list, batch, func(some [][]byte) payload { return payload{Images: ImagesOf(s, some)} },
+		func(result json.RawMessage, n int) ([][]float64, error) { return decodeClasses(result, n, classes) })
+}
+
+// sumTolerance is the permitted deviation of the sum of class probabilities from 1: models that compute
+// in 16 bits round.
+const sumTolerance = 0.01
+
+// decodeClasses decodes the log-probabilities of the classes of images.
+func decodeClasses(result json.RawMessage, images, classes int) ([][]float64, error) {
+	list, err := listOf[[]json.RawMessage](ClassesAddUp, result, images, "images")
+	if err != nil {
+		return nil, err
+	}
+	found := make([][]float64, images)
+	for i, texts := range list {
+		if len(texts) != classes {
+			return nil, ClassesAddUp.Broken("its answer to image %d has %d log-probabilities; expected one for each of %d classes", i+1, len(texts), classes)
+		}
+		if found[i], err = decodeRow(texts, "image", i); err != nil {
+			return nil, err
+		}
+		sum := 0.0
+		for _, p := range found[i] {
+			sum += math.Exp(p)
+		}
+		if math.Abs(sum-1) > sumTolerance {
+			return nil, ClassesAddUp.Broken("the probabilities of image %d add up to %.4g; expected 1", i+1, sum)
+		}
+	}
+	return found, nil
+}
+
+// MaxTotal is the largest accepted sum of probabilities of mutually exclusive outcomes: models that
+// compute in 16 bits round.
+const MaxTotal = 1.05
+
+// Total returns the sum of the probabilities of mutually exclusive outcomes. Outcomes with
+// log-probabilities equal up to rounding count once: the model may treat them as the same, such as
+// words that it does not know.
+func Total(logProbs []float64) (total float64) {
+	last := math.Inf(1)
+	for _, p := range slices.Backward(slices.Sorted(slices.Values(logProbs))) {
+		if math.Abs(last-p) > 1e-4*(1+math.Abs(p)) {
+			total, last = total+math.Exp(p), p
+		}
+	}
+	return total
+}
+
+// CheckTotal returns an error if the probabilities of continuations of one context, none of which is a
+// prefix of another, add up to more than 1.
+func CheckTotal(pairs []Pair, answers []Answer) error {
+	order := make([]int, len(pairs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(strings.Compare(pairs[a].Context, pairs[b].Context), strings.Compare(pairs[a].Continuation, pairs[b].Continuation))
+	})
+	var logProbs []float64
+	for k, i := range order {
+		next := Pair{}
+		if k+1 < len(order) {
+			next = pairs[order[k+1]]
+		}
+		same := k+1 < len(order) && next.Context == pairs[i].Context
+		if !same || !strings.HasPrefix(next.Continuation, pairs[i].Continuation) {
+			logProbs = append(logProbs, answers[i].LogProb)
+		}
+		if same {
+			continue
+		}
+		if total := Total(logProbs); total > MaxTotal {
+			return AtMostOne.Broken("%d continuations of %.80q that exclude each other have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
+				"logits, logarithms to base 10 and means over tokens do not", len(logProbs), pairs[i].Context, total)
+		}
+		logProbs = nil
+	}
+	return nil
+}
+
+// After returns the pairs of one context with each of several continuations.
+func After(context string, continuations []string) []Pair {
+	pairs := make([]Pair, len(continuations))
+	for i, continuation := range continuations {
+		pairs[i] = Pair{context, continuation}
+	}
+	return pairs
 }

@@ -23,9 +23,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Variable is the environment variable that names the key file.
@@ -180,4 +183,40 @@ func (r *Keyring) Key(fingerprint string) (Key, error) {
 		}
 	}
 	return Key{}, &MissingKeyError{fingerprint}
+}
+
+// withPassword matches the beginning of an address with a password: scheme://user:password@.
+var withPassword = regexp.MustCompile(`(://[^/\s"@:]*:)[^/\s"]*@`)
+
+// HasPassword reports whether a text contains an address with a password.
+func HasPassword(text string) bool { return withPassword.MatchString(text) }
+
+// RedactPasswords returns a text with *** in place of each password in an address.
+func RedactPasswords(text string) string { return withPassword.ReplaceAllString(text, "${1}***@") }
+
+var (
+	noting sync.Mutex
+	noted  = map[string]bool{}
+)
+
+// NoteFile registers a file with a secret of this process, which need not exist yet: package
+// childprocess hides it from external programs. An empty path is ignored.
+func NoteFile(path string) {
+	if path == "" {
+		return
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return // the working directory is gone, and the file with it
+	}
+	noting.Lock()
+	defer noting.Unlock()
+	noted[absolute] = true
+}
+
+// NotedFiles returns the absolute paths of the files, in order.
+func NotedFiles() []string {
+	noting.Lock()
+	defer noting.Unlock()
+	return slices.Sorted(maps.Keys(noted))
 }

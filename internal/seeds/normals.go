@@ -7,9 +7,8 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// Normals draws numbers from the standard normal distribution: the same numbers as
-// NormFloat64 of math/rand/v2 from the same stream, in less time. It is not safe for
-// concurrent use.
+// Normals draws numbers from the standard normal distribution: the same numbers as NormFloat64 of
+// math/rand/v2 from the same stream, in less time. It is not safe for concurrent use.
 type Normals struct {
 	state [kernels.ChaCha8State * blocksOfKey]uint32 // the initial state of all blocks of a key
 	rows  [kernels.ChaCha8Rows * blocksOfKey]uint32  // the output of these blocks
@@ -132,9 +131,8 @@ func (n *Normals) setKey(word int, value uint32) {
 	}
 }
 
-// The ziggurat of Marsaglia and Tsang ("The Ziggurat Method for Generating Random
-// Variables", 2000): layers of equal area under the density, with the numbers of
-// math/rand/v2.
+// The ziggurat of Marsaglia and Tsang ("The Ziggurat Method for Generating Random Variables", 2000):
+// layers of equal area under the density, with the numbers of math/rand/v2.
 const (
 	layerCount = 128
 	layerEdge  = 3.442619855899 // edge of the lowest layer; the tail lies beyond it

@@ -1,6 +1,5 @@
-// This file sorts more records than fit into memory: it writes sorted runs to a
-// temporary file and finally merges them (Knuth, The Art of Computer Programming 3,
-// section 5.4).
+// This file sorts more records than fit into memory: it writes sorted runs to a temporary file and
+// finally merges them (Knuth, The Art of Computer Programming 3, section 5.4).
 
 package tempfiles
 

@@ -2,11 +2,16 @@ package testserver
 
 import (
 	"bufio"
+	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,4 +132,155 @@ func ping(conn net.Conn) error {
 		err = fmt.Errorf("it said %q to a ping", line)
 	}
 	return err
+}
+
+// Sentinel is a private Redis Sentinel. It considers a master dead after half a
+// second without an answer.
+type Sentinel struct{ *server }
+
+// SentinelConfig configures a Sentinel.
+type SentinelConfig struct {
+	// Master is the host:port of the master, known to clients as Name.
+	Master, Name string
+	// Quorum is the number of Sentinels that must agree that the master is dead.
+	Quorum int
+	// Password is the Sentinel's password, MasterPassword that of the Redis servers; empty for none.
+	Password, MasterPassword string
+	// Authority and Pair, unless nil, make the Sentinel use only TLS, with clients,
+	// the Redis servers and other Sentinels.
+	Authority *Authority
+	Pair      Pair
+}
+
+// StartSentinel starts a Sentinel.
+func StartSentinel(t testing.TB, c SentinelConfig) *Sentinel {
+	t.Helper()
+	binary := RedisServer(t)
+	s := &Sentinel{&server{t: t, name: "redis-sentinel", ready: pingRedis}}
+	if c.Authority != nil {
+		client := c.Authority.Issue("ping")
+		s.ready = func(addr string) error { return pingSecureRedis(addr, client) }
+	}
+	dir := t.TempDir()
+	s.args = func(addr string) []string {
+		path := filepath.Join(dir, "sentinel.conf") // it stores its state there
+		if err := os.WriteFile(path, []byte(c.text(addr, dir)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{path, "--sentinel"}
+	}
+	s.start(binary)
+	return s
+}
+
+// text returns the configuration of a Sentinel at an address.
+func (c SentinelConfig) text(addr, dir string) string {
+	host, port, _ := net.SplitHostPort(addr)
+	masterHost, masterPort, _ := net.SplitHostPort(c.Master)
+	lines := []string{
+		"bind " + host, "dir " + dir,
+		fmt.Sprintf("sentinel monitor %s %s %s %d", c.Name, masterHost, masterPort, c.Quorum),
+		"sentinel down-after-milliseconds " + c.Name + " 500",
+		"sentinel failover-timeout " + c.Name + " 5000",
+	}
+	if c.Authority == nil {
+		lines = append(lines, "port "+port)
+	} else {
+		lines = append(lines, "port 0", "tls-port "+port, "tls-replication yes",
+			"tls-cert-file "+c.Pair.Certificate, "tls-key-file "+c.Pair.Key, "tls-ca-cert-file "+c.Authority.File)
+	}
+	if c.Password != "" {
+		lines = append(lines, "requirepass "+c.Password)
+	}
+	if c.MasterPassword != "" {
+		lines = append(lines, "sentinel auth-pass "+c.Name+" "+c.MasterPassword)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// S3 is a private versitygw with a temporary directory, one bucket and its own keys.
+type S3 struct {
+	*server
+	Bucket    string
+	AccessKey string
+	SecretKey string
+	// Dir is the directory; its subdirectory Bucket holds the objects as files.
+	Dir string
+	// scheme of its endpoint, and the certificate file of the authority that
+	// signed its certificate; "" without TLS.
+	scheme, ca string
+}
+
+// StartS3 starts a server.
+func StartS3(t testing.TB) *S3 {
+	t.Helper()
+	return startS3(t, "http://", "")
+}
+
+// StartSecureS3 starts a server with TLS and a certificate of the authority.
+func StartSecureS3(t testing.TB, a *Authority, pair Pair) *S3 {
+	t.Helper()
+	return startS3(t, "https://", a.File, "--cert", pair.Certificate, "--key", pair.Key)
+}
+
+func startS3(t testing.TB, scheme, ca string, options ...string) *S3 {
+	t.Helper()
+	binary := Versitygw(t)
+	s := &S3{
+		server:    &server{t: t, name: "versitygw"},
+		Bucket:    "coalmine",
+		AccessKey: rand.Text(),
+		SecretKey: rand.Text(),
+		Dir:       t.TempDir(),
+		scheme:    scheme,
+		ca:        ca,
+	}
+	s.ready = func(addr string) error { return askS3(scheme + addr) }
+	// The gateway treats top-level directories as buckets.
+	if err := os.Mkdir(filepath.Join(s.Dir, s.Bucket), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.env = []string{"ROOT_ACCESS_KEY_ID=" + s.AccessKey, "ROOT_SECRET_ACCESS_KEY=" + s.SecretKey}
+	s.args = func(addr string) []string {
+		// Without --keep-alive: with it, the unread body of a refused request
+		// would be parsed as the next request.
+		return slices.Concat([]string{"--port", addr, "--quiet"}, options, []string{"posix", s.Dir})
+	}
+	s.start(binary)
+	return s
+}
+
+// Endpoint returns http://host:port or https://host:port.
+func (s *S3) Endpoint() string { return s.scheme + s.Addr() }
+
+// URL returns the address of a store under a prefix of the bucket, which may be empty.
+func (s *S3) URL(prefix string) string {
+	query := url.Values{"endpoint": {s.Endpoint()}}
+	if s.ca != "" {
+		query.Set("ca", s.ca)
+	}
+	u := url.URL{Scheme: "s3", Host: s.Bucket, Path: "/" + prefix, RawQuery: query.Encode()}
+	return u.String()
+}
+
+// Env returns the credentials as environment variables, NAME=value.
+func (s *S3) Env() []string {
+	return []string{"AWS_ACCESS_KEY_ID=" + s.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s.SecretKey}
+}
+
+// askS3 accepts any HTTP answer as a sign of life: without keys it is a refusal.
+// The test verifies the server's certificate.
+func askS3(endpoint string) error {
+	client := http.Client{Timeout: time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+	}}
+	resp, err := client.Get(endpoint + "/")
+	if err != nil {
+		return err
+	}
+	if err := resp.Body.Close(); err != nil {
+		return fmt.Errorf("reading its answer: %w", err)
+	}
+	return nil
 }

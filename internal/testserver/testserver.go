@@ -1,6 +1,5 @@
-// Package testserver starts private servers for tests: a Redis and an
-// S3-compatible store (versitygw), each on a free port of the loopback
-// interface with its files in the test's temporary directory.
+// Package testserver starts private servers for tests: a Redis and an S3-compatible store (versitygw),
+// each on a free port of the loopback interface with its files in the test's temporary directory.
 //
 //	redis := testserver.StartRedis(t)
 //	client.Dial(redis.Addr())
@@ -19,6 +18,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,12 +28,10 @@ import (
 	"coalmine/internal/must"
 )
 
-// readyTimeout is the time for a server to answer. A machine busy with other tests
-// can be slow.
+// readyTimeout is the time for a server to answer. A machine busy with other tests can be slow.
 const readyTimeout = 30 * time.Second
 
-// startTries limits the choices of a free port: another process can take it before
-// the server does.
+// startTries limits the choices of a free port: another process can take it before the server does.
 const startTries = 5
 
 // server is one server process that can be killed and started again.
@@ -106,8 +105,7 @@ func (s *server) awaitReady(p *process) error {
 	}
 }
 
-// Kill ends the server at once (kill -9) and returns when it is gone. It may be
-// called again.
+// Kill ends the server at once (kill -9) and returns when it is gone. It may be called again.
 func (s *server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,9 +142,8 @@ func FreeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Nobody returns an address of this machine that refuses connections while the
-// test runs. It is the client's end of an open connection: unlike a free address,
-// no listener can take it.
+// Nobody returns an address of this machine that refuses connections while the test runs. It is the
+// client's end of an open connection: unlike a free address, no listener can take it.
 func Nobody(t testing.TB) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -156,9 +153,8 @@ func Nobody(t testing.TB) string {
 	return conn.LocalAddr().String()
 }
 
-// find returns the path of a server's binary: from the environment variable, else
-// from PATH, else from .tools/bin in the root of the repository. It skips the test
-// if there is none.
+// find returns the path of a server's binary: from the environment variable, else from PATH, else from
+// .tools/bin in the root of the repository. It skips the test if there is none.
 func find(t testing.TB, binary, variable, install string) string {
 	t.Helper()
 	if path := os.Getenv(variable); path != "" {
@@ -202,4 +198,87 @@ func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.String()
+}
+
+// process is a running command with an end that several goroutines can await.
+type process struct {
+	path string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+	err  error         // valid after done
+}
+
+// startProcess starts cmd from a thread that lives until the process has ended: Linux kills the process
+// when the thread that started it ends, so servers do not outlive a killed test process.
+func startProcess(cmd *exec.Cmd) (*process, error) {
+	dieWithParent(cmd)
+	p := &process{path: cmd.Path, cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = cmd.Wait()
+		}
+		close(p.done)
+	}()
+	return p, <-started
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // fails only if it has already ended
+	<-p.done
+}
+
+// running returns false once the process is known to have ended: any later
+// answer at its address comes from another process.
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// RedisServer returns the path of redis-server, for tests that start it
+// themselves. It skips the test if there is none.
+func RedisServer(t testing.TB) string {
+	t.Helper()
+	return find(t, "redis-server", "COALMINE_REDIS_SERVER", "install Debian's package redis-server")
+}
+
+// Versitygw returns the path of versitygw, like RedisServer.
+func Versitygw(t testing.TB) string {
+	t.Helper()
+	return find(t, "versitygw", "COALMINE_VERSITYGW",
+		"go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 (scripts/setup.sh does)")
+}
+
+// InCheck skips a test unless COALMINE_CHECK is set, as make check sets it. The test's name must
+// contain part, with which make check selects it.
+func InCheck(t testing.TB, part string) {
+	t.Helper()
+	if !strings.Contains(t.Name(), part) {
+		t.Fatalf("make check runs tests by the name %s: rename %s", part, t.Name())
+	}
+	if os.Getenv("COALMINE_CHECK") == "" {
+		t.Skip("make check runs it, and each test with COALMINE_CHECK=1")
+	}
+}
+
+// Python returns a Python that has the modules, separated by commas, for a test of make check, named
+// ...Elsewhere. It skips the test if there is none.
+func Python(t testing.TB, modules string) string {
+	t.Helper()
+	InCheck(t, "Elsewhere")
+	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
+		if exec.CommandContext(t.Context(), name, "-c", "import "+modules).Run() == nil {
+			return name
+		}
+	}
+	t.Skipf("no python3 with %s: scripts/setup.sh check installs it where it may", modules)
+	return ""
 }

@@ -1,7 +1,6 @@
-// Package tracing sends traces of the work, across processes, to an OpenTelemetry
-// collector. It is off unless the environment names a collector
-// (OTEL_EXPORTER_OTLP_ENDPOINT), and then it costs nothing: a nil *Tracer makes
-// zero Spans, whose methods do nothing.
+// Package tracing sends traces of the work, across processes, to an OpenTelemetry collector. It is off
+// unless the environment names a collector (OTEL_EXPORTER_OTLP_ENDPOINT), and then it costs nothing: a
+// nil *Tracer makes zero Spans, whose methods do nothing.
 //
 //	round                     the coordinator: a round, or a task of its own
 //	├─ attempt                from sending it until its report
@@ -10,12 +9,10 @@
 //	│     └─ commit
 //	└─ attempt ...
 //
-// A trace is no longer than a round, so that a training of thousands of rounds
-// is divided into pieces that a viewer can show; each links to the one before
-// it.
+// A trace is no longer than a round, so that a training of thousands of rounds is divided into pieces
+// that a viewer can show; each links to the one before it.
 //
-// Only the envelope of an attempt carries a trace. Keys, parameters and bytes
-// do not contain it.
+// Only the envelope of an attempt carries a trace. Keys, parameters and bytes do not contain it.
 package tracing
 
 import (
@@ -44,17 +41,15 @@ type Tracer struct {
 	tracer   trace.Tracer
 }
 
-// The variables of OpenTelemetry's specification that enable traces; its other
-// variables (OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER,
-// OTEL_RESOURCE_ATTRIBUTES, ...) also apply.
+// The variables of OpenTelemetry's specification that enable traces; its other variables
+// (OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER, OTEL_RESOURCE_ATTRIBUTES, ...) also apply.
 const (
 	endpointVariable       = "OTEL_EXPORTER_OTLP_ENDPOINT"
 	tracesEndpointVariable = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 )
 
-// Open returns the tracer that the environment requests, or nil without a
-// request. service names the part of the program; errors of sending are logged to
-// log.
+// Open returns the tracer that the environment requests, or nil without a request. service names the
+// part of the program; errors of sending are logged to log.
 func Open(ctx context.Context, service, version string, log *slog.Logger) (*Tracer, error) {
 	asked, err := asked()
 	if !asked || err != nil {
@@ -154,8 +149,7 @@ type Span struct {
 	span   trace.Span
 }
 
-// On reports whether the span is recorded. Costly attributes are computed only
-// then.
+// On reports whether the span is recorded. Costly attributes are computed only then.
 func (s Span) On() bool { return s.span != nil }
 
 // Child begins a span below this one.
@@ -166,8 +160,7 @@ func (s Span) Child(name string) Span {
 	return s.tracer.start(trace.ContextWithSpan(context.Background(), s.span), name)
 }
 
-// Envelope returns the input of Continue in another process; empty if the span is
-// off.
+// Envelope returns the input of Continue in another process; empty if the span is off.
 func (s Span) Envelope() string {
 	if !s.On() {
 		return ""
@@ -205,8 +198,7 @@ func (s Span) Fail(why string) {
 	}
 }
 
-// End ends the span, as failed if err is not nil. A span ends once; later calls
-// have no effect.
+// End ends the span, as failed if err is not nil. A span ends once; later calls have no effect.
 func (s Span) End(err error) {
 	if !s.On() {
 		return

@@ -19,9 +19,8 @@ func (s isa) columns() {
 	}
 }
 
-// expColumns emits the exponentials of x + bias[row], and adds the sums over
-// the rows to float64 sums: pairs of pairs in float32, so that only a quarter
-// is widened.
+// expColumns emits the exponentials of x + bias[row], and adds the sums over the rows to float64 sums:
+// pairs of pairs in float32, so that only a quarter is widened.
 func (s isa) expColumns(rows int) {
 	s.function(fmt.Sprintf("expColumns%d", rows), "(x []float32, row, columns int, bias []float32, sums []float64)")
 	at, bias := s.rowPointers(rows), base("bias")
@@ -59,10 +58,9 @@ func pairwiseSum(g group) reg.VecVirtual {
 	return g[0]
 }
 
-// boundedExp computes e^x for as many rows as fit the registers, so that the
-// chains of instructions overlap. The polynomial is split into pairs of terms,
-// a shorter chain than Horner's, and 2^n is stored in scratch, memory for every
-// register, until it is needed.
+// boundedExp computes e^x for as many rows as fit the registers, so that the chains of instructions
+// overlap. The polynomial is split into pairs of terms, a shorter chain than Horner's, and 2^n is stored
+// in scratch, memory for every register, until it is needed.
 func (s isa) boundedExp() func(x group, scratch []Mem) group {
 	k := s.numbers()
 	lowest, highest := s.constant("exp_normal_lowest", constant.ExpNormalLowest), s.constant("exp_normal_highest", constant.ExpNormalHighest)

@@ -6,8 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// isa is an instruction set: its register width, and the instructions that
-// differ between the sets.
+// isa is an instruction set: its register width, and the instructions that differ between the sets.
 type isa struct {
 	name     string
 	lanes    int // float32 in a register
@@ -107,8 +106,7 @@ func (s isa) keep(mask reg.Register, other Op, x reg.VecVirtual) {
 	}
 }
 
-// choose sets dst to yes in the lanes of the masks and to no, a group or a
-// constant, in the others.
+// choose sets dst to yes in the lanes of the masks and to no, a group or a constant, in the others.
 func (s isa) choose(masks []reg.Register, yes group, no any, dst group) {
 	if constant, ok := no.(Op); ok {
 		no = s.inRegister(constant)

@@ -8,9 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// reductionLanes is the width of every reduction, for registers of any width:
-// element i belongs to lane i mod reductionLanes, each lane adds its elements
-// in order, and the lanes are combined by halves.
+// reductionLanes is the width of every reduction, for registers of any width: element i belongs to lane
+// i mod reductionLanes, each lane adds its elements in order, and the lanes are combined by halves.
 const reductionLanes = 16
 
 // reductions emits the kernels that reduce vectors to one number.
@@ -74,8 +73,7 @@ func (s isa) expSum(name, signature string, stored bool) {
 	s.returnSum(acc)
 }
 
-// lanesOf returns the two registers of float64 lanes that register i of a
-// step adds to.
+// lanesOf returns the two registers of float64 lanes that register i of a step adds to.
 func (g group) lanesOf(i int) group {
 	first := 2 * i % len(g)
 	return g[first : first+2]
@@ -171,3 +169,63 @@ var (
 		func(x, to reg.Register) { VPERMILPD(U8(0b1), x, to) },
 	}
 )
+
+// group is one value of a vector function: registers that hold consecutive
+// elements. Each instruction is emitted for all registers before the next
+// begins, so that their chains of dependent instructions overlap.
+type group []reg.VecVirtual
+
+// unroll is the usual size of a group.
+const unroll = 2
+
+func (s isa) group(n int) group {
+	g := make(group, n)
+	for i := range g {
+		g[i] = s.vector()
+	}
+	return g
+}
+
+// like returns a new group of the same size.
+func (s isa) like(g group) group { return s.group(len(g)) }
+
+func (s isa) zeros(n int) group {
+	g := s.group(n)
+	each(s.xor, g, g, g)
+	return g
+}
+
+// each emits an instruction for every register of the groups among its
+// operands; the other operands are the same for all.
+func each(instruction func(ops ...Op), operands ...any) {
+	for i := range groupSize(operands) {
+		ops := make([]Op, len(operands))
+		for j, o := range operands {
+			if g, ok := o.(group); ok {
+				ops[j] = g[i]
+			} else {
+				ops[j] = o.(Op)
+			}
+		}
+		instruction(ops...)
+	}
+}
+
+func groupSize(operands []any) int {
+	for _, o := range operands {
+		if g, ok := o.(group); ok {
+			return len(g)
+		}
+	}
+	panic("no group among the operands")
+}
+
+// set copies an operand to every register of a group.
+func (s isa) set(from Op, to group) { each(VMOVUPS, from, to) }
+
+// product returns x*y in a new group.
+func (s isa) product(x, y group) group {
+	p := s.like(x)
+	each(VMULPS, y, x, p)
+	return p
+}

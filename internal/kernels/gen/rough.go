@@ -31,8 +31,7 @@ func (s isa) evaluate(series []Op, square group) group {
 	return p
 }
 
-// roughGate returns a function that returns tanh of x times the argument as
-// numerator and denominator.
+// roughGate returns a function that returns tanh of x times the argument as numerator and denominator.
 func (s isa) roughGate(name string, argument float64) func(x group) (numerator, denominator group) {
 	over := s.series(name+"_numerator", constant.RoughNumerator[:], argument, argument)
 	under := s.series(name+"_denominator", constant.RoughDenominator[:], argument, 1)
@@ -94,8 +93,7 @@ func (s isa) cifgRoughDot() {
 	RET()
 }
 
-// roughMemory returns twice the new memory as numerator and denominator; it
-// overwrites previous.
+// roughMemory returns twice the new memory as numerator and denominator; it overwrites previous.
 func (s isa) roughMemory(sigmoid, tanh func(group) (group, group), gate func(int) group, previous group) (numerator, denominator group) {
 	in, inUnder := sigmoid(gate(inputGate))
 	rest := s.like(in)

@@ -83,10 +83,9 @@ const line = 64
 // deep is the number of values of k per iteration of the inner loop.
 const deep = 4
 
-// accumulateTile emits the loop over k and returns the sums, row by row. It also
-// prefetches the next tile of A, whose rows are often too short for the
-// processor to detect the sequence: two lines for every four k, enough for a
-// tile of eight rows.
+// accumulateTile emits the loop over k and returns the sums, row by row. It also prefetches the next
+// tile of A, whose rows are often too short for the processor to detect the sequence: two lines for
+// every four k, enough for a tile of eight rows.
 func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	sums := make([]group, rows)
 	for i := range sums {
@@ -121,8 +120,7 @@ func (s isa) accumulateTile(r tileRegisters, rows int) []group {
 	return sums
 }
 
-// multiplyAdd adds the products of a column of A and a row of B to the sums, and
-// advances to the next.
+// multiplyAdd adds the products of a column of A and a row of B to the sums, and advances to the next.
 func (s isa) multiplyAdd(r tileRegisters, sums []group) {
 	b := s.group(s.tileVectors)
 	for j, v := range b {
@@ -159,8 +157,7 @@ func (r tileRegisters) lookAhead(rows int) {
 // rowSlack is the largest number of elements between two close rows.
 const rowSlack = 32
 
-// addend is the addend of a tile's products: rows of memory, and the stride
-// between them.
+// addend is the addend of a tile's products: rows of memory, and the stride between them.
 type addend struct{ row, stride reg.GPVirtual }
 
 // addend returns the bias, whose single row serves all rows, or the old C if it
@@ -179,8 +176,7 @@ func (r tileRegisters) addend() addend {
 	return from
 }
 
-// writeTile stores alpha*sums, plus the addend if there is one, and moves r.c
-// below the tile.
+// writeTile stores alpha*sums, plus the addend if there is one, and moves r.c below the tile.
 func (s isa) writeTile(r tileRegisters, sums []group) {
 	alpha := s.splat("alpha")
 	from := r.addend()
@@ -236,8 +232,7 @@ func alignLoop() {
 	Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(32)}})
 }
 
-// peak emits a loop of independent multiply-adds in registers, which returns
-// its number of operations.
+// peak emits a loop of independent multiply-adds in registers, which returns its number of operations.
 func (s isa) peak() {
 	const chains = 12
 	s.function("peak", "(rounds int) int")
@@ -256,4 +251,62 @@ func (s isa) peak() {
 	VZEROUPPER()
 	Store(operations, ReturnIndex(0))
 	RET()
+}
+
+// transpose8 emits the transpose of adjacent 8x8 blocks, which both sets use:
+// it moves data and computes nothing.
+func transpose8() {
+	avx2.function("transpose8", "(dst []float32, dstRow int, src []float32, srcRow, count int)")
+	src, dst := base("src"), base("dst")
+	srcRow, dstRow := stride("srcRow"), stride("dstRow")
+	count := Load(Param("count"), GP64()).(reg.GPVirtual)
+	srcRow3, half, dstRow3 := tripled(srcRow), GP64(), tripled(dstRow)
+	Label("block")
+	LEAQ(Mem{Base: src, Index: srcRow, Scale: 4}, half)
+	rows := avx2.group(8)
+	for i, v := range rows {
+		VMOVUPS(fourRows(src, half, srcRow, srcRow3, i), v)
+	}
+	LEAQ(Mem{Base: dst, Index: dstRow, Scale: 4}, half)
+	for i, v := range joinHalves(interleaveQuads(interleavePairs(rows))) {
+		VMOVUPS(v, fourRows(dst, half, dstRow, dstRow3, i))
+	}
+	ADDQ(U8(4*8), src)
+	LEAQ(Mem{Base: dst, Index: dstRow, Scale: 8}, dst)
+	DECQ(count)
+	JNZ(LabelRef("block"))
+	finish()
+}
+
+// interleavePairs merges rows 2i and 2i+1 element by element.
+func interleavePairs(rows group) group {
+	out := avx2.group(8)
+	for i := 0; i < 8; i += 2 {
+		VUNPCKLPS(rows[i+1], rows[i], out[i])
+		VUNPCKHPS(rows[i+1], rows[i], out[i+1])
+	}
+	return out
+}
+
+// interleaveQuads merges pairs of four rows each: out[4q+r] holds, in each
+// half, column r (lower) or 4+r (upper) of rows 4q to 4q+3.
+func interleaveQuads(pairs group) group {
+	out := avx2.group(8)
+	for q := 0; q < 8; q += 4 {
+		VUNPCKLPD(pairs[q+2], pairs[q], out[q])
+		VUNPCKHPD(pairs[q+2], pairs[q], out[q+1])
+		VUNPCKLPD(pairs[q+3], pairs[q+1], out[q+2])
+		VUNPCKHPD(pairs[q+3], pairs[q+1], out[q+3])
+	}
+	return out
+}
+
+// joinHalves joins the columns of the upper four rows with those of the lower four.
+func joinHalves(quads group) group {
+	out := avx2.group(8)
+	for r := range 4 {
+		VPERM2F128(U8(0x20), quads[4+r], quads[r], out[r])
+		VPERM2F128(U8(0x31), quads[4+r], quads[r], out[4+r])
+	}
+	return out
 }

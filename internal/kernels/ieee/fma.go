@@ -1,13 +1,11 @@
-// Package ieee computes fused multiply-adds of float32 in software, correctly
-// rounded in every case, so that portable code agrees bit for bit with vector
-// instructions.
+// Package ieee computes fused multiply-adds of float32 in software, correctly rounded in every case, so
+// that portable code agrees bit for bit with vector instructions.
 package ieee
 
 import "math"
 
-// FMA32 returns a*b + c rounded once, to nearest, ties to even: the result of
-// VFMADD213SS and its variants, including subnormals and overflow. Only the
-// payload of a NaN may differ.
+// FMA32 returns a*b + c rounded once, to nearest, ties to even: the result of VFMADD213SS and its
+// variants, including subnormals and overflow. Only the payload of a NaN may differ.
 func FMA32(a, b, c float32) float32 {
 	product := float64(a) * float64(b)
 	if sum, ok := Add(product, c); ok {
@@ -16,10 +14,9 @@ func FMA32(a, b, c float32) float32 {
 	return AddSlowly(product, c)
 }
 
-// Add is the fast part of FMA32, separate so that loops can inline it: it
-// returns product + c in float64, for an exact product of two float32, and
-// whether the conversion of this sum to float32 rounds like the exact sum.
-// Rounding twice errs only if the first rounding produces a tie for the second.
+// Add is the fast part of FMA32, separate so that loops can inline it: it returns product + c in
+// float64, for an exact product of two float32, and whether the conversion of this sum to float32 rounds
+// like the exact sum. Rounding twice errs only if the first rounding produces a tie for the second.
 func Add(product float64, c float32) (sum float64, ok bool) {
 	sum = product + float64(c)
 	bits := math.Float64bits(sum)

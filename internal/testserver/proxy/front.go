@@ -1,3 +1,22 @@
+// Package proxy provides proxies between processes and their servers, for tests
+// of failures of the network or the server.
+//
+// A Link carries TCP connections to one server, and can cut, stall, slow or lose them:
+//
+//	link := proxy.NewLink(t, redis.Addr())
+//	dial(link.Addr())
+//	link.Set(proxy.Stalled) // nothing passes for now
+//	link.Set(proxy.Open)
+//
+// A Front forwards HTTP requests to one server, and damages the answers that a test selects:
+//
+//	front := proxy.NewFront(t, s3.Addr())
+//	front.Spoil(func(r *http.Request) proxy.Spoiling {
+//		if r.Method == http.MethodPut {
+//			return proxy.Unanswered // executed, but the client sees a reset
+//		}
+//		return proxy.None
+//	})
 package proxy
 
 import (
@@ -85,8 +104,7 @@ func NewFront(t testing.TB, target string) *Front {
 // Addr returns the host:port for clients.
 func (f *Front) Addr() string { return f.address }
 
-// Spoil calls choose for every request from now on; nil spoils nothing. choose is
-// called concurrently.
+// Spoil calls choose for every request from now on; nil spoils nothing. choose is called concurrently.
 func (f *Front) Spoil(choose func(*http.Request) Spoiling) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,16 +129,14 @@ func (f *Front) spoiling(r *http.Request) Spoiling {
 	return choose(r)
 }
 
-// handler forwards every request unchanged: its signature covers the host name that
-// the client used.
+// handler forwards every request unchanged: its signature covers the host name that the client used.
 func (f *Front) handler(target string) http.Handler {
 	// Only the server's address changes in a request.
 	direct := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", target, r.In.Host
 		},
-		// A connection that was idle while the server died must not cause a
-		// failure.
+		// A connection that was idle while the server died must not cause a failure.
 		Transport:      &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		FlushInterval:  -1,
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -184,7 +200,6 @@ type recorded struct {
 // Header implements http.ResponseWriter.
 func (a *recorded) Header() http.Header { return a.header }
 
-// Write implements http.ResponseWriter.
 func (a *recorded) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // WriteHeader implements http.ResponseWriter. Provisional answers are dropped.

@@ -213,8 +213,7 @@ func closeWrite(p *pair, to net.Conn, err error) {
 	}
 }
 
-// mayPass waits while the link is stalled, and reports whether to forward the
-// bytes read.
+// mayPass waits while the link is stalled, and reports whether to forward the bytes read.
 func (l *Link) mayPass(p *pair) bool {
 	for {
 		l.mu.Lock()
