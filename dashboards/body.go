@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"time"
 
+	"coalmine/storage"
 	"coalmine/workflows/control"
 )
 
-// readJSON reads a body that is one JSON value of at most limit bytes, without
-// unknown fields.
+// readJSON reads a body that is one JSON value of at most limit bytes, without unknown fields.
 func readJSON(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
 	if err := expectJSON(r); err != nil {
 		return err
@@ -66,16 +66,14 @@ func bodyError(err error) error {
 	return fmt.Errorf("body %w: %w", control.ErrInput, err)
 }
 
-// flow lets a transfer last as long as bytes move: each read and each write has
-// its own deadline.
+// flow lets a transfer last as long as bytes move: each read and each write has its own deadline.
 type flow struct {
 	w       http.ResponseWriter
 	body    io.Reader
 	control *http.ResponseController
 }
 
-// newFlow removes the deadlines of the whole request, which would end the
-// context of a long request.
+// newFlow removes the deadlines of the whole request, which would end the context of a long request.
 func newFlow(w http.ResponseWriter, body io.Reader) *flow {
 	f := &flow{w, body, http.NewResponseController(w)}
 	_ = f.control.SetReadDeadline(time.Time{}) // if unsupported, there is no deadline
@@ -110,4 +108,33 @@ func (f *flow) Write(p []byte) (int, error) {
 		p = p[len(piece):]
 	}
 	return written, nil
+}
+
+// formatHeader holds the format of a request or an answer and the build of its sender: "1 v0.4.0".
+// Older builds and other programs omit it.
+const formatHeader = "Coalmine-Format"
+
+// requestFormat and answerFormat have the format number of the API's JSON. It rises when an older
+// program could misread an answer, or an older server a request; new members do not raise it.
+var (
+	requestFormat = storage.Format{Name: "request", Number: 1}
+	answerFormat  = storage.Format{Name: "answer of the server", Number: requestFormat.Number}
+)
+
+func setFormat(h http.Header) { h.Set(formatHeader, answerFormat.Stamp().String()) }
+
+// formatOf returns the stamp of a message, zero if it has none.
+func formatOf(h http.Header) storage.Stamp { return storage.ParseStamp(h.Get(formatHeader)) }
+
+// choiceHeader holds a name that fits several runs, the chosen run, and the number of matches.
+const choiceHeader = "Coalmine-Chosen"
+
+func setChoice(h http.Header, c control.Choice) {
+	h.Set(choiceHeader, fmt.Sprintf("%s %s %d", c.Name, c.Run, c.Fits)) // names are the beginnings of ids
+}
+
+// readChoice reads the header of setChoice, if present.
+func readChoice(h http.Header) (c control.Choice, there bool) {
+	_, err := fmt.Sscanf(h.Get(choiceHeader), "%s %s %d", &c.Name, &c.Run, &c.Fits)
+	return c, err == nil
 }

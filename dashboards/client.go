@@ -26,8 +26,7 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// Client implements control.API by requests to a Server. It may be used from
-// several goroutines.
+// Client implements control.API by requests to a Server. It may be used from several goroutines.
 type Client struct {
 	base  *url.URL
 	token string
@@ -93,8 +92,7 @@ func NewClient(address, token string) (*Client, error) {
 	}, nil
 }
 
-// takeFiles reads the files named by the parameters of an address, and removes the
-// parameters.
+// takeFiles reads the files named by the parameters of an address, and removes the parameters.
 func takeFiles(address *url.URL) (*tls.Config, error) {
 	query := address.Query()
 	files, err := secrets.TakeCertificateFiles(query)
@@ -111,7 +109,6 @@ func takeFiles(address *url.URL) (*tls.Config, error) {
 // String returns the server's address.
 func (c *Client) String() string { return c.base.String() }
 
-// HasSource implements control.API.
 func (c *Client) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {
 	response, err := hasSource.open(ctx, c, nil, digest.String())
 	if errors.Is(err, storage.ErrNotFound) {
@@ -161,12 +158,10 @@ func (c *Client) upload(ctx context.Context, digest storage.Digest, body io.Read
 	return nil
 }
 
-// Submit implements control.API.
 func (c *Client) Submit(ctx context.Context, spec runs.Spec, fresh bool) (control.Submitted, error) {
 	return submitRun.post(ctx, c, url.Values{"fresh": {strconv.FormatBool(fresh)}}, spec)
 }
 
-// SubmitFile implements control.API.
 func (c *Client) SubmitFile(ctx context.Context, file control.File, fresh bool) (control.Submitted, error) {
 	query := url.Values{"fresh": {strconv.FormatBool(fresh)}, "name": {file.Name}, "set": file.Sets}
 	if file.Priority != nil {
@@ -180,65 +175,53 @@ func (c *Client) SubmitFile(ctx context.Context, file control.File, fresh bool) 
 	return submitRun.send(c, request)
 }
 
-// List implements control.API.
 func (c *Client) List(ctx context.Context) ([]*status.Run, error) {
 	answer, err := listRuns.ask(ctx, c, nil)
 	return answer.Runs, err
 }
 
-// Status implements control.API.
 func (c *Client) Status(ctx context.Context, run string) (*status.Run, error) {
 	return showRun.ask(ctx, c, nil, run)
 }
 
-// Steer implements control.API.
 func (c *Client) Steer(ctx context.Context, run string, e runs.Entry) (string, error) {
 	answer, err := steerRun.post(ctx, c, nil, e, run)
 	return answer.Run, err
 }
 
-// Remove implements control.API.
 func (c *Client) Remove(ctx context.Context, run string) (*control.Removed, error) {
 	return removeRun.ask(ctx, c, nil, run)
 }
 
-// Workers implements control.API.
 func (c *Client) Workers(ctx context.Context) (*status.Fleet, error) {
 	return showWorkers.ask(ctx, c, nil)
 }
 
-// Drain implements control.API.
 func (c *Client) Drain(ctx context.Context, worker string) ([]string, error) {
 	answer, err := drainWorker.post(ctx, c, nil, struct{}{}, worker)
 	return answer.Workers, err
 }
 
-// Experiment implements control.API.
 func (c *Client) Experiment(ctx context.Context, run string) (*experiment.Spec, error) {
 	return runExperiment.ask(ctx, c, nil, run)
 }
 
-// Results implements control.API.
 func (c *Client) Results(ctx context.Context, run string) (*results.Results, error) {
 	return runResults.ask(ctx, c, nil, run)
 }
 
-// Rounds implements control.API.
 func (c *Client) Rounds(ctx context.Context, run string) (*results.Rounds, error) {
 	return runRounds.ask(ctx, c, url.Values{"rows": {string(results.RoundRows)}}, run)
 }
 
-// Curve implements control.API.
 func (c *Client) Curve(ctx context.Context, run, cell string, points int) (*results.Curve, error) {
 	return cellCurve.ask(ctx, c, url.Values{"points": {strconv.Itoa(points)}}, run, cell)
 }
 
-// Canaries implements control.API.
 func (c *Client) Canaries(ctx context.Context, run, cell string, points int) (*results.CanaryLives, error) {
 	return cellCanaries.ask(ctx, c, url.Values{"points": {strconv.Itoa(points)}}, run, cell)
 }
 
-// Surroundings implements control.API.
 func (c *Client) Surroundings(ctx context.Context, run, cell string, canary, round int) (*control.Surroundings, error) {
 	query := url.Values{}
 	if round != control.LastRound {
@@ -247,12 +230,10 @@ func (c *Client) Surroundings(ctx context.Context, run, cell string, canary, rou
 	return canaryReferences.ask(ctx, c, query, run, cell, strconv.Itoa(canary))
 }
 
-// History implements control.API.
 func (c *Client) History(ctx context.Context, run string) (*control.History, error) {
 	return runHistory.ask(ctx, c, nil, run)
 }
 
-// Model implements control.API.
 func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte, error) {
 	query := url.Values{}
 	switch round {
@@ -265,12 +246,10 @@ func (c *Client) Model(ctx context.Context, run, cell string, round int) ([]byte
 	return exportModel.file(ctx, c, query, run, cell)
 }
 
-// Prepared implements control.API.
 func (c *Client) Prepared(ctx context.Context, run, cell, name string) ([]byte, error) {
 	return exportPrepared.file(ctx, c, nil, run, cell, name)
 }
 
-// Data implements control.API.
 func (c *Client) Data(ctx context.Context, run, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error {
 	response, err := exportData.open(ctx, c, url.Values{"format": {string(format)}}, run, cell, string(table))
 	if err != nil {
@@ -284,7 +263,6 @@ func (c *Client) Data(ctx context.Context, run, cell string, table dataexport.Ta
 	return written.err
 }
 
-// Nodes implements control.API.
 func (c *Client) Nodes(ctx context.Context, run string, which control.NodeQuery) ([]control.Node, error) {
 	query := url.Values{}
 	if changes := which.Changes; changes != nil {
@@ -294,17 +272,14 @@ func (c *Client) Nodes(ctx context.Context, run string, which control.NodeQuery)
 	return answer.Nodes, err
 }
 
-// Lineage implements control.API.
 func (c *Client) Lineage(ctx context.Context, run, cell, key string) (*control.Lineage, error) {
 	return showLineage.ask(ctx, c, nil, run, cell, key)
 }
 
-// Spending implements control.API.
 func (c *Client) Spending(ctx context.Context, run, cell string) (control.Spending, error) {
 	return cellPrivacy.ask(ctx, c, nil, run, cell)
 }
 
-// Logs implements control.API.
 func (c *Client) Logs(ctx context.Context, run, node string) ([]control.AttemptLog, error) {
 	answer, err := runLogs.ask(ctx, c, url.Values{"node": {node}}, run)
 	return answer.Logs, err

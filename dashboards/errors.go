@@ -82,8 +82,7 @@ func ErrorKind(err error) string {
 	return ""
 }
 
-// kindHeader holds the kind of an error, like the body, because the answer to
-// HEAD has no body.
+// kindHeader holds the kind of an error, like the body, because the answer to HEAD has no body.
 const kindHeader = "Coalmine-Error"
 
 // errorBody is the JSON of every error.

@@ -23,9 +23,8 @@ type Check struct {
 	Ask func(context.Context) error
 }
 
-// NewMonitor returns a server for a process that serves only its health over
-// HTTP: metrics for Prometheus, and the probes. Its access rules are those of
-// NewServer.
+// NewMonitor returns a server for a process that serves only its health over HTTP: metrics for
+// Prometheus, and the probes. Its access rules are those of NewServer.
 func NewMonitor(o Options) (*Server, error) {
 	s, err := newServer(o)
 	if err != nil {
@@ -61,8 +60,7 @@ func (s *Server) metrics() handler {
 // readiness is the answer to the probes.
 type readiness struct {
 	Status string `json:"status"`
-	// Leading is set by coordinators: whether this one leads or stands by. Both
-	// are ready.
+	// Leading is set by coordinators: whether this one leads or stands by. Both are ready.
 	Leading *bool `json:"leading,omitempty"`
 }
 

@@ -1,10 +1,15 @@
 package dashboards
 
 import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"coalmine/internal/goroutines"
 	"coalmine/workflows/control"
@@ -145,8 +150,7 @@ func (s *Server) serve(route route) http.HandlerFunc {
 	}
 }
 
-// refuse sends people to the login page, and programs an error that names the
-// missing permission.
+// refuse sends people to the login page, and programs an error that names the missing permission.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, who role) {
 	if who == nobody && !isAPI(r) {
 		http.Redirect(w, r, s.external.path(loginPath)+"?next="+url.QueryEscape(localPage(r.URL.RequestURI())), http.StatusSeeOther)
@@ -173,8 +177,7 @@ func isAPI(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == metricsPath
 }
 
-// answerUnrouted answers requests without a route by an error in the form of
-// the API.
+// answerUnrouted answers requests without a route by an error in the form of the API.
 func answerUnrouted(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -201,3 +204,60 @@ type statusOnly struct {
 func (s *statusOnly) Header() http.Header         { return s.header }
 func (s *statusOnly) WriteHeader(status int)      { s.status = status }
 func (s *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
+
+// web holds the pages. Those below app are built from page by scripts/build-page.sh.
+//
+//go:embed web
+var web embed.FS
+
+// loadPage reads the page and adds the path of a proxy.
+func (s *Server) loadPage() error {
+	page, err := web.ReadFile("web/app/index.html")
+	if err != nil {
+		return err
+	}
+	s.page = []byte(s.external.inPage(string(page)))
+	return nil
+}
+
+// showPage serves the page, which is the same for all paths: its script reads the path and asks the API.
+func (s *Server) showPage(w http.ResponseWriter, r *http.Request) error {
+	http.ServeContent(w, r, "index.html", time.Time{}, bytes.NewReader(s.page))
+	return nil
+}
+
+// builtFile serves a part of the page. Its name has a digest of its content, so that
+// browsers may cache it.
+func builtFile(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeFileFS(w, r, web, "web/app/"+r.PathValue("file"))
+	return nil
+}
+
+func asset(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Cache-Control", "no-cache")
+	http.ServeFileFS(w, r, web, "web/assets/"+r.PathValue("file"))
+	return nil
+}
+
+// License is the licence of a package in the page.
+type License struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Identifier is the SPDX identifier: "MIT".
+	Identifier string `json:"identifier"`
+	Text       string `json:"text"`
+}
+
+// Licenses returns the licences of the packages in the page, as listed by its build.
+func Licenses() ([]License, error) {
+	list, err := web.ReadFile("web/app/licenses.json")
+	if err != nil {
+		return nil, err
+	}
+	var licenses []License
+	if err := json.Unmarshal(list, &licenses); err != nil {
+		return nil, fmt.Errorf("web/app/licenses.json: %w", err)
+	}
+	return licenses, nil
+}

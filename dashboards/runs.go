@@ -28,8 +28,7 @@ import (
 const (
 	maxSpecBytes  = 4 << 20
 	maxSteerBytes = 1 << 20
-	// maxRecordBytes bounds the unpacked bytes of concurrently posted records. Further requests
-	// wait.
+	// maxRecordBytes bounds the unpacked bytes of concurrently posted records. Further requests wait.
 	maxRecordBytes = 2 * (runs.MaxDocument + maxSpecBytes)
 )
 
@@ -249,8 +248,7 @@ func (s *Server) writeResults(ctx context.Context, w io.Writer, run string, f re
 	return found.Run, nil
 }
 
-// runTable is the answer to GET /runs/{run}/table: the results as a table, and their
-// available formats.
+// runTable is the answer to GET /runs/{run}/table: the results as a table, and their available formats.
 type runTable struct {
 	*results.Table
 	Formats []resultFormat `json:"formats"`
@@ -501,8 +499,7 @@ func dispose(w http.ResponseWriter, how, name string) {
 	w.Header().Set("Content-Disposition", mime.FormatMediaType(how, map[string]string{"filename": name}))
 }
 
-// send answers with data of any size. A client that has disconnected is not an
-// error.
+// send answers with data of any size. A client that has disconnected is not an error.
 func send(w http.ResponseWriter, data []byte) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	_, _ = newFlow(w, nil).Write(data)
