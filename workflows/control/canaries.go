@@ -17,7 +17,6 @@ import (
 	"coalmine/workflows/results"
 )
 
-// Canaries implements API.
 func (l *Local) Canaries(ctx context.Context, name, cell string, points int) (*results.CanaryLives, error) {
 	if points < MinPoints || points > MaxPoints {
 		return nil, fmt.Errorf("canaries after %d rounds %w: expected %d to %d", points, ErrInput, MinPoints, MaxPoints)
@@ -45,7 +44,6 @@ const maxScored = 2000
 // fits is the number of fits behind the standard error of the fitted exposure.
 const fits = 20
 
-// Surroundings implements API.
 func (l *Local) Surroundings(ctx context.Context, name, cell string, canary, round int) (*Surroundings, error) {
 	x, err := l.exporter(ctx, name, cell)
 	if err != nil {

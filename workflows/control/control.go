@@ -1,7 +1,6 @@
-// Package control submits, shows and steers runs, and reads their results. API
-// lists the operations; Local performs them on storage directly, for commands
-// that can reach the store and for the HTTP server. Its client performs them
-// remotely.
+// Package control submits, shows and steers runs, and reads their results. API lists the operations;
+// Local performs them on storage directly, for commands that can reach the store and for the HTTP
+// server. Its client performs them remotely.
 package control
 
 import (
@@ -46,9 +45,8 @@ type API interface {
 	// Submit records a run with uploaded sources or, unless fresh is set,
 	// continues the unfinished run of the same resolved experiment.
 	Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error)
-	// SubmitFile checks and submits an experiment file. Its data has been
-	// uploaded and is named by data.sha256, or is in a place that AllowSources
-	// permits.
+	// SubmitFile checks and submits an experiment file. Its data has been uploaded and is named by
+	// data.sha256, or is in a place that AllowSources permits.
 	SubmitFile(ctx context.Context, file File, fresh bool) (Submitted, error)
 	// List returns the status of all runs, the newest first.
 	List(ctx context.Context) ([]*status.Run, error)
@@ -66,9 +64,8 @@ type API interface {
 	Collect(ctx context.Context, o CollectOptions) (*retention.Result, error)
 	// Workers returns the live workers, with or without runs.
 	Workers(ctx context.Context) (*status.Fleet, error)
-	// Drain asks workers to take no more tasks, finish their tasks, and exit.
-	// They are named by id, by a beginning of the id, or by host, which means
-	// all workers there. It returns their ids.
+	// Drain asks workers to take no more tasks, finish their tasks, and exit. They are named by id, by a
+	// beginning of the id, or by host, which means all workers there. It returns their ids.
 	Drain(ctx context.Context, worker string) ([]string, error)
 	// Experiment returns the resolved experiment of a run.
 	Experiment(ctx context.Context, run string) (*experiment.Spec, error)
@@ -154,26 +151,22 @@ var (
 type Local struct {
 	archive *storage.Archive
 	runs    *runs.Service
-	// queue connects to the coordinator, and has its published statuses; nil if
-	// there is no queue. away is the reason why an existing queue does not
-	// answer.
+	// queue connects to the coordinator, and has its published statuses; nil if there is no queue. away
+	// is the reason why an existing queue does not answer.
 	queue *queue.Broker
 	away  error
-	// coordinator is the coordinator of this process, which leads or stands by; nil
-	// if there is none.
+	// coordinator is the coordinator of this process, which leads or stands by; nil if there is none.
 	coordinator *coordinator.Coordinator
 	// records holds the parts of runs' records that lists and statuses show.
 	records records
 	// outcomes caches the results of the last requested runs.
 	outcomes outcomes
 	plans    plans
-	// checking limits concurrent checks of submissions to one: a large submission
-	// takes some hundred MB.
+	// checking limits concurrent checks of submissions to one: a large submission takes some hundred MB.
 	checking chan struct{}
 	// scoring limits concurrent scoring of references to one request: it takes a core.
 	scoring chan struct{}
-	// allowed has the places from which submitted files may read data; nil for
-	// no place.
+	// allowed has the places from which submitted files may read data; nil for no place.
 	allowed *sources.Allowed
 }
 
@@ -204,22 +197,18 @@ func (l *Local) nudge(ctx context.Context) {
 	}
 }
 
-// leads reports whether the coordinator of this process leads. Messages to it need
-// no queue.
+// leads reports whether the coordinator of this process leads. Messages to it need no queue.
 func (l *Local) leads() bool { return l.coordinator != nil && l.coordinator.Leads() }
 
-// HasSource implements API.
 func (l *Local) HasSource(ctx context.Context, digest storage.Digest) (bool, error) {
 	return l.archive.HasSource(ctx, digest)
 }
 
-// PutSource implements API.
 func (l *Local) PutSource(ctx context.Context, body io.ReadSeeker) (storage.Digest, error) {
 	digest, _, err := l.archive.PutSource(ctx, body)
 	return digest, err
 }
 
-// Submit implements API.
 func (l *Local) Submit(ctx context.Context, spec runs.Spec, fresh bool) (Submitted, error) {
 	e, data, err := l.check(ctx, &spec)
 	if err == nil && !fresh {
@@ -267,8 +256,7 @@ func (l *Local) check(ctx context.Context, spec *runs.Spec) (*experiment.Spec, [
 	return e, data, l.checkSources(ctx, data)
 }
 
-// checkRecord checks a record as an experiment file is checked. Its sender may have forged
-// it.
+// checkRecord checks a record as an experiment file is checked. Its sender may have forged it.
 func checkRecord(spec *runs.Spec) (*experiment.Spec, error) {
 	e, err := experiment.ReadSpec(spec.Experiment)
 	if err != nil {
@@ -354,7 +342,6 @@ func (l *Local) List(ctx context.Context) ([]*status.Run, error) {
 	return out, nil
 }
 
-// Status implements API.
 func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
@@ -366,7 +353,6 @@ func (l *Local) Status(ctx context.Context, name string) (*status.Run, error) {
 // watchEvery is the interval of reading a run of another process.
 const watchEvery = time.Second
 
-// Watch implements API.
 func (l *Local) Watch(ctx context.Context, name string) (<-chan *status.Run, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
@@ -472,7 +458,6 @@ func (l *Local) live(ctx context.Context, run *runs.Run) (*status.Run, error) {
 	return &s, nil
 }
 
-// Steer implements API.
 func (l *Local) Steer(ctx context.Context, name string, e runs.Entry) (string, error) {
 	find := l.find
 	if e.Kind == runs.RemoveEntry {
@@ -496,7 +481,6 @@ func (l *Local) Steer(ctx context.Context, name string, e runs.Entry) (string, e
 	return run.ID, nil
 }
 
-// Results implements API.
 func (l *Local) Results(ctx context.Context, name string) (*results.Results, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
@@ -505,7 +489,6 @@ func (l *Local) Results(ctx context.Context, name string) (*results.Results, err
 	return l.outcomes.get(ctx, l.archive, run)
 }
 
-// Pictures implements API.
 func (l *Local) Pictures(ctx context.Context, name string, shown results.Shown) ([]results.Picture, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
@@ -527,8 +510,7 @@ func ResultsFor(ctx context.Context, api API, run string, f results.Format) (*re
 	return r, err
 }
 
-// originOf returns the recipe and the times of a run; without the recipe if this build cannot read
-// it.
+// originOf returns the recipe and the times of a run; without the recipe if this build cannot read it.
 func originOf(ctx context.Context, api API, r *results.Results) (*results.Origin, error) {
 	s, err := api.Status(ctx, r.Run)
 	if err != nil {
@@ -552,7 +534,6 @@ func originOf(ctx context.Context, api API, r *results.Results) (*results.Origin
 	return origin, err
 }
 
-// Rounds implements API.
 func (l *Local) Rounds(ctx context.Context, name string) (*results.Rounds, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
@@ -561,7 +542,6 @@ func (l *Local) Rounds(ctx context.Context, name string) (*results.Rounds, error
 	return results.LoadRounds(ctx, l.archive, run)
 }
 
-// Experiment implements API.
 func (l *Local) Experiment(ctx context.Context, name string) (*experiment.Spec, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {

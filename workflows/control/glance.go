@@ -21,9 +21,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// The requests of a glance are bounded, so that a status takes little time for
-// any number of runs, cells and rounds: about twenty records determine the
-// progress of a training.
+// The requests of a glance are bounded, so that a status takes little time for any number of runs, cells
+// and rounds: about twenty records determine the progress of a training.
 const (
 	glanceCells     = 32
 	glanceQuestions = 40 * glanceCells

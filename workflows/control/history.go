@@ -1,14 +1,20 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"coalmine/storage"
+	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/planned"
 	"coalmine/workflows/runs/status"
 )
 
@@ -27,7 +33,6 @@ type Event struct {
 	Text string `json:"text"`
 }
 
-// History implements API.
 func (l *Local) History(ctx context.Context, name string) (*History, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {
@@ -103,4 +108,137 @@ func remarked(s *status.Run, state *runs.State) *status.Run {
 		out.Workers = []status.Worker{} // an empty list, not null, in JSON
 	}
 	return &out
+}
+
+// loggedNodes is the maximum number of nodes in a request without a node: each takes a listing
+// of the store.
+const loggedNodes = 100
+
+func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, error) {
+	run, err := l.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	nodes := append(troubled(run), l.programs(ctx, run)...)
+	if node == "" {
+		nodes = nodes[:min(len(nodes), loggedNodes)]
+	} else {
+		nodes = slices.DeleteFunc(append(nodes, retried(run)...), func(n troubledNode) bool {
+			return n.label != node && !strings.HasPrefix(n.key.String(), node)
+		})
+	}
+	out := []AttemptLog{}
+	for _, n := range nodes {
+		logs, err := l.stored(ctx, run.ID, n)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, append(logs, n.unlogged(len(logs) == 0)...)...)
+	}
+	return out, nil
+}
+
+// stored returns the stored logs of attempts at a node.
+func (l *Local) stored(ctx context.Context, run string, n troubledNode) ([]AttemptLog, error) {
+	attempts, err := l.archive.TaskLogs(ctx, run, n.key)
+	if err != nil {
+		return nil, err
+	}
+	var logs []AttemptLog
+	for _, attempt := range attempts {
+		text, err := l.archive.ReadTaskLog(ctx, run, n.key, attempt)
+		if err != nil {
+			return nil, err
+		}
+		logs = append(logs, AttemptLog{n.key, n.label, attempt, string(text)})
+	}
+	return logs, nil
+}
+
+// programs returns the trainings of a run by programs, without failures: their logs hold
+// the output of the program. Without a readable plan it returns nil.
+func (l *Local) programs(ctx context.Context, run *runs.Run) (nodes []troubledNode) {
+	found, err := planned.Read(ctx, l.archive, run)
+	if err != nil || found.Unreadable != nil {
+		return nil
+	}
+	seen := map[storage.Key]bool{}
+	for _, n := range troubled(run) {
+		seen[n.key] = true
+	}
+	for i := range found.Plan.Cells {
+		key := found.Plan.Cells[i].Model.Key
+		if found.Spec.Cells[i].Experiment.Training.Algorithm == experiment.External && !seen[key] {
+			seen[key] = true
+			nodes = append(nodes, troubledNode{key: key, label: found.Plan.Nodes[key].Label})
+		}
+	}
+	return nodes
+}
+
+// troubledNode is a node that has failed or had failed attempts.
+type troubledNode struct {
+	key    storage.Key
+	label  string
+	deaths []runs.Death
+	// failure is the error of a node that was given up after attempts attempts; "" for other nodes.
+	failure  string
+	attempts int
+}
+
+// troubled returns the failed nodes of a run, by key, then those with failed attempts that are
+// retried or have succeeded since.
+func troubled(run *runs.Run) []troubledNode {
+	var out []troubledNode
+	for _, key := range plan.SortedKeys(run.State.Failures) {
+		f := run.State.Failures[key]
+		out = append(out, troubledNode{key, f.Label, f.Deaths, f.Error, f.Attempts})
+	}
+	labels := remembered(run)
+	for _, key := range plan.SortedKeys(run.State.Troubles) {
+		if _, failed := run.State.Failures[key]; !failed {
+			label := cmp.Or(labels[key], "a node that was tried again")
+			out = append(out, troubledNode{key: key, label: label, deaths: run.State.Troubles[key].Deaths})
+		}
+	}
+	return out
+}
+
+// retried returns the other nodes of the history, by key: a retry has cleared their attempts.
+func retried(run *runs.Run) []troubledNode {
+	var out []troubledNode
+	labels := remembered(run)
+	for _, key := range plan.SortedKeys(labels) {
+		_, failed := run.State.Failures[key]
+		_, troubled := run.State.Troubles[key]
+		if !failed && !troubled {
+			out = append(out, troubledNode{key: key, label: labels[key]})
+		}
+	}
+	return out
+}
+
+// remembered returns the labels of the nodes in the history.
+func remembered(run *runs.Run) map[storage.Key]string {
+	labels := make(map[storage.Key]string)
+	for _, e := range run.State.History.Events {
+		if e.Key != nil {
+			labels[*e.Key] = e.Label
+		}
+	}
+	return labels
+}
+
+// unlogged returns entries for the attempts with a vanished worker, which leave no
+// log, and, if withFailure is set, for the node's failure.
+func (n troubledNode) unlogged(withFailure bool) []AttemptLog {
+	var logs []AttemptLog
+	for _, d := range n.deaths {
+		text := fmt.Sprintf("the worker vanished while it was at work on this: %s\n", d)
+		logs = append(logs, AttemptLog{n.key, n.label, fmt.Sprintf("%d.%s", d.Attempt, d.Worker), text})
+	}
+	if withFailure && len(logs) == 0 && n.failure != "" {
+		logs = append(logs, AttemptLog{n.key, n.label, strconv.Itoa(n.attempts), n.failure + "\n"})
+	}
+	return logs
 }

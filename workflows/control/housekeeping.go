@@ -10,6 +10,7 @@ import (
 
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/planned"
 	"coalmine/workflows/runs/retention"
@@ -29,9 +30,8 @@ type CollectOptions struct {
 // Removed is the answer to the removal of a run.
 type Removed struct {
 	Run string `json:"run"`
-	// Freed counts the objects that the next collection can delete, once they
-	// are old enough: all objects that no run needs, including those of this
-	// run.
+	// Freed counts the objects that the next collection can delete, once they are old enough: all
+	// objects that no run needs, including those of this run.
 	Freed *retention.Result `json:"freed"`
 }
 
@@ -93,8 +93,7 @@ func (l *Local) asLeader(ctx context.Context, do func(context.Context, *leadersh
 	return err
 }
 
-// Remove implements API. The leader deletes the record; without a leader this
-// process does.
+// Remove implements API. The leader deletes the record; without a leader this process does.
 func (l *Local) Remove(ctx context.Context, name string) (*Removed, error) {
 	id, err := l.Steer(ctx, name, runs.Entry{Kind: runs.RemoveEntry})
 	switch {
@@ -153,4 +152,24 @@ func (l *Local) checkCells(ctx context.Context, run *runs.Run, e runs.Entry) err
 		}
 	}
 	return nil
+}
+
+// missing counts the outputs of a done run that are gone from storage, for a command that makes
+// the run recompute them; 0 for other commands.
+func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, error) {
+	if run.State.Phase != runs.Done || len(e.Keys) > 0 || e.Kind != runs.RetryEntry && e.Kind != runs.ResumeEntry {
+		return 0, nil
+	}
+	p, err := l.plans.get(ctx, l.archive, run)
+	if err != nil {
+		return 0, fmt.Errorf("run %s: %w", run.ID, err)
+	}
+	found, err := availability.LookUpAll(ctx, l.archive, p.Kept())
+	missing := 0
+	for _, n := range found {
+		if !n.Available() {
+			missing++
+		}
+	}
+	return missing, err
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,16 +45,13 @@ func (h *Housekeeping) Check() error {
 	return nil
 }
 
-// KeepHouse collects periodically until ctx is done, while the coordinator of this
-// process leads. A stand-by leaves it to the leader. Errors are logged and counted;
-// the next collection tries again.
+// KeepHouse collects periodically until ctx is done, while the coordinator of this process leads. A
+// stand-by leaves it to the leader. Errors are logged and counted; the next collection tries again.
 func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
-	if h.Log == nil {
-		h.Log = slog.Default()
-	}
+	h.Log = cmp.Or(h.Log, slog.Default())
 	m := newHousekeepingMetrics(h.Metrics)
 	for h.Every > 0 && goroutines.Sleep(ctx, time.Until(nextMultiple(time.Now(), h.Every))) == nil {
 		var removed int
@@ -139,26 +137,15 @@ type housekeepingMetrics struct {
 func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
 	auto := promauto.With(r)
 	return &housekeepingMetrics{
-		collections: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "coalmine_collections_total",
-			Help: "Collections that this process has begun by itself while it led, by outcome: done or failed.",
-		}, []string{"outcome"}),
-		last: auto.NewGauge(prometheus.GaugeOpts{
-			Name: "coalmine_last_collection_timestamp_seconds",
-			Help: "When the last such collection was done, in seconds since 1970; 0 if there was none.",
-		}),
-		removed: auto.NewCounter(prometheus.CounterOpts{
-			Name: "coalmine_retired_runs_total",
-			Help: "Runs that were removed because they had finished long enough ago.",
-		}),
-		objects: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "coalmine_collected_objects_total",
-			Help: "Objects that such collections have deleted, by kind.",
-		}, []string{"kind"}),
-		bytes: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "coalmine_collected_bytes_total",
-			Help: "Bytes of objects that such collections have deleted, by kind.",
-		}, []string{"kind"}),
+		collections: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collections_total",
+			Help: "Collections that this process has begun by itself while it led, by outcome: done or failed."}, []string{"outcome"}),
+		last: auto.NewGauge(prometheus.GaugeOpts{Name: "coalmine_last_collection_timestamp_seconds",
+			Help: "When the last such collection was done, in seconds since 1970; 0 if there was none."}),
+		removed: auto.NewCounter(prometheus.CounterOpts{Name: "coalmine_retired_runs_total", Help: "Runs that were removed because they had finished long enough ago."}),
+		objects: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collected_objects_total",
+			Help: "Objects that such collections have deleted, by kind."}, []string{"kind"}),
+		bytes: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collected_bytes_total",
+			Help: "Bytes of objects that such collections have deleted, by kind."}, []string{"kind"}),
 	}
 }
 

@@ -21,8 +21,7 @@ type Lineage struct {
 	ReadersTotal int      `json:"readers_total"`
 }
 
-// MaxReaders is the maximum number of listed readers of a node, and of listed cells of a
-// reader.
+// MaxReaders is the maximum number of listed readers of a node, and of listed cells of a reader.
 const MaxReaders = 100
 
 // Reader is a reader of a node: a standing node, or the training of a cell.
@@ -44,7 +43,6 @@ type Reader struct {
 	chain *plan.Chain // nil for a standing node
 }
 
-// Lineage implements API.
 func (l *Local) Lineage(ctx context.Context, name, cell, key string) (*Lineage, error) {
 	run, err := l.find(ctx, name)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"coalmine/internal/readable"
 	"coalmine/storage"
@@ -42,7 +44,6 @@ const (
 	preparedField   = "prepared" // instead of a round: the name in the prepare block
 )
 
-// Model implements API.
 func (l *Local) Model(ctx context.Context, name, cell string, round int) ([]byte, error) {
 	x, err := l.exporter(ctx, name, cell)
 	if err != nil {
@@ -110,7 +111,6 @@ func LeftOut(model []byte) string {
 // Classifier is the name of the model that prepare.classifier trains.
 const Classifier = "classifier"
 
-// Prepared implements API.
 func (l *Local) Prepared(ctx context.Context, run, cell, name string) ([]byte, error) {
 	x, err := l.exporter(ctx, run, cell)
 	if err != nil {
@@ -254,8 +254,7 @@ func (x *exporter) count(round int) string {
 // maxListed is the maximum number of models that an error lists.
 const maxListed = 30
 
-// tellStored adds to an error the rounds after which models of a cell are stored,
-// if they can be found.
+// tellStored adds to an error the rounds after which models of a cell are stored, if they can be found.
 func (l *Local) tellStored(ctx context.Context, x *exporter, err error) error {
 	rounds, listErr := l.modelRounds(ctx, x)
 	if listErr != nil {
@@ -321,7 +320,6 @@ func (l *Local) checkpointSteps(ctx context.Context, chain *plan.Chain) ([]int, 
 	return slices.Compact(slices.Sorted(slices.Values(steps))), err
 }
 
-// Data implements API.
 func (l *Local) Data(ctx context.Context, name, cell string, table dataexport.Table, format dataexport.Format, w io.Writer) error {
 	x, err := l.exporter(ctx, name, cell)
 	if err != nil {
@@ -364,4 +362,43 @@ func (l *Local) externalModel(ctx context.Context, x *exporter, round int) ([]by
 		return nil, fmt.Errorf("%s: its training has named no file as its model, only the command %q %w: expected model in out/result.json (docs/contracts/train.md)", cell, result.Score, ErrInput)
 	}
 	return l.archive.ReadOutput(ctx, x.cell.Final.Key, external.FileBlob(strings.TrimPrefix(result.Model, "out/")))
+}
+
+// planKept is the time for which an unused plan is cached: a plan of a thousand cells takes
+// seconds to make, and some tens of MB.
+const planKept = time.Minute
+
+// plans caches the plan of the last requested run: a page that shows tasks requests their nodes
+// repeatedly.
+type plans struct {
+	mu        sync.Mutex // held while a plan is made, so that other requests wait for it
+	run       string
+	submitted time.Time
+	plan      *plan.Plan
+	forget    *time.Timer
+}
+
+// get returns the plan of a run. It must not be changed.
+func (x *plans) get(ctx context.Context, archive *storage.Archive, run *runs.Run) (*plan.Plan, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.forget == nil {
+		x.forget = time.AfterFunc(planKept, x.drop)
+	}
+	x.forget.Reset(planKept)
+	if x.plan != nil && x.run == run.ID && x.submitted.Equal(run.State.Submitted) {
+		return x.plan, nil
+	}
+	p, err := planned.Plan(ctx, archive, run)
+	if err != nil {
+		return nil, err
+	}
+	x.run, x.submitted, x.plan = run.ID, run.State.Submitted, p
+	return p, nil
+}
+
+func (x *plans) drop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.plan = nil
 }

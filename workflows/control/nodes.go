@@ -24,9 +24,8 @@ type Node struct {
 	Label   string      `json:"label"`
 	// Cells lists the requested cells that need the node.
 	Cells []string `json:"cells"`
-	// Params and Inputs determine, with kind and version, the outputs of the
-	// node. They do not determine the key of a training's step, which follows
-	// from its place; see package plan.
+	// Params and Inputs determine, with kind and version, the outputs of the node. They do not determine
+	// the key of a training's step, which follows from its place; see package plan.
 	Params json.RawMessage `json:"params"`
 	Inputs []NodeInput     `json:"inputs"`
 	// Step and Part are the place of the node in a training; both 0 for a standing node.
@@ -71,9 +70,8 @@ type NodeQuery struct {
 	Changes *NodeChanges
 }
 
-// NodeChanges leaves out nodes without changes since an earlier request: standing nodes, except
-// those with keys that begin with one of Keys, and the steps up to After of the cell's
-// training.
+// NodeChanges leaves out nodes without changes since an earlier request: standing nodes, except those
+// with keys that begin with one of Keys, and the steps up to After of the cell's training.
 type NodeChanges struct {
 	Keys  []string
 	After int
@@ -108,7 +106,6 @@ func (q *NodeQuery) after(c *plan.Cell, chain *plan.Chain) int {
 	return q.Changes.After
 }
 
-// Nodes implements API.
 func (l *Local) Nodes(ctx context.Context, name string, which NodeQuery) ([]Node, error) {
 	if err := which.check(); err != nil {
 		return nil, err
@@ -197,8 +194,7 @@ func (l *Local) listCell(ctx context.Context, list *nodeList, p *plan.Plan, c *p
 	return nil
 }
 
-// recordedSteps returns the committed steps of a training after a step, or 0, that still
-// have records.
+// recordedSteps returns the committed steps of a training after a step, or 0, that still have records.
 func (l *Local) recordedSteps(ctx context.Context, chain *plan.Chain, after int) ([]int, error) {
 	steps, err := l.checkpointSteps(ctx, chain)
 	if err != nil {

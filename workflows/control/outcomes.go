@@ -1,15 +1,25 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
+	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/reports"
+	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/status"
 )
 
 // rememberedCells bounds the number of cells of cached results: a cell takes some tens of KB
@@ -105,7 +115,6 @@ const (
 	MaxPoints = 20_000
 )
 
-// Curve implements API.
 func (l *Local) Curve(ctx context.Context, name, cell string, points int) (*results.Curve, error) {
 	if points < MinPoints || points > MaxPoints {
 		return nil, fmt.Errorf("a curve of %d points %w: expected %d to %d", points, ErrInput, MinPoints, MaxPoints)
@@ -115,4 +124,159 @@ func (l *Local) Curve(ctx context.Context, name, cell string, points int) (*resu
 		return nil, err
 	}
 	return results.LoadCurve(ctx, l.archive, run, cell, points)
+}
+
+// verdict caches the failed gates of a run, at a position of its log.
+type verdict struct {
+	mu       sync.Mutex
+	known    bool
+	position int
+	gate     string              // of the run; "" if no cell has been judged
+	breaches map[string][]string // by cell
+}
+
+// isGated reports whether some cell has limits of audit.fail_if.
+func isGated(spec *experiment.Spec) bool {
+	for i := range spec.Cells {
+		if audit := spec.Cells[i].Experiment.Audit; audit != nil && audit.FailIf != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// judged adds the failed gates to the status of a finished run. If its results cannot be read,
+// the status has no gates.
+func (l *Local) judged(ctx context.Context, run *runs.Run, record *recorded, s *status.Run) *status.Run {
+	if !record.gated || !run.State.Phase.Finished() {
+		return s
+	}
+	v := &record.verdict
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.known || v.position != run.Position() {
+		if err := v.read(ctx, l, run); err != nil {
+			slog.Default().Warn("gates of a run cannot be read", "run", run.ID, "error", err)
+			return s
+		}
+	}
+	s.Gate = v.gate
+	for i := range s.Cells {
+		s.Cells[i].Breaches = v.breaches[s.Cells[i].Cell]
+	}
+	return s
+}
+
+// read reads the gates from the results.
+func (v *verdict) read(ctx context.Context, l *Local, run *runs.Run) (err error) {
+	if len(run.Spec.Experiment) == 0 {
+		if run, err = l.runs.Get(ctx, run.ID); err != nil {
+			return err
+		}
+	}
+	found, err := l.outcomes.get(ctx, l.archive, run)
+	if err != nil {
+		return err
+	}
+	v.known, v.position, v.gate, v.breaches = true, run.Position(), found.Gate(), make(map[string][]string)
+	for i := range found.Cells {
+		v.breaches[found.Cells[i].Cell] = found.Cells[i].Breaches
+	}
+	return nil
+}
+
+// Spending is the privacy cost of a cell's training, as its server counted it round by round.
+type Spending struct {
+	Cell         string               `json:"cell"`
+	Delta        float64              `json:"delta"`
+	Sampling     privacy.Sampling     `json:"sampling"`
+	Neighbouring privacy.Neighbouring `json:"neighbouring"`
+	Conversion   privacy.Conversion   `json:"conversion"`
+	Unit         string               `json:"unit"`
+	// Budget is the budget that ends the training; nil if there is none.
+	Budget *privacy.Budget `json:"budget,omitempty"`
+	// Grounds are empty before the population is known.
+	privacy.Grounds
+	// Rounds lists some finished rounds, ascending, including the last; nil if the
+	// training adds no noise.
+	Rounds []SpentRound `json:"rounds"`
+}
+
+// SpentRound is the cost up to a round, in both conventions; null if infinite.
+type SpentRound struct {
+	Round         int             `json:"round"`
+	Epsilon       privacy.Epsilon `json:"epsilon"`
+	EpsilonProved privacy.Epsilon `json:"epsilon_proved"`
+}
+
+// Reports returns the rounds as reports of the accountant, for privacy.EpsilonFigure.
+func (s *Spending) Reports() []privacy.Report {
+	var out []privacy.Report
+	for _, r := range s.Rounds {
+		out = append(out, privacy.Report{
+			Rounds: r.Round, Epsilon: r.Epsilon, EpsilonProved: r.EpsilonProved, Delta: s.Delta,
+			Sampling: s.Sampling, Neighbouring: s.Neighbouring, Conversion: s.Conversion, Unit: s.Unit,
+		})
+	}
+	return out
+}
+
+// Maximum numbers of rounds that are read and returned: enough for a curve.
+const (
+	spendingSegments = 20
+	spendingRounds   = 200
+)
+
+func (l *Local) Spending(ctx context.Context, name, cell string) (Spending, error) {
+	x, err := l.exporter(ctx, name, cell)
+	if err != nil {
+		return Spending{}, err
+	}
+	s := Spending{Cell: x.cell.Name, Rounds: []SpentRound{}, Grounds: privacy.Grounds{Assumptions: []string{}, NotCovered: []string{}}}
+	if err := x.run.Readable("the privacy cost"); err != nil {
+		return Spending{}, err
+	}
+	training := &x.experiment.Training
+	if training.Privacy == nil || training.Privacy.NoiseMultiplier == 0 || x.cell.Chain == nil {
+		return s, nil
+	}
+	s.Delta, s.Sampling = training.Privacy.Delta, training.Sampling
+	s.Neighbouring, s.Conversion = s.Sampling.Neighbouring(), cmp.Or(training.Privacy.Accounting(), privacy.Classic)
+	s.Unit = x.experiment.Unit()
+	if err := l.addGrounds(ctx, x, &s); err != nil {
+		return s, fmt.Errorf("run %s, cell %s: %w", x.run.ID, s.Cell, err)
+	}
+	rows, err := availability.Rows(ctx, l.archive, x.cell.Chain, spendingSegments)
+	if err != nil {
+		return s, fmt.Errorf("run %s, cell %s: %w", x.run.ID, s.Cell, err)
+	}
+	stride := (len(rows) + spendingRounds - 1) / spendingRounds
+	for i, row := range rows {
+		if i%stride == 0 || i == len(rows)-1 {
+			s.Rounds = append(s.Rounds, SpentRound{int(row.Round), privacy.Epsilon(row.Epsilon), privacy.Epsilon(row.EpsilonProved)})
+		}
+	}
+	return s, nil
+}
+
+// addGrounds adds the assumptions of the numbers, and their range.
+func (l *Local) addGrounds(ctx context.Context, x *exporter, s *Spending) error {
+	report := x.plan.Nodes[x.cell.Report.Key]
+	var params reports.CellParams
+	if err := json.Unmarshal(report.Params, &params); err != nil {
+		return fmt.Errorf("parameters of its report: %w", err)
+	}
+	s.Budget = params.Training.Budget
+	commit, err := l.archive.Committed(ctx, report.Input(reports.PopulationInput))
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var population datasets.PartitionMetrics
+	if err := json.Unmarshal(commit.Metrics, &population); err != nil {
+		return fmt.Errorf("metrics of its population: %w: %w", storage.ErrCorrupt, err)
+	}
+	s.Grounds, err = privacy.GroundsOf(params.Training.Recipe(&population.Counts))
+	return err
 }

@@ -3,8 +3,10 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,9 +18,8 @@ import (
 	"coalmine/workflows/runs/status"
 )
 
-// recorded holds the fields of a run's record that a status shows; they never change.
-// The resolved experiment of a large grid has megabytes, and reading it takes a
-// second.
+// recorded holds the fields of a run's record that a status shows; they never change. The resolved
+// experiment of a large grid has megabytes, and reading it takes a second.
 type recorded struct {
 	submitted time.Time
 	spec      runs.Spec // without the experiment
@@ -70,8 +71,7 @@ func (l *Local) plannedCells(ctx context.Context, run *runs.Run) []status.Cell {
 	return cells
 }
 
-// specOf returns the experiment of a run or, if it cannot be read, the part in the record of the
-// plan.
+// specOf returns the experiment of a run or, if it cannot be read, the part in the record of the plan.
 func (l *Local) specOf(ctx context.Context, run *runs.Run) (*experiment.Spec, error) {
 	spec, err := planned.Experiment(run)
 	if err == nil {
@@ -132,9 +132,8 @@ func (rs *records) keep(all map[string]*recorded) {
 	}
 }
 
-// readable returns the runs with readable records, the newest first, those with
-// unreadable records, and the fields that statuses show. Runs with cached fields
-// come without their experiment.
+// readable returns the runs with readable records, the newest first, those with unreadable records, and
+// the fields that statuses show. Runs with cached fields come without their experiment.
 func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []runs.Unreadable, shown map[string]*recorded, err error) {
 	shown = make(map[string]*recorded)
 	all, unreadable, err = l.runs.ReadableBy(ctx, func(ctx context.Context, id string) (*runs.Run, error) {
@@ -191,4 +190,45 @@ func become(c *status.Cell, state *runs.State, failed map[string]bool) {
 	if c.Phase == runs.Done {
 		c.Step = c.Steps
 	}
+}
+
+// ErrKey: a run of the same experiment waits for another secret key, or is done with it.
+var ErrKey = errors.New("a secret key is missing")
+
+// CheckKeys returns an error if a done or unfinished run differs from an experiment only in its secret key:
+// that key was lost or replaced, and a second training under another key would cost as much privacy as the
+// first. It returns nil if a run has the same keys, too: it is continued or cached.
+func CheckKeys(ctx context.Context, api API, e *experiment.Spec) error {
+	keys := e.Keys()
+	if len(keys) == 0 {
+		return nil
+	}
+	all, err := api.List(ctx)
+	if err != nil {
+		return err
+	}
+	var missing error
+	for _, s := range all {
+		if s.Phase == runs.Failed || s.Phase == runs.Cancelled || s.Name != e.Name {
+			continue
+		}
+		other, err := api.Experiment(ctx, s.Run)
+		if err != nil {
+			return err
+		}
+		if !e.SameButKeys(other) {
+			continue
+		}
+		waits := other.Keys()
+		if slices.Equal(waits, keys) {
+			return nil
+		}
+		needs, cancel := "waits for the key", "cancel that run, or "
+		if s.Phase == runs.Done {
+			needs, cancel = "is done with the key", ""
+		}
+		missing = fmt.Errorf("%w: run %s of this experiment %s %s; put the key back into the file that --secret-key names and repeat the command, or %sstart a run with its own key and epsilon by --new",
+			ErrKey, s.Run, needs, strings.Join(waits, ", "), cancel)
+	}
+	return missing
 }

@@ -1,6 +1,23 @@
+// Package coordinator decides which outputs are wanted, which tasks are ready, and which attempts are
+// sent next. One coordinator leads at a time; it may be killed at any moment, and the next one rebuilds
+// everything from storage. docs/architecture.md ("The coordinator") has its parts and their order,
+// package graph the way from wants to tasks, and package availability the search for the position of a
+// chain.
+//
+// A report ends an attempt (attempts.go, outcomes.go) and is applied to the graph
+// ([graph.Graph.Commit]); [graph.Graph.Settle] finds the tasks that are ready now; the term passes them
+// to the dispatcher and carries out the other asks (settle.go); launched attempts are sent
+// (attempts.go). liveness.go finds attempts that are never reported, records.go keeps the runs' logs,
+// following.go carries them out, ending.go ends runs, and deletions.go deletes behind trainings.
+//
+// Reports of workers are hints, storage is authoritative: attempts in flight are looked up there every
+// few seconds, an input that turns out to be missing is planned again, and an unexpected report changes
+// nothing. Two leaders at once do no harm either, because a node commits once, and a process checks that
+// its epoch is the newest before it deletes.
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +26,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"coalmine/internal/queue"
+	"coalmine/internal/tracing"
+	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/workflows/coordinator/observe"
 	"coalmine/workflows/coordinator/policy"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/status"
 )
@@ -33,8 +58,7 @@ type Coordinator struct {
 	updated   chan struct{}  // closed and replaced when snapshots change
 }
 
-// New returns a coordinator, or an error that names missing fields of its
-// configuration.
+// New returns a coordinator, or an error that names missing fields of its configuration.
 func New(cfg Config) (*Coordinator, error) {
 	var missing []error
 	if cfg.Archive == nil {
@@ -49,15 +73,11 @@ func New(cfg Config) (*Coordinator, error) {
 	if err := errors.Join(missing...); err != nil {
 		return nil, fmt.Errorf("coordinator: %w", err)
 	}
-	if cfg.MaxTries == 0 {
-		cfg.MaxTries = policy.MaxTries
-	}
+	cfg.MaxTries = cmp.Or(cfg.MaxTries, policy.MaxTries)
 	if cfg.TaskTimeout == 0 {
 		cfg.TaskTimeout = policy.TaskTimeout
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	c := &Coordinator{
 		cfg:       cfg,
 		contest:   leadership.Contest{Archive: cfg.Archive, Queue: cfg.Queue, Holder: cfg.Holder, Place: cfg.Place, Log: cfg.Log},
@@ -81,11 +101,10 @@ func (c *Coordinator) Nudge() {
 	}
 }
 
-// Lead leads until ctx is done, then returns nil. With a Holder it leads only while it
-// holds the lease in the queue, and stands by otherwise; if the leader has another
-// store, it returns an error (attempts.ErrOtherStore). Without a Holder it leads at
-// once, and returns an error if another process takes the lead: the store then has two
-// owners.
+// Lead leads until ctx is done, then returns nil. With a Holder it leads only while it holds the lease
+// in the queue, and stands by otherwise; if the leader has another store, it returns an error
+// (attempts.ErrOtherStore). Without a Holder it leads at once, and returns an error if another process
+// takes the lead: the store then has two owners.
 func (c *Coordinator) Lead(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.contest.Await(ctx); ctx.Err() != nil {
@@ -151,3 +170,58 @@ func (c *Coordinator) Updated() <-chan struct{} {
 	defer c.mu.Unlock()
 	return c.updated
 }
+
+// Config configures a coordinator.
+type Config struct {
+	// Archive is the authoritative store.
+	Archive *storage.Archive
+	// Queue carries attempts to workers.
+	Queue Queue
+	// Compile makes the plan of a run. It MUST give the same plan every time; its parts then belong to
+	// the coordinator. An error marked tasks.Permanent rejects the run, other errors are retried. It is
+	// called from several goroutines.
+	Compile func(ctx context.Context, run *runs.Run) (plan.Parts, error)
+	// Registry gives the class of each kind; unknown kinds belong to tasks.Compute.
+	Registry tasks.Registry
+	// Holder names this process in the election of the leader. Empty means that
+	// there is no election: the owner of an embedded store leads.
+	Holder string
+	// Place names the queue, in messages and for coordinators of the same store with another queue.
+	Place string
+	// MaxTries is the number of attempts of a node that may end in retryable
+	// errors. Default policy.MaxTries.
+	MaxTries int
+	// TaskTimeout is the maximum duration of an attempt. Default policy.TaskTimeout.
+	TaskTimeout time.Duration
+	// Limits bounds the number of attempts in flight, by class. Other classes
+	// are bounded only by the live slots.
+	Limits map[tasks.Class]int
+	// Log is the coordinator's logger. Default slog.Default().
+	Log *slog.Logger
+	// Metrics registers the coordinator's metrics, once each; nil exports nothing.
+	Metrics prometheus.Registerer
+	// Tracer makes spans of rounds, tasks and attempts; nil makes none.
+	Tracer *tracing.Tracer
+}
+
+// Queue carries attempts to workers and reports back. It may forget everything at any moment, deliver
+// twice, late and in any order. queue.Broker implements it.
+type Queue interface {
+	leadership.Queue
+	// Enqueue sends attempts; it does not change a pending or running one. After
+	// an error some may have been sent.
+	Enqueue(ctx context.Context, messages ...queue.Message) error
+	// Reports waits for reports and nudges, no longer than wait.
+	Reports(ctx context.Context, wait time.Duration) ([]queue.Report, error)
+	// Workers returns the live workers, ordered by id.
+	Workers(ctx context.Context) ([]queue.Worker, error)
+	// Known returns which of the attempts are pending or run by a live worker. One that
+	// was taken a moment ago may be missing.
+	Known(ctx context.Context, ids []string) (map[string]bool, error)
+	// Withdraw removes an attempt that no worker has taken.
+	Withdraw(ctx context.Context, id string) (bool, error)
+	// Stop asks the workers that run the attempts to hand them back.
+	Stop(ctx context.Context, ids ...string) error
+}
+
+var _ Queue = (*queue.Broker)(nil)

@@ -17,8 +17,7 @@ type deletions struct {
 	store  leaderStore
 	ledger *retention.Ledger
 	graph  *graph.Graph
-	// allowed reports whether the claims of all existing runs are known. Nothing is
-	// deleted before.
+	// allowed reports whether the claims of all existing runs are known. Nothing is deleted before.
 	allowed func() bool
 
 	lists map[*graph.Chain]*retired
@@ -116,8 +115,7 @@ func (d *deletions) afterSurvey(ch *graph.Chain) {
 	d.seekResidue(ch)
 }
 
-// late deletes again the outputs that an overtaken attempt may have stored
-// again.
+// late deletes again the outputs that an overtaken attempt may have stored again.
 func (d *deletions) late(ch *graph.Chain, key storage.Key) {
 	d.retire(ch, d.listOf(ch).recent.Late(key)...)
 }

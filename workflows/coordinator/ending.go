@@ -62,10 +62,9 @@ func (t *term) tidied() {
 	t.deletions.advanced = nil
 }
 
-// assure verifies the results of a run in storage before the run ends: cached
-// outputs may have been collected meanwhile. During a batch of a collection the
-// answer would be unreliable. A collection that begins afterwards reads all runs
-// first, including this one.
+// assure verifies the results of a run in storage before the run ends: cached outputs may have been
+// collected meanwhile. During a batch of a collection the answer would be unreliable. A collection that
+// begins afterwards reads all runs first, including this one.
 func (t *term) assure(r *run) {
 	if r.assuring {
 		return
@@ -88,8 +87,7 @@ func (r *run) stillAssuring() bool {
 	return r.assuring
 }
 
-// confirm reports whether all targets were found. Missing targets are looked up
-// again.
+// confirm reports whether all targets were found. Missing targets are looked up again.
 func (t *term) confirm(targets map[storage.Key]graph.Dependency, keys []storage.Key, found []availability.Node) bool {
 	all := true
 	for i, key := range keys {

@@ -100,9 +100,8 @@ func (t *term) compile(r *run) {
 	}
 }
 
-// compilation makes a run's plan. It adds each part to the graph before it makes the
-// next, so that a large plan is never in memory twice, and the loop handles other
-// events in between.
+// compilation makes a run's plan. It adds each part to the graph before it makes the next, so that a
+// large plan is never in memory twice, and the loop handles other events in between.
 type compilation struct {
 	*term
 	run   *run
@@ -285,9 +284,8 @@ func (c *compilation) kept() {
 	c.deletions.goOnAll()
 }
 
-// remember records the plan of a run that finished under a build without recorded plans, if this
-// build gives its outcome the keys under which it is stored. After a failure another term tries
-// again.
+// remember records the plan of a run that finished under a build without recorded plans, if this build
+// gives its outcome the keys under which it is stored. After a failure another term tries again.
 func (c *compilation) remember() {
 	r := c.run
 	var reports []storage.Key

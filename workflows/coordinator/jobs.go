@@ -49,8 +49,7 @@ type jobs struct {
 	queueLogged time.Time
 	// deafUntil is the time from which heartbeats count again after the queue took no writes.
 	deafUntil time.Time
-	// queueReturned reports that the queue answers again, and may have forgotten
-	// everything.
+	// queueReturned reports that the queue answers again, and may have forgotten everything.
 	queueReturned bool
 	// deposed is the error of a term that has been deposed, or that lost a job by a panic.
 	deposed error
@@ -125,8 +124,7 @@ func (j *jobs) storeAnswers() {
 	}
 }
 
-// send runs a job that reads from the queue once, and applies its result unless the
-// queue failed.
+// send runs a job that reads from the queue once, and applies its result unless the queue failed.
 func (j *jobs) send(do func(context.Context) (apply func(), err error)) {
 	j.sendThen(j.queueAnswers, do)
 }

@@ -218,8 +218,7 @@ func (t *term) suspect(a *graph.Attempt) *queue.Worker {
 	return &v.worker
 }
 
-// lost gives up an attempt that no worker runs. killed is the worker that died
-// with it, or nil.
+// lost gives up an attempt that no worker runs. killed is the worker that died with it, or nil.
 func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 	x := a.Task
 	a.Span.Fail("lost: its worker died, or the queue forgot it")
@@ -252,8 +251,7 @@ func (t *term) relaunchAfterDeath(x *graph.Task) {
 	t.pause(x, pause)
 }
 
-// helpStragglers gives stragglers a second attempt while slots are free; the
-// first commit wins.
+// helpStragglers gives stragglers a second attempt while slots are free; the first commit wins.
 func (t *term) helpStragglers() {
 	if t.queueAway.On() {
 		return

@@ -80,10 +80,9 @@ func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
 	t.handedBack(a, o.Error)
 }
 
-// handedBack handles an attempt that was returned untried: because the
-// coordinator asked for it, because its worker shuts down or is of another
-// build, or because the store was away. A task is never given up because of
-// such returns.
+// handedBack handles an attempt that was returned untried: because the coordinator asked for it, because
+// its worker shuts down or is of another build, or because the store was away. A task is never given up
+// because of such returns.
 func (t *term) handedBack(a *graph.Attempt, why string) {
 	x := a.Task
 	if x.State() != graph.Idle {

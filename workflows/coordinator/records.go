@@ -205,8 +205,7 @@ func (c *records) follow(r *run) {
 	}
 }
 
-// append adds an entry to a run's log. It counts at once; it is stored as soon
-// as storage takes it.
+// append adds an entry to a run's log. It counts at once; it is stored as soon as storage takes it.
 func (c *records) append(owner *graph.Run, e runs.Entry) {
 	r := c.byID[owner.ID]
 	if r == nil {

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -12,14 +13,15 @@ import (
 	"coalmine/workflows/coordinator/dispatch"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/coordinator/observe"
+	"coalmine/workflows/plan"
 	"coalmine/workflows/runs"
+	"coalmine/workflows/runs/availability"
 	"coalmine/workflows/runs/leadership"
 	"coalmine/workflows/runs/retention"
 )
 
-// term is one period of leadership: the state that a coordinator rebuilds from
-// storage when it begins to lead. It belongs to the goroutine of the loop,
-// except for the arguments of jobs.
+// term is one period of leadership: the state that a coordinator rebuilds from storage when it begins to
+// lead. It belongs to the goroutine of the loop, except for the arguments of jobs.
 type term struct {
 	Config
 	jobs
@@ -36,8 +38,7 @@ type term struct {
 
 	// launching has the attempts that are about to be sent.
 	launching []outgoing
-	// foreign has, by key, the highest number of the running attempts that an
-	// earlier term sent.
+	// foreign has, by key, the highest number of the running attempts that an earlier term sent.
 	foreign map[storage.Key]int
 	// losses counts how often an output was found missing since it was last
 	// read; purging has the outputs with blobs being deleted for that reason.
@@ -94,4 +95,56 @@ func (t *term) logOf(x *graph.Task) *slog.Logger {
 		log = log.With("run", strings.Join(x.RunIDs(), ","))
 	}
 	return log.With("node", x.Key.Short(), "label", x.Label(), "kind", x.Kind())
+}
+
+// leaderStore has the operations on storage that are reserved to the leader. Each
+// deletion checks the fencing token first.
+type leaderStore struct {
+	archive *storage.Archive
+	token   *leadership.Token
+}
+
+// lookUp is availability.LookUp for the leader: a torn record is removed, so that the
+// node can commit again.
+func (s *leaderStore) lookUp(ctx context.Context, key storage.Key) (availability.Node, error) {
+	n, err := availability.LookUp(ctx, s.archive, key)
+	if err != nil || !n.Torn {
+		return n, err
+	}
+	if err := s.token.Check(ctx); err != nil {
+		return availability.Node{}, err
+	}
+	_, err = s.archive.RemoveTorn(ctx, key)
+	return availability.Node{}, err
+}
+
+// purge deletes the blobs of a node, so that it is run again.
+func (s *leaderStore) purge(ctx context.Context, key storage.Key) error {
+	n, err := s.lookUp(ctx, key)
+	if err != nil || n.Commit == nil {
+		return err
+	}
+	if err := s.token.Check(ctx); err != nil {
+		return err
+	}
+	return s.archive.DeleteBlobs(ctx, n.Commit)
+}
+
+// checkEpoch ends the term if another coordinator has begun to lead, even if there is nothing to delete.
+func (t *term) checkEpoch() {
+	t.persist(reading, "looking for another leader", always, func(ctx context.Context) (func(), error) {
+		return nil, t.store.token.Check(ctx)
+	})
+}
+
+// keepPlan records the plan of a run: see package planned.
+func (s *leaderStore) keepPlan(ctx context.Context, run string, w *plan.RecordWriter) error {
+	record, err := w.Record()
+	if err != nil {
+		return err
+	}
+	if err := s.token.Check(ctx); err != nil {
+		return err
+	}
+	return record.Keep(ctx, s.archive, run)
 }

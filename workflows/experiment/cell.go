@@ -55,8 +55,7 @@ type Row struct {
 	Label string `json:"label"`
 }
 
-// place returns the position of a field or, for a cell from a record, only the name of the
-// experiment.
+// place returns the position of a field or, for a cell from a record, only the name of the experiment.
 func (c *Cell) place(path string) position {
 	if c.tree == nil {
 		return position{source: c.Experiment.Name}
@@ -80,8 +79,7 @@ type Axes []Axis
 // Axis is the value of one axis in one cell.
 type Axis struct {
 	Path string
-	// Value is the value as JSON, as in the resolved experiment; null if the cell removes the
-	// field.
+	// Value is the value as JSON, as in the resolved experiment; null if the cell removes the field.
 	Value json.RawMessage
 }
 
@@ -164,9 +162,8 @@ func Leaves(path string, value json.RawMessage) Axes {
 	return out
 }
 
-// Canonical returns the experiment as JSON: fields in a fixed order, with defaults, and every value
-// in its canonical text form. A resolved experiment contains epochs and the rounds that follow from
-// them.
+// Canonical returns the experiment as JSON: fields in a fixed order, with defaults, and every value in
+// its canonical text form. A resolved experiment contains epochs and the rounds that follow from them.
 func (e *Experiment) Canonical() []byte { return mustMarshal(e) }
 
 // YAML returns an experiment file for this experiment: Canonical in the form that people write,
@@ -210,8 +207,7 @@ func (e *Experiment) Digest() storage.Digest { return storage.DigestOf(e.Canonic
 // Canonical returns the spec as JSON; ReadSpec reads it.
 func (s *Spec) Canonical() []byte { return mustMarshal(s) }
 
-// Digest identifies the results of a run: two submissions with equal digests
-// continue each other.
+// Digest identifies the results of a run: two submissions with equal digests continue each other.
 func (s *Spec) Digest() storage.Digest { return storage.DigestOf(s.Canonical()) }
 
 // mustMarshal encodes types that hold only finite numbers, text and valid JSON.

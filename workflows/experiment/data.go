@@ -23,8 +23,7 @@ import (
 type Facts struct {
 	// Files are the digests of the source's files, in the order in which they are read.
 	Files []storage.Digest
-	// FileSplits are the splits of these files, if the experiment reads splits and the files have
-	// them.
+	// FileSplits are the splits of these files, if the experiment reads splits and the files have them.
 	FileSplits []string
 	// Rules are the rules of reading that the sources need, except those of Prepared; 0 if all
 	// versions read the same.
@@ -336,9 +335,8 @@ func (e *Experiment) Unit() string {
 	return reports.Unit(e.Training.Central(), e.Data.Devices != nil, e.Data.Partition, e.Data.Users.Words == 0)
 }
 
-// Privacy returns the privacy cost of a resolved cell's training at its end, nil without a
-// guarantee. The cost of an iid cell is approximate, because its population is only filled during
-// the run.
+// Privacy returns the privacy cost of a resolved cell's training at its end, nil without a guarantee.
+// The cost of an iid cell is approximate, because its population is only filled during the run.
 func (c *Cell) Privacy() (*privacy.Report, error) {
 	if c.Experiment.Training.Privacy == nil || c.data == nil {
 		return nil, nil
@@ -411,8 +409,7 @@ func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
 	}
 }
 
-// maxPerUser is the maximum mean number of canaries per user; more canaries would not be
-// independent.
+// maxPerUser is the maximum mean number of canaries per user; more canaries would not be independent.
 const maxPerUser = 0.1
 
 // canaryWarnings lists doubtful numbers of insertions, one sentence each.
@@ -465,8 +462,7 @@ func (c *Canaries) carriers(users, examples int) int {
 	return int(math.Round(float64(users) * c.replaced(each, mean)))
 }
 
-// minInData is the expected number of canaries occurring in the data above which a warning is
-// given.
+// minInData is the expected number of canaries occurring in the data above which a warning is given.
 const minInData = 0.01
 
 // phraseWarnings lists formats with so many matches in the data that canaries, drawn uniformly from

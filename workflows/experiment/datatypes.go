@@ -159,8 +159,7 @@ type Image struct {
 	Unlabelled bool `json:"unlabelled,omitzero" default:"false" source:"Augenstein et al. 2020, task T5"`
 }
 
-// Vocabulary consists of the most frequent words of the training part. At the byte level it is
-// fixed.
+// Vocabulary consists of the most frequent words of the training part. At the byte level it is fixed.
 type Vocabulary struct {
 	// Words besides the special tokens; others read as <unk>. At the subword level the number of the
 	// tokenizer's tokens.
@@ -211,8 +210,7 @@ type Select struct {
 	Percentile numbers.Probability `json:"percentile,omitzero" range:"(0,1)" when:"examples=unlikely"`
 }
 
-// Devices divide each user's examples into private ones and the prior ones that an
-// adversary knows.
+// Devices divide each user's examples into private ones and the prior ones that an adversary knows.
 type Devices struct {
 	// Prior examples: random; the first in time (chronological, with data.order); or whole groups, such as
 	// albums, by a field "group" of every line.
@@ -270,8 +268,7 @@ type SecondColumns struct {
 	Tags string `json:"tags,omitempty" also:"labels"`
 }
 
-// Defence mixes a background into private examples. Exactly one of replace and augment is
-// given.
+// Defence mixes a background into private examples. Exactly one of replace and augment is given.
 type Defence struct {
 	// Share of private examples that random ones of the background replace: bkg-repl.
 	Replace numbers.Probability `json:"replace,omitzero" range:"(0,1]" source:"0.25 to 1 in Orekondy et al. 2018, section 7.2"`
@@ -292,8 +289,7 @@ type SelectUsers struct {
 	Above numbers.Probability `json:"above,omitzero" range:"(0,1)"`
 }
 
-// SelectWords selects words. Their sentences are read at the word level, and faults are planted
-// there.
+// SelectWords selects words. Their sentences are read at the word level, and faults are planted there.
 type SelectWords struct {
 	// Vocabulary of the primary model: the training part's most frequent words without faults.
 	Outside int `json:"outside" required:"true" range:"[1,10000000]" unit:"words" also:"vocabulary size" source:"10,000 in Augenstein et al. 2020, appendix B.2"`

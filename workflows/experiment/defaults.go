@@ -123,8 +123,7 @@ func (p *Privacy) complete(cohort int) {
 // Secret reports whether noise and cohorts come from a secret key.
 func (p *Privacy) Secret() bool { return p != nil && p.Randomness == privacy.Secret }
 
-// Accounting returns the conversion of the cell's epsilons, empty for the classic one, given or
-// default.
+// Accounting returns the conversion of the cell's epsilons, empty for the classic one, given or default.
 func (p *Privacy) Accounting() privacy.Conversion {
 	if p.Conversion == privacy.Classic {
 		return ""
@@ -241,8 +240,7 @@ func (d *decoder) givenTogether(path, other string) bool {
 	return given.layer == otherIn
 }
 
-// sound reports whether the fields at the paths, separated by spaces, have all passed their own
-// checks.
+// sound reports whether the fields at the paths, separated by spaces, have all passed their own checks.
 func (d *decoder) sound(paths string) bool {
 	return !slices.ContainsFunc(strings.Fields(paths), func(path string) bool { return touches(d.refused, path) })
 }

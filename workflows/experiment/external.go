@@ -1,17 +1,22 @@
 package experiment
 
 import (
+	"encoding/json"
+	"path"
+	"reflect"
 	"slices"
 	"strings"
 
 	"coalmine/models"
+	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
+	"coalmine/tasks/clientprograms"
+	"coalmine/tasks/training"
 )
 
-// implied adds implied fields to a tree: a training.command without an algorithm is the whole
-// training.
+// implied adds implied fields to a tree: a training.command without an algorithm is the whole training.
 func implied(tree *node) *node {
 	command := tree.find("training.command")
 	if command == nil || command.kind == nullNode || tree.find("training.algorithm") != nil {
@@ -113,4 +118,257 @@ func (c *dataChecker) checkCode() {
 	}
 	check("training.code_sha256", t.CodeSHA256, c.facts.Code)
 	check("training.scorer_sha256", t.ScorerSHA256, c.facts.Scorer)
+}
+
+const clientCommand = "training.client_command"
+
+// ClientProgram returns the external program that trains the clients; nil if there is none.
+func (e *Experiment) ClientProgram() *clientprograms.Program {
+	t := &e.Training
+	if t.ClientCommand == "" {
+		return nil
+	}
+	return &clientprograms.Program{Command: t.ClientCommand, Code: t.CodeSHA256, Config: json.RawMessage(t.Job), Image: models.ImageShape(e.Data.Shape())}
+}
+
+// TrainerCode is the directory of the trainer of PyTorchEngine among the embedded files.
+const TrainerCode = "coalmine.torch"
+
+// Trainer returns the program that trains the clients: a ClientProgram, or the trainer of
+// PyTorchEngine with a config; nil if there is none.
+func (e *Experiment) Trainer(config func() (json.RawMessage, error)) (*clientprograms.Program, error) {
+	if e.Training.Engine != PyTorchEngine {
+		return e.ClientProgram(), nil
+	}
+	text, err := config()
+	return &clientprograms.Program{Command: "python3 -m coalmine.torch", Code: e.Training.PyTorch.CodeSHA256, Config: text}, err
+}
+
+// engine checks a cell with clients trained by the trainer in PyTorch.
+func (c *checker) engine() {
+	const engine = "training.engine"
+	if c.Training.Engine != PyTorchEngine {
+		if c.Model.Kind == models.Transformer {
+			c.fail([]string{"model.kind", engine}, "is %s, which Coalmine trains in PyTorch only; set training.engine to %s", models.Transformer, PyTorchEngine)
+		}
+		return
+	}
+	if c.Training.Algorithm != FedAvg {
+		c.fail([]string{engine, "training.algorithm"}, "trains clients of %s, and training.algorithm is %s; remove one of them", FedAvg, c.Training.Algorithm)
+	}
+	if c.Data.Pairs && c.Model.Kind != models.Transformer {
+		c.fail([]string{engine, "data.pairs"}, "trains no encoder-decoders, which data.pairs makes of the model; remove one of them")
+	}
+	if p := c.Training.PyTorch; p != nil && p.CodeSHA256 != "" && !sha256Pattern.MatchString(p.CodeSHA256) {
+		c.fail([]string{"training.pytorch.code_sha256"}, "is %s; expected 64 lower-case hex digits", quote(p.CodeSHA256))
+	}
+	if c.Audit.Controlled() == privacy.ClipPerBatch {
+		c.fail([]string{engine, "audit.controls"}, "takes the steps of clients by a program, and the control %s clips these; remove one of them", privacy.ClipPerBatch)
+	}
+}
+
+// externalClients checks a cell with clients trained by external code.
+func (c *checker) externalClients() {
+	if strings.TrimSpace(c.Training.ClientCommand) == "" {
+		c.fail([]string{clientCommand}, "is empty; expected the command that trains clients, such as %q", "python3 client.py")
+	}
+	c.code()
+	for _, f := range fieldsOf(reflect.TypeFor[Client]()) {
+		path := "training.client." + f.name
+		if f.name != "noise" && f.name != "compress" && c.givenTogether(path, clientCommand) {
+			c.fail([]string{path, clientCommand}, "is about clients that are trained here; expected it in training.job, which the program of %s gets as it stands", clientCommand)
+		}
+	}
+	c.ofWholeTrainings()
+	c.unlikeClients()
+	for _, m := range c.Audit.Asked() {
+		if !m.ByProgram {
+			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, c.auditsThat(byProgram))
+		}
+	}
+}
+
+// ofWholeTrainings rejects fields that apply only to training.command.
+func (c *checker) ofWholeTrainings() {
+	t := &c.Training
+	for _, f := range []struct {
+		path  string
+		given bool
+	}{
+		{"training.deterministic", t.Deterministic},
+		{"training.limits.time", t.Limits != nil && t.Limits.Time > 0},
+		{"training.limits.files", t.Limits != nil && t.Limits.Files > 0},
+	} {
+		if f.given {
+			c.fail([]string{f.path, clientCommand}, "is about training.command; remove it for this cell")
+		}
+	}
+}
+
+// unlikeClients reports fields that apply only to built-in training.
+func (c *checker) unlikeClients() {
+	for _, block := range []struct {
+		path  string
+		given bool
+	}{
+		{"data.pairs", c.Data.Pairs},
+		{"data.label", c.Data.Label != ""},
+		{"data.disagreement", c.Data.Disagreement != nil},
+		{"prepare", c.Prepare != nil},
+		{"training.stop_at", c.Training.StopAt != nil},
+	} {
+		if block.given {
+			c.fail([]string{block.path, clientCommand}, "is for models that are trained here, and a program of %s trains the clients; remove it for this cell", clientCommand)
+		}
+	}
+}
+
+func byProgram(d audits.Description) bool { return d.ByProgram }
+
+// Batches returns the effect of short batches on the learning rate of the clients; sizes counts the
+// clients by their number of examples. It is nil if few clients have less than a batch, and for
+// trainings without built-in clients.
+func (e *Experiment) Batches(sizes map[int]int) *training.Batches {
+	if !e.TrainsClients() {
+		return nil
+	}
+	c := &e.Training.Client
+	return training.NewBatches(training.Local{Batch: c.Batch, LearningRate: c.LearningRate}, c.Epochs, c.Steps, sizes)
+}
+
+// TrainsClients reports whether the training is federated with built-in clients.
+func (e *Experiment) TrainsClients() bool {
+	return e.Training.Algorithm == FedAvg && e.ClientProgram() == nil
+}
+
+// foreign maps names of settings in other tools to fields. It applies to the first name of a path, and
+// in blocks without such a field; synonyms within one block are in the tags of its fields (also).
+var foreign = map[string]string{
+	// PyTorch, Keras, Hugging Face.
+	"learning_rate": "training.client.learning_rate", "lr": "training.client.learning_rate",
+	"optimizer": "training.client.optimizer", "optim": "training.client.optimizer", "momentum": "training.client.momentum",
+	"lr_scheduler": "training.client.schedule", "scheduler": "training.client.schedule",
+	"num_train_epochs": "training.epochs", "num_epochs": "training.epochs", "n_epochs": "training.epochs", "max_epochs": "training.epochs",
+	"batch_size": "training.client.batch or training.cohort", "train_batch_size": "training.client.batch or training.cohort",
+	"per_device_train_batch_size": "training.client.batch or training.cohort", "max_steps": "training.rounds",
+	"model_name": "model.kind", "model_type": "model.kind", "architecture": "model.kind", "num_layers": "model.layers", "n_layers": "model.layers",
+	"embedding_dim": "model.embedding", "embedding_size": "model.embedding", "hidden_dim": "model.units",
+	"max_length": "data.sequence", "max_seq_length": "data.sequence", "dataset_name": "data.source", "train_file": "data.source", "data_path": "data.source",
+	"num_seeds": "grid.replicates", "seeds": "grid.replicates", "repeats": "grid.replicates", "num_trials": "grid.replicates", "replicates": "grid.replicates",
+	// Opacus, TensorFlow Privacy.
+	"noise": "training.privacy.noise_multiplier", "sigma": "training.privacy.noise_multiplier", "noise_multiplier": "training.privacy.noise_multiplier",
+	"clip": "training.privacy.clip", "clip_norm": "training.privacy.clip", "clipping": "training.privacy.clip", "clipping_norm": "training.privacy.clip",
+	"epsilon": "training.privacy.budget.epsilon", "target_epsilon": "training.privacy.budget.epsilon", "epsilon_budget": "training.privacy.budget.epsilon",
+	"delta": "training.privacy.delta", "target_delta": "training.privacy.delta", "poisson_sampling": "training.sampling",
+	"max_grad_norm": "training.client.gradient_clip or training.privacy.clip",
+	// Flower, TensorFlow Federated, FedML, pfl-research.
+	"num_clients": "training.cohort or data.users", "clients": "training.cohort or data.users", "num_users": "training.cohort or data.users",
+	"clients_per_round": "training.cohort", "client_num_per_round": "training.cohort", "cohort_size": "training.cohort", "fraction_fit": "training.cohort", "min_fit_clients": "training.cohort",
+	"num_rounds": "training.rounds", "comm_round": "training.rounds", "total_rounds": "training.rounds",
+	"local_epochs": "training.client.epochs", "client_epochs": "training.client.epochs", "local_steps": "training.client.steps",
+	"client_lr": "training.client.learning_rate", "server_lr": "training.server.learning_rate", "server_learning_rate": "training.server.learning_rate",
+	"server_momentum": "training.server.momentum", "proximal_mu": "training.client.proximal",
+	// Audits of canaries.
+	"num_canaries": "canaries.per_configuration", "canary_format": "canaries.format", "num_references": "audit.random_sampling.references",
+}
+
+// CodeRole is a receiver of files of training.code.
+type CodeRole int
+
+// Roles of code.
+const (
+	TrainingCode CodeRole = iota
+	ClientCode
+	ScorerCode
+)
+
+// files returns the patterns of each role.
+func (r *CodeRoles) files() [3][]string {
+	if r == nil {
+		return [3][]string{}
+	}
+	return [...][]string{TrainingCode: r.Training, ClientCode: r.Client, ScorerCode: r.Scorer}
+}
+
+// Omits reports whether a role does not get a file: only other roles name it.
+func (r *CodeRoles) Omits(role CodeRole, file string) bool {
+	omits := false
+	for other, patterns := range r.files() {
+		named := slices.ContainsFunc(patterns, func(p string) bool { return namesFile(p, file) })
+		if named && CodeRole(other) == role {
+			return false
+		}
+		omits = omits || named
+	}
+	return omits
+}
+
+// namesFile reports whether a pattern names a file, or a folder that contains it.
+func namesFile(pattern, file string) bool {
+	for ; file != "."; file = path.Dir(file) {
+		if ok, err := path.Match(strings.TrimSuffix(pattern, "/"), file); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Unmatched returns the patterns that match no file.
+func (r *CodeRoles) Unmatched(files []string) []string {
+	if r == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Concat(r.Training, r.Client, r.Scorer), func(p string) bool {
+		return slices.ContainsFunc(files, func(file string) bool { return namesFile(p, file) })
+	})
+}
+
+// codeRoles checks the block.
+func (c *checker) codeRoles() {
+	const block = "training.code_roles"
+	t := &c.Training
+	if t.CodeRoles == nil {
+		if t.ScorerSHA256 != "" {
+			c.fail([]string{"training.scorer_sha256", block}, "is the digest of the scorer's files, and training.code_roles names none; name them, or remove it")
+		}
+		return
+	}
+	if t.Code == "" {
+		c.fail([]string{block, "training.code"}, "names files of code that is not there; name its directory by training.code, or remove it")
+	}
+	for _, pattern := range slices.Concat(t.CodeRoles.Training, t.CodeRoles.Client, t.CodeRoles.Scorer) {
+		if _, err := path.Match(pattern, ""); err != nil || path.Clean(pattern) != strings.TrimSuffix(pattern, "/") || strings.HasPrefix(pattern, "/") || strings.HasPrefix(pattern, ".") {
+			c.fail([]string{block}, "has %s; expected paths below training.code, such as score.py, *.py or lib", quote(pattern))
+		}
+	}
+}
+
+// CodeOf returns the directory of the training's code and its digest, as far as known: training.code, or the
+// trainer of PyTorchEngine.
+func (t *Training) CodeOf() (directory string, digest *string) {
+	if t.PyTorch != nil {
+		return TrainerCode, &t.PyTorch.CodeSHA256
+	}
+	return t.Code, &t.CodeSHA256
+}
+
+// TrainedBy returns the role of the trainer.
+func (t *Training) TrainedBy() CodeRole {
+	if t.ClientCommand != "" {
+		return ClientCode
+	}
+	return TrainingCode
+}
+
+// ScorerApart reports whether the scoring command has its own code.
+func (t *Training) ScorerApart() bool {
+	return t.Code != "" && t.CodeRoles != nil && t.Algorithm == External
+}
+
+// scorerCode returns the digest of the scoring command's code, "" without code.
+func (t *Training) scorerCode() string {
+	if t.ScorerApart() {
+		return t.ScorerSHA256
+	}
+	return t.CodeSHA256
 }

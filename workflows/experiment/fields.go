@@ -176,8 +176,7 @@ func lookup(path string) (field, bool) {
 	return f, path != ""
 }
 
-// allPaths lists every path of the experiment, blocks included, in the order
-// of the types.
+// allPaths lists every path of the experiment, blocks included, in the order of the types.
 var allPaths = sync.OnceValue(func() []string {
 	var paths []string
 	var walk func(t reflect.Type, prefix string)

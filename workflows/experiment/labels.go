@@ -1,9 +1,15 @@
 package experiment
 
 import (
+	"cmp"
+	"strings"
+
 	"coalmine/models"
+	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/devices"
 )
 
 // predictor is a kind of models that predict the attribute of data.label.
@@ -98,3 +104,120 @@ func (c *checker) wholeExamples() {
 		}
 	}
 }
+
+// images rejects features that apply only to texts.
+func (c *checker) images() {
+	if c.Data.Level.Scheme().Images {
+		c.shape()
+		c.textAlone()
+	}
+}
+
+// readsTheData checks that the model and the audits fit the data: texts or images.
+func (c *checker) readsTheData() {
+	c.kind("model", c.Model.Kind)
+	for _, m := range c.Audit.Asked() {
+		if m.Models.Fits(c.Data.Level) {
+			continue
+		}
+		c.fail([]string{"audit." + m.Name, "data.level"}, "measures models of %s, and data.level is %s; set it to null for this cell", m.Models, c.Data.Level)
+	}
+}
+
+// Shape returns the shape of the data's images; zero for texts.
+func (d *Data) Shape() datasets.Image {
+	if !d.Level.Scheme().Images {
+		return datasets.Image{}
+	}
+	return d.Reading().Image
+}
+
+// kind checks that the model at path reads data of this kind. An external one reads both.
+func (c *checker) kind(path string, kind models.Kind) {
+	if kind == models.External {
+		return
+	}
+	reads, others := "texts", []string{}
+	for _, k := range models.ImageKinds() {
+		others = append(others, string(k.Kind))
+	}
+	if kind.ForImages() {
+		reads, others = "images", models.Kind("").Choices()
+	}
+	if kind.ForImages() != c.Data.Level.Scheme().Images {
+		c.fail([]string{path + ".kind", "data.level"}, "is %s, a model of %s, and data.level is %s; expected one of %s", kind, reads, cmp.Or(c.Data.Level, datasets.WordLevel), strings.Join(others, ", "))
+	}
+}
+
+func (c *checker) shape() {
+	if err := c.Data.Reading().Image.Check(); err != nil {
+		c.fail([]string{"data.image", "data.image.width", "data.image.height", "data.image.channels"}, "cannot be read: %v", err)
+	}
+}
+
+// textAlone reports the blocks that apply only to texts.
+func (c *checker) textAlone() {
+	for _, block := range []struct {
+		path  string
+		given bool
+		does  string
+	}{
+		{"canaries", c.Canaries != nil, "are sequences of words or bytes, and no image holds any"},
+		{"data.sanitize", c.Data.Sanitize != nil, "finds what has the form of personal text, and images hold no text"},
+		{"data.disagreement", c.Data.Disagreement != nil, "compares how two language models take a sentence, and images are none"},
+	} {
+		if block.given {
+			c.fail([]string{block.path, "data.level"}, "%s (data.level: image); set it to null for this cell", block.does)
+		}
+	}
+}
+
+// Reading describes how texts become sentences, or the shape of the images, with all defaults filled in.
+func (d *Data) Reading() datasets.Reading {
+	tokenizer, _ := storage.ParseDigest(d.TokenizerSHA256) // zero before the file is read
+	return datasets.Reading{
+		Level: d.Level, Tokenizer: tokenizer, Sequence: d.Sequence, Image: d.Image.shape(), Unlabelled: d.Image.lacksLabels(), Pairs: d.Pairs,
+		Label: d.Label, Tags: datasets.Tags(d.Tags), Timed: d.Order == datasets.TimeOrder, Grouped: d.grouped(), Rules: d.ReadingRules,
+		Origin: datasets.Origin{
+			Form: d.Form, Unit: d.Unit, Columns: d.Columns.names(), SkipFaults: d.OnError == datasets.SkipFaults,
+			Split: d.Split, TestSplit: d.Test.Split, ValidationSplit: d.Validation.Split,
+			Files: datasets.FileSplits(d.FileSplits),
+		},
+	}.Complete()
+}
+
+// grouped reports whether users' examples are divided by their groups.
+func (d *Data) grouped() bool { return d.Devices != nil && d.Devices.Prior == devices.Groups }
+
+func (c *Columns) names() forms.Columns {
+	if c == nil {
+		return forms.Columns{}
+	}
+	return forms.Columns(*c)
+}
+
+// shape returns the shape of the images; the zero value represents the default.
+func (m *Image) shape() datasets.Image {
+	if m == nil {
+		return datasets.Image{}
+	}
+	return datasets.Image{Width: m.Width, Height: m.Height, Channels: m.Channels, Classes: m.Classes}
+}
+
+// lacksLabels reports whether images may lack labels.
+func (m *Image) lacksLabels() bool { return m != nil && m.Unlabelled }
+
+// Ordinary returns the number of ordinary tokens: the vocabulary without special tokens but with
+// the labels of texts, or the symbols that the level defines.
+func (d *Data) Ordinary() int {
+	if symbols := d.Level.Scheme().Symbols; symbols != nil {
+		return len(symbols)
+	}
+	return d.Vocabulary.Size + d.Labels()
+}
+
+// Labels returns the number of labels of texts, whose tokens precede the words.
+func (d *Data) Labels() int { return len(d.Reading().LabelWords()) }
+
+// Tokens returns the size of a model's vocabulary, special tokens included.
+func (d *Data) Tokens() int { return d.Ordinary() + datasets.FirstWord }

@@ -1,13 +1,16 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
+	"coalmine/tasks/datasets"
 )
 
 // Statement is a statement of a cell's audit with a computable power.
@@ -179,4 +182,152 @@ func (c *Cell) powerWarnings() (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// FalseAlarm is the probability that a limit of audit.fail_if stops a run by chance, usually a run
+// in which no model has memorized anything.
+type FalseAlarm struct {
+	// Limit is the path of the field, Allowed the largest value that passes.
+	Limit   string  `json:"limit"`
+	Allowed float64 `json:"allowed"`
+	// Cells is the number of cells with this limit. Trials is the number of chances for a false
+	// alarm in all of them, in Unit: "canaries".
+	Cells  int    `json:"cells"`
+	Trials int    `json:"trials"`
+	Unit   string `json:"unit"`
+	// Where describes the cells concerned; empty for cells in which nothing is memorized.
+	Where string `json:"where,omitempty"`
+	// Probability is the probability that at least one of the cells exceeds the limit: 1 minus the
+	// product of 1 - p over the cells. Cells of one seed share their canaries and references, and
+	// therefore their false alarms: for several cells it is an upper bound.
+	Probability float64 `json:"probability"`
+	// Users and MinUsers are set if the data have fewer users than the limit needs: then the
+	// cells fail by design, and Probability is 1.
+	Users    int `json:"users,omitempty"`
+	MinUsers int `json:"fewest_users,omitempty"`
+}
+
+func (f FalseAlarm) String() string {
+	if f.MinUsers > 0 {
+		return fmt.Sprintf("%s: %g cannot be passed with so few users: %d, where it takes %d; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: %d)",
+			f.Limit, f.Allowed, f.Users, f.MinUsers, f.Cells)
+	}
+	return fmt.Sprintf("%s: %g gives a false alarm with a probability of at most %.2g (%s in all: %d, cells: %d, %s)",
+		f.Limit, f.Allowed, f.Probability, f.Unit, f.Trials, f.Cells, cmp.Or(f.Where, "nothing memorized"))
+}
+
+// FalseAlarms lists the limits that may fail by chance, in the order of the cells. Different values
+// of one field are separate entries, and so are limits with too few users.
+func (s *Spec) FalseAlarms() []FalseAlarm {
+	type limit struct {
+		name          string
+		allowed       float64
+		users, fewest int
+	}
+	var alarms []FalseAlarm
+	places := map[limit]int{}
+	for i := range s.Cells {
+		for _, a := range s.Cells[i].falseAlarms() {
+			key := limit{name: a.Limit, allowed: a.Allowed}
+			if a.TooFew() {
+				a.Probability, key.users, key.fewest = 1, a.Users, a.Fewest
+			}
+			at, known := places[key]
+			if !known {
+				at = len(alarms)
+				places[key] = at
+				alarms = append(alarms, FalseAlarm{Limit: "audit.fail_if." + a.Limit, Allowed: a.Allowed, Unit: a.Unit, Where: a.Where, Users: key.users, MinUsers: key.fewest})
+			}
+			alarms[at].add(a)
+		}
+	}
+	return alarms
+}
+
+// add includes one more cell: 1 - (1-P)(1-p) is P + p(1-P), without cancellation if both are small.
+func (f *FalseAlarm) add(a audits.FalseAlarm) {
+	f.Cells++
+	f.Trials += a.Trials
+	f.Probability = math.Min(1, f.Probability+a.Probability*(1-f.Probability))
+}
+
+// falseAlarms returns the false alarms of one cell.
+func (c *Cell) falseAlarms() []audits.FalseAlarm {
+	e := c.Experiment
+	if e.Audit == nil || e.Audit.FailIf == nil {
+		return nil
+	}
+	s := c.Setting()
+	var alarms []audits.FalseAlarm
+	for _, l := range e.Audit.FailIf.GivenLimits() {
+		alarms = append(alarms, l.FalseAlarms(s, l.Value)...)
+	}
+	return alarms
+}
+
+// Planted returns the faults as parameters of tasks.
+func (d *Data) Planted() []datasets.Planted {
+	var planted []datasets.Planted
+	for _, f := range d.Faults {
+		planted = append(planted, datasets.Planted{Fault: f.Fault, Users: f.Users.Float64(), Examples: f.Examples.Float64(), Length: f.Length})
+	}
+	return planted
+}
+
+// faults checks each planted fault by itself.
+func (c *checker) faults() {
+	level := c.Data.sourceLevel()
+	for i := range c.Data.Faults {
+		f, path := &c.Data.Faults[i], itemPath("data.faults", i)
+		if f.Users.IsZero() && f.Examples.IsZero() {
+			c.fail([]string{path, join(path, "users"), join(path, "examples")}, "has no share; expected users or examples, such as {fault: %s, examples: 10%%}", f.Fault)
+		}
+		levels := faultLevels(f.Fault)
+		if !slices.Contains(levels, level) {
+			c.fail([]string{join(path, "fault"), "data.level"}, "is %s, and the text is read at the %s level, where there is no such fault; expected the level %s, or another fault", f.Fault, level, listed(levels))
+		}
+	}
+}
+
+// faultLevels returns the levels that support a fault; nil for an unknown fault.
+func faultLevels(f datasets.Fault) []datasets.Level {
+	for _, s := range datasets.Faults() {
+		if s.Fault == f {
+			return s.Levels
+		}
+	}
+	return nil
+}
+
+func listed(levels []datasets.Level) string {
+	var words []string
+	for _, l := range levels {
+		words = append(words, string(l))
+	}
+	return strings.Join(words, " or ")
+}
+
+// faultsText names planted faults in the label of a cell, by their JSON.
+func faultsText(value string) string {
+	var faults []Fault
+	if value == "" || json.Unmarshal([]byte(value), &faults) != nil {
+		return "no fault"
+	}
+	var texts []string
+	for i := range faults {
+		texts = append(texts, faults[i].String())
+	}
+	return strings.Join(texts, " and ")
+}
+
+// String returns a phrase such as "join-words in 10% of examples".
+func (f *Fault) String() string {
+	var of []string
+	if !f.Examples.IsZero() {
+		of = append(of, f.Examples.String()+" of examples")
+	}
+	if !f.Users.IsZero() {
+		of = append(of, f.Users.String()+" of users")
+	}
+	return string(f.Fault) + " in " + strings.Join(of, " of ")
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"coalmine/internal/goroutines"
-
 	"coalmine/internal/readable"
 	"coalmine/storage"
 )
@@ -134,10 +133,9 @@ func (s *Spec) readCell(data []byte) error {
 	return nil
 }
 
-// Check reports mistakes in a spec from a record that Parse and Resolve would not produce: values
-// out of range, fields that contradict each other or are missing, wrong names of cells. The ranges
-// and relations are those of files; relations to the data are not checked. The error names one
-// mistake.
+// Check reports mistakes in a spec from a record that Parse and Resolve would not produce: values out of
+// range, fields that contradict each other or are missing, wrong names of cells. The ranges and
+// relations are those of files; relations to the data are not checked. The error names one mistake.
 func (s *Spec) Check() error {
 	for sum, files := range s.Sources {
 		if got := SourceDigest(files).String(); got != sum {
@@ -422,4 +420,33 @@ func (n *node) readMember(d *json.Decoder) error {
 	value, err := readNode(d, n.at)
 	n.entries = append(n.entries, entry{key: key.(string), at: n.at, value: value})
 	return err
+}
+
+// Keys returns the distinct fingerprints of the cells' secret keys, in the order of the cells.
+func (s *Spec) Keys() []string {
+	var keys []string
+	for i := range s.Cells {
+		if p := s.Cells[i].Experiment.Training.Privacy; p.Secret() && p.Key != "" && !slices.Contains(keys, p.Key) {
+			keys = append(keys, p.Key)
+		}
+	}
+	return keys
+}
+
+// SameButKeys reports whether two experiments differ only in their secret keys.
+func (s *Spec) SameButKeys(other *Spec) bool {
+	return s.Name == other.Name && bytes.Equal(s.withoutKeys().Canonical(), other.withoutKeys().Canonical())
+}
+
+func (s *Spec) withoutKeys() *Spec {
+	without := *s
+	without.Cells = slices.Clone(s.Cells)
+	for i := range without.Cells {
+		if t := &without.Cells[i].Experiment.Training; t.Privacy != nil {
+			p := *t.Privacy
+			p.Key = ""
+			t.Privacy = &p
+		}
+	}
+	return &without
 }

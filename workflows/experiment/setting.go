@@ -242,8 +242,7 @@ func (c *checker) measured(path string, d *audits.Description, fields audits.Fie
 	}
 }
 
-// Setting returns the cell's experiment as its audits see it, with the data as far as they are
-// read.
+// Setting returns the cell's experiment as its audits see it, with the data as far as they are read.
 func (c *Cell) Setting() *audits.Setting {
 	s := c.Experiment.Setting()
 	s.Data = c.data

@@ -364,9 +364,8 @@ type Generator struct {
 	LearningRate float64 `json:"learning_rate" default:"0.005" range:"(0,1e6]" also:"lr rate" source:"Augenstein et al. 2020, table 9"`
 }
 
-// Privacy is differential privacy at the level of users, as DP-FedAvg with
-// fixed-size rounds (Thakkar et al. 2020, appendix A), or with sgd at the level of
-// records, as DP-SGD (Abadi et al. 2016).
+// Privacy is differential privacy at the level of users, as DP-FedAvg with fixed-size rounds (Thakkar et
+// al. 2020, appendix A), or with sgd at the level of records, as DP-SGD (Abadi et al. 2016).
 type Privacy struct {
 	// Clip norm: L2 bound on each user's update, with sgd on the gradient of each record's mean loss
 	// per token, over all tensors together.

@@ -121,9 +121,8 @@ func (c *checker) compression() {
 	}
 }
 
-// clientNoise rejects client noise if a guarantee requires bounded updates: under add-or-remove,
-// the noise of a client reveals whether it took part, and the compression of a noisy update has no
-// bound.
+// clientNoise rejects client noise if a guarantee requires bounded updates: under add-or-remove, the
+// noise of a client reveals whether it took part, and the compression of a noisy update has no bound.
 func (c *checker) clientNoise() {
 	const noise, compress = "training.client.noise", "training.client.compress"
 	p := c.Training.Privacy
@@ -157,8 +156,7 @@ func (t *Training) deviceNoise() float64 {
 	return t.Client.Noise
 }
 
-// noiseByDevices rejects settings in which the devices' noise does not add up to the server's
-// noise.
+// noiseByDevices rejects settings in which the devices' noise does not add up to the server's noise.
 func (c *checker) noiseByDevices() {
 	const path = "training.privacy.noise_by"
 	t := &c.Training

@@ -61,8 +61,7 @@ type Chain struct {
 	Passes []Pass
 }
 
-// Pass is a range of steps to run, From+1 to To, from the checkpoint at From; 0 is the initial
-// model.
+// Pass is a range of steps to run, From+1 to To, from the checkpoint at From; 0 is the initial model.
 type Pass struct{ From, To int }
 
 // StepsToRun returns the number of steps in all passes.

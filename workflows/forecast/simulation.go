@@ -8,12 +8,16 @@
 package forecast
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"time"
 
 	"coalmine/internal/queue"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/dispatch"
 	"coalmine/workflows/coordinator/graph"
@@ -176,12 +180,9 @@ func (s *simulation) survey(ch *graph.Chain, goals []int) availability.Chain {
 
 // made reports whether a pass produces a step.
 func (s *simulation) made(passes []Pass, step int) bool {
-	for _, pass := range passes {
-		if s.coarse.round(pass.From) < step && step <= s.coarse.round(pass.To) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(passes, func(p Pass) bool {
+		return s.coarse.round(p.From) < step && step <= s.coarse.round(p.To)
+	})
 }
 
 // fill dispatches tasks, and starts them on free slots.
@@ -221,4 +222,107 @@ func (s *simulation) outcome() Outcome {
 		o.Busy = s.busy / s.now / float64(s.cluster.Cores+s.cluster.GPUs)
 	}
 	return o
+}
+
+// event is the end of an attempt.
+type event struct {
+	at      float64 // seconds since the start
+	attempt *graph.Attempt
+	seconds float64
+}
+
+// agenda is a heap of future events; attempts that end at the same time end in the order of their ids.
+type agenda []event
+
+func (a agenda) Len() int      { return len(a) }
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+func (a agenda) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(a[i].at, a[j].at), cmp.Compare(a[i].attempt.ID, a[j].attempt.ID)) < 0
+}
+func (a *agenda) Push(x any) { *a = append(*a, x.(event)) }
+func (a *agenda) Pop() any {
+	old := *a
+	last := old[len(old)-1]
+	*a = old[:len(old)-1]
+	return last
+}
+
+func sorted(found availability.Chain) availability.Chain {
+	slices.Sort(found.Checkpoints)
+	return found
+}
+
+// duration converts seconds, limited to the longest duration.
+func duration(seconds float64) time.Duration {
+	return time.Duration(math.Min(seconds*float64(time.Second), math.MaxInt64/2))
+}
+
+// coarsePlan is a plan in which one step stands for several steps of a training.
+type coarsePlan struct {
+	plan *plan.Plan
+	// of holds the chains of the original plan, by recipe.
+	of     map[storage.Key]*plan.Chain
+	chains map[storage.Key]*plan.Chain
+	each   int // original steps per step
+}
+
+// coarsen copies a plan; the copy has at most about the given number of training tasks.
+func coarsen(p *plan.Plan, most int) coarsePlan {
+	number := 0.0
+	for _, ch := range p.Chains {
+		number += float64(ch.Steps) * float64(ch.Width+1)
+	}
+	c := coarsePlan{of: p.Chains, chains: map[storage.Key]*plan.Chain{}, each: max(1, int(math.Ceil(number/float64(most))))}
+	for recipe, ch := range p.Chains {
+		c.chains[recipe] = &plan.Chain{Recipe: recipe, Steps: c.round(ch.Steps), StepRounds: ch.StepRounds, Width: ch.Width}
+	}
+	c.plan = &plan.Plan{Nodes: map[storage.Key]*plan.Node{}, Chains: c.chains}
+	for recipe, ch := range p.Chains {
+		c.chains[recipe].Origin = c.ref(ch.Origin)
+		c.chains[recipe].Part, c.chains[recipe].Join = c.template(ch.Part), c.template(ch.Join)
+		for _, step := range ch.Keep {
+			c.chains[recipe].Keep = append(c.chains[recipe].Keep, c.round(step))
+		}
+	}
+	for key, n := range p.Nodes {
+		c.plan.Nodes[key] = &plan.Node{Spec: n.Spec, Label: n.Label, Needs: c.refs(n.Needs)}
+	}
+	for i := range p.Cells {
+		cell := p.Cells[i]
+		cell.Report, cell.Model = c.ref(cell.Report), c.ref(cell.Model)
+		c.plan.Cells = append(c.plan.Cells, cell)
+	}
+	return c
+}
+
+// round returns the coarse step that contains a step.
+func (c *coarsePlan) round(step int) int { return (step + c.each - 1) / c.each }
+
+func (c *coarsePlan) ref(r plan.Ref) plan.Ref {
+	if r.Chain == nil {
+		return r
+	}
+	return c.chains[r.Chain.Recipe].At(c.round(r.Step))
+}
+
+func (c *coarsePlan) refs(all []plan.Ref) []plan.Ref {
+	out := make([]plan.Ref, len(all))
+	for i, r := range all {
+		out[i] = c.ref(r)
+	}
+	return out
+}
+
+func (c *coarsePlan) template(t plan.Template) plan.Template {
+	t.Needs = c.refs(t.Needs)
+	return t
+}
+
+// repeats returns the number of original tasks that a task represents.
+func (c *coarsePlan) repeats(x *graph.Task) float64 {
+	ch := x.Chain()
+	if ch == nil {
+		return 1
+	}
+	return float64(c.of[ch.Recipe].Steps) / float64(c.chains[ch.Recipe].Steps)
 }

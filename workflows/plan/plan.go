@@ -1,15 +1,15 @@
 // Package plan describes the wants of a run: a DAG of nodes. It is pure and
 // does no I/O, except for the records of plans in the store (Record).
 //
-// Most nodes are standing nodes (import the source, insert the canaries, audit
-// a checkpoint). A training is a Chain of steps, each made of parallel parts
-// and a join. It is unrolled lazily, so a plan of a million rounds is as small
-// as a plan of ten. The coordinator decides which nodes must run: it walks back
-// from the cells' targets to the stored outputs.
+// Most nodes are standing nodes (import the source, insert the canaries, audit a checkpoint). A training
+// is a Chain of steps, each made of parallel parts and a join. It is unrolled lazily, so a plan of a
+// million rounds is as small as a plan of ten. The coordinator decides which nodes must run: it walks
+// back from the cells' targets to the stored outputs.
 package plan
 
 import (
 	"encoding/json"
+	"io"
 	"slices"
 	"sync"
 
@@ -22,9 +22,8 @@ type Plan struct {
 	Cells []Cell
 	// Nodes are the standing nodes of all cells, each once.
 	Nodes map[storage.Key]*Node
-	// Chains are the training chains of all cells by recipe, each once: cells
-	// that differ only in their audit share a chain, and its Keep is their
-	// union.
+	// Chains are the training chains of all cells by recipe, each once: cells that differ only in their
+	// audit share a chain, and its Keep is their union.
 	Chains map[storage.Key]*Chain
 	// Sources are the files that the data of the cells are imported from, each once. In a plan
 	// of several parts, the first part has all sources.
@@ -42,8 +41,7 @@ type Cell struct {
 	Axes, Row json.RawMessage
 	// Report is the node with the cell's part of the results, in its blob "cell".
 	Report Ref
-	// Model is the final checkpoint. Report and Model are the targets of the
-	// cell.
+	// Model is the final checkpoint. Report and Model are the targets of the cell.
 	Model Ref
 	// Final is the model that is measured and exported: Model itself or a model
 	// derived from it, which the report needs.
@@ -54,11 +52,9 @@ type Cell struct {
 	Prepared Ref
 	// Vocabulary is the node with the words of the model's tokens, in its blob "vocabulary".
 	Vocabulary Ref
-	// Population is the node that assigns training data to users, Shards the
-	// node with their text.
+	// Population is the node that assigns training data to users, Shards the node with their text.
 	Population, Shards Ref
-	// Devices is the node that names the owner of each user's device; zero if users are not
-	// divided.
+	// Devices is the node that names the owner of each user's device; zero if users are not divided.
 	Devices Ref
 	// Recorded lists the standing nodes with the recorded updates, in the order of rounds.
 	Recorded []storage.Key
@@ -112,9 +108,8 @@ type Template struct {
 // Chain is a training: Origin -> step 1 -> ... -> step Steps. Step r is done
 // when its join has committed; the join's blob tasks.ModelBlob is checkpoint r.
 type Chain struct {
-	// Recipe identifies the training: everything that determines its bytes
-	// except the number of steps, audits and retention, so that more steps
-	// extend the chain.
+	// Recipe identifies the training: everything that determines its bytes except the number of steps,
+	// audits and retention, so that more steps extend the chain.
 	Recipe storage.Key
 	// Origin is the standing node with the initial model: checkpoint 0.
 	Origin Ref
@@ -151,9 +146,8 @@ type stepKey struct {
 	key  storage.Key
 }
 
-// Key is the key of step r, 0 <= r: a bare hash chain, K[r] = H(recipe, r,
-// K[r-1]), with K[0] = H(recipe). Steps beyond Steps have keys too: a run that
-// wants more steps extends the chain.
+// Key is the key of step r, 0 <= r: a bare hash chain, K[r] = H(recipe, r, K[r-1]), with K[0] =
+// H(recipe). Steps beyond Steps have keys too: a run that wants more steps extends the chain.
 func (c *Chain) Key(r int) storage.Key {
 	m := &c.memo
 	m.mu.Lock()
@@ -264,4 +258,113 @@ func Recipe(origin storage.Key, width, stepRounds int, templates ...Template) st
 		}
 	}
 	return h.Sum()
+}
+
+// Unit is the unit of the length of a training, as in the experiment file's training.rounds.
+type Unit string
+
+// The units.
+const (
+	Round Unit = "round" // of federated averaging
+	Step  Unit = "step"  // of central SGD, not of a chain
+)
+
+// Tail is the rest of a central training after its last whole chain step.
+type Tail struct {
+	After  int // chain steps of a cell whose Model is not a step of its chain
+	Rounds int // length in SGD steps; 0 if there is no tail
+	Node   Ref // standing node that runs these steps
+}
+
+// ChainSteps returns the number of steps of its chain that the cell wants; the
+// chain may be longer for other cells.
+func (c *Cell) ChainSteps() int {
+	if c.Tail != (Tail{}) {
+		return c.Tail.After
+	}
+	return c.Model.Step
+}
+
+// Rounds is the length of the cell's training in its Unit, the tail included.
+func (c *Cell) Rounds() int { return c.roundsAt(c.ChainSteps()) + c.Tail.Rounds }
+
+// RoundsDone returns the finished part of Rounds for a training whose chain is at a
+// step, or whose model is available.
+func (c *Cell) RoundsDone(step int, trained bool) int {
+	if trained {
+		return c.Rounds()
+	}
+	return c.roundsAt(min(max(step, 0), c.ChainSteps()))
+}
+
+func (c *Cell) roundsAt(step int) int {
+	if c.Chain == nil {
+		return 0
+	}
+	return step * c.Chain.StepRounds
+}
+
+// Limits of a plan. A plan within them takes seconds to make, and about 1 GB of
+// memory together with the coordinator's state for it.
+const (
+	// MaxNodes is the maximum sum of the cells' standing nodes; a shared node counts for each cell.
+	MaxNodes = 1_000_000
+	// MaxSteps is the maximum sum of the chains' steps: the key of a step is a hash of
+	// the key before it.
+	MaxSteps = 20_000_000
+)
+
+// Parts yields a plan in parts, and io.EOF after the last. Each part is the complete plan of some cells:
+// nodes common to several parts are in each. So a reader of the parts never holds all of a large plan.
+type Parts func() (*Plan, error)
+
+// Whole yields a plan as a single part.
+func Whole(p *Plan) Parts {
+	return func() (part *Plan, err error) {
+		part, p = p, nil
+		if part == nil {
+			err = io.EOF
+		}
+		return part, err
+	}
+}
+
+// Add adds the cells and the chains of another part of the same plan, without its standing nodes.
+func (p *Plan) Add(part *Plan) {
+	if p.Chains == nil {
+		p.Chains = make(map[storage.Key]*Chain, len(part.Chains))
+	}
+	for recipe, ch := range part.Chains {
+		if known := p.Chains[recipe]; known != nil {
+			known.Extend(ch)
+		} else {
+			p.Chains[recipe] = ch
+		}
+	}
+	p.Sources = append(p.Sources, part.Sources...)
+	for _, cell := range part.Cells {
+		cell.moveTo(p.Chains)
+		p.Cells = append(p.Cells, cell)
+	}
+}
+
+// moveTo makes the cell refer to the chains of another plan, which must have its training.
+func (c *Cell) moveTo(chains map[storage.Key]*Chain) {
+	if c.Chain != nil {
+		c.Chain = chains[c.Chain.Recipe]
+	}
+	for _, ref := range []*Ref{&c.Report, &c.Model, &c.Final, &c.Initial, &c.Prepared, &c.Vocabulary, &c.Population, &c.Shards, &c.Devices} {
+		if ref.Chain != nil {
+			ref.Chain = chains[ref.Chain.Recipe]
+		}
+	}
+}
+
+// Extend merges another cell's chain of the same recipe: the longer of the two,
+// with the checkpoints that either keeps.
+func (c *Chain) Extend(other *Chain) {
+	if other.Steps > c.Steps {
+		c.Steps, c.Every, c.KeepLast = other.Steps, other.Every, other.KeepLast
+	}
+	c.Keep = slices.Compact(slices.Sorted(slices.Values(slices.Concat(c.Keep, other.Keep))))
 }

@@ -120,8 +120,7 @@ type cell struct {
 // blockNodes bounds the nodes of a block.
 const blockNodes = 4096
 
-// block is one line of nodes, column by column. Its texts are numbered from 1; 0 is the empty
-// text.
+// block is one line of nodes, column by column. Its texts are numbered from 1; 0 is the empty text.
 type block struct {
 	Texts []string `json:"texts"`
 	// Keys has 32 bytes for each node.

@@ -40,8 +40,7 @@ func ReadRecords(ctx context.Context, archive *storage.Archive, run string, do f
 	return all(ctx, archive, run, read, do)
 }
 
-// ReadOutlines is like ReadRecords, but leaves out the standing nodes; references to them are
-// zero.
+// ReadOutlines is like ReadRecords, but leaves out the standing nodes; references to them are zero.
 func ReadOutlines(ctx context.Context, archive *storage.Archive, run string, do func(*Plan)) (known bool, err error) {
 	return all(ctx, archive, run, readOutline, do)
 }

@@ -34,8 +34,7 @@ func FileName(title string) string {
 	return strings.Join(words, "-")
 }
 
-// FileName returns a name such as "00-mean-exposure-of-canaries-bits-by-training", without an
-// extension.
+// FileName returns a name such as "00-mean-exposure-of-canaries-bits-by-training", without an extension.
 func (f *Figure) FileName() string { return fmt.Sprintf("%02d-%s", f.Number, FileName(f.Title)) }
 
 // drawn holds figures that are drawn once, at the first request.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 
 	"coalmine/internal/numbers"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/all"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -17,10 +19,9 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// The losses along a training are metrics of its curve, in nats per token over all targets: the
-// training loss is the mean over the round (in central training, over the task that ends there),
-// before each of its steps; the validation loss comes from early stopping, the test loss from the
-// utility audit.
+// The losses along a training are metrics of its curve, in nats per token over all targets: the training
+// loss is the mean over the round (in central training, over the task that ends there), before each of
+// its steps; the validation loss comes from early stopping, the test loss from the utility audit.
 const (
 	trainingLoss   = "training_loss"
 	validationLoss = "validation_loss"
@@ -81,8 +82,7 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 	return nil
 }
 
-// setOfRound sets the metrics of a round's row other than losses; it does nothing if the row is
-// missing.
+// setOfRound sets the metrics of a round's row other than losses; it does nothing if the row is missing.
 func setOfRound(e *experiment.Experiment, p *reports.Point, row *checkpoints.Row, rates func(round int) (client, server float64)) error {
 	if row == nil {
 		return nil
@@ -133,4 +133,38 @@ func setLosses(p *reports.Point, row *checkpoints.Row) (err error) {
 		loss = math.Log(max(1, float64(utility.AllTargets.Perplexity)))
 	}
 	return errors.Join(err, setPositive(p, testLoss, loss))
+}
+
+// addOutcomes adds to the curve the outcomes of audits whose description requests every round
+// (EveryRound). It omits outcomes that storage no longer has.
+func addOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, r *reports.Report) error {
+	if len(r.Curve) < 2 {
+		return nil
+	}
+	for _, d := range all.Audits() {
+		if !d.EveryRound {
+			continue
+		}
+		for i := range r.Curve {
+			p := &r.Curve[i]
+			key := report.Input(reports.AuditInput(d.Name, p.Round))
+			if key == (storage.Key{}) {
+				break // audit not requested
+			}
+			if err := addOutcome(ctx, archive, key, d.Name, d.OutcomeBlob, p); err != nil {
+				return fmt.Errorf("%s after round %d: %w", d.Name, p.Round, err)
+			}
+		}
+	}
+	return nil
+}
+
+func addOutcome(ctx context.Context, archive *storage.Archive, key storage.Key, name, blob string, p *reports.Point) error {
+	data, err := archive.ReadOutput(ctx, key, blob)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return p.Metrics.Set(name, json.RawMessage(data))
 }

@@ -73,8 +73,7 @@ type Cell struct {
 	// GateMet if it is within all limits; "" without limits, and for an unfinished cell.
 	Gate     string   `json:"gate,omitempty"`
 	Breaches []string `json:"breaches,omitempty"`
-	// Unjudged are numbers that a limit names and that could not be judged, in addition to judged
-	// ones.
+	// Unjudged are numbers that a limit names and that could not be judged, in addition to judged ones.
 	Unjudged []string `json:"unjudged,omitempty"`
 	// Errors are the reasons for the failure of a failed cell.
 	Errors []string `json:"errors,omitempty"`

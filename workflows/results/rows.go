@@ -83,7 +83,6 @@ type optional struct{ parquet.Field }
 // Optional implements parquet.Node.
 func (optional) Optional() bool { return true }
 
-// Required implements parquet.Node.
 func (optional) Required() bool { return false }
 
 // add appends a row made of one struct of each type.

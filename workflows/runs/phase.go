@@ -38,8 +38,7 @@ var (
 	finished   = []Phase{Done, Failed, Cancelled}
 )
 
-// moves is the table of all moves. The allowed operations and the state of a log both
-// follow from it.
+// moves is the table of all moves. The allowed operations and the state of a log both follow from it.
 var moves = []move{
 	{Started, []Phase{Queued}, []Phase{Running}},
 	{PauseEntry, unfinished, []Phase{Paused}},
@@ -131,9 +130,8 @@ func (s *State) enter(phase Phase, at time.Time) {
 	}
 }
 
-// outcome returns the phase in which the run ends. It is unknown if a cell failed
-// because of nodes that are being retried: the coordinator had not read the retry
-// when it wrote the entry.
+// outcome returns the phase in which the run ends. It is unknown if a cell failed because of nodes that
+// are being retried: the coordinator had not read the retry when it wrote the entry.
 func (s *State) outcome(e Entry) (phase Phase, known bool) {
 	phase, failed := Done, s.FailedCells()
 	for cell, outcome := range e.Outcomes {

@@ -35,8 +35,7 @@ type Spec struct {
 	// Nonce distinguishes the records of otherwise equal fresh submissions. Submit sets it; it
 	// is empty in other submissions.
 	Nonce string `json:"nonce,omitempty"`
-	// Experiment is the resolved experiment with its defaults, in its owner's
-	// format.
+	// Experiment is the resolved experiment with its defaults, in its owner's format.
 	Experiment Document `json:"experiment"`
 }
 
@@ -61,8 +60,7 @@ type Run struct {
 // copies of a run the one with the higher position is newer.
 func (r *Run) Position() int { return r.read }
 
-// ErrState is wrapped by errors about commands that the state of a run does not
-// allow.
+// ErrState is wrapped by errors about commands that the state of a run does not allow.
 var ErrState = errors.New("the run's state does not allow it")
 
 // Service reads and writes run records. It needs only storage, so every process
@@ -72,8 +70,7 @@ type Service struct {
 	now     func() time.Time
 }
 
-// NewService returns the service of an archive. now stamps new entries; nil
-// means time.Now.
+// NewService returns the service of an archive. now stamps new entries; nil means time.Now.
 func NewService(archive *storage.Archive, now func() time.Time) *Service {
 	if now == nil {
 		now = time.Now
@@ -81,10 +78,9 @@ func NewService(archive *storage.Archive, now func() time.Time) *Service {
 	return &Service{archive, now}
 }
 
-// Submit records a run, or finds the unfinished run of the same resolved
-// experiment unless fresh is set. continued reports that it found one. The id
-// is <name>-<8 hex digits of the digest>, and ".2", ".3", ... for later runs of
-// the same experiment, so that one file has one id in every fresh store.
+// Submit records a run, or finds the unfinished run of the same resolved experiment unless fresh is set.
+// continued reports that it found one. The id is <name>-<8 hex digits of the digest>, and ".2", ".3",
+// ... for later runs of the same experiment, so that one file has one id in every fresh store.
 //
 // Equal submissions at the same time make one run; fresh submissions make a run each.
 func (s *Service) Submit(ctx context.Context, spec Spec, by string, fresh bool) (run *Run, continued bool, err error) {
@@ -181,8 +177,7 @@ func (s *Service) create(ctx context.Context, id string, spec Spec, by string) (
 	return run, s.complete(ctx, run, by)
 }
 
-// complete writes the first entry of a log, if an interrupted submission has
-// not.
+// complete writes the first entry of a log, if an interrupted submission has not.
 func (s *Service) complete(ctx context.Context, run *Run, by string) error {
 	if !run.State.Submitted.IsZero() {
 		return nil
@@ -284,8 +279,7 @@ func IsUnreadable(err error) bool {
 	return errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrNewer)
 }
 
-// Readable returns the runs with readable records, the newest first, and those with
-// unreadable records.
+// Readable returns the runs with readable records, the newest first, and those with unreadable records.
 func (s *Service) Readable(ctx context.Context) (all []*Run, unreadable []Unreadable, err error) {
 	return s.ReadableBy(ctx, s.Get)
 }
@@ -442,9 +436,8 @@ func pinnable(run *Run, e Entry) error {
 	return nil
 }
 
-// Delete removes the record of a run if its state is Removed; otherwise it does
-// nothing, because a newer run may have taken the id. Only the leader calls it;
-// it may be called again.
+// Delete removes the record of a run if its state is Removed; otherwise it does nothing, because a newer
+// run may have taken the id. Only the leader calls it; it may be called again.
 func (s *Service) Delete(ctx context.Context, id string) error {
 	run, err := s.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && run.State.Removed {
@@ -453,8 +446,7 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// DeleteUnreadable removes the record of a run only if it cannot be read. Only the leader
-// calls it.
+// DeleteUnreadable removes the record of a run only if it cannot be read. Only the leader calls it.
 func (s *Service) DeleteUnreadable(ctx context.Context, id string) error {
 	_, err := s.Get(ctx, id)
 	switch {
@@ -478,8 +470,7 @@ func retryable(run *Run, e Entry) error {
 	return nil
 }
 
-// compactAfter is the number of entries since the newest snapshot after which
-// the leader folds a log.
+// compactAfter is the number of entries since the newest snapshot after which the leader folds a log.
 const compactAfter = 64
 
 // Compact folds the run's log if it has grown long. Only the leader calls it.
@@ -537,8 +528,5 @@ func idName(name string) string {
 		return '-'
 	}, name)
 	name = strings.Trim(name[:min(len(name), maxNameInID)], "-._")
-	if name == "" {
-		name = "run"
-	}
-	return name
+	return cmp.Or(name, "run")
 }

@@ -1,13 +1,11 @@
-// Package runs keeps the record of every run: its submission, and a log of the
-// events since. The log is the truth about a run; its state is a fold over the
-// log, the same for every reader.
+// Package runs keeps the record of every run: its submission, and a log of the events since. The log is
+// the truth about a run; its state is a fold over the log, the same for every reader.
 //
 // # Phases
 //
-// Each line is a move: the phases in which an entry of a kind counts, and the phase
-// that it leads to. In any other phase the entry changes nothing, and the command
-// that writes it returns an error. A test compares the lines with the table in
-// phase.go.
+// Each line is a move: the phases in which an entry of a kind counts, and the phase that it leads to. In
+// any other phase the entry changes nothing, and the command that writes it returns an error. A test
+// compares the lines with the table in phase.go.
 //
 //	queued                                    --started-->   running
 //	queued, running, paused                   --paused-->    paused
@@ -26,12 +24,12 @@
 // retried run is queued again until then. A removed run keeps its phase until the
 // leader has deleted its record, and accepts no commands.
 //
-// Any process may append to a log at any time; the coordinator that leads reads
-// it, acts, and appends the outcome. The experiment itself is opaque here:
-// bytes, a name, and the digest of its resolved form.
+// Any process may append to a log at any time; the coordinator that leads reads it, acts, and appends
+// the outcome. The experiment itself is opaque here: bytes, a name, and the digest of its resolved form.
 package runs
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -89,11 +87,9 @@ type Entry struct {
 	// Attempts is the number of attempts at the node.
 	Attempts int    `json:"attempts,omitempty"`
 	Worker   string `json:"worker,omitempty"`
-	// Seconds is the duration of the attempt; for a worker that died, up to its last
-	// heartbeat.
+	// Seconds is the duration of the attempt; for a worker that died, up to its last heartbeat.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Kept reports that a failed attempt came further than earlier ones, and does not count as a
-	// try.
+	// Kept reports that a failed attempt came further than earlier ones, and does not count as a try.
 	Kept bool `json:"kept,omitempty"`
 	// MemoryBytes and MemoryLimitBytes are the memory and the limit of a worker that died.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
@@ -141,8 +137,7 @@ func (d Death) String() string {
 
 // Trouble counts the failures of a node that was not given up.
 type Trouble struct {
-	// Tries counts attempts that ended in retryable errors, since one came further than earlier
-	// ones.
+	// Tries counts attempts that ended in retryable errors, since one came further than earlier ones.
 	Tries int `json:"tries,omitempty"`
 	// Deaths lists the workers that vanished while they ran the node.
 	Deaths    []Death `json:"worker_deaths,omitempty"`
@@ -179,8 +174,7 @@ type State struct {
 	Divergences map[storage.Key]string `json:"divergences,omitempty"`
 	// Outcomes are the phases of all cells once the run has finished.
 	Outcomes map[string]Phase `json:"outcomes,omitempty"`
-	// History holds the events so far. In records of older builds it begins in the
-	// middle.
+	// History holds the events so far. In records of older builds it begins in the middle.
 	History History `json:"history,omitzero"`
 }
 
@@ -198,9 +192,7 @@ func (s *State) FailedCells() map[string]bool {
 // Apply applies one more entry. Entries that are invalid in the state, such as
 // a pause after the end, change nothing: two processes may steer at once.
 func (s *State) Apply(e Entry) {
-	if s.Phase == "" {
-		s.Phase = Queued
-	}
+	s.Phase = cmp.Or(s.Phase, Queued)
 	if !s.counts(e) {
 		return
 	}

@@ -45,9 +45,8 @@ type Submission struct {
 // accepts, so that the parser reports the error.
 const maxFileBytes = 1<<20 + 1
 
-// Prepare reads an experiment file and surveys its data. Relative sources are
-// looked up in the working directory, then in the file's folder. An error lists
-// all mistakes. Prepare stores nothing.
+// Prepare reads an experiment file and surveys its data. Relative sources are looked up in the working
+// directory, then in the file's folder. An error lists all mistakes. Prepare stores nothing.
 //
 // key returns the fingerprint of the available secret key, or "". It is called only if a cell needs a
 // key, with the fingerprint that the file names first, or "". A nil function means no key.

@@ -1,18 +1,17 @@
-// Package dispatch decides which of the ready tasks goes next, and how many are sent at
-// all: about two for each live slot (policy.PerSlot). It holds the backlogs; the graph
-// holds the sent attempts.
+// Package dispatch decides which of the ready tasks goes next, and how many are sent at all: about two
+// for each live slot (policy.PerSlot). It holds the backlogs; the graph holds the sent attempts.
 //
 // In each class, the run with the highest priority goes first; among equals, the run
 // with the fewest attempts in flight; then the one that was served the longest ago.
 // Within a run urgent tasks go first, then cells in the order of the grid. A long task
 // of a training may yield to trainings with shorter tasks; see shares.go.
 //
-// The order of tasks does not affect results, only the time at which they are
-// available.
+// The order of tasks does not affect results, only the time at which they are available.
 package dispatch
 
 import (
 	"cmp"
+	"container/heap"
 	"maps"
 	"slices"
 
@@ -111,8 +110,7 @@ func (d *Dispatcher) lineOf(r *graph.Run) *line {
 	return d.lines[r]
 }
 
-// Reset forgets all offers: wants were recounted, and every ready task is offered
-// again.
+// Reset forgets all offers: wants were recounted, and every ready task is offered again.
 func (d *Dispatcher) Reset() {
 	exists := make(map[*graph.Run]bool)
 	for _, r := range d.graph.Runs() {
@@ -224,3 +222,40 @@ func (d *Dispatcher) runnable(x *graph.Task) bool {
 	d.parked = append(d.parked, x)
 	return false
 }
+
+// backlog holds the ready tasks of a run for one class, the most urgent first.
+// It may contain tasks that are no longer ready; the reader checks.
+type backlog []entry
+
+type entry struct {
+	task   *graph.Task
+	urgent bool
+	rank   int32
+	seq    int
+}
+
+func entryOf(x *graph.Task) entry { return entry{x, x.Urgent, x.Rank, x.Seq} }
+
+// stale reports whether the task was sent, or became ready again, since it was added.
+func (e entry) stale() bool { return e.task.State() != graph.Ready || e.seq != e.task.Seq }
+
+func (b backlog) Len() int      { return len(b) }
+func (b backlog) Swap(i, j int) { b[i], b[j] = b[j], b[i] }
+func (b backlog) Less(i, j int) bool {
+	x, y := b[i], b[j]
+	if x.urgent != y.urgent {
+		return x.urgent
+	}
+	return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.seq, y.seq)) < 0
+}
+func (b *backlog) Push(x any) { *b = append(*b, x.(entry)) }
+func (b *backlog) Pop() any {
+	old := *b
+	last := old[len(old)-1]
+	old[len(old)-1] = entry{}
+	*b = old[:len(old)-1]
+	return last
+}
+
+func (b *backlog) add(e entry) { heap.Push(b, e) }
+func (b *backlog) take() entry { return heap.Pop(b).(entry) }

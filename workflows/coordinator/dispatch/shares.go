@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -9,16 +10,14 @@ import (
 	"coalmine/workflows/coordinator/policy"
 )
 
-// Trainings share slots by time, not by tasks. A task cannot be interrupted, so a
-// training of long tasks that took every free slot would make a training of short
-// tasks wait for minutes after each task: a hundred federated rounds fit into one
-// segment of SGD. So a long task yields while trainings of short tasks are behind,
-// and leaves them their share of the slots.
+// Trainings share slots by time, not by tasks. A task cannot be interrupted, so a training of long tasks
+// that took every free slot would make a training of short tasks wait for minutes after each task: a
+// hundred federated rounds fit into one segment of SGD. So a long task yields while trainings of short
+// tasks are behind, and leaves them their share of the slots.
 
 // share is a training's use of the slots so far.
 type share struct {
-	// used is the time of its tasks in seconds, since it began to share slots with
-	// others.
+	// used is the time of its tasks in seconds, since it began to share slots with others.
 	used float64
 	// sharing reports that it has begun and still has work.
 	sharing bool
@@ -50,9 +49,8 @@ func (d *Dispatcher) UseTime(x *graph.Task, seconds float64) {
 	}
 }
 
-// beginSharing raises the used time of a training that begins, or continues after a
-// pause, to at least the smallest of the other trainings: time without work gives
-// no claim.
+// beginSharing raises the used time of a training that begins, or continues after a pause, to at least
+// the smallest of the other trainings: time without work gives no claim.
 func (d *Dispatcher) beginSharing(ch *graph.Chain) {
 	if ch == nil || d.shareOf(ch).sharing {
 		return
@@ -109,8 +107,7 @@ func (d *Dispatcher) rivals(ch *graph.Chain, length float64, class tasks.Class, 
 	return quick, room, others
 }
 
-// taken returns the number of attempts of a class in flight that are not of the
-// trainings.
+// taken returns the number of attempts of a class in flight that are not of the trainings.
 func (d *Dispatcher) taken(class tasks.Class, trainings map[*graph.Chain]bool) int {
 	taken := 0
 	for a := range d.graph.Attempts() {
@@ -133,8 +130,7 @@ func (d *Dispatcher) contends(ch *graph.Chain, class tasks.Class, priority int) 
 	})
 }
 
-// taskLength returns the duration of the tasks of a training, in seconds; infinite
-// while unknown.
+// taskLength returns the duration of the tasks of a training, in seconds; infinite while unknown.
 func taskLength(ch *graph.Chain) float64 {
 	longest := 0.0
 	for _, s := range ch.Durations {
@@ -144,8 +140,5 @@ func taskLength(ch *graph.Chain) float64 {
 		}
 		longest = max(longest, median)
 	}
-	if longest == 0 {
-		return math.Inf(1)
-	}
-	return longest
+	return cmp.Or(longest, math.Inf(1))
 }

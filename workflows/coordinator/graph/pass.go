@@ -186,8 +186,7 @@ func (ch *Chain) missing(visit func(Dependency)) {
 	}
 }
 
-// missingAbove visits the missing checkpoints above a step that a pass from there
-// would reach.
+// missingAbove visits the missing checkpoints above a step that a pass from there would reach.
 func (ch *Chain) missingAbove(step int, visit func(Dependency)) {
 	ch.missing(func(d Dependency) {
 		if s := d.Checkpoint.Step; s > step && ch.base(s) <= step {

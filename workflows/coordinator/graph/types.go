@@ -48,8 +48,7 @@ type Asks struct {
 	Survey []*Chain
 	// Recounted reports that wants were recounted: earlier offers are void.
 	Recounted bool
-	// Offer lists ready tasks that became ready or are now wanted by other runs, in
-	// order.
+	// Offer lists ready tasks that became ready or are now wanted by other runs, in order.
 	Offer []*Task
 	// Recall lists attempts that are no longer needed.
 	Recall []*Attempt
@@ -89,8 +88,7 @@ type Run struct {
 	ID string
 	// State is the fold of its log, including entries not stored yet; see SetState.
 	State runs.State
-	// Plan is nil before its first part has been added. Its nodes belong to the
-	// graph.
+	// Plan is nil before its first part has been added. Its nodes belong to the graph.
 	Plan  *plan.Plan
 	Nodes []*Node // the standing nodes of the plan
 	Cells []*Cell
@@ -126,8 +124,7 @@ type Cell struct {
 // Done reports whether all targets of the cell are available.
 func (c *Cell) Done() bool { return allAvailable(c.Targets) }
 
-// Dependency is a needed output: that of a standing node, or a checkpoint of a
-// chain.
+// Dependency is a needed output: that of a standing node, or a checkpoint of a chain.
 type Dependency struct {
 	Node       *Node
 	Checkpoint *Checkpoint
@@ -267,8 +264,7 @@ type Task struct {
 	Wants []*Run
 	Seq   int
 	Rank  int32
-	// Urgent tasks are sent before the backlog: their worker was lost, or they were handed
-	// back.
+	// Urgent tasks are sent before the backlog: their worker was lost, or they were handed back.
 	Urgent  bool
 	offered bool  // in the asks
 	state   State // see taskstate.go
@@ -415,8 +411,7 @@ const (
 	StoreFull
 )
 
-// Attempt is an attempt in flight: sent and not reported. The owner of the graph
-// updates it.
+// Attempt is an attempt in flight: sent and not reported. The owner of the graph updates it.
 type Attempt struct {
 	Task   *Task
 	Number int
@@ -428,9 +423,8 @@ type Attempt struct {
 	Stopping bool
 
 	Acked bool // the queue has accepted it
-	// Worker, from heartbeats, runs the attempt. Memory is the worker's memory in the
-	// last heartbeat, Running the duration so far in seconds, and Progress its
-	// progress.
+	// Worker, from heartbeats, runs the attempt. Memory is the worker's memory in the last heartbeat,
+	// Running the duration so far in seconds, and Progress its progress.
 	Worker   string
 	Memory   queue.Memory
 	Running  float64
@@ -484,8 +478,7 @@ func (g *Graph) AnyInFlight() bool { return len(g.attempts) > 0 }
 // InFlight is the number of attempts of a class.
 func (g *Graph) InFlight(class tasks.Class) int { return g.inFlight[class] }
 
-// Tasks yields all tasks, in no order: those of standing nodes and of each chain's
-// current step.
+// Tasks yields all tasks, in no order: those of standing nodes and of each chain's current step.
 func (g *Graph) Tasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for n := range g.nodes.all {

@@ -35,8 +35,7 @@ func (g *Graph) clearWants() {
 	}
 }
 
-// wantTargets makes a run want the targets of its open cells, in the order of the
-// grid.
+// wantTargets makes a run want the targets of its open cells, in the order of the grid.
 func (g *Graph) wantTargets(r *Run) {
 	for i, c := range r.Cells {
 		if c.Failed {
@@ -48,8 +47,7 @@ func (g *Graph) wantTargets(r *Run) {
 	}
 }
 
-// want makes a run want an output and its missing inputs. rank orders the work
-// of a run.
+// want makes a run want an output and its missing inputs. rank orders the work of a run.
 func (g *Graph) want(d Dependency, r *Run, rank int32) {
 	switch {
 	case d.Available():

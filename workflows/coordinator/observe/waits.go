@@ -34,8 +34,7 @@ type waits struct {
 	since  map[waitFor]time.Time
 }
 
-// add adds a wait, or one more task to an existing wait. It is shown once it has
-// lasted for patience.
+// add adds a wait, or one more task to an existing wait. It is shown once it has lasted for patience.
 func (w *waits) add(key waitFor, patience time.Duration, wait status.Wait) {
 	if i, known := w.at[key]; known {
 		if i >= 0 {
@@ -263,8 +262,7 @@ func (w *waits) addReady(x *graph.Task) {
 	}
 }
 
-// othersBusyWith names the runs for which attempts of a class are in flight that the
-// run does not want.
+// othersBusyWith names the runs for which attempts of a class are in flight that the run does not want.
 func (w *waits) othersBusyWith(class tasks.Class) []string {
 	var names []string
 	for a := range w.Graph.Attempts() {

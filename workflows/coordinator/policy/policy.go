@@ -19,19 +19,17 @@ const (
 	// even if it has kept something new: a training that stops every hour and continues
 	// later may last six weeks, but must end some day.
 	MaxFurther = 1000
-	// MaxMemoryDeaths is the number of deaths of workers near a memory limit after which a task is
-	// given up: it probably needs more memory than they have, and each try costs a worker its
-	// other tasks. Two may die by chance at the same task, from memory that another of their tasks
-	// used.
+	// MaxMemoryDeaths is the number of deaths of workers near a memory limit after which a task is given
+	// up: it probably needs more memory than they have, and each try costs a worker its other tasks. Two
+	// may die by chance at the same task, from memory that another of their tasks used.
 	MaxMemoryDeaths = 3
 	// MaxDeaths is the number of other deaths after which a task is given up. Rented machines are taken
 	// away at any moment, so these deaths are little evidence about the task: even if two of three
 	// attempts are cut off, fewer than one task in 3,000 loses twenty workers in a row. The limit also
 	// ends a task that kills every worker; DeathPause keeps it from killing a whole cluster first.
 	MaxDeaths = 20
-	// MaxMissing is the number of times that the same input may be missing for the
-	// same task before that counts as a failure: another program deletes the
-	// outputs.
+	// MaxMissing is the number of times that the same input may be missing for the same task before that
+	// counts as a failure: another program deletes the outputs.
 	MaxMissing = 6
 	// PurgeAfter is the number of times that an input in storage may be missing for
 	// a worker before its bytes are presumed damaged.
@@ -70,9 +68,8 @@ func Deadly(deaths []runs.Death) bool {
 	return memory >= MaxMemoryDeaths || other >= MaxDeaths
 }
 
-// DeathPause returns the pause before a task is sent again after n workers died with it: 0 for
-// the first two deaths, because other workers can take the task at once, then as Backoff, up to a
-// minute.
+// DeathPause returns the pause before a task is sent again after n workers died with it: 0 for the first
+// two deaths, because other workers can take the task at once, then as Backoff, up to a minute.
 func DeathPause(n int) time.Duration {
 	if n < 3 {
 		return 0
@@ -80,11 +77,10 @@ func DeathPause(n int) time.Duration {
 	return Backoff(n - 2)
 }
 
-// ReturnedPause returns the pause after a task was handed back n times: 0.1 s at
-// first, because another worker may take it at once; at most 5 s, because it can be
-// handed back for hours, for instance while the store is full. Up to a half is added,
-// so that tasks which were handed back together are not sent together. The addition
-// depends only on the key, so that a term can be repeated step by step.
+// ReturnedPause returns the pause after a task was handed back n times: 0.1 s at first, because another
+// worker may take it at once; at most 5 s, because it can be handed back for hours, for instance while
+// the store is full. Up to a half is added, so that tasks which were handed back together are not sent
+// together. The addition depends only on the key, so that a term can be repeated step by step.
 func ReturnedPause(key storage.Key, n int) time.Duration {
 	pause := min(50*time.Millisecond<<min(n, 7), 5*time.Second)
 	return pause + pause*time.Duration(key.Digest[0])/512
@@ -100,39 +96,35 @@ const (
 	stragglerSamples = 3
 )
 
-// Straggles reports whether an attempt that has run for a number of seconds takes far
-// longer than its siblings, given their number and median: three times as long, which
-// the spread of healthy machines does not explain, and at least ten seconds, below
-// which a second attempt would gain little. Its task gets a second attempt while
-// there are idle slots; the first commit wins.
+// Straggles reports whether an attempt that has run for a number of seconds takes far longer than its
+// siblings, given their number and median: three times as long, which the spread of healthy machines
+// does not explain, and at least ten seconds, below which a second attempt would gain little. Its task
+// gets a second attempt while there are idle slots; the first commit wins.
 func Straggles(seconds, median float64, siblings int) bool {
 	return siblings >= stragglerSamples && seconds > max(stragglerFactor*median, stragglerFloor)
 }
 
 // Look-ahead and shares.
 const (
-	// PerSlot is the number of attempts sent for each live slot: a running one, and one
-	// ready when it ends. More would fix decisions too early: priorities, pauses and
-	// fairness count when an attempt is sent. Flag: --class-limit also bounds the
-	// attempts of a class.
+	// PerSlot is the number of attempts sent for each live slot: a running one, and one ready when it
+	// ends. More would fix decisions too early: priorities, pauses and fairness count when an attempt is
+	// sent. Flag: --class-limit also bounds the attempts of a class.
 	PerSlot = 2
 
 	minLong = 1 // seconds
 	shorter = 2
 )
 
-// Yields reports whether a training with tasks of long seconds leaves slots to
-// trainings with tasks of short seconds: short is at most half of long, because
-// similar tasks take turns anyway; and long is at least a second, because shorter
-// tasks delay no other.
+// Yields reports whether a training with tasks of long seconds leaves slots to trainings with tasks of
+// short seconds: short is at most half of long, because similar tasks take turns anyway; and long is at
+// least a second, because shorter tasks delay no other.
 func Yields(long, short float64) bool { return IsLong(long) && short*shorter <= long }
 
 // IsLong reports whether tasks of a duration may have to yield.
 func IsLong(seconds float64) bool { return seconds >= minLong }
 
-// Share returns the number of slots of a class reserved for quick trainings, by
-// their share of all trainings, rounded up so that a single quick training gets a
-// slot.
+// Share returns the number of slots of a class reserved for quick trainings, by their share of all
+// trainings, rounded up so that a single quick training gets a slot.
 func Share(slots, quick, others int) int {
 	all := quick + others
 	return (slots*quick + all - 1) / all
@@ -163,8 +155,7 @@ const (
 	// read again every DiscoverAllEvery, because few of them are ever resumed.
 	DiscoverEvery    = 5 * time.Second
 	DiscoverAllEvery = time.Minute
-	// MaxPlans is the number of tries to make a plan before its run is
-	// rejected.
+	// MaxPlans is the number of tries to make a plan before its run is rejected.
 	MaxPlans = 5
 	// AssureAgain is the pause before a run's outcome is looked up again, after a batch
 	// of a collection interfered.

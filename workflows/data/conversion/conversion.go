@@ -1,6 +1,5 @@
-// Package conversion converts data sets of images to sources of images: JSON lines with a
-// user, a label and pixels. Each input form has a function that yields Examples, and Convert
-// writes them:
+// Package conversion converts data sets of images to sources of images: JSON lines with a user, a label
+// and pixels. Each input form has a function that yields Examples, and Convert writes them:
 //
 //	IDX      MNIST's files, with a table of writers (QMNIST)
 //	TFF      TensorFlow Federated's EMNIST, an SQLite database
@@ -48,8 +47,7 @@ type Example struct {
 // more examples may follow; any other error is the last.
 type Examples = iter.Seq2[Example, error]
 
-// examples yields the examples of read, and then its error. read returns nil when yield returns
-// false.
+// examples yields the examples of read, and then its error. read returns nil when yield returns false.
 func examples(read func(yield func(Example, error) bool) error) Examples {
 	return func(yield func(Example, error) bool) {
 		if err := read(yield); err != nil {
@@ -81,8 +79,7 @@ func (e *CorruptError) Error() string { return fmt.Sprintf("%s: %v", e.Where, e.
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Options configures the conversion of images. The zero value keeps them unchanged,
-// in grey.
+// Options configures the conversion of images. The zero value keeps them unchanged, in grey.
 type Options struct {
 	// Shape of the images. A Width of 0 means the size of the first image; 0 Channels mean
 	// 1. Labels of Classes or more are refused; 0 Classes allows all labels.
@@ -106,8 +103,7 @@ type Summary struct {
 	Users  int `json:"users"`
 	// Unlabelled images have no label.
 	Unlabelled int `json:"unlabelled,omitempty"`
-	// Tags lists the tags of images, the most frequent first, then by name; nil if images
-	// have labels.
+	// Tags lists the tags of images, the most frequent first, then by name; nil if images have labels.
 	Tags []Tag `json:"tags,omitempty"`
 	// Skipped images could not be read; FirstSkipped has the faults of the first ones.
 	Skipped      int      `json:"skipped"`
@@ -129,9 +125,7 @@ const (
 
 // Convert writes examples as JSON lines. The same examples give the same bytes.
 func Convert(examples Examples, to io.Writer, o Options) (*Summary, error) {
-	if o.Shape.Channels == 0 {
-		o.Shape.Channels = 1
-	}
+	o.Shape.Channels = cmp.Or(o.Shape.Channels, 1)
 	buffered := bufio.NewWriterSize(to, 1<<16)
 	c := converter{Options: o, lines: json.NewEncoder(buffered), users: map[string]bool{}, tags: map[string]int{}}
 	for example, err := range examples {
@@ -146,9 +140,7 @@ func Convert(examples Examples, to io.Writer, o Options) (*Summary, error) {
 		return nil, fmt.Errorf("no image was found, and %d were skipped; expected at least one", c.found.Skipped)
 	}
 	c.found.Image, c.found.Users = c.Shape, len(c.users)
-	if c.found.Classes == 0 {
-		c.found.Classes = c.greatest + 1
-	}
+	c.found.Classes = cmp.Or(c.found.Classes, c.greatest+1)
 	c.found.Tags = mostFrequent(c.tags)
 	return &c.found, buffered.Flush()
 }
@@ -220,8 +212,7 @@ func (c *converter) count(x *Example, label *int) {
 	}
 }
 
-// skip counts an unreadable image if Options.SkipCorrupt is set; it returns other
-// errors.
+// skip counts an unreadable image if Options.SkipCorrupt is set; it returns other errors.
 func (c *converter) skip(err error) error {
 	corrupt, ok := errors.AsType[*CorruptError](err)
 	if !ok {
@@ -249,9 +240,7 @@ func (c *converter) label(x *Example) (int, error) {
 			label -= allCharacters - withoutCase
 		}
 	}
-	if classes == 0 {
-		classes = datasets.MaxClasses
-	}
+	classes = cmp.Or(classes, datasets.MaxClasses)
 	if label < 0 || label >= classes {
 		return 0, fmt.Errorf("%s: the label is %d; expected 0 to %d", x.Where, label, classes-1)
 	}

@@ -11,8 +11,7 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// IDXFiles name files in the IDX format (LeCun, Cortes and Burges, "The MNIST database"),
-// gzip or plain.
+// IDXFiles name files in the IDX format (LeCun, Cortes and Burges, "The MNIST database"), gzip or plain.
 type IDXFiles struct {
 	// Images are bytes, images x height x width.
 	Images string

@@ -3,10 +3,13 @@ package conversion
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,13 +17,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"coalmine/internal/dataformats"
 	"coalmine/tasks/datasets/forms"
 )
 
 // TextFiles describes a folder of text files.
 type TextFiles struct {
-	// Folder has a folder for each user, with files at any depth, or only files, one for
-	// each user.
+	// Folder has a folder for each user, with files at any depth, or only files, one for each user.
 	Folder string
 	// Ending of the files that are read; other and hidden files are left out.
 	Ending string
@@ -171,4 +174,128 @@ func (c *textConverter) skip(fault string) error {
 		c.found.FirstSkipped = append(c.found.FirstSkipped, fault)
 	}
 	return nil
+}
+
+// LEAF yields the images of LEAF's FEMNIST (Caldas et al. 2018): JSON files with users,
+// num_samples and user_data, an object with x, lists of pixels from 0 to 1, and y, the
+// labels, for each user. Images are square. Memory holds one user at a time.
+func LEAF(paths []string) Examples { return inFiles(paths, leafFile) }
+
+func leafFile(path string, yield func(Example, error) bool) (more bool, err error) {
+	c, err := open(path)
+	if err != nil {
+		return false, err
+	}
+	defer c.close()
+	for found, err := range dataformats.LEAFExamples(c) {
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", c.name, err)
+		}
+		if x, err := leafImage(c.name, found); !yield(x, err) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func leafImage(file string, found dataformats.LEAFExample) (Example, error) {
+	x := Example{User: found.User, Where: fmt.Sprintf("%s, image %d of user %q", file, found.Number, found.User)}
+	if found.Misnamed != nil {
+		return x, &CorruptError{x.Where, found.Misnamed}
+	}
+	values, err := leafNumbers(found.X)
+	if string(found.Y) == "null" {
+		err = errors.Join(err, errors.New("the label is null"))
+	}
+	err = errors.Join(err, json.Unmarshal(found.Y, &x.Label))
+	x.Width = int(math.Sqrt(float64(len(values))))
+	x.Height = x.Width
+	if err == nil {
+		x.Pixels, err = greyOf(values)
+	}
+	if err == nil && x.Width*x.Height != len(values) {
+		err = fmt.Errorf("%d pixels are no square", len(values))
+	}
+	if err != nil {
+		return x, &CorruptError{x.Where, err}
+	}
+	return x, nil
+}
+
+// leafNumbers reads a list of numbers. It refuses null, which encoding/json reads as 0.
+func leafNumbers(list json.RawMessage) ([]float64, error) {
+	var numbers []*float64
+	if err := json.Unmarshal(list, &numbers); err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(numbers))
+	for i, x := range numbers {
+		if x == nil {
+			return nil, fmt.Errorf("pixel %d is null", i)
+		}
+		values[i] = *x
+	}
+	return values, nil
+}
+
+// TFF yields the images of one split of TensorFlow Federated's EMNIST, such as all_train: an
+// SQLite database. Its table examples has split_name, client_id and serialized_example_proto,
+// a tf.train.Example with the features pixels, 28 x 28 numbers from 0 to 1, and label. Images
+// come in the order of rows. The background is white, 1.
+func TFF(ctx context.Context, path, split string) Examples {
+	return examples(func(yield func(Example, error) bool) error {
+		name := filepath.Base(path)
+		for r, err := range dataformats.TFFRows(ctx, path, []string{split}) {
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if x, err := tffExample(name, r); !yield(x, err) {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+func tffExample(name string, r dataformats.TFFRow) (Example, error) {
+	if r.Client == nil {
+		where := fmt.Sprintf("row %d of %s", r.Number, name)
+		return Example{Where: where}, &CorruptError{where, errors.New("the user is missing")}
+	}
+	x := Example{User: *r.Client, Where: fmt.Sprintf("row %d of user %q in %s", r.Number, *r.Client, name)}
+	label, pixels, err := parseEMNIST(r.Example)
+	if err == nil {
+		x.Label, x.Width, x.Height = label, emnistSide, emnistSide
+		x.Pixels, err = greyOf(pixels)
+	}
+	if err != nil {
+		return x, &CorruptError{x.Where, err}
+	}
+	return x, nil
+}
+
+// emnistSide is the width and height of an image of EMNIST.
+const emnistSide = 28
+
+// parseEMNIST reads the features label and pixels.
+func parseEMNIST(example []byte) (label int, pixels []float32, err error) {
+	labels := []int64{}
+	err = dataformats.TFFFeatures(example, func(name string, f dataformats.TFFFeature) (err error) {
+		switch name {
+		case "label":
+			labels, err = f.Ints()
+		case "pixels":
+			pixels, err = f.Floats()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return 0, nil, fmt.Errorf("a damaged example: %w", err)
+	case len(labels) != 1 || len(pixels) != emnistSide*emnistSide:
+		return 0, nil, fmt.Errorf("an example of %d labels and %d pixels; expected 1 and %d", len(labels), len(pixels), emnistSide*emnistSide)
+	case labels[0] < 0 || labels[0] > math.MaxInt32:
+		return 0, nil, fmt.Errorf("the label is %d", labels[0])
+	}
+	return int(labels[0]), pixels, nil
 }

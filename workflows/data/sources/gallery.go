@@ -6,6 +6,7 @@ package sources
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -88,26 +89,20 @@ func (g *Gallery) count(record *datasets.Record) []byte {
 	return pixels
 }
 
-// Sheet draws the sample as a PNG file, in the order of the source, with the given number
-// of columns.
+// Sheet draws the sample as a PNG file, in the order of the source, with the given number of columns.
 func (g *Gallery) Sheet(columns int) ([]byte, error) {
 	return contactsheet.Draw(g.sample.inOrder(), contactsheet.Shape{Width: g.Width, Height: g.Height, Channels: g.Channels}, columns)
 }
 
 func spread(perUser map[string]int) Spread {
-	var counts []int
-	for _, n := range perUser {
-		counts = append(counts, n)
-	}
+	counts := slices.Sorted(maps.Values(perUser))
 	if len(counts) == 0 {
 		return Spread{}
 	}
-	slices.Sort(counts)
 	return Spread{counts[0], counts[(len(counts)-1)/2], counts[len(counts)-1]}
 }
 
-// sample keeps some of the added images, each set of its size equally likely (Vitter
-// 1985, algorithm R).
+// sample keeps some of the added images, each set of its size equally likely (Vitter 1985, algorithm R).
 type sample struct {
 	size int
 	rng  *rand.Rand

@@ -1,5 +1,4 @@
-// Package sources finds the files that data.source names, reads them, and
-// uploads them. A source is
+// Package sources finds the files that data.source names, reads them, and uploads them. A source is
 //
 //   - a file of JSON lines or of another form of texts, plain or compressed;
 //   - a directory: the files directly in it with names that end in .jsonl or, if there are
@@ -41,8 +40,7 @@ import (
 	"coalmine/tasks/datasets/forms"
 )
 
-// Finder finds the source that data.source names, within the permissions of a
-// reader.
+// Finder finds the source that data.source names, within the permissions of a reader.
 type Finder interface {
 	// Find returns the files of a source. digest is data.sha256, or "". The error
 	// is a *datasets.SourceError if the name is at fault.
@@ -94,8 +92,7 @@ var (
 	compressedEnds = []string{".gz", ".zst", ".xz", ".lzma"}
 )
 
-// formEnd returns the end of a name that determines the form of a file; empty if it is not
-// data.
+// formEnd returns the end of a name that determines the form of a file; empty if it is not data.
 func formEnd(name string) string {
 	if isHidden(name) {
 		return ""
@@ -113,8 +110,7 @@ func formEnd(name string) string {
 // isData reports whether a file of a directory may belong to the source.
 func isData(name string) bool { return formEnd(name) != "" }
 
-// ofOneForm returns the files of JSON lines or, if there are none, those of the only
-// other form.
+// ofOneForm returns the files of JSON lines or, if there are none, those of the only other form.
 func ofOneForm(directory string, files []*File) ([]*File, error) {
 	byForm := map[string][]*File{}
 	for _, f := range files {
@@ -152,8 +148,7 @@ func newDirectory(name string, files []*File) (*Source, error) {
 	return &Source{Name: name, Files: files}, nil
 }
 
-// splitName matches the file names of a split in Hugging Face's datasets:
-// train-00000-of-00004.parquet.
+// splitName matches the file names of a split in Hugging Face's datasets: train-00000-of-00004.parquet.
 var splitName = regexp.MustCompile(`^([a-z][a-z0-9_]*)-[0-9]{5}-of-[0-9]{5}\.`)
 
 // newDivided makes a source of the files of some subdirectories, sorted by name.
@@ -218,8 +213,7 @@ func (s *Source) Columns(ctx context.Context, named forms.Form) (forms.Form, []s
 	return datasets.Columns(ctx, s.files(ctx)[0], named)
 }
 
-// Read calls read, which must read every file to its end, and computes the digests of
-// the files.
+// Read calls read, which must read every file to its end, and computes the digests of the files.
 func (s *Source) Read(ctx context.Context, limits datasets.Limits, read func(context.Context, []datasets.File, datasets.Limits) error) error {
 	return read(ctx, s.files(ctx), limits)
 }

@@ -86,8 +86,7 @@ func (t *textFiles) mayBeFolder(link string) bool {
 	return info.IsDir()
 }
 
-// check returns an error for files of a directory of texts that would be left out or have no
-// clear user.
+// check returns an error for files of a directory of texts that would be left out or have no clear user.
 func (t *textFiles) check() error {
 	switch {
 	case t.data != "":

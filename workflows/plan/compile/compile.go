@@ -1,7 +1,6 @@
-// Package compile turns a resolved experiment into a plan: each cell of the
-// grid into the nodes that import its data, insert its canaries, train, measure
-// and report. It is pure: the same experiment gives the same keys, and a node
-// common to two cells exists once.
+// Package compile turns a resolved experiment into a plan: each cell of the grid into the nodes that
+// import its data, insert its canaries, train, measure and report. It is pure: the same experiment gives
+// the same keys, and a node common to two cells exists once.
 //
 //	import - encode - balance ------------- partition - training - audits - report
 //	            \         \                /
@@ -38,8 +37,7 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// Registry returns every kind that a plan may hold: the kinds that workers must
-// support.
+// Registry returns every kind that a plan may hold: the kinds that workers must support.
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
 		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
@@ -64,8 +62,7 @@ func Plan(spec *experiment.Spec) (*plan.Plan, error) {
 	return p, err
 }
 
-// partNodes is the number of standing nodes after which a part of a plan takes no
-// further cell.
+// partNodes is the number of standing nodes after which a part of a plan takes no further cell.
 const partNodes = 4096
 
 // Parts compiles an experiment as Plan does, some cells at a time.
@@ -156,8 +153,7 @@ type cell struct {
 	files    []storage.Digest
 	second   experiment.SecondFiles
 	ofAudits map[string][]storage.Digest
-	// vocabulary is the node of the source that provides the vocabulary; zero if it is the
-	// cell's own.
+	// vocabulary is the node of the source that provides the vocabulary; zero if it is the cell's own.
 	vocabulary plan.Ref
 	// selected is the choice of data.select from the population; zero if there is none.
 	selected plan.Ref
@@ -182,8 +178,7 @@ type cell struct {
 
 	// setting is the experiment as audits see it.
 	setting *audits.Setting
-	// refs has the nodes that audits refer to by their keys, planted the nodes of
-	// the planters.
+	// refs has the nodes that audits refer to by their keys, planted the nodes of the planters.
 	refs    map[storage.Key]plan.Ref
 	planted map[audits.Planter]storage.Key
 }

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,13 +10,13 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
 
-// Recipe returns the settings that determine the preparation of a cell's data,
-// for datasets.Survey.
+// Recipe returns the settings that determine the preparation of a cell's data, for datasets.Survey.
 func Recipe(e *experiment.Experiment) datasets.Recipe {
 	return datasets.Recipe{
 		Seed:               e.Seed,
@@ -67,9 +68,8 @@ func (c *cell) imported(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	return c.node(datasets.Import, label, r.Import(files, Limits(c.experiment)))
 }
 
-// encode compiles the nodes from the source to the parts. The vocabulary is computed
-// without faults, so it lacks words made by faults and words selected for being
-// unknown.
+// encode compiles the nodes from the source to the parts. The vocabulary is computed without faults, so
+// it lacks words made by faults and words selected for being unknown.
 func (c *cell) encode(files []storage.Digest, r datasets.Recipe) plan.Ref {
 	edges, label := []edge{{datasets.CorpusInput, c.imported(files, r)}}, "parts and vocabulary"
 	if c.vocabulary != (plan.Ref{}) && !r.Level.Scheme().Fixed() {
@@ -165,4 +165,102 @@ func drawParams(e *experiment.Experiment) canaries.DrawParams {
 		Seed: e.Seed, Configurations: c.Configurations(), PerConfiguration: c.PerConfiguration,
 		Space: spaces[0], More: spaces[1:], HeldBack: c.HeldBack,
 	}
+}
+
+// Sources returns the files from which the data of an experiment was imported, each once.
+func Sources(spec *experiment.Spec) ([]storage.Digest, error) {
+	var sources []storage.Digest
+	seen := map[storage.Digest]bool{}
+	for i := range spec.Cells {
+		files, err := cellFiles(spec, &spec.Cells[i].Experiment)
+		if err != nil {
+			return nil, fmt.Errorf("cell %s: %w", spec.Cells[i].Name, err)
+		}
+		for _, digest := range files {
+			if !seen[digest] {
+				seen[digest] = true
+				sources = append(sources, digest)
+			}
+		}
+	}
+	return sources, nil
+}
+
+// cellFiles returns the files of all sources of a cell.
+func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Digest, error) {
+	files, err := spec.Files(&e.Data)
+	second, missing := spec.SecondFiles(&e.Data)
+	all, err := slices.Concat(append(second[:], files)...), errors.Join(err, missing)
+	ofAudits, missing := spec.AuditFiles(e)
+	for _, x := range e.AuditSources() {
+		all = append(all, ofAudits[x.Path]...)
+	}
+	err = errors.Join(err, missing)
+	_, code := e.Training.CodeOf()
+	for _, sha256 := range []string{*code, e.Training.ScorerSHA256, e.Data.TokenizerSHA256, e.Model.PretrainedSHA256} {
+		if file, given := storage.ParseDigest(sha256); given == nil {
+			all = append(all, file)
+		}
+	}
+	for _, source := range e.Sources() {
+		files, more := spec.Files(&source.Of.Of(e).Data)
+		all, err = slices.Concat(all, files), errors.Join(err, more)
+	}
+	return all, err
+}
+
+// divide replaces every user by two training devices: an anonymous one and the adversary's.
+func (c *cell) divide() {
+	d := c.experiment.Data.Devices
+	if d == nil {
+		return
+	}
+	c.divided = c.node(devices.Split, "devices", d.Split(c.experiment.Seed), c.populationEdges()...)
+	if d.Defence != nil {
+		c.divided = c.mix(d.Defence)
+	}
+	if d.Profiles != nil {
+		c.divided = c.profile()
+	}
+	c.population, c.shards = c.divided, c.divided
+}
+
+// mix mixes the background into the data on the devices.
+func (c *cell) mix(d *experiment.Defence) plan.Ref {
+	r := SecondRecipe(c.experiment, c.experiment.Data.Background)
+	_, encoded := c.encodeSecond(experiment.BackgroundSource, "background")
+	background := edge{devices.BackgroundInput, encoded}
+	edges := []edge{{datasets.PopulationInput, c.divided}, background}
+	if d.Modes > 0 {
+		params := devices.ModesParams{Seed: c.experiment.Seed, Modes: d.Modes, Level: r.Level}
+		if labels := r.ImageLabels(); labels > 1 && r.Level.Scheme().Images {
+			params.Labels = labels
+		}
+		edges = append(edges, edge{devices.ModesInput, c.node(devices.Modes, fmt.Sprintf("%d modes of the background", d.Modes), params, background)})
+	}
+	return c.node(devices.Mix, "devices with a background", d.Mix(c.experiment.Seed), edges...)
+}
+
+// profile adds the devices of profiles.
+func (c *cell) profile() plan.Ref {
+	corpus, encoded := c.encodeSecond(experiment.ProfilesSource, "profiles")
+	return c.node(devices.Profiles, "devices with profiles", struct{}{},
+		edge{datasets.PopulationInput, c.divided}, edge{devices.ProfilesInput, encoded}, edge{datasets.CorpusInput, corpus})
+}
+
+// encodeSecond compiles the nodes that encode a second source in the vocabulary of the data.
+func (c *cell) encodeSecond(place int, label string) (corpus, encoded plan.Ref) {
+	source := c.experiment.Data.SecondSources()[place].Of
+	r := SecondRecipe(c.experiment, source)
+	corpus = c.node(datasets.Import, "import "+source.Source, r.Import(c.second[place], Limits(c.experiment)))
+	edges := []edge{{datasets.CorpusInput, corpus}}
+	if !r.Level.Scheme().Fixed() {
+		edges = append(edges, edge{datasets.VocabularyInput, c.parts})
+	}
+	return corpus, c.node(datasets.Encode, label, r.Encode(), edges...)
+}
+
+// SecondRecipe returns the recipe of a second source: that of the data, but all of it in one part.
+func SecondRecipe(e *experiment.Experiment, source *experiment.SecondSource) datasets.Recipe {
+	return datasets.Recipe{Reading: source.Reading(&e.Data), VocabularySize: e.Data.Vocabulary.Size}
 }

@@ -93,10 +93,8 @@ type builder struct{ *cell }
 
 var _ audits.Builder = builder{}
 
-// Setting implements audits.Builder.
 func (b builder) Setting() *audits.Setting { return b.setting }
 
-// Node implements audits.Builder.
 func (b builder) Node(kind tasks.Kind, label string, params any, inputs ...tasks.Input) storage.Key {
 	var edges []edge
 	for _, in := range inputs {
@@ -105,34 +103,26 @@ func (b builder) Node(kind tasks.Kind, label string, params any, inputs ...tasks
 	return b.given(b.node(kind, label, params, edges...))
 }
 
-// given returns the key of a node and records it, because an audit refers to the node by its
-// key.
+// given returns the key of a node and records it, because an audit refers to the node by its key.
 func (c *cell) given(r plan.Ref) storage.Key {
 	c.refs[r.Key] = r
 	return r.Key
 }
 
-// Parts implements audits.Builder.
 func (b builder) Parts() storage.Key { return b.given(b.parts) }
 
-// Canaries implements audits.Builder.
 func (b builder) Canaries() storage.Key { return b.given(b.canaries) }
 
-// Placements implements audits.Builder.
 func (b builder) Placements() storage.Key { return b.given(b.placements) }
 
-// Population implements audits.Builder.
 func (b builder) Population() storage.Key { return b.given(b.population) }
 
-// Shards implements audits.Builder.
 func (b builder) Shards() storage.Key { return b.given(b.shards) }
 
-// Users implements audits.Builder.
 func (b builder) Users() (names, population storage.Key) {
 	return b.given(b.corpus), b.given(b.undivided)
 }
 
-// Devices implements audits.Builder.
 func (b builder) Devices() storage.Key {
 	if b.divided == (plan.Ref{}) {
 		return storage.Key{}
@@ -140,12 +130,10 @@ func (b builder) Devices() storage.Key {
 	return b.given(b.divided)
 }
 
-// Files implements audits.Builder.
 func (b builder) Files(path string) ([]storage.Digest, datasets.Limits) {
 	return b.ofAudits[path], Limits(b.experiment)
 }
 
-// Classifier implements audits.Builder.
 func (b builder) Classifier() (model, clean storage.Key, ok bool) {
 	apart, ok := b.classifier()
 	if !ok {
@@ -154,7 +142,6 @@ func (b builder) Classifier() (model, clean storage.Key, ok bool) {
 	return b.given(apart.model), b.given(apart.parts), true
 }
 
-// Predicted implements audits.Builder.
 func (b builder) Predicted() (here, clean storage.Key, ok bool) {
 	unselected := *b.cell
 	unselected.population, unselected.shards = b.everything()
@@ -166,16 +153,12 @@ func (b builder) Predicted() (here, clean storage.Key, ok bool) {
 	return b.given(first), b.given(second), true
 }
 
-// Initial implements audits.Builder.
 func (b builder) Initial() storage.Key { return b.given(b.origin) }
 
-// Model implements audits.Builder.
 func (b builder) Model(round int) storage.Key { return b.given(b.after(round)) }
 
-// Balanced implements audits.Builder.
 func (b builder) Balanced() storage.Key { return b.given(b.balanced) }
 
-// Insertions implements audits.Builder.
 func (b builder) Insertions() storage.Key {
 	if b.insertions == (plan.Ref{}) {
 		return storage.Key{}
@@ -183,15 +166,12 @@ func (b builder) Insertions() storage.Key {
 	return b.given(b.insertions)
 }
 
-// Reference implements audits.Builder.
 func (b builder) Reference(reference int) storage.Key { return b.given(b.reference(reference)) }
 
-// Repeated implements audits.Builder.
 func (b builder) Repeated(repetition int, fields audits.Fields) storage.Key {
 	return b.given(b.repeated(repetition, fields))
 }
 
-// Step implements audits.Builder.
 func (b builder) Step() audits.Step {
 	e := b.experiment
 	switch {
@@ -209,7 +189,6 @@ func (b builder) Step() audits.Step {
 	return audits.Step{}
 }
 
-// Recorded implements audits.Builder.
 func (b builder) Recorded() []storage.Key {
 	var keys []storage.Key
 	for _, r := range b.recorded {
@@ -218,7 +197,6 @@ func (b builder) Recorded() []storage.Key {
 	return keys
 }
 
-// Planted implements audits.Builder.
 func (b builder) Planted(p audits.Planter) storage.Key { return b.planted[p] }
 
 // plant compiles an audit's insertion into the population.

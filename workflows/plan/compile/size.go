@@ -15,10 +15,9 @@ import (
 // to count its tasks, which grow with the canaries.
 const maxCanaries = 100_000
 
-// CheckSize returns an error for an experiment with a plan of more nodes or steps than
-// plan.MaxNodes or plan.MaxSteps. It counts them by arithmetic; it expands only one
-// measurement of each sort. A cell with unknown rounds counts as one round. The error is
-// a *SizeError.
+// CheckSize returns an error for an experiment with a plan of more nodes or steps than plan.MaxNodes or
+// plan.MaxSteps. It counts them by arithmetic; it expands only one measurement of each sort. A cell with
+// unknown rounds counts as one round. The error is a *SizeError.
 func CheckSize(spec *experiment.Spec) error {
 	s := sizer{spec: spec}
 	for i := range spec.Cells {
@@ -203,8 +202,7 @@ func nodes(c experiment.Cell) float64 {
 	return float64(len(p.Nodes))
 }
 
-// distinctSteps counts steps. Cells that differ only in the length of their trainings
-// count once.
+// distinctSteps counts steps. Cells that differ only in the length of their trainings count once.
 func (s *sizer) distinctSteps() float64 {
 	longest := map[storage.Digest]float64{}
 	for i := range s.spec.Cells {

@@ -1,10 +1,8 @@
-// This file executes nodes of a run once more and compares their outputs with
-// the stored ones. It tests on real runs that a task is a pure function, on
-// which every number rests.
+// This file executes nodes of a run once more and compares their outputs with the stored ones. It tests
+// on real runs that a task is a pure function, on which every number rests.
 //
-// A node is executed in this process, from inputs that are read from the store.
-// Inputs that were evicted, or that turn out to be damaged, are replayed in
-// memory. Nothing is written.
+// A node is executed in this process, from inputs that are read from the store. Inputs that were
+// evicted, or that turn out to be damaged, are replayed in memory. Nothing is written.
 
 package localexec
 
@@ -136,8 +134,7 @@ func Sample(candidates []plan.Ref, n int, seed uint64) []plan.Ref {
 	return sample
 }
 
-// Verify executes the nodes and returns the verdicts in their order. Errors
-// come from the store or ctx.
+// Verify executes the nodes and returns the verdicts in their order. Errors come from the store or ctx.
 func (v *Verifier) Verify(ctx context.Context, nodes []plan.Ref) ([]Node, error) {
 	out := make([]Node, len(nodes))
 	var mu sync.Mutex
@@ -221,8 +218,7 @@ func (v *Verifier) verify(ctx context.Context, r plan.Ref, mu *sync.Mutex) (Node
 	return out, nil
 }
 
-// damage returns the name of a stored blob of a node that differs from its
-// commit, or "".
+// damage returns the name of a stored blob of a node that differs from its commit, or "".
 func (v *Verifier) damage(ctx context.Context, commit *storage.Commit) (string, error) {
 	for _, b := range commit.Blobs {
 		_, err := v.Archive.ReadBlob(ctx, commit.Key, b)

@@ -251,7 +251,6 @@ func (s Source) Commit(ctx context.Context, node storage.Key) (*storage.Commit, 
 	return c, err
 }
 
-// Blob implements tasks.Source.
 func (s Source) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
 	c, err := s.Commit(ctx, node)
 	if err != nil {
@@ -268,12 +267,10 @@ func (s Source) Blob(ctx context.Context, node storage.Key, name string) ([]byte
 	return data, err
 }
 
-// BlobRange implements tasks.Source.
 func (s Source) BlobRange(context.Context, storage.Key, string, int64, int64) ([]byte, error) {
 	return nil, errors.New("test kinds read whole blobs")
 }
 
-// Imported implements tasks.Source.
 func (s Source) Imported(context.Context, storage.Digest) (io.ReadCloser, error) {
 	return nil, errors.New("test kinds import nothing")
 }
@@ -297,8 +294,7 @@ func Execute(ctx context.Context, archive *storage.Archive, spec tasks.Spec, att
 	return stands, err
 }
 
-// Store executes the targets of a plan's cells, and their needs, in an archive. It
-// deletes nothing.
+// Store executes the targets of a plan's cells, and their needs, in an archive. It deletes nothing.
 func Store(t testing.TB, archive *storage.Archive, p *plan.Plan) {
 	t.Helper()
 	w := walk{
@@ -343,9 +339,8 @@ func (b *Builder) Node(kind tasks.Kind, p Params, needs ...plan.Ref) plan.Ref {
 	return plan.Ref{Key: spec.Key}
 }
 
-// ChainOptions are the options of a training. Keep, Every and KeepLast are as in
-// plan.Chain; the last step is always kept. If Gather is set, a node reads the
-// checkpoints of each group of Gather steps.
+// ChainOptions are the options of a training. Keep, Every and KeepLast are as in plan.Chain; the last
+// step is always kept. If Gather is set, a node reads the checkpoints of each group of Gather steps.
 type ChainOptions struct {
 	Salt            string
 	Width, Steps    int

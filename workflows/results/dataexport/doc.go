@@ -1,8 +1,7 @@
-// Package dataexport writes the data that a cell of a run was computed on as tables
-// that other programs read: the part and use of every example of the source, the
-// training data of each user, the place of each copy of a canary, the cohort of each
-// round, the updates of its devices, the references of the canaries, and the losses
-// that tell members from others.
+// Package dataexport writes the data that a cell of a run was computed on as tables that other programs
+// read: the part and use of every example of the source, the training data of each user, the place of
+// each copy of a canary, the cohort of each round, the updates of its devices, the references of the
+// canaries, and the losses that tell members from others.
 //
 //	cell := dataexport.Cell{Archive: archive, Plan: p, Cell: &p.Cells[0], Experiment: e}
 //	for _, table := range dataexport.Tables(e) {
@@ -101,14 +100,12 @@ type Word struct {
 
 // Example is an example of the source and the part that it went to.
 type Example struct {
-	// Example is its place in the source, from 0: line Example+1 of its file if
-	// there is one.
+	// Example is its place in the source, from 0: line Example+1 of its file if there is one.
 	Example int64  `json:"example" parquet:"example"`
 	User    string `json:"user" parquet:"user,dict"`
 	// Part is train, test or validation. Of train, balancing leaves out some.
 	Part string `json:"part" parquet:"part,dict"`
-	// Tokens are the model's input: <begin>, the words, and <end> unless they
-	// fill a whole sequence.
+	// Tokens are the model's input: <begin>, the words, and <end> unless they fill a whole sequence.
 	Tokens []int32 `json:"tokens" parquet:"tokens,list"`
 }
 
@@ -129,9 +126,8 @@ type Canary struct {
 	// Tokens are its words, without <begin> and <end>.
 	Tokens []int32  `json:"tokens" parquet:"tokens,list"`
 	Words  []string `json:"words" parquet:"words,list"`
-	// UserProbability and ExampleProbability are exact, such as 1/5000; empty for
-	// canaries that are held back, for those with InsertedTimes, and for those of an
-	// audit's own.
+	// UserProbability and ExampleProbability are exact, such as 1/5000; empty for canaries that are held
+	// back, for those with InsertedTimes, and for those of an audit's own.
 	UserProbability    string `json:"user_probability" parquet:"user_probability"`
 	ExampleProbability string `json:"example_probability" parquet:"example_probability"`
 	HeldBack           bool   `json:"held_back" parquet:"held_back"`

@@ -13,9 +13,8 @@ import (
 	"coalmine/workflows/plan"
 )
 
-// source gives the reading parts of tasks the stored outputs. It keeps the
-// blobs that were read last, since streams are read in small pieces. It is for
-// one goroutine.
+// source gives the reading parts of tasks the stored outputs. It keeps the blobs that were read last,
+// since streams are read in small pieces. It is for one goroutine.
 type source struct {
 	archive *storage.Archive
 	plan    *plan.Plan

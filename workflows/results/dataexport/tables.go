@@ -3,6 +3,7 @@ package dataexport
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -11,8 +12,11 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/randomsampling"
+	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/devices"
 	"coalmine/tasks/training"
+	"coalmine/tasks/updates"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
 )
@@ -257,6 +261,108 @@ func (c *Cell) eachCohort(ctx context.Context, row func(Cohort) error) error {
 		if err := row(sampled); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// eachMembership reads the losses that the membership audit of the cell has read.
+func (c *Cell) eachMembership(ctx context.Context, row func(Membership) error) error {
+	nodes, _ := c.Plan.Needed(c.Cell.Report)
+	for _, n := range nodes {
+		if n.Kind != membership.Kind.Name {
+			continue
+		}
+		params, err := paramsOf[membership.Params](n)
+		if err != nil {
+			return err
+		}
+		number := int64(-1)
+		return params.EachUser(ctx, c.task(n.Inputs...), func(u membership.User) error {
+			number++
+			return row(membershipOf(number, &u))
+		})
+	}
+	return errors.New("no task of the cell audits memberships")
+}
+
+func membershipOf(number int64, u *membership.User) Membership {
+	references := make([]ReferenceLoss, len(u.References))
+	for model, r := range u.References {
+		references[model] = ReferenceLoss(r)
+	}
+	m := Membership{
+		User: number, Member: u.Member, Replaced: int64(u.Replaced), Targets: u.Targets, Loss: u.Loss,
+		Words: u.Text.Words, Compressed: u.Text.Compressed, References: references,
+	}
+	if u.ByToken {
+		m.MinK = &u.MinK
+	}
+	if u.ByDistribution() {
+		m.MinKPlusPlus, m.Curvature = &u.MinKPlusPlus, &u.Curvature
+	}
+	return m
+}
+
+func (c *Cell) eachDevice(ctx context.Context, row func(Device) error) error {
+	t := c.task(tasks.Input{Name: devicesInput, Key: c.Cell.Devices.Key})
+	list, err := devices.Read(ctx, t, devicesInput)
+	if err != nil {
+		return err
+	}
+	population, err := datasets.OpenPopulation(ctx, c.populationTask(), populationInput, shardsInput)
+	if err != nil {
+		return err
+	}
+	if population.Users() != len(list) {
+		return fmt.Errorf("the population has %d users, the list of devices %d: %w", population.Users(), len(list), storage.ErrCorrupt)
+	}
+	for number, d := range list {
+		first, end := population.UserRecords(number)
+		if err := row(Device{int64(number), int64(d.User), d.Shadow, string(d.Set), int64(end - first)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cell) eachUpdate(ctx context.Context, row func(Update) error) error {
+	for _, gathered := range c.Cell.Recorded {
+		t := c.task(tasks.Input{Name: recordedInput, Key: gathered})
+		if err := eachGathered(ctx, t, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachGathered goes through the updates of one gather node.
+func eachGathered(ctx context.Context, t *tasks.Task, row func(Update) error) error {
+	layout, err := updates.ReadLayout(ctx, t, recordedInput)
+	if err != nil {
+		return err
+	}
+	shards, err := updates.Refs(ctx, t, []string{recordedInput})
+	if err != nil {
+		return err
+	}
+	for _, shard := range shards {
+		err := shard.Each(ctx, t, func(u updates.Update) error { return eachLayer(u, layout.Layers, row) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachLayer cuts an update into its layers.
+func eachLayer(u updates.Update, layers []updates.Layer, row func(Update) error) error {
+	at := 0
+	for _, layer := range layers {
+		values := u.Values[at : at+layer.Values]
+		if err := row(Update{int64(u.Round), int64(u.Device), layer.Name, values}); err != nil {
+			return fmt.Errorf("round %d, device %d, layer %s: %w", u.Round, u.Device, layer.Name, err)
+		}
+		at += layer.Values
 	}
 	return nil
 }

@@ -16,11 +16,10 @@ import (
 )
 
 // An event file of TensorBoard is a file of records as TensorFlow has them
-// (tensorflow/core/lib/io/record_writer.h), each of which is an Event (event.proto) in the
-// wire format of protocol buffers. The first says which version the file has. The second
-// and third are summaries of the plugin hparams (plugin_data.proto): the parameters, and how
-// the cell has ended. Then comes one for each step, ascending, with its scalars, which
-// are float32 there.
+// (tensorflow/core/lib/io/record_writer.h), each of which is an Event (event.proto) in the wire format
+// of protocol buffers. The first says which version the file has. The second and third are summaries of
+// the plugin hparams (plugin_data.proto): the parameters, and how the cell has ended. Then comes one for
+// each step, ascending, with its scalars, which are float32 there.
 
 // Fields of the messages.
 const (
@@ -120,8 +119,7 @@ func event(seconds float64, step int64) message {
 	return message{}.double(eventWallTime, seconds).number(eventStep, uint64(step))
 }
 
-// hparams is the Summary of one of the plugin's messages, which stands beside a tensor of one
-// zero.
+// hparams is the Summary of one of the plugin's messages, which stands beside a tensor of one zero.
 func hparams(tag string, field protowire.Number, content message) message {
 	const version = 0 // of HParamsPluginData: left out, as all zeros
 	plugin := message{}.text(pluginName, "hparams").bytes(pluginContent, message{}.number(1, version).bytes(field, content))

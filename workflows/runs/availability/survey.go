@@ -1,12 +1,23 @@
+// Package availability finds the available outputs of a plan in storage: of a node ([LookUp]), and of a
+// training of any length ([Surveyor]). It changes nothing and lists nothing.
+//
+// A node is available if it is committed and its blobs can be read. An unavailable node is only work
+// (invariant 6): it is recomputed from the nearest available outputs.
 package availability
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"slices"
 	"sort"
+	"strings"
 
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/external"
 	"coalmine/workflows/plan"
 )
 
@@ -21,14 +32,12 @@ type Chain struct {
 
 // Surveyor finds the position of a chain without listing objects.
 //
-// Every boundary up to the frontier and every step of the open segment up to
-// the frontier has a record. Both sequences have no gaps, so they can be
-// bisected. A replay leaves the same records in its segment. Other deleted
-// outputs are only work: the steps found are available, even if later ones were
+// Every boundary up to the frontier and every step of the open segment up to the frontier has a record.
+// Both sequences have no gaps, so they can be bisected. A replay leaves the same records in its segment.
+// Other deleted outputs are only work: the steps found are available, even if later ones were
 // overlooked.
 type Surveyor struct {
-	// LookUp looks up a node in storage, Has only its record. LookUp is called
-	// concurrently.
+	// LookUp looks up a node in storage, Has only its record. LookUp is called concurrently.
 	LookUp func(context.Context, storage.Key) (Node, error)
 	Has    func(context.Context, storage.Key) (bool, error)
 	Chain  *plan.Chain
@@ -82,9 +91,8 @@ type search struct {
 	err        error
 }
 
-// frontier bisects the boundaries, then the segment above the last of them. The
-// boundary at the end of limit's segment counts: if a longer run has closed the
-// segment, the records before it are gone.
+// frontier bisects the boundaries, then the segment above the last of them. The boundary at the end of
+// limit's segment counts: if a longer run has closed the segment, the records before it are gone.
 func (x *search) frontier(limit int) int {
 	closed := x.bisect(plan.Segment(plan.SegmentEnd(limit)), func(segment int) int { return segment * tasks.SegmentSteps })
 	boundary := closed * tasks.SegmentSteps
@@ -144,10 +152,9 @@ func (x *search) lookAhead(steps []int) {
 	}
 }
 
-// nearest returns the highest step up to t at which it finds an available
-// checkpoint, 0 for the origin: t itself, or the last step of a row of records
-// (of an interrupted training or replay), or a candidate, or a boundary. A row
-// ends below the next candidate or boundary, which may have a record from an
+// nearest returns the highest step up to t at which it finds an available checkpoint, 0 for the origin:
+// t itself, or the last step of a row of records (of an interrupted training or replay), or a candidate,
+// or a boundary. A row ends below the next candidate or boundary, which may have a record from an
 // earlier pass.
 func (x *search) nearest(t int) int {
 	if t < 1 || x.available(t) {
@@ -185,4 +192,167 @@ func (x *search) startsBelow(top int) []int {
 		}
 	}
 	return append(starts, boundary)
+}
+
+// Node is the state of a node in storage.
+type Node struct {
+	// Commit is the node's record, nil if there is none, or if it is torn.
+	Commit *storage.Commit
+	// Torn reports an invalid record: its writer was interrupted.
+	Torn bool
+	// Evicted names the blobs that are gone.
+	Evicted []string
+}
+
+// Available reports whether the node is committed with all its blobs.
+func (n Node) Available() bool { return n.Commit != nil && len(n.Evicted) == 0 }
+
+// Why returns the reason why the node is or isn't cached, for display.
+func (n Node) Why() string {
+	switch {
+	case n.Torn:
+		return "its commit is torn"
+	case n.Commit == nil:
+		return "no cached result"
+	case len(n.Evicted) > 0:
+		return "evicted: " + strings.Join(n.Evicted, ", ")
+	}
+	return "cached"
+}
+
+// LookUp looks up a node in storage. It is not an error if the node is missing, torn or evicted.
+func LookUp(ctx context.Context, archive *storage.Archive, key storage.Key) (Node, error) {
+	c, err := archive.Committed(ctx, key)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return Node{}, nil
+	case errors.Is(err, storage.ErrCorrupt):
+		return Node{Torn: true}, nil
+	case err != nil:
+		return Node{}, err
+	}
+	evicted, err := archive.Missing(ctx, c)
+	return Node{Commit: c, Evicted: evicted}, err
+}
+
+// lookUpsAtOnce is the number of concurrent lookups of LookUpAll.
+const lookUpsAtOnce = 16
+
+// LookUpAll looks up nodes in storage, and returns their states in the order of the keys.
+func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key) ([]Node, error) {
+	return lookUpAll(ctx, keys, func(ctx context.Context, key storage.Key) (Node, error) { return LookUp(ctx, archive, key) })
+}
+
+func lookUpAll(ctx context.Context, keys []storage.Key, lookUp func(context.Context, storage.Key) (Node, error)) ([]Node, error) {
+	found := make([]Node, len(keys))
+	group, ctx := goroutines.WithContext(ctx)
+	group.SetLimit(lookUpsAtOnce)
+	for i, key := range keys {
+		group.Go(func() (err error) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			found[i], err = lookUp(ctx, key)
+			return err
+		})
+	}
+	return found, group.Wait()
+}
+
+// LastStep returns the step that a training has reached; 0 if no step is recorded. Records of boundaries
+// last, and records of steps while their segment is open, so both can be bisected.
+func LastStep(ctx context.Context, archive *storage.Archive, chain *plan.Chain) (int, error) {
+	var failed error
+	missing := func(step int) bool {
+		there, err := archive.HasCommit(ctx, chain.Key(step))
+		if err != nil {
+			failed = err
+		}
+		return !there
+	}
+	if !missing(chain.Steps) {
+		return chain.Steps, failed
+	}
+	whole := sort.Search(plan.Segment(chain.Steps), func(i int) bool { return missing((i + 1) * tasks.SegmentSteps) })
+	from := whole * tasks.SegmentSteps
+	open := sort.Search(min(tasks.SegmentSteps-1, chain.Steps-from), func(i int) bool { return missing(from + i + 1) })
+	return from + open, failed
+}
+
+// Rows returns metric rows of a training's steps, in order: all rows of its open segment, and of closed
+// segments the first, the last and others evenly between them, about most rows in total, or all rows if
+// most is 0. Rows without a record are left out.
+func Rows(ctx context.Context, archive *storage.Archive, chain *plan.Chain, most int) ([]checkpoints.Row, error) {
+	done, err := LastStep(ctx, archive, chain)
+	if err != nil || done == 0 {
+		return nil, err
+	}
+	whole, stride := plan.Segment(done), 1
+	if most > 0 {
+		stride = max(1, (whole+most-1)/most)
+	}
+	var rows []checkpoints.Row
+	for i := 1; i <= whole; i++ {
+		if i%stride != 0 && i != 1 && i != whole {
+			continue
+		}
+		segment, err := readRows(ctx, archive, chain.Key(i*tasks.SegmentSteps), tasks.SegmentBlob, checkpoints.DecodeSegment)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, segment...)
+	}
+	if plan.Boundary(done) {
+		return rows, nil
+	}
+	open, err := stepRows(ctx, archive, chain.Key(done))
+	return append(rows, open...), err
+}
+
+// StepRow returns the metric row of a step, nil if its record is gone.
+func StepRow(ctx context.Context, archive *storage.Archive, chain *plan.Chain, step int) (*checkpoints.Row, error) {
+	name, decode := tasks.RowsBlob, checkpoints.DecodeRows
+	if plan.Boundary(step) {
+		name, decode = tasks.SegmentBlob, checkpoints.DecodeSegment
+	}
+	rows, err := readRows(ctx, archive, chain.Key(step), name, decode)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[len(rows)-1], nil
+}
+
+// TailRows returns the metric rows of the tail of a training; for a running command, the rows
+// reported so far.
+func TailRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
+	rows, err := stepRows(ctx, archive, key)
+	if len(rows) > 0 || err != nil {
+		return rows, err
+	}
+	so, err := archive.ReadUnfinished(ctx, key)
+	if so == nil || err != nil {
+		return nil, err
+	}
+	var state external.State
+	if err := json.Unmarshal(so.State, &state); err != nil {
+		return nil, nil // of another version: the training begins again
+	}
+	return state.Rows, nil
+}
+
+// stepRows returns the rows in the record of a step of an open segment, or of
+// the tail of a training; nil if the record is gone.
+func stepRows(ctx context.Context, archive *storage.Archive, key storage.Key) ([]checkpoints.Row, error) {
+	return readRows(ctx, archive, key, tasks.RowsBlob, checkpoints.DecodeRows)
+}
+
+func readRows(ctx context.Context, archive *storage.Archive, key storage.Key, name string, decode func([]byte) ([]checkpoints.Row, error)) ([]checkpoints.Row, error) {
+	data, err := archive.ReadOutput(ctx, key, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decode(data)
 }

@@ -2,25 +2,21 @@
 //
 // # The lease
 //
-// Processes that share a queue contend for one lease in it. The holder leads; the
-// other processes stand by and ask as often as the leader renews, so that one
-// leads soon after the leader is gone. A process without a queue to share leads
-// without a contest: it owns its store.
+// Processes that share a queue contend for one lease in it. The holder leads; the other processes stand
+// by and ask as often as the leader renews, so that one leads soon after the leader is gone. A process
+// without a queue to share leads without a contest: it owns its store.
 //
 // # The epoch and the fencing token
 //
-// A lease does not keep a process that was suspended for a minute from continuing
-// as if it led. Nearly all actions of a leader are harmless if two take them, since
-// a node commits once (invariant 4); deletions are not. So each leader begins an
-// epoch in storage, with a new number, and gets its [Token]. Every batch of
-// deletions checks the token first: it is invalid as soon as a newer epoch has
-// begun.
+// A lease does not keep a process that was suspended for a minute from continuing as if it led. Nearly
+// all actions of a leader are harmless if two take them, since a node commits once (invariant 4);
+// deletions are not. So each leader begins an epoch in storage, with a new number, and gets its [Token].
+// Every batch of deletions checks the token first: it is invalid as soon as a newer epoch has begun.
 //
 // # One store
 //
-// Processes that meet in one queue must work on one store. The leader announces its
-// store, each attempt names it too ([attempts.Leader]), and a process with another
-// store does not stand by for it.
+// Processes that meet in one queue must work on one store. The leader announces its store, each attempt
+// names it too ([attempts.Leader]), and a process with another store does not stand by for it.
 package leadership
 
 import (
@@ -67,8 +63,7 @@ var (
 	ErrStandby = errors.New("this coordinator does not lead at the moment")
 )
 
-// Queue has the operations of a queue that the contest needs. A queue may lose all data
-// at any time.
+// Queue has the operations of a queue that the contest needs. A queue may lose all data at any time.
 type Queue interface {
 	// Lease takes or renews the named lease; it reports whether holder has it.
 	Lease(ctx context.Context, name, holder string, ttl time.Duration) (bool, error)
@@ -76,8 +71,7 @@ type Queue interface {
 	Release(ctx context.Context, name, holder string) error
 	// Publish keeps data under name for ttl.
 	Publish(ctx context.Context, name string, data []byte, ttl time.Duration) error
-	// Published returns the value published under name, or nil if there is none or
-	// it has expired.
+	// Published returns the value published under name, or nil if there is none or it has expired.
 	Published(ctx context.Context, name string) ([]byte, error)
 }
 
@@ -98,9 +92,8 @@ type Contest struct {
 	Log   *slog.Logger
 }
 
-// Await waits until this process may lead, and logs the leader meanwhile. It retries after errors
-// of the queue. Its error is that of ctx, or wraps attempts.ErrOtherStore if the leader has
-// another store.
+// Await waits until this process may lead, and logs the leader meanwhile. It retries after errors of the
+// queue. Its error is that of ctx, or wraps attempts.ErrOtherStore if the leader has another store.
 func (c *Contest) Await(ctx context.Context) error {
 	var leader *announcement // of the current leader
 	standing := standby{log: c.Log, began: time.Now()}
@@ -124,8 +117,7 @@ func (c *Contest) Await(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Pause waits for the interval at which a stand-by asks for the lease. The only
-// error is that of ctx.
+// Pause waits for the interval at which a stand-by asks for the lease. The only error is that of ctx.
 func Pause(ctx context.Context) error { return goroutines.Sleep(ctx, LeaseRenew) }
 
 // Keep renews the lease until ctx is done, when it returns nil, or until another
@@ -182,11 +174,10 @@ func (c *Contest) Begin(ctx context.Context) (*Token, error) {
 // do not see each other's lease.
 func rivals(queue, other string) bool { return queue != "" && other != "" && queue != other }
 
-// Temporarily leads while do runs, without running anything else: for
-// housekeeping without a coordinator. With a queue, the error wraps ErrLed if
-// another process holds the lease. Without a queue (q is nil), a running leader
-// is not detected; it notices the new epoch and leads again, which invalidates
-// do's token.
+// Temporarily leads while do runs, without running anything else: for housekeeping without a
+// coordinator. With a queue, the error wraps ErrLed if another process holds the lease. Without a queue
+// (q is nil), a running leader is not detected; it notices the new epoch and leads again, which
+// invalidates do's token.
 func Temporarily(ctx context.Context, archive *storage.Archive, q Queue, holder string, do func(context.Context, *Token) error) error {
 	c := &Contest{Archive: archive, Queue: q, Holder: holder, Log: slog.Default()}
 	if q != nil {

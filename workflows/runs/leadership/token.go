@@ -2,15 +2,18 @@ package leadership
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"coalmine/storage"
+	"coalmine/tasks/attempts"
 )
 
-// Token is the fencing token of one leader: its right to delete until a newer
-// epoch begins.
+// Token is the fencing token of one leader: its right to delete until a newer epoch begins.
 type Token struct {
 	archive *storage.Archive
 	epoch   int
@@ -49,13 +52,11 @@ func (t *Token) deposed(ctx context.Context, epoch int) error {
 	return err
 }
 
-// BeginBatch marks the begin of checking and deleting a batch of a collection, and
-// end marks its end.
+// BeginBatch marks the begin of checking and deleting a batch of a collection, and end marks its end.
 func (t *Token) BeginBatch() (end func()) { return t.batches.begin() }
 
-// Quiet reports whether no batch of a collection is running, and the number of
-// begun batches. If two calls report quiet and the same number, no batch ran
-// between them.
+// Quiet reports whether no batch of a collection is running, and the number of begun batches. If two
+// calls report quiet and the same number, no batch ran between them.
 func (t *Token) Quiet() (begun int, quiet bool) { return t.batches.quiet() }
 
 // batches counts the batches of collections.
@@ -80,4 +81,88 @@ func (b *batches) quiet() (begun int, quiet bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.begun, b.active == 0
+}
+
+// leaderName is the name under which the leader announces itself in the queue.
+const leaderName = "leader"
+
+// Introduce returns the identity of this process as the leader. It is empty
+// without a contest: the worker is the same process.
+func (c *Contest) Introduce(ctx context.Context) (attempts.Leader, error) {
+	if c.Holder == "" {
+		return attempts.Leader{}, nil
+	}
+	id, err := c.Archive.Identify(ctx)
+	return attempts.Leader{Holder: c.Holder, Store: c.Archive.String(), StoreID: id}, err
+}
+
+// announcement is the leader's description of itself in the queue.
+type announcement struct {
+	attempts.Leader
+	Since time.Time `json:"since"` // when it began to lead
+}
+
+// Announce tells stand-bys the leader, the start of its term, and its store.
+func Announce(ctx context.Context, q Queue, leader attempts.Leader, since time.Time) error {
+	data, err := json.Marshal(announcement{leader, since.UTC()})
+	if err != nil {
+		return err
+	}
+	return q.Publish(ctx, leaderName, data, AnnouncedTTL)
+}
+
+// meetLeader returns the announcement of the leader, nil if it is missing or cannot be read. The
+// error wraps attempts.ErrOtherStore if the leader has another store: a stand-by would wait in
+// vain or, as the leader, reject the workers. A store is compared once.
+func (c *Contest) meetLeader(ctx context.Context, before *announcement) (*announcement, error) {
+	data, err := c.Queue.Published(ctx, leaderName)
+	if err != nil || data == nil {
+		return nil, nil
+	}
+	var leader announcement
+	if json.Unmarshal(data, &leader) != nil {
+		return nil, nil
+	}
+	if before != nil && leader.Leader == before.Leader {
+		return &leader, nil
+	}
+	err = leader.CheckStore(ctx, c.Archive)
+	if errors.Is(err, attempts.ErrOtherStore) {
+		return &leader, err
+	} else if err != nil {
+		return nil, nil // nothing is proved
+	}
+	return &leader, nil
+}
+
+// standby logs the state of a process that waits for the lease.
+type standby struct {
+	log   *slog.Logger
+	began time.Time
+	// logged is the leader in the last log line; asked is the time of the last line about the queue.
+	logged string
+	asked  time.Time
+}
+
+// unnamed stands for a holder of the lease that has not announced itself.
+const unnamed = "a process that has not announced itself, such as a garbage collection"
+
+// behind logs that another process holds the lease; leader is nil if unknown.
+func (s *standby) behind(leader *announcement) {
+	switch {
+	case leader != nil && leader.Holder != s.logged:
+		s.logged = leader.Holder
+		s.log.Warn("standing by: another coordinator leads", "coordinator", leader.Holder, "since", leader.Since.Format(time.RFC3339), "store", leader.Store)
+	case leader == nil && s.logged == "" && time.Since(s.began) > AnnouncedTTL:
+		s.logged = unnamed
+		s.log.Warn("standing by: another process holds the lease", "holder", unnamed)
+	}
+}
+
+// cannotAsk logs, once a minute, that the queue does not grant the lease.
+func (s *standby) cannotAsk(err error) {
+	if time.Since(s.asked) >= time.Minute {
+		s.asked = time.Now()
+		s.log.Warn("standing by: the queue does not give the lease", "error", err)
+	}
 }

@@ -40,9 +40,8 @@ type Collector struct {
 	Compile func(ctx context.Context, run *runs.Run) (*plan.Plan, error)
 	// Sources returns the sources of such a run.
 	Sources func(run *runs.Run) ([]storage.Digest, error)
-	// OlderThan is the minimum age of deleted objects; sources must also be at
-	// least MinSourceAge old. The timeout of tasks plus SafetyMargin is always
-	// safe.
+	// OlderThan is the minimum age of deleted objects; sources must also be at least MinSourceAge old.
+	// The timeout of tasks plus SafetyMargin is always safe.
 	OlderThan time.Duration
 	// Now defaults to time.Now. It is compared with the store's clock.
 	Now func() time.Time
@@ -82,8 +81,7 @@ type Result struct {
 	// Held lists the runs with unknown needs, with the reasons. Because of them every node and
 	// source stays.
 	Held []Held `json:"held,omitempty"`
-	// Collected has the amounts by kind of object that were deleted, or would
-	// be without a dry run.
+	// Collected has the amounts by kind of object that were deleted, or would be without a dry run.
 	Collected map[storage.ObjectKind]*Amount `json:"collected"`
 	// Young counts unneeded objects that are not old enough.
 	Young Amount `json:"young"`

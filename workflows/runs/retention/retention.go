@@ -12,15 +12,16 @@
 //   - Claimed checkpoints stay whole ([Claim]), and so do the frontier and the step
 //     that the chain is at.
 //
-// Nodes to delete are first listed ([Retirement]). Just before the deletion it is
-// decided whether a node is kept after all ([Chain.Deletions]). Deletions run behind
-// the training, in order, so a leader leaves at most the newest few steps; its
-// successor finds them ([Residue]). A deletion may be repeated, and an unneeded one
-// only costs a replay.
+// Nodes to delete are first listed ([Retirement]). Just before the deletion it is decided whether a node
+// is kept after all ([Chain.Deletions]). Deletions run behind the training, in order, so a leader leaves
+// at most the newest few steps; its successor finds them ([Residue]). A deletion may be repeated, and an
+// unneeded one only costs a replay.
 package retention
 
 import (
+	"context"
 	"slices"
+	"time"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -31,8 +32,7 @@ import (
 type Retirement struct {
 	What Retired
 	Step int
-	// Objects has the known objects of the step's parts, which saves reading
-	// their records.
+	// Objects has the known objects of the step's parts, which saves reading their records.
 	Objects map[storage.Key][]storage.Blob
 }
 
@@ -61,9 +61,8 @@ type Chain struct {
 // Closed reports whether the boundary of the step's segment is committed.
 func (c *Chain) Closed(step int) bool { return plan.SegmentEnd(step) <= c.Frontier }
 
-// AfterStep returns the nodes that are superfluous once a step is joined. objects
-// has the known objects of its parts; ended reports that the pass has reached its
-// last checkpoint.
+// AfterStep returns the nodes that are superfluous once a step is joined. objects has the known objects
+// of its parts; ended reports that the pass has reached its last checkpoint.
 func (c *Chain) AfterStep(step int, objects map[storage.Key][]storage.Blob, ended bool, claims Claims) []Retirement {
 	out := []Retirement{{What: Blobs, Step: step - 1}, {Parts, step, objects}}
 	if plan.Boundary(step) || ended && c.Closed(step) {
@@ -171,8 +170,7 @@ func (x *Recent) Remember(shape *plan.Chain, step int) {
 	*x = Recent{newest, x[0]}
 }
 
-// Late returns the nodes to retire again because an overtaken attempt has
-// committed a node.
+// Late returns the nodes to retire again because an overtaken attempt has committed a node.
 func (x *Recent) Late(key storage.Key) []Retirement {
 	var again []Retirement
 	for _, retired := range x {
@@ -181,4 +179,91 @@ func (x *Recent) Late(key storage.Key) []Retirement {
 		}
 	}
 	return again
+}
+
+// inventory lists the collectable objects of a store. It grows with the store:
+// about 200 bytes per object.
+type inventory struct {
+	nodes map[storage.Key]*storedNode
+	// others are logs, records and sources.
+	others []storage.Object
+}
+
+// storedNode holds the objects of a node in the store. It has one age: the
+// youngest of its objects may belong to an attempt that is about to commit.
+type storedNode struct {
+	commit *storage.Object
+	blobs  []storage.Object
+	// unfinished has the partial state of a running task.
+	unfinished []storage.Object
+	newest     time.Time
+}
+
+func (n *storedNode) objects() []storage.Object {
+	var all []storage.Object
+	if n.commit != nil {
+		all = append(all, *n.commit) // first, so that a done node never lacks blobs
+	}
+	return slices.Concat(all, n.blobs, n.unfinished)
+}
+
+// collectedKinds are the kinds of objects in the order in which they are listed. Blobs come before
+// commits, so that a node committed in between looks younger than it is, not older.
+var collectedKinds = []storage.ObjectKind{
+	storage.BlobObject, storage.UnfinishedObject, storage.CommitObject, storage.LogObject, storage.RecordObject, storage.SourceObject,
+}
+
+func (c *Collector) takeInventory(ctx context.Context) (*inventory, error) {
+	inv := &inventory{nodes: make(map[storage.Key]*storedNode)}
+	for _, kind := range collectedKinds {
+		for o, err := range c.Archive.Objects(ctx, kind) {
+			if err != nil {
+				return nil, err
+			}
+			inv.add(o)
+		}
+	}
+	return inv, nil
+}
+
+func (inv *inventory) add(o storage.Object) {
+	if o.Kind != storage.BlobObject && o.Kind != storage.CommitObject && o.Kind != storage.UnfinishedObject {
+		inv.others = append(inv.others, o)
+		return
+	}
+	n := inv.nodes[o.Key]
+	if n == nil {
+		n = &storedNode{}
+		inv.nodes[o.Key] = n
+	}
+	if o.Modified.After(n.newest) {
+		n.newest = o.Modified
+	}
+	switch o.Kind { //nolint:exhaustive // other kinds belong to no node
+	case storage.CommitObject:
+		n.commit = &o
+	case storage.UnfinishedObject:
+		n.unfinished = append(n.unfinished, o)
+	default:
+		n.blobs = append(n.blobs, o)
+	}
+}
+
+// forget removes deleted objects.
+func (inv *inventory) forget(objects []storage.Object) {
+	gone := make(map[storage.Object]bool, len(objects))
+	for _, o := range objects {
+		gone[o] = true
+		n := inv.nodes[o.Key]
+		switch {
+		case n == nil:
+		case o.Kind == storage.CommitObject:
+			n.commit = nil
+		case o.Kind == storage.BlobObject:
+			n.blobs = slices.DeleteFunc(n.blobs, func(b storage.Object) bool { return b == o })
+		case o.Kind == storage.UnfinishedObject:
+			n.unfinished = slices.DeleteFunc(n.unfinished, func(b storage.Object) bool { return b == o })
+		}
+	}
+	inv.others = slices.DeleteFunc(inv.others, func(o storage.Object) bool { return gone[o] })
 }

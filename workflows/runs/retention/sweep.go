@@ -5,9 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/plan"
+	"coalmine/workflows/runs/availability"
+	"coalmine/workflows/runs/leadership"
 )
 
 // sweep returns the objects to delete, in batches: nodes, then logs and
@@ -105,4 +108,101 @@ func (c *Collector) split(ctx context.Context, n *storedNode, key storage.Key, n
 		}
 	}
 	return drop, keep, nil
+}
+
+// deletionsAtOnce is the number of nodes of a batch deleted concurrently.
+const deletionsAtOnce = 8
+
+// Delete carries out a batch of deletions, if the token is valid. It may be repeated after an error.
+func Delete(ctx context.Context, archive *storage.Archive, token *leadership.Token, batch []Deletion) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := token.Check(ctx); err != nil {
+		return err
+	}
+	group, ctx := goroutines.WithContext(ctx)
+	group.SetLimit(deletionsAtOnce)
+	for _, d := range batch {
+		group.Go(func() error { return d.carryOut(ctx, archive) })
+	}
+	return group.Wait()
+}
+
+// carryOut removes blobs before the record that names them, so that an
+// interrupted deletion can be repeated from the record.
+func (d *Deletion) carryOut(ctx context.Context, archive *storage.Archive) (err error) {
+	c := &storage.Commit{Key: d.Key, Blobs: d.Objects}
+	if d.Objects == nil {
+		c, err = archive.Committed(ctx, d.Key)
+	}
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil
+	case errors.Is(err, storage.ErrCorrupt) && d.Whole:
+		return archive.DeleteTrace(ctx, d.Key)
+	case errors.Is(err, storage.ErrCorrupt):
+		return nil
+	case err != nil:
+		return err
+	case d.Whole:
+		return archive.DeleteNode(ctx, c)
+	}
+	return evict(ctx, archive, c)
+}
+
+// evict deletes the blobs of a checkpoint. The metric rows of a segment stay with
+// the record of its boundary.
+func evict(ctx context.Context, archive *storage.Archive, c *storage.Commit) error {
+	var names []string
+	for _, b := range c.Blobs {
+		if evictable(b) {
+			names = append(names, b.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil // no names would mean all
+	}
+	return archive.DeleteBlobs(ctx, c, names...)
+}
+
+// evictable reports whether a blob of a checkpoint is a separate object that may be deleted.
+func evictable(b storage.Blob) bool { return !b.IsInline() && b.Name != tasks.SegmentBlob }
+
+// Read finds checkpoints that were kept only for a standing node, which has read them.
+type Read struct {
+	// LookUp asks storage for a node.
+	LookUp func(context.Context, storage.Key) (availability.Node, error)
+	Chain  *Chain
+	// Steps lists the steps of those checkpoints, ascending, unless something else keeps them.
+	Steps []int
+}
+
+// mayBeGone is the number of last steps that may be deleted before earlier ones: a
+// training that is at the last step when it is read deletes that step with the next.
+const mayBeGone = 1
+
+// Find returns the nodes to delete, with the records of closed segments: all checkpoints, in order, or
+// none if an earlier term has deleted them. Deletions are in order, so it looks up only the last steps.
+func (x Read) Find(ctx context.Context) ([]Retirement, error) {
+	for i := range min(len(x.Steps), 1+mayBeGone) {
+		step := x.Steps[len(x.Steps)-1-i]
+		n, err := x.LookUp(ctx, x.Chain.Shape.Key(step))
+		if err != nil {
+			return nil, err
+		}
+		stray := n.Commit != nil && x.Chain.Closed(step) && !plan.Boundary(step)
+		if stray || n.Available() && hasEvictable(n.Commit) {
+			return x.all(), nil
+		}
+	}
+	return nil, nil
+}
+
+func (x Read) all() []Retirement {
+	var out []Retirement
+	for _, step := range x.Steps {
+		out = append(out, Retirement{What: WholeStep, Step: step})
+	}
+	return possible(x.Chain.Shape, out)
 }

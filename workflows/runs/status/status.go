@@ -1,9 +1,9 @@
-// Package status holds the status of runs as data: a coordinator publishes it, and
-// commands, API and page show it. Other programs read its JSON: fields may be added
-// but not renamed.
+// Package status holds the status of runs as data: a coordinator publishes it, and commands, API and
+// page show it. Other programs read its JSON: fields may be added but not renamed.
 package status
 
 import (
+	"slices"
 	"time"
 
 	"coalmine/internal/queue"
@@ -41,8 +41,7 @@ type Run struct {
 	// nodes, such as audits; nil if they do not suffice for an estimate.
 	SecondsLeft *float64 `json:"seconds_left"`
 	Workers     []Worker `json:"workers"`
-	// Queues has the queues of the classes of the run's runnable tasks; nil if the run is not
-	// live.
+	// Queues has the queues of the classes of the run's runnable tasks; nil if the run is not live.
 	Queues []Queue `json:"queues,omitempty"`
 	// FromStorage is set if no coordinator reports the progress of the cells: it was
 	// read from storage, and running tasks are unknown.
@@ -55,8 +54,7 @@ type Run struct {
 	// LastProgress is the time of the last commit of a wanted output that this
 	// leader, or the reader of storage, has seen.
 	LastProgress time.Time `json:"last_progress,omitzero"`
-	// Waits lists the reasons that hold the run up, the gravest first; Reasons
-	// has only their details.
+	// Waits lists the reasons that hold the run up, the gravest first; Reasons has only their details.
 	Waits   []Wait   `json:"waits,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
 
@@ -85,8 +83,7 @@ type Cell struct {
 	Cell  string     `json:"cell"`
 	Label string     `json:"label"`
 	Phase runs.Phase `json:"state"` // queued, running, done or failed
-	// Step of Steps is the position of the cell's training, in the Unit: rounds or
-	// steps of SGD.
+	// Step of Steps is the position of the cell's training, in the Unit: rounds or steps of SGD.
 	Step  int       `json:"step"`
 	Steps int       `json:"steps"`
 	Unit  plan.Unit `json:"unit,omitempty"`
@@ -108,8 +105,7 @@ type Attempt struct {
 	Seconds float64     `json:"seconds"`
 	Done    int64       `json:"done,omitempty"`
 	Total   int64       `json:"total,omitempty"`
-	// Cells lists the first AttemptCells cells that share the training of a step; nil for other
-	// tasks.
+	// Cells lists the first AttemptCells cells that share the training of a step; nil for other tasks.
 	Cells []string `json:"cells,omitempty"`
 }
 
@@ -133,8 +129,7 @@ type Worker struct {
 	Build string `json:"build,omitempty"`
 	// CannotHelp is the reason why its build cannot run tasks of the run, or of any run.
 	CannotHelp string `json:"cannot_help,omitempty"`
-	// MemoryBytes is its process's memory, MemoryLimitBytes the limit; 0 if there is
-	// none.
+	// MemoryBytes is its process's memory, MemoryLimitBytes the limit; 0 if there is none.
 	MemoryBytes      int64 `json:"memory_bytes,omitempty"`
 	MemoryLimitBytes int64 `json:"memory_limit_bytes,omitempty"`
 	// Attempts is the number of attempts that ended on it since it began, Takeovers the number
@@ -169,9 +164,8 @@ type Queue struct {
 	Class tasks.Class `json:"class"`
 	// Slots is the number of slots of all workers that take tasks.
 	Slots int `json:"slots"`
-	// Ready tasks wait for a place in the queue, Queued ones in it for a slot, Running ones are
-	// at work, Retrying ones wait after an attempt that failed, and Parked ones for a worker
-	// that supports them.
+	// Ready tasks wait for a place in the queue, Queued ones in it for a slot, Running ones are at work,
+	// Retrying ones wait after an attempt that failed, and Parked ones for a worker that supports them.
 	Ready    int `json:"ready"`
 	Queued   int `json:"queued"`
 	Running  int `json:"running"`
@@ -182,3 +176,125 @@ type Queue struct {
 // PublishedName is the name under which the status of a run is published as
 // JSON, for processes other than the coordinator's.
 func PublishedName(run string) string { return "status/" + run }
+
+// Fleet lists the workers of all runs, and the tasks that wait for a slot.
+type Fleet struct {
+	Workers []FleetWorker `json:"workers"`
+	// Queues has the classes that workers serve or tasks ask for, including slots without tasks.
+	Queues []Queue `json:"queues"`
+	// Waits has the reasons for missing information: no worker lives, the queue does not
+	// answer, or no process leads.
+	Waits []Wait `json:"waits"`
+}
+
+// FleetWorker is a live worker and its tasks.
+type FleetWorker struct {
+	Worker
+	Classes []tasks.Class `json:"classes"`
+	Tasks   []FleetTask   `json:"tasks"`
+}
+
+// FleetTask is a running attempt, with the first run that wants it.
+type FleetTask struct {
+	Run string `json:"run"`
+	Attempt
+}
+
+// Add counts the tasks of another queue of the same class.
+func (q *Queue) Add(other Queue) {
+	q.Ready += other.Ready
+	q.Queued += other.Queued
+	q.Running += other.Running
+	q.Retrying += other.Retrying
+	q.Parked += other.Parked
+}
+
+// Health is the health of an unfinished run.
+type Health string
+
+// The states of health.
+const (
+	// Working: nothing holds it up.
+	Working Health = "working"
+	// Slow: it is held up by a reason that passes by itself.
+	Slow Health = "slow"
+	// Stuck: it does not progress until a user acts, or an unreachable service is back.
+	Stuck Health = "stuck"
+	// Paused: a user has paused it.
+	Paused Health = "paused"
+)
+
+// WaitReason is the reason for which a run waits.
+type WaitReason string
+
+// The reasons for waiting, the gravest first.
+const (
+	// WaitPaused: to be resumed.
+	WaitPaused WaitReason = "paused"
+	// WaitCoordinator: for a process that leads.
+	WaitCoordinator WaitReason = "no-coordinator"
+	// WaitQueue and WaitStore: for a server that does not answer.
+	WaitQueue WaitReason = "queue-away"
+	WaitStore WaitReason = "store-away"
+	// WaitSpace: for room in the store.
+	WaitSpace WaitReason = "store-full"
+	// WaitWorker: for any worker that takes tasks.
+	WaitWorker WaitReason = "no-worker"
+	// WaitKind: for a worker that supports a kind of task in its version.
+	WaitKind WaitReason = "no-worker-for-kind"
+	// WaitKey: for a worker that holds the secret key of a training.
+	WaitKey WaitReason = "no-worker-with-key"
+	// WaitPlan: for its plan; making it failed and is retried.
+	WaitPlan WaitReason = "plan"
+	// WaitRetry: for another attempt at a task that has failed.
+	WaitRetry WaitReason = "retry"
+	// WaitTakeover: for another attempt at a task after the death of its worker.
+	WaitTakeover WaitReason = "worker-died"
+	// WaitReturned: for another attempt at a task that a worker has handed back.
+	WaitReturned WaitReason = "handed-back"
+	// WaitStraggler: for an attempt that takes far longer than its siblings.
+	WaitStraggler WaitReason = "straggler"
+	// WaitLimit: for other tasks of a class with a limited number.
+	WaitLimit WaitReason = "class-limit"
+	// WaitSlot: for a slot; all are occupied.
+	WaitSlot WaitReason = "no-free-slot"
+	// WaitTidying: for the deletion of old rounds, at its end.
+	WaitTidying WaitReason = "tidying"
+)
+
+// Blocks reports whether the reason holds up its tasks until a user acts or a service is back.
+func (r WaitReason) Blocks() bool {
+	return slices.Contains([]WaitReason{WaitCoordinator, WaitQueue, WaitStore, WaitSpace, WaitWorker, WaitKind, WaitKey}, r)
+}
+
+// Wait is a reason that holds a run up.
+type Wait struct {
+	Reason WaitReason `json:"cause"`
+	// Since is its begin, as seen by this leader.
+	Since time.Time `json:"since,omitzero"`
+	// Detail is a text for display.
+	Detail string `json:"detail"`
+	// Tasks is the number of affected tasks; 0 for the run as a whole.
+	Tasks int `json:"tasks,omitempty"`
+	// Key, Attempt and Error are set for a single failed or slow task; Worker runs it.
+	Key     *storage.Key `json:"key,omitempty"`
+	Attempt int          `json:"attempt,omitempty"`
+	Error   string       `json:"error,omitempty"`
+	Worker  string       `json:"worker,omitempty"`
+}
+
+// HealthOf returns the health of an unfinished run from the reasons for which it
+// waits, and from whether a task runs.
+func HealthOf(waits []Wait, atWork bool) Health {
+	blocked := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason.Blocks() })
+	away := slices.ContainsFunc(waits, func(w Wait) bool { return w.Reason == WaitStore || w.Reason == WaitSpace })
+	switch {
+	case len(waits) == 0:
+		return Working
+	case waits[0].Reason == WaitPaused:
+		return Paused
+	case away, blocked && !atWork:
+		return Stuck
+	}
+	return Slow
+}

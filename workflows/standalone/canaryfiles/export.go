@@ -1,6 +1,7 @@
 package canaryfiles
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,9 +130,7 @@ func (e *exporter) addCanaries(n *plan.Node) error {
 // addSpace adds the canaries of a space, and references after each of their prefixes.
 func (e *exporter) addSpace(number int, space canaries.Space, list []datasets.Canary) error {
 	prefix := e.options.Prefix
-	if prefix == 0 {
-		prefix = space.DefaultPrefix()
-	}
+	prefix = cmp.Or(prefix, space.DefaultPrefix())
 	if prefix >= space.Words {
 		return fmt.Errorf("a prefix of %d of canaries of %d; expected something to be left", prefix, space.Words)
 	}

@@ -378,8 +378,7 @@ func (m *Membership) attack(ctx context.Context, users []membership.UserLoss, te
 	return report, json.Unmarshal(node.Blobs[audits.OutcomeBlob], &report.Outcome)
 }
 
-// Membership measures by the model's losses, over all targets of the texts, including their
-// ends.
+// Membership measures by the model's losses, over all targets of the texts, including their ends.
 func (m *Model) Membership(ctx context.Context, test Membership) (*MembershipReport, error) {
 	sequence := test.sequence(m.vocabulary.Level())
 	if m.context != 0 && sequence > m.context {

@@ -52,8 +52,7 @@ import (
 type Options struct {
 	// Seed of the reference sets.
 	Seed uint64
-	// References is the size of the set that each canary is ranked among; 0
-	// leaves random sampling out.
+	// References is the size of the set that each canary is ranked among; 0 leaves random sampling out.
 	References int
 	// Prefix is the number of given words of a canary; 0 means the default of a
 	// run: the words before the first # of Format, else 1.
@@ -403,8 +402,7 @@ func (o *Options) sampling(length, canaries int) randomsampling.Params {
 	}
 }
 
-// bootstraps is the number of fits behind the standard error of a fitted exposure, the
-// default of a run.
+// bootstraps is the number of fits behind the standard error of a fitted exposure, the default of a run.
 const bootstraps = 100
 
 // fit returns the parameters of a skew-normal fit for canaries of one length.
@@ -416,9 +414,7 @@ func (o *Options) fit(length, canaries int) skewnormal.Params {
 
 // fitted sets the results of fits for the canaries of a group.
 func (r *Report) fitted(group []canary, estimates []skewnormal.Estimate) {
-	if r.SkewNormal == nil {
-		r.SkewNormal = new(skewnormal.Outcome)
-	}
+	r.SkewNormal = cmp.Or(r.SkewNormal, new(skewnormal.Outcome))
 	v := skewnormal.NewOutcome(estimates, func(int) bool { return true })
 	r.SkewNormal.Highest = exposure.Higher(r.SkewNormal.Highest, exposure.ValueOf(v.Highest))
 	r.SkewNormal.Fits = append(r.SkewNormal.Fits, v.Fits...)

@@ -38,8 +38,7 @@ func Facts(t testing.TB, files ...storage.Digest) experiment.Facts {
 	return experiment.Facts{Key: Key(t).Fingerprint(), Files: files, Users: 74, HeldOutUsers: 18, Examples: 2000, DistinctWords: 90, TestExamples: 300}
 }
 
-// Resolve parses and resolves an experiment file, as if its data were files with these
-// digests.
+// Resolve parses and resolves an experiment file, as if its data were files with these digests.
 func Resolve(t testing.TB, text string, files []storage.Digest, sets ...string) *experiment.Spec {
 	t.Helper()
 	spec := must.Get(experiment.Parse("test.yaml", []byte(text), experiment.Options{Sets: sets}))(t)
@@ -84,8 +83,7 @@ func Decode(t testing.TB, e *localexec.Executor, node plan.Ref, blob string, int
 	must.Do(t, json.Unmarshal(data, into))
 }
 
-// Outcome decodes the result of an audit into v; it fails the test if there is
-// no result.
+// Outcome decodes the result of an audit into v; it fails the test if there is no result.
 func Outcome(t testing.TB, r *reports.Report, audit string, v any) {
 	t.Helper()
 	raw, measured := r.Outcome(audit)

@@ -20,9 +20,8 @@ import (
 type Completions struct {
 	// URL is the URL of the completions.
 	URL string
-	// Noise simulates a server that adds in another order in a batch: if a request has
-	// several prompts, it is added once to every log-probability of the first prompt, twice
-	// for the second, and so on.
+	// Noise simulates a server that adds in another order in a batch: if a request has several prompts,
+	// it is added once to every log-probability of the first prompt, twice for the second, and so on.
 	Noise float64
 	// Before, if not nil, may answer instead of the server; then it returns true.
 	Before func(w http.ResponseWriter, r *http.Request) bool

@@ -1,6 +1,5 @@
-// Package servetest serves exported models, for tests of clients: by a command in the
-// contract "score", which is the test's program, and by an endpoint in the OpenAI
-// completions form:
+// Package servetest serves exported models, for tests of clients: by a command in the contract "score",
+// which is the test's program, and by an endpoint in the OpenAI completions form:
 //
 //	func TestMain(m *testing.M) { os.Exit(servetest.Main(m)) }
 //
@@ -250,8 +249,7 @@ func (s *server) score(pair [2]string) (logProbs []float64, greedy bool, err err
 	return logProbs, greedy, err
 }
 
-// after returns the state of the model after a text, and the log-probabilities of the next
-// token.
+// after returns the state of the model after a text, and the log-probabilities of the next token.
 func (s *server) after(context []int32) (*models.States, []float32, error) {
 	states, row := s.scorer.Start(1), make([]float32, s.vocabulary.Size())
 	var err error
