@@ -43,8 +43,7 @@ func (s *commandFlags) complete() (err error) {
 	return nil
 }
 
-// options returns the options of a client for the command, which is trusted. The flags must be
-// complete.
+// options returns the options of a client for the command, which is trusted. The flags must be complete.
 func (s *commandFlags) options() (o score.Options) {
 	o.Name, o.Args, o.Terms = s.line, childprocess.Shell(s.line), s.Terms
 	o.Network, o.AnswerSeconds = true, s.timeout.Seconds()

@@ -107,8 +107,7 @@ func newWorkerCommand(g *global) *cobra.Command {
 	return c
 }
 
-// served returns the classes that a worker takes: with commands, compute includes the commands
-// class.
+// served returns the classes that a worker takes: with commands, compute includes the commands class.
 func served(classes []string, commands bool) []string {
 	if commands && slices.Contains(classes, string(tasks.Compute)) {
 		return append(slices.Clone(classes), string(tasks.Commands))

@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/pflag"
@@ -13,8 +17,7 @@ import (
 	"coalmine/internal/childprocess"
 )
 
-// memoryFlag is the memory limit of a process that executes tasks. Its zero value selects
-// memoryFor.
+// memoryFlag is the memory limit of a process that executes tasks. Its zero value selects memoryFor.
 type memoryFlag struct {
 	set   bool
 	bytes int64 // 0: no limit
@@ -90,4 +93,70 @@ func machineMemory(path string) int64 {
 		return 0
 	}
 	return kib << 10
+}
+
+// age is a flag for durations in days, such as 30d, or in the forms of time.ParseDuration.
+type age time.Duration
+
+// maxDays keeps an age within the range of time.Duration.
+const maxDays = 100 * 365
+
+// Set implements pflag.Value.
+func (a *age) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n int
+		n, err = strconv.Atoi(days)
+		d = time.Duration(n) * 24 * time.Hour
+		if n > maxDays {
+			err = strconv.ErrRange
+		}
+	}
+	if err != nil || d < 0 {
+		return fmt.Errorf("expected a time of 0 or more such as 90m, 12h or 30d")
+	}
+	*a = age(d)
+	return nil
+}
+
+func (a *age) String() string {
+	const day = 24 * time.Hour
+	d := time.Duration(*a)
+	if d == 0 {
+		return "0"
+	}
+	if d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	return d.String()
+}
+
+// Type implements pflag.Value; the help shows it.
+func (a *age) Type() string { return "duration" }
+
+// directoriesFlag holds existing directories, as absolute paths.
+type directoriesFlag []string
+
+func (d *directoriesFlag) String() string { return strings.Join(*d, ",") }
+
+// Type implements pflag.Value.
+func (d *directoriesFlag) Type() string { return "directory" }
+
+// Set implements pflag.Value: it adds a directory.
+func (d *directoriesFlag) Set(value string) error {
+	path, err := filepath.Abs(value)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s is no directory: expected one that there is", path)
+	}
+	*d = append(*d, path)
+	return nil
+}
+
+// mayWrite adds the flag to processes that run commands of experiments. Their operator, not the
+// author of the experiment, chooses the writable directories.
+func mayWrite(f *pflag.FlagSet, directories *directoriesFlag) {
+	f.Var(directories, "commands-may-write", "directory that commands of experiments may write to beside their own, such as ~/.cache/huggingface; / is anywhere; repeatable (Linux: all others are read-only where the system allows it)")
 }

@@ -77,8 +77,7 @@ func (l *listenFlags) add(f *pflag.FlagSet, address, service string) {
 // anyPort is the default address of a data directory's server.
 const anyPort = "127.0.0.1:0"
 
-// suitEmbedded rejects the flags that do not apply to embedded runs. The default address is any
-// port.
+// suitEmbedded rejects the flags that do not apply to embedded runs. The default address is any port.
 func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
 	for _, name := range []string{"host", "external-url", "tls-cert", "tls-key", "insecure"} {
 		if given.Changed(name) {

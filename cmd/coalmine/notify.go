@@ -53,8 +53,7 @@ type notification struct {
 	State string `json:"state"`
 	// Exit is the exit status of the command.
 	Exit int `json:"exit"`
-	// Gate is failed if a cell exceeds a limit of audit.fail_if, met if all are within their
-	// limits.
+	// Gate is failed if a cell exceeds a limit of audit.fail_if, met if all are within their limits.
 	Gate  string             `json:"gate,omitempty"`
 	Cells []notificationCell `json:"cells"`
 	Gates []notificationGate `json:"gates"`

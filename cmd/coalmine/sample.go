@@ -30,8 +30,7 @@ For an unfinished training the model is the newest stored one.`
 type sampleFlags struct {
 	modelaudit.SampleOptions
 	round int
-	// sheet is the file for a grid of all images, in columns; output is the directory for single
-	// images.
+	// sheet is the file for a grid of all images, in columns; output is the directory for single images.
 	sheet, output string
 	columns       int
 }

@@ -53,8 +53,7 @@ func (g *global) readKey() (secrets.Key, error) {
 	return key, nil
 }
 
-// keyIsApart rejects a key file in the home or the store, because copies of these would include the
-// key.
+// keyIsApart rejects a key file in the home or the store, because copies of these would include the key.
 func (g *global) keyIsApart() error {
 	p, err := g.places.place()
 	if err != nil {

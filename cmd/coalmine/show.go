@@ -2,15 +2,24 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/readable"
+	"coalmine/storage"
+	"coalmine/tasks/canaries"
+	"coalmine/tasks/datasets"
 	"coalmine/workflows/control"
+	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
+	"coalmine/workflows/plan"
+	"coalmine/workflows/plan/localexec"
 )
 
 const showHelp = `Print the resolved experiment of a run: the cells of its grid, with --set, all defaults
@@ -127,4 +136,221 @@ func storedText(b control.NodeBlob) string {
 		return ""
 	}
 	return ", deleted since"
+}
+
+// preparation describes the steps from an experiment's source to the population that some of its
+// cells train on, as printed by data inspect FILE.yaml.
+type preparation struct {
+	Cells []string `json:"cells"`
+	// Label is the plan's name of the last step.
+	Label string `json:"label"`
+	// unit is the name of the counted tokens; whole is set if users are not balanced.
+	unit  string
+	whole bool
+	// Selects describes the words of the source that form the examples, spelled in bytes; it is
+	// absent for texts.
+	Selects string `json:"selects,omitempty"`
+	datasets.Facts
+	Population datasets.PartitionMetrics `json:"population"`
+	// Insertions and Canaries are absent for an experiment without canaries.
+	Insertions *canaries.InsertMetrics `json:"insertions,omitempty"`
+	Canaries   []insertedConfiguration `json:"canaries,omitempty"`
+}
+
+// insertedConfiguration counts the insertions of one configuration.
+type insertedConfiguration struct {
+	UserProbability    string `json:"user_probability,omitempty"`
+	ExampleProbability string `json:"example_probability,omitempty"`
+	InsertedTimes      int    `json:"inserted_times,omitempty"`
+	// Canaries is the number of canaries; NeverInserted of them have no copy.
+	Canaries      int `json:"canaries"`
+	NeverInserted int `json:"never_inserted"`
+	// Users, Holders and Insertions are sums over the canaries: the secret sharers,
+	// the users of the population that hold a copy, and the copies.
+	Users      int `json:"users"`
+	Holders    int `json:"holders"`
+	Insertions int `json:"insertions"`
+}
+
+func (c *insertedConfiguration) configuration() canaries.Configuration {
+	return canaries.Configuration{UserProbability: c.UserProbability, ExampleProbability: c.ExampleProbability, Times: c.InsertedTimes}
+}
+
+// inspectExperiment prepares the data of an experiment in memory, exactly as its tasks do, and
+// prints the counts.
+func (g *global) inspectExperiment(ctx context.Context, flags *submitFlags, path string) error {
+	sub, err := flags.prepare(ctx, g, path)
+	if err != nil {
+		return err
+	}
+	found, err := preparations(ctx, sub)
+	if err != nil {
+		return err
+	}
+	if g.json {
+		return g.printJSON(map[string]any{"experiment": sub.Spec.Name, "preparations": found})
+	}
+	for i, p := range found {
+		if i > 0 {
+			g.printf("\n")
+		}
+		if err := p.write(g.stdout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// preparations returns the distinct preparations of all cells, in the order of the cells.
+func preparations(ctx context.Context, sub *submission.Submission) ([]*preparation, error) {
+	p, x, err := planHere(ctx, sub)
+	if err != nil {
+		return nil, err
+	}
+	known := map[storage.Key]*preparation{}
+	var found []*preparation
+	for i, cell := range p.Cells {
+		data := &sub.Spec.Cells[i].Experiment.Data
+		for _, key := range populationsOf(p, cell.Report) {
+			if known[key] == nil {
+				if known[key], err = prepare(ctx, x, p, p.Nodes[key]); err != nil {
+					return nil, err
+				}
+				known[key].unit, known[key].whole = data.Level.Scheme().Unit, data.Users.Words == 0
+				found = append(found, known[key])
+			}
+			known[key].Cells = append(known[key].Cells, cell.Name)
+		}
+	}
+	return found, nil
+}
+
+// populationsOf returns the keys of the partitions that a node depends on.
+func populationsOf(p *plan.Plan, from plan.Ref) []storage.Key {
+	nodes, _ := p.Needed(from)
+	var found []storage.Key
+	for _, n := range nodes {
+		if n.Kind == datasets.Partition.Name {
+			found = append(found, n.Key)
+		}
+	}
+	slices.SortFunc(found, storage.Key.Compare)
+	return found
+}
+
+// prepare runs the tasks up to a partition, and reads their counts.
+func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *plan.Node) (*preparation, error) {
+	if err := x.Reach(ctx, plan.Ref{Key: n.Key}); err != nil {
+		return nil, err
+	}
+	p := &preparation{Label: n.Label}
+	parts, balanced := n.Input(datasets.PartsInput), n.Input(datasets.BalancedInput)
+	if source := whole.Nodes[parts]; source.Kind == datasets.OutOfVocabulary.Name {
+		p.Selects = source.Label
+	}
+	corpus := whole.Nodes[parts].Input(datasets.CorpusInput)
+	read := map[storage.Key]any{n.Key: &p.Population, corpus: &p.Source, parts: &p.Parts, balanced: &p.Balance}
+	if insertions := n.Input(datasets.InsertionsInput); !insertions.IsZero() {
+		p.Insertions = &canaries.InsertMetrics{}
+		read[insertions] = p.Insertions
+	}
+	for key, into := range read {
+		if err := readMetrics(ctx, x, key, into); err != nil {
+			return nil, err
+		}
+	}
+	if p.Insertions == nil {
+		return p, nil
+	}
+	data, err := x.Blob(ctx, n.Key, datasets.CanariesBlob)
+	if err != nil {
+		return nil, err
+	}
+	var placements []datasets.Placement
+	if err := json.Unmarshal(data, &placements); err != nil {
+		return nil, err
+	}
+	p.Canaries = byConfiguration(placements)
+	return p, nil
+}
+
+func readMetrics(ctx context.Context, x *localexec.Executor, key storage.Key, into any) error {
+	c, err := x.Commit(ctx, key)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(c.Metrics, into)
+}
+
+// byConfiguration sums placements by configuration, in order of first occurrence.
+func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
+	var all []insertedConfiguration
+	for _, p := range placements {
+		if p.HeldBack {
+			continue
+		}
+		i := slices.IndexFunc(all, func(c insertedConfiguration) bool {
+			return c.configuration() == canaries.Of(&p.Canary)
+		})
+		if i < 0 {
+			i = len(all)
+			all = append(all, insertedConfiguration{UserProbability: p.UserProbability, ExampleProbability: p.ExampleProbability, InsertedTimes: p.InsertedTimes})
+		}
+		c := &all[i]
+		c.Canaries++
+		c.Users += p.Users
+		c.Holders += p.Holders
+		c.Insertions += p.Insertions
+		if p.Insertions == 0 {
+			c.NeverInserted++
+		}
+	}
+	return all
+}
+
+func (p *preparation) write(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s\n", strings.Join(p.Cells, ", "), readable.Text(p.Label))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", p.unit)
+	for _, row := range []struct {
+		step string
+		datasets.Counts
+	}{
+		{"source", p.Source.Counts}, {"training part", p.Parts.Train}, {"test part", p.Parts.Test}, {"validation part", p.Parts.Validation},
+		{trainingUsers(p.whole), p.Balance.Balanced}, {"held-out users", p.Balance.HeldOut}, {"population", p.Population.Counts},
+	} {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", row.step, row.Users, row.Examples, row.Words)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	p.writeReading(w)
+	if p.Insertions == nil {
+		return nil
+	}
+	return p.writeCanaries(w)
+}
+
+// writeReading describes changes made while reading the source.
+func (p *preparation) writeReading(w io.Writer) {
+	if p.Selects != "" {
+		fmt.Fprintf(w, "\nThe examples of the parts and the population are %s, and their words are bytes.\n", p.Selects)
+	}
+	for _, f := range p.Source.Faults {
+		fmt.Fprintf(w, "\n%s%s.\n", strings.ToUpper(f.String()[:1]), f.String()[1:])
+	}
+}
+
+func (p *preparation) writeCanaries(w io.Writer) error {
+	m := p.Insertions
+	fmt.Fprintf(w, "\n%d of %d balanced users carry a canary; %d of their %d examples are replaced (%.2g%%).\n",
+		m.SecretSharers, m.Users, m.ReplacedExamples, m.Examples, 100*float64(m.ReplacedExamples)/float64(max(1, m.Examples)))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "p_u, p_e\tcanaries\tnever inserted\tusers each\tholders each\tcopies each\t\n")
+	for _, c := range p.Canaries {
+		each := func(sum int) float64 { return float64(sum) / float64(c.Canaries) }
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.3g\t%.3g\t%.3g\t\n", c.configuration(),
+			c.Canaries, c.NeverInserted, each(c.Users), each(c.Holders), each(c.Insertions))
+	}
+	return t.Flush()
 }
