@@ -75,8 +75,7 @@ func newRetryCommand(g *global) *cobra.Command {
 		Short:   "Retry failed tasks of a run",
 		Long:    retryHelp,
 		Example: "  coalmine retry quickstart\n  coalmine retry quickstart --node 3fa2c1 --node 'random sampling at 400'",
-		GroupID: groupSteer,
-		Args:    cobra.MaximumNArgs(1),
+		GroupID: groupSteer, Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, e := runArgument(args), runs.Entry{Kind: runs.RetryEntry}
 			if len(nodes) == 0 {
@@ -170,8 +169,7 @@ func newPriorityCommand(g *global) *cobra.Command {
 		Use:     "priority RUN NUMBER",
 		Short:   "Set the priority of a run; higher runs first",
 		Example: "  coalmine priority quickstart 10\n  coalmine priority -- quickstart -5",
-		GroupID: groupSteer,
-		Args:    cobra.ExactArgs(2),
+		GroupID: groupSteer, Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[1])
 			if err != nil {
@@ -223,8 +221,7 @@ func newNoteCommand(g *global) *cobra.Command {
 		Use:     "note RUN [TEXT]",
 		Short:   "Set the note of a run; no text removes it",
 		Example: "  coalmine note quickstart 'learning rate too high, see the next one'",
-		GroupID: groupSteer,
-		Args:    cobra.RangeArgs(1, 2),
+		GroupID: groupSteer, Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.NoteEntry, Note: strings.Join(args[1:], "")})
 		},
@@ -236,8 +233,7 @@ func newTagCommand(g *global) *cobra.Command {
 		Use:     "tag RUN [TAG...]",
 		Short:   "Set the tags of a run; no tag removes them",
 		Example: "  coalmine tag quickstart paper table-1\n  coalmine status --json | jq -r '.runs[] | select(.tags // [] | index(\"paper\")) | .run'",
-		GroupID: groupSteer,
-		Args:    cobra.MinimumNArgs(1),
+		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.TagEntry, Tags: args[1:]})
 		},

@@ -21,7 +21,6 @@ const (
 	TwoColumns Width = "two-columns"
 )
 
-// WidthNamed returns the width of a name.
 func WidthNamed(name string) (Width, error) {
 	if w := Width(name); w == OneColumn || w == TwoColumns {
 		return w, nil
@@ -165,7 +164,6 @@ func (a *Axis) label(at float64) string {
 // Formats are the file formats of figures, which are also the file extensions.
 var Formats = []string{"svg", "pdf", "png"}
 
-// File is the figure in one of Formats.
 func (f *Figure) File(format string, w Width) []byte {
 	switch format {
 	case "pdf":

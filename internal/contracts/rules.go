@@ -18,11 +18,13 @@ package contracts
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"coalmine/internal/childprocess"
 )
@@ -42,7 +44,6 @@ type Identity struct {
 	Version  int    `json:"version"`
 }
 
-// Identity names the contract.
 func (c *Contract) Identity() Identity { return Identity{"coalmine/" + c.Name, c.Version} }
 
 // Versions lists the versions that programs may implement.
@@ -160,4 +161,173 @@ func notFinite(line []byte, err error) bool {
 	}
 	rest := string(line[bad.Offset-1:])
 	return strings.HasPrefix(rest, "NaN") || strings.HasPrefix(rest, "Infinity")
+}
+
+// Status of a Finding.
+type Status string
+
+// Results of a check. A doubt is not a fault: some programs cannot do better.
+const (
+	Passed  Status = "pass"
+	Failed  Status = "fail"
+	Doubted Status = "doubt"
+	Skipped Status = "skip"
+)
+
+// Finding is the result of a check of a program.
+type Finding struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	// Rule is the number of the rule that was broken or checked, and Sentence is its text.
+	Rule     int    `json:"rule"`
+	Sentence string `json:"sentence"`
+	// Message describes the fault, if any.
+	Message string `json:"message,omitempty"`
+}
+
+// lenient is an error of a check that is not a fault.
+type lenient struct {
+	error
+	status Status
+}
+
+// Doubt returns the error of a check that found a possible fault.
+func Doubt(format string, args ...any) error { return lenient{fmt.Errorf(format, args...), Doubted} }
+
+// Skip returns the error of a check that does not apply.
+func Skip(format string, args ...any) error { return lenient{fmt.Errorf(format, args...), Skipped} }
+
+// Check is a requirement on a program.
+type Check struct {
+	Name string
+	Rule Rule
+	Run  func() error
+}
+
+// Run makes checks in order, each after ready, which starts the program if necessary. A program that does
+// not start has one finding. The error is the error of ctx.
+func Run(ctx context.Context, checks []Check, ready func() error) (findings []Finding, err error) {
+	started := false
+	for _, c := range checks {
+		err := ready()
+		if err == nil {
+			started, err = true, c.Run()
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if findings = append(findings, found(&c, err)); !started {
+			break
+		}
+	}
+	return findings, nil
+}
+
+// found returns the finding of a check. A rule named by the error replaces the rule of the check.
+func found(c *Check, err error) Finding {
+	rule := cmp.Or(RuleOf(err), c.Rule)
+	f := Finding{Check: c.Name, Status: Passed, Rule: rule.Number, Sentence: rule.Sentence}
+	if err != nil {
+		f.Status, f.Message = Failed, err.Error()
+	}
+	if l, ok := err.(lenient); ok {
+		f.Status = l.status
+	}
+	return f
+}
+
+// Broken counts the checks that failed.
+func Broken(findings []Finding) int {
+	n := 0
+	for _, f := range findings {
+		if f.Status == Failed {
+			n++
+		}
+	}
+	return n
+}
+
+// BothWays calls ask with a list and with its reverse, and returns both answers in the order of the list.
+func BothWays[A, R any](list []A, ask func([]A) ([]R, error)) (first, second []R, err error) {
+	if first, err = ask(list); err != nil {
+		return nil, nil, err
+	}
+	reversed := slices.Clone(list)
+	slices.Reverse(reversed)
+	second, err = ask(reversed)
+	slices.Reverse(second)
+	return first, second, err
+}
+
+// Image returns the synthetic image i with the given number of values, 0 to 255, for programs with the
+// given number of classes; its class is i modulo classes. Larger classes are brighter.
+func Image(values, classes, i int) []byte {
+	pixels := make([]byte, values)
+	for at := range pixels {
+		pixels[at] = byte(i%classes*199/classes + (i*31+at*17)%56)
+	}
+	return pixels
+}
+
+// Numbers returns the n words of the synthetic text i as indices into a list of the given number of words.
+func Numbers(i, n, words int) []int {
+	list := make([]int, n)
+	for k := range list {
+		list[k] = (i*31 + k*k*17 + k*7) % words
+	}
+	return list
+}
+
+// took is a duration in seconds: wall-clock time, and the processor time of this process and of the
+// children it has waited for.
+type took struct{ clock, processors float64 }
+
+// timed measures do. Nothing else may start processes meanwhile. On a machine without an idle processor, a
+// process waits longer than it works: wall-clock time then counts no more than processor time.
+func timed(do func() error) (took, error) {
+	began, before := time.Now(), processors()
+	idleBefore, known := idle()
+	err := do()
+	t := took{time.Since(began).Seconds(), (processors() - before).Seconds()}
+	if after, _ := idle(); known && (after-idleBefore).Seconds() < crowded*t.clock {
+		t.clock = t.processors
+	}
+	return t, err
+}
+
+// crowded is the average number of idle processors below which the machine counts as busy.
+const crowded = 0.1
+
+// beyond returns the difference to another duration, by the larger of wall-clock and processor time,
+// because waiting also takes time.
+func (t took) beyond(other took) float64 {
+	return max(0, t.clock-other.clock, t.processors-other.processors)
+}
+
+// Pace is the time of a program for n items: Start seconds, plus Each seconds per item.
+type Pace struct{ Start, Each float64 }
+
+const (
+	tells = 1 // second more than for few items is significant
+	// Bounds on the factor by which the number of items grows from one try to the next.
+	minGrowth, maxGrowth = 4, 16
+)
+
+// Measure calls do for few items, for more, and then for 4 to 16 times as many until a call takes a second
+// longer than for few, or reaches most. Nothing else may start processes meanwhile.
+func Measure(few, more, most int, do func(n int) error) (Pace, error) {
+	least, err := timed(func() error { return do(few) })
+	p := Pace{Start: least.beyond(took{})}
+	for n := more; err == nil && few < most; {
+		var t took
+		t, err = timed(func() error { return do(n) })
+		longer := t.beyond(least)
+		p.Each = longer / float64(n-few)
+		p.Start = max(0, least.beyond(took{})-float64(few)*p.Each)
+		if longer >= tells || n >= most {
+			break
+		}
+		n = min(most, n*int(min(maxGrowth, max(minGrowth, 2*tells/longer))))
+	}
+	return p, err
 }

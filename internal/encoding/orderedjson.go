@@ -5,8 +5,15 @@ package encoding
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Object is a JSON object. Its names are distinct.
@@ -122,4 +129,266 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 		*o = append(*o, Member{name.(string), value})
 	}
 	return nil
+}
+
+// JSONFields returns the values of the named members of an object, in the order of the names; nil for a
+// missing member. The object has to be valid UTF-8.
+func JSONFields(object []byte, names ...string) ([]json.RawMessage, error) {
+	if !json.Valid(object) {
+		var any any
+		return nil, json.Unmarshal(object, &any)
+	}
+	rest := trim(object)
+	if rest[0] != '{' {
+		return nil, &json.UnmarshalTypeError{Value: kindOf(rest), Type: reflect.TypeFor[struct{}]()}
+	}
+	values := make([]json.RawMessage, len(names))
+	for rest = trim(rest[1:]); rest[0] != '}'; rest = trim(bytes.TrimPrefix(rest, []byte(","))) {
+		end := valueEnd(rest)
+		name := rest[:end]
+		rest = trim(trim(rest[end:])[1:]) // after the colon
+		end = valueEnd(rest)
+		value := rest[:end]
+		rest = trim(rest[end:])
+		for i := range names {
+			if !named(name, names[i]) {
+				continue
+			}
+			if values[i] != nil {
+				return nil, &ValueError{names[i], errors.New("stands twice")}
+			}
+			values[i] = value
+		}
+	}
+	return values, nil
+}
+
+// ValueError is an error about the value of a member.
+type ValueError struct {
+	Name string
+	Err  error
+}
+
+func (e *ValueError) Error() string { return fmt.Sprintf("%q %v", e.Name, e.Err) }
+
+func (e *ValueError) Unwrap() error { return e.Err }
+
+// ErrHalfPair is the error for a text for which HalfPair is true.
+var ErrHalfPair = errors.New("has half of a surrogate pair (\\ud800 to \\udfff), which is no character")
+
+// UnmarshalJSON reads the members named by the tags of a struct's fields exactly as written, where
+// json.Unmarshal accepts "Text" for "text", takes the last of several members of one name, and replaces
+// any half of a surrogate pair by the same character, so that different texts become equal. Here names
+// match exactly, a wanted name occurs at most once, and half a pair is an error. Fields
+// without a tag stay unchanged.
+func UnmarshalJSON(object []byte, into any) error {
+	target := reflect.ValueOf(into).Elem()
+	names := namesOf(target.Type())
+	values, err := JSONFields(object, names.tags...)
+	if err != nil {
+		return err
+	}
+	for i, value := range values {
+		if value == nil {
+			continue
+		}
+		err := decode(value, target.Field(names.fields[i]).Addr().Interface())
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			wrong.Field = names.tags[i]
+		}
+		if errors.Is(err, ErrHalfPair) {
+			err = &ValueError{names.tags[i], err}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decode reads a value. Most are texts without escapes, which need no decoding. A json.RawMessage gets
+// the value unchanged.
+func decode(value json.RawMessage, into any) error {
+	switch to := into.(type) {
+	case **string:
+		if text, ok := plainText(value); ok {
+			*to = &text
+			return nil
+		}
+	case *json.RawMessage:
+		*to = value
+		return nil
+	case *[]json.RawMessage:
+		return json.Unmarshal(value, into)
+	}
+	if HalfPair(value) {
+		return ErrHalfPair
+	}
+	return json.Unmarshal(value, into)
+}
+
+// plainText returns a text without escapes.
+func plainText(value []byte) (string, bool) {
+	if value[0] != '"' || bytes.IndexByte(value, '\\') >= 0 {
+		return "", false
+	}
+	return string(value[1 : len(value)-1]), true
+}
+
+// JSONString decodes a JSON string.
+func JSONString(value []byte) (string, error) {
+	text, ok := plainText(value)
+	if ok {
+		return text, nil
+	}
+	if HalfPair(value) {
+		return "", ErrHalfPair
+	}
+	var read *string
+	if err := json.Unmarshal(value, &read); err != nil {
+		return "", err
+	}
+	if read == nil {
+		return "", errors.New("is null; expected a text")
+	}
+	return *read, nil
+}
+
+// ShowJSON returns the beginning of a value for a message, as JSON without control characters.
+func ShowJSON(value []byte) string {
+	const most = 40
+	var b strings.Builder
+	n := 0
+	for _, r := range string(value) {
+		if n++; n > most {
+			return b.String() + "…"
+		}
+		if strconv.IsPrint(r) && r != utf8.RuneError {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
+
+// structNames holds the tags of a struct and their fields.
+type structNames struct {
+	tags   []string
+	fields []int
+}
+
+var structs sync.Map // *structNames by type
+
+func namesOf(t reflect.Type) *structNames {
+	if names, ok := structs.Load(t); ok {
+		return names.(*structNames)
+	}
+	names := &structNames{}
+	for i := range t.NumField() {
+		tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if tag != "" && tag != "-" {
+			names.tags, names.fields = append(names.tags, tag), append(names.fields, i)
+		}
+	}
+	structs.Store(t, names)
+	return names
+}
+
+func trim(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
+
+// named reports whether a JSON string equals a name.
+func named(text []byte, name string) bool {
+	if bytes.IndexByte(text, '\\') < 0 {
+		return string(text[1:len(text)-1]) == name
+	}
+	var unquoted string
+	return !HalfPair(text) && json.Unmarshal(text, &unquoted) == nil && unquoted == name
+}
+
+// valueEnd returns the end of the first value of valid JSON.
+func valueEnd(data []byte) int {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			i = textEnd(data, i)
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+			if depth < 0 {
+				return i
+			}
+		case ',', ':', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(data)
+}
+
+// textEnd returns the index of the quote that ends a string.
+func textEnd(data []byte, start int) int {
+	for i := start + 1; i < len(data); i++ {
+		next := bytes.IndexByte(data[i:], '"')
+		if next < 0 {
+			break
+		}
+		if slash := bytes.IndexByte(data[i:i+next], '\\'); slash >= 0 {
+			i += slash + 1 // and the escaped character
+			continue
+		}
+		return i + next
+	}
+	return len(data) - 1
+}
+
+// HalfPair reports whether any string of valid JSON has one surrogate of a pair without the other.
+func HalfPair(value []byte) bool {
+	for {
+		i := bytes.IndexByte(value, '\\')
+		if i < 0 {
+			return false
+		}
+		if value = value[i:]; value[1] != 'u' {
+			value = value[2:]
+			continue
+		}
+		c := escaped(value)
+		if value = value[6:]; !utf16.IsSurrogate(c) {
+			continue
+		}
+		if len(value) < 6 || value[0] != '\\' || value[1] != 'u' || utf16.DecodeRune(c, escaped(value)) == '\ufffd' {
+			return true
+		}
+		value = value[6:]
+	}
+}
+
+// escaped returns the character of an escape such as \u1234.
+func escaped(text []byte) rune {
+	c, _ := strconv.ParseUint(string(text[2:6]), 16, 32) // the JSON is valid
+	return rune(c)
+}
+
+// kindOf returns encoding/json's name for the type of a value.
+func kindOf(value []byte) string {
+	switch value[0] {
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "bool"
+	case 'n':
+		return "null"
+	}
+	return "number"
 }

@@ -89,7 +89,6 @@ func (p Probability) Float64() float64 {
 	return f
 }
 
-// IsZero reports whether p is 0.
 func (p Probability) IsZero() bool { return p.numerator == 0 }
 
 // String returns the text form, as the papers print it: a percentage if it is a whole

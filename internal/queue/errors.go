@@ -33,7 +33,6 @@ func (t *Trouble) Error() string {
 // Unwrap returns one of the errors above and the server's error.
 func (t *Trouble) Unwrap() []error { return []error{t.mark, t.err} }
 
-// Brief returns the mark and the cause.
 func (t *Trouble) Brief() string { return t.mark.Error() + ": " + t.cause }
 
 // meaning is the meaning of an error of Redis. Callers decide on the mark.

@@ -198,7 +198,6 @@ func Range(first, last string) string {
 	return first + " to " + last
 }
 
-// Plural returns the plural of a noun.
 func Plural(noun string) string {
 	switch {
 	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "ay") && !strings.HasSuffix(noun, "ey"):

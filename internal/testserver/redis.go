@@ -152,7 +152,6 @@ type SentinelConfig struct {
 	Pair      Pair
 }
 
-// StartSentinel starts a Sentinel.
 func StartSentinel(t testing.TB, c SentinelConfig) *Sentinel {
 	t.Helper()
 	binary := RedisServer(t)

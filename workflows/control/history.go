@@ -138,7 +138,6 @@ func (l *Local) Logs(ctx context.Context, name, node string) ([]AttemptLog, erro
 	return out, nil
 }
 
-// stored returns the stored logs of attempts at a node.
 func (l *Local) stored(ctx context.Context, run string, n troubledNode) ([]AttemptLog, error) {
 	attempts, err := l.archive.TaskLogs(ctx, run, n.key)
 	if err != nil {

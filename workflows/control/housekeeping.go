@@ -1,13 +1,20 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"coalmine/internal/goroutines"
+	"coalmine/storage"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
@@ -172,4 +179,151 @@ func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, 
 		}
 	}
 	return missing, err
+}
+
+// Housekeeping is the periodic work of a coordinator. The zero value does nothing.
+type Housekeeping struct {
+	// Every is the time between two collections. They begin at its multiples in
+	// UTC, independent of the start of the process: for 24 hours, at midnight.
+	Every time.Duration
+	// Retain is the time for which a finished run without pins keeps its record; 0
+	// means for ever. Expired runs are removed just before a collection.
+	Retain time.Duration
+	// Log receives its messages. Default slog.Default().
+	Log *slog.Logger
+	// Metrics registers its metrics; nil exports nothing.
+	Metrics prometheus.Registerer
+}
+
+// Check returns an error for invalid values.
+func (h *Housekeeping) Check() error {
+	switch {
+	case h.Every < 0 || h.Retain < 0:
+		return fmt.Errorf("housekeeping every %v of runs older than %v %w: expected times of 0 or more", h.Every, h.Retain, ErrInput)
+	case h.Retain > 0 && h.Every == 0:
+		return fmt.Errorf("removing runs after %v %w without a time between two collections", h.Retain, ErrInput)
+	case h.Every > 0 && h.Every < time.Minute:
+		return fmt.Errorf("a collection every %v %w: it lists the whole store; expected a minute or more", h.Every, ErrInput)
+	}
+	return nil
+}
+
+// KeepHouse collects periodically until ctx is done, while the coordinator of this process leads. A
+// stand-by leaves it to the leader. Errors are logged and counted; the next collection tries again.
+func (l *Local) KeepHouse(ctx context.Context, h Housekeeping) error {
+	if err := h.Check(); err != nil {
+		return err
+	}
+	h.Log = cmp.Or(h.Log, slog.Default())
+	m := newHousekeepingMetrics(h.Metrics)
+	for h.Every > 0 && goroutines.Sleep(ctx, time.Until(nextMultiple(time.Now(), h.Every))) == nil {
+		var removed int
+		var c *retention.Result
+		err := goroutines.Recover(func() (err error) {
+			removed, c, err = l.tidy(ctx, h.Retain)
+			return err
+		})
+		goroutines.LogPanic(h.Log, err, "doing", "housekeeping")
+		if errors.Is(err, leadership.ErrStandby) || ctx.Err() != nil {
+			continue
+		}
+		m.count(removed, c, err)
+		if err != nil {
+			h.Log.Warn("housekeeping failed; it is tried again the next time", "next", nextMultiple(time.Now(), h.Every), "error", err)
+			continue
+		}
+		for _, held := range c.Held {
+			h.Log.Warn("no commit, blob or source is deleted while the needs of a run are unknown", "run", held.Run, "reason", held.Reason)
+		}
+		total := c.Total()
+		h.Log.Info("housekeeping", "removed_runs", removed, "objects", total.Objects, "bytes", total.Bytes, "kept_objects", c.Kept.Objects, "kept_bytes", c.Kept.Bytes)
+	}
+	return nil
+}
+
+// nextMultiple returns the first multiple of a duration after now.
+func nextMultiple(now time.Time, every time.Duration) time.Time {
+	return now.UTC().Truncate(every).Add(every)
+}
+
+// tidy removes expired runs, and collects. The error wraps leadership.ErrStandby
+// if this process does not lead.
+func (l *Local) tidy(ctx context.Context, retain time.Duration) (removed int, c *retention.Result, err error) {
+	err = l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
+		if retain > 0 {
+			if removed, err = l.removeOlder(ctx, time.Now().Add(-retain)); err != nil {
+				return err
+			}
+		}
+		collector, err := l.collector(nil)
+		if err != nil {
+			return err
+		}
+		c, err = collector.Collect(ctx, token)
+		return err
+	})
+	return removed, c, err
+}
+
+// removeOlder removes the runs without pins that finished before a moment.
+func (l *Local) removeOlder(ctx context.Context, moment time.Time) (removed int, err error) {
+	all, err := l.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, run := range all {
+		s := &run.State
+		if !s.Phase.Finished() || s.IsPinned() || !s.Finished.Before(moment) {
+			continue
+		}
+		err := l.runs.Steer(ctx, run.ID, runs.Entry{Kind: runs.RemoveEntry, By: "housekeeping"})
+		if errors.Is(err, runs.ErrState) || errors.Is(err, storage.ErrNotFound) {
+			continue // it was just resumed, pinned or removed
+		}
+		if err != nil {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// housekeepingMetrics count the work of KeepHouse.
+type housekeepingMetrics struct {
+	collections    *prometheus.CounterVec
+	last           prometheus.Gauge
+	removed        prometheus.Counter
+	objects, bytes *prometheus.CounterVec
+}
+
+// newHousekeepingMetrics registers the metrics with r, if it is not nil.
+func newHousekeepingMetrics(r prometheus.Registerer) *housekeepingMetrics {
+	auto := promauto.With(r)
+	return &housekeepingMetrics{
+		collections: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collections_total",
+			Help: "Collections that this process has begun by itself while it led, by outcome: done or failed."}, []string{"outcome"}),
+		last: auto.NewGauge(prometheus.GaugeOpts{Name: "coalmine_last_collection_timestamp_seconds",
+			Help: "When the last such collection was done, in seconds since 1970; 0 if there was none."}),
+		removed: auto.NewCounter(prometheus.CounterOpts{Name: "coalmine_retired_runs_total", Help: "Runs that were removed because they had finished long enough ago."}),
+		objects: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collected_objects_total",
+			Help: "Objects that such collections have deleted, by kind."}, []string{"kind"}),
+		bytes: auto.NewCounterVec(prometheus.CounterOpts{Name: "coalmine_collected_bytes_total",
+			Help: "Bytes of objects that such collections have deleted, by kind."}, []string{"kind"}),
+	}
+}
+
+func (m *housekeepingMetrics) count(removed int, c *retention.Result, err error) {
+	m.removed.Add(float64(removed))
+	if c != nil { // includes the deletions before a failure
+		for kind, amount := range c.Collected {
+			m.objects.WithLabelValues(string(kind)).Add(float64(amount.Objects))
+			m.bytes.WithLabelValues(string(kind)).Add(float64(amount.Bytes))
+		}
+	}
+	if err != nil {
+		m.collections.WithLabelValues("failed").Inc()
+		return
+	}
+	m.collections.WithLabelValues("done").Inc()
+	m.last.SetToCurrentTime()
 }

@@ -180,7 +180,6 @@ func stored(run *runs.Run, record *recorded) *status.Run {
 	return s
 }
 
-// become sets the state of a cell.
 func become(c *status.Cell, state *runs.State, failed map[string]bool) {
 	if outcome, ended := state.Outcomes[c.Cell]; ended {
 		c.Phase = outcome

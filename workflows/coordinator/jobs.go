@@ -36,7 +36,6 @@ const jobTimeout = time.Minute
 // jobs starts slow work, retries failed storage operations, and keeps the clock.
 // Nothing else in a term reads a clock, waits, or blocks.
 type jobs struct {
-	// now returns the time.
 	now func() time.Time
 	// start runs a job in the background and applies its result in the loop.
 	start func(lane, job)

@@ -88,7 +88,6 @@ func (t *term) claimsKnown() bool {
 	return t.records.discovered
 }
 
-// logOf returns the logger for a task.
 func (t *term) logOf(x *graph.Task) *slog.Logger {
 	log := t.log
 	if len(x.Wants) > 0 {

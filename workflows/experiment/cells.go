@@ -135,7 +135,6 @@ func (c *Cell) describe() string {
 	return fmt.Sprintf("%s: %s", c.Name, c.Axes)
 }
 
-// addCell adds the problems of one cell.
 func (ps *problems) addCell(c *Cell, list *problems) {
 	for _, f := range list.found {
 		ps.record(f.Problem, c.describe())

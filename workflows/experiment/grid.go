@@ -36,7 +36,6 @@ type axis struct {
 	values []pathValue
 }
 
-// pathValue is a value for a path.
 type pathValue struct {
 	path  string
 	at    position

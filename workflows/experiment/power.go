@@ -251,7 +251,6 @@ func (f *FalseAlarm) add(a audits.FalseAlarm) {
 	f.Probability = math.Min(1, f.Probability+a.Probability*(1-f.Probability))
 }
 
-// falseAlarms returns the false alarms of one cell.
 func (c *Cell) falseAlarms() []audits.FalseAlarm {
 	e := c.Experiment
 	if e.Audit == nil || e.Audit.FailIf == nil {

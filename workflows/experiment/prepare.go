@@ -62,7 +62,6 @@ func (p *Prepare) classifier() *Preparation {
 	return p.Classifier
 }
 
-// all returns all preparations.
 func (p *Prepare) all() []*Preparation {
 	if p == nil {
 		return nil

@@ -216,7 +216,6 @@ func (c *checker) limits() {
 	}
 }
 
-// limitPaths returns the paths of the limits of one audit.
 func limitPaths(d *audits.Description) string {
 	var paths []string
 	for _, l := range d.Limits {

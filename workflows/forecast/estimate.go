@@ -278,10 +278,8 @@ type Loads struct {
 	steps map[storage.Key]stepLoad // by recipe
 }
 
-// stepLoad is the load of each part of a step, and of its join.
 type stepLoad struct{ part, join Load }
 
-// Of returns the load of a task.
 func (l *Loads) Of(x *graph.Task) Load {
 	ch := x.Chain()
 	switch {
@@ -359,7 +357,6 @@ func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
 	})
 }
 
-// step returns the load of a step.
 func (c costing) step(rounds, width int) stepLoad {
 	c.Cost = Cost{}
 	c.train(1, rounds, width)

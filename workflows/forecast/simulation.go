@@ -112,7 +112,6 @@ type pool struct {
 	waiting []*graph.Attempt
 }
 
-// poolOf returns the pool for an attempt.
 func (s *simulation) poolOf(a *graph.Attempt) *pool {
 	if a.Class == tasks.GPU && s.cluster.GPUs > 0 {
 		return &s.pools[1]

@@ -77,7 +77,6 @@ func (c *measuredColumns) number(found any, name string) (number float64, ok boo
 	}
 }
 
-// auditColumns holds the columns of all audits.
 type auditColumns struct {
 	// outcomes holds the columns of the outcomes, in the order of the audits.
 	outcomes []*measuredColumns
@@ -87,7 +86,6 @@ type auditColumns struct {
 	ordered        []*measuredColumns
 }
 
-// ofAudits returns the columns of all audits.
 var ofAudits = sync.OnceValue(func() *auditColumns {
 	c := &auditColumns{canaryOutcomes: map[reflect.Type]*measuredColumns{}}
 	for _, d := range all.Audits() {

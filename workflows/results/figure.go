@@ -104,7 +104,6 @@ func (c *Chart) drawing() *drawing {
 	return d
 }
 
-// title returns the title of a point.
 func (c *Chart) title(p *ChartPoint) string {
 	if len(c.Values) > 0 {
 		return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g)", p.Cell, p.Label, c.Y, p.Y, p.Low, p.High)
@@ -112,7 +111,6 @@ func (c *Chart) title(p *ChartPoint) string {
 	return fmt.Sprintf("%s, %s: %s %.3g (%.3g to %.3g), utility %.1f%%", p.Cell, p.Label, c.X, p.X, p.Low, p.High, p.Y)
 }
 
-// curveFigure holds the curves of one figure.
 type curveFigure struct {
 	name   string
 	curves []audits.Curve

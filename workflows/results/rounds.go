@@ -261,7 +261,6 @@ type plainRound Round
 // unmeasured are the columns that external programs do not report.
 var unmeasured = []string{"update_norm", "client_norm", "clipped", "noise_deviation"}
 
-// lacks returns the columns that a round lacks.
 func (r *Round) lacks() (columns []string) {
 	if r.withheld {
 		columns = append(columns, withheld...)

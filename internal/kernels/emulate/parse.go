@@ -25,7 +25,6 @@ type instruction struct {
 	args []operand
 }
 
-// operandKind is the kind of an operand.
 type operandKind int
 
 const (

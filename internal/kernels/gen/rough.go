@@ -20,7 +20,6 @@ func (s isa) series(name string, coefficients []float32, argument, result float6
 	return operands
 }
 
-// evaluate returns the series at a square.
 func (s isa) evaluate(series []Op, square group) group {
 	p := s.like(square)
 	last := len(series) - 1

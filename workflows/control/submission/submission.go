@@ -351,7 +351,6 @@ func (s *Submission) warn() {
 	}
 }
 
-// Record returns the run record of the submission.
 func (s *Submission) Record() runs.Spec {
 	canonical := s.Spec.Canonical()
 	return runs.Spec{Name: s.Spec.Name, Digest: storage.DigestOf(canonical), Experiment: canonical}

@@ -121,7 +121,6 @@ type Cell struct {
 	Failed bool
 }
 
-// Done reports whether all targets of the cell are available.
 func (c *Cell) Done() bool { return allAvailable(c.Targets) }
 
 // Dependency is a needed output: that of a standing node, or a checkpoint of a chain.
@@ -343,10 +342,8 @@ func (s *Step) spec(x *Task) tasks.Spec {
 	return s.Chain.Shape.PartSpec(s.Number, slices.Index(s.Parts, x))
 }
 
-// State returns the state of the task.
 func (x *Task) State() State { return x.state }
 
-// Trouble returns the troubles of the task.
 func (x *Task) Trouble() Trouble {
 	if x.trouble == nil {
 		return Trouble{}
@@ -370,7 +367,6 @@ func (x *Task) Chain() *Chain {
 	return x.Step.Chain
 }
 
-// WantedBy reports whether a run wants the task.
 func (x *Task) WantedBy(r *Run) bool { return slices.Contains(x.Wants, r) }
 
 // RunIDs are the ids of the runs that want the task.
@@ -472,7 +468,6 @@ func (g *Graph) AttemptsInOrder() []*Attempt {
 // AttemptsAt returns the attempts in flight at a task, the oldest first.
 func (g *Graph) AttemptsAt(x *Task) []*Attempt { return g.at[x] }
 
-// AnyInFlight reports whether there are attempts.
 func (g *Graph) AnyInFlight() bool { return len(g.attempts) > 0 }
 
 // InFlight is the number of attempts of a class.

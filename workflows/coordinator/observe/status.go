@@ -128,7 +128,6 @@ func (v *View) wantedAttempts(r *graph.Run) []*graph.Attempt {
 	return slices.DeleteFunc(v.Graph.AttemptsInOrder(), func(a *graph.Attempt) bool { return a.Stopping || !a.Task.WantedBy(r) })
 }
 
-// running lists the running attempts of the run.
 func (v *View) running(r *graph.Run) []status.Attempt {
 	var running []status.Attempt
 	trained := trainings(v.Graph, r)

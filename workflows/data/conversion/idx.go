@@ -157,7 +157,6 @@ func readLabels(path string) ([]int, error) {
 	return labels, c.end()
 }
 
-// readWriters reads column 0 and the column of the writers.
 func readWriters(path string, column int) (classes, writers []int32, err error) {
 	c, err := open(path)
 	if err != nil {

@@ -128,7 +128,6 @@ func (t *textFiles) archive(ctx context.Context, to io.Writer) error {
 	return archive.Close()
 }
 
-// add writes one file.
 func (t *textFiles) add(archive *tar.Writer, name string) error {
 	info, err := fs.Stat(t.system, name) // before opening, which blocks for a pipe
 	if err != nil {

@@ -380,7 +380,6 @@ func (b *Builder) Chain(o ChainOptions, origin plan.Ref, shared ...plan.Ref) *pl
 	return c
 }
 
-// Cell adds a cell.
 func (b *Builder) Cell(report, model plan.Ref) {
 	c := plan.Cell{Index: len(b.Cells), Name: fmt.Sprintf("c%02d", len(b.Cells)+1), Report: report, Model: model, Chain: model.Chain, Unit: plan.Round}
 	c.Label = "cell " + c.Name

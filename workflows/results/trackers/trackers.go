@@ -40,7 +40,6 @@ type Run struct {
 	Cells     []Cell
 }
 
-// Cell is one cell of it.
 type Cell struct {
 	Name, Label string
 	// Status is one of package results.

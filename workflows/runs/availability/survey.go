@@ -46,7 +46,6 @@ type Surveyor struct {
 	Kept func(frontier int) []int
 }
 
-// NewSurveyor returns a surveyor of a chain in an archive.
 func NewSurveyor(archive *storage.Archive, chain *plan.Chain, kept func(frontier int) []int) Surveyor {
 	return Surveyor{
 		LookUp: func(ctx context.Context, key storage.Key) (Node, error) { return LookUp(ctx, archive, key) },

@@ -158,7 +158,6 @@ func (d *Dir) Close() error {
 	return errors.Join(forget(d.path), d.lock.Close())
 }
 
-// Store returns the path of the store.
 func (d *Dir) Store() string { return StorePath(d.path) }
 
 // StorePath returns the path of the store of a data directory, for readers that do not own it.
