@@ -81,13 +81,9 @@ func (p *ServerParams) Rate(round int) float64 {
 // Guarantee the metric row holds the cost of the rounds so far, and a round beyond the budget, or
 // after StopAt was reached, changes nothing. The updates of a recorded round are stored with its
 // checkpoint, one shard per chunk.
-var Server = tasks.Kind{Name: "aggregation/server", Version: 2, Class: tasks.Compute, Run: runServer}
+var Server = tasks.Kind{Name: "aggregation/server", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runServer)}
 
-func runServer(ctx context.Context, t *tasks.Task) error {
-	var p ServerParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runServer(ctx context.Context, t *tasks.Task, p *ServerParams) error {
 	if p.Schedule != nil {
 		if err := p.Schedule.Validate(); err != nil {
 			return tasks.Permanent(err)
@@ -97,7 +93,7 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	account, err := openLedger(ctx, t, &p)
+	account, err := openLedger(ctx, t, p)
 	if err != nil {
 		return err
 	}
@@ -108,7 +104,7 @@ func runServer(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	r := round{params: &p, account: account, chase: chase, sum: make([]float64, model.Network.Trained())}
+	r := round{params: p, account: account, chase: chase, sum: make([]float64, model.Network.Trained())}
 	if account.Allowed(t.Step) < t.Step || chase.Over() {
 		return r.stop(ctx, t, model)
 	}

@@ -32,7 +32,7 @@ import (
 //	          PerConfiguration of each configuration in the order given and then those
 //	          held back; then those of the next space, in the same order
 //	spaces    SpacesBlob, where a space names words
-var Draw = tasks.Kind{Name: "canaries/draw", Version: 1, Class: tasks.Compute, Run: runDraw}
+var Draw = tasks.Kind{Name: "canaries/draw", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runDraw)}
 
 // DrawParams are the parameters of Draw.
 type DrawParams struct {
@@ -94,11 +94,7 @@ func (p *DrawParams) check() error {
 	return nil
 }
 
-func runDraw(ctx context.Context, t *tasks.Task) error {
-	var p DrawParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runDraw(ctx context.Context, t *tasks.Task, p *DrawParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
@@ -106,7 +102,7 @@ func runDraw(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	list, err := drawAll(&p, vocabulary)
+	list, err := drawAll(p, vocabulary)
 	if err != nil {
 		return tasks.Permanent(err)
 	}

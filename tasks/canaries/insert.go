@@ -26,7 +26,7 @@ import (
 //
 //	overlay   datasets.Overlay over the index of the balanced users
 //	canaries  JSON array of datasets.Placement
-var Insert = tasks.Kind{Name: "canaries/insert", Version: 1, Class: tasks.Compute, Run: runInsert}
+var Insert = tasks.Kind{Name: "canaries/insert", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runInsert)}
 
 // CanariesInput names the Draw node as an input of Insert; the other input is
 // datasets.BalancedInput.
@@ -51,11 +51,7 @@ type InsertMetrics struct {
 	NeverInserted int `json:"never_inserted"`
 }
 
-func runInsert(ctx context.Context, t *tasks.Task) error {
-	var p InsertParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runInsert(ctx context.Context, t *tasks.Task, p *InsertParams) error {
 	index, err := datasets.ReadIndex(ctx, t, datasets.BalancedInput, datasets.PopulationIndexBlob)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 //
 //	index      Index over the balanced users that train
 //	held-out   Index over those that are held out
-var Balance = tasks.Kind{Name: "datasets/balance", Version: 1, Class: tasks.Compute, Run: runBalance}
+var Balance = tasks.Kind{Name: "datasets/balance", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runBalance)}
 
 // PartsInput names an Encode node as an input: of Balance, and of Partition.
 const PartsInput = "parts"
@@ -61,11 +61,7 @@ func (p *BalanceParams) check() error {
 	return checkFraction("held_out_users", p.HeldOutUsers)
 }
 
-func runBalance(ctx context.Context, t *tasks.Task) error {
-	var p BalanceParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runBalance(ctx context.Context, t *tasks.Task, p *BalanceParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}

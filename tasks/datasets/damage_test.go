@@ -50,7 +50,7 @@ func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
 				store.Add(test.rule)
 			}
 			spec := must.Get(tasks.NewSpec(Import, ImportParams{Sources: []storage.Digest{digest}}))(t)
-			err = runImport(t.Context(), tasks.NewTask(spec, importedFrom{archive: archive}, nil, nil, nil))
+			err = Import.Run(t.Context(), tasks.NewTask(spec, importedFrom{archive: archive}, nil, nil, nil))
 			if err == nil || tasks.IsPermanent(err) != test.permanent || errors.Is(err, storage.ErrCorrupt) == test.permanent {
 				t.Errorf("got %v, want it permanent: %v", err, test.permanent)
 			}

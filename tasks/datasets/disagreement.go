@@ -17,7 +17,7 @@ import (
 //
 // Params: HalfParams. Inputs: PopulationInput, ShardsInput. Blobs and metrics are as for Partition,
 // with new shards.
-var Half = tasks.Kind{Name: "datasets/half", Version: 1, Class: tasks.Compute, Run: runHalf}
+var Half = tasks.Kind{Name: "datasets/half", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runHalf)}
 
 // HalfParams are the parameters of Half.
 type HalfParams struct {
@@ -26,11 +26,7 @@ type HalfParams struct {
 	Half int `json:"half"`
 }
 
-func runHalf(ctx context.Context, t *tasks.Task) error {
-	var p HalfParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runHalf(ctx context.Context, t *tasks.Task, p *HalfParams) error {
 	if p.Half != 0 && p.Half != 1 {
 		return tasks.Permanent(fmt.Errorf("half %d of a population; expected 0 or 1", p.Half))
 	}
@@ -59,7 +55,7 @@ func halves(seed uint64) func() int {
 // Blobs and metrics are as for Partition, with new shards, and
 //
 //	disagreement   Disagreement, as JSON
-var Disagree = tasks.Kind{Name: "datasets/disagree", Version: 1, Class: tasks.Compute, Run: runDisagree}
+var Disagree = tasks.Kind{Name: "datasets/disagree", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runDisagree)}
 
 // DisagreementBlob is a Disagreement, as JSON.
 const DisagreementBlob = "disagreement"
@@ -138,11 +134,7 @@ func (d *Disagreement) String() string {
 		apart.Removed, apart.Of, both.Removed, both.Of, d.Sentences.Removed, d.Sentences.Of)
 }
 
-func runDisagree(ctx context.Context, t *tasks.Task) error {
-	var p DisagreeParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runDisagree(ctx context.Context, t *tasks.Task, p *DisagreeParams) error {
 	if !(p.Threshold > 0) {
 		return tasks.Permanent(fmt.Errorf("disagreement by more than %g nats a token; expected more than 0", p.Threshold))
 	}

@@ -26,7 +26,7 @@ import (
 //	                part included, so that a user has one number in all parts;
 //	                likewise test, validation
 //	train-groups    Grouped only: as GroupsBlob, those of the training part
-var Encode = tasks.Kind{Name: "datasets/encode", Version: 1, Class: tasks.Compute, Run: runEncode}
+var Encode = tasks.Kind{Name: "datasets/encode", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runEncode)}
 
 // Inputs of Encode; VocabularyInput is optional.
 const (
@@ -82,11 +82,8 @@ func (p *EncodeParams) check() error {
 	return errors.Join(checkFraction("test fraction", p.TestFraction), checkFraction("validation fraction", p.ValidationFraction), checkTrainShare(p.TrainShare))
 }
 
-func runEncode(ctx context.Context, t *tasks.Task) error {
-	e := encoder{task: t}
-	if err := t.Decode(&e.params); err != nil {
-		return err
-	}
+func runEncode(ctx context.Context, t *tasks.Task, params *EncodeParams) error {
+	e := encoder{task: t, params: *params}
 	if err := e.params.check(); err != nil {
 		return tasks.Permanent(err)
 	}

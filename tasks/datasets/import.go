@@ -33,7 +33,7 @@ import (
 //	splits          see SplitsBlob; only where splits of the data's own are parts
 //
 // For pairs, the dictionary has the separator too.
-var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: runImport}
+var Import = tasks.Kind{Name: "datasets/import", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runImport)}
 
 // Names of the blobs of a corpus in addition to its stream and index.
 const (
@@ -79,11 +79,7 @@ type ImportMetrics struct {
 	Skipped *Skipped `json:"skipped,omitempty"`
 }
 
-func runImport(ctx context.Context, t *tasks.Task) error {
-	var p ImportParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runImport(ctx context.Context, t *tasks.Task, p *ImportParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}

@@ -15,7 +15,7 @@ import (
 //
 // Params: OutOfVocabularyParams. Input "corpus": Import at the word level. Input "vocabulary":
 // Encode at the word level. Metrics and blobs are as for Encode at the byte level.
-var OutOfVocabulary = tasks.Kind{Name: "datasets/out-of-vocabulary", Version: 1, Class: tasks.Compute, Run: runOutOfVocabulary}
+var OutOfVocabulary = tasks.Kind{Name: "datasets/out-of-vocabulary", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runOutOfVocabulary)}
 
 // OutOfVocabularyParams are the parameters of OutOfVocabulary.
 type OutOfVocabularyParams struct {
@@ -45,11 +45,7 @@ func (p *OutOfVocabularyParams) reading() Reading {
 	return Reading{Level: ByteLevel, Sequence: p.Sequence}.Complete()
 }
 
-func runOutOfVocabulary(ctx context.Context, t *tasks.Task) error {
-	var p OutOfVocabularyParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runOutOfVocabulary(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams) error {
 	encode := p.encode()
 	if err := encode.check(); err != nil {
 		return tasks.Permanent(err)
@@ -57,7 +53,7 @@ func runOutOfVocabulary(ctx context.Context, t *tasks.Task) error {
 	if err := p.reading().check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	e, err := openOutside(ctx, t, &p)
+	e, err := openOutside(ctx, t, p)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ import (
 //	groups         ByUser only, where the parts have them: see GroupsBlob
 //	train-00000 …  IID only: the stream in the new order; original examples
 //	               stand below the canaries
-var Partition = tasks.Kind{Name: "datasets/partition", Version: 1, Class: tasks.Compute, Run: runPartition}
+var Partition = tasks.Kind{Name: "datasets/partition", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runPartition)}
 
 // Inputs of Partition in addition to PartsInput.
 const (
@@ -61,11 +61,8 @@ type PartitionMetrics struct {
 	DiscardedExamples int `json:"discarded_examples"`
 }
 
-func runPartition(ctx context.Context, t *tasks.Task) error {
-	p := partitioner{task: t}
-	if err := t.Decode(&p.params); err != nil {
-		return err
-	}
+func runPartition(ctx context.Context, t *tasks.Task, params *PartitionParams) error {
+	p := partitioner{task: t, params: *params}
 	scheme, err := FindPartition(p.params.Partition)
 	if err == nil {
 		err = scheme.check(p.params)

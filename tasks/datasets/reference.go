@@ -17,7 +17,7 @@ import (
 //
 // Params: ReferenceParams. Input "balanced": Balance. Metrics: Counts of the drawn users. Blobs are
 // as for Balance: the drawn users as users that train, other users as held out.
-var ReferenceUsers = tasks.Kind{Name: "datasets/reference-users", Version: 1, Class: tasks.Compute, Run: runReferenceUsers}
+var ReferenceUsers = tasks.Kind{Name: "datasets/reference-users", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runReferenceUsers)}
 
 // ReferenceParams are the parameters of ReferenceUsers.
 type ReferenceParams struct {
@@ -26,11 +26,7 @@ type ReferenceParams struct {
 	Model int `json:"model"`
 }
 
-func runReferenceUsers(ctx context.Context, t *tasks.Task) error {
-	var p ReferenceParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runReferenceUsers(ctx context.Context, t *tasks.Task, p *ReferenceParams) error {
 	members, err := ReadIndex(ctx, t, BalancedInput, PopulationIndexBlob)
 	if err != nil {
 		return err

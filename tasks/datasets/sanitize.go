@@ -20,7 +20,7 @@ import (
 // ordinary example with the remaining words; other canaries stay canaries. In addition:
 //
 //	sanitized   Sanitized, as JSON
-var Sanitize = tasks.Kind{Name: "datasets/sanitize", Version: 1, Class: tasks.Compute, Run: runSanitize}
+var Sanitize = tasks.Kind{Name: "datasets/sanitize", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSanitize)}
 
 // SanitizedBlob is a Sanitized, as JSON.
 const SanitizedBlob = "sanitized"
@@ -109,12 +109,8 @@ func (s *Sanitized) String() string {
 	return fmt.Sprintf("%s in %s", text, readable.Count(s.Sentences, "sentence"))
 }
 
-func runSanitize(ctx context.Context, t *tasks.Task) error {
-	var p SanitizeParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	s, err := newSanitizer(ctx, t, &p)
+func runSanitize(ctx context.Context, t *tasks.Task, p *SanitizeParams) error {
+	s, err := newSanitizer(ctx, t, p)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 // Params: MixParams. Inputs: datasets.PopulationInput, a Split node, and BackgroundInput, a
 // datasets/encode node of the same vocabulary, with the training part to draw from; optionally
 // ModesInput, a Modes node of that background. Blobs and metrics are as for Split.
-var Mix = tasks.Kind{Name: "devices/mix", Version: 1, Class: tasks.Compute, Run: runMix}
+var Mix = tasks.Kind{Name: "devices/mix", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runMix)}
 
 // Inputs of Mix in addition to datasets.PopulationInput.
 const (
@@ -50,12 +50,9 @@ func (p *MixParams) check() error {
 	return nil
 }
 
-func runMix(ctx context.Context, t *tasks.Task) error {
-	m := mixer{task: t}
-	if err := t.Decode(&m.params); err != nil {
-		return err
-	}
-	if err := m.params.check(); err != nil {
+func runMix(ctx context.Context, t *tasks.Task, params *MixParams) error {
+	m := mixer{task: t, params: *params}
+	if err := params.check(); err != nil {
 		return tasks.Permanent(err)
 	}
 	if err := m.open(ctx); err != nil {

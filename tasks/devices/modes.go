@@ -21,7 +21,7 @@ import (
 // part. Blob:
 //
 //	modes   the mode of each record, as uint16, little-endian, in the order of the records
-var Modes = tasks.Kind{Name: "devices/modes", Version: 1, Class: tasks.Compute, Run: runModes}
+var Modes = tasks.Kind{Name: "devices/modes", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runModes)}
 
 // ModesBlob is described at Modes.
 const ModesBlob = "modes"
@@ -46,11 +46,7 @@ const (
 	sampledFeatures = 16 << 20 // in total
 )
 
-func runModes(ctx context.Context, t *tasks.Task) error {
-	var p ModesParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runModes(ctx context.Context, t *tasks.Task, p *ModesParams) error {
 	background, err := datasets.OpenPart(ctx, t, BackgroundInput, datasets.Train)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 // are as for Split, and
 //
 //	profiles   the names of the profiles, in the order of their devices, as JSON
-var Profiles = tasks.Kind{Name: "devices/profiles", Version: 1, Class: tasks.Compute, Run: runProfiles}
+var Profiles = tasks.Kind{Name: "devices/profiles", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runProfiles)}
 
 // ProfilesInput is an input of Profiles, ProfilesBlob a blob of it.
 const (
@@ -27,11 +27,8 @@ const (
 	ProfilesBlob  = "profiles"
 )
 
-func runProfiles(ctx context.Context, t *tasks.Task) error {
+func runProfiles(ctx context.Context, t *tasks.Task, _ *struct{}) error {
 	p := profiler{task: t}
-	if err := t.Decode(&struct{}{}); err != nil {
-		return err
-	}
 	if err := p.open(ctx); err != nil {
 		return err
 	}

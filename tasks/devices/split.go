@@ -28,13 +28,10 @@ import (
 // among them. Orekondy et al. 2018, section 6.1.1, draw every example from those of all
 // users; a permutation does so and keeps the training data, canaries included, as they
 // were.
-var Split = tasks.Kind{Name: "devices/split", Version: 1, Class: tasks.Compute, Run: runSplit}
+var Split = tasks.Kind{Name: "devices/split", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSplit)}
 
-func runSplit(ctx context.Context, t *tasks.Task) error {
-	s := splitter{task: t}
-	if err := t.Decode(&s.params); err != nil {
-		return err
-	}
+func runSplit(ctx context.Context, t *tasks.Task, params *SplitParams) error {
+	s := splitter{task: t, params: *params}
 	var err error
 	if s.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput); err != nil {
 		return err

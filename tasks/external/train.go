@@ -61,7 +61,7 @@ func (p *TrainParams) check() error {
 // users and their examples; "parts": datasets/encode, with the vocabulary and the validation part.
 // Its blobs are ResultBlob, the files of the folder out by FileBlob, and tasks.RowsBlob; its
 // metrics are Metrics.
-var Train = tasks.Kind{Name: "external/train", Version: 2, Class: tasks.Compute, Command: true, Run: runTrain}
+var Train = tasks.Kind{Name: "external/train", Version: 2, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runTrain)}
 
 // ResultBlob is a Result, as JSON.
 const ResultBlob = "result"
@@ -86,11 +86,7 @@ const Again = 75
 // commands ended by a signal.
 const signalled = 128
 
-func runTrain(ctx context.Context, t *tasks.Task) error {
-	var p TrainParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runTrain(ctx context.Context, t *tasks.Task, p *TrainParams) error {
 	terms, err := childprocess.DecodeTerms(t.Terms)
 	if err := errors.Join(err, p.check()); err != nil {
 		return tasks.Permanent(err)
@@ -103,7 +99,7 @@ func runTrain(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	defer w.Remove()
-	x := &training{task: t, params: &p, terms: terms, workspace: w, rows: metricRows{rounds: int64(p.Rounds)}}
+	x := &training{task: t, params: p, terms: terms, workspace: w, rows: metricRows{rounds: int64(p.Rounds)}}
 	if err := x.furnish(ctx); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func (p ClientInitialParams) Asks() *clientprograms.Program { return &p.Program 
 
 // ClientInitial has a client program draw the initial model, with the tensors in the program's
 // description. Input: external.VocabularyInput.
-var ClientInitial = tasks.Kind{Name: "training/client-initial", Version: 1, Class: tasks.Compute, Run: runClientInitial}
+var ClientInitial = tasks.Kind{Name: "training/client-initial", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runClientInitial)}
 
 // ClientInitialMetrics describe the client program.
 type ClientInitialMetrics struct {
@@ -35,11 +35,7 @@ type ClientInitialMetrics struct {
 	Parameters    int                  `json:"parameters"`
 }
 
-func runClientInitial(ctx context.Context, t *tasks.Task) error {
-	var p ClientInitialParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runClientInitial(ctx context.Context, t *tasks.Task, p *ClientInitialParams) error {
 	client, _, err := external.BorrowClient(ctx, t, &p.Program)
 	if err != nil {
 		return err

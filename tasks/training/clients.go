@@ -121,13 +121,9 @@ func (m *ChunkMetrics) Add(other ChunkMetrics) {
 // round's model, and sums their updates in the order of the users. An update
 // depends on the model, the user and the round's stream, never on the chunk. In a recorded round
 // the updates are an output too: updates.ShardBlob(0).
-var Clients = tasks.Kind{Name: "training/clients", Version: 3, Class: tasks.Compute, Run: runClients}
+var Clients = tasks.Kind{Name: "training/clients", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runClients)}
 
-func runClients(ctx context.Context, t *tasks.Task) error {
-	var p ClientsParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 	chase, err := p.StopAt.Open(ctx, t, t.Step == 1)
 	if err != nil {
 		return err
@@ -136,7 +132,7 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	users, err := Cohort(&p, t.Step, population.Users(), func(round int) (*rand.Rand, error) {
+	users, err := Cohort(p, t.Step, population.Users(), func(round int) (*rand.Rand, error) {
 		return t.Stream(p.Seed, p.Secret, seeds.Cohort, uint64(round))
 	})
 	if err != nil {
@@ -150,7 +146,7 @@ func runClients(ctx context.Context, t *tasks.Task) error {
 	if chase.Over() {
 		users = nil
 	}
-	c, err := newChunkSum(ctx, t, &p, population)
+	c, err := newChunkSum(ctx, t, p, population)
 	if err != nil {
 		return err
 	}

@@ -45,18 +45,14 @@ type DPSGDParams struct {
 // record in it, adds them up, divides by the (expected) size of a batch, adds noise, and takes a
 // step of the optimizer. An empty batch still gets noise. Steps beyond the budget of the Guarantee
 // are not taken.
-var DPSGD = tasks.Kind{Name: "training/dp-sgd", Version: 2, Class: tasks.Compute, Run: runDPSGD}
+var DPSGD = tasks.Kind{Name: "training/dp-sgd", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runDPSGD)}
 
-func runDPSGD(ctx context.Context, t *tasks.Task) error {
-	var p DPSGDParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runDPSGD(ctx context.Context, t *tasks.Task, p *DPSGDParams) error {
 	s, err := openStretch(ctx, t, &p.SGDParams)
 	if err != nil {
 		return err
 	}
-	d := private{stretch: s, params: &p}
+	d := private{stretch: s, params: p}
 	if err := d.open(ctx, t); err != nil {
 		return err
 	}

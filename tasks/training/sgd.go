@@ -48,19 +48,15 @@ type SGDParams struct {
 // SGD takes a stretch of steps of central training. Step k uses the examples k*Batch to
 // (k+1)*Batch-1 of an endless stream of epochs, so that a stretch can start anywhere without
 // earlier ones.
-var SGD = tasks.Kind{Name: "training/sgd", Version: 2, Class: tasks.Compute, Run: runSGD}
+var SGD = tasks.Kind{Name: "training/sgd", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSGD)}
 
-func runSGD(ctx context.Context, t *tasks.Task) error {
-	var p SGDParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
-	stopping, err := openStopping(ctx, t, &p)
+func runSGD(ctx context.Context, t *tasks.Task, p *SGDParams) error {
+	stopping, err := openStopping(ctx, t, p)
 	if err != nil {
 		return err
 	}
 	if stopping.over() {
-		return stopping.pass(ctx, t, &p)
+		return stopping.pass(ctx, t, p)
 	}
 	first, end := p.bounds(t.Step)
 	chase, err := p.StopAt.Open(ctx, t, first == 0)
@@ -70,12 +66,12 @@ func runSGD(ctx context.Context, t *tasks.Task) error {
 	if chase.Over() {
 		return chase.pass(ctx, t, end)
 	}
-	s, err := openStretch(ctx, t, &p)
+	s, err := openStretch(ctx, t, p)
 	if err != nil {
 		return err
 	}
 	s.stopping, s.chase = stopping, chase
-	records := recordStream{task: t, params: &p, population: s.population}
+	records := recordStream{task: t, params: p, population: s.population}
 	batch := make([][]int32, p.Local.Batch)
 	err = s.run(t, s.end, func(step int) (models.Loss, error) {
 		for i := range batch {

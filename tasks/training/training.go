@@ -77,13 +77,9 @@ type InitialParams struct {
 }
 
 // Initial draws the initial model, or reads an imported one. It has no inputs.
-var Initial = tasks.Kind{Name: "training/initial", Version: 1, Class: tasks.Compute, Run: runInitial}
+var Initial = tasks.Kind{Name: "training/initial", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runInitial)}
 
-func runInitial(ctx context.Context, t *tasks.Task) error {
-	var p InitialParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runInitial(ctx context.Context, t *tasks.Task, p *InitialParams) error {
 	network, err := checkpoints.NewNetwork(p.Model)
 	if err != nil {
 		return tasks.Permanent(err)

@@ -47,16 +47,12 @@ type Gathered struct {
 // Gather puts the recorded updates of some rounds into permanent shards. The rounds' own shards
 // belong to checkpoints, which are deleted after their last reader. Large shards are kept
 // unchanged, small ones are merged.
-var Gather = tasks.Kind{Name: "updates/gather", Version: 2, Class: tasks.Compute, Run: runGather}
+var Gather = tasks.Kind{Name: "updates/gather", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runGather)}
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind { return []tasks.Kind{Gather} }
 
-func runGather(ctx context.Context, t *tasks.Task) error {
-	var p GatherParams
-	if err := t.Decode(&p); err != nil {
-		return err
-	}
+func runGather(ctx context.Context, t *tasks.Task, p *GatherParams) error {
 	w := gathering{task: t, chunks: p.Chunks, Gathered: Gathered{Shards: []int{}}}
 	for i, in := range t.Inputs {
 		for chunk := range p.Chunks {
