@@ -139,3 +139,6 @@ type unknowing struct{}
 var errExternal = errors.New("the network is external, and its gradients are unknown here; expected a training by its own program")
 
 func (unknowing) Gradient([]float32, [][]int32, []float32) (Loss, error) { return Loss{}, errExternal }
+
+// External is the kind of a model that an external program trains and scores. No Config has it.
+const External Kind = "external"

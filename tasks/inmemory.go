@@ -198,7 +198,6 @@ type sink struct {
 	node *RunnerNode
 }
 
-// Put implements tasks.Sink.
 func (s sink) Put(_ context.Context, name string, data []byte, _ storage.Durability) error {
 	if _, twice := s.node.Blobs[name]; twice {
 		return fmt.Errorf("blob %q written twice", name)
@@ -229,22 +228,18 @@ func (w within) of(key storage.Key) Source {
 	return w.outer
 }
 
-// Commit implements Source.
 func (w within) Commit(ctx context.Context, key storage.Key) (*storage.Commit, error) {
 	return w.of(key).Commit(ctx, key)
 }
 
-// Blob implements Source.
 func (w within) Blob(ctx context.Context, key storage.Key, name string) ([]byte, error) {
 	return w.of(key).Blob(ctx, key, name)
 }
 
-// BlobRange implements Source.
 func (w within) BlobRange(ctx context.Context, key storage.Key, name string, offset, length int64) ([]byte, error) {
 	return w.of(key).BlobRange(ctx, key, name, offset, length)
 }
 
-// Imported implements Source.
 func (w within) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
 	return w.outer.Imported(ctx, digest)
 }

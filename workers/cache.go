@@ -155,7 +155,6 @@ func (c *cache[K, V]) store(key K, value V, size int64) {
 	c.budget.shrink(c.budget.capacity)
 }
 
-// evict implements evictable.
 func (e *entry[K, V]) evict(element *list.Element) {
 	e.cache.forget(element)
 	if e.cache.evicted != nil {
@@ -181,7 +180,6 @@ type memo struct{ values *cache[string, any] }
 
 func newMemo(b *budget) *memo { return &memo{newCache[string, any](b)} }
 
-// Get implements tasks.Memo.
 func (m *memo) Get(key string, load func() (value any, size int64, err error)) (any, error) {
 	// The loading caller watches its own context, so that the wait ends.
 	return m.values.get(context.Background(), key, load)

@@ -113,7 +113,6 @@ type onGPUs struct {
 	share
 }
 
-// Borrow implements clientprograms.Runner.
 func (r onGPUs) Borrow(ctx context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
 	s.Set = append(slices.Clip(s.Set), r.gpus...)
 	return r.Runner.Borrow(ctx, s)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"coalmine/internal/queue"
@@ -82,4 +84,93 @@ func (e *executor) encode(out attempts.Outcome) []byte {
 		e.log.Error("outcome cannot be encoded", "node", out.Key.Short(), "attempt", out.Number, "error", err)
 	}
 	return data
+}
+
+// storeCheck ensures that the attempts of a worker come from a coordinator with the
+// same store. With another store their inputs are missing and their outputs lost.
+type storeCheck struct {
+	worker *Worker
+	// confirmed is the last identity read from the worker's store, so that it is not
+	// read for every attempt.
+	confirmed atomic.Pointer[string]
+	// quit ends the worker.
+	quit context.CancelCauseFunc
+}
+
+// check returns an error that wraps attempts.ErrOtherStore, and ends the worker, if the
+// leader has another store. Any other error proves nothing.
+func (c *storeCheck) check(ctx context.Context, leader attempts.Leader) error {
+	if known := c.confirmed.Load(); known != nil && *known == leader.StoreID {
+		return nil
+	}
+	err := leader.CheckStore(ctx, c.worker.Archive)
+	switch {
+	case err == nil:
+		c.confirmed.Store(&leader.StoreID)
+	case errors.Is(err, attempts.ErrOtherStore):
+		err = fmt.Errorf("worker on %s: %w", c.worker.Queue, err)
+		c.quit(err)
+	}
+	return err
+}
+
+// storeAbsence is a period in which attempts are handed back because the store is unavailable. Its
+// start is logged, and its end when an attempt is done again. The zero value is no absence.
+type storeAbsence struct {
+	mu    sync.Mutex
+	since time.Time // zero while the store answers
+}
+
+// note records the end of an attempt.
+func (x *storeAbsence) note(out *attempts.Outcome, log *slog.Logger) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case out.Result == attempts.StoreAway && x.since.IsZero():
+		x.since = time.Now()
+		text := "the store does not answer; tasks are handed back until it does"
+		if out.StoreFull {
+			text = "the store is full; tasks are handed back until it has room"
+		}
+		log.Warn(text, "error", out.Error)
+	case out.Result == attempts.Done && !x.since.IsZero():
+		log.Info("the store answers again", "after", time.Since(x.since).Round(time.Second))
+		x.since = time.Time{}
+	}
+}
+
+// tally counts the attempts of a worker by result.
+type tally struct {
+	lock   sync.Mutex
+	counts map[attempts.Result]int
+	// overtaken counts attempts that finished after another of the same node had been committed.
+	overtaken int
+}
+
+func (t *tally) overtake() {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.overtaken++
+}
+
+func (t *tally) add(r attempts.Result) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	if t.counts == nil {
+		t.counts = map[attempts.Result]int{}
+	}
+	t.counts[r]++
+}
+
+// attributes returns the counts that the worker logs at its end. Handed back are attempts
+// that did not fail themselves: no memory, no store, a missing input, or the end of the
+// worker. Overtaken attempts also count as done.
+func (t *tally) attributes() []any {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return []any{
+		"done", t.counts[attempts.Done], "failed", t.counts[attempts.Failed] + t.counts[attempts.Refused],
+		"handed_back", t.counts[attempts.Returned] + t.counts[attempts.StoreAway] + t.counts[attempts.Missing],
+		"overtaken", t.overtaken,
+	}
 }

@@ -28,10 +28,8 @@ func newJournal(next slog.Handler) *journal {
 	return &journal{next: next, copy: slog.NewTextHandler(kept, &slog.HandlerOptions{Level: slog.LevelDebug}), kept: kept}
 }
 
-// Enabled implements slog.Handler.
 func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
 
-// Handle implements slog.Handler.
 func (j *journal) Handle(ctx context.Context, r slog.Record) error {
 	if j.next.Enabled(ctx, r.Level) {
 		if err := j.next.Handle(ctx, short(r)); err != nil {
@@ -55,12 +53,10 @@ func short(r slog.Record) slog.Record {
 	return out
 }
 
-// WithAttrs implements slog.Handler.
 func (j *journal) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &journal{next: j.next.WithAttrs(attrs), copy: j.copy.WithAttrs(attrs), kept: j.kept}
 }
 
-// WithGroup implements slog.Handler.
 func (j *journal) WithGroup(name string) slog.Handler {
 	return &journal{next: j.next.WithGroup(name), copy: j.copy.WithGroup(name), kept: j.kept}
 }

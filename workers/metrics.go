@@ -1,9 +1,15 @@
 package workers
 
 import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"coalmine/internal/queue"
 	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 )
@@ -129,5 +135,92 @@ func (m *cacheMetrics) looked(hit bool) {
 func (m *cacheMetrics) holds(bytes int64) {
 	if m.bytes != nil {
 		m.bytes.Set(float64(bytes))
+	}
+}
+
+// progressBoard holds the progress of running attempts, by ID in the queue.
+type progressBoard struct {
+	mu      sync.Mutex
+	entries map[string]*atomic.Pointer[tasks.Progress]
+}
+
+func newProgressBoard() *progressBoard {
+	return &progressBoard{entries: map[string]*atomic.Pointer[tasks.Progress]{}}
+}
+
+// reporter returns the function with which an attempt reports its progress.
+func (b *progressBoard) reporter(id string) func(tasks.Progress) {
+	entry := &atomic.Pointer[tasks.Progress]{}
+	b.mu.Lock()
+	b.entries[id] = entry
+	b.mu.Unlock()
+	return func(p tasks.Progress) { entry.Store(&p) }
+}
+
+// of returns the last progress of an attempt, zero before the first report.
+func (b *progressBoard) of(id string) queue.Progress {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if entry := b.entries[id]; entry != nil {
+		if p := entry.Load(); p != nil {
+			return queue.Progress(*p)
+		}
+	}
+	return queue.Progress{}
+}
+
+// end removes an attempt and returns its last progress.
+func (b *progressBoard) end(id string) queue.Progress {
+	p := b.of(id)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.entries, id)
+	return p
+}
+
+// work counts the tasks of a worker, for its heartbeats. The zero value has done nothing.
+type work struct {
+	ended, tokens, hits, misses atomic.Int64
+
+	mu      sync.Mutex
+	rate    float64   // recent tokens a second
+	seen    int64     // tokens when the rate was last computed
+	updated time.Time // time of that computation
+}
+
+// lately is the age at which a rate counts half in the mean.
+const lately = 10 * time.Second
+
+// soFar returns the finished work. The rate is a mean over the intervals between calls,
+// weighted towards recent ones.
+func (w *work) soFar(now time.Time) queue.Work {
+	tokens := w.tokens.Load()
+	return queue.Work{
+		Ended: w.ended.Load(), Tokens: tokens, TokensPerSecond: w.tokenRate(now, tokens),
+		CacheHits: w.hits.Load(), CacheMisses: w.misses.Load(),
+	}
+}
+
+func (w *work) tokenRate(now time.Time, tokens int64) float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since := now.Sub(w.updated)
+	switch {
+	case w.updated.IsZero():
+	case since <= 0:
+		return w.rate
+	default:
+		kept := math.Exp2(-since.Seconds() / lately.Seconds())
+		w.rate = kept*w.rate + (1-kept)*float64(tokens-w.seen)/since.Seconds()
+	}
+	w.seen, w.updated = tokens, now
+	return w.rate
+}
+
+func (w *work) looked(hit bool) {
+	if hit {
+		w.hits.Add(1)
+	} else {
+		w.misses.Add(1)
 	}
 }

@@ -27,7 +27,6 @@ func newSource(archive *storage.Archive, memory *budget) *source {
 	return &source{archive: archive, blobs: newBlobCache(memory), commits: newCache[storage.Key, *storage.Commit](memory)}
 }
 
-// Commit implements tasks.Source.
 func (s *source) Commit(ctx context.Context, node storage.Key) (*storage.Commit, error) {
 	return s.commits.get(ctx, node, func() (*storage.Commit, int64, error) {
 		c, err := s.archive.Committed(ctx, node)
@@ -50,7 +49,6 @@ func commitSize(c *storage.Commit) int64 {
 	return size
 }
 
-// Blob implements tasks.Source.
 func (s *source) Blob(ctx context.Context, node storage.Key, name string) ([]byte, error) {
 	b, err := s.find(ctx, node, name)
 	if err != nil {
@@ -82,7 +80,6 @@ func (s *source) BlobRange(ctx context.Context, node storage.Key, name string, o
 	return s.twice(node, b, func() ([]byte, error) { return s.archive.ReadBlobRange(ctx, node, b, offset, length) })
 }
 
-// Imported implements tasks.Source.
 func (s *source) Imported(ctx context.Context, digest storage.Digest) (io.ReadCloser, error) {
 	r, err := s.archive.OpenSource(ctx, digest)
 	if errors.Is(err, storage.ErrNotFound) {

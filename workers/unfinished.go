@@ -11,7 +11,6 @@ import (
 
 var _ tasks.Resumer = (*sink)(nil)
 
-// Kept implements tasks.Resumer.
 func (s *sink) Kept(ctx context.Context) (*tasks.Kept, error) {
 	u, err := s.archive.ReadUnfinished(ctx, s.key)
 	if u == nil || err != nil {
@@ -21,7 +20,6 @@ func (s *sink) Kept(ctx context.Context) (*tasks.Kept, error) {
 	return &tasks.Kept{Files: slices.Clone(u.Files), State: u.State}, nil
 }
 
-// KeptFile implements tasks.Resumer.
 func (s *sink) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) {
 	data, err := s.archive.ReadUnfinishedFile(ctx, s.key, file)
 	if s.unfinished != nil && (errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrCorrupt)) {
@@ -31,7 +29,6 @@ func (s *sink) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) 
 	return data, err
 }
 
-// KeepFile implements tasks.Resumer.
 func (s *sink) KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error) {
 	if s.unfinished == nil {
 		s.unfinished = &storage.Unfinished{Key: s.key}
@@ -51,7 +48,6 @@ func (s *sink) KeepFile(ctx context.Context, name string, data []byte, progress 
 	return b, err
 }
 
-// KeepSoFar implements tasks.Resumer.
 func (s *sink) KeepSoFar(ctx context.Context, k *tasks.Kept) error {
 	u := &storage.Unfinished{Key: s.key, Attempt: s.attempt, Files: slices.Clone(k.Files), State: k.State}
 	if err := s.archive.KeepUnfinished(ctx, u, s.unfinished); err != nil {

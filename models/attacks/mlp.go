@@ -33,7 +33,6 @@ func newMLP(s Shape, o Options, rng *rand.Rand) Attack {
 	return &mlp{batching: batching{s, o.Batch}, epochs: o.Epochs, rng: rng}
 }
 
-// Train implements Attack.
 func (m *mlp) Train(ctx context.Context, data Data) (Training, error) {
 	if err := m.begin(data.Examples()); err != nil {
 		return Training{}, err
@@ -54,10 +53,8 @@ func (m *mlp) begin(examples int) (err error) {
 	return nil
 }
 
-// params implements learner.
 func (m *mlp) params() []float32 { return m.network.Graph().Params }
 
-// step implements learner.
 func (m *mlp) step(b Block) error {
 	_, gradient, err := m.network.Learn(len(b.Labels), b.row(m.shape), [][]int{b.Labels})
 	if err != nil {
@@ -67,7 +64,6 @@ func (m *mlp) step(b Block) error {
 	return nil
 }
 
-// loss implements learner.
 func (m *mlp) loss(b Block) (float64, error) {
 	return m.network.Loss(len(b.Labels), b.row(m.shape), [][]int{b.Labels})
 }

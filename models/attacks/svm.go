@@ -126,7 +126,6 @@ func (a *svmAttack) Train(ctx context.Context, data Data) (Training, error) {
 	return t, nil
 }
 
-// Score implements Attack.
 func (a *svmAttack) Score(ctx context.Context, rows, scores []float32) error {
 	return a.score(ctx, rows, func(batch Block) error {
 		scores = scores[copy(scores, a.outputs(len(batch.Labels), batch.Rows)):]

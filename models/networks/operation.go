@@ -35,7 +35,6 @@ func (op *operation[T]) of(a, b *gorgonia.Node) *gorgonia.Node {
 	return gorgonia.Must(gorgonia.ApplyOp(op, a, b))
 }
 
-// Do implements gorgonia.Op.
 func (op *operation[T]) Do(inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	if op.result == nil {
 		op.result = make([]T, op.rows*op.columns)
@@ -50,7 +49,6 @@ func (op *operation[T]) Do(inputs ...gorgonia.Value) (gorgonia.Value, error) {
 	return gorgonia.NewF64(scalar), nil
 }
 
-// SymDiff implements gorgonia.SDOp.
 func (op *operation[T]) SymDiff(inputs gorgonia.Nodes, result, grad *gorgonia.Node) (gorgonia.Nodes, error) {
 	if op.gradients == nil {
 		return nil, fmt.Errorf("%v has no gradient", op)
@@ -59,12 +57,10 @@ func (op *operation[T]) SymDiff(inputs gorgonia.Nodes, result, grad *gorgonia.No
 	return gorgonia.Nodes{da, db}, nil
 }
 
-// DiffWRT implements gorgonia.SDOp.
 func (op *operation[T]) DiffWRT(int) []bool {
 	return []bool{op.gradients != nil, op.gradients != nil && op.rows > 0}
 }
 
-// InferShape implements gorgonia.Op.
 func (op *operation[T]) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) {
 	if op.rows == 0 {
 		return tensor.ScalarShape(), nil
@@ -72,7 +68,6 @@ func (op *operation[T]) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) {
 	return tensor.Shape{op.rows, op.columns}, nil
 }
 
-// Type implements gorgonia.Op.
 func (op *operation[T]) Type() hm.Type {
 	number := hm.TypeVariable('a')
 	matrix := gorgonia.TensorType{Dims: 2, Of: number}
@@ -85,29 +80,22 @@ func (op *operation[T]) Type() hm.Type {
 	return hm.NewFnType(matrix, matrix, matrix)
 }
 
-// String implements gorgonia.Op.
 func (op *operation[T]) String() string { return op.name }
 
-// WriteHash implements gorgonia.Op.
 func (op *operation[T]) WriteHash(h hash.Hash) { _, _ = io.WriteString(h, op.name) }
 
-// Hashcode implements gorgonia.Op.
 func (op *operation[T]) Hashcode() uint32 {
 	h := fnv.New32a()
 	op.WriteHash(h)
 	return h.Sum32()
 }
 
-// Arity implements gorgonia.Op.
 func (op *operation[T]) Arity() int { return 2 }
 
-// ReturnsPtr implements gorgonia.Op.
 func (op *operation[T]) ReturnsPtr() bool { return true }
 
-// CallsExtern implements gorgonia.Op.
 func (op *operation[T]) CallsExtern() bool { return false }
 
-// OverwritesInput implements gorgonia.Op.
 func (op *operation[T]) OverwritesInput() int { return -1 }
 
 // product multiplies two matrices, by package kernels.

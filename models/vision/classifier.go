@@ -59,16 +59,13 @@ func newConvolutional(config models.Config, sizes classifierSizes) convolutional
 	return c
 }
 
-// Config implements models.Network.
 func (c *convolutional) Config() models.Config { return c.config }
 
-// Parameters implements models.Network.
 func (c *convolutional) Parameters() int { return c.layout.Size }
 
 // Trained implements models.Network: all parameters are trained.
 func (c *convolutional) Trained() int { return c.layout.Size }
 
-// Tensors implements models.Network.
 func (c *convolutional) Tensors() []models.Tensor { return c.layout.Clone() }
 
 // Init draws each kernel, tensor after tensor, one number from rng per element: uniform in

@@ -21,7 +21,6 @@ func (c *Classifier) NewClassifier(params []float32) models.Classifier {
 	return &classifying{classifierTrace{network: &c.convolutional}, params}
 }
 
-// Classify implements models.Classifier.
 func (c *classifying) Classify(examples [][]int32) ([]models.Prediction, error) {
 	network := c.trace.network
 	if err := models.CheckParameters(network, c.params); err != nil {

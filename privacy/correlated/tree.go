@@ -36,7 +36,6 @@ func (Tree) SquaredSensitivity(p Participation) (float64, error) {
 	return squared, nil
 }
 
-// Errors implements Strategy.
 func (Tree) Errors(rounds int) []float64 {
 	out := make([]float64, rounds)
 	for t := range out {
@@ -59,7 +58,6 @@ func treeWeight(level int) float64 {
 	return leaves / (2*leaves - 1)
 }
 
-// Buffers implements Strategy.
 func (Tree) Buffers(rounds int) int { return bits.Len(uint(rounds)) }
 
 // Noise implements Strategy. The buffers are the estimates for the complete subtrees before the

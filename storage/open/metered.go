@@ -131,7 +131,6 @@ type countedBody struct {
 	read prometheus.Counter
 }
 
-// Read implements io.Reader.
 func (b *countedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read.Add(float64(n))

@@ -60,7 +60,6 @@ type finder struct {
 
 var errNoCredentials = errors.New("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE")
 
-// RetrieveWithCredContext implements credentials.Provider.
 func (f *finder) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
 	var last error
 	for _, p := range f.providers {
@@ -76,10 +75,8 @@ func (f *finder) RetrieveWithCredContext(cc *credentials.CredContext) (credentia
 	return credentials.Value{}, cmp.Or(last, errNoCredentials)
 }
 
-// Retrieve implements credentials.Provider.
 func (f *finder) Retrieve() (credentials.Value, error) { return f.RetrieveWithCredContext(nil) }
 
-// IsExpired implements credentials.Provider.
 func (f *finder) IsExpired() bool { return f.current == nil || f.current.IsExpired() }
 
 // rereading reads the credentials again when the server refuses a request, at most once a
@@ -93,7 +90,6 @@ type rereading struct {
 
 const rereadEvery = time.Second
 
-// RoundTrip implements http.RoundTripper.
 func (r *rereading) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.RoundTripper.RoundTrip(request)
 	if err == nil {

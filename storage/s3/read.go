@@ -140,7 +140,6 @@ func (r *reader) setRange(options *minio.GetObjectOptions) error {
 	return nil
 }
 
-// Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
 	r.offset += int64(n)
@@ -166,5 +165,4 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close implements io.Closer.
 func (r *reader) Close() error { return r.body.Close() }

@@ -65,7 +65,6 @@ func patient(ctx context.Context) context.Context {
 
 var errSilent = fmt.Errorf("the server takes requests and does not answer: %d tries in a row ended in silence", maxSilences)
 
-// RoundTrip implements http.RoundTripper.
 func (p patience) RoundTrip(r *http.Request) (*http.Response, error) {
 	listing, ok := r.Context().Value(passKey{}).(*pass)
 	if !ok {
@@ -111,7 +110,6 @@ type watchedConn struct {
 	silence time.Duration
 }
 
-// Read implements net.Conn.
 func (c *watchedConn) Read(p []byte) (int, error) {
 	_ = c.SetReadDeadline(time.Now().Add(c.silence)) // fails on a closed connection, as Read then does
 	return c.Conn.Read(p)

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
 )
@@ -336,3 +337,56 @@ func (r *round) row(step int, before, after []float32) checkpoints.Row {
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind { return []tasks.Kind{Server} }
+
+// PopulationInput of aggregation/server is the datasets/partition node that cohorts are drawn from.
+// It is present only with a Guarantee.
+const PopulationInput = "population"
+
+// openLedger prepares the account; nil without a guarantee.
+func openLedger(ctx context.Context, t *tasks.Task, p *ServerParams) (*training.Ledger, error) {
+	if p.Guarantee == nil {
+		return nil, nil
+	}
+	population, err := t.Input(PopulationInput)
+	if err != nil {
+		return nil, err
+	}
+	var counts datasets.PartitionMetrics
+	if err := t.InputMetrics(ctx, PopulationInput, &counts); err != nil {
+		return nil, err
+	}
+	return training.OpenLedger(t, population, p.Guarantee, privacy.Recipe{
+		Population: counts.Users, Cohort: p.Cohort, NoiseMultiplier: p.NoiseMultiplier, ClipQuantile: p.Adaptive, Mechanism: p.Mechanism, NoiseBy: p.NoiseBy,
+	})
+}
+
+// keepUpdates stores the shards of a recorded round's chunks with the checkpoint. A power cut may
+// lose them, like the originals; a replay of the round restores them.
+func (p *ServerParams) keepUpdates(ctx context.Context, t *tasks.Task) error {
+	if !p.Record.Has(t.Step) {
+		return nil
+	}
+	for j := range p.Chunks {
+		if err := t.KeepRecomputable(ctx, tasks.PartInput(j), updates.ShardBlob(0), updates.ShardBlob(j)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepNone stores empty shards for a recorded round that is not used.
+func (p *ServerParams) keepNone(ctx context.Context, t *tasks.Task, n models.Network) error {
+	if !p.Record.Has(t.Step) {
+		return nil
+	}
+	for j := range p.Chunks {
+		none, err := p.Record.NewRecorder(n, p.Seed, 0)
+		if err != nil {
+			return err
+		}
+		if err := t.PutRecomputable(ctx, updates.ShardBlob(j), none.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -44,7 +44,6 @@ func (p oriented) Bounds() image.Rectangle {
 	return image.Rectangle{Max: size}
 }
 
-// At implements image.Image.
 func (p oriented) At(x, y int) color.Color {
 	stored := p.Image.Bounds()
 	column, row := p.at(x, y, stored.Dx(), stored.Dy())

@@ -49,7 +49,6 @@ func newStreamWriter(ctx context.Context, t *tasks.Task, part Part) *streamWrite
 	return &streamWriter{ctx: ctx, task: t, part: part, size: shardBytes}
 }
 
-// Write implements io.Writer.
 func (w *streamWriter) Write(data []byte) (int, error) {
 	w.offset += int64(len(data))
 	for rest := data; len(rest) > 0; {
@@ -124,7 +123,6 @@ func (s stream) scan(ctx context.Context, to int64) *scanner {
 	return &scanner{ctx: ctx, stream: s, end: to}
 }
 
-// ReadByte implements io.ByteReader.
 func (s *scanner) ReadByte() (byte, error) {
 	if s.at == len(s.window) {
 		if err := s.fill(); err != nil {

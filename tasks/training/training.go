@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"coalmine/internal/kernels"
 	"coalmine/internal/memory"
@@ -27,6 +28,7 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
+	"coalmine/tasks/datasets"
 )
 
 // Inputs of the training kinds in addition to tasks.PreviousInput.
@@ -233,4 +235,67 @@ func diverged(err error, where string, args ...any) error {
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind {
 	return []tasks.Kind{Initial, Clients, SGD, DPSGD, Best, Quantize, Losses, ClientInitial}
+}
+
+// ModelInput is the checkpoint that Quantize reads.
+const ModelInput = "model"
+
+// QuantizeParams are the parameters of training/quantize.
+type QuantizeParams struct {
+	// Bits for each parameter, 2 to 8.
+	Bits int `json:"bits"`
+}
+
+// Quantize rounds the weights of a trained model to few bits (models.Quantize; Carlini
+// et al. 2019, section 9.1.3). It writes an ordinary checkpoint in float32, so that
+// every audit can measure it.
+var Quantize = tasks.Kind{Name: "training/quantize", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runQuantize)}
+
+func runQuantize(ctx context.Context, t *tasks.Task, p *QuantizeParams) error {
+	model, err := checkpoints.Read(ctx, t, ModelInput)
+	if err != nil {
+		return err
+	}
+	params := slices.Clone(model.Params)
+	if err := models.Quantize(model.Network, params, p.Bits); err != nil {
+		return tasks.Permanent(err)
+	}
+	return checkpoints.Write(ctx, t, model.Network, params)
+}
+
+// Losses scores every record of a population: the mean loss over its targets, including the end, in
+// nats per token.
+//
+// Inputs: ModelInput, PopulationInput, ShardsInput. It has no parameters. Blobs:
+//
+//	losses   datasets.LossesBlob
+var Losses = tasks.Kind{Name: "training/losses", Version: 1, Class: tasks.Compute, Run: runLosses}
+
+// lossesBlock is the number of sentences decoded at a time. It does not affect any result.
+const lossesBlock = 4096
+
+func runLosses(ctx context.Context, t *tasks.Task) error {
+	scorer, err := checkpoints.ReadScorer(ctx, t, ModelInput)
+	if err != nil {
+		return err
+	}
+	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, ShardsInput)
+	if err != nil {
+		return err
+	}
+	n := population.Records()
+	losses := make([]float64, 0, n)
+	for from := 0; from < n; from += lossesBlock {
+		sentences, err := population.ReadRecords(ctx, from, min(from+lossesBlock, n))
+		if err != nil {
+			return err
+		}
+		block, err := scorer.MeanLosses(sentences)
+		if err != nil {
+			return tasks.Permanent(fmt.Errorf("records from %d on: %w", from, err))
+		}
+		losses = append(losses, block...)
+		t.Progress(tasks.Progress{Done: int64(len(losses)), Total: int64(n)})
+	}
+	return t.Put(ctx, datasets.LossesBlob, datasets.EncodeLosses(losses))
 }

@@ -16,8 +16,11 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
+	"coalmine/internal/seeds"
 	"coalmine/storage"
 )
 
@@ -196,4 +199,126 @@ func (s *Shard) At(i int) Update {
 func (s *Shard) record(i int) []byte {
 	size := s.Layout.UpdateBytes()
 	return s.records[i*size : (i+1)*size]
+}
+
+// Select returns the layers of names, in the order of the names: each names a layer, such as
+// "cell.input", or a unit, such as "cell", which stands for all layers with that prefix and a dot,
+// in order. No names select all layers. It is an error, which lists the layers, if a name matches
+// no layer or a layer is named twice.
+func Select(all []Layer, names []string) ([]Layer, error) {
+	if len(names) == 0 {
+		return slices.Clone(all), nil
+	}
+	var selected []Layer
+	for _, name := range names {
+		found := layersOf(all, name)
+		if len(found) == 0 {
+			return nil, fmt.Errorf("there is no layer %q; expected one of %s", name, namesOf(all))
+		}
+		for _, layer := range found {
+			if slices.Contains(selected, layer) {
+				return nil, fmt.Errorf("layer %q is named twice, by %q the second time; expected each once", layer.Name, name)
+			}
+			selected = append(selected, layer)
+		}
+	}
+	return selected, nil
+}
+
+// InOrder returns names, as of Select, in the order of their layers in the layout. Names that match
+// no layer come last. A layout without layers keeps the order.
+func (l *Layout) InOrder(names []string) []string {
+	place := func(name string) int {
+		if found := layersOf(l.Layers, name); len(found) > 0 {
+			return slices.Index(l.Layers, found[0])
+		}
+		return len(l.Layers)
+	}
+	sorted := slices.Clone(names)
+	slices.SortStableFunc(sorted, func(a, b string) int { return place(a) - place(b) })
+	return sorted
+}
+
+// layersOf returns the layers that a name stands for.
+func layersOf(all []Layer, name string) (found []Layer) {
+	for _, layer := range all {
+		if layer.Name == name || strings.HasPrefix(layer.Name, name+".") {
+			found = append(found, layer)
+		}
+	}
+	return found
+}
+
+// namesOf lists layers, for messages.
+func namesOf(all []Layer) string {
+	names := make([]string, len(all))
+	for i, layer := range all {
+		names[i] = layer.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// Span is a part of a recorded vector: its values [From, To).
+type Span struct{ From, To int }
+
+// Spans returns the positions of the layers of names, as in Select, in a recorded vector, in
+// ascending order regardless of the order of names.
+func (l *Layout) Spans(names ...string) ([]Span, error) {
+	selected, err := Select(l.Layers, names)
+	if err != nil {
+		return nil, err
+	}
+	var spans []Span
+	for _, layer := range selected {
+		from := 0
+		for _, before := range l.Layers[:slices.Index(l.Layers, layer)] {
+			from += before.Values
+		}
+		spans = append(spans, Span{from, from + layer.Values})
+	}
+	slices.SortFunc(spans, func(a, b Span) int { return a.From - b.From })
+	return spans, nil
+}
+
+// nonZeros is the number of positions of an element in its projection. Four are as good as a dense
+// projection if no single element has most of a vector's length (Kane and Nelson 2014, "Sparser
+// Johnson-Lindenstrauss Transforms", section 1), and cost as much as drawing two numbers.
+const nonZeros = 4
+
+// Project writes the seeded random projection of x, a tensor's part of an update, to out,
+// of nonZeros values or more: the block construction of Kane and Nelson 2014, figure 1. out is
+// divided into nonZeros blocks, and each element of x is added to one position of each, with a
+// random sign, divided by the root of nonZeros. Inner products and lengths are preserved in the
+// mean, with a relative deviation of about the root of 2/len(out).
+//
+// A tensor of an experiment has the same projection in every round and for every device. The
+// projection is drawn again each time, so that it takes no memory.
+func Project(seed uint64, tensor int, x, out []float32) {
+	sums := make([]float64, len(out))
+	var blocks [nonZeros][]float64
+	for b := range blocks {
+		blocks[b] = sums[b*len(out)/nonZeros : (b+1)*len(out)/nonZeros]
+	}
+	stream := seeds.Source(seed, seeds.Projection, uint64(tensor))
+	for _, v := range x {
+		for b := 0; b < nonZeros; b += 2 {
+			bits := stream.Uint64()
+			place(blocks[b], uint32(bits), float64(v))
+			place(blocks[b+1], uint32(bits>>32), float64(v))
+		}
+	}
+	scale := 1 / math.Sqrt(nonZeros)
+	for i, v := range sums {
+		out[i] = float32(v * scale)
+	}
+}
+
+// place adds v to, or subtracts it from, an element of a block: the lowest bit selects the sign,
+// the other 31 the position.
+func place(block []float64, bits uint32, v float64) {
+	at := uint64(bits>>1) * uint64(len(block)) >> 31
+	if bits&1 == 1 {
+		v = -v
+	}
+	block[at] += v
 }

@@ -127,10 +127,8 @@ func bySignal(how error) bool {
 	return ok && (exit.Status < 0 || exit.Status > 128)
 }
 
-// Description implements clientprograms.Client.
 func (c *program) Description() *clientprograms.Description { return c.description }
 
-// GiveBack implements clientprograms.Client.
 func (c *program) GiveBack() { c.pool.put(c) }
 
 // end ends the program. The error reports an end that breaks the contract.
@@ -156,7 +154,6 @@ func (c *program) ask(ctx context.Context, method, subject string, about any, de
 	return tasks.Permanent(err)
 }
 
-// Initial implements clientprograms.Client.
 func (c *program) Initial(ctx context.Context, seed uint64) ([]float32, error) {
 	params := make([]float32, c.network.Parameters())
 	into := filepath.Join(c.directory, "initial.safetensors")
@@ -167,7 +164,6 @@ func (c *program) Initial(ctx context.Context, seed uint64) ([]float32, error) {
 	return params, err
 }
 
-// Fit implements clientprograms.Client.
 func (c *program) Fit(ctx context.Context, w clientprograms.Work, params []float32) (*clientprograms.Fitted, error) {
 	path, letGo, err := c.files.hold(ctx, w.Model)
 	if err != nil {
@@ -187,7 +183,6 @@ func (c *program) Fit(ctx context.Context, w clientprograms.Work, params []float
 	return f, err
 }
 
-// Evaluate implements clientprograms.Client.
 func (c *program) Evaluate(ctx context.Context, w clientprograms.Work) (*clientprograms.Evaluation, error) {
 	path, letGo, err := c.files.hold(ctx, w.Model)
 	if err != nil {
@@ -226,7 +221,6 @@ func (c *program) targets(sentences [][]int32) (most int) {
 // pairsAsked is the number of pairs of a request.
 const pairsAsked = 256
 
-// LogLikelihoods implements clientprograms.Client.
 func (c *program) LogLikelihoods(ctx context.Context, m clientprograms.Model, pairs []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
 	path, letGo, err := c.files.hold(ctx, m)
 	if err != nil {

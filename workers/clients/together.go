@@ -53,7 +53,6 @@ func (c *program) many(path string, w *clientprograms.ManyWork) request {
 	return about
 }
 
-// FitMany implements clientprograms.Client.
 func (c *program) FitMany(ctx context.Context, w clientprograms.ManyWork, each func(int, *clientprograms.Fitted, []float32) error) error {
 	path, letGo, err := c.files.hold(ctx, w.Model)
 	if err != nil {
@@ -125,7 +124,6 @@ func (c *program) readAt(f *os.File) func(offset, length int64) ([]byte, error) 
 	}
 }
 
-// Sum implements clientprograms.Client.
 func (c *program) Sum(ctx context.Context, w clientprograms.ManyWork, clip float64, weights []float64, into []float32) (users []clientprograms.Summed, err error) {
 	path, letGo, err := c.files.hold(ctx, w.Model)
 	if err != nil {

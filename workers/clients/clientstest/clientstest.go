@@ -136,7 +136,6 @@ type request struct {
 // not a target.
 type examples []json.RawMessage
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (e *examples) UnmarshalJSON(data []byte) error {
 	var images struct {
 		Shape  [4]int
