@@ -11,8 +11,7 @@ import (
 // structs, headers, the model's layout.
 const fixedBytes = 16 << 10
 
-// Caches are bounded by the sizes that values report: memory missing from the sum is
-// unbounded.
+// Caches are bounded by the sizes that values report: memory missing from the sum is unbounded.
 func TestTablesAndScorersCountAllThatTheyHold(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, m *Language) {

@@ -73,8 +73,7 @@ func (c cell) recalled() int {
 // joined returns the width of an input together with the recalled values.
 func (c cell) joined() int { return c.in + c.recalled() }
 
-// memory returns the width of the memory. For a convolution it holds the
-// recalled values.
+// memory returns the width of the memory. For a convolution it holds the recalled values.
 func (c cell) memory() int {
 	switch {
 	case c.kind.convolves:

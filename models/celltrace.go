@@ -170,8 +170,7 @@ func (c *cellTrace) memoryBefore(batch *packed, t int) []float32 {
 	return c.memory[at*c.units : (at+batch.active(t))*c.units]
 }
 
-// outputBefore returns h' of the rows of step t, and the rows after them; nil for
-// zeros.
+// outputBefore returns h' of the rows of step t, and the rows after them; nil for zeros.
 func (c *cellTrace) outputBefore(batch *packed, t int) []float32 {
 	switch {
 	case t > 0:

@@ -5,10 +5,9 @@ import (
 	"coalmine/internal/numbers"
 )
 
-// perExample is the additional state of a Trainer for ClippedSum, and owns its
-// memory. The *turn* of a sentence is its index in packed.order. Rows of the
-// output layer lie sentence after sentence: first[turn] is the first row of a
-// sentence.
+// perExample is the additional state of a Trainer for ClippedSum, and owns its memory. The *turn*
+// of a sentence is its index in packed.order. Rows of the output layer lie sentence after sentence:
+// first[turn] is the first row of a sentence.
 type perExample struct {
 	sentenceRows              // rows of the decoder's batch
 	source       sentenceRows // rows of the encoder's batch
@@ -179,8 +178,7 @@ func (t *Trainer) setFactors(factor func(norm float64) float64, norms []float64)
 	return nil
 }
 
-// prepare determines the rows of each sentence, and gathers the inputs of the output
-// layer.
+// prepare determines the rows of each sentence, and gathers the inputs of the output layer.
 func (e *perExample) prepare(batch *packed, outputs []float32, width int) {
 	e.lay(batch)
 	e.targets, e.scales = e.targets[:0], e.scales[:0]
@@ -207,8 +205,7 @@ func (t *Trainer) clippedGradients(g *weights) {
 	t.weightGradients(g)
 }
 
-// scaleRows multiplies the factors of the gradients by the clip factors of the
-// sentences.
+// scaleRows multiplies the factors of the gradients by the clip factors of the sentences.
 func (s *stackTrace) scaleRows(by *sentenceRows) {
 	for i := range s.layers {
 		l := &s.layers[i]

@@ -103,8 +103,7 @@ func TestTheNormOfATiedEmbeddingHasItsCrossTerm(t *testing.T) {
 	}
 }
 
-// untiedLike are the parameters of a model whose output weights are a copy of the
-// embedding.
+// untiedLike are the parameters of a model whose output weights are a copy of the embedding.
 func untiedLike(tied, untied *Language, params []float32) []float32 {
 	wide := make([]float32, untied.Parameters())
 	for _, t := range untied.Tensors() {

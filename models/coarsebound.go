@@ -120,8 +120,7 @@ func (ts *TreeScorer) pruneBlockCoarsely(from *States, edges []Edge, candidates 
 	return n
 }
 
-// coarseBound returns a lower bound of the surprisal of edge i's candidate, in
-// nats.
+// coarseBound returns a lower bound of the surprisal of edge i's candidate, in nats.
 func (ts *TreeScorer) coarseBound(from *States, edges []Edge, candidates []Candidate, i int, normaliser *NormaliserBounds) float64 {
 	t, e, token := ts.tables, edges[i], candidates[i].Next
 	l, target := &t.scorer.layers[0], row(t.targets, int(token), t.units)

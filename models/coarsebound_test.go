@@ -8,9 +8,8 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// For weights of any size a coarse bound is below the surprisal. If all tokens are alike,
-// so that they merge into one without a loss, it equals the surprisal except for its
-// error allowance.
+// For weights of any size a coarse bound is below the surprisal. If all tokens are alike, so that
+// they merge into one without a loss, it equals the surprisal except for its error allowance.
 func TestACoarseBoundIsBelowTheSurprisal(t *testing.T) {
 	t.Parallel()
 	for _, alike := range []bool{false, true} {

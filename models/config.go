@@ -29,18 +29,16 @@ type Config struct {
 	// Kernel is the number of inputs that an output of a convolution depends on, the
 	// newest and those before it: 2 to 64. 0 means DefaultKernel. Other kinds have none.
 	Kernel int `json:"kernel,omitempty"`
-	// Heads is the number of heads of a Transformer, a divisor of Embedding. Other kinds
-	// have none.
+	// Heads is the number of heads of a Transformer, a divisor of Embedding. Other kinds have none.
 	Heads int `json:"heads,omitempty"`
 	// Context is the largest number of tokens that a Transformer reads. 0 means DefaultContext.
 	// Other kinds have none.
 	Context int `json:"context,omitempty"`
 	// Blocks are the options of a Transformer's blocks. Other kinds have none.
 	Blocks Blocks `json:"blocks,omitzero"`
-	// Projection is the width that every layer's output is projected to (Sak et
-	// al., "Long Short-Term Memory Recurrent Neural Network Architectures",
-	// 2014, section 2.2). 0 means Embedding; with Unprojected the output is as
-	// wide as Units.
+	// Projection is the width that every layer's output is projected to (Sak et al., "Long
+	// Short-Term Memory Recurrent Neural Network Architectures", 2014, section 2.2). 0 means
+	// Embedding; with Unprojected the output is as wide as Units.
 	Projection int `json:"projection,omitempty"`
 	// Untied gives the output layer its own weights. Otherwise it uses the embedding's (Press and
 	// Wolf, "Using the Output Embedding to Improve Language Models", 2017), and the last layer must

@@ -3,10 +3,9 @@
 //
 // # Parameters
 //
-// All parameters of a model are one flat []float32. Its tensors are named views
-// into it (Language.Tensors), so that updates, norms, clips, sums and noise
-// treat the model as one vector, and a tied tensor counts once. A Language
-// holds no parameters, only their layout:
+// All parameters of a model are one flat []float32. Its tensors are named views into it
+// (Language.Tensors), so that updates, norms, clips, sums and noise treat the model as one vector,
+// and a tied tensor counts once. A Language holds no parameters, only their layout:
 //
 //	model, err := models.New(models.Config{Kind: models.CIFGLSTM, Vocabulary: 10004, Embedding: 96, Units: 670})
 //	params := model.Init(seeds.Stream(seed, seeds.Weights))
@@ -24,9 +23,8 @@
 // predicted from the tokens before it. Sentences of one batch may differ in
 // length; there is no padding, so no arithmetic is spent on it.
 //
-// A model with a separator (Config.Separator) is an encoder-decoder: its sentences are
-// pairs, of a source, the separator and a target. The targets are then the tokens after
-// the separator.
+// A model with a separator (Config.Separator) is an encoder-decoder: its sentences are pairs, of a
+// source, the separator and a target. The targets are then the tokens after the separator.
 //
 // # Training
 //

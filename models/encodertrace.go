@@ -69,8 +69,7 @@ func (e *encoderTrace) match(decoder *packed) {
 	}
 }
 
-// backward propagates the gradients of the decoder's first states through the
-// encoder.
+// backward propagates the gradients of the decoder's first states through the encoder.
 func (e *encoderTrace) backward(w *weights, d *dropout, decoder *stackTrace) {
 	for i := range e.layers {
 		c, gradient := &e.layers[i], &e.startGradients[i]

@@ -11,8 +11,7 @@ import (
 // DivergedError reports that training has produced a number that is not finite. A retry does not
 // help; change the configuration.
 type DivergedError struct {
-	// What is the name of the vector or number: "loss", "gradient", "update",
-	// "model".
+	// What is the name of the vector or number: "loss", "gradient", "update", "model".
 	What string
 	// Value is the offending number: the loss, or the L2 norm of a vector.
 	Value float64
@@ -28,8 +27,7 @@ func (e *DivergedError) Error() string {
 	return message + "; lower the learning rate or set a gradient clip"
 }
 
-// FiniteNorm returns the vector's L2 norm, or a *DivergedError if any element is
-// NaN or infinite.
+// FiniteNorm returns the vector's L2 norm, or a *DivergedError if any element is NaN or infinite.
 func FiniteNorm(name string, vector []float32) (float64, error) {
 	norm := math.Sqrt(kernels.SquaredNorm(vector))
 	if !numbers.IsFinite(norm) {
@@ -38,8 +36,7 @@ func FiniteNorm(name string, vector []float32) (float64, error) {
 	return norm, nil
 }
 
-// checkLength returns an error that names the vector with a wrong length, and
-// the expected length.
+// checkLength returns an error that names the vector with a wrong length, and the expected length.
 func checkLength(name string, got, want int) error {
 	if got != want {
 		return fmt.Errorf("%s has %d elements, want %d", name, got, want)

@@ -50,8 +50,7 @@ func (e Evaluation) Add(o Evaluation) Evaluation {
 	return Evaluation{Counted: e.Counted.Add(o.Counted), All: e.All.Add(o.All)}
 }
 
-// evaluationBlock is the number of sentences processed together. It does not affect
-// any result.
+// evaluationBlock is the number of sentences processed together. It does not affect any result.
 const evaluationBlock = scoringBlock
 
 // Evaluate predicts every token except the first of each sentence; in a pair, every token after the

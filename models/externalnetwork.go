@@ -120,8 +120,7 @@ func (m *ExternalNetwork) Trained() int { return m.size }
 // Tensors implements Network.
 func (m *ExternalNetwork) Tensors() []Tensor { return slices.Clone(m.tensors) }
 
-// Init implements Network with zeros: the external program draws the initial
-// values.
+// Init implements Network with zeros: the external program draws the initial values.
 func (m *ExternalNetwork) Init(*rand.Rand) []float32 { return make([]float32, m.size) }
 
 // NewLearner implements Network with a learner that returns an error.

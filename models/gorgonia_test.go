@@ -167,8 +167,7 @@ func (l *gorgoniaLayer) reset(r *gorgonia.Node) *gorgonia.Node {
 	return times(r, gorgonia.Must(gorgonia.BroadcastAdd(l.fedBack(2), bias, nil, []byte{0})))
 }
 
-// The sums, differences and products of nodes take nil for zero, the value
-// before the first step.
+// The sums, differences and products of nodes take nil for zero, the value before the first step.
 
 func plus(a, b *gorgonia.Node) *gorgonia.Node {
 	if a == nil || b == nil {
@@ -204,9 +203,8 @@ func (g *gorgoniaModel) fill(sentences [][]int32) {
 	}
 }
 
-// tensor collects one of this package's tensors out of a vector of the graph:
-// gate matrices lie side by side here, one by one there. (The matrices of a kernel lie
-// one by one in both.)
+// tensor collects one of this package's tensors out of a vector of the graph: gate matrices lie
+// side by side here, one by one there. (The matrices of a kernel lie one by one in both.)
 func (g *gorgoniaModel) tensor(vector []float64, t models.Tensor) []float64 {
 	var parts [][]float64
 	for _, p := range g.Tensors() {

@@ -48,8 +48,7 @@ type ImageShape struct {
 	Height int `json:"height"`
 	// Channels is 1 for grey images, 3 for colours.
 	Channels int `json:"channels"`
-	// Classes is the number of labels, 0..Classes-1: 1 to 256; for a CNNTagger up to
-	// MaxLabels.
+	// Classes is the number of labels, 0..Classes-1: 1 to 256; for a CNNTagger up to MaxLabels.
 	Classes int `json:"classes"`
 }
 

@@ -5,10 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// The gates that keep the memory start more open than closed, so that gradients
-// reach back over several tokens from the start (Jozefowicz et al., "An
-// Empirical Exploration of Recurrent Network Architectures", 2015): a forget gate at sigmoid(1) =
-// 0.73, and likewise one minus an input gate.
+// The gates that keep the memory start more open than closed, so that gradients reach back over
+// several tokens from the start (Jozefowicz et al., "An Empirical Exploration of Recurrent Network
+// Architectures", 2015): a forget gate at sigmoid(1) = 0.73, and likewise one minus an input gate.
 const (
 	initialForgetGate = 1
 	initialInputGate  = -1

@@ -9,8 +9,7 @@ import (
 // flat vector of parameters, and its learners. It holds no parameters, is immutable and may be
 // shared. Package architectures makes the network of a Config; Language is one implementation.
 type Network interface {
-	// Config describes the network: New of package architectures makes an equal network
-	// from it.
+	// Config describes the network: New of package architectures makes an equal network from it.
 	Config() Config
 	// Parameters is the length of the flat vector. The first Trained parameters are learned from
 	// data: all, unless the server trains a part of the network.

@@ -8,11 +8,10 @@ import (
 	"coalmine/internal/kernels"
 )
 
-// NormaliserBounds bound the softmax normaliser (the log-partition, log sum exp of all
-// logits) from both sides, at a small part of the cost of computing it. The bounds
-// hold after any state. They are tight near the typical states given to the
-// constructor, and widen with the distance. NormaliserBounds are immutable and safe
-// for concurrent use.
+// NormaliserBounds bound the softmax normaliser (the log-partition, log sum exp of all logits) from
+// both sides, at a small part of the cost of computing it. The bounds hold after any state. They
+// are tight near the typical states given to the constructor, and widen with the distance.
+// NormaliserBounds are immutable and safe for concurrent use.
 type NormaliserBounds struct {
 	// Lower bounds from an output and from an emission (the cell's value before projection).
 	ofOutputs, ofEmissions mergedVocabulary
@@ -170,9 +169,8 @@ func (t *Tables) newUpperBound(h, logits []float32) upperBound {
 	return c
 }
 
-// spread bounds the largest eigenvalue of the covariance of the output vectors
-// under the softmax of the logits, by the Frobenius norm of the covariance, and
-// their largest distance from the mean.
+// spread bounds the largest eigenvalue of the covariance of the output vectors under the softmax of
+// the logits, by the Frobenius norm of the covariance, and their largest distance from the mean.
 func (s *Scorer) spread(mean, logits []float32) (eigenvalue, distance float64) {
 	width, total := len(mean), kernels.LogSumExp(logits)
 	deviations := slices.Clone(s.weights.output)
@@ -184,15 +182,13 @@ func (s *Scorer) spread(mean, logits []float32) (eigenvalue, distance float64) {
 	}
 	covariance := make([]float32, width*width)
 	kernels.Gemm(true, false, width, width, len(logits), 1, deviations, width, deviations, width, 0, covariance, width)
-	// The error of every element is a few hundred roundings of the sum of its
-	// absolute values; the norm of the matrix of these sums is at most the
-	// trace.
+	// The error of every element is a few hundred roundings of the sum of its absolute values; the
+	// norm of the matrix of these sums is at most the trace.
 	trace := kernels.SquaredNorm(deviations)
 	return math.Sqrt(kernels.SquaredNorm(covariance)) + 1e-4*trace, math.Sqrt(distance) * (1 + 1e-5)
 }
 
-// logSum returns an upper bound of the log-sum-exp after the output h, given
-// the square of h.
+// logSum returns an upper bound of the log-sum-exp after the output h, given the square of h.
 func (c *upperBound) logSum(h []float32, squared float64) float64 {
 	away := max(0, squared-2*kernels.Dot(h, c.typical)+c.squared)
 	away += 1e-12 * (squared + c.squared) // the difference may cancel

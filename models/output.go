@@ -6,15 +6,13 @@ import "coalmine/internal/kernels"
 // h E^T + output.bias, with E the output weights (the embedding, if tied), and
 // its loss is the cross-entropy of their softmax over the whole vocabulary.
 //
-// It works through the vocabulary in tiles that stay in the cache. In scoring, a
-// tile's logits are reduced at once to their peak (maximum) and to the sum of exp(logit - peak);
-// these two numbers per row and tile are combined into the row's normaliser. Training (outputTrace)
-// knows the targets in advance, and uses one number instead of all peaks: the two agree except for
-// rounding.
+// It works through the vocabulary in tiles that stay in the cache. In scoring, a tile's logits are
+// reduced at once to their peak (maximum) and to the sum of exp(logit - peak); these two numbers
+// per row and tile are combined into the row's normaliser. Training (outputTrace) knows the targets
+// in advance, and uses one number instead of all peaks: the two agree except for rounding.
 
-// tileWidth is the number of tokens of a tile: a multiple of the widths of the
-// matrix kernels. It affects the order of arithmetic, so changing it changes
-// the last bits of every result.
+// tileWidth is the number of tokens of a tile: a multiple of the widths of the matrix kernels. It
+// affects the order of arithmetic, so changing it changes the last bits of every result.
 const tileWidth = 240
 
 func tileCount(vocabulary int) int { return (vocabulary + tileWidth - 1) / tileWidth }
@@ -24,8 +22,7 @@ func tileBounds(vocabulary, k int) (from, to int) {
 	return k * tileWidth, min((k+1)*tileWidth, vocabulary)
 }
 
-// normaliser reduces rows of logits, tile by tile, to the logarithm of their
-// softmax's denominator.
+// normaliser reduces rows of logits, tile by tile, to the logarithm of their softmax's denominator.
 type normaliser struct {
 	tiles int
 	// peaks and sums are [rows, tiles]. finish overwrites the peaks.

@@ -118,8 +118,7 @@ func (o *outputTrace) reserve(n int) {
 	o.exps = o.exps[:n]
 }
 
-// largestSum keeps the factors, and their products with the exps, well inside
-// the range of float32.
+// largestSum keeps the factors, and their products with the exps, well inside the range of float32.
 const largestSum = 1e26
 
 // largestSquaredSum also keeps the squares of the sums inside that range.

@@ -73,8 +73,7 @@ func (m *Language) Context() int { return m.cells[0].context }
 // Parameters is the length of the flat vector.
 func (m *Language) Parameters() int { return m.layout.Size }
 
-// Tensors lists the named tensors in the order of the flat vector, which they
-// fill without gaps.
+// Tensors lists the named tensors in the order of the flat vector, which they fill without gaps.
 func (m *Language) Tensors() []Tensor { return m.layout.Clone() }
 
 // ScoringFLOPs returns the number of floating-point operations in the matrix products that score

@@ -81,8 +81,7 @@ func (ts *TreeScorer) affordable(candidates []Candidate, start int, limit float6
 	}
 }
 
-// exceeds reports whether emission i's candidate is certain to exceed the
-// limit.
+// exceeds reports whether emission i's candidate is certain to exceed the limit.
 func (ts *TreeScorer) exceeds(i int, c Candidate, limit float64, normaliser *NormaliserBounds) bool {
 	emission, low := row(ts.emitted, i, ts.tables.units), ts.lookAheadBound(i, c.Next, normaliser)
 	if !(c.Cost+low > limit) {
@@ -92,8 +91,7 @@ func (ts *TreeScorer) exceeds(i int, c Candidate, limit float64, normaliser *Nor
 	return c.Cost+(low-margin) > limit
 }
 
-// lookAhead computes the logits of the merged tokens after a number of
-// emissions.
+// lookAhead computes the logits of the merged tokens after a number of emissions.
 func (ts *TreeScorer) lookAhead(rows int, normaliser *NormaliserBounds) {
 	units, columns := ts.tables.units, len(normaliser.ofEmissions.bias)
 	ts.logits = grow(ts.logits, rows*columns)

@@ -22,9 +22,8 @@ func someCandidates(s *Scorer, rng *rand.Rand, n int) []Candidate {
 	return candidates
 }
 
-// The states of a pruned advance equal those of an advance along the remaining edges.
-// About half of the edges exceed the limit; if a look-ahead is possible, many of them
-// are pruned.
+// The states of a pruned advance equal those of an advance along the remaining edges. About half of
+// the edges exceed the limit; if a look-ahead is possible, many of them are pruned.
 func TestOnlyEdgesThatExceedTheLimitArePruned(t *testing.T) {
 	t.Parallel()
 	eachTreeScorer(t, func(t *testing.T, tree *TreeScorer, rng *rand.Rand) {

@@ -24,14 +24,12 @@ type ReaderKind struct {
 	// Summary names the prediction of the network in one line; Source cites it.
 	Summary, Source string
 
-	// outputs returns the number of outputs for a number of labels; bias is their
-	// initial value.
+	// outputs returns the number of outputs for a number of labels; bias is their initial value.
 	outputs func(labels int) int
 	bias    float32
 	// truth sets dst, one value per output, from the labels of a text.
 	truth func(dst []float32, labels []int32)
-	// loss returns the loss of one text, and sets gradient to its derivatives by the
-	// outputs.
+	// loss returns the loss of one text, and sets gradient to its derivatives by the outputs.
 	loss func(outputs, truth, gradient []float32) float64
 	// predict turns outputs into predictions.
 	predict func(outputs []float32)
@@ -206,8 +204,7 @@ func (r *Reader) Init(rng *rand.Rand) []float32 {
 
 func (r *Reader) outputs() int { return r.kind.outputs(r.config.Labels) }
 
-// ScoringFLOPs implements Network, for a word of a text, without the cost of the
-// outputs.
+// ScoringFLOPs implements Network, for a word of a text, without the cost of the outputs.
 func (r *Reader) ScoringFLOPs() float64 {
 	products := 0
 	for _, c := range r.cells {

@@ -158,8 +158,7 @@ func (l *labelling) Label(examples [][]int32) ([]Labelled, error) {
 	return labelled, nil
 }
 
-// appendLabelled appends the true and the predicted labels of the texts of the
-// batch.
+// appendLabelled appends the true and the predicted labels of the texts of the batch.
 func (t *readerTrace) appendLabelled(labelled []Labelled) []Labelled {
 	width := t.network.outputs()
 	for i := range t.words {

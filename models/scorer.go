@@ -31,9 +31,8 @@ type scorerLayer struct {
 	recurrent         recurrentWeights
 }
 
-// scoringBlock is the number of states that a workspace handles at a time:
-// enough rows for the matrix kernels, few enough that a tile's logits stay in
-// the cache. It does not affect any result.
+// scoringBlock is the number of states that a workspace handles at a time: enough rows for the
+// matrix kernels, few enough that a tile's logits stay in the cache. It does not affect any result.
 const scoringBlock = 192
 
 // workspace is the memory of one call.
@@ -180,9 +179,8 @@ func (s *Scorer) alike(states *States, tokens []int32, from int) (to int) {
 	return to
 }
 
-// LogProbs sets dst[i] to the natural logarithm of the probability that
-// targets[i] follows state i, normalised over the whole vocabulary. Parameters
-// that are not finite give NaN.
+// LogProbs sets dst[i] to the natural logarithm of the probability that targets[i] follows state i,
+// normalised over the whole vocabulary. Parameters that are not finite give NaN.
 func (s *Scorer) LogProbs(states *States, targets []int32, dst []float32) error {
 	if err := s.checkPredicts(states, len(targets), "targets"); err != nil {
 		return err
@@ -303,8 +301,7 @@ type guesses struct {
 	wholes     []TokenScore
 }
 
-// logProbs scores one target per row of output, and fills in the requested fields of
-// g.
+// logProbs scores one target per row of output, and fills in the requested fields of g.
 func (s *Scorer) logProbs(w *workspace, output []float32, targets []int32, dst []float32, g guesses) {
 	width := s.model.config.outputWidth()
 	for from := 0; from < len(targets); from += scoringBlock {
@@ -355,8 +352,7 @@ func (s *Scorer) reduce(w *workspace, output []float32, targets []int32, g guess
 	}
 }
 
-// tileLogits sets the leading columns of rows of dst, each stride long, to the
-// logits of tile k.
+// tileLogits sets the leading columns of rows of dst, each stride long, to the logits of tile k.
 func (s *Scorer) tileLogits(k, rows int, output, dst []float32, stride int) {
 	from, to := tileBounds(s.model.config.Vocabulary, k)
 	kernels.GemmPackedBias(false, rows, output, s.model.config.outputWidth(), &s.tiles[k], s.weights.outputBias[from:to], dst, stride)

@@ -350,8 +350,7 @@ func TestEvaluationOfDivergedParametersIsAnError(t *testing.T) {
 	}
 }
 
-// Rows of few distinct logits have many equal ones, even at the boundary of the
-// leaders.
+// Rows of few distinct logits have many equal ones, even at the boundary of the leaders.
 func TestLeadersAreTheFirstOfASort(t *testing.T) {
 	t.Parallel()
 	rng := testRand(17)

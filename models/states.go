@@ -11,8 +11,7 @@ import (
 type States struct {
 	n     int
 	cells []cell
-	// reading reports for each state whether it is the encoder's, before the
-	// separator.
+	// reading reports for each state whether it is the encoder's, before the separator.
 	reading []bool
 	// By layer: [n, memory()] and [n, out].
 	memory, output [maxLayers][]float32

@@ -110,11 +110,10 @@ func roundingOf(s *Scorer) rounding {
 // error of one rounding.
 const roundoff = 1.0 / (1 << 24)
 
-// margin returns the largest distance by which rounding may put a bound beyond
-// the log probability that LogProbs computes, after an output of the given
-// length. With A the largest magnitude that the sum of absolute values of a
-// logit can reach, including the vector and bias of a merged token, and g the
-// number of roundings in a logit, in units of roundoff:
+// margin returns the largest distance by which rounding may put a bound beyond the log probability
+// that LogProbs computes, after an output of the given length. With A the largest magnitude that
+// the sum of absolute values of a logit can reach, including the vector and bias of a merged token,
+// and g the number of roundings in a logit, in units of roundoff:
 //
 //	3 g A   the logits of the vocabulary, of the merged tokens, of the target
 //	8 A + 8 two log-sum-exps: the difference to the peak, of a logit from its

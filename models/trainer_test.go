@@ -203,9 +203,8 @@ func TestImprobableTilesKeepTheGradientFinite(t *testing.T) {
 	}
 }
 
-// Targets that are e^30 to e^1000 times less probable than another token: with
-// the first the target's logit serves as the reference of the exps, with the
-// others the largest logit has to.
+// Targets that are e^30 to e^1000 times less probable than another token: with the first the
+// target's logit serves as the reference of the exps, with the others the largest logit has to.
 func TestImprobableTargetsKeepTheGradientRight(t *testing.T) {
 	t.Parallel()
 	for _, logit := range []float32{30, 59, 61, 90, 1000} {

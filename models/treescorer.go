@@ -42,8 +42,7 @@ type TreeScorer struct {
 	kept       []int // the remaining edges that are not pruned later
 }
 
-// Edge is an edge of the prefix tree: from the node of a state to its child by a
-// token.
+// Edge is an edge of the prefix tree: from the node of a state to its child by a token.
 type Edge struct {
 	Parent int // index of the state
 	Token  int32

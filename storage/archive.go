@@ -11,9 +11,8 @@ import (
 	"coalmine/internal/goroutines"
 )
 
-// Archive is the typed view of a Store: it implements the layout, checks the
-// objects it reads, and makes commits exactly once. It is safe for concurrent use
-// by goroutines and processes.
+// Archive is the typed view of a Store: it implements the layout, checks the objects it reads, and
+// makes commits exactly once. It is safe for concurrent use by goroutines and processes.
 //
 // Errors name the store, the object and the expectation, and wrap the errors
 // of this package (ErrNotFound, ErrCorrupt, ErrFull, ...).
@@ -30,8 +29,7 @@ func (a *Archive) Store() Store { return a.store }
 // String returns the store's URL without any credentials.
 func (a *Archive) String() string { return a.store.String() }
 
-// fail names the store and the object of an error, replacing or completing the
-// driver's names.
+// fail names the store and the object of an error, replacing or completing the driver's names.
 func (a *Archive) fail(doing, name string, err error) error {
 	inner, ok := err.(*ObjectError)
 	switch {
@@ -56,10 +54,9 @@ func (a *Archive) read(ctx context.Context, name string) ([]byte, error) {
 	return data, err
 }
 
-// readSealed reads a record and decodes it. Bytes can be damaged in transit as well
-// as in the store, and callers remove or skip a torn record. So an invalid record
-// is read again: it is torn if two reads return the same bytes; if all reads
-// differ, the connection to the store is faulty.
+// readSealed reads a record and decodes it. Bytes can be damaged in transit as well as in the
+// store, and callers remove or skip a torn record. So an invalid record is read again: it is torn
+// if two reads return the same bytes; if all reads differ, the connection to the store is faulty.
 func (a *Archive) readSealed(ctx context.Context, f Format, name string, into any) error {
 	var before []byte
 	for range sealedTries {

@@ -30,10 +30,9 @@ func (a *Archive) PutBlob(ctx context.Context, key Key, name string, data []byte
 }
 
 // KeepBlob stores b, a blob of the node from, also as an output of the node key, and returns its
-// description for that node's commit. The bytes are not copied. A durable blob is read once
-// and compared with its checksums, because it may become the only copy. The error names the
-// object of one of the two nodes and wraps ErrNotFound if b is gone, ErrCorrupt if it is
-// damaged.
+// description for that node's commit. The bytes are not copied. A durable blob is read once and
+// compared with its checksums, because it may become the only copy. The error names the object of
+// one of the two nodes and wraps ErrNotFound if b is gone, ErrCorrupt if it is damaged.
 func (a *Archive) KeepBlob(ctx context.Context, key Key, name string, from Key, b Blob, durability Durability) (Blob, error) {
 	kept := b
 	kept.Name = name
@@ -72,8 +71,7 @@ func (a *Archive) ReadBlob(ctx context.Context, key Key, b Blob) ([]byte, error)
 	return a.readChecked(ctx, "blob", blobName(key, b.Digest), b)
 }
 
-// readChecked returns the content of an object that holds a blob. label names the blob in
-// errors.
+// readChecked returns the content of an object that holds a blob. label names the blob in errors.
 func (a *Archive) readChecked(ctx context.Context, label, object string, b Blob) (data []byte, err error) {
 	defer func() {
 		if err != nil {
@@ -106,9 +104,8 @@ func (a *Archive) ReadOutput(ctx context.Context, key Key, name string) ([]byte,
 	return a.ReadBlob(ctx, key, b)
 }
 
-// ReadBlobRange returns length bytes of a blob from offset. It reads whole blocks
-// and checks them; a mismatch gives an error that wraps ErrCorrupt, a missing blob
-// ErrNotFound.
+// ReadBlobRange returns length bytes of a blob from offset. It reads whole blocks and checks them;
+// a mismatch gives an error that wraps ErrCorrupt, a missing blob ErrNotFound.
 func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, length int64) ([]byte, error) {
 	if offset < 0 || length < 0 || length > b.Size || offset > b.Size-length {
 		return nil, fmt.Errorf("blob %q of node %s: no bytes %d to %d, it has %d", b.Name, key.Short(), offset, offset+length, b.Size)
@@ -166,8 +163,7 @@ func (b Blob) check(data []byte) error {
 	return nil
 }
 
-// checkInline checks the inline bytes of the blob in the commit of the node
-// key.
+// checkInline checks the inline bytes of the blob in the commit of the node key.
 func (b Blob) checkInline(key Key) error {
 	if err := b.check(b.Inline); err != nil {
 		return fmt.Errorf("blob %q in the commit of node %s: %w", b.Name, key.Short(), err)
@@ -175,10 +171,9 @@ func (b Blob) checkInline(key Key) error {
 	return nil
 }
 
-// Missing lists the blobs of a commit whose objects are gone or have the wrong size, in the
-// order of names; without names it checks all blobs. Inline blobs are never missing. A name
-// that is not in the commit is an error: the node's kind is not the one that the caller
-// expects.
+// Missing lists the blobs of a commit whose objects are gone or have the wrong size, in the order
+// of names; without names it checks all blobs. Inline blobs are never missing. A name that is not
+// in the commit is an error: the node's kind is not the one that the caller expects.
 func (a *Archive) Missing(ctx context.Context, c *Commit, names ...string) ([]string, error) {
 	if len(names) == 0 {
 		for _, b := range c.Blobs {

@@ -19,9 +19,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// blockSize returns the block size for a blob of size bytes: the smallest power of two
-// that gives at most maxBlocks blocks, so that the checksums are small compared with a
-// commit.
+// blockSize returns the block size for a blob of size bytes: the smallest power of two that gives
+// at most maxBlocks blocks, so that the checksums are small compared with a commit.
 func blockSize(size int64) int64 {
 	block := int64(smallestBlock)
 	for size > block*maxBlocks {
@@ -89,8 +88,7 @@ func (b Blob) checkStream(r io.Reader) error {
 	return noMore(r, b.Size)
 }
 
-// checkBlocks compares whole blocks, the first of which begins at from, with
-// their checksums.
+// checkBlocks compares whole blocks, the first of which begins at from, with their checksums.
 func (b Blob) checkBlocks(from int64, data []byte) error {
 	if len(b.Blocks) == 0 {
 		return b.check(data)

@@ -42,8 +42,7 @@ func (b Blob) IsInline() bool { return b.Inline != nil || b.Size == 0 }
 // MaxInline is the largest inline blob, in bytes.
 const MaxInline = 32 << 10
 
-// Provenance records where and when a node was computed. Two attempts need not
-// agree on it.
+// Provenance records where and when a node was computed. Two attempts need not agree on it.
 type Provenance struct {
 	Worker  string    `json:"worker"`
 	Host    string    `json:"host"`
@@ -92,10 +91,9 @@ func (c *Commit) Objects() []Blob {
 	return objects
 }
 
-// Differs describes the difference between the outputs of two commits of one
-// node, or returns "" if they agree. Two executions of a task MUST agree in
-// blobs and metrics; attempt, provenance and the choice of inline blobs do not
-// count.
+// Differs describes the difference between the outputs of two commits of one node, or returns "" if
+// they agree. Two executions of a task MUST agree in blobs and metrics; attempt, provenance and the
+// choice of inline blobs do not count.
 func (c *Commit) Differs(other *Commit) string {
 	if c.Kind != other.Kind || c.KindVersion != other.KindVersion {
 		return fmt.Sprintf("kind %s@%d, not %s@%d", other.Kind, other.KindVersion, c.Kind, c.KindVersion)

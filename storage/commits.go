@@ -8,16 +8,14 @@ import (
 	"slices"
 )
 
-// Commit makes a node done, once for all attempts: it stores the record under
-// the node's key if there is none. All blobs that are not inline MUST be stored
-// before (PutBlob). It returns the record in the store, and whether it belongs
-// to this attempt. Another attempt's record is not an error; the caller
-// compares the two with Commit.Differs, because a difference shows that the
-// task is not deterministic.
+// Commit makes a node done, once for all attempts: it stores the record under the node's key if
+// there is none. All blobs that are not inline MUST be stored before (PutBlob). It returns the
+// record in the store, and whether it belongs to this attempt. Another attempt's record is not an
+// error; the caller compares the two with Commit.Differs, because a difference shows that the task
+// is not deterministic.
 //
-// Commit may be called again with the same attempt after an error or an
-// interruption. An error that wraps ErrCorrupt reports a torn record under the
-// key; the leader removes it with RemoveTorn.
+// Commit may be called again with the same attempt after an error or an interruption. An error that
+// wraps ErrCorrupt reports a torn record under the key; the leader removes it with RemoveTorn.
 func (a *Archive) Commit(ctx context.Context, c *Commit) (stands *Commit, won bool, err error) {
 	name := commitName(c.Key)
 	ours, err := a.prepare(ctx, c)
@@ -96,8 +94,7 @@ func (a *Archive) Committed(ctx context.Context, key Key) (*Commit, error) {
 	return &c, nil
 }
 
-// HasCommit reports whether a node has a record, intact or torn, without
-// reading it.
+// HasCommit reports whether a node has a record, intact or torn, without reading it.
 func (a *Archive) HasCommit(ctx context.Context, key Key) (bool, error) {
 	there, err := a.exists(ctx, commitName(key))
 	if err != nil {
@@ -106,9 +103,8 @@ func (a *Archive) HasCommit(ctx context.Context, key Key) (bool, error) {
 	return there, nil
 }
 
-// RemoveTorn removes the record of a node if it is torn, so that the node can
-// be run again, and reports whether it did. It keeps an intact record. Only the
-// leader calls it.
+// RemoveTorn removes the record of a node if it is torn, so that the node can be run again, and
+// reports whether it did. It keeps an intact record. Only the leader calls it.
 func (a *Archive) RemoveTorn(ctx context.Context, key Key) (removed bool, err error) {
 	_, err = a.Committed(ctx, key)
 	switch {

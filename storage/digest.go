@@ -76,8 +76,7 @@ func seal(f Format, record any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record cannot be encoded: %w", err)
 	}
-	// Equals the output of json.Marshal for a sealed, without validating the record
-	// again.
+	// Equals the output of json.Marshal for a sealed, without validating the record again.
 	return []byte(`{"sha256":"` + DigestOf(raw).String() + `","record":` + string(raw) + `}`), nil
 }
 

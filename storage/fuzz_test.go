@@ -11,9 +11,8 @@ import (
 	"coalmine/storage/storagetest"
 )
 
-// FuzzCommit stores arbitrary bytes as a node's commit: they read back as a
-// whole record of that node, or the record is torn, can be removed as such, and
-// the node can be committed again.
+// FuzzCommit stores arbitrary bytes as a node's commit: they read back as a whole record of that
+// node, or the record is torn, can be removed as such, and the node can be committed again.
 func FuzzCommit(f *testing.F) {
 	key := storage.Key{Digest: storage.DigestOf([]byte("node"))}
 	name := "commits/" + key.String()

@@ -22,8 +22,7 @@ const (
 	UnfinishedObject ObjectKind = unfinishedDir
 )
 
-// Object is a listed object of a store. Its kind determines which of Key,
-// Digest and Run are set.
+// Object is a listed object of a store. Its kind determines which of Key, Digest and Run are set.
 type Object struct {
 	Kind     ObjectKind
 	Key      Key    // of the node: commits, blobs, logs
@@ -34,8 +33,7 @@ type Object struct {
 	name     string
 }
 
-// IsSpec reports whether the object is a run's spec; without a spec the run
-// does not exist.
+// IsSpec reports whether the object is a run's spec; without a spec the run does not exist.
 func (o Object) IsSpec() bool { return o.Kind == RecordObject && o.name == specName(o.Run) }
 
 // Objects lists all objects of a kind. It leaves out objects whose names are

@@ -57,8 +57,7 @@ func unfinishedFileName(key Key, d Digest) string {
 }
 func numberedName(dir string, n int) string { return fmt.Sprintf("%s/%010d", dir, n) }
 
-// nameNumber returns the number at the end of a numbered name, or false for any
-// other name.
+// nameNumber returns the number at the end of a numbered name, or false for any other name.
 func nameNumber(name string) (int, bool) {
 	last := name[strings.LastIndexByte(name, '/')+1:]
 	n, err := strconv.Atoi(last)
@@ -82,8 +81,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckPrefix returns an error that wraps ErrName unless an object name can
-// start with prefix.
+// CheckPrefix returns an error that wraps ErrName unless an object name can start with prefix.
 func CheckPrefix(prefix string) error {
 	if len(prefix) > maxName {
 		return fmt.Errorf("%w: %.80q... has %d bytes, at most %d are allowed", ErrName, prefix, len(prefix), maxName)

@@ -28,11 +28,10 @@ type epochRecord struct {
 	ID     string `json:"id"`
 }
 
-// NextEpoch begins a new epoch of leadership and returns its number, and the previous
-// epoch if it can be read; numbers rise, and each is returned only once. Another process
-// may begin the next epoch at any moment, even before this call returns: a leader
-// compares its number with CurrentEpoch before every batch of deletions and steps down if
-// they differ.
+// NextEpoch begins a new epoch of leadership and returns its number, and the previous epoch if it
+// can be read; numbers rise, and each is returned only once. Another process may begin the next
+// epoch at any moment, even before this call returns: a leader compares its number with
+// CurrentEpoch before every batch of deletions and steps down if they differ.
 func (a *Archive) NextEpoch(ctx context.Context, by Epoch) (number int, before Epoch, err error) {
 	record, err := json.Marshal(epochRecord{by.Holder, by.Queue, rand.Text()})
 	if err != nil {
@@ -123,10 +122,9 @@ type identity struct {
 	ID string `json:"id"`
 }
 
-// Identity returns the random text that Identify gave to the store: processes
-// that read the same text use the same store, whatever their URLs. The error
-// wraps ErrNotFound if the store has no identity yet. A damaged identity is
-// empty, and does not compare.
+// Identity returns the random text that Identify gave to the store: processes that read the same
+// text use the same store, whatever their URLs. The error wraps ErrNotFound if the store has no
+// identity yet. A damaged identity is empty, and does not compare.
 func (a *Archive) Identity(ctx context.Context) (string, error) {
 	var its identity
 	err := a.readSealed(ctx, identityFormat, identityName, &its)

@@ -10,10 +10,9 @@ import (
 	"slices"
 )
 
-// A run's log is a series of numbered objects, each created if absent, so that
-// any number of processes can append and all read the same order. To keep the
-// series short the leader folds it: a snapshot is an ordinary entry at the next
-// number that replaces all earlier entries.
+// A run's log is a series of numbered objects, each created if absent, so that any number of
+// processes can append and all read the same order. To keep the series short the leader folds it: a
+// snapshot is an ordinary entry at the next number that replaces all earlier entries.
 //
 // Two rules make that safe:
 //
@@ -31,8 +30,7 @@ type LogEntry struct {
 	Number int
 	// Snapshot entries replace all entries before them.
 	Snapshot bool
-	// Torn entries were damaged by a power cut; their Data is nil and their
-	// content is lost.
+	// Torn entries were damaged by a power cut; their Data is nil and their content is lost.
 	Torn bool
 	// Data is the JSON that was appended, compacted.
 	Data json.RawMessage
@@ -56,10 +54,9 @@ type numberedRecord struct {
 	torn   bool
 }
 
-// AppendLog appends an entry, which must be JSON, to a run's log and returns its
-// number. Once it returns, the entry is durable and visible to every later
-// reader. After an error that wraps ErrUnknown, the entry may or may not have
-// been appended.
+// AppendLog appends an entry, which must be JSON, to a run's log and returns its number. Once it
+// returns, the entry is durable and visible to every later reader. After an error that wraps
+// ErrUnknown, the entry may or may not have been appended.
 func (a *Archive) AppendLog(ctx context.Context, run string, entry json.RawMessage) (int, error) {
 	if err := CheckRunID(run); err != nil {
 		return 0, err
@@ -100,8 +97,7 @@ func (a *Archive) tryAppend(ctx context.Context, run, id string, data []byte) (i
 	return 0, a.store.Delete(ctx, runLogName(run, n))
 }
 
-// entryStands reports whether readers see the entry created at n, or a snapshot
-// that has folded it.
+// entryStands reports whether readers see the entry created at n, or a snapshot that has folded it.
 func (a *Archive) entryStands(ctx context.Context, run string, n int, id string) (bool, error) {
 	numbers, err := a.numbersBelow(ctx, runLogDir(run))
 	if err != nil {
@@ -122,10 +118,9 @@ func (a *Archive) entryStands(ctx context.Context, run string, n int, id string)
 	return true, nil
 }
 
-// wasFolded decides by the lowest snapshot above n. If that snapshot does not
-// list the id, either an earlier snapshot had freed the number, or the snapshot
-// that folded the entry has been deleted; entries are deleted in ascending
-// order, so in the second case the entry is also gone.
+// wasFolded decides by the lowest snapshot above n. If that snapshot does not list the id, either
+// an earlier snapshot had freed the number, or the snapshot that folded the entry has been deleted;
+// entries are deleted in ascending order, so in the second case the entry is also gone.
 func (a *Archive) wasFolded(ctx context.Context, run string, n int, id string, snapshot numberedRecord) (bool, error) {
 	if slices.Contains(snapshot.Folds, id) {
 		return true, nil
@@ -137,11 +132,10 @@ func (a *Archive) wasFolded(ctx context.Context, run string, n int, id string, s
 	return false, err
 }
 
-// ReadLog returns the entries of a run's log from number from on, in order. If a
-// compaction has folded some of those, the first entry is the newest snapshot
-// and replaces all entries that the caller has read; otherwise the first is
-// number from. A caller that has read up to n continues with from = n+1; 1 reads
-// the whole log.
+// ReadLog returns the entries of a run's log from number from on, in order. If a compaction has
+// folded some of those, the first entry is the newest snapshot and replaces all entries that the
+// caller has read; otherwise the first is number from. A caller that has read up to n continues
+// with from = n+1; 1 reads the whole log.
 func (a *Archive) ReadLog(ctx context.Context, run string, from int) ([]LogEntry, error) {
 	if err := CheckRunID(run); err != nil {
 		return nil, err
@@ -157,11 +151,10 @@ func (a *Archive) ReadLog(ctx context.Context, run string, from int) ([]LogEntry
 	return entries, nil
 }
 
-// CompactLog appends a snapshot that replaces all entries up to number last,
-// which must be the last entry: if another has been appended, the error wraps
-// ErrExists, the log is unchanged, and the caller reads on and folds again. It
-// returns the snapshot's number. A number with an error means that the snapshot
-// exists but old entries could not be deleted; the next compaction tries again.
+// CompactLog appends a snapshot that replaces all entries up to number last, which must be the last
+// entry: if another has been appended, the error wraps ErrExists, the log is unchanged, and the
+// caller reads on and folds again. It returns the snapshot's number. A number with an error means
+// that the snapshot exists but old entries could not be deleted; the next compaction tries again.
 // Only the leader compacts.
 func (a *Archive) CompactLog(ctx context.Context, run string, last int, snapshot json.RawMessage) (int, error) {
 	if err := CheckRunID(run); err != nil {

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// CreateRun records a submission under a new id. If the id is taken, the error
-// wraps ErrExists, unless its spec is the same: then the call repeats an
-// interrupted submission.
+// CreateRun records a submission under a new id. If the id is taken, the error wraps ErrExists,
+// unless its spec is the same: then the call repeats an interrupted submission.
 func (a *Archive) CreateRun(ctx context.Context, id string, spec []byte) error {
 	if err := CheckRunID(id); err != nil {
 		return err

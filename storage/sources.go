@@ -9,10 +9,9 @@ import (
 	"io"
 )
 
-// PutSource imports a file and returns its digest and its size in bytes. The
-// data streams: it is read once to compute the digest and, unless the source
-// already exists, twice more, to store it and to check that it did not change.
-// If it did, PutSource returns an error and stores nothing.
+// PutSource imports a file and returns its digest and its size in bytes. The data streams: it is
+// read once to compute the digest and, unless the source already exists, twice more, to store it
+// and to check that it did not change. If it did, PutSource returns an error and stores nothing.
 func (a *Archive) PutSource(ctx context.Context, body io.ReadSeeker) (Digest, int64, error) {
 	digest, size, err := digestAll(body)
 	if err != nil {
@@ -46,10 +45,9 @@ func digestAll(body io.ReadSeeker) (Digest, int64, error) {
 	return Digest(h.Sum(nil)), size, err
 }
 
-// OpenSource opens an imported source as a stream. The digest is known only at
-// the end: if the bytes differ from the imported ones, the last read returns an
-// error that wraps ErrCorrupt instead of io.EOF. A reader that stops early has
-// checked nothing.
+// OpenSource opens an imported source as a stream. The digest is known only at the end: if the
+// bytes differ from the imported ones, the last read returns an error that wraps ErrCorrupt instead
+// of io.EOF. A reader that stops early has checked nothing.
 func (a *Archive) OpenSource(ctx context.Context, digest Digest) (io.ReadCloser, error) {
 	name := sourceName(digest)
 	r, err := a.store.Get(ctx, name, 0, -1)

@@ -24,11 +24,10 @@ import (
 // segment, and is never a prefix directory of another name. Drivers MUST
 // refuse any other name with an error that wraps ErrName.
 type Store interface {
-	// Put stores all of body under name and replaces an existing object. Readers MUST
-	// see the old object or the new one, never a mixture or a part, even if the process
-	// dies in the middle. With Durable the object MUST survive a power cut once Put has
-	// returned. Put seeks to the start of body before each try, so that a driver may
-	// retry.
+	// Put stores all of body under name and replaces an existing object. Readers MUST see the old
+	// object or the new one, never a mixture or a part, even if the process dies in the middle.
+	// With Durable the object MUST survive a power cut once Put has returned. Put seeks to the
+	// start of body before each try, so that a driver may retry.
 	Put(ctx context.Context, name string, body io.ReadSeeker, durability Durability) error
 
 	// Copy stores the object from also under to, replacing any object there, as if it
@@ -36,12 +35,11 @@ type Store interface {
 	// pass through this process. A missing object gives an error that wraps ErrNotFound.
 	Copy(ctx context.Context, from, to string, durability Durability) error
 
-	// Create stores data under name, durably, if there is no such object. Of any number
-	// of concurrent calls for one name exactly one MUST return nil; all others return an
-	// error that wraps ErrExists. If the outcome is unknown (a connection reset, an odd
-	// file system), the error wraps ErrUnknown: the caller reads the object back to
-	// determine the winner. data is at most MaxCreate bytes; more is refused before
-	// anything is sent.
+	// Create stores data under name, durably, if there is no such object. Of any number of
+	// concurrent calls for one name exactly one MUST return nil; all others return an error that
+	// wraps ErrExists. If the outcome is unknown (a connection reset, an odd file system), the
+	// error wraps ErrUnknown: the caller reads the object back to determine the winner. data is at
+	// most MaxCreate bytes; more is refused before anything is sent.
 	Create(ctx context.Context, name string, data []byte) error
 
 	// Get opens length bytes of the object from offset; a negative length means
@@ -56,9 +54,8 @@ type Store interface {
 	// names. It may be slow: no round depends on it.
 	List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 
-	// Children yields the distinct next segments below the directory dir (no
-	// trailing slash; "" is the root) in byte order, with a trailing slash if
-	// there are objects below.
+	// Children yields the distinct next segments below the directory dir (no trailing slash; "" is
+	// the root) in byte order, with a trailing slash if there are objects below.
 	Children(ctx context.Context, dir string) iter.Seq2[string, error]
 
 	// Delete removes the objects; missing names are not an error.
@@ -134,9 +131,8 @@ func (t *Trouble) Unwrap() []error { return []error{t.Mark, t.Err} }
 // Brief returns the cause.
 func (t *Trouble) Brief() string { return t.Cause }
 
-// ObjectError names the store and the object of an error. Drivers return it, and
-// an Archive replaces it, so that object and store are named once however many
-// layers an error passes.
+// ObjectError names the store and the object of an error. Drivers return it, and an Archive
+// replaces it, so that object and store are named once however many layers an error passes.
 type ObjectError struct {
 	// Op is the operation, such as "get" or "reading".
 	Op string

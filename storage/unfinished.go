@@ -8,10 +8,9 @@ import (
 	"slices"
 )
 
-// Unfinished is the checkpoint of an execution of a node, from which the next execution resumes.
-// It is stored under the node's key, so another node never uses it. Its owner is the process that
-// executes the node: if two do so concurrently, the last write wins, and the other's work is
-// lost.
+// Unfinished is the checkpoint of an execution of a node, from which the next execution resumes. It
+// is stored under the node's key, so another node never uses it. Its owner is the process that
+// executes the node: if two do so concurrently, the last write wins, and the other's work is lost.
 type Unfinished struct {
 	Key Key `json:"key"`
 	// Attempt identifies the execution.

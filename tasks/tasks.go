@@ -10,10 +10,9 @@
 //	clientprograms  requests of tasks to programs that train clients
 //	attempts     messages between coordinator and workers; no kind imports it
 //
-// A task is a pure function of its parameters and its inputs: the same key
-// gives the same bytes on every worker, in every execution and order. It reads
-// through a Source, writes through a Sink, and knows nothing of queues,
-// attempts, hosts or clocks.
+// A task is a pure function of its parameters and its inputs: the same key gives the same bytes on
+// every worker, in every execution and order. It reads through a Source, writes through a Sink, and
+// knows nothing of queues, attempts, hosts or clocks.
 package tasks
 
 import (
@@ -104,9 +103,8 @@ type Kind struct {
 	// Command reports that the kind runs an external command: its tasks have the terms of the
 	// experiment, and one of the classes of commands.
 	Command bool
-	// Run does the work. It MUST be deterministic, MUST return soon after ctx
-	// is done, and MUST write the same blobs in every execution. An error wrapped by Permanent is
-	// not retried.
+	// Run does the work. It MUST be deterministic, MUST return soon after ctx is done, and MUST
+	// write the same blobs in every execution. An error wrapped by Permanent is not retried.
 	Run func(ctx context.Context, t *Task) error
 }
 
@@ -179,9 +177,8 @@ type Keeper interface {
 	Keep(ctx context.Context, name string, node storage.Key, blob storage.Blob, durability storage.Durability) error
 }
 
-// Memo keeps decoded values between tasks of one worker (a model, an index),
-// so that the tasks of a round decode them once. Values MUST NOT be changed
-// after load has returned them.
+// Memo keeps decoded values between tasks of one worker (a model, an index), so that the tasks of a
+// round decode them once. Values MUST NOT be changed after load has returned them.
 type Memo interface {
 	// Get returns the value under key, calling load at most once at a time.
 	// size is the value's memory in bytes, for eviction.
@@ -394,8 +391,7 @@ func (t *Task) BlobNames(ctx context.Context, input string) ([]string, error) {
 	return names, nil
 }
 
-// find returns the blob's entry in the commit of the named input, and the key of the
-// input.
+// find returns the blob's entry in the commit of the named input, and the key of the input.
 func (t *Task) find(ctx context.Context, input, name string) (storage.Key, storage.Blob, error) {
 	key, err := t.Input(input)
 	if err != nil {

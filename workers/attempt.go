@@ -295,9 +295,8 @@ func (a *attempt) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit
 	}
 }
 
-// diverged reports a task whose bytes differ from the existing commit. If the commit's blobs
-// exist, the node is done nevertheless. If they were evicted, this attempt has not restored
-// them.
+// diverged reports a task whose bytes differ from the existing commit. If the commit's blobs exist,
+// the node is done nevertheless. If they were evicted, this attempt has not restored them.
 func (a *attempt) diverged(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
 	a.logger().Error("task is not deterministic", "difference", difference, "other", stands.Provenance.Worker)
 	missing, err := a.worker.Archive.Missing(ctx, stands)

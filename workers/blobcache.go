@@ -7,8 +7,7 @@ import (
 	"coalmine/storage"
 )
 
-// blobCache caches blobs by digest, in memory and in the disk cache, if there is
-// one.
+// blobCache caches blobs by digest, in memory and in the disk cache, if there is one.
 type blobCache struct {
 	memory *cache[storage.Digest, []byte]
 	disk   *diskCache // nil without a disk cache
@@ -42,11 +41,10 @@ func (c *blobCache) whole(ctx context.Context, digest storage.Digest, fetch func
 	})
 }
 
-// part returns a copy of length bytes from offset of a blob that is cached, or worth
-// caching: one that was read in part before, such as the shards from which every
-// round's clients come. Such a blob is cached only on disk, so that a data set does
-// not evict the models from memory. ok is false if the caller must read the part
-// itself.
+// part returns a copy of length bytes from offset of a blob that is cached, or worth caching: one
+// that was read in part before, such as the shards from which every round's clients come. Such a
+// blob is cached only on disk, so that a data set does not evict the models from memory. ok is
+// false if the caller must read the part itself.
 func (c *blobCache) part(ctx context.Context, b storage.Blob, offset, length int64, fetch func() ([]byte, error)) (data []byte, ok bool, err error) {
 	if data, ok := c.memory.peek(b.Digest); ok {
 		c.memory.metrics.looked(true)

@@ -42,8 +42,7 @@ func (b *budget) shrink(bytes int64) {
 // are immutable and shared.
 type cache[K comparable, V any] struct {
 	budget *budget
-	// evicted, if not nil, is called with each evicted entry while the budget is
-	// locked.
+	// evicted, if not nil, is called with each evicted entry while the budget is locked.
 	evicted func(K)
 	metrics cacheMetrics
 
@@ -63,9 +62,8 @@ func newCache[K comparable, V any](b *budget) *cache[K, V] {
 	return &cache[K, V]{budget: b, entries: map[K]*list.Element{}, loading: map[K]chan struct{}{}}
 }
 
-// get returns the value of key, from load if it is missing. While one caller loads,
-// others wait; when its load fails they load themselves, because the first may just
-// have been cancelled.
+// get returns the value of key, from load if it is missing. While one caller loads, others wait;
+// when its load fails they load themselves, because the first may just have been cancelled.
 func (c *cache[K, V]) get(ctx context.Context, key K, load func() (V, int64, error)) (V, error) {
 	for {
 		value, ok, wait := c.claim(key)

@@ -79,8 +79,7 @@ func (c *diskCache) adopt() error {
 
 func (c *diskCache) path(d storage.Digest) string { return filepath.Join(c.dir, d.String()) }
 
-// largest returns the size of the largest blob worth caching: one that leaves
-// room for others.
+// largest returns the size of the largest blob worth caching: one that leaves room for others.
 func (c *diskCache) largest() int64 { return c.files.budget.capacity / 4 }
 
 // read returns a checked blob.

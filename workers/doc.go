@@ -1,6 +1,5 @@
-// Package workers executes tasks: it takes attempts from the queue, reads their
-// inputs from the archive, runs their kinds, commits their outputs, and reports
-// the outcome.
+// Package workers executes tasks: it takes attempts from the queue, reads their inputs from the
+// archive, runs their kinds, commits their outputs, and reports the outcome.
 //
 //	w := &workers.Worker{Archive: archive, Queue: conn, Registry: registry}
 //	err := w.Run(ctx) // until ctx is done

@@ -85,9 +85,8 @@ func (l *lab) send(spec tasks.Spec, number int) {
 	l.sendAttempt(attempts.Attempt{Spec: spec, Number: number, Runs: []string{"run-1"}})
 }
 
-// sendAgain sends an attempt whose outcome has come until it has begun once more. The
-// queue lets go of a message shortly after its report, and ignores another of its ID
-// until then.
+// sendAgain sends an attempt whose outcome has come until it has begun once more. The queue lets go
+// of a message shortly after its report, and ignores another of its ID until then.
 func (l *lab) sendAgain(spec tasks.Spec, number int, begun <-chan struct{}) {
 	l.t.Helper()
 	ctx := testContext(l.t)

@@ -74,8 +74,7 @@ func newMetrics(r prometheus.Registerer, known tasks.Registry) *metrics {
 	}
 }
 
-// kind returns the label of a kind. Unknown kinds share one, so that messages
-// cannot create series.
+// kind returns the label of a kind. Unknown kinds share one, so that messages cannot create series.
 func (m *metrics) kind(name string) string {
 	if _, known := m.registry[name]; known {
 		return name

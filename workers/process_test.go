@@ -32,8 +32,7 @@ const (
 	redisVariable = "COALMINE_TEST_REDIS"
 	storeVariable = "COALMINE_TEST_STORE"
 	gateVariable  = "COALMINE_TEST_GATE"
-	// memoryVariable is a limit of memory in bytes, if set, and cacheVariable a
-	// limit of the cache.
+	// memoryVariable is a limit of memory in bytes, if set, and cacheVariable a limit of the cache.
 	memoryVariable = "COALMINE_TEST_MEMORY"
 	cacheVariable  = "COALMINE_TEST_CACHE"
 )
@@ -191,9 +190,8 @@ func TestAWorkerKilledInMidTaskLeavesNothingHalfMade(t *testing.T) {
 	}
 }
 
-// Two workers, a queue that forgets everything again and again, and a layered
-// graph: the bytes must be those of one undisturbed worker, however the tasks
-// are assigned and repeated.
+// Two workers, a queue that forgets everything again and again, and a layered graph: the bytes must
+// be those of one undisturbed worker, however the tasks are assigned and repeated.
 func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
 	t.Parallel()
 	const layers, width = 6, 5
@@ -246,8 +244,7 @@ func TestResultsDoNotDependOnWhoComputesThem(t *testing.T) {
 	}
 }
 
-// settle sends all specs, twice over and with one flush after, until every one
-// is committed.
+// settle sends all specs, twice over and with one flush after, until every one is committed.
 func (l *lab) settle(layer []tasks.Spec, flush func()) {
 	l.t.Helper()
 	ctx := testContext(l.t)

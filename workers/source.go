@@ -115,8 +115,7 @@ func (s *source) fetch(ctx context.Context, node storage.Key, b storage.Blob) ([
 	return s.twice(node, b, func() ([]byte, error) { return s.archive.ReadBlob(ctx, node, b) })
 }
 
-// twice reads a blob or a part of it, and reads again if the bytes are damaged, perhaps
-// in transit.
+// twice reads a blob or a part of it, and reads again if the bytes are damaged, perhaps in transit.
 func (s *source) twice(node storage.Key, b storage.Blob, read func() ([]byte, error)) ([]byte, error) {
 	data, err := read()
 	if errors.Is(err, storage.ErrCorrupt) {

@@ -83,9 +83,8 @@ type Worker struct {
 	Environment []string
 	// KeepLogs stores the log of every attempt, not only of failed ones.
 	KeepLogs bool
-	// Host, Version and Kernels go into the provenance of commits: where the
-	// worker runs (default: the host name), the version of coalmine, and the
-	// kernel set (avx512, avx2 or go).
+	// Host, Version and Kernels go into the provenance of commits: where the worker runs (default:
+	// the host name), the version of coalmine, and the kernel set (avx512, avx2 or go).
 	Host, Version, Kernels string
 	// Log is the worker's logger. Default slog.Default().
 	Log *slog.Logger

@@ -87,8 +87,7 @@ func (s *Search) Nearest(query int) []int {
 	return ids
 }
 
-// Neighbours is the number of nearest examples that vote (Orekondy et al. 2018, section
-// 6.1.1).
+// Neighbours is the number of nearest examples that vote (Orekondy et al. 2018, section 6.1.1).
 const Neighbours = 10
 
 // nearest is the k-nearest-neighbour attack, over Euclidean distances. The score of a class is its

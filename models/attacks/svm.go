@@ -11,11 +11,9 @@ import (
 const (
 	// svmCost is C, the weight of the examples' losses, 1 as in LinearSVC.
 	svmCost = 1
-	// svmTolerance bounds the derivatives of the dual problem that remain after an
-	// epoch.
+	// svmTolerance bounds the derivatives of the dual problem that remain after an epoch.
 	svmTolerance = 0.001
-	// svmRidge is the contribution of a squared loss to the diagonal of the
-	// dual problem.
+	// svmRidge is the contribution of a squared loss to the diagonal of the dual problem.
 	svmRidge = 1.0 / (2 * svmCost)
 )
 

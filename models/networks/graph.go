@@ -29,8 +29,7 @@ type Real interface{ float32 | float64 }
 type Graph[T Real] struct {
 	// Params holds the parameters in the order of their addition. A run reads them in place.
 	Params []T
-	// Gradient is the gradient of the loss at Params, after a run of a graph with
-	// a loss.
+	// Gradient is the gradient of the loss at Params, after a run of a graph with a loss.
 	Gradient []T
 
 	expr       *gorgonia.ExprGraph
@@ -117,8 +116,7 @@ func (g *Graph[T]) read(node *gorgonia.Node, into []T) {
 	gorgonia.Read(node, &value)
 }
 
-// compile omits values that the outputs do not need, such as the gradient of the
-// inputs.
+// compile omits values that the outputs do not need, such as the gradient of the inputs.
 func (g *Graph[T]) compile(params []T, outputs gorgonia.Nodes) error {
 	g.Params = params[:g.size]
 	for i, node := range g.parameters {

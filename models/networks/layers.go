@@ -129,8 +129,7 @@ func fillRows[T Real](matrix []T, from, to int, row func(i int) []T) {
 	clear(matrix)
 }
 
-// checkSizes returns an error for a network without a layer, an input or a
-// unit.
+// checkSizes returns an error for a network without a layer, an input or a unit.
 func checkSizes(sizes ...int) error {
 	for _, n := range sizes {
 		if n < 1 {

@@ -329,8 +329,7 @@ func TestTheLossOfPairsIsTheCrossEntropyOfTheirLogits(t *testing.T) {
 	}
 }
 
-// A task without labels does not change the gradients of the others, and both losses are the
-// same.
+// A task without labels does not change the gradients of the others, and both losses are the same.
 func TestAnEmptyTaskTeachesNothing(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 9))

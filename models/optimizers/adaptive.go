@@ -32,9 +32,8 @@ var rmspropRule = Rule{
 //	squares = keep * squares + add * grad^2
 //	params -= rate * grad / (sqrt(squares) + epsilon)
 //
-// With keep = add = 1 this is Adagrad (Duchi et al., "Adaptive Subgradient
-// Methods", 2011); with keep = beta2, add = 1 - beta2 it is RMSProp (Tieleman
-// and Hinton, Coursera lecture 6e, 2012).
+// With keep = add = 1 this is Adagrad (Duchi et al., "Adaptive Subgradient Methods", 2011); with
+// keep = beta2, add = 1 - beta2 it is RMSProp (Tieleman and Hinton, Coursera lecture 6e, 2012).
 type scaled struct {
 	keep, add, epsilon float32
 	squares            []float32
@@ -109,8 +108,7 @@ var fedAdamRule = Rule{
 	},
 }
 
-// adam is Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015,
-// algorithm 1:
+// adam is Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015, algorithm 1:
 //
 //	mean    = beta1 * mean    + (1-beta1) * grad
 //	squares = beta2 * squares + (1-beta2) * grad^2
@@ -203,8 +201,7 @@ var adadeltaRule = Rule{
 //	steps   = beta2 * steps + (1-beta2) * step^2
 //	params -= rate * step
 //
-// The paper has no rate; steps accumulates before the rate is applied, as in
-// PyTorch.
+// The paper has no rate; steps accumulates before the rate is applied, as in PyTorch.
 type adadelta struct {
 	keep, add, epsilon float32
 	squares, steps     []float32

@@ -1,6 +1,5 @@
-// Package optimizers turns gradients into updates: the rules that clients apply
-// to their gradients and the server to the pseudo-gradient of a round, and the
-// schedules of their learning rates.
+// Package optimizers turns gradients into updates: the rules that clients apply to their gradients
+// and the server to the pseudo-gradient of a round, and the schedules of their learning rates.
 //
 // A rule works on flat parameter vectors and does its arithmetic in float32, element by element in
 // one fixed order. Its state between steps is a list of named vectors (State, Restore), which a
@@ -20,8 +19,7 @@ import (
 	"coalmine/internal/registry"
 )
 
-// Optimizer applies gradients to one parameter vector. It is not safe for
-// concurrent use.
+// Optimizer applies gradients to one parameter vector. It is not safe for concurrent use.
 type Optimizer interface {
 	// Step changes params in place by one step along the gradient of a loss to be minimized. Step
 	// panics unless both have the optimizer's length. It does not keep or change grad.
@@ -73,9 +71,8 @@ type Config struct {
 	Initial float64 `json:"initial,omitempty"`
 }
 
-// Defaults returns the parameters that the literature recommends for a kind; the
-// kind's Rule cites the source. As server rules Reddi et al. (2021) use beta2
-// 0.99 and epsilon 1e-3 or larger.
+// Defaults returns the parameters that the literature recommends for a kind; the kind's Rule cites
+// the source. As server rules Reddi et al. (2021) use beta2 0.99 and epsilon 1e-3 or larger.
 func Defaults(kind Kind) (Config, error) {
 	rule, err := rules.Find(kind)
 	if err != nil {

@@ -81,8 +81,7 @@ func (g *Given) Config(kind Kind) (Config, error) {
 	return config, nil
 }
 
-// Complete fills in every parameter that the rule uses. An unknown kind changes
-// nothing.
+// Complete fills in every parameter that the rule uses. An unknown kind changes nothing.
 func (g *Given) Complete(kind Kind) {
 	config, err := g.Config(kind)
 	if err != nil {

@@ -57,9 +57,8 @@ type Schedule struct {
 	// multiplied by Factor, 0 < Factor <= 1.
 	Every  int     `json:"every,omitempty"`
 	Factor float64 `json:"factor,omitempty"`
-	// Last and Floor belong to Cosine: from the end of the warm-up to step Last,
-	// the last of the training, the rate falls to Floor times its full value, 0 <= Floor <= 1, and
-	// stays there.
+	// Last and Floor belong to Cosine: from the end of the warm-up to step Last, the last of the
+	// training, the rate falls to Floor times its full value, 0 <= Floor <= 1, and stays there.
 	Last  int     `json:"last,omitempty"`
 	Floor float64 `json:"floor,omitempty"`
 }

@@ -83,8 +83,7 @@ func (c *convolutional) ScoringFLOPs() float64 {
 	return 2 * float64(products)
 }
 
-// TrainingFLOPs implements models.Network. The gradient of the image itself is not
-// computed.
+// TrainingFLOPs implements models.Network. The gradient of the image itself is not computed.
 func (c *convolutional) TrainingFLOPs() float64 {
 	return 3*c.ScoringFLOPs() - 2*float64(c.conv[0].products())
 }

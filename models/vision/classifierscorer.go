@@ -9,8 +9,7 @@ import (
 
 const classifiedAtOnce = 32
 
-// classifying applies one set of parameters of a Classifier. It implements
-// models.Classifier.
+// classifying applies one set of parameters of a Classifier. It implements models.Classifier.
 type classifying struct {
 	trace  classifierTrace
 	params []float32

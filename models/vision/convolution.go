@@ -33,8 +33,7 @@ func same(in area, side, stride, filters int) convolution {
 	return convolution{in, area{height, width, filters}, side, stride, top, left}
 }
 
-// padded returns the number of outputs along one side of an image, and of zeros
-// before it.
+// padded returns the number of outputs along one side of an image, and of zeros before it.
 func padded(pixels, side, stride int) (outputs, before int) {
 	outputs = (pixels + stride - 1) / stride
 	return outputs, max(0, (outputs-1)*stride+side-pixels) / 2
@@ -119,8 +118,7 @@ func (c *convolution) kernelGradient(s *scratch, x, dy, dk []float32, n int) {
 	})
 }
 
-// gather writes the patches of images [from, to), one per row, position after
-// position.
+// gather writes the patches of images [from, to), one per row, position after position.
 func (c *convolution) gather(patches, x []float32, from, to int) {
 	size := c.out.pixels() * c.patch()
 	for i := range to - from {
@@ -136,9 +134,8 @@ func (c *convolution) scatter(x, patches []float32, from, to int) {
 	}
 }
 
-// eachLine calls do for each line of outputs and each line of the filter, with the
-// patches from the first position and that line of the filter on, and the line of the
-// image there; nil for padding.
+// eachLine calls do for each line of outputs and each line of the filter, with the patches from the
+// first position and that line of the filter on, and the line of the image there; nil for padding.
 func (c *convolution) eachLine(patches, image []float32, do func(patches, line []float32)) {
 	patch, run, width := c.patch(), c.side*c.in.channels, c.in.width*c.in.channels
 	for y := range c.out.height {

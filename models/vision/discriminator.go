@@ -97,8 +97,7 @@ const (
 	onlyGroup = 0
 )
 
-// activationsOf returns the group whose activations belong to the gradients of a
-// group.
+// activationsOf returns the group whose activations belong to the gradients of a group.
 func activationsOf(group int) int {
 	if group == tangent {
 		return interpolated
@@ -178,8 +177,7 @@ func (t *discriminatorTrace) forward(w *discriminatorWeights, from, to int) {
 	}
 }
 
-// convolve runs groups of images through the convolutions, and returns the outputs of
-// the last one.
+// convolve runs groups of images through the convolutions, and returns the outputs of the last one.
 func (t *discriminatorTrace) convolve(w *discriminatorWeights, from, to int) []float32 {
 	x := t.rows(t.images, from, to, t.d.conv[0].in.values())
 	for i := range t.d.conv {

@@ -2,10 +2,9 @@
 // et al. (2020), "Generative Models for Effective ML on Private, Decentralized Datasets",
 // and their generative adversarial network. Both follow the authors' code.
 //
-// Networks take values in [-1, 1]: a value v of 0 to 255 becomes v/127.5 - 1. A layer's
-// output is stored image after image, row by row from the top, channels innermost. An example
-// has the form used by tasks: the begin symbol, the label, then the values, both counted from
-// 4.
+// Networks take values in [-1, 1]: a value v of 0 to 255 becomes v/127.5 - 1. A layer's output is
+// stored image after image, row by row from the top, channels innermost. An example has the form
+// used by tasks: the begin symbol, the label, then the values, both counted from 4.
 //
 //	network, err := vision.New(models.Config{Kind: models.CNN, Image: models.Image{ImageShape: shape}})
 //	params := network.Init(seeds.Stream(seed, seeds.Weights))

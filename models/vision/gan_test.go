@@ -11,8 +11,7 @@ import (
 	"coalmine/models"
 )
 
-// smallGAN has every layer of the authors' networks, with few units; its images are not
-// square.
+// smallGAN has every layer of the authors' networks, with few units; its images are not square.
 var smallGAN = ganSizes{discriminator: [2]int{3, 5}, generator: [3]int{6, 4, 3}, units: 7}
 
 var ganImages = models.ImageShape{Width: 8, Height: 12, Channels: 1, Classes: 3}

@@ -272,8 +272,7 @@ func (g *Generator) check(batch int, gradient []float32) error {
 	return nil
 }
 
-// judge returns the loss of the images, and passes their gradient to the
-// generator.
+// judge returns the loss of the images, and passes their gradient to the generator.
 func (g *Generator) judge() (loss float64) {
 	t, w := &g.judged, g.network.discriminator.views(g.params)
 	t.resize(g.made.n, onlyGroup+1)

@@ -6,8 +6,7 @@ import (
 	"coalmine/models"
 )
 
-// lanes are the elements over which a normalization takes means: of each feature, or of
-// each row.
+// lanes are the elements over which a normalization takes means: of each feature, or of each row.
 func lanes(kind models.Normalization, rows, features int) (lanes [][]int) {
 	count, at := features, func(lane, i int) int { return i*features + lane }
 	length := rows
@@ -152,8 +151,7 @@ func (t tensors) generate(u reference, shape models.ImageShape, normalize func(n
 // byBatch normalizes as in training.
 func byBatch(_ string, x reference) reference { return normalize(models.BatchNorm, x) }
 
-// byStatistics normalizes by moving statistics, without the remaining share of 0 and 1
-// in them.
+// byStatistics normalizes by moving statistics, without the remaining share of 0 and 1 in them.
 func (t tensors) byStatistics(name string, x reference) reference {
 	mean, variance, left := t[name+".mean"].values, t[name+".variance"].values, t["generator.norm.initial_share"].values[0]
 	y := newReference(x.shape...)
@@ -189,8 +187,7 @@ func judge(loss models.AdversarialLoss, sign float64, y reference) float64 {
 	return sum / float64(len(y.values))
 }
 
-// discriminatorLoss returns the loss of made, given and interpolated images, with its
-// penalty.
+// discriminatorLoss returns the loss of made, given and interpolated images, with its penalty.
 func (t tensors) discriminatorLoss(a models.Adversarial, made, data, between reference) float64 {
 	onMade, _ := t.discriminate(a.Normalization, made)
 	onData, _ := t.discriminate(a.Normalization, data)

@@ -142,8 +142,7 @@ func (t *generatorTrace) train(params []float32) {
 	})
 }
 
-// generate makes images with the moving statistics, so that images do not depend on
-// each other.
+// generate makes images with the moving statistics, so that images do not depend on each other.
 func (t *generatorTrace) generate(params []float32) {
 	share := t.g.initialShare.Of(params)[0]
 	t.run(params, func(i int, z []float32) {

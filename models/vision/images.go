@@ -16,8 +16,7 @@ const firstWord = 4
 // levels is the number of pixel values.
 const levels = 256
 
-// scaled are the network inputs for the values 0 to 255: -1 to 1, as in the
-// authors' preprocessing.
+// scaled are the network inputs for the values 0 to 255: -1 to 1, as in the authors' preprocessing.
 var scaled = func() (table [levels]float32) {
 	for i := range table {
 		table[i] = toUnit(float32(i))

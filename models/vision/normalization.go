@@ -13,10 +13,9 @@ const (
 	normMomentum = 0.999
 )
 
-// norm normalizes the outputs z of a layer, a matrix of rows and features, lane by lane: a
-// lane is a feature over all rows (batch normalization, Ioffe and Szegedy 2015, algorithm
-// 1), or a row over all its features (layer normalization, Ba et al. 2016, equation 4).
-// With m the mean over a lane:
+// norm normalizes the outputs z of a layer, a matrix of rows and features, lane by lane: a lane is
+// a feature over all rows (batch normalization, Ioffe and Szegedy 2015, algorithm 1), or a row over
+// all its features (layer normalization, Ba et al. 2016, equation 4). With m the mean over a lane:
 //
 //	normalized n = (z - m(z)) r,  r = 1/sqrt(m((z - m(z))²) + 0.001)
 //
@@ -52,8 +51,7 @@ func (b *norm) reset(kind models.Normalization, rows, features int) {
 	b.forward.resize(lanes)
 }
 
-// lanes returns the number of lanes; count returns the number of elements of
-// each.
+// lanes returns the number of lanes; count returns the number of elements of each.
 func (b *norm) lanes() int {
 	if b.kind == models.LayerNorm {
 		return b.rows

@@ -62,8 +62,7 @@ func (t *discriminatorTrace) direct(gradient []float32, coefficient float64) (pe
 	return penalty
 }
 
-// moveForward computes the change of the activations of interpolated with its images,
-// in tangent.
+// moveForward computes the change of the activations of interpolated with its images, in tangent.
 func (t *discriminatorTrace) moveForward(w *discriminatorWeights) {
 	units := t.d.hidden.out
 	moved, hidden := t.group(t.normalized, tangent, units), t.group(t.hidden, tangent, units)

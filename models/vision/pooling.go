@@ -79,8 +79,7 @@ var (
 	leakyReLU = rectifier{1, 0.01}
 )
 
-// slope returns the slope at x. It has no branch, because the sign is
-// unpredictable.
+// slope returns the slope at x. It has no branch, because the sign is unpredictable.
 func (r *rectifier) slope(x float32) float32 {
 	bits := math.Float32bits(x)
 	return r[(bits|(bits-1))>>31]

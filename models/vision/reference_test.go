@@ -63,8 +63,7 @@ func tensorsOf(list []models.Tensor, flat []float64) tensors {
 	return t
 }
 
-// convolve is a convolution with before zeros before the image and given numbers of
-// outputs a side.
+// convolve is a convolution with before zeros before the image and given numbers of outputs a side.
 func convolve(x, kernel reference, stride, before, height, width int) reference {
 	n, filters := x.shape[0], kernel.shape[3]
 	y := newReference(n, height, width, filters)

@@ -126,8 +126,7 @@ func (l *tagging) label(batch [][]int32) error {
 	return err
 }
 
-// appendLabelled appends the true and the predicted labels of the images of a
-// batch.
+// appendLabelled appends the true and the predicted labels of the images of a batch.
 func (l *tagging) appendLabelled(labelled []models.Labelled, batch [][]int32) []models.Labelled {
 	labels := l.trace.network.labels()
 	for i, e := range batch {

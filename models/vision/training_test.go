@@ -100,8 +100,7 @@ func halvesOf(rng *rand.Rand, n int) [][]int32 {
 	return examples
 }
 
-// contrast returns how much brighter one half of a generated image is, on
-// average.
+// contrast returns how much brighter one half of a generated image is, on average.
 func contrast(t *testing.T, g *Generator) (mean float64) {
 	t.Helper()
 	images, err := g.Generate(testRand(5), 64)

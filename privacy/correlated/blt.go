@@ -87,8 +87,7 @@ func (b BLT) Noise(round int, buffers [][]float32, independent Independent) ([]f
 // nearby is the number of elements processed at a time, few enough for the core's cache.
 const nearby = 1024
 
-// filter turns independent noise into the round's noise, in place, and computes the
-// next buffers.
+// filter turns independent noise into the round's noise, in place, and computes the next buffers.
 func (b BLT) filter(noise []float64, buffers, next [][]float32, from, to int) {
 	noise = noise[from:to]
 	for j, scale := range b.Scales {

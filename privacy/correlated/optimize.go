@@ -55,8 +55,7 @@ func (b BLT) used() BLT {
 	return out
 }
 
-// OptimizeBanded finds a banded strategy with a number of bands, from 1 to the
-// rounds.
+// OptimizeBanded finds a banded strategy with a number of bands, from 1 to the rounds.
 func OptimizeBanded(p Participation, bands int) (Banded, error) {
 	if err := p.Validate(); err != nil {
 		return Banded{}, err

@@ -40,9 +40,8 @@ func (p Participation) times() int { return min(p.Times, Most(p.Rounds, p.Separa
 type Strategy interface {
 	// Validate returns an error if the strategy is invalid.
 	Validate() error
-	// SquaredSensitivity returns the largest squared L2 norm of one user's contribution
-	// to C X over the first p.Rounds rounds, in clip norms, with updates of the clip
-	// norm.
+	// SquaredSensitivity returns the largest squared L2 norm of one user's contribution to C X over
+	// the first p.Rounds rounds, in clip norms, with updates of the clip norm.
 	SquaredSensitivity(p Participation) (float64, error)
 	// Errors returns the variances of the noise on the sum of the updates of the
 	// first 1, 2, ... rounds.
@@ -65,8 +64,7 @@ func errBuffers(round, got, want int) error {
 		round, want, got, round-1)
 }
 
-// checkBuffers returns an error if the buffers differ from the model's size or the expected
-// number.
+// checkBuffers returns an error if the buffers differ from the model's size or the expected number.
 func checkBuffers(round int, buffers [][]float32, want, size int) error {
 	if len(buffers) != want {
 		return errBuffers(round, len(buffers), want)

@@ -2,11 +2,10 @@ package correlated
 
 import "math/bits"
 
-// Tree is binary tree aggregation without restarts (Kairouz et al. 2021). The rounds are the
-// leaves of a tree. Every node whose leaves are complete has its own noise; the noise on a
-// sum over the leaves of a node is estimated from the noise of the node and of the nodes
-// below it, with the least variance (Honaker 2015). Between rounds there is a buffer for
-// each complete subtree.
+// Tree is binary tree aggregation without restarts (Kairouz et al. 2021). The rounds are the leaves
+// of a tree. Every node whose leaves are complete has its own noise; the noise on a sum over the
+// leaves of a node is estimated from the noise of the node and of the nodes below it, with the
+// least variance (Honaker 2015). Between rounds there is a buffer for each complete subtree.
 type Tree struct{}
 
 var _ Strategy = Tree{}

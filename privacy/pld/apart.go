@@ -76,8 +76,7 @@ func (h halves) high(epsilon, far, enough float64) high {
 	return high{h.uncertain(0), h.uncertain(-1), chernoff{tilt, log + err}, h.pull(mild.below)}
 }
 
-// uncertain returns the mean of exp(tilt x sum) over the sums with a loss above the
-// limit.
+// uncertain returns the mean of exp(tilt x sum) over the sums with a loss above the limit.
 func (h halves) uncertain(tilt float64) uncertain {
 	log, err := h.moment(tilt)
 	if math.IsInf(log, -1) {

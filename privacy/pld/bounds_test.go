@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The smoothed payoff lies between the payoff and the payoff plus the
-// subtracted rise.
+// The smoothed payoff lies between the payoff and the payoff plus the subtracted rise.
 func TestSmoothingRaisesThePayoffByNoMoreThanIsTakenOff(t *testing.T) {
 	t.Parallel()
 	for _, h := range []float64{1e-3, 0.03, 0.3, widest} {
@@ -84,8 +83,7 @@ func TestQuadratureHasConverged(t *testing.T) {
 	})
 }
 
-// transformAt returns the mean of exp(i x frequency x (loss - centre)) under the
-// tilt.
+// transformAt returns the mean of exp(i x frequency x (loss - centre)) under the tilt.
 func transformAt(points []point, r resolution, centre float64) (mean complex128) {
 	_, masses := tilted(points, r.tilt)
 	for i, m := range masses {
@@ -139,8 +137,7 @@ func TestCompositionEnclosesTheExactGaussian(t *testing.T) {
 	})
 }
 
-// Losses that are counted in units larger than 1 are bounded from either side by
-// different deltas.
+// Losses that are counted in units larger than 1 are bounded from either side by different deltas.
 func TestLargeLossesEncloseTheExactGaussian(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Step{{1, 0.3456, 24333}, {1, 0.3, 1000000}, {1, 0.01, 50}, {1, 1e-6, 3}} {

@@ -2,8 +2,7 @@ package pld
 
 import "math"
 
-// part is one kind of round, under removal, addition or replacement of a
-// member.
+// part is one kind of round, under removal, addition or replacement of a member.
 type part struct {
 	pair
 	rounds float64

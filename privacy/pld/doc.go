@@ -7,9 +7,8 @@
 //
 //	delta(epsilon) = E[(1 - exp(epsilon - loss))+]
 //
-// (Sommer, Meiser and Mohammadi 2019, Privacy Loss Classes). With K the log of
-// the mean of exp(s x loss), summed over the rounds, that is an integral along
-// any line s = t + iy with t > 0,
+// (Sommer, Meiser and Mohammadi 2019, Privacy Loss Classes). With K the log of the mean of exp(s x
+// loss), summed over the rounds, that is an integral along any line s = t + iy with t > 0,
 //
 //	delta(epsilon) = 1/(2 pi) x integral of exp(K(s) - s epsilon) / (s(s+1)) dy
 //

@@ -6,11 +6,10 @@ import (
 	"coalmine/internal/numbers"
 )
 
-// GaussianDelta returns the exact delta of the Gaussian mechanism at epsilon
-// (Balle and Wang 2018, Improving the Gaussian Mechanism for Differential
-// Privacy, Theorem 8). sigma, above 0, is the noise relative to the
-// sensitivity, possibly +Inf, and epsilon is any number. T rounds at sigma are one round at
-// sigma/sqrt(T).
+// GaussianDelta returns the exact delta of the Gaussian mechanism at epsilon (Balle and Wang 2018,
+// Improving the Gaussian Mechanism for Differential Privacy, Theorem 8). sigma, above 0, is the
+// noise relative to the sensitivity, possibly +Inf, and epsilon is any number. T rounds at sigma
+// are one round at sigma/sqrt(T).
 func GaussianDelta(sigma, epsilon float64) float64 {
 	if math.IsInf(sigma, 1) {
 		return math.Max(0, -math.Expm1(epsilon)) // equal distributions

@@ -50,8 +50,7 @@ func (p part) pointsAt(tilt, frequency, outside float64) []point {
 	return p.points(outside, resolution{tilt, frequency, rough})
 }
 
-// momentAt returns the log of the mean of exp(tilt x loss), with an error of at
-// most err.
+// momentAt returns the log of the mean of exp(tilt x loss), with an error of at most err.
 func (p part) momentAt(tilt, outside float64) (log, err float64) {
 	points := p.pointsAt(tilt, 0, outside)
 	log, masses := tilted(points, tilt)

@@ -79,8 +79,7 @@ func (d pair) wholeComponents() []component {
 	return nil
 }
 
-// atom returns the probability of the loss 0: the mass of p outside the
-// components.
+// atom returns the probability of the loss 0: the mass of p outside the components.
 func (d pair) atom() float64 {
 	if d.change != replacing || d.kept != nil && !math.IsInf(d.kept.over, -1) {
 		return 0

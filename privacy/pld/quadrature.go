@@ -15,16 +15,14 @@ type point struct {
 	size    float64 // size of the terms of loss, for its rounding error
 }
 
-// resolution is the range of moments of exp(s x loss) that a quadrature must
-// reproduce: all s from 0 to tilt plus or minus i x frequency, to 1e-14 of
-// exp(logMoment).
+// resolution is the range of moments of exp(s x loss) that a quadrature must reproduce: all s from
+// 0 to tilt plus or minus i x frequency, to 1e-14 of exp(logMoment).
 type resolution struct {
 	tilt, frequency float64
 	logMoment       float64
 }
 
-// points places Gauss-Legendre panels over all outputs except for a mass of
-// outside.
+// points places Gauss-Legendre panels over all outputs except for a mass of outside.
 func (d pair) points(outside float64, r resolution) []point {
 	var out []point
 	components := d.components()
@@ -63,14 +61,13 @@ func reachFor(mass float64) float64 {
 // panelOrder is the number of nodes of a panel.
 const panelOrder = 64
 
-// A rule of n nodes on [-1, 1] errs by less than 5 M rho^-2n, where M bounds the
-// function on the ellipse with foci -1 and 1 and half axes (rho +- 1/rho)/2
-// (Trefethen 2013, Approximation Theory and Approximation Practice, Theorem
-// 19.3). With rho = 2.6 and n = 64 that is 5e-53 M. On a panel of half width w
-// standard deviations, the normal density grows by less than exp(21) from the
-// panel to the ellipse for w at most 3 and outputs up to 8 deviations away, and
-// exp(s x loss) by less than exp(70) under the limit below. The ellipse has to
-// stay clear of the points where the loss is singular.
+// A rule of n nodes on [-1, 1] errs by less than 5 M rho^-2n, where M bounds the function on the
+// ellipse with foci -1 and 1 and half axes (rho +- 1/rho)/2 (Trefethen 2013, Approximation Theory
+// and Approximation Practice, Theorem 19.3). With rho = 2.6 and n = 64 that is 5e-53 M. On a panel
+// of half width w standard deviations, the normal density grows by less than exp(21) from the panel
+// to the ellipse for w at most 3 and outputs up to 8 deviations away, and exp(s x loss) by less
+// than exp(70) under the limit below. The ellipse has to stay clear of the points where the loss is
+// singular.
 //
 // A panel with little of the tilted mass may have a proportionally larger error.
 const (
@@ -105,8 +102,7 @@ func (d pair) panelEnd(c component, over panels, r resolution) float64 {
 	return start + 2*half
 }
 
-// logMassBound bounds the log of the share of the tilted mass between two
-// outputs.
+// logMassBound bounds the log of the share of the tilted mass between two outputs.
 func (d pair) logMassBound(c component, start, end float64, r resolution) float64 {
 	nearest := math.Max(0, math.Max(start, -end))
 	highest := math.Max(r.tilt*d.loss(c, c.ratio+start/d.sigma), r.tilt*d.loss(c, c.ratio+end/d.sigma))
@@ -139,8 +135,7 @@ func (d pair) appendPanel(out []point, c component, start, end float64) []point 
 	return out
 }
 
-// tilted returns the log of the mean of exp(tilt x loss), and each point's share
-// of it.
+// tilted returns the log of the mean of exp(tilt x loss), and each point's share of it.
 func tilted(points []point, tilt float64) (logMoment float64, masses []float64) {
 	peak := math.Inf(-1)
 	for _, p := range points {

@@ -14,8 +14,7 @@ type rise struct {
 
 func newRise(n int) *rise { return &rise{make([]complex128, n), make([]float64, n)} }
 
-// multiply composes with the rounds of a part, given their transforms below and
-// above the limit.
+// multiply composes with the rounds of a part, given their transforms below and above the limit.
 func (r *rise) multiply(below, above transform, rounds, step float64) {
 	ratio := math.Exp(above.logMoment - below.logMoment)
 	vanished := ratio < minRatio && !math.IsInf(above.logMoment, -1)

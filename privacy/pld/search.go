@@ -2,8 +2,7 @@ package pld
 
 import "math"
 
-// Shares of epsilon that smoothing may cost, during the search for epsilon and
-// at its end.
+// Shares of epsilon that smoothing may cost, during the search for epsilon and at its end.
 const (
 	roughGap = 1e-2
 	finalGap = 1e-5
@@ -17,8 +16,7 @@ const maxGuesses = 10
 // maxFrequencies limits the work of the last inversion.
 const maxFrequencies = 3 << 12
 
-// epsilonFor bounds epsilon at delta; an upper bound of at most enough is not
-// improved.
+// epsilonFor bounds epsilon at delta; an upper bound of at most enough is not improved.
 func epsilonFor(steps []Step, seen change, delta, enough float64) Bounds {
 	d := newDirection(steps, seen, 0.3*delta, 1)
 	if d.highest() <= enough {
@@ -112,9 +110,8 @@ func (v *inversion) epsilonAt(forLower, forUpper float64) Bounds {
 	return Bounds{low, high}
 }
 
-// crossing returns two close numbers, 0 or above, between which f falls from
-// above 0 to 0 or below. If f(0) is not above 0, both are 0; if f is still above
-// 0 far beyond guess, high is +Inf.
+// crossing returns two close numbers, 0 or above, between which f falls from above 0 to 0 or below.
+// If f(0) is not above 0, both are 0; if f is still above 0 far beyond guess, high is +Inf.
 func crossing(f func(float64) float64, guess, step float64) (low, high float64) {
 	low, high = guess, guess
 	atLow := f(guess)

@@ -2,8 +2,7 @@ package pld
 
 import "math"
 
-// tailError is the share of delta allowed for truncated outputs and for aliased
-// epsilons.
+// tailError is the share of delta allowed for truncated outputs and for aliased epsilons.
 const tailError = 1e-6
 
 // setting is the position and the resolution of the inversion. Every setting
@@ -32,8 +31,7 @@ func (s setting) frequencies() float64 {
 	return math.Sqrt(2*(14+s.excess)) / s.width * s.window / (2 * math.Pi)
 }
 
-// widest is the largest width of a smoothing: beyond 1 its cost grows
-// exponentially.
+// widest is the largest width of a smoothing: beyond 1 its cost grows exponentially.
 const widest = 0.7
 
 // ladder is a geometric series of tilts.
@@ -116,8 +114,7 @@ func (d direction) centre(epsilon, logDelta float64) float64 {
 // the spread of losses. If nearly all losses are equal, no tilt fits.
 const maxExcess = 30
 
-// moderate returns the tilt, or a lower one at which the bound on delta at epsilon is
-// moderate.
+// moderate returns the tilt, or a lower one at which the bound on delta at epsilon is moderate.
 func (d direction) moderate(tilt, epsilon float64) float64 {
 	for d.cumulants(tilt).value-tilt*epsilon > maxExcess {
 		tilt /= 2

@@ -7,11 +7,10 @@ import (
 	"gonum.org/v1/gonum/dsp/fourier"
 )
 
-// spread* describe the Gaussian that spreads a mass over the grid of the
-// transform (Dutt and Rokhlin 1993; Greengard and Lee 2004, Accelerating the
-// Nonuniform Fast Fourier Transform). Between the kept frequencies, a quarter
-// of the grid, and their aliases the Gaussian falls by exp(-pi^2/2/spreadRate)
-// = 5e-15, and it is truncated at the same height.
+// spread* describe the Gaussian that spreads a mass over the grid of the transform (Dutt and
+// Rokhlin 1993; Greengard and Lee 2004, Accelerating the Nonuniform Fast Fourier Transform).
+// Between the kept frequencies, a quarter of the grid, and their aliases the Gaussian falls by
+// exp(-pi^2/2/spreadRate) = 5e-15, and it is truncated at the same height.
 const (
 	spreadRate = 0.1495 // the Gaussian is exp(-spreadRate x cells^2)
 	spreadHalf = 16     // cells on either side

@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rare lists steps whose epsilon depends on rare large losses, with deltas that they
-// reach.
+// rare lists steps whose epsilon depends on rare large losses, with deltas that they reach.
 func rare(rounds int, check func(s Step, seen change, delta, guess float64)) {
 	random := rand.New(rand.NewPCG(1, uint64(rounds)))
 	log := func(low, high float64) float64 { return low * math.Pow(high/low, random.Float64()) }
@@ -59,8 +58,7 @@ func TestASplitOfTwoRoundsEnclosesThemIntegratedDirectly(t *testing.T) {
 	})
 }
 
-// If the inversion of all sums is accurate, that of a subset gives the same
-// result.
+// If the inversion of all sums is accurate, that of a subset gives the same result.
 func TestASplitAgreesWithTheInversionOfAllSums(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Step{{0.01, 0.5, 800}, {0.2, 3, 30}, {1e-4, 0.4, 5000}, {0.003, 0.7, 40}, {0.05, 1.5, 7000}} {

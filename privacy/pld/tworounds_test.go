@@ -41,8 +41,7 @@ func (s Step) deltaOfTwo(epsilon float64, changes []change) (delta float64) {
 	return deltaOfBoth(s, s, epsilon, changes, 4000)
 }
 
-// deltaOfBoth integrates two rounds over the outputs of the first, in a number of
-// cells.
+// deltaOfBoth integrates two rounds over the outputs of the first, in a number of cells.
 func deltaOfBoth(first, second Step, epsilon float64, changes []change, cells int) (delta float64) {
 	for _, seen := range changes {
 		p, q := pair{first.Rate, first.Sigma, seen, 1, nil}, pair{second.Rate, second.Sigma, seen, 1, nil}

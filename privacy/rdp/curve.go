@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Curve is the Rényi divergence bound of a mechanism at a set of orders.
-// The zero Curve holds no orders and bounds nothing; the mechanisms of this
-// package make curves.
+// Curve is the Rényi divergence bound of a mechanism at a set of orders. The zero Curve holds no
+// orders and bounds nothing; the mechanisms of this package make curves.
 type Curve struct {
 	orders []float64
 	values []float64

@@ -12,8 +12,7 @@ import (
 // reference is a curve in high precision, at comparedOrders.
 type reference []*big.Float
 
-// comparedOrders are the whole numbers that the accountant takes, and some
-// fractions.
+// comparedOrders are the whole numbers that the accountant takes, and some fractions.
 var comparedOrders = append([]float64{1.01, 1.5, 2.3, 10.9}, rdp.WholeOrders()...)
 
 // sampled returns the curve of one round, kept at or below the unsampled one.
@@ -71,9 +70,8 @@ func (r reference) composed(rounds int, one reference) reference {
 	return total
 }
 
-// epsilon returns the least bound at delta: Mironov 2017, Proposition 3, or
-// Canonne, Kamath and Steinke 2020, Proposition 12, with the cut of Bretagnolle
-// and Huber 1978.
+// epsilon returns the least bound at delta: Mironov 2017, Proposition 3, or Canonne, Kamath and
+// Steinke 2020, Proposition 12, with the cut of Bretagnolle and Huber 1978.
 func (r reference) epsilon(delta float64, conversion rdp.Conversion) float64 {
 	d := float(delta)
 	logDelta := logarithm(d)

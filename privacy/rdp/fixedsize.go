@@ -2,18 +2,15 @@ package rdp
 
 import "math"
 
-// FixedSize returns a curve of the Gaussian mechanism on a sample of fixed
-// size, drawn without replacement, that holds the share q of the population
-// (Wang, Balle and Kasiviswanathan 2019, Subsampled Rényi Differential Privacy
-// and Analytical Moments Accountant, Theorem 27). The neighbouring relation is
-// to replace one member by another, so the sensitivity of a sum of updates that
-// are clipped to norm C is 2C, and sigma is half of its value for adding or
-// removing a member.
+// FixedSize returns a curve of the Gaussian mechanism on a sample of fixed size, drawn without
+// replacement, that holds the share q of the population (Wang, Balle and Kasiviswanathan 2019,
+// Subsampled Rényi Differential Privacy and Analytical Moments Accountant, Theorem 27). The
+// neighbouring relation is to replace one member by another, so the sensitivity of a sum of updates
+// that are clipped to norm C is 2C, and sigma is half of its value for adding or removing a member.
 //
-// The theorem covers whole orders. Between them (a-1) x divergence is
-// interpolated linearly, an upper bound because the function is convex; at
-// order 1 it is 0 (section 3.3 there). Sampling never harms, since the
-// divergence of a mixture is at most that of its worst part, so the curve is
+// The theorem covers whole orders. Between them (a-1) x divergence is interpolated linearly, an
+// upper bound because the function is convex; at order 1 it is 0 (section 3.3 there). Sampling
+// never harms, since the divergence of a mixture is at most that of its worst part, so the curve is
 // also kept at or below the unsampled a/(2 sigma^2). That matters for little noise: implementations
 // without this limit exceed it by up to a factor of two at orders below 2.
 func FixedSize(q, sigma float64, orders []float64) (Curve, error) {

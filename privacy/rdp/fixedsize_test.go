@@ -23,18 +23,16 @@ func TestFixedSizeMatchesTensorFlowPrivacy(t *testing.T) {
 	}
 }
 
-// published is a result of a paper: epsilon as printed, with half a unit in
-// its last digit.
+// published is a result of a paper: epsilon as printed, with half a unit in its last digit.
 type published struct {
 	population, cohort, rounds int
 	noise, delta               float64
 	epsilon, half              float64
 }
 
-// Thakkar et al. 2020 (Understanding Unintended Memorization in Federated
-// Learning), section 4.3, and Augenstein et al. 2020 (Generative Models for
-// Effective ML on Private, Decentralized Datasets), section 5 and the tables of
-// section 6 and appendix C.
+// Thakkar et al. 2020 (Understanding Unintended Memorization in Federated Learning), section 4.3,
+// and Augenstein et al. 2020 (Generative Models for Effective ML on Private, Decentralized
+// Datasets), section 5 and the tables of section 6 and appendix C.
 var papers = []published{
 	{392_000, 5_000, 7_840, 1, 1e-7, 18.8, 0.05},
 	{392_000, 5_000, 784, 1, 1e-7, 5.6, 0.05},
@@ -55,8 +53,7 @@ var papers = []published{
 	{3_282, 10, 1_000, 0.01, 3.05e-4, 9.99e6, 0.005e6},
 }
 
-// With sigma = z, the classic conversion and whole orders, all of them come out
-// as printed.
+// With sigma = z, the classic conversion and whole orders, all of them come out as printed.
 func TestFixedSizeReproducesThePapers(t *testing.T) {
 	t.Parallel()
 	for _, p := range papers {

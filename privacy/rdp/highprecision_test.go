@@ -4,9 +4,8 @@ import (
 	"math/big"
 )
 
-// This file states the theorems a second time, as they are printed, in numbers
-// of 156 bits: sums of all terms, without the rearrangements that keep doubles
-// from cancelling.
+// This file states the theorems a second time, as they are printed, in numbers of 156 bits: sums of
+// all terms, without the rearrangements that keep doubles from cancelling.
 
 // topOrder is the highest order that is compared.
 const topOrder = 1024
@@ -91,13 +90,11 @@ func (n *noise) fixedSizeMoment(q []*big.Float, order int) *big.Float {
 	})
 }
 
-// fixedSizeShares returns the theorem's bound on its i-th term over
-// exp(i(i-1)u2/2),
+// fixedSizeShares returns the theorem's bound on its i-th term over exp(i(i-1)u2/2),
 //
 //	min{4 sqrt(B(2 floor(i/2)) B(2 ceil(i/2))) / exp(i(i-1)u2/2), 2}.
 //
-// The second is the smaller wherever u2 is above 4, since B(l) is then above
-// half its leading term.
+// The second is the smaller wherever u2 is above 4, since B(l) is then above half its leading term.
 func (n *noise) fixedSizeShares() []*big.Float {
 	shares := make([]*big.Float, topOrder+1)
 	for i := range shares {
@@ -121,8 +118,7 @@ func (n *noise) centralMoments() []*big.Float {
 	const wide = 4096
 	row := make([]*big.Float, topOrder+1)
 	growth := new(big.Float).SetPrec(wide).SetFloat64(1)
-	// The sequence has to use one u2 to all its bits: the one in the 156 bits of
-	// exp(u2).
+	// The sequence has to use one u2 to all its bits: the one in the 156 bits of exp(u2).
 	base := new(big.Float).SetPrec(wide).Set(exponential(n.u2))
 	power := new(big.Float).SetPrec(wide).SetFloat64(1)
 	for k := range row {

@@ -2,15 +2,13 @@ package rdp
 
 import "math"
 
-// logCentralMoments returns log B(2j) at index j, for j up to ceil(top/2),
-// where
+// logCentralMoments returns log B(2j) at index j, for j up to ceil(top/2), where
 //
 //	B(l) = sum over k of (-1)^(l-k) C(l,k) exp(k(k-1)u^2/2).
 //
-// B(l) is the l-th moment of p/q - 1 under q, for unit normal densities p and q
-// whose means lie u apart (Wang et al. 2019, section 3.2). If the sum would
-// cancel, the moment is integrated instead: for even l the integrand is
-// nonnegative.
+// B(l) is the l-th moment of p/q - 1 under q, for unit normal densities p and q whose means lie u
+// apart (Wang et al. 2019, section 3.2). If the sum would cancel, the moment is integrated instead:
+// for even l the integrand is nonnegative.
 func logCentralMoments(u float64, top int) []float64 {
 	moments := make([]float64, (top+1)/2+1) // B(0) is 1
 	direct := 1

@@ -2,12 +2,10 @@ package rdp
 
 import "math"
 
-// Poisson returns the curve of the Gaussian mechanism on a Poisson sample, in
-// which every member takes part independently with probability q (Mironov,
-// Talwar and Zhang 2019, Rényi Differential Privacy of the Sampled Gaussian
-// Mechanism). The neighbouring relation is to add or remove one member.
-// Fractional orders are exact, not interpolated. q is within [0, 1] and sigma
-// 0 or above.
+// Poisson returns the curve of the Gaussian mechanism on a Poisson sample, in which every member
+// takes part independently with probability q (Mironov, Talwar and Zhang 2019, Rényi Differential
+// Privacy of the Sampled Gaussian Mechanism). The neighbouring relation is to add or remove one
+// member. Fractional orders are exact, not interpolated. q is within [0, 1] and sigma 0 or above.
 func Poisson(q, sigma float64, orders []float64) (Curve, error) {
 	if err := checkMechanism(q, sigma); err != nil {
 		return Curve{}, err
@@ -27,10 +25,9 @@ func Poisson(q, sigma float64, orders []float64) (Curve, error) {
 	})
 }
 
-// maxRatio is the largest (sensitivity/noise)^2 at which sampling is credited.
-// Beyond it, sampling lowers the divergence by a share of less than 1e-8, and
-// the rounding of the integrand's exponents exceeds the tolerance of
-// quadrature.
+// maxRatio is the largest (sensitivity/noise)^2 at which sampling is credited. Beyond it, sampling
+// lowers the divergence by a share of less than 1e-8, and the rounding of the integrand's exponents
+// exceeds the tolerance of quadrature.
 const maxRatio = 1e12
 
 // unsampled returns the divergence if sampling has no effect: no member or every member takes part,

@@ -31,10 +31,9 @@ func TestFixedSizeRoundsMatchHighPrecision(t *testing.T) {
 	}
 }
 
-// The effect of taking the noise relative to the clip norm (sigma = z) if one
-// user is replaced, so that sigma is z/2; and the cost of Poisson cohorts of
-// that size. From the same program, over the orders of dp_accounting; the last
-// row's Poisson value is over whole orders alone.
+// The effect of taking the noise relative to the clip norm (sigma = z) if one user is replaced, so
+// that sigma is z/2; and the cost of Poisson cohorts of that size. From the same program, over the
+// orders of dp_accounting; the last row's Poisson value is over whole orders alone.
 func TestTheSensitivityTrap(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -81,10 +80,9 @@ func TestDivergencesAtDifficultPointsAreSound(t *testing.T) {
 	}
 }
 
-// TensorFlow Privacy's statements and dp_accounting's example, as their tests
-// print them; with microbatches the noise is relative to twice the clip norm.
-// dp_accounting adds up a series without its signs at fractional orders, and is
-// above the exact values that stand here by 2e-5 and 1.2e-3.
+// TensorFlow Privacy's statements and dp_accounting's example, as their tests print them; with
+// microbatches the noise is relative to twice the clip norm. dp_accounting adds up a series without
+// its signs at fractional orders, and is above the exact values that stand here by 2e-5 and 1.2e-3.
 func TestEpsilonMatchesPublishedStatements(t *testing.T) {
 	t.Parallel()
 	orders := libraryOrders()

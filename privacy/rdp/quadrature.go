@@ -5,11 +5,10 @@ import (
 	"slices"
 )
 
-// logTrapezoidal returns the logarithm of the integral of exp(logF), which is
-// negligible outside [low, high], by the trapezoidal rule with about the given
-// step. For a function that is analytic within a distance d of the real axis
-// the rule errs by exp(-2 pi d/step) only (Trefethen and Weideman 2014, The
-// Exponentially Convergent Trapezoidal Rule, Theorem 5.1). The integrand of
+// logTrapezoidal returns the logarithm of the integral of exp(logF), which is negligible outside
+// [low, high], by the trapezoidal rule with about the given step. For a function that is analytic
+// within a distance d of the real axis the rule errs by exp(-2 pi d/step) only (Trefethen and
+// Weideman 2014, The Exponentially Convergent Trapezoidal Rule, Theorem 5.1). The integrand of
 // poissonFractional is analytic up to d = pi/u, where 1+qy vanishes.
 func logTrapezoidal(logF func(float64) float64, low, high, step float64) float64 {
 	n := int((high-low)/step) + 1

@@ -33,11 +33,10 @@ func (p Participation) validate() error {
 	return nil
 }
 
-// SquaredSensitivity returns the largest squared L2 norm, in clip norms, of one
-// user's contribution to all nodes of the tree together: a node above n updates
-// of the user gets n clip norms, and the square of each counts. With one participation it is the
-// number of nodes on the path from a leaf to the root. If the search would take too long, the error
-// is ErrTooManyPlacements.
+// SquaredSensitivity returns the largest squared L2 norm, in clip norms, of one user's contribution
+// to all nodes of the tree together: a node above n updates of the user gets n clip norms, and the
+// square of each counts. With one participation it is the number of nodes on the path from a leaf
+// to the root. If the search would take too long, the error is ErrTooManyPlacements.
 func (p Participation) SquaredSensitivity() (int, error) {
 	if err := p.validate(); err != nil {
 		return 0, err

@@ -30,8 +30,7 @@ func TestTreeSensitivityMatchesPublishedValues(t *testing.T) {
 	}
 }
 
-// squaresOf is the definition: the squared numbers of the user's leaves below
-// every complete node.
+// squaresOf is the definition: the squared numbers of the user's leaves below every complete node.
 func squaresOf(leaves []bool) int {
 	sum := 0
 	for size := 1; size <= len(leaves); size *= 2 {

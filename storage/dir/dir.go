@@ -31,15 +31,13 @@ type Store struct {
 	claim claimFunc
 	// dirMode and fileMode are the modes of new directories and files, before the umask.
 	dirMode, fileMode fs.FileMode
-	// rooted holds the directories in the root whose names there are known to
-	// survive a power cut.
+	// rooted holds the directories in the root whose names there are known to survive a power cut.
 	rooted sync.Map
 }
 
-// Open opens the store in a directory and makes the directory if it is missing.
-// It tests the operations that the contract needs: if the file system does not
-// support them, the error wraps storage.ErrUnsuitable and names the file
-// system.
+// Open opens the store in a directory and makes the directory if it is missing. It tests the
+// operations that the contract needs: if the file system does not support them, the error wraps
+// storage.ErrUnsuitable and names the file system.
 func Open(path string) (*Store, error) {
 	root, err := filepath.Abs(path)
 	if err != nil {
@@ -58,8 +56,7 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// unsuitable explains why the directory is refused. A full disk does not make
-// it unsuitable.
+// unsuitable explains why the directory is refused. A full disk does not make it unsuitable.
 func (s *Store) unsuitable(err error) error {
 	if isFull(err) {
 		return fmt.Errorf("%w: make room in %s: %w", storage.ErrFull, s.root, err)

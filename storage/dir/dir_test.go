@@ -57,8 +57,7 @@ func TestLinkThatFailedButWasMadeIsSuccess(t *testing.T) {
 	t.Parallel()
 	temp, name := filepath.Join(t.TempDir(), "temp"), filepath.Join(t.TempDir(), "name")
 	must.Do(t, os.WriteFile(temp, []byte("x"), 0o666))
-	// The second call simulates a repeated NFS request: the name is taken by the
-	// same file.
+	// The second call simulates a repeated NFS request: the name is taken by the same file.
 	for range 2 {
 		if err := dir.ByLink(temp, name); err != nil {
 			t.Error(err)

@@ -58,8 +58,7 @@ func makeAndSync(path string, perm fs.FileMode, sync func(dir string) error) err
 	return nil
 }
 
-// missing returns the missing parents of a directory, the topmost first, and
-// the directory itself.
+// missing returns the missing parents of a directory, the topmost first, and the directory itself.
 func missing(dir string) []string {
 	if above := filepath.Dir(dir); above != dir {
 		if _, err := os.Stat(above); errors.Is(err, fs.ErrNotExist) {

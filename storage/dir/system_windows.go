@@ -35,8 +35,7 @@ func isFull(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
 }
 
-// isNotDir returns false: Windows reports "path not found", which already means
-// absence.
+// isNotDir returns false: Windows reports "path not found", which already means absence.
 func isNotDir(error) bool { return false }
 
 // renameNoReplace uses the default of MoveFileEx.

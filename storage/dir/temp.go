@@ -14,8 +14,7 @@ import (
 // tempDir returns the directory of files being written. Object names contain no '~'.
 func (s *Store) tempDir() string { return filepath.Join(s.root, "~temporary") }
 
-// leftoverAge is the age at which an unchanged temporary file counts as left by a dead
-// process.
+// leftoverAge is the age at which an unchanged temporary file counts as left by a dead process.
 const leftoverAge = 24 * time.Hour
 
 func (s *Store) removeLeftovers() error {
@@ -82,8 +81,7 @@ func syncFile(path string) error {
 	return err
 }
 
-// writeTemp writes a temporary file and returns its path. If it fails, it
-// leaves no file.
+// writeTemp writes a temporary file and returns its path. If it fails, it leaves no file.
 func (s *Store) writeTemp(body io.Reader, durability storage.Durability) (string, error) {
 	path := filepath.Join(s.tempDir(), rand.Text())
 	f, err := openFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, s.fileMode)

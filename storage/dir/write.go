@@ -73,9 +73,8 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 // removes again while they are empty.
 const placeTries = 1000
 
-// place moves a finished file to its name, makes the directories above it, and
-// syncs them if the object is durable. If the name was given but not synced,
-// the outcome is unknown.
+// place moves a finished file to its name, makes the directories above it, and syncs them if the
+// object is durable. If the name was given but not synced, the outcome is unknown.
 func (s *Store) place(name string, durability storage.Durability, move func(path string) error) error {
 	path := s.path(name)
 	var err error

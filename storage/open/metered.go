@@ -1,6 +1,5 @@
-// This file counts the operations of a process on its store, for
-// Prometheus: operations by outcome, their durations, and the bytes of objects
-// read and written.
+// This file counts the operations of a process on its store, for Prometheus: operations by outcome,
+// their durations, and the bytes of objects read and written.
 
 package open
 

@@ -19,22 +19,19 @@ type Config struct {
 	// Bucket must exist. Prefix, which may be empty, comes before every object
 	// name; it has no slash at either end.
 	Bucket, Prefix string
-	// Endpoint is the server's URL, "http://host:port" or "https://host"; empty
-	// means Amazon's.
+	// Endpoint is the server's URL, "http://host:port" or "https://host"; empty means Amazon's.
 	Endpoint string
-	// Region is the signing region; empty means AWS_REGION, AWS_DEFAULT_REGION
-	// or us-east-1.
+	// Region is the signing region; empty means AWS_REGION, AWS_DEFAULT_REGION or us-east-1.
 	Region string
 	// PathStyle puts the bucket into the path of requests instead of the host
 	// name. Most servers other than Amazon's need it.
 	PathStyle bool
 	// TLS names the files of an https endpoint.
 	TLS secrets.CertificateFiles
-	// AccessKey, SecretKey and SessionToken are used if AccessKey is set; otherwise
-	// the environment's: AWS_ACCESS_KEY_ID and its companions, then the file
-	// AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials), then the role of
-	// the service account, container or machine. The last two are read again when
-	// they expire or are refused.
+	// AccessKey, SecretKey and SessionToken are used if AccessKey is set; otherwise the
+	// environment's: AWS_ACCESS_KEY_ID and its companions, then the file
+	// AWS_SHARED_CREDENTIALS_FILE (by default ~/.aws/credentials), then the role of the service
+	// account, container or machine. The last two are read again when they expire or are refused.
 	AccessKey, SecretKey, SessionToken string
 }
 

@@ -82,10 +82,9 @@ func withoutURL(err error) error {
 // isRefusal reports whether the server refuses the credentials.
 func isRefusal(err error) bool { return meaningOf(err).keys }
 
-// isPassing reports whether repeating the request may help: there was no answer, or the
-// server reports its own fault or a conflict with another request, such as versitygw's
-// "Existing Object is a directory" when a delete removes the directory that a put has
-// just made.
+// isPassing reports whether repeating the request may help: there was no answer, or the server
+// reports its own fault or a conflict with another request, such as versitygw's "Existing Object is
+// a directory" when a delete removes the directory that a put has just made.
 func isPassing(err error) bool { return meaningOf(err).again }
 
 // repeat calls do until it succeeds, fails permanently, or reaches the limit of tries.

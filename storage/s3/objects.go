@@ -61,11 +61,9 @@ func NewBucket(config Config) (*Bucket, error) {
 // URL returns the name of an object for messages.
 func (b *Bucket) URL(key string) string { return "s3://" + b.config.Bucket + "/" + key }
 
-// Stat describes one object. The error wraps storage.ErrNotFound if it is
-// absent.
+// Stat describes one object. The error wraps storage.ErrNotFound if it is absent.
 func (b *Bucket) Stat(ctx context.Context, key string) (Object, error) {
-	// Not HEAD: its answer does not distinguish a missing key from a missing
-	// bucket.
+	// Not HEAD: its answer does not distinguish a missing key from a missing bucket.
 	core := minio.Core{Client: b.client}
 	body, info, _, err := core.GetObject(patient(ctx), b.config.Bucket, key, minio.GetObjectOptions{})
 	if err != nil {

@@ -47,8 +47,7 @@ func (s *Store) probe(ctx context.Context) error {
 // leftoverAge is far longer than a probe takes.
 const leftoverAge = 24 * time.Hour
 
-// removeLeftovers deletes the objects of processes that were killed during a
-// probe.
+// removeLeftovers deletes the objects of processes that were killed during a probe.
 func (s *Store) removeLeftovers(ctx context.Context) error {
 	var old []string
 	for info, err := range s.List(ctx, probes) {
@@ -65,8 +64,7 @@ func (s *Store) removeLeftovers(ctx context.Context) error {
 	return s.Delete(ctx, old...)
 }
 
-// probeCreate retries a transient failure, so that a starting server does not fail
-// the probe.
+// probeCreate retries a transient failure, so that a starting server does not fail the probe.
 func (s *Store) probeCreate(ctx context.Context, name string, content []byte) error {
 	return repeat(ctx, func() error {
 		err := s.Create(ctx, name, content)

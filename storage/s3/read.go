@@ -94,8 +94,7 @@ func (p *pass) end(r *http.Request, answer *http.Response) {
 
 const pageToken = "continuation-token"
 
-// reader reads a range of an object and resumes at its position if the
-// connection breaks.
+// reader reads a range of an object and resumes at its position if the connection breaks.
 type reader struct {
 	client *minio.Client
 	bucket string

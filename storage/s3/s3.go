@@ -1,10 +1,8 @@
-// Package s3 stores objects on any server that implements the S3 protocol and
-// supports "If-None-Match: *" on PUT; Open refuses a server that ignores the
-// condition.
+// Package s3 stores objects on any server that implements the S3 protocol and supports
+// "If-None-Match: *" on PUT; Open refuses a server that ignores the condition.
 //
-// Every object is sent in one request, never by multipart upload, so it appears
-// completely or not at all. Whether a store survives a power cut depends on the
-// server.
+// Every object is sent in one request, never by multipart upload, so it appears completely or not
+// at all. Whether a store survives a power cut depends on the server.
 package s3
 
 import (
@@ -33,8 +31,7 @@ type Store struct {
 	client, once *minio.Client
 }
 
-// Open opens the store at a URL, see ParseURL, with the environment's
-// credentials.
+// Open opens the store at a URL, see ParseURL, with the environment's credentials.
 func Open(ctx context.Context, url string) (*Store, error) {
 	config, err := ParseURL(url)
 	if err != nil {
@@ -171,9 +168,8 @@ func (s *Store) Copy(ctx context.Context, from, to string, _ storage.Durability)
 	return nil
 }
 
-// fresh returns a reader of the whole body. After a failed request, its
-// connection may still be reading: if body supports it, every try has its own
-// offset.
+// fresh returns a reader of the whole body. After a failed request, its connection may still be
+// reading: if body supports it, every try has its own offset.
 func fresh(body io.ReadSeeker, size int64) (io.Reader, error) {
 	if at, ok := body.(io.ReaderAt); ok {
 		return io.NewSectionReader(at, 0, size), nil
@@ -193,9 +189,8 @@ func (s *Store) send(ctx context.Context, name string, body io.Reader, size int6
 // another request for the same name.
 const conflictTries = 10
 
-// Create implements storage.Store. The request is sent once. A server's "412" is
-// reported as storage.ErrExists; a proxy that repeats requests can hide that the
-// caller's first one succeeded.
+// Create implements storage.Store. The request is sent once. A server's "412" is reported as
+// storage.ErrExists; a proxy that repeats requests can hide that the caller's first one succeeded.
 func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 	ctx, err := begin(ctx, storage.CheckName, name)
 	if err != nil {

@@ -10,16 +10,14 @@ import (
 	"time"
 )
 
-// silence is the maximum time without a byte in either direction of a connection
-// during a request; then the request fails and is sent again on another
-// connection. It limits the cost of a server that has stopped or vanished without
-// closing, for any size of the object: a transfer that makes progress has no
-// limit.
+// silence is the maximum time without a byte in either direction of a connection during a request;
+// then the request fails and is sent again on another connection. It limits the cost of a server
+// that has stopped or vanished without closing, for any size of the object: a transfer that makes
+// progress has no limit.
 const silence = 15 * time.Second
 
-// maxSilences is the number of consecutive tries of an operation that may end in
-// silence. Further tries then fail at once, so the caller notices a hanging
-// server after about a minute.
+// maxSilences is the number of consecutive tries of an operation that may end in silence. Further
+// tries then fail at once, so the caller notices a hanging server after about a minute.
 const maxSilences = 3
 
 // newTransport limits every wait for a dead peer.

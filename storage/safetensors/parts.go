@@ -135,8 +135,7 @@ func (e namedEntry) checkFloats(n int) error {
 	return nil
 }
 
-// CopyFloats copies the values of the tensor in data, which starts at byte from of the file's
-// data.
+// CopyFloats copies the values of the tensor in data, which starts at byte from of the file's data.
 func (e namedEntry) CopyFloats(dst []float32, from int64, data []byte) {
 	first, end := max(e.Offsets[0], from), min(e.Offsets[1], from+int64(len(data)))
 	at := (first - e.Offsets[0]) / f32.size()

@@ -49,8 +49,7 @@ func TestPartsHoldWhatAFileHolds(t *testing.T) {
 	})
 }
 
-// Three tensors, the second of which spans two parts of the file and the third is in the
-// last.
+// Three tensors, the second of which spans two parts of the file and the third is in the last.
 func TestPartsWhereNothingIsWantedAreNotRead(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20

@@ -51,8 +51,7 @@ func appendUpTo(file *bytes.Buffer, r io.Reader, n int64) error {
 	return err
 }
 
-// claimedData returns the number of bytes of data that a valid header
-// describes, at most limit.
+// claimedData returns the number of bytes of data that a valid header describes, at most limit.
 func claimedData(header []byte, limit int64) (int64, error) {
 	entries, _, err := parseHeader(header)
 	if err != nil {

@@ -43,16 +43,14 @@ var ErrFormat = errors.New("not a valid safetensors file")
 // ErrLongHeader is wrapped by the error for a header that would be longer than MaxHeader.
 var ErrLongHeader = errors.New("safetensors: the header is too long")
 
-// Tensor is a named array in row-major order. Exactly one of Float32, Int64 and Rounded
-// is not nil, and has as many elements as the product of the shape; the empty shape is
-// a single number.
+// Tensor is a named array in row-major order. Exactly one of Float32, Int64 and Rounded is not nil,
+// and has as many elements as the product of the shape; the empty shape is a single number.
 type Tensor struct {
 	Name    string
 	Shape   []int
 	Float32 []float32
 	Int64   []int64
-	// Rounded is written as float32, each value rounded to the nearest. Reading never
-	// sets it.
+	// Rounded is written as float32, each value rounded to the nearest. Reading never sets it.
 	Rounded []float64
 }
 
@@ -214,8 +212,7 @@ func checkHeader(length int) error {
 	return nil
 }
 
-// minHeader returns a lower bound of the length of the header with the
-// metadata.
+// minHeader returns a lower bound of the length of the header with the metadata.
 func minHeader(metadata map[string]string) (length int) {
 	for key, value := range metadata {
 		length += len(key) + len(value)

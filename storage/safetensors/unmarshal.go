@@ -10,11 +10,10 @@ import (
 	"slices"
 )
 
-// Unmarshal decodes a file. The tensors share data's memory if the machine is
-// little-endian and the values are aligned (always, if Marshal wrote the file
-// and data is the start of an allocation): do not write to one while the other
-// is in use. Bytes that are not a valid file, including extra, missing or
-// overlapping data, give an error that wraps ErrFormat.
+// Unmarshal decodes a file. The tensors share data's memory if the machine is little-endian and the
+// values are aligned (always, if Marshal wrote the file and data is the start of an allocation): do
+// not write to one while the other is in use. Bytes that are not a valid file, including extra,
+// missing or overlapping data, give an error that wraps ErrFormat.
 func Unmarshal(data []byte) (File, error) {
 	header, body, err := split(data)
 	if err != nil {
@@ -50,8 +49,7 @@ func split(data []byte) (header, body []byte, err error) {
 // lengthBytes is the number of bytes before the header.
 const lengthBytes = 8
 
-// headerSize returns the length of the header of a file of file bytes that begins with
-// start.
+// headerSize returns the length of the header of a file of file bytes that begins with start.
 func headerSize(start []byte, file int64) (int64, error) {
 	if file < lengthBytes {
 		return 0, formatError("%d bytes are too few", file)
@@ -175,8 +173,7 @@ func checkEntries(entries []namedEntry, size int64) error {
 	return nil
 }
 
-// check compares an entry with the end of the previous tensor and with the size
-// of the data.
+// check compares an entry with the end of the previous tensor and with the size of the data.
 func (e namedEntry) check(start, size int64) error {
 	if e.DType.size() == 0 {
 		return formatError("tensor %.200q has elements of the unknown type %.20q", e.name, e.DType)

@@ -6,8 +6,7 @@ import (
 	"unsafe"
 )
 
-// littleEndian reports whether numbers in memory have the byte order of the
-// file.
+// littleEndian reports whether numbers in memory have the byte order of the file.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
 // appendValues appends numbers in the byte order of the file.

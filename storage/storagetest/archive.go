@@ -305,8 +305,7 @@ func archiveLogCompactionRace(t *testing.T, d Driver) {
 	}
 }
 
-// foldUntil follows the log and compacts it whenever it has grown, until the
-// writers finish.
+// foldUntil follows the log and compacts it whenever it has grown, until the writers finish.
 func foldUntil(t *testing.T, a *storage.Archive, written <-chan struct{}) {
 	var f fold
 	for !t.Failed() {

@@ -1,8 +1,7 @@
 // Package storagetest holds the suite that every storage driver passes, and a
 // store in memory for the tests of other packages.
 //
-// A driver's test gives the suite functions that return new, empty stores and open
-// them:
+// A driver's test gives the suite functions that return new, empty stores and open them:
 //
 //	func TestContract(t *testing.T) {
 //		storagetest.Run(t, storagetest.Driver{

@@ -35,8 +35,7 @@ func Main(m *testing.M) {
 // times the buffer of a connection.
 const stuckSize = 24 << 20
 
-// getStuck replaces an object, stops half-way, reports it, and waits to be
-// killed.
+// getStuck replaces an object, stops half-way, reports it, and waits to be killed.
 func getStuck(location string) error {
 	s, err := open.Open(context.Background(), location)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 type Driver struct {
 	// Location names a new, empty store; each test of the suite requests one.
 	Location func(t testing.TB) string
-	// Open opens a location. The suite opens one several times, as the processes
-	// of a cluster do.
+	// Open opens a location. The suite opens one several times, as the processes of a cluster do.
 	Open func(t testing.TB, location string) storage.Store
 	// ChildEnv is the environment in which another process can open a location
 	// with package open; nil if none can, which skips the tests that kill a

@@ -168,8 +168,7 @@ func TestCorrelatedNoiseHasTheBytesOfBefore(t *testing.T) {
 	}
 }
 
-// The server adds no noise that devices have added, and its account equals that of its
-// own noise.
+// The server adds no noise that devices have added, and its account equals that of its own noise.
 func TestNoiseOfDevicesIsCountedAsThatOfTheServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

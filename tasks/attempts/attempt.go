@@ -85,8 +85,7 @@ const (
 	StoreAway Result = "store away"
 )
 
-// Outcome is a worker's report on an attempt. It is a hint: the commit in
-// storage decides.
+// Outcome is a worker's report on an attempt. It is a hint: the commit in storage decides.
 type Outcome struct {
 	Key     storage.Key `json:"key"`
 	Number  int         `json:"number"`

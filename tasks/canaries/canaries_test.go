@@ -78,10 +78,9 @@ func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 	}
 }
 
-// 4,000 canaries of 5 words over 8,000 ordinary ones: 16,000 draws in 80 bins of
-// equal size after the first words. Pearson's statistic with 79 degrees of
-// freedom exceeds 160 with probability 2e-7. The first words, drawn without
-// replacement, vary less; they are held to the same bound.
+// 4,000 canaries of 5 words over 8,000 ordinary ones: 16,000 draws in 80 bins of equal size after
+// the first words. Pearson's statistic with 79 degrees of freedom exceeds 160 with probability
+// 2e-7. The first words, drawn without replacement, vary less; they are held to the same bound.
 func TestWordsAreUniform(t *testing.T) {
 	t.Parallel()
 	const ordinary, bins, canaries = 8000, 80, 4000

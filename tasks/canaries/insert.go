@@ -12,11 +12,10 @@ import (
 // Insert puts canaries into balanced users, as an overlay: no data is rewritten, and other parts
 // are not changed.
 //
-// Every canary draws by itself, on the original examples: each balanced user
-// becomes its secret sharer with probability p_u, and each example of a sharer
-// is replaced with probability p_e. An example that several canaries draw goes to one of them, all
-// equally likely. The users and examples that a canary draws depend only on the seed and its
-// number, not on other canaries.
+// Every canary draws by itself, on the original examples: each balanced user becomes its secret
+// sharer with probability p_u, and each example of a sharer is replaced with probability p_e. An
+// example that several canaries draw goes to one of them, all equally likely. The users and
+// examples that a canary draws depend only on the seed and its number, not on other canaries.
 //
 // A canary with a chosen number of insertions draws that number of examples instead, uniformly out
 // of all that no earlier canary has taken.

@@ -23,8 +23,7 @@ import (
 // checkpoint is self-describing.
 const configField = "model"
 
-// Model is a decoded checkpoint. Tasks of one worker share it: Params MUST NOT
-// be changed.
+// Model is a decoded checkpoint. Tasks of one worker share it: Params MUST NOT be changed.
 type Model struct {
 	Network models.Network
 	// Params is the flat vector of parameters.

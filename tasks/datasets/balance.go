@@ -41,8 +41,7 @@ type BalanceParams struct {
 	Seed uint64 `json:"seed"`
 }
 
-// BalanceMetrics counts the balanced users and the discarded examples of the training
-// part.
+// BalanceMetrics counts the balanced users and the discarded examples of the training part.
 type BalanceMetrics struct {
 	// Balanced counts the balanced users that train, HeldOut the held-out ones.
 	Balanced Counts `json:"balanced"`

@@ -64,8 +64,7 @@ type overlay struct {
 	canaries     []Placement
 }
 
-// readOverlay reads the overlay and the canaries of a node, once for all tasks
-// of a worker.
+// readOverlay reads the overlay and the canaries of a node, once for all tasks of a worker.
 func readOverlay(ctx context.Context, t *tasks.Task, input string) (*overlay, error) {
 	node, err := t.Input(input)
 	if err != nil {

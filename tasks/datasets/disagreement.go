@@ -45,11 +45,10 @@ func halves(seed uint64) func() int {
 	return func() int { return int(coins.Uint64() & 1) }
 }
 
-// Disagree removes from a population the sentences on which two models disagree, canaries
-// included, and counts the memorized sentences that it missed. The models were trained on
-// its two halves (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has not,
-// and they disagree if the first has memorized it. The filter may miss a sentence that is in both
-// halves.
+// Disagree removes from a population the sentences on which two models disagree, canaries included,
+// and counts the memorized sentences that it missed. The models were trained on its two halves
+// (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has not, and they disagree
+// if the first has memorized it. The filter may miss a sentence that is in both halves.
 //
 // Params: DisagreeParams. Inputs: PopulationInput, ShardsInput, and LossesInput of both halves.
 // Blobs and metrics are as for Partition, with new shards, and

@@ -45,8 +45,7 @@ type FaultScheme struct {
 	text func(p *Planted, text string, first bool) string
 	// keepsCase stops the tokenizer from lower-casing.
 	keepsCase bool
-	// words returns the replacement of the words of a text, at least one. It may use
-	// their memory.
+	// words returns the replacement of the words of a text, at least one. It may use their memory.
 	words func(words []string) (faulty []string, changed bool)
 	// image changes an image of the shape: its label, a byte, and the pixels after it.
 	image func(shape Image, example []byte)

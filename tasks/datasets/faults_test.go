@@ -49,8 +49,7 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 	}
 }
 
-// A fault removes words before the sentence is cut, so that a join brings one more word
-// into it.
+// A fault removes words before the sentence is cut, so that a join brings one more word into it.
 func TestSentencesAreCutAfterTheFault(t *testing.T) {
 	t.Parallel()
 	l := newLexicon(Reading{Sequence: 2}, FaultParams{Faults: []Planted{{Fault: JoinWords, Users: 1}}})

@@ -87,8 +87,7 @@ func TestDataInAnotherFormIsRecognisedByItsName(t *testing.T) {
 	refused(t, "posts.xlsx", zipped(t), "an Excel workbook")
 }
 
-// refused reads a source and expects a fault that names the file's form and how
-// to convert it.
+// refused reads a source and expects a fault that names the file's form and how to convert it.
 func refused(t *testing.T, name string, data []byte, want string) {
 	t.Helper()
 	_, err := readAll(t.Context(), Limits{}, fileOf(name, data))

@@ -317,8 +317,7 @@ func (n *numbering) id(name []byte) uint64 {
 	return id
 }
 
-// lexicon turns texts into sentences of word numbers, one after another in order of the
-// source.
+// lexicon turns texts into sentences of word numbers, one after another in order of the source.
 type lexicon struct {
 	reading     Reading
 	planted     FaultParams

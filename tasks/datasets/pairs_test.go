@@ -38,8 +38,7 @@ func randomPairs(rng *rand.Rand, n int) []pairLine {
 	return pairs
 }
 
-// A pair is one sentence: begin, the words of the text, the separator, those of the target,
-// end.
+// A pair is one sentence: begin, the words of the text, the separator, those of the target, end.
 func TestAPairIsOneSentence(t *testing.T) {
 	t.Parallel()
 	data := jsonPairs(t, []pairLine{

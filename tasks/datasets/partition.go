@@ -17,12 +17,11 @@ import (
 
 // Partition makes the population that trains, canaries included.
 //
-// ByUser keeps the balanced users: a view of the training stream, no data is written.
-// IID shuffles all their examples together with the canaries on them and fills synthetic
-// users from the shuffled records, each until it has Words words or more; the last, if
-// it stays short, is dropped (Thakkar et al. 2020, sections 4.1 and 4.3). With Words 0
-// synthetic user u gets the number of examples of balanced user u, so that users keep
-// their sizes and no example is left over.
+// ByUser keeps the balanced users: a view of the training stream, no data is written. IID shuffles
+// all their examples together with the canaries on them and fills synthetic users from the shuffled
+// records, each until it has Words words or more; the last, if it stays short, is dropped (Thakkar
+// et al. 2020, sections 4.1 and 4.3). With Words 0 synthetic user u gets the number of examples of
+// balanced user u, so that users keep their sizes and no example is left over.
 //
 // Params: PartitionParams. Inputs: "balanced": Balance; "parts": Encode;
 // "insertions", optional: canaries/insert. Metrics: PartitionMetrics. Blobs:
@@ -42,8 +41,7 @@ const (
 	InsertionsInput = "insertions"
 )
 
-// PartitionParams are the parameters of Partition; PartitionScheme.Params makes
-// them.
+// PartitionParams are the parameters of Partition; PartitionScheme.Params makes them.
 type PartitionParams struct {
 	Partition Partitioning `json:"partition"`
 	// Words is the size of a synthetic user; 0 keeps the sizes of the balanced users. Seed
@@ -302,10 +300,9 @@ func (p *partitioner) write(ctx context.Context, index *Index, o Overlay) error 
 	return WritePopulation(ctx, p.task, index, list, o, discarded)
 }
 
-// WritePopulation writes the blobs that OpenPopulation reads, and
-// PartitionMetrics: an index, the examples of it that canaries replace, and the canaries, with
-// holders and insertions set. The metrics count every user of the index, including users without
-// data.
+// WritePopulation writes the blobs that OpenPopulation reads, and PartitionMetrics: an index, the
+// examples of it that canaries replace, and the canaries, with holders and insertions set. The
+// metrics count every user of the index, including users without data.
 func WritePopulation(ctx context.Context, t *tasks.Task, index *Index, list []Placement, o Overlay, discarded int) error {
 	if err := t.Put(ctx, PopulationIndexBlob, index.encode()); err != nil {
 		return err

@@ -22,10 +22,9 @@ const (
 
 var allParts = [...]Part{train: Train, test: Test, validation: Validation}
 
-// partCoins assigns examples to parts, one after another in order of the source.
-// Each example takes one number from every stream regardless of the outcome, so
-// that a larger fraction only adds examples to a part: recipes of one seed are
-// paired.
+// partCoins assigns examples to parts, one after another in order of the source. Each example takes
+// one number from every stream regardless of the outcome, so that a larger fraction only adds
+// examples to a part: recipes of one seed are paired.
 type partCoins struct {
 	test, validation, train                *rand.ChaCha8
 	testShare, validationShare, trainShare uint64 // in units of 2^-53, rounded up

@@ -20,8 +20,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-// corpusExamples reads a corpus back: for every example of the source its user
-// and its words.
+// corpusExamples reads a corpus back: for every example of the source its user and its words.
 func corpusExamples(t *testing.T, corpus *taskstest.Node) []line { return corpusTexts(t, corpus, " ") }
 
 // corpusTexts does the same with another sign for the space within a word.

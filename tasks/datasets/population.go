@@ -14,9 +14,8 @@ import (
 // Population reads sentences for training and evaluation: users' examples as framed tokens, with
 // canaries inserted. It reads shards on demand and keeps the latest one decoded.
 //
-// It belongs to one task and must not be used by several goroutines at once.
-// Users count from 0 to Users()-1. Records are the examples of all users, one
-// user after another, from 0 to Records()-1.
+// It belongs to one task and must not be used by several goroutines at once. Users count from 0 to
+// Users()-1. Records are the examples of all users, one user after another, from 0 to Records()-1.
 type Population struct {
 	index   *Index
 	overlay *overlay // nil without canaries

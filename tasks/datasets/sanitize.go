@@ -11,9 +11,8 @@ import (
 	"coalmine/tasks/datasets/patterns"
 )
 
-// Sanitize removes text with the form of personal data from a population, canaries
-// included, as a blacklist does (Carlini et al. 2019, section 9.2), and counts the
-// removals.
+// Sanitize removes text with the form of personal data from a population, canaries included, as a
+// blacklist does (Carlini et al. 2019, section 9.2), and counts the removals.
 //
 // Params: SanitizeParams. Inputs: PopulationInput, ShardsInput; PartsInput: Encode. Blobs and
 // metrics are as for Partition, with new shards. A canary that a pattern matched becomes an

@@ -65,8 +65,7 @@ func (s secretive) try(params SanitizeParams) (*taskstest.Node, error) {
 	return s.Try(Sanitize, params, taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts), taskstest.In(PartsInput, s.parts))
 }
 
-// sanitize returns the sanitized population by user, canaries in brackets, and the
-// report.
+// sanitize returns the sanitized population by user, canaries in brackets, and the report.
 func (s secretive) sanitize(t *testing.T, params SanitizeParams) ([]string, Sanitized) {
 	t.Helper()
 	node := must.Get(s.try(params))(t)

@@ -70,8 +70,7 @@ func (s selectable) try(run func(context.Context, *tasks.Task) error) (*taskstes
 		taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts))
 }
 
-// expected are the examples that are kept, of users who have enough of them, who are
-// numbered anew.
+// expected are the examples that are kept, of users who have enough of them, who are numbered anew.
 func (s selectable) expected(atLeast int, keep func(i int, x selected) bool) (kept []selected) {
 	perUser := map[int][]selected{}
 	for i, x := range s.all {

@@ -220,8 +220,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// Wherever a file is cut, the records before the cut are read, and then an error names
-// it.
+// Wherever a file is cut, the records before the cut are read, and then an error names it.
 func TestACutFileIsFoundWhereverItIsCut(t *testing.T) {
 	t.Parallel()
 	var rows strings.Builder

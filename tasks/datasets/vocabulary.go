@@ -106,9 +106,8 @@ func setOf(words []string) map[string]bool {
 	return set
 }
 
-// mostFrequent returns the numbers of the size words with the highest counts,
-// ties by the word in byte order. Words that never occur are left out, so there
-// may be fewer.
+// mostFrequent returns the numbers of the size words with the highest counts, ties by the word in
+// byte order. Words that never occur are left out, so there may be fewer.
 func mostFrequent(words []string, counts []int64, size int) []uint32 {
 	var found []uint32
 	for w, n := range counts {

@@ -24,10 +24,9 @@ import (
 //	devices   see DevicesBlob
 //	world     Summary, as JSON
 //
-// With IID, example i on the devices, counted in their order, goes to place permutation[i]
-// among them. Orekondy et al. 2018, section 6.1.1, draw every example from those of all
-// users; a permutation does so and keeps the training data, canaries included, as they
-// were.
+// With IID, example i on the devices, counted in their order, goes to place permutation[i] among
+// them. Orekondy et al. 2018, section 6.1.1, draw every example from those of all users; a
+// permutation does so and keeps the training data, canaries included, as they were.
 var Split = tasks.Kind{Name: "devices/split", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSplit)}
 
 func runSplit(ctx context.Context, t *tasks.Task, params *SplitParams) error {

@@ -36,8 +36,7 @@ func imagesFile(lines string) string { return strings.TrimSuffix(lines, ".jsonl"
 type span struct{ first, end, users, examples int }
 
 // spans divides the users into the given number of runs of about equally many examples: user u
-// belongs to the run floor(shards x e / n), where e of all n examples are those of users before
-// u.
+// belongs to the run floor(shards x e / n), where e of all n examples are those of users before u.
 func spans(p *datasets.Population, shards int) []span {
 	runs, u := make([]span, shards), 0
 	for i := range runs {

@@ -7,8 +7,7 @@ import (
 	"coalmine/internal/contracts"
 )
 
-// A training's report on its canaries has the requested form, or one message names the
-// fault.
+// A training's report on its canaries has the requested form, or one message names the fault.
 func TestCosinesAreThoseThatWereAskedFor(t *testing.T) {
 	t.Parallel()
 	asked := OneShot{Canaries: 2, Unseen: 3, Final: true}

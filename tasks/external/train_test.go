@@ -310,8 +310,7 @@ printf '{"round":7,"loss":1}' >> out/metrics.jsonl; ` + finish
 	}
 }
 
-// Of more rounds than rows, the last of every few is kept, for any execution that reports
-// them.
+// Of more rounds than rows, the last of every few is kept, for any execution that reports them.
 func TestTheRowsOfManyRoundsAreFew(t *testing.T) {
 	t.Parallel()
 	const rounds = 2*maxRows + 10

@@ -38,8 +38,7 @@ func someTexts(t *testing.T, seed uint64, n int) *bench {
 
 func (b *bench) random(p RandomParams) (*taskstest.Node, error) { return b.Try(Random, p, b.data()...) }
 
-// The draws are a set without replacement, and those of one user do not depend on the
-// other users.
+// The draws are a set without replacement, and those of one user do not depend on the other users.
 func TestARandomNumberOfEachUsersExamplesIsSelected(t *testing.T) {
 	t.Parallel()
 	b := someTexts(t, 1, 100)

@@ -31,12 +31,11 @@ const (
 	SecondInput = "second-losses"
 )
 
-// Unlikely selects the examples that a model of public data finds unlikely: those in the
-// users' data and not in the public ones (Augenstein et al. 2020, section 2.1, task T6). The
-// surprise of an example is its log-perplexity under the model, the mean loss of a token. With a
-// second model it is the log-perplexity under the first minus that under the second: the logarithm
-// of the likelihood ratio, per token, so that an example unlikely under every model is not
-// selected.
+// Unlikely selects the examples that a model of public data finds unlikely: those in the users'
+// data and not in the public ones (Augenstein et al. 2020, section 2.1, task T6). The surprise of
+// an example is its log-perplexity under the model, the mean loss of a token. With a second model
+// it is the log-perplexity under the first minus that under the second: the logarithm of the
+// likelihood ratio, per token, so that an example unlikely under every model is not selected.
 //
 // Inputs: LossesInput, SecondInput if Ratio is set, datasets.PopulationInput, datasets.ShardsInput.
 // Blobs and metrics are as for Examples.

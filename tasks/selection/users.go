@@ -128,8 +128,7 @@ type Accuracy struct {
 	Users    int `json:"users"`
 	Examples int `json:"examples"`
 	Correct  int `json:"correct"`
-	// Percentiles of the users' shares of correct examples: the 5th, 25th, 50th, 75th and
-	// 95th.
+	// Percentiles of the users' shares of correct examples: the 5th, 25th, 50th, 75th and 95th.
 	Percentiles [5]float64 `json:"percentiles"`
 	// Histogram counts the users by that share, in twenty bins of 5%; the last includes 100%.
 	Histogram [histogramBins]int `json:"histogram"`

@@ -40,11 +40,10 @@ type DPSGDParams struct {
 	Without []int `json:"without,omitempty"`
 }
 
-// DPSGD takes a stretch of steps of differentially private central training (Abadi et
-// al. 2016, algorithm 1): each step draws its batch, clips the gradient of every
-// record in it, adds them up, divides by the (expected) size of a batch, adds noise, and takes a
-// step of the optimizer. An empty batch still gets noise. Steps beyond the budget of the Guarantee
-// are not taken.
+// DPSGD takes a stretch of steps of differentially private central training (Abadi et al. 2016,
+// algorithm 1): each step draws its batch, clips the gradient of every record in it, adds them up,
+// divides by the (expected) size of a batch, adds noise, and takes a step of the optimizer. An
+// empty batch still gets noise. Steps beyond the budget of the Guarantee are not taken.
 var DPSGD = tasks.Kind{Name: "training/dp-sgd", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runDPSGD)}
 
 func runDPSGD(ctx context.Context, t *tasks.Task, p *DPSGDParams) error {

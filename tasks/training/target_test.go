@@ -22,8 +22,7 @@ func pursuitOf(t *testing.T, n *taskstest.Node) (p Pursuit) {
 	return p
 }
 
-// recall is the share of the validation part's ordinary words that a checkpoint guesses
-// first.
+// recall is the share of the validation part's ordinary words that a checkpoint guesses first.
 func (b stoppingBench) recall(n *taskstest.Node) float64 {
 	b.t.Helper()
 	recall, _ := b.usefulness(n)

@@ -25,8 +25,7 @@ type vector struct {
 	Targets  int64         `json:"targets"`
 }
 
-// The trainer in PyTorch is compared with the native one: all recurrent kinds, rules and
-// settings.
+// The trainer in PyTorch is compared with the native one: all recurrent kinds, rules and settings.
 func TestTheTrainerInPyTorchHasTheVectorsOfToday(t *testing.T) {
 	t.Parallel()
 	var lines []byte

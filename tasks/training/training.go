@@ -246,9 +246,8 @@ type QuantizeParams struct {
 	Bits int `json:"bits"`
 }
 
-// Quantize rounds the weights of a trained model to few bits (models.Quantize; Carlini
-// et al. 2019, section 9.1.3). It writes an ordinary checkpoint in float32, so that
-// every audit can measure it.
+// Quantize rounds the weights of a trained model to few bits (models.Quantize; Carlini et al. 2019,
+// section 9.1.3). It writes an ordinary checkpoint in float32, so that every audit can measure it.
 var Quantize = tasks.Kind{Name: "training/quantize", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runQuantize)}
 
 func runQuantize(ctx context.Context, t *tasks.Task, p *QuantizeParams) error {

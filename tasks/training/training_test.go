@@ -525,8 +525,7 @@ func (b *bench) updateNorm(p ClientsParams, round, user int) float64 {
 	return math.Sqrt(squares) / c.metrics.Weight
 }
 
-// The sum has the bytes that it had before norms stood beside it: version 2 wrote
-// this file.
+// The sum has the bytes that it had before norms stood beside it: version 2 wrote this file.
 func TestTheSumHasTheBytesOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" {

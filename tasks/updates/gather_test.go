@@ -16,8 +16,7 @@ import (
 
 var small = updates.Layout{Layers: []updates.Layer{{Name: "a", Values: 2}, {Name: "b", Values: 1}}}
 
-// rounds gives the shards of rounds as their joins put them: in round r, chunk j has j
-// devices.
+// rounds gives the shards of rounds as their joins put them: in round r, chunk j has j devices.
 func rounds(t *testing.T, g *taskstest.Graph, layout updates.Layout, numbers []int, chunks int) (edges []taskstest.Edge, all []updates.Update) {
 	t.Helper()
 	for _, round := range numbers {

@@ -7,9 +7,8 @@ import (
 	"github.com/x448/float16"
 )
 
-// TestHalfPrecisionIsThatOfALibrary compares both directions with a conversion by cases: all
-// values of binary16, their neighbours in float32, the midpoints of two, and float32 from
-// end to end.
+// TestHalfPrecisionIsThatOfALibrary compares both directions with a conversion by cases: all values
+// of binary16, their neighbours in float32, the midpoints of two, and float32 from end to end.
 func TestHalfPrecisionIsThatOfALibrary(t *testing.T) {
 	t.Parallel()
 	for h := range 1 << 16 {

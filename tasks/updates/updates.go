@@ -1,7 +1,6 @@
-// Package updates holds the updates that the devices of a federated training send to the
-// server, if an experiment records them: stored and read one after another, so that memory
-// does not grow with their number (Orekondy et al. 2018, section 6, "Training and Evaluation
-// Data for Attacker").
+// Package updates holds the updates that the devices of a federated training send to the server, if
+// an experiment records them: stored and read one after another, so that memory does not grow with
+// their number (Orekondy et al. 2018, section 6, "Training and Evaluation Data for Attacker").
 //
 // A device is a user of the training population. It sends an update in a round: the difference
 // between its parameters after and before its local training, after clipping, noise and

@@ -109,8 +109,7 @@ func TestAProgramTrainsAndIsMeasured(t *testing.T) {
 	}
 }
 
-// The forecast of attacks on updates rests on the network that a measured program
-// describes.
+// The forecast of attacks on updates rests on the network that a measured program describes.
 func TestAPaceHasTheNetworkOfTheProgram(t *testing.T) {
 	t.Parallel()
 	s := clientprograms.Setting{Program: clientstest.Program(""), Words: words}

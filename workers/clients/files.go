@@ -59,8 +59,7 @@ func (f *files) slot() (string, error) {
 	return path, os.Mkdir(path, 0o700)
 }
 
-// hold returns the file of a model, which exists until letGo. Concurrent users share one
-// file.
+// hold returns the file of a model, which exists until letGo. Concurrent users share one file.
 func (f *files) hold(ctx context.Context, m clientprograms.Model) (path string, letGo func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -49,9 +49,8 @@ type Rule struct {
 	// Err is the error of the call. With After the call is executed first.
 	Err   error
 	After bool
-	// Flip damages the middle byte, and Truncate drops the given number of
-	// bytes at the end, of the data that Get returns or that Put and Create
-	// store.
+	// Flip damages the middle byte, and Truncate drops the given number of bytes at the end, of the
+	// data that Get returns or that Put and Create store.
 	Flip     bool
 	Truncate int
 
@@ -59,8 +58,7 @@ type Rule struct {
 	seen int
 }
 
-// Fired returns the number of calls that matched the rule, including successful
-// ones.
+// Fired returns the number of calls that matched the rule, including successful ones.
 func (r *Rule) Fired() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
