@@ -29,10 +29,13 @@ func (a *Archive) Store() Store { return a.store }
 // String returns the store's URL without any credentials.
 func (a *Archive) String() string { return a.store.String() }
 
-// fail names the store and the object of an error, replacing or completing the driver's names.
+// fail names the store and the object of an error, replacing or completing the driver's names. It
+// returns nil for nil.
 func (a *Archive) fail(doing, name string, err error) error {
 	inner, ok := err.(*ObjectError)
 	switch {
+	case err == nil:
+		return nil
 	case !ok:
 		return &ObjectError{Op: doing, Name: name, Store: a.String(), Err: err}
 	case inner.Name == name:

@@ -125,10 +125,7 @@ func (a *Archive) ReadBlobRange(ctx context.Context, key Key, b Blob, offset, le
 		defer r.Close()
 		return readExactly(r, length)
 	})
-	if err != nil {
-		return nil, a.fail(fmt.Sprintf("reading part of blob %q from", b.Name), object, err)
-	}
-	return data, nil
+	return data, a.fail(fmt.Sprintf("reading part of blob %q from", b.Name), object, err)
 }
 
 // readExactly reads size bytes and returns an error if there are more.

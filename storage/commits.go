@@ -97,10 +97,7 @@ func (a *Archive) Committed(ctx context.Context, key Key) (*Commit, error) {
 // HasCommit reports whether a node has a record, intact or torn, without reading it.
 func (a *Archive) HasCommit(ctx context.Context, key Key) (bool, error) {
 	there, err := a.exists(ctx, commitName(key))
-	if err != nil {
-		return false, a.fail("looking for", commitName(key), err)
-	}
-	return there, nil
+	return there, a.fail("looking for", commitName(key), err)
 }
 
 // RemoveTorn removes the record of a node if it is torn, so that the node can be run again, and

@@ -28,10 +28,7 @@ func (a *Archive) Entry(ctx context.Context, name string, into any) error {
 	if err := checkEntry(name); err != nil {
 		return err
 	}
-	if err := a.readSealed(ctx, entryFormat, entryName(name), into); err != nil {
-		return a.fail("reading", entryName(name), err)
-	}
-	return nil
+	return a.fail("reading", entryName(name), a.readSealed(ctx, entryFormat, entryName(name), into))
 }
 
 // Entries lists the names of the library in byte order.

@@ -16,10 +16,7 @@ func (a *Archive) CreatePlan(ctx context.Context, run string, n int, record any)
 	if err == nil {
 		_, err = a.create(ctx, planName(run, n), data, func(found []byte) bool { return sameRecord(planFormat, found, data) })
 	}
-	if err != nil {
-		return a.fail("recording", planName(run, n), err)
-	}
-	return nil
+	return a.fail("recording", planName(run, n), err)
 }
 
 // Plans returns the numbers of the recorded plans of a run, ascending.
@@ -28,10 +25,7 @@ func (a *Archive) Plans(ctx context.Context, run string) ([]int, error) {
 		return nil, err
 	}
 	numbers, err := a.numbersBelow(ctx, planDir(run))
-	if err != nil {
-		return nil, a.fail("listing", planDir(run), err)
-	}
-	return numbers, nil
+	return numbers, a.fail("listing", planDir(run), err)
 }
 
 // Plan reads the record of the n-th plan.
@@ -39,10 +33,7 @@ func (a *Archive) Plan(ctx context.Context, run string, n int, into any) error {
 	if err := CheckRunID(run); err != nil {
 		return err
 	}
-	if err := a.readSealed(ctx, planFormat, planName(run, n), into); err != nil {
-		return a.fail("reading", planName(run, n), err)
-	}
-	return nil
+	return a.fail("reading", planName(run, n), a.readSealed(ctx, planFormat, planName(run, n), into))
 }
 
 func plannedName(run string, d Digest) string { return plannedDir(run) + "/" + d.String() }
@@ -52,10 +43,7 @@ func (a *Archive) PutPlanned(ctx context.Context, run string, d Digest, data []b
 	if err := CheckRunID(run); err != nil {
 		return err
 	}
-	if err := a.put(ctx, plannedName(run, d), data, Durable); err != nil {
-		return a.fail("storing", plannedName(run, d), err)
-	}
-	return nil
+	return a.fail("storing", plannedName(run, d), a.put(ctx, plannedName(run, d), data, Durable))
 }
 
 // ReadPlanned passes a part of a plan to read. If read returns an error that wraps ErrCorrupt, the
@@ -70,10 +58,7 @@ func (a *Archive) ReadPlanned(ctx context.Context, run string, d Digest, read fu
 			break
 		}
 	}
-	if err != nil {
-		return a.fail("reading", plannedName(run, d), err)
-	}
-	return nil
+	return a.fail("reading", plannedName(run, d), err)
 }
 
 func (a *Archive) readPlanned(ctx context.Context, name string, read func(io.Reader) error) error {

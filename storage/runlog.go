@@ -161,10 +161,7 @@ func (a *Archive) CompactLog(ctx context.Context, run string, last int, snapshot
 		return 0, err
 	}
 	n, err := a.compact(ctx, run, last, snapshot)
-	if err != nil {
-		return n, a.fail("compacting the log of run", run, err)
-	}
-	return n, nil
+	return n, a.fail("compacting the log of run", run, err)
 }
 
 func (a *Archive) compact(ctx context.Context, run string, last int, snapshot json.RawMessage) (int, error) {

@@ -15,10 +15,7 @@ func (a *Archive) CreateRun(ctx context.Context, id string, spec []byte) error {
 		return err
 	}
 	_, err := a.create(ctx, specName(id), spec, func(found []byte) bool { return bytes.Equal(found, spec) })
-	if err != nil {
-		return a.fail("creating run", id, err)
-	}
-	return nil
+	return a.fail("creating run", id, err)
 }
 
 // Spec returns the spec recorded by CreateRun.
@@ -110,10 +107,7 @@ func (a *Archive) PutTaskLog(ctx context.Context, run string, key Key, attempt s
 	if err != nil {
 		return err
 	}
-	if err := a.put(ctx, name, data, Recomputable); err != nil {
-		return a.fail("storing", name, err)
-	}
-	return nil
+	return a.fail("storing", name, a.put(ctx, name, data, Recomputable))
 }
 
 // ReadTaskLog returns the log stored by PutTaskLog.

@@ -79,10 +79,7 @@ func (r *checkedReader) Read(p []byte) (int, error) {
 // HasSource reports whether a source is imported.
 func (a *Archive) HasSource(ctx context.Context, digest Digest) (bool, error) {
 	there, err := a.exists(ctx, sourceName(digest))
-	if err != nil {
-		return false, a.fail("looking for", sourceName(digest), err)
-	}
-	return there, nil
+	return there, a.fail("looking for", sourceName(digest), err)
 }
 
 // DeleteSource removes an imported source. It cannot be recreated: the caller

@@ -76,6 +76,9 @@ func (s *Store) path(name string) string {
 }
 
 func (s *Store) fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	_, refused := errors.AsType[syscall.Errno](err)
 	err = withoutPath(err)
 	switch {

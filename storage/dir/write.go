@@ -44,10 +44,7 @@ func (s *Store) Copy(ctx context.Context, from, to string, durability storage.Du
 		return s.fail("copy", from, err)
 	}
 	defer os.Remove(temp) // renaming one link of a file to the other keeps both
-	if err := s.place(to, durability, func(path string) error { return os.Rename(temp, path) }); err != nil {
-		return s.fail("copy", to, err)
-	}
-	return nil
+	return s.fail("copy", to, s.place(to, durability, func(path string) error { return os.Rename(temp, path) }))
 }
 
 // Create implements storage.Store.
@@ -63,10 +60,7 @@ func (s *Store) Create(ctx context.Context, name string, data []byte) error {
 		return s.fail("create", name, err)
 	}
 	defer os.Remove(temp)
-	if err := s.place(name, storage.Durable, func(path string) error { return s.claim(temp, path) }); err != nil {
-		return s.fail("create", name, err)
-	}
-	return nil
+	return s.fail("create", name, s.place(name, storage.Durable, func(path string) error { return s.claim(temp, path) }))
 }
 
 // placeTries limits how often place makes directories that a concurrent Delete

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -84,13 +85,9 @@ func parseURL(kind, raw string) (Config, string, error) {
 	}
 	c := Config{Bucket: u.Host, TLS: files, Endpoint: query.Get("endpoint"), Region: query.Get("region")}
 	c.PathStyle = c.Endpoint != ""
-	switch query.Get("path-style") {
-	case "":
-	case "true":
-		c.PathStyle = true
-	case "false":
-		c.PathStyle = false
-	default:
+	if style := query.Get("path-style"); style == "true" || style == "false" {
+		c.PathStyle = style == "true"
+	} else if style != "" {
 		return Config{}, "", fmt.Errorf("%s URL for bucket %q: path-style: want true or false", kind, u.Host)
 	}
 	return c, u.Path, nil
@@ -124,12 +121,7 @@ func (c Config) host() (host string, secure bool, err error) {
 }
 
 func (c Config) region() string {
-	for _, region := range []string{c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")} {
-		if region != "" {
-			return region
-		}
-	}
-	return "us-east-1"
+	return cmp.Or(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), "us-east-1")
 }
 
 // URL returns the store's URL, without credentials. ParseURL parses it.

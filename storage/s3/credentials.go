@@ -19,7 +19,11 @@ func (c Config) credentials() (*credentials.Credentials, error) {
 	if c.AccessKey != "" {
 		return credentials.NewStaticV4(c.AccessKey, c.SecretKey, c.SessionToken), nil
 	}
-	found := credentials.New(&finder{providers: c.providers()})
+	providers := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
+	if c.hasIdentityService() {
+		providers = append(providers, &credentials.IAM{Client: &http.Client{Timeout: metadataTimeout}, Region: c.region()})
+	}
+	found := credentials.New(&finder{providers: providers})
 	if _, err := found.GetWithContext(nil); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.URL(), err)
 	}
@@ -28,14 +32,6 @@ func (c Config) credentials() (*credentials.Credentials, error) {
 
 // metadataTimeout limits one request to an identity service.
 const metadataTimeout = 5 * time.Second
-
-func (c Config) providers() []credentials.Provider {
-	all := []credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}}
-	if c.hasIdentityService() {
-		all = append(all, &credentials.IAM{Client: &http.Client{Timeout: metadataTimeout}, Region: c.region()})
-	}
-	return all
-}
 
 // hasIdentityService reports whether the environment of the process may supply credentials: the
 // role of a Kubernetes service account, of a container, or of an Amazon machine. The last is

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"syscall"
 	"time"
 
@@ -99,12 +100,7 @@ func (s *Store) probeRest(ctx context.Context, name string, content []byte) erro
 // isHangUp reports whether the server accepted and then closed the connection. The
 // form of the error depends on which side notices first.
 func isHangUp(err error) bool {
-	for _, ended := range []error{io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
-		if errors.Is(err, ended) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{io.EOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed}, func(end error) bool { return errors.Is(err, end) })
 }
 
 // unsuitable returns the error of a failed probe with its remedy. A missing answer

@@ -116,6 +116,9 @@ func (s *Store) name(key string) string {
 
 // fail describes an error of the server or of the connection to it.
 func (s *Store) fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &storage.ObjectError{Op: op, Name: name, Store: s.String(), Err: explain(err)}
 }
 
@@ -147,10 +150,7 @@ func (s *Store) Put(ctx context.Context, name string, body io.ReadSeeker, _ stor
 		}
 		return s.send(ctx, name, reader, size, minio.PutObjectOptions{})
 	})
-	if err != nil {
-		return s.fail("put", name, err)
-	}
-	return nil
+	return s.fail("put", name, err)
 }
 
 // Copy implements storage.Store: the server copies.
@@ -162,10 +162,7 @@ func (s *Store) Copy(ctx context.Context, from, to string, _ storage.Durability)
 	_, err = s.client.CopyObject(ctx,
 		minio.CopyDestOptions{Bucket: s.config.Bucket, Object: s.key(to)},
 		minio.CopySrcOptions{Bucket: s.config.Bucket, Object: s.key(from)})
-	if err != nil {
-		return s.fail("copy", from, err)
-	}
-	return nil
+	return s.fail("copy", from, err)
 }
 
 // fresh returns a reader of the whole body. After a failed request, its connection may still be

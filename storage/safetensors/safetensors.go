@@ -15,6 +15,7 @@
 package safetensors
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -90,9 +91,6 @@ var sizes = map[dtype]int64{
 
 // size returns the size of an element in bytes, 0 for an unknown type.
 func (d dtype) size() int64 { return sizes[d] }
-
-// written reports whether the package writes elements of the type.
-func (d dtype) written() bool { return d == f32 || d == i64 }
 
 // entry describes one tensor in the header.
 type entry struct {
@@ -191,14 +189,7 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, int64, 
 		fields = append(fields, encodeField(t.Name, entry{t.dtype(), shape, [2]int64{offset, offset + size}}))
 		offset += size
 	}
-	header := []byte{'{'}
-	for i, field := range fields {
-		if i > 0 {
-			header = append(header, ',')
-		}
-		header = append(header, field...)
-	}
-	header = append(header, '}')
+	header := slices.Concat([]byte{'{'}, bytes.Join(fields, []byte{','}), []byte{'}'})
 	for len(header)%alignment != 0 { // the length field has 8 bytes
 		header = append(header, ' ')
 	}

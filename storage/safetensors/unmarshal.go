@@ -147,7 +147,7 @@ func eachField(d *json.Decoder, do func(name string) error) error {
 // checkOwn is checkEntries for a file that this package could have written.
 func checkOwn(entries []namedEntry, size int64) error {
 	for _, e := range entries {
-		if !e.DType.written() {
+		if e.DType != f32 && e.DType != i64 {
 			return formatError("tensor %.200q has elements of type %.20q: only F32 and I64 are known here", e.name, e.DType)
 		}
 	}

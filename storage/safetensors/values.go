@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"unsafe"
+
+	"github.com/x448/float16"
 )
 
 // littleEndian reports whether numbers in memory have the byte order of the file.
@@ -71,19 +73,9 @@ func copyBrains(dst []float32, data []byte) {
 	}
 }
 
-// copyHalves converts float16 (IEEE 754 binary16): a sign, 5 bits of exponent with the bias 15,
-// and 10 bits of fraction.
+// copyHalves converts float16 (IEEE 754 binary16).
 func copyHalves(dst []float32, data []byte) {
 	for i := range dst {
-		bits := uint32(binary.LittleEndian.Uint16(data[2*i:]))
-		sign, exponent, fraction := bits>>15<<31, bits>>10&31, bits&1023
-		switch exponent {
-		case 0:
-			dst[i] = math.Float32frombits(math.Float32bits(float32(fraction)/(1<<24)) | sign)
-		case 31:
-			dst[i] = math.Float32frombits(sign | 255<<23 | fraction<<13)
-		default:
-			dst[i] = math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
-		}
+		dst[i] = float16.Frombits(binary.LittleEndian.Uint16(data[2*i:])).Float32()
 	}
 }
