@@ -209,7 +209,7 @@ func (a *attempt) report() func(tasks.Progress) {
 
 // produce runs the kind and stores its outputs.
 func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]storage.Blob, error) {
-	runErr := a.call(ctx, task)
+	runErr := a.faultless(func() error { return a.registry[a.Kind].Run(ctx, task) })
 	blobs, putErr := out.wait(runErr)
 	switch {
 	case runErr == nil:
@@ -219,11 +219,6 @@ func (a *attempt) produce(ctx context.Context, task *tasks.Task, out *sink) ([]s
 	}
 	// A kind fails with the error of a refused put, even if it returns nil or another error.
 	return nil, putErr
-}
-
-// call runs the kind and converts a panic to an error.
-func (a *attempt) call(ctx context.Context, task *tasks.Task) error {
-	return a.faultless(func() error { return a.registry[a.Kind].Run(ctx, task) })
 }
 
 // faultless calls do and converts a panic to a permanent error: a task is a pure function,
@@ -250,23 +245,44 @@ func (a *attempt) commit(ctx context.Context, task *tasks.Task, blobs []storage.
 		return a.failed(ctx, err)
 	}
 	out.dropUnfinished(ctx)
-	difference := ""
 	if !won {
-		difference = stands.Differs(ours)
 		a.tally.overtake()
 		a.logger().Info("another attempt was committed first: this one had been given to another worker too", "by", stands.Provenance.Worker)
 	}
-	if difference != "" && ours.Provenance.MayDiffer && stands.Provenance.MayDiffer {
-		return a.overtaken(ctx, stands, difference)
-	}
-	if difference != "" && ours.Provenance.Comparable(stands.Provenance) {
-		return a.diverged(ctx, stands, difference)
-	}
-	if difference != "" {
-		return a.foreign(ctx, stands, difference)
+	if difference := stands.Differs(ours); !won && difference != "" {
+		return a.replaced(ctx, ours, stands, difference)
 	}
 	a.source.remember(stands, out)
 	return a.done(stands)
+}
+
+// replaced ends an attempt whose bytes differ from the existing commit. If the commit's blobs exist,
+// it is used, and the node is done. If they were evicted, this attempt has not restored them. Only
+// a task that should give equal bytes here is reported as nondeterministic.
+func (a *attempt) replaced(ctx context.Context, ours, stands *storage.Commit, difference string) attempts.Outcome {
+	divergent := ""
+	var failure error
+	switch other := stands.Provenance; {
+	case ours.Provenance.MayDiffer && other.MayDiffer:
+		a.logger().Info("another execution was committed first, and is used", "attempt", stands.Attempt, "difference", difference)
+		failure = fmt.Errorf("%s gives other bytes in every execution, and those that were committed are gone (%s): remove the runs that use them and collect garbage (coalmine gc), then train again", a.Kind, difference)
+	case ours.Provenance.Comparable(other):
+		a.logger().Error("task is not deterministic", "difference", difference, "other", other.Worker)
+		divergent, failure = difference, fmt.Errorf("replay of %s gave other bytes than its commit: %s", a.Kind, difference)
+	default:
+		failure = fmt.Errorf("replay of %s on %s gave other bytes than its commit, which is of %s (%s); only a worker of that architecture can replay it",
+			a.Kind, runtime.GOARCH, other.Arch, difference)
+	}
+	missing, err := a.worker.Archive.Missing(ctx, stands)
+	if err != nil {
+		return a.failed(ctx, err)
+	}
+	out := a.done(stands)
+	if len(missing) > 0 {
+		out = a.ended(attempts.Failed, failure)
+	}
+	out.Divergent = divergent
+	return out
 }
 
 // commitTimeout limits a commit during a shutdown, which waits for it.
@@ -293,50 +309,6 @@ func (a *attempt) record(task *tasks.Task, blobs []storage.Blob) *storage.Commit
 			MayDiffer: task.Differs(),
 		},
 	}
-}
-
-// diverged reports a task whose bytes differ from the existing commit. If the commit's blobs exist,
-// the node is done nevertheless. If they were evicted, this attempt has not restored them.
-func (a *attempt) diverged(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
-	a.logger().Error("task is not deterministic", "difference", difference, "other", stands.Provenance.Worker)
-	missing, err := a.worker.Archive.Missing(ctx, stands)
-	if err != nil {
-		return a.failed(ctx, err)
-	}
-	out := a.done(stands)
-	if len(missing) > 0 {
-		out = a.ended(attempts.Failed, fmt.Errorf("replay of %s gave other bytes than its commit: %s", a.Kind, difference))
-	}
-	out.Divergent = difference
-	return out
-}
-
-// foreign handles a commit of another architecture: there, different bytes are not a fault. If
-// they were evicted, only a worker of that architecture can restore them.
-func (a *attempt) foreign(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
-	missing, err := a.worker.Archive.Missing(ctx, stands)
-	if err != nil {
-		return a.failed(ctx, err)
-	}
-	if len(missing) > 0 {
-		return a.ended(attempts.Failed, fmt.Errorf("replay of %s on %s gave other bytes than its commit, which is of %s (%s); only a worker of that architecture can replay it",
-			a.Kind, runtime.GOARCH, stands.Provenance.Arch, difference))
-	}
-	return a.done(stands)
-}
-
-// overtaken ends an execution whose bytes may differ from another's, and did: the existing
-// commit is used, and its record identifies its attempt.
-func (a *attempt) overtaken(ctx context.Context, stands *storage.Commit, difference string) attempts.Outcome {
-	a.logger().Info("another execution was committed first, and is used", "attempt", stands.Attempt, "difference", difference)
-	missing, err := a.worker.Archive.Missing(ctx, stands)
-	if err != nil {
-		return a.failed(ctx, err)
-	}
-	if len(missing) > 0 {
-		return a.ended(attempts.Failed, fmt.Errorf("%s gives other bytes in every execution, and those that were committed are gone (%s): remove the runs that use them and collect garbage (coalmine gc), then train again", a.Kind, difference))
-	}
-	return a.done(stands)
 }
 
 func (a *attempt) done(stands *storage.Commit) attempts.Outcome {

@@ -143,10 +143,6 @@ type progressBoard struct {
 	entries map[string]*atomic.Pointer[tasks.Progress]
 }
 
-func newProgressBoard() *progressBoard {
-	return &progressBoard{entries: map[string]*atomic.Pointer[tasks.Progress]{}}
-}
-
 // reporter returns the function with which an attempt reports its progress.
 func (b *progressBoard) reporter(id string) func(tasks.Progress) {
 	entry := &atomic.Pointer[tasks.Progress]{}

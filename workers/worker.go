@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -210,7 +211,7 @@ func (w *Worker) newExecutor(ctx context.Context, quit context.CancelCauseFunc) 
 		host:     host,
 		source:   source,
 		memo:     memo,
-		progress: newProgressBoard(),
+		progress: &progressBoard{entries: map[string]*atomic.Pointer[tasks.Progress]{}},
 		clients:  clients.NewPool(clients.Options{Write: w.Write}),
 		metrics:  m,
 		store:    &storeCheck{worker: w, quit: quit},

@@ -40,9 +40,6 @@ func (c *program) fits() error {
 		c.setting.Command, m.Users, m.Memory, limit>>20))
 }
 
-// perFile returns the number of users of a file.
-func (c *program) perFile() int { return max(1, maxStacked/(4*c.network.Parameters())) }
-
 // many returns a request for several users.
 func (c *program) many(path string, w *clientprograms.ManyWork) request {
 	c.together.stamps++
@@ -60,7 +57,7 @@ func (c *program) FitMany(ctx context.Context, w clientprograms.ManyWork, each f
 	}
 	defer letGo()
 	about := c.many(path, &w)
-	about.PerFile = c.perFile()
+	about.PerFile = max(1, maxStacked/(4*c.network.Parameters()))
 	for from := 0; from < len(w.Users); from += about.PerFile {
 		about.Files = append(about.Files, filepath.Join(c.directory, fmt.Sprintf("many-%d.safetensors", from/about.PerFile)))
 	}
