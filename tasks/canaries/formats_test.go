@@ -160,10 +160,11 @@ func TestAChosenNumberOfInsertionsIsExact(t *testing.T) {
 func TestChosenPlacesAreUniform(t *testing.T) {
 	t.Parallel()
 	const bins, canaries, each = 20, 300, 40
-	index := &datasets.Index{}
+	var users []datasets.Extent
 	for u := range 1000 {
-		index.Extents = append(index.Extents, datasets.Extent{Examples: 1 + u%39})
+		users = append(users, datasets.Extent{Examples: 1 + u%39})
 	}
+	index := new(datasets.Index).WithExtents(users)
 	list := make([]datasets.Placement, canaries)
 	for i := range list {
 		list[i].Canary = datasets.Canary{Number: i, InsertedTimes: each}
@@ -191,7 +192,7 @@ func TestChosenPlacesAreUniform(t *testing.T) {
 
 func TestMoreInsertionsThanExamplesAreRefused(t *testing.T) {
 	t.Parallel()
-	index := &datasets.Index{Extents: []datasets.Extent{{Examples: 3}, {Examples: 2}}}
+	index := new(datasets.Index).WithExtents([]datasets.Extent{{Examples: 3}, {Examples: 2}})
 	list := []datasets.Placement{{Canary: datasets.Canary{InsertedTimes: 5}}, {Canary: datasets.Canary{Number: 1, InsertedTimes: 1}}}
 	if _, err := choosePlaces(1, list, index); err == nil || !strings.Contains(err.Error(), "inserted 6 times in all, and the balanced users have 5 examples") {
 		t.Errorf("got %v", err)

@@ -3,6 +3,7 @@ package canaries
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
@@ -104,25 +105,21 @@ func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []dataset
 }
 
 func drawSharers(seed uint64, canary, n int, p float64) []int {
-	rng := seeds.Stream(seed, seeds.SecretSharers, uint64(canary))
-	var sharers []int
-	for u := range n {
-		if rng.Float64() < p {
-			sharers = append(sharers, u)
-		}
-	}
-	return sharers
+	return heads(seeds.Stream(seed, seeds.SecretSharers, uint64(canary)), n, p)
 }
 
 func drawExamples(seed uint64, canary, user, n int, p float64) []int {
-	rng := seeds.Stream(seed, seeds.Insertions, uint64(canary), uint64(user))
-	var examples []int
-	for e := range n {
+	return heads(seeds.Stream(seed, seeds.Insertions, uint64(canary), uint64(user)), n, p)
+}
+
+// heads tosses a coin for each of n numbers, and returns those with heads, of probability p.
+func heads(rng *rand.Rand, n int, p float64) (drawn []int) {
+	for i := range n {
 		if rng.Float64() < p {
-			examples = append(examples, e)
+			drawn = append(drawn, i)
 		}
 	}
-	return examples
+	return drawn
 }
 
 // settle sorts the places and assigns an example drawn by several canaries to one of them.

@@ -86,7 +86,7 @@ func runBalance(ctx context.Context, t *tasks.Task, p *BalanceParams) error {
 	return t.SetMetrics(metrics)
 }
 
-// nobody returns an error for a population without users, or nil if the balanced users are enough.
+// nobody returns the error for a population without users.
 func (p *BalanceParams) nobody(users, balanced, out int) error {
 	if p.Words == 0 {
 		return fmt.Errorf("no user is left to train: %d have examples in the training part, and %d are held out; lower held_out_users or the shares of the other parts", users, out)

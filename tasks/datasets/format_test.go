@@ -37,7 +37,7 @@ func TestIndexComesBackAsWritten(t *testing.T) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
 		for i := range got.Counts().Examples {
-			if u, e := got.find(i); got.First(u)+e != i || e < 0 || e >= got.Extents[u].Examples {
+			if u, e := got.Find(i); got.First(u)+e != i || e < 0 || e >= got.Extents[u].Examples {
 				t.Fatalf("example %d found as number %d of user %d", i, e, u)
 			}
 		}

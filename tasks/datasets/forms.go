@@ -38,9 +38,6 @@ const headBytes = 512
 // linesOfJSON is the form of a file that no other form recognises.
 var linesOfJSON = form{name: "JSON lines", form: forms.JSONLines}
 
-// formOf returns the form of a named forms.Form.
-func formOf(f forms.Form) form { return form{name: string(f), form: f} }
-
 const unpack = "unpack it; lines may be compressed by gzip or Zstandard"
 
 // columnsOf explains how to name the form and the columns of a table, in a file and on a command

@@ -81,9 +81,9 @@ func (x *Index) Sizes() map[int]int {
 // First returns the number of examples before user u.
 func (x *Index) First(u int) int { return x.firsts[u] }
 
-// find returns the user of example i of the whole part, and the index of the example within the
+// Find returns the user of example i of the whole part, and the index of the example within the
 // user.
-func (x *Index) find(i int) (user, example int) {
+func (x *Index) Find(i int) (user, example int) {
 	user = sort.SearchInts(x.firsts, i+1) - 1
 	return user, i - x.firsts[user]
 }

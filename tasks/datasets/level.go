@@ -225,7 +225,7 @@ func (r Reading) length() int {
 	if r.Level.Scheme().Images {
 		return r.ImageLabels() + cmp.Or(r.Image, DefaultImage).Pixels()
 	}
-	return r.Level.sequence()
+	return r.Level.Scheme().Sequence
 }
 
 // ImageLabels returns the count of numbers before the pixels of an image: one label, or one per
@@ -273,8 +273,6 @@ func (l Level) Scheme() LevelScheme {
 	}
 	return s
 }
-
-func (l Level) sequence() int { return l.Scheme().Sequence }
 
 func (r Reading) check() error {
 	level, err := levels.Find(cmp.Or(r.Level, WordLevel))

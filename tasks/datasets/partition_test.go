@@ -17,7 +17,7 @@ func canaryEvery(t *testing.T, balanced *taskstest.Node, n, canaries int) Overla
 	index := must.Get(DecodeIndex(balanced.Blob(PopulationIndexBlob)))(t)
 	var o Overlay
 	for i := 0; i < index.Counts().Examples; i += n {
-		u, e := index.find(i)
+		u, e := index.Find(i)
 		o = append(o, Replacement{u, e, len(o) % canaries})
 	}
 	return o

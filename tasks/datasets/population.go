@@ -170,7 +170,7 @@ func (p *Population) ReadRecord(ctx context.Context, i int) ([]int32, error) {
 	if i < 0 || i >= p.Records() {
 		return nil, tasks.Permanent(fmt.Errorf("record %d of a population of %d", i, p.Records()))
 	}
-	u, example := p.index.find(i)
+	u, example := p.index.Find(i)
 	sentences, err := p.ReadUser(ctx, u)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (p *Population) ReadRecords(ctx context.Context, from, to int) ([][]int32, 
 	}
 	out := make([][]int32, 0, to-from)
 	for i := from; i < to; {
-		u, example := p.index.find(i)
+		u, example := p.index.Find(i)
 		sentences, err := p.ReadUser(ctx, u)
 		if err != nil {
 			return nil, err

@@ -53,10 +53,6 @@ type balancedUser struct {
 	user, examples int32
 }
 
-func newRecipeSurvey(r Recipe, t *readText) *recipeSurvey {
-	return &recipeSurvey{recipe: r, text: t}
-}
-
 // begin prepares the recipe for reading the source, unless it has begun.
 func (r *recipeSurvey) begin() {
 	if r.recipeMemory == nil {

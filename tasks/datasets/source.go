@@ -265,14 +265,14 @@ func (r *recordReader) contents(f File, raw io.Reader) (more bool, err error) {
 // tell returns the form of a file: the named form, or else the form of its content.
 func tell(name string, content *bufio.Reader, named forms.Form) (form, error) {
 	head, _ := content.Peek(headBytes) // a later read returns the error again
-	form := recognise(name, head)
+	found := recognise(name, head)
 	if named != "" {
-		form = formOf(named)
+		found = form{name: string(named), form: named}
 	}
-	if wide := wideText(head); wide != "" && form.isText() {
-		return form, &SourceError{File: name, Err: fmt.Errorf("the content is text in %[1]s; convert it to UTF-8: iconv -f %[1]s -t UTF-8", wide), mistaken: true}
+	if wide := wideText(head); wide != "" && found.isText() {
+		return found, &SourceError{File: name, Err: fmt.Errorf("the content is text in %[1]s; convert it to UTF-8: iconv -f %[1]s -t UTF-8", wide), mistaken: true}
 	}
-	return form, nil
+	return found, nil
 }
 
 // Columns returns the form of a file of texts, empty if detected from its content, and the names of

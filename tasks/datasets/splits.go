@@ -45,12 +45,9 @@ func (o Origin) Named() bool { return o.Divides() || o.Split != "" || o.Columns.
 // SplitByFile reports whether file names determine splits: splits are read, and not from a column.
 func (o Origin) SplitByFile() bool { return o.Named() && o.Columns.Split == "" }
 
-// trainSplit returns the training split.
-func (o Origin) trainSplit() string { return cmp.Or(o.Split, forms.TrainSplit) }
-
 // splits returns the splits that are read, by part; empty for a part without one.
 func (o Origin) splits() [3]string {
-	return [...]string{train: o.trainSplit(), test: o.TestSplit, validation: o.ValidationSplit}
+	return [...]string{train: cmp.Or(o.Split, forms.TrainSplit), test: o.TestSplit, validation: o.ValidationSplit}
 }
 
 // wanted returns the names of the splits that are read.

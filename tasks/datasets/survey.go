@@ -120,26 +120,24 @@ func (s *surveyor) agree(r Reading) error {
 	if len(s.texts) == 0 {
 		return nil
 	}
-	if first := s.texts[0].lexicon.reading; first.Pairs != r.Pairs {
+	first := s.texts[0].lexicon.reading
+	switch {
+	case first.Pairs != r.Pairs:
 		return errors.New("one source is read as pairs and as texts alone; expected one of them")
-	} else if first.Timed != r.Timed {
+	case first.Timed != r.Timed:
 		return errors.New("one source is read with and without times; expected one of them")
-	} else if first.Grouped != r.Grouped {
+	case first.Grouped != r.Grouped:
 		return errors.New("one source is read with and without groups; expected one of them")
-	}
-	if first := s.texts[0].lexicon.reading; first.Rules.first() != r.Rules.first() {
+	case first.Rules.first() != r.Rules.first():
 		return errors.New("one source is read by two versions of the rules; expected one of them")
-	}
-	if first := s.texts[0].lexicon.reading; first.Origin != r.Origin {
+	case first.Origin != r.Origin:
 		return errors.New("one source is read in two forms, with other columns or splits, or with and without its faults; expected one of them")
-	}
-	if first := s.texts[0].lexicon.reading; first.Label != r.Label || first.Tags != r.Tags {
+	case first.Label != r.Label || first.Tags != r.Tags:
 		return errors.New("one source is read with and without labels, or with other tags; expected one of them")
+	case first.Image != r.Image || first.Unlabelled != r.Unlabelled:
+		return fmt.Errorf("one source is read at the levels %s and %s; expected texts alone, or images of one shape that all have labels or may lack them", first.Level, r.Level)
 	}
-	if first := s.texts[0].lexicon.reading; first.Image == r.Image && first.Unlabelled == r.Unlabelled {
-		return nil
-	}
-	return fmt.Errorf("one source is read at the levels %s and %s; expected texts alone, or images of one shape that all have labels or may lack them", s.texts[0].lexicon.reading.Level, r.Level)
+	return nil
 }
 
 // content returns a reading with the lines of all recipes.
@@ -207,7 +205,7 @@ func (b *block) reset(kept bool) {
 
 // survey adds a recipe, and the recipes that its numbers depend on.
 func (s *surveyor) survey(r Recipe) *recipeSurvey {
-	found := newRecipeSurvey(r, s.reading(r.source().Complete(), r.faults()))
+	found := &recipeSurvey{recipe: r, text: s.reading(r.source().Complete(), r.faults())}
 	found.names = s.names
 	found.phrases = found.text.lookFor(r.Phrases)
 	if recipe, elsewhere := r.Vocabulary(); elsewhere {

@@ -1,8 +1,6 @@
 package subwords
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -17,7 +15,7 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`
 }
 
-// addedTokens are matched together, longest first.
+// addedTokens are matched together, the longest first, which is also first in the list.
 type addedTokens []addedToken
 
 // piece is a part of a text.
@@ -31,12 +29,6 @@ type addedPiece struct {
 	piece
 	found bool
 	token uint32
-}
-
-// sorted orders tokens so that find prefers the longest.
-func (a addedTokens) sorted() addedTokens {
-	slices.SortStableFunc(a, func(x, y addedToken) int { return cmp.Compare(len(y.Content), len(x.Content)) })
-	return a
 }
 
 // find splits a piece at the added tokens, leftmost first. No part is empty.

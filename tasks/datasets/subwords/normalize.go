@@ -82,14 +82,10 @@ func parseNormalizers(list []json.RawMessage) (normalizer, error) {
 		if err != nil {
 			return normalizer{}, err
 		}
-		all = all.then(n)
+		before := all.apply
+		all = normalizer{func(text string) string { return n.apply(before(text)) }, float64(all.growth * n.growth)}
 	}
 	return all, nil
-}
-
-// then returns the normalizer that applies n and then the next.
-func (n normalizer) then(next normalizer) normalizer {
-	return normalizer{func(text string) string { return next.apply(n.apply(text)) }, float64(n.growth * next.growth)}
 }
 
 func stripper(left, right bool) func(string) string {

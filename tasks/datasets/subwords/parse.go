@@ -93,7 +93,7 @@ func (t *Tokenizer) add(added []addedToken) error {
 		}
 	}
 	for i := range t.added {
-		t.added[i] = t.added[i].sorted()
+		slices.SortStableFunc(t.added[i], func(x, y addedToken) int { return cmp.Compare(len(y.Content), len(x.Content)) })
 	}
 	return nil
 }
