@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // lloydSteps is the largest number of moves of the means.
@@ -36,7 +37,7 @@ func cluster(ctx context.Context, vectors [][]float32, k int, rng *rand.Rand) ([
 // spread draws the first means: each with a probability proportional to the squared distance to the
 // earlier means. If all distances are 0, it is the first vector.
 func spread(vectors [][]float32, k int, rng *rand.Rand) [][]float32 {
-	means := [][]float32{clone(vectors[rng.IntN(len(vectors))])}
+	means := [][]float32{slices.Clone(vectors[rng.IntN(len(vectors))])}
 	distances := make([]float64, len(vectors))
 	for i := range distances {
 		distances[i] = math.Inf(1)
@@ -54,7 +55,7 @@ func spread(vectors [][]float32, k int, rng *rand.Rand) [][]float32 {
 				break
 			}
 		}
-		means = append(means, clone(vectors[chosen]))
+		means = append(means, slices.Clone(vectors[chosen]))
 	}
 	return means
 }
@@ -103,5 +104,3 @@ func move(means, vectors [][]float32, modes []int) {
 		}
 	}
 }
-
-func clone(x []float32) []float32 { return append([]float32(nil), x...) }

@@ -51,7 +51,7 @@ func (p *MixParams) check() error {
 }
 
 func runMix(ctx context.Context, t *tasks.Task, params *MixParams) error {
-	m := mixer{task: t, params: *params}
+	m := mixer{divided: divided{task: t}, params: *params}
 	if err := params.check(); err != nil {
 		return tasks.Permanent(err)
 	}
@@ -63,24 +63,16 @@ func runMix(ctx context.Context, t *tasks.Task, params *MixParams) error {
 
 // mixer is one execution of Mix.
 type mixer struct {
-	task                   *tasks.Task
-	params                 MixParams
-	population, background *datasets.Population
-	devices                []Device
-	summary                Summary
+	divided
+	params     MixParams
+	background *datasets.Population
 	// modes are the records of each mode of the background, at least one; without modes
 	// there is one mode, nil, of all records.
 	modes [][]int
 }
 
 func (m *mixer) open(ctx context.Context) (err error) {
-	if m.population, err = datasets.OpenPopulation(ctx, m.task, datasets.PopulationInput, datasets.PopulationInput); err != nil {
-		return err
-	}
-	if m.devices, err = Read(ctx, m.task, datasets.PopulationInput); err != nil {
-		return err
-	}
-	if m.summary, err = readSummary(ctx, m.task, datasets.PopulationInput); err != nil {
+	if m.divided, err = readDivided(ctx, m.task); err != nil {
 		return err
 	}
 	m.summary.Private, m.summary.Background = 0, 0 // counted again below

@@ -99,7 +99,8 @@ func TestSharesOfABackgroundAreNested(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40)
 	divided := b.Run(Split, SplitParams{Seed: 1, Prior: Random, Share: 0.5}, b.data()...)
-	m := mixer{devices: b.devices(divided), modes: [][]int{nil}}
+	m := mixer{modes: [][]int{nil}}
+	m.devices = b.devices(divided)
 	task := b.Task(taskstest.In("p", divided), taskstest.In("b", b.crowd(50)))
 	var err error
 	if m.population, err = datasets.OpenPopulation(t.Context(), task, "p", "p"); err != nil {

@@ -28,7 +28,7 @@ const (
 )
 
 func runProfiles(ctx context.Context, t *tasks.Task, _ *struct{}) error {
-	p := profiler{task: t}
+	p := profiler{divided: divided{task: t}}
 	if err := p.open(ctx); err != nil {
 		return err
 	}
@@ -50,21 +50,13 @@ func runProfiles(ctx context.Context, t *tasks.Task, _ *struct{}) error {
 
 // profiler is one execution of Profiles.
 type profiler struct {
-	task                 *tasks.Task
-	population, profiles *datasets.Population
-	names                []string
-	devices              []Device
-	summary              Summary
+	divided
+	profiles *datasets.Population
+	names    []string
 }
 
 func (p *profiler) open(ctx context.Context) (err error) {
-	if p.population, err = datasets.OpenPopulation(ctx, p.task, datasets.PopulationInput, datasets.PopulationInput); err != nil {
-		return err
-	}
-	if p.devices, err = Read(ctx, p.task, datasets.PopulationInput); err != nil {
-		return err
-	}
-	if p.summary, err = readSummary(ctx, p.task, datasets.PopulationInput); err != nil {
+	if p.divided, err = readDivided(ctx, p.task); err != nil {
 		return err
 	}
 	if p.profiles, err = datasets.OpenPart(ctx, p.task, ProfilesInput, datasets.Train); err != nil {

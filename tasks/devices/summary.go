@@ -6,6 +6,7 @@ import (
 
 	"coalmine/internal/readable"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets"
 )
 
 // WorldBlob is a Summary, as JSON.
@@ -76,13 +77,27 @@ func putWorld(ctx context.Context, t *tasks.Task, list []Device, s Summary) erro
 	return t.PutJSON(ctx, WorldBlob, s)
 }
 
-// readSummary reads the summary of a node with a WorldBlob.
-func readSummary(ctx context.Context, t *tasks.Task, input string) (s Summary, err error) {
-	err = t.InputJSON(ctx, input, WorldBlob, &s)
-	return s, err
-}
-
 // users returns a pointer to the number of users in a set.
 func (s *Summary) users(set Set) *int {
 	return map[Set]*int{Seen: &s.Seen, Unseen: &s.Unseen, HeldOut: &s.HeldOut}[set]
+}
+
+// divided is a population of devices.
+type divided struct {
+	task       *tasks.Task
+	population *datasets.Population
+	devices    []Device
+	summary    Summary
+}
+
+// readDivided reads the Split or Mix node of datasets.PopulationInput.
+func readDivided(ctx context.Context, t *tasks.Task) (d divided, err error) {
+	d.task = t
+	if d.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.PopulationInput); err != nil {
+		return d, err
+	}
+	if d.devices, err = Read(ctx, t, datasets.PopulationInput); err != nil {
+		return d, err
+	}
+	return d, t.InputJSON(ctx, datasets.PopulationInput, WorldBlob, &d.summary)
 }
