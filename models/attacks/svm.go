@@ -37,13 +37,6 @@ type svm struct {
 	inner   []float32 // [batch, batch]: products of examples
 }
 
-func newSVM(s Shape, batch int) *svm {
-	return &svm{
-		shape: s, weights: make([]float32, s.Inputs*s.Classes), bias: make([]float32, s.Classes),
-		margins: make([]float32, batch*s.Classes), changes: make([]float32, batch*s.Classes), inner: make([]float32, batch*batch),
-	}
-}
-
 // outputs returns the outputs for n rows, in m.margins.
 func (m *svm) outputs(n int, rows []float32) []float32 {
 	out := m.margins[:n*m.shape.Classes]
@@ -101,7 +94,10 @@ type svmAttack struct {
 }
 
 func newSVMAttack(s Shape, o Options, _ *rand.Rand) Attack {
-	return &svmAttack{newSVM(s, o.Batch), batching{s, o.Batch}, o.Epochs}
+	return &svmAttack{&svm{
+		shape: s, weights: make([]float32, s.Inputs*s.Classes), bias: make([]float32, s.Classes),
+		margins: make([]float32, o.Batch*s.Classes), changes: make([]float32, o.Batch*s.Classes), inner: make([]float32, o.Batch*o.Batch),
+	}, batching{s, o.Batch}, o.Epochs}
 }
 
 // Train implements Attack. In addition to the model it stores a number for each example and class.

@@ -127,12 +127,6 @@ type slopes struct {
 	byScale, byDecay []float64
 }
 
-// gradients returns the gradients of the largest variance of a prefix sum and of the squared
-// sensitivity.
-func (b BLT) gradients(p Participation) (variance, sensitivity slopes) {
-	return b.varianceSlopes(p.Rounds), b.sensitivitySlopes(p)
-}
-
 func (b BLT) slopes(value float64) slopes {
 	return slopes{value, make([]float64, len(b.Scales)), make([]float64, len(b.Scales))}
 }

@@ -77,7 +77,7 @@ func OptimizeBanded(p Participation, bands int) (Banded, error) {
 // lossOfBLT is the logarithm of the loss at a point of the search, and its gradient.
 func lossOfBLT(x, gradient []float64, p Participation) float64 {
 	b := toBLT(x)
-	variance, sensitivity := b.gradients(p)
+	variance, sensitivity := b.varianceSlopes(p.Rounds), b.sensitivitySlopes(p)
 	for j, decay := range b.Decays {
 		gradient[2*j] = math.Ln2 * b.Scales[j] * (variance.byScale[j]/variance.value + sensitivity.byScale[j]/sensitivity.value)
 		gradient[2*j+1] = math.Ln2 * decay * (1 - decay) * (variance.byDecay[j]/variance.value + sensitivity.byDecay[j]/sensitivity.value)

@@ -159,13 +159,11 @@ func (s Step) deltaOnce(epsilon float64) float64 {
 	return s.Rate * GaussianDelta(s.Sigma, pair{rate: s.Rate, unit: 1}.ratioAt(epsilon))
 }
 
-func (s Step) noiseless() bool { return s.Sigma == 0 }
-
 // minDeltaWithoutNoise returns the least delta of steps without noise at any epsilon: the share
 // of a round's outputs that reveal a member. It returns false if all steps have noise.
 func minDeltaWithoutNoise(steps []Step) (rate float64, noiseless bool) {
 	for _, s := range steps {
-		if s.noiseless() {
+		if s.Sigma == 0 {
 			rate, noiseless = math.Max(rate, s.Rate), true
 		}
 	}

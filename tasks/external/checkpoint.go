@@ -74,13 +74,7 @@ func (x *training) outBeside(checkpoint []childprocess.File) ([]childprocess.Fil
 		return nil, nil
 	}
 	files, err := x.workspace.List(outFolder)
-	var kept []childprocess.File
-	for _, f := range files {
-		if outFolder+"/"+f.Name != metricsFile {
-			kept = append(kept, f)
-		}
-	}
-	return kept, err
+	return slices.DeleteFunc(files, func(f childprocess.File) bool { return outFolder+"/"+f.Name == metricsFile }), err
 }
 
 // keepFiles stores the files of a folder, and notes them in stored. A missing file of out was
@@ -150,10 +144,7 @@ func (x *training) keepRows(ctx context.Context) error {
 	if x.rows.changes == x.sent {
 		return nil
 	}
-	if err := x.keep(ctx); err != nil {
-		return x.later(err)
-	}
-	return nil
+	return x.later(x.keep(ctx))
 }
 
 func (x *training) keep(ctx context.Context) error {

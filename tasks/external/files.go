@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"coalmine/internal/childprocess"
@@ -180,11 +181,5 @@ func (f *exampleFile) close() error {
 
 // Words returns the tokens of a sentence without begin and end.
 func Words(sentence []int32) []int32 {
-	var words []int32
-	for _, token := range sentence {
-		if token != datasets.Begin && token != datasets.End {
-			words = append(words, token)
-		}
-	}
-	return words
+	return slices.DeleteFunc(slices.Clone(sentence), func(token int32) bool { return token == datasets.Begin || token == datasets.End })
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -154,10 +155,7 @@ func (m *metricRows) add(row checkpoints.Row) {
 
 // list returns the rows in the order of rounds.
 func (m *metricRows) list() []checkpoints.Row {
-	list := make([]checkpoints.Row, 0, len(m.rows))
-	for _, row := range m.rows {
-		list = append(list, row)
-	}
+	list := slices.AppendSeq(make([]checkpoints.Row, 0, len(m.rows)), maps.Values(m.rows))
 	slices.SortFunc(list, func(a, b checkpoints.Row) int { return int(a.Round - b.Round) })
 	return list
 }

@@ -81,7 +81,7 @@ func (o *OneShot) parse(data []byte) (*Cosines, error) {
 		cosines []float64
 		want    int
 	}{
-		{"final", c.Final, o.finals()}, {"largest", c.Largest, o.largest()}, {"unseen", c.Unseen, o.Unseen},
+		{"final", c.Final, o.count(o.Final)}, {"largest", c.Largest, o.count(o.Unseen > 0)}, {"unseen", c.Unseen, o.Unseen},
 	} {
 		if len(list.cosines) != list.want {
 			return nil, TellsOfCanaries.Broken("its %s has %d cosines in %s; expected %d", oneShotFile, len(list.cosines), list.name, list.want)
@@ -98,17 +98,10 @@ func (o *OneShot) parse(data []byte) (*Cosines, error) {
 // rounding is the tolerance for a cosine computed in 32 bits.
 const rounding = 1e-4
 
-func (o *OneShot) finals() int {
-	if o.Final {
-		return o.Canaries
-	}
-	return 0
-}
-
-// largest returns the number of canaries followed over the rounds: all, if unseen directions are
-// followed.
-func (o *OneShot) largest() int {
-	if o.Unseen > 0 {
+// count returns the number of canaries if something is asked of them. Rounds are followed only
+// together with unseen directions.
+func (o *OneShot) count(asked bool) int {
+	if asked {
 		return o.Canaries
 	}
 	return 0

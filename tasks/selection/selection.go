@@ -133,27 +133,17 @@ const (
 
 // Choices lists the criteria for an experiment file.
 func (Criterion) Choices() []string {
-	return append(predicted.words(), string(AtRandom), string(Unlabelled), string(Labelled), string(OfLowChance))
+	return []string{string(Misclassified), string(Correct), string(AtRandom), string(Unlabelled), string(Labelled), string(OfLowChance)}
 }
 
 // Predicted reports whether the criterion uses a classifier's predictions.
 func (c Criterion) Predicted() bool { return slices.Contains(predicted, c) }
 
-// criteria are the criteria of one kind.
-type criteria []Criterion
-
+// Criteria of one kind.
 var (
-	predicted = criteria{Misclassified, Correct}
-	labels    = criteria{Unlabelled, Labelled}
+	predicted = []Criterion{Misclassified, Correct}
+	labels    = []Criterion{Unlabelled, Labelled}
 )
-
-func (c criteria) words() []string {
-	var words []string
-	for _, one := range c {
-		words = append(words, string(one))
-	}
-	return words
-}
 
 func readUsers(ctx context.Context, t *tasks.Task, input string) (users []UserAccuracy, err error) {
 	err = t.InputJSON(ctx, input, UsersBlob, &users)

@@ -103,10 +103,11 @@ func (s *stopping) watch(ctx context.Context, t *tasks.Task, after *stretch) (fl
 		return 0, s.write(ctx, t)
 	}
 	model := after.after()
-	loss, err := validationLoss(ctx, t, model)
+	found, err := validate(ctx, t, model)
 	if err != nil {
 		return 0, err
 	}
+	loss := found.All.Loss / float64(found.All.Tokens)
 	if s.take(loss, after.end) {
 		if s.best, err = checkpoints.Encode(model.Network, model.Params, nil); err != nil {
 			return 0, err
@@ -132,15 +133,6 @@ func (s *stopping) write(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	return t.Put(ctx, BestModelBlob, s.best)
-}
-
-// validationLoss returns the mean loss over all targets of the validation part.
-func validationLoss(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (float64, error) {
-	found, err := validate(ctx, t, model)
-	if err != nil {
-		return 0, err
-	}
-	return found.All.Loss / float64(found.All.Tokens), nil
 }
 
 // Best ends a training with early stopping: its checkpoint is the model of the least validation
