@@ -24,10 +24,8 @@ type packed struct {
 	inputs, targets []int32
 }
 
-// steps returns the number of tokens that the longest sentence feeds.
 func (p *packed) steps() int { return len(p.start) - 1 }
 
-// rows returns the number of inputs, and of targets.
 func (p *packed) rows() int { return len(p.inputs) }
 
 // active returns the number of sentences that feed a token at step t.

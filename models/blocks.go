@@ -79,7 +79,6 @@ func (b *Blocks) keyHeads(heads int) int {
 	return b.KeyHeads
 }
 
-// headWidth returns the width of a transformer's head.
 func (c cell) headWidth() int { return c.in / c.heads }
 
 // keyWidth returns the length of the keys, or of the values, of all heads together.

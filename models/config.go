@@ -81,10 +81,8 @@ const (
 	MaxParameters = math.MaxInt32
 )
 
-// layers returns Layers or its default.
 func (c Config) layers() int { return max(1, c.Layers) }
 
-// kernel returns Kernel or its default.
 func (c Config) kernel() int { return cmp.Or(c.Kernel, DefaultKernel) }
 
 // outputWidth is the width of every layer's output.

@@ -48,7 +48,6 @@ type layerTrace struct {
 	gradient []float32 // [rows, out]: gradient of passed, then of the layer's output
 }
 
-// pass applies dropout to the outputs of a layer.
 func (l *layerTrace) pass(d *dropout) {
 	n := len(l.output)
 	l.gradient = grow(l.gradient, n)

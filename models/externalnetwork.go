@@ -35,7 +35,6 @@ func OutlineOf(shapes []Shape) (Outline, error) {
 	return Outline(text), err
 }
 
-// shapes returns the tensors of an outline.
 func (o Outline) shapes() ([]Shape, error) {
 	var shapes []Shape
 	if err := json.Unmarshal([]byte(o), &shapes); err != nil {
@@ -65,7 +64,6 @@ func checkShapes(shapes []Shape) error {
 	return nil
 }
 
-// values returns the number of values of a tensor.
 func (s *Shape) values() (int, error) {
 	switch {
 	case s.Name == "" || s.Name == "__metadata__" || len(s.Name) > maxTensorName:

@@ -21,7 +21,6 @@ func newStackTrace(embedding int, cells []cell) stackTrace {
 	return s
 }
 
-// top is the highest layer.
 func (s *stackTrace) top() *layerTrace { return &s.layers[len(s.layers)-1] }
 
 // forward runs the layers over the batch and returns the highest.

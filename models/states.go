@@ -66,7 +66,6 @@ func (s *States) recalled(i int) []float32 {
 	return s.output[i]
 }
 
-// top is the output of the highest layer.
 func (s *States) top() []float32 { return s.output[len(s.cells)-1] }
 
 // Gather makes s hold copies of the chosen states of from, in the order of indices, which may

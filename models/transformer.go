@@ -83,7 +83,6 @@ func (c Config) validateTransformer() error {
 	return invalid(problems)
 }
 
-// context returns Context or its default.
 func (c Config) context() int {
 	if c.Context == 0 {
 		return DefaultContext

@@ -44,7 +44,6 @@ func (a *Archive) fail(doing, name string, err error) error {
 	return fmt.Errorf("%s %s: %w", doing, name, err)
 }
 
-// read returns a small object.
 func (a *Archive) read(ctx context.Context, name string) ([]byte, error) {
 	r, err := a.store.Get(ctx, name, 0, -1)
 	if err != nil {
@@ -78,7 +77,6 @@ func (a *Archive) readSealed(ctx context.Context, f Format, name string, into an
 // sealedTries is the number of times that an invalid record is read.
 const sealedTries = 4
 
-// exists reports whether there is an object with that name.
 func (a *Archive) exists(ctx context.Context, name string) (bool, error) {
 	_, err := a.store.Head(ctx, name)
 	if errors.Is(err, ErrNotFound) {
@@ -87,7 +85,6 @@ func (a *Archive) exists(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// put stores an object from memory.
 func (a *Archive) put(ctx context.Context, name string, data []byte, durability Durability) error {
 	return a.store.Put(ctx, name, bytes.NewReader(data), durability)
 }

@@ -70,7 +70,6 @@ func (a *Archive) prepare(ctx context.Context, c *Commit) (*Commit, error) {
 	return &ours, nil
 }
 
-// moveOut stores an inline blob as a separate object.
 func (a *Archive) moveOut(ctx context.Context, key Key, b *Blob) error {
 	object := blobName(key, b.Digest)
 	if err := a.put(ctx, object, b.Inline, Durable); err != nil {

@@ -35,7 +35,6 @@ func (a *cosine) Train(ctx context.Context, data Data) (Training, error) {
 	return Training{}, err
 }
 
-// addRows adds the rows of a block to the sums of their classes.
 func addRows(sums []float64, b Block, inputs int) {
 	for i, label := range b.Labels {
 		sum := sums[label*inputs : (label+1)*inputs]

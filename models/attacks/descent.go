@@ -86,7 +86,6 @@ func (c batching) epoch(ctx context.Context, data Data, epoch int, do func(batch
 	})
 }
 
-// batches divides a block into batches.
 func (c batching) batches(ctx context.Context, b Block, do func(Block) error) error {
 	for from := 0; from < len(b.Labels); from += c.batch {
 		if err := do(b.cut(from, min(from+c.batch, len(b.Labels)), c.shape.Inputs)); err != nil {

@@ -52,7 +52,6 @@ func newClassifier[T Real](c Config, rows int) (*classifier[T], error) {
 	return n, n.CompileLoss(gorgonia.Must(gorgonia.ReduceAdd(losses)))
 }
 
-// learn is Classifier.Learn.
 func (n *classifier[T]) learn(examples int, row func(i int) []T, labels [][]int) (loss float64, gradient []T, err error) {
 	return n.fold(examples, func(from, to int) {
 		fillRows(n.inputs, from, to, row)

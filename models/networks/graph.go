@@ -128,7 +128,6 @@ func (g *Graph[T]) compile(params []T, outputs gorgonia.Nodes) error {
 	return nil
 }
 
-// part returns a tensor's part of a flat vector.
 func part[T Real](flat []T, t models.Tensor) []T { return flat[t.Offset:][:t.Size()] }
 
 // Run computes the outputs, or computes and returns the loss and sets Gradient.

@@ -50,7 +50,6 @@ func newEncoders[T Real](first, second *Tower, rows int) (*pairs[T], error) {
 	return n, n.CompileLoss(loss)
 }
 
-// learn is Pairs.Learn.
 func (n *pairs[T]) learn(same []bool, first, second func(i int) []T) (loss float64, gradient []T, err error) {
 	return n.fold(len(same), func(from, to int) {
 		fillRows(n.first, from, to, first)

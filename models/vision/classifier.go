@@ -131,7 +131,6 @@ func (t *classifierTrace) resize(n int) {
 	t.logits = grow(t.logits, n*c.dense[1].out)
 }
 
-// forward runs the layers over the images.
 func (t *classifierTrace) forward(w *classifierWeights) {
 	c, x := t.network, t.images
 	for i := range c.conv {

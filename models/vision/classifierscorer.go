@@ -37,7 +37,6 @@ func (c *classifying) Classify(examples [][]int32) ([]models.Prediction, error) 
 	return predictions, nil
 }
 
-// classify appends the predictions of a batch.
 func (c *classifying) classify(predictions []models.Prediction, batch [][]int32) []models.Prediction {
 	t := &c.trace
 	t.resize(len(batch))
@@ -52,7 +51,6 @@ func (c *classifying) classify(predictions []models.Prediction, batch [][]int32)
 	return predictions
 }
 
-// predict returns the prediction for the logits of an image.
 func predict(label int, logits, features []float32) models.Prediction {
 	most := kernels.Max(logits)
 	probabilities := make([]float32, len(logits))

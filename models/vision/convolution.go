@@ -42,10 +42,8 @@ func padded(pixels, side, stride int) (outputs, before int) {
 // patch returns the number of values that an output depends on.
 func (c *convolution) patch() int { return c.side * c.side * c.in.channels }
 
-// shape returns the shape of the kernel.
 func (c *convolution) shape() []int { return []int{c.side, c.side, c.in.channels, c.out.channels} }
 
-// products returns the number of multiplications for an image.
 func (c *convolution) products() int { return c.out.pixels() * c.patch() * c.out.channels }
 
 // scratch is memory that layers reuse one after the other.

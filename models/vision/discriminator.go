@@ -59,7 +59,6 @@ func (d *discriminator) name(l *models.Layout) {
 	d.decayed = []models.Span{d.kernel[0], d.bias[0], d.kernel[1], d.bias[1], d.hiddenKernel, d.outKernel, d.outBias}
 }
 
-// products returns the number of multiplications for an image.
 func (d *discriminator) products() int {
 	return d.conv[0].products() + d.conv[1].products() + d.hidden.products() + d.hidden.out
 }
@@ -203,7 +202,6 @@ func (t *discriminatorTrace) backward(w *discriminatorWeights, from, to int) {
 	t.convBackward(w, from, to)
 }
 
-// hiddenBackward computes the gradient of normalized.
 func (t *discriminatorTrace) hiddenBackward(w *discriminatorWeights, group int) {
 	units, a := t.d.hidden.out, activationsOf(group)
 	for i := range t.batch {
@@ -234,7 +232,6 @@ func (t *discriminatorTrace) passBack(i, from, to int) {
 	}
 }
 
-// imageGradient computes the gradient of the images of one group.
 func (t *discriminatorTrace) imageGradient(w *discriminatorWeights, group int) []float32 {
 	c := &t.d.conv[0]
 	c.backward(&t.scratch, t.group(t.dConv[0], group, c.out.values()), w.kernel[0], t.dImages, t.batch)

@@ -190,7 +190,6 @@ func (l *DiscriminatorLearner) adversarial(w *discriminatorWeights, first, last 
 	return loss
 }
 
-// clearStatistics clears the gradient of the statistics.
 func (l *DiscriminatorLearner) clearStatistics(gradient []float32) {
 	clear(l.network.discriminator.mean.Of(gradient))
 	clear(l.network.discriminator.variance.Of(gradient))
@@ -208,7 +207,6 @@ func (l *DiscriminatorLearner) Track(params []float32) {
 	}
 }
 
-// track updates the discriminator's statistics with those of a group.
 func (t *discriminatorTrace) track(params []float32, group int) {
 	if t.d.kind == models.BatchNorm {
 		t.norms[group].track(t.d.mean.Of(params), t.d.variance.Of(params))
@@ -310,7 +308,6 @@ func (g *Generator) Generate(rng *rand.Rand, n int) ([][]byte, error) {
 	return images, nil
 }
 
-// take appends the generated images.
 func (g *Generator) take(images [][]byte) [][]byte {
 	size := g.network.config.Image.Values()
 	for i := range g.made.n {

@@ -70,7 +70,6 @@ func (g *generator) name(l *models.Layout) {
 	g.lastBias = l.Add("generator.conv3"+biasName, g.last.out.channels)
 }
 
-// products returns the number of multiplications for an image.
 func (g *generator) products() int {
 	n := g.last.products()
 	for _, l := range g.layers {
@@ -100,7 +99,6 @@ type generatorTrace struct {
 	turned   []float32 // the kernel of the last convolution, or its gradient
 }
 
-// resize makes room for n images.
 func (t *generatorTrace) resize(n int) {
 	t.n = n
 	t.inputs = grow(t.inputs, n*t.g.latent)

@@ -77,7 +77,6 @@ func readImages(dst []float32, examples [][]int32, labels int) {
 // labelOf returns the label of an example, negative if it has none.
 func labelOf(example []int32) int { return int(example[1]) - firstWord }
 
-// checkLabels checks that all examples have a label.
 func checkLabels(examples [][]int32) error {
 	for i, e := range examples {
 		if labelOf(e) < 0 {

@@ -13,7 +13,6 @@ import (
 // each label, 0 or 1, instead of one label.
 type Tagger struct{ convolutional }
 
-// labels returns the number of labels.
 func (c *convolutional) labels() int { return c.config.Image.Classes }
 
 // checkTagged checks images that have a number for each label.
@@ -35,7 +34,6 @@ func (c *convolutional) checkTagged(examples [][]int32) error {
 	return nil
 }
 
-// truthOf sets dst to the labels of an example.
 func truthOf(dst []float32, example []int32) {
 	for i := range dst {
 		dst[i] = float32(example[1+i] - firstWord)
@@ -115,7 +113,6 @@ func (l *tagging) Label(examples [][]int32) ([]models.Labelled, error) {
 	return labelled, nil
 }
 
-// label computes the logits of a batch.
 func (l *tagging) label(batch [][]int32) error {
 	t := &l.trace
 	t.resize(len(batch))

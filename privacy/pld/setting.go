@@ -18,7 +18,6 @@ type setting struct {
 	aliasTilt float64 // tilt of Chernoff's inequality, which bounds the aliases
 }
 
-// found reports whether there is a setting.
 func (s setting) found() bool { return s.window > 0 }
 
 // smoothing returns the log of the mean of exp(tilt x loss) of the smoothing Gaussian mechanism.

@@ -60,7 +60,6 @@ func Meter(store storage.Store, r prometheus.Registerer) *Metered {
 // Operations returns the number of finished operations, including failed ones.
 func (s *Metered) Operations() int64 { return s.total.Load() }
 
-// observe counts a finished operation.
 func (s *Metered) observe(operation string, began time.Time, err error) {
 	s.total.Add(1)
 	s.operations.WithLabelValues(operation, outcome(err)).Inc()

@@ -62,7 +62,6 @@ func explain(err error) error {
 	return &storage.Trouble{Mark: m.mark, Cause: m.cause + inBrackets(response(err).Code), Remedy: m.remedy, Err: err}
 }
 
-// inBrackets formats the code of an error.
 func inBrackets(code string) string {
 	if code == "" {
 		return ""

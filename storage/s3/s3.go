@@ -102,7 +102,6 @@ func newClient(config Config, transport http.RoundTripper, tries int) (*minio.Cl
 // String implements storage.Store.
 func (s *Store) String() string { return s.config.URL() }
 
-// key returns an object's name in the bucket.
 func (s *Store) key(name string) string {
 	if s.config.Prefix == "" {
 		return name

@@ -37,7 +37,6 @@ func formatError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
 }
 
-// split separates header and data.
 func split(data []byte) (header, body []byte, err error) {
 	size, err := headerSize(data, int64(len(data)))
 	if err != nil {

@@ -23,7 +23,6 @@ func appendValues[T float32 | int64](out []byte, v []T) []byte {
 	return out
 }
 
-// appendRounded appends numbers as float32.
 func appendRounded(out []byte, v []float64) []byte {
 	for _, x := range v {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(x)))

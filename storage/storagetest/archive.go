@@ -15,7 +15,6 @@ import (
 	"coalmine/storage"
 )
 
-// testKey is the key of the n-th node of a test.
 func testKey(n int) storage.Key {
 	return storage.Key{Digest: storage.DigestOf([]byte(fmt.Sprintf("node %d", n)))}
 }

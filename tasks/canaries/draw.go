@@ -115,7 +115,6 @@ func runDraw(ctx context.Context, t *tasks.Task, p *DrawParams) error {
 	return t.SetMetrics(DrawMetrics{Canaries: len(list), HeldBack: p.HeldBack * len(p.Spaces())})
 }
 
-// putSpaces writes SpacesBlob, if it is needed.
 func (p *DrawParams) putSpaces(ctx context.Context, t *tasks.Task, v *datasets.Vocabulary) error {
 	var resolved []Resolved
 	for _, s := range p.Spaces() {
@@ -152,7 +151,6 @@ func (p *DrawParams) fits(s Space, v *datasets.Vocabulary) error {
 	return nil
 }
 
-// drawAll draws the canaries of all spaces.
 func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
 	var list []datasets.Canary
 	seen := map[string]bool{}

@@ -126,7 +126,6 @@ func (s Space) places() []string {
 	return slices.Concat(places, []string{separator}, target)
 }
 
-// placesOf returns the places of one text.
 func (s Space) placesOf(format string) []string {
 	if s.Alphabet == "" {
 		return strings.Fields(format)
@@ -180,7 +179,6 @@ func (s Space) SourceWords() int {
 	return slices.Index(s.places(), separator) + 1
 }
 
-// symbols returns the list of Symbols.
 func (s Space) symbols() []string {
 	if s.Alphabet == "" {
 		return strings.Fields(s.Symbols)
@@ -188,7 +186,6 @@ func (s Space) symbols() []string {
 	return eachByte(s.Symbols, max(1, s.SymbolBytes))
 }
 
-// eachByte divides a text into pieces of n bytes.
 func eachByte(text string, n int) (pieces []string) {
 	for piece := range slices.Chunk([]byte(text), n) {
 		pieces = append(pieces, string(piece))

@@ -369,10 +369,7 @@ func ReadOptimizer(ctx context.Context, t *tasks.Task, rule optimizers.Optimizer
 	for _, tensor := range file.Tensors {
 		state = append(state, optimizers.NamedVector{Name: tensor.Name, Values: tensor.Float32})
 	}
-	if err := rule.Restore(state); err != nil {
-		return tasks.Permanent(err)
-	}
-	return nil
+	return tasks.Permanent(rule.Restore(state))
 }
 
 // WriteOptimizer stores the rule's state beside the checkpoint, if it has any.

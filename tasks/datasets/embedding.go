@@ -51,7 +51,6 @@ func ReadEmbeddings(ctx context.Context, files []File, limits Limits) (*Embeddin
 	return e, nil
 }
 
-// add adds a line.
 func (e *Embeddings) add(rec *Record, numbers map[string]int) error {
 	values := len(rec.Text) / 8
 	if len(e.Users) == 0 {
@@ -87,10 +86,7 @@ func (e *Embeddings) Row(user int) []float32 {
 func ReadImportedEmbeddings(ctx context.Context, t *tasks.Task, sources []storage.Digest, limits Limits) (*Embeddings, error) {
 	files := importedFiles{ctx: ctx, task: t}
 	e, err := ReadEmbeddings(ctx, files.of(sources), limits)
-	if err != nil {
-		return nil, files.classify(err)
-	}
-	return e, nil
+	return e, files.classify(err)
 }
 
 // parseEmbedding reads the fields of a line with a vector, whose numbers become the text, in

@@ -259,7 +259,6 @@ func unknownWords(words []string, counts []int64, vocabulary []string) int {
 	return unknown
 }
 
-// writeParts writes the streams and the indexes.
 func (e *encoder) writeParts(ctx context.Context) error {
 	var writers [len(allParts)]partWriter
 	for j, part := range allParts {

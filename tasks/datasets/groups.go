@@ -22,7 +22,6 @@ const GroupsBlob = "groups"
 
 const groupsMagic = "coalmine groups 1\n"
 
-// grouped returns the form with the group of each example.
 func (f lineForm) grouped() lineForm {
 	parse := f.parse
 	f.wanted += ` (and "group", such as the name of an album or a document, since data.devices.prior is groups)`
@@ -84,7 +83,6 @@ func (g *groupNumbering) id(user uint64, name string) uint32 {
 	return id
 }
 
-// encodeGroups returns the binary form of a GroupsBlob.
 func encodeGroups(groups []uint32) []byte {
 	out := binary.AppendUvarint([]byte(groupsMagic), uint64(len(groups)))
 	for _, g := range groups {
@@ -138,10 +136,8 @@ func readGroups(ctx context.Context, t *tasks.Task, input, blob string, examples
 	return groups, nil
 }
 
-// groupsBlob returns the name of the groups of a part.
 func groupsBlob(p Part) string { return string(p) + "-" + GroupsBlob }
 
-// putGroups writes the groups of a population, if it has any.
 func putGroups(ctx context.Context, t *tasks.Task, groups []uint32) error {
 	if groups == nil {
 		return nil
@@ -167,7 +163,7 @@ func groupsWithin(all []uint32, stream, users *Index) ([]uint32, error) {
 	return groups, nil
 }
 
-// userGroups counts the examples in each group of the users that keep selects.
+// userGroups returns the groups of the examples of the users that keep selects.
 func userGroups(groups []uint32, index *Index, keep func(user int) bool) []uint32 {
 	if groups == nil {
 		return nil

@@ -320,7 +320,6 @@ type imageFields struct {
 	Image  *string         `json:"image"`
 }
 
-// parse reads the fields of a line.
 func (m Image) parse(line []byte, unlabelled bool, rules recordRules) (Record, error) {
 	var fields imageFields
 	if err := encoding.UnmarshalJSON(line, &fields); err != nil {

@@ -45,10 +45,7 @@ func (o *OneShot) Cosines(ctx context.Context, t *tasks.Task, input string) (*Co
 		return nil, err
 	}
 	c, err := o.parse(data)
-	if err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	return c, nil
+	return c, tasks.Permanent(err)
 }
 
 // checkOneShot reads the command's report, if requested.

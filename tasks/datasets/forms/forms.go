@@ -221,7 +221,6 @@ type reader struct {
 	rows    int
 }
 
-// row yields a row.
 func (r *reader) row(row Row) error {
 	if r.rows++; r.rows%1024 == 0 && r.ctx.Err() != nil {
 		return context.Cause(r.ctx)

@@ -109,7 +109,6 @@ func (b *blockReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// textFile yields the examples of one file.
 func (r *reader) textFile(content io.Reader, name string) error {
 	user, _, _ := strings.Cut(strings.TrimSuffix(name, TextEnd), "/")
 	unit := name + ", line"

@@ -111,7 +111,6 @@ func (s *splitter) readLine(line *Example) (some bool, err error) {
 	return some, err
 }
 
-// add adds a line to the open example.
 func (s *splitter) add(line *Example) {
 	switch {
 	case s.empty():

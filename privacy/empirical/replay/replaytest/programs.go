@@ -243,7 +243,6 @@ func (s *step) release(noise bool) []float32 {
 	return out
 }
 
-// noise draws the noise on the sum.
 func (s *step) noise(any bool) []float64 {
 	out := make([]float64, parameters)
 	if !any || s.Bug == NoiseMissing {
@@ -282,7 +281,6 @@ func (s *step) present(cohort []int) []int {
 	return slices.DeleteFunc(slices.Clone(cohort), func(m int) bool { return m == s.absent })
 }
 
-// sum adds up the clipped gradients of a cohort.
 func (s *step) sum(cohort []int, noise []float64) []float64 {
 	present := s.present(cohort)
 	sum := make([]float64, parameters)
@@ -344,7 +342,6 @@ func (s *step) chunks(member int) [][]record {
 	return [][]record{records}
 }
 
-// gradient returns the gradient of the mean loss of records.
 func (s *step) gradient(records []record, batch []int) []float64 {
 	g := make([]float64, parameters)
 	for _, r := range records {
@@ -370,7 +367,6 @@ func (s *step) gradient(records []record, batch []int) []float64 {
 	return g
 }
 
-// predict returns the probabilities of the classes.
 func (s *step) predict(x []float64) []float64 {
 	p, sum := make([]float64, classes), 0.0
 	for c := range classes {
