@@ -23,7 +23,7 @@ type Data struct {
 	// SHA-256 of the source, 64 hex digits; of several files, that of their SHA-256s, one a line. Guards
 	// against a changed source; submitted runs carry it.
 	SHA256 string `json:"sha256,omitempty"`
-	// Form of the files, needed for CSV and TSV, else told by the content. stackexchange reads the
+	// Form of the files, needed for CSV and TSV, else detected from the content. stackexchange reads the
 	// sentences of posts or comments, tff a split.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
 	// Example of a text file: a line (the default), a paragraph ended by empty lines, or the file.
@@ -33,7 +33,7 @@ type Data struct {
 	Columns *Columns `json:"columns,omitempty" also:"fields"`
 	// Split to train on, of tff or data with data.columns.split. Absent: train.
 	Split string `json:"split,omitempty"`
-	// Splits of the files, in their order. Absent: told by subdirectories or names such as
+	// Splits of the files, in their order. Absent: detected from subdirectories or names such as
 	// train-00000-of-00002.parquet; submitted runs that read splits carry them.
 	FileSplits []string `json:"file_splits,omitempty"`
 	// Version of the rules of reading (docs/data.md). Absent: 2 if that changes anything; submitted runs
@@ -203,7 +203,7 @@ type Select struct {
 	Share numbers.Probability `json:"share,omitzero" range:"(0,1)" when:"examples=random"`
 	// Examples selected of each user, or all.
 	PerUser int `json:"per_user,omitzero" range:"[1,1000000]" when:"examples=random" unit:"examples"`
-	// Least surprise of an unlikely example: its mean loss under prepare.language_model, less that under
+	// Minimum surprise of an unlikely example: its mean loss under prepare.language_model, less that under
 	// any prepare.second_language_model. Give above or percentile.
 	Above *float64 `json:"above,omitempty" range:"[-1000,1000]" when:"examples=unlikely" unit:"nats a token"`
 	// Percentile of all users' surprises from which on examples are unlikely.
@@ -248,7 +248,7 @@ type SecondSource struct {
 // Format describes how to read a second source. If neither field is given, data.form and
 // data.columns apply.
 type Format struct {
-	// Form of the files. Absent, with columns also absent: data.form; else told by the content.
+	// Form of the files. Absent, with columns also absent: data.form; else detected from the content.
 	Form forms.Form `json:"form,omitempty" also:"format type reader"`
 	// Names of the source's columns. Absent, with form also absent: data.columns.
 	Columns *SecondColumns `json:"columns,omitempty" also:"fields"`

@@ -138,7 +138,7 @@ type Model struct {
 	Kernel int `json:"kernel,omitzero" default:"7" range:"[2,64]" when:"kind=conv" unit:"tokens" also:"kernel_size filter_size" source:"Zhang et al. 2015, table 1"`
 	// Heads of attention, a divisor of embedding.
 	Heads int `json:"heads,omitzero" default:"8" range:"[1,65536]" when:"kind=transformer" unit:"heads" also:"n_head num_heads" source:"Vaswani et al. 2017, section 3.2.2"`
-	// Most tokens that a transformer reads, at least data.sequence.
+	// Maximum number of tokens that a transformer reads, at least data.sequence.
 	Context int `json:"context,omitzero" default:"128" range:"[1,65536]" when:"kind=transformer" unit:"tokens" also:"block_size n_positions context_length"`
 	// Folder of a finished GPT-2, GPT-NeoX (Pythia) or Llama model in Hugging Face's layout, looked for as
 	// data.source: the transformer has its sizes and begins with its weights. data.level is then subword and
@@ -238,10 +238,10 @@ type Training struct {
 	// training.privacy. With poisson, cohort is the expected size, the divisor of clipped sums; an empty
 	// round still gets its noise. separated is for training.privacy.mechanism.
 	Sampling privacy.Sampling `json:"sampling,omitzero" default:"fixed-size" when:"algorithm=fedavg sgd" source:"Thakkar et al. 2020, appendix A; sgd: Abadi et al. 2016"`
-	// Least rounds between participations of a user: groups of users that take turns. Absent: users /
+	// Minimum number of rounds between participations of a user: groups of users that take turns. Absent: users /
 	// cohort, rounded down, which is recorded.
 	Separation int `json:"separation,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"min_sep minimum_separation" source:"Choquette-Choo et al. 2023"`
-	// Most rounds of a user; more are refused. Absent: that of rounds, users and separation.
+	// Maximum number of rounds of a user; more are refused. Absent: the number that follows from rounds, users and separation.
 	Participations int `json:"participations,omitzero" range:"[1,1000000000]" when:"sampling=separated" unit:"rounds" also:"max_participations" source:"Choquette-Choo et al. 2023"`
 	// Optimizer of each client or of the central training.
 	Client Client `json:"client,omitzero" when:"algorithm=fedavg sgd"`
@@ -329,7 +329,7 @@ type Client struct {
 	Batch int `json:"batch,omitzero" default:"16" range:"[1,1000000]" when:"algorithm=fedavg" unit:"examples" also:"batch_size"`
 	// Epochs of a client over its data in a round.
 	Epochs int `json:"epochs,omitzero" default:"1" range:"[1,10000]" when:"algorithm=fedavg" unit:"epochs" also:"local_epochs num_epochs"`
-	// Most minibatches of a client in a round. Absent: its epochs'.
+	// Maximum number of minibatches of a client in a round. Absent: all of its epochs.
 	Steps int `json:"steps,omitzero" range:"[1,1000000000]" when:"algorithm=fedavg" unit:"steps" also:"max_steps local_steps" source:"6 in Augenstein et al. 2020, table 9"`
 	// L2 bound on every minibatch's gradient; not in the papers. With sgd, training.privacy.clip
 	// replaces it.

@@ -18,7 +18,7 @@ type Fields struct {
 
 type Block struct {
 	audits.PrefixField
-	// Most sequences that may follow the prefix; a larger space is refused.
+	// Maximum number of sequences after the prefix; a larger space is refused.
 	Limit int `json:"limit" default:"10000000" range:"[1,1000000000000]" unit:"sequences"`
 }
 

@@ -70,7 +70,7 @@ func (f *Fields) States(s *audits.Setting) float64 {
 var limits = []audits.Limit{
 	audits.LimitOf[numbers.Probability]{
 		Name: "accuracy_below", Range: "(0,1]",
-		Doc:   "Least recall@1 on the test part, of a classifier the share of correct labels.",
+		Doc:   "Minimum recall@1 on the test part, of a classifier the share of correct labels.",
 		Check: checkLabel[numbers.Probability]("accuracy", "accuracy_below"),
 		Breaches: audits.Judged("accuracy", func(v *Outcome, limit numbers.Probability) []string {
 			switch {

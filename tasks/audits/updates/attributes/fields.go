@@ -27,13 +27,13 @@ type Block struct {
 type Network struct {
 	// Units of the hidden layer.
 	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
-	// Most epochs: training ends when the loss on a tenth of the shadow updates has not fallen for ten.
+	// Maximum number of epochs: training ends when the loss on a tenth of the shadow updates has not fallen for ten.
 	Epochs int `json:"epochs" default:"300" range:"[1,10000]" unit:"epochs"`
 	// Updates in a step.
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates"`
 	// Learning rate of SGD with momentum 0.9.
 	LearningRate float64 `json:"learning_rate" default:"0.01" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
-	// Most updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
+	// Maximum number of updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 

@@ -27,7 +27,7 @@ type AttackFields struct {
 
 // TrainingFields are those of the training of attacks, and parameters of the task.
 type TrainingFields struct {
-	// Most epochs of mlp, which ends when the loss on a tenth of the shadow updates no longer falls, and
+	// Maximum number of epochs of mlp, which ends when the loss on a tenth of the shadow updates no longer falls, and
 	// of svm.
 	Epochs int `json:"epochs" default:"1000" range:"[1,1000000]" unit:"epochs"`
 	// Updates in a step.

@@ -106,7 +106,7 @@ type Fields struct {
 
 type Block struct {
 	observed.ViewFields
-	// Most updates, of random devices, at 4 bytes of memory a pair.
+	// Maximum number of updates, of random devices, at 4 bytes of memory a pair.
 	Updates int `json:"updates" default:"2000" range:"[10,10000]" unit:"updates"`
 	// Pairs of updates to measure, half of them of one device.
 	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`

@@ -33,7 +33,7 @@ type Fields struct {
 	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"pairs"`
 	// Learning rate of RMSProp.
 	LearningRate float64 `json:"learning_rate" default:"0.001" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
-	// Most updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
+	// Maximum number of updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
 	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
 }
 
