@@ -205,7 +205,7 @@ func baseline(b audits.Builder) []tasks.Input {
 	return []tasks.Input{{Name: BaselineInput, Key: node}}
 }
 
-// A model has learned more than frequencies if its mean loss is lower by minLoss of theirs, or its recall
+// A mean loss is better than that of frequencies if it is lower by minLoss of theirs; a recall if it is
 // higher by minShare of the smaller of theirs and its complement, and by minErrors standard errors.
 const (
 	minLoss   = 0.03
@@ -213,32 +213,49 @@ const (
 	minErrors = 3
 )
 
-// atBaseline reports whether the utility is at the level of its baseline. It is false without a baseline.
-func (v *Outcome) atBaseline() bool {
+// noBetter reports which of the model's measures are no better than the baseline's. A measure that the model
+// lacks, and a model without a baseline, is not reported.
+func (v *Outcome) noBetter() (accuracy, perplexity, other bool) {
 	b := v.Baseline
 	switch {
 	case b == nil || b.Tokens == 0:
-		return false
+		return false, false, false
 	case v.MeanAbsoluteError != nil:
-		return *v.MeanAbsoluteError > (1-minLoss)**b.MeanAbsoluteError
+		return false, false, *v.MeanAbsoluteError > (1-minLoss)**b.MeanAbsoluteError
 	case v.MeanAveragePrecision != nil:
-		return *v.MeanAveragePrecision < *b.MeanAveragePrecision+least(*b.MeanAveragePrecision)
+		return false, false, *v.MeanAveragePrecision < *b.MeanAveragePrecision+least(*b.MeanAveragePrecision)
 	}
 	chance := minErrors * math.Sqrt(b.RecallAt1*(1-b.RecallAt1)/float64(v.Tokens))
-	return v.RecallAt1 < b.RecallAt1+max(least(b.RecallAt1), chance) &&
-		math.Log(float64(v.Perplexity)) > (1-minLoss)*math.Log(float64(b.Perplexity))
+	accuracy = v.RecallUnknown == "" && v.RecallAt1 < b.RecallAt1+max(least(b.RecallAt1), chance)
+	return accuracy, math.Log(float64(v.Perplexity)) > (1-minLoss)*math.Log(float64(b.Perplexity)), false
+}
+
+// atBaseline reports whether a measure of the utility is no better than the baseline's. A model that diverged may be right
+// more often than frequencies, and one that has hardly begun to learn may have a better perplexity.
+func (v *Outcome) atBaseline() bool {
+	accuracy, perplexity, other := v.noBetter()
+	return accuracy || perplexity || other
 }
 
 // least is the required gain of a share.
 func least(share float64) float64 { return minShare * min(share, 1-share) }
 
-func (v *Outcome) baselineText() string {
+// baselineNote says which measures are no better than the baseline's, and why, probably.
+func (v *Outcome) baselineNote() string {
+	const frequencies = "word or class frequencies"
+	accuracy, perplexity, _ := v.noBetter()
 	switch b := v.Baseline; {
+	case perplexity && !accuracy && v.RecallUnknown == "":
+		return fmt.Sprintf("perplexity is no better than that of %s, %s, though accuracy is: the model diverged or is overconfident", frequencies, numbers.Decimal(b.Perplexity, 1))
+	case accuracy && !perplexity:
+		return fmt.Sprintf("accuracy is no better than that of %s, %.1f%%, though perplexity is: the model has learned little", frequencies, 100*b.RecallAt1)
 	case b.MeanAbsoluteError != nil:
-		return fmt.Sprintf("the median score always guessed (MAE %.3f)", *b.MeanAbsoluteError)
+		return fmt.Sprintf("utility is at the level of the median score always guessed (MAE %.3f): %s", *b.MeanAbsoluteError, untrained)
 	case b.MeanAveragePrecision != nil:
-		return fmt.Sprintf("texts in any order (mean AP %.3f)", *b.MeanAveragePrecision)
+		return fmt.Sprintf("utility is at the level of texts in any order (mean AP %.3f): %s", *b.MeanAveragePrecision, untrained)
 	default:
-		return fmt.Sprintf("word or class frequencies (accuracy %.1f%%, perplexity %s)", 100*b.RecallAt1, numbers.Decimal(b.Perplexity, 1))
+		return fmt.Sprintf("utility is at the level of %s (accuracy %.1f%%, perplexity %s): %s", frequencies, 100*b.RecallAt1, numbers.Decimal(b.Perplexity, 1), untrained)
 	}
 }
+
+const untrained = "the model has learned little or nothing"

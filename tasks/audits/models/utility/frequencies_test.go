@@ -120,7 +120,11 @@ func TestUtilityAtTheLevelOfFrequenciesIsNamed(t *testing.T) {
 		{"hardly better", Outcome{RecallAt1: 0.055, Perplexity: 370, Tokens: 50000, Baseline: &words}, true},
 		{"diverged", Outcome{RecallAt1: 0.01, Perplexity: 1e9, Tokens: 50000, Baseline: &words}, true},
 		{"has learned", Outcome{RecallAt1: 0.12, Perplexity: 200, Tokens: 50000, Baseline: &words}, false},
-		{"predicts worse and knows more by heart", Outcome{RecallAt1: 0.2, Perplexity: 900, Tokens: 50000, Baseline: &words}, false},
+		{"diverged, and is right more often", Outcome{RecallAt1: 0.2, Perplexity: 900, Tokens: 50000, Baseline: &words}, true},
+		{"diverged beyond all numbers, and is right more often", Outcome{RecallAt1: 0.2, Perplexity: numbers.Float(math.Inf(1)), Tokens: 50000, Baseline: &words}, true},
+		{"always guesses the most frequent word", Outcome{RecallAt1: 0.052, Perplexity: 300, Tokens: 50000, Baseline: &words}, true},
+		{"has no known recall", Outcome{RecallUnknown: "by words", Perplexity: 200, Tokens: 50000, Baseline: &words}, false},
+		{"has no known recall and diverged", Outcome{RecallUnknown: "by words", Perplexity: 900, Tokens: 50000, Baseline: &words}, true},
 		{"classes by luck", Outcome{RecallAt1: 0.15, Perplexity: 11, Tokens: 100, Baseline: &few}, true},
 		{"classes", Outcome{RecallAt1: 0.25, Perplexity: 8, Tokens: 100, Baseline: &few}, false},
 		{"a class that is nearly all", Outcome{RecallAt1: 0.93, Perplexity: 1.2, Tokens: 10000, Baseline: &often}, false},
@@ -132,8 +136,25 @@ func TestUtilityAtTheLevelOfFrequenciesIsNamed(t *testing.T) {
 	} {
 		c.v.AtBaseline = c.v.atBaseline()
 		note := c.v.Note(nil)
-		if c.v.AtBaseline != c.atBaseline || Audit.Marked(&c.v) != c.atBaseline || strings.Contains(note, "at the level of") != c.atBaseline {
+		if c.v.AtBaseline != c.atBaseline || Audit.Marked(&c.v) != c.atBaseline || strings.Contains(note, "do not show that the training is safe") != c.atBaseline {
 			t.Errorf("%s: at the baseline %t, want %t; the note is %q", c.name, c.v.AtBaseline, c.atBaseline, note)
+		}
+	}
+}
+
+func TestTheNoteNamesTheMeasureThatIsNoBetterThanFrequencies(t *testing.T) {
+	t.Parallel()
+	words := Outcome{RecallAt1: 0.052, Perplexity: 389.1, Tokens: 50000}
+	for want, v := range map[string]Outcome{
+		"* perplexity is no better than that of word or class frequencies, 389.1, though accuracy is: the model diverged": {RecallAt1: 0.2, Perplexity: 900},
+		"* accuracy is no better than that of word or class frequencies, 5.2%, though perplexity is":                      {RecallAt1: 0.055, Perplexity: 300},
+		"* utility is at the level of word or class frequencies (accuracy 5.2%, perplexity 389.1)":                        {RecallAt1: 0.055, Perplexity: 400},
+		"; * utility is at the level of word or class frequencies (accuracy 5.2%, perplexity 389.1)":                      {RecallUnknown: "by words", Perplexity: 400},
+	} {
+		v.Tokens, v.Baseline = words.Tokens, &words
+		v.AtBaseline = v.atBaseline()
+		if note := v.Note(nil); !strings.Contains(note, want) {
+			t.Errorf("the note of %+v is %q, want %q", v, note, want)
 		}
 	}
 }

@@ -62,7 +62,7 @@ type Outcome struct {
 	// AllTargets is the same over all targets, with <unk> and <end>.
 	AllTargets *Outcome `json:"all_targets,omitempty"`
 	// Baseline is the utility of the training part's frequencies; nil in early results. AtBaseline reports
-	// that the model's utility is no better.
+	// that a measure of the model's utility is no better.
 	Baseline   *Outcome `json:"baseline,omitempty"`
 	AtBaseline bool     `json:"at_baseline,omitempty"`
 }
@@ -133,8 +133,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 		notes = append(notes, fmt.Sprintf("the model diverged: its perplexity is beyond the range of numbers, with a mean loss of %.4g nats a target", v.MeanLoss))
 	}
 	if v.AtBaseline {
-		notes = append(notes, fmt.Sprintf("%s utility is at the level of %s: the model has learned little or nothing, so audits that find nothing do not show that the training is safe",
-			audits.Mark, v.baselineText()))
+		notes = append(notes, fmt.Sprintf("%s %s, so audits that find nothing do not show that the training is safe", audits.Mark, v.baselineNote()))
 	}
 	return strings.Join(notes, "; ")
 }

@@ -241,7 +241,7 @@ type SumParams struct {
 }
 
 // Sum adds the shares of evaluation/part, tasks.PartInput, and compares the outcome with the baseline.
-var Sum = tasks.Kind{Name: "evaluation/utility", Version: 2, Class: tasks.Compute, Run: tasks.WithParams(runSum)}
+var Sum = tasks.Kind{Name: "evaluation/utility", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(runSum)}
 
 func runSum(ctx context.Context, t *tasks.Task, p *SumParams) error {
 	var total models.Evaluation
