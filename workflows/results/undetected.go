@@ -15,6 +15,8 @@ type Undetected struct {
 	Statement string `json:"statement"`
 	// Sizes are the sizes of the audit, such as "8 canaries".
 	Sizes []string `json:"sizes"`
+	// Find describes a finding. By chance it has a probability of at most audits.Significance.
+	Find string `json:"find"`
 	// Leak describes the model of the leak, Size is its size.
 	Leak string  `json:"leak"`
 	Size float64 `json:"size"`
@@ -23,7 +25,8 @@ type Undetected struct {
 }
 
 func (u Undetected) String() string {
-	return fmt.Sprintf("%s has found nothing; with %s its power is %s if %s %g", u.Statement, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
+	return fmt.Sprintf("%s has found nothing (a find, by chance in at most %g%%: %s); with %s its power is %s if %s %g",
+		u.Statement, 100*audits.Significance, u.Find, strings.Join(u.Sizes, " and "), readable.Percent(u.Power), u.Leak, u.Size)
 }
 
 // undetected lists the statements of a finished cell without a finding; outcomes are ordered like the
@@ -49,7 +52,7 @@ func (r *Results) addPowers() {
 				power = s.Of(s.Numbers(), s.Leak.Default)
 				powers[key] = power
 			}
-			u := Undetected{Statement: s.String(), Leak: s.Leak.Means, Size: s.Leak.Default, Power: power}
+			u := Undetected{Statement: s.String(), Find: s.Finds, Leak: s.Leak.Means, Size: s.Leak.Default, Power: power}
 			for _, size := range s.Sizes {
 				u.Sizes = append(u.Sizes, readable.Count(size.N, size.Unit))
 			}

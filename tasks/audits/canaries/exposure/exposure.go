@@ -85,6 +85,9 @@ type Exposure struct {
 	Text string
 }
 
+// Censored reports whether the exposure is a lower bound.
+func (e *Exposure) Censored() bool { return e.Basis == Sampled && math.IsInf(e.Error, 1) }
+
 // Enough is the support from which the three bases agree within their errors. Below it, sampling is
 // coarse and a fit extrapolates.
 const Enough = 100
@@ -100,6 +103,8 @@ var Audit = audits.Description{
 		audits.Measure{Name: "inserted_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Inserted.Mean })},
 		audits.Measure{Name: "inserted_exposure_p", Of: audits.Of(func(s *Samples) *float64 { return s.Inserted.P })},
 		audits.Measure{Name: "without_copies_mean_exposure", Of: audits.Of(func(s *Samples) float64 { return s.Without.Mean })},
+		audits.Measure{Name: "inserted_exposures_censored", Of: audits.Of(func(s *Samples) int { return s.Inserted.Censored })},
+		audits.Measure{Name: "without_copies_exposures_censored", Of: audits.Of(func(s *Samples) int { return s.Without.Censored })},
 	),
 }
 

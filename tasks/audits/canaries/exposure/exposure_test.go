@@ -15,10 +15,11 @@ import (
 type outcome struct {
 	basis Basis
 	bits  float64
+	err   float64
 }
 
 func (o outcome) Exposed() *Exposure {
-	return &Exposure{Basis: o.basis, Bits: o.bits, Error: 1, Support: Enough}
+	return &Exposure{Basis: o.basis, Bits: o.bits, Error: max(o.err, 1), Support: Enough}
 }
 
 // cell has canaries by their copies, each with a sampled exposure.
@@ -30,7 +31,7 @@ func cell(byCopies map[int][]float64) *audits.Cell {
 			role = audits.HeldBack
 		}
 		for _, bits := range all {
-			c.Canaries = append(c.Canaries, audits.Canary{Role: role, Insertions: copies, Outcomes: []audits.CanaryOutcome{outcome{Sampled, bits}}})
+			c.Canaries = append(c.Canaries, audits.Canary{Role: role, Insertions: copies, Outcomes: []audits.CanaryOutcome{outcome{basis: Sampled, bits: bits}}})
 		}
 	}
 	return &c
@@ -57,9 +58,12 @@ func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
 		}
 	}
 	const want = "exposures in bits: mean sampled 1.32 of 6 controls, 1.34 of 5 with 1 copy (p 0.79), 10.10 of 5 with 3 copies (p 0.0043), " +
-		"7.18 of all 12 inserted (p 0.032) (Mann and Whitney's test, two-sided, against the controls)"
+		"7.18 of all 12 inserted (p 0.032) (Mann and Whitney's test, two-sided, against the controls; all tests together, by Bonferroni: p 0.013)"
 	if got := v.Note(nil); got != want {
 		t.Errorf("note\n%s, want\n%s", got, want)
+	}
+	if *s.P != 3**s.Copies[1].P || !s.found() {
+		t.Errorf("together p %v, want 3 tests times %v, and a finding", *s.P, *s.Copies[1].P)
 	}
 	for column, want := range map[string]float64{"inserted_exposure_p": *s.Inserted.P, "inserted_mean_exposure": s.Inserted.Mean, "without_copies_mean_exposure": s.Without.Mean} {
 		if got := auditstest.Value(&Audit, v, column); got != want {
@@ -68,11 +72,78 @@ func TestInsertedCanariesAreComparedWithTheOthers(t *testing.T) {
 	}
 }
 
+// A cell whose comparison finds memory is not said to have found nothing: the highest exposure, 8.4 bits of 10 canaries,
+// is no finding, for chance exceeds log2(10/0.05) = 7.64 bits, but not 9.
+func TestNothingIsFoundOnlyIfNoTestFinds(t *testing.T) {
+	t.Parallel()
+	s := &audits.Setting{Canaries: &audits.Canaries{Inserted: 10}, Audits: []audits.Fields{measurer{}}}
+	controls := []float64{0.1, 1.4, 0.2, 2.2, 3.1, 0.9}
+	for _, c := range []struct {
+		name     string
+		inserted []float64
+		nothing  bool
+	}{
+		{"chance", []float64{0.3, 1.5, 2.5, 0.4, 2.0, 1.1, 0.6, 0.8, 3.0, 0.2}, true},
+		{"all a little higher", []float64{5.3, 5.5, 6.5, 7.4, 5.0, 6.1, 6.6, 5.8, 6.0, 7.2}, false},
+		{"one far higher", []float64{0.3, 1.5, 2.5, 0.4, 2.0, 1.1, 0.6, 0.8, 3.0, 9}, false},
+	} {
+		v := derive(cell(map[int][]float64{0: controls, 2: c.inserted})).(*Outcome)
+		x := power(s, v)[0]
+		if got := x.Nothing(v); got != c.nothing || x.Finds != "an exposure above 7.64 bits" {
+			t.Errorf("%s: nothing found %t, want %t; a find is %s", c.name, got, c.nothing, x.Finds)
+		}
+	}
+}
+
+// measurer is an audit with 1024 references.
+type measurer struct{ audits.Fields }
+
+func (measurer) Exposures(*audits.Setting) Range {
+	return OfReferences(1024, "audit.random_sampling.references")
+}
+
+// 10 is the limit of 1024 references: the mean of exposures at it is a lower bound.
+func TestAMeanOfExposuresAtTheLimitIsALowerBound(t *testing.T) {
+	t.Parallel()
+	c := cell(map[int][]float64{0: {0, 1, 2, 3, 4}, 1: {1, 2, 3, 4, 10}, 2: {10, 10, 10, 10, 10}})
+	for i := range c.Canaries {
+		if o := c.Canaries[i].Outcomes[0].(outcome); o.bits == 10 {
+			o.err = math.Inf(1)
+			c.Canaries[i].Outcomes[0] = o
+		}
+	}
+	v := derive(c).(*Outcome)
+	const want = "mean sampled 2.00 of 5 controls, >= 4.00 of 5 with 1 copy (1 at the limit, p 0.44), >= 10.00 of 5 with 2 copies (5 at the limit, p 0.0079), " +
+		">= 7.00 of all 10 inserted (6 at the limit, "
+	if got := v.Note(nil); !strings.Contains(got, want) {
+		t.Errorf("note\n%s, want\n%s", got, want)
+	}
+	if in, out := auditstest.Value(&Audit, v, "inserted_exposures_censored"), auditstest.Value(&Audit, v, "without_copies_exposures_censored"); in != int64(6) || out != int64(0) {
+		t.Errorf("%v inserted and %v controls are at the limit, want 6 and 0", in, out)
+	}
+	// An exact exposure is no bound.
+	for i := range c.Canaries {
+		o := c.Canaries[i].Outcomes[0].(outcome)
+		c.Canaries[i].Outcomes[0] = outcome{basis: Enumerated, bits: o.bits}
+	}
+	if note := derive(c).(*Outcome).Note(nil); strings.Contains(note, "limit") {
+		t.Errorf("exact exposures: %s", note)
+	}
+}
+
+// sampled are exposures with a standard error, of one basis.
+func sampled(bits []float64) (all []*Exposure) {
+	for _, b := range bits {
+		all = append(all, &Exposure{Basis: Sampled, Bits: b, Error: 1})
+	}
+	return all
+}
+
 // A control has no copies: however high its exposure, it is no memory that a gate could limit.
 func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 	t.Parallel()
 	c := cell(map[int][]float64{0: {20}, 1: {3, 5}})
-	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.CanaryOutcome{outcome{Sampled, 30}}})
+	c.Canaries = append(c.Canaries, audits.Canary{Role: audits.NeverInserted, Outcomes: []audits.CanaryOutcome{outcome{basis: Sampled, bits: 30}}})
 	if v := derive(c).(*Outcome); ValueOf(v.Highest) != 5 {
 		t.Errorf("highest exposure %v, want 5", ValueOf(v.Highest))
 	}
@@ -118,13 +189,13 @@ func TestTooFewCanariesAreNotCompared(t *testing.T) {
 		}
 	}
 	mixed := cell(map[int][]float64{0: five, 2: five})
-	mixed.Canaries[0].Outcomes = []audits.CanaryOutcome{outcome{Enumerated, 3}}
+	mixed.Canaries[0].Outcomes = []audits.CanaryOutcome{outcome{basis: Enumerated, bits: 3}}
 	if v := derive(mixed).(*Outcome); v.Samples != nil {
 		t.Errorf("sampled and exact ones together: %+v", v.Samples)
 	}
 	both := cell(map[int][]float64{0: five, 2: five})
 	for i := range both.Canaries {
-		both.Canaries[i].Outcomes = append(both.Canaries[i].Outcomes, outcome{Enumerated, 7})
+		both.Canaries[i].Outcomes = append(both.Canaries[i].Outcomes, outcome{basis: Enumerated, bits: 7})
 	}
 	if s := derive(both).(*Outcome).Samples; s.Basis != "exact" || s.Inserted.Mean != 7 || *s.Inserted.P != 1 {
 		t.Errorf("with two bases: %+v", s)
@@ -151,7 +222,7 @@ func TestUnmemorizedCanariesHaveUniformPValues(t *testing.T) {
 		for i := range without {
 			without[i] = exponential()
 		}
-		p := *compareCopies(Sampled, map[int][]float64{0: without, 1: with}).Inserted.P
+		p := *compareCopies(Sampled, map[int][]*Exposure{0: sampled(without), 1: sampled(with)}).Inserted.P
 		counts[min(9, int(10*p))]++
 	}
 	chi := 0.0

@@ -8,7 +8,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// power returns the power for the inserted canaries.
+// power returns the power for the inserted canaries. The statement is about the highest exposure; it is not
+// without a finding if the comparison with controls has one.
 func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	r := best(s)
 	if r == nil || s.Canaries == nil || s.Canaries.Inserted == 0 {
@@ -18,10 +19,13 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 	if o, _ := v.(*Outcome); o != nil {
 		n = o.inserted()
 	}
-	return []audits.Statement{r.Statement("exposure", "inserted canary", s.Canaries.Size(n), func(v audits.Outcome) (*float64, int) {
+	x := r.Statement("exposure", "inserted canary", s.Canaries.Size(n), func(v audits.Outcome) (*float64, int) {
 		o := v.(*Outcome)
 		return o.Highest, o.inserted()
-	})}
+	})
+	highest := x.Nothing
+	x.Nothing = func(v audits.Outcome) bool { return highest(v) && !v.(*Outcome).Samples.found() }
+	return []audits.Statement{x}
 }
 
 // Statement is about the highest exposure of secrets, if the exposure of each is a number of bits higher than

@@ -27,14 +27,18 @@ type Samples struct {
 	// Inserted are all others. Copies has a sample for each number of copies, ascending, if it is large enough.
 	Inserted Sample   `json:"inserted"`
 	Copies   []Sample `json:"by_copies"`
+	// P is the p-value of all these tests together: the smallest times their number (Bonferroni).
+	P *float64 `json:"p,omitempty"`
 }
 
 type Sample struct {
 	// Copies is the number of copies of each; 0 if they differ, or without copies.
 	Copies   int `json:"copies,omitzero"`
 	Canaries int `json:"canaries"`
-	// Mean is the mean exposure in bits. A sampled exposure of rank 1 counts as its lower bound.
-	Mean float64 `json:"mean"`
+	// Mean is the mean exposure in bits. A sampled exposure of rank 1 counts as its lower bound: the limit, log2 of the
+	// number of references. Censored counts these; with any, Mean is a lower bound too.
+	Mean     float64 `json:"mean"`
+	Censored int     `json:"censored,omitempty"`
 	// P is the p-value of Mann and Whitney's two-sided test against the canaries without copies.
 	P *float64 `json:"p,omitempty"`
 }
@@ -50,21 +54,21 @@ func newSamples(all []measured) *Samples {
 }
 
 // bitsByCopies groups the exposures of one basis by copies. It returns false if a canary has no such exposure.
-func bitsByCopies(all []measured, basis Basis) (map[int][]float64, bool) {
-	out := map[int][]float64{}
+func bitsByCopies(all []measured, basis Basis) (map[int][]*Exposure, bool) {
+	out := map[int][]*Exposure{}
 	for _, m := range all {
 		e := m.of(basis)
 		if e == nil || math.IsNaN(e.Bits) {
 			return nil, false
 		}
-		out[m.Insertions] = append(out[m.Insertions], e.Bits)
+		out[m.Insertions] = append(out[m.Insertions], e)
 	}
 	return out, true
 }
 
-func compareCopies(basis Basis, byCopies map[int][]float64) *Samples {
+func compareCopies(basis Basis, byCopies map[int][]*Exposure) *Samples {
 	without := byCopies[0]
-	var inserted []float64
+	var inserted []*Exposure
 	ascending := slices.DeleteFunc(slices.Sorted(maps.Keys(byCopies)), func(copies int) bool { return copies == 0 })
 	for _, copies := range ascending {
 		inserted = append(inserted, byCopies[copies]...)
@@ -73,35 +77,90 @@ func compareCopies(basis Basis, byCopies map[int][]float64) *Samples {
 		return nil
 	}
 	s := &Samples{
-		Basis: basis.String(), Without: Sample{Canaries: len(without), Mean: stat.Mean(without, nil)},
+		Basis: basis.String(), Without: newSample(0, without, nil),
 		Inserted: newSample(0, inserted, without), Copies: []Sample{},
 	}
 	for _, copies := range ascending {
-		if bits := byCopies[copies]; len(bits) >= fewest {
-			s.Copies = append(s.Copies, newSample(copies, bits, without))
+		if group := byCopies[copies]; len(group) >= fewest {
+			s.Copies = append(s.Copies, newSample(copies, group, without))
 		}
 	}
+	s.P = together(append(slices.Clone(s.Copies), s.Inserted))
 	return s
 }
 
-func newSample(copies int, bits, without []float64) Sample {
+// newSample returns the sample of some exposures, with a test against others unless there are none.
+func newSample(copies int, exposures, without []*Exposure) Sample {
+	bits := bitsOf(exposures)
 	s := Sample{Copies: copies, Canaries: len(bits), Mean: stat.Mean(bits, nil)}
-	if p, err := audits.MannWhitney(bits, without); err == nil {
+	for _, e := range exposures {
+		if e.Censored() {
+			s.Censored++
+		}
+	}
+	if len(without) == 0 {
+		return s
+	}
+	if p, err := audits.MannWhitney(bits, bitsOf(without)); err == nil {
 		s.P = &p
 	}
 	return s
 }
 
+func bitsOf(exposures []*Exposure) []float64 {
+	bits := make([]float64, len(exposures))
+	for i, e := range exposures {
+		bits[i] = e.Bits
+	}
+	return bits
+}
+
+// together returns the p-value of several tests; nil without any. A last sample that equals the only other is one test.
+func together(tested []Sample) *float64 {
+	if len(tested) == 2 && tested[0].Canaries == tested[1].Canaries {
+		tested = tested[1:]
+	}
+	least := math.Inf(1)
+	for _, s := range tested {
+		if s.P != nil {
+			least = min(least, *s.P)
+		}
+	}
+	if math.IsInf(least, 1) {
+		return nil
+	}
+	return new(min(1, float64(len(tested))*least))
+}
+
+// found reports whether a comparison has a finding, by chance with a probability of at most audits.Significance.
+func (s *Samples) found() bool { return s != nil && s.P != nil && *s.P <= audits.Significance }
+
 // maxPrinted limits the numbers of copies in a note.
 const maxPrinted = 4
 
 func (s *Samples) String() string {
-	parts := []string{fmt.Sprintf("%.2f of %d controls", s.Without.Mean, s.Without.Canaries)}
+	controls := fmt.Sprintf("%s of %d controls", s.Without.mean(), s.Without.Canaries)
+	if s.Without.Censored > 0 {
+		controls += fmt.Sprintf(" (%d at the limit)", s.Without.Censored)
+	}
+	parts := []string{controls}
 	for _, c := range s.Copies[:min(len(s.Copies), maxPrinted)] {
 		parts = append(parts, c.String())
 	}
 	parts = append(parts, s.Inserted.String())
-	return fmt.Sprintf("mean %s %s (Mann and Whitney's test, two-sided, against the controls)", s.Basis, strings.Join(parts, ", "))
+	text := fmt.Sprintf("mean %s %s (Mann and Whitney's test, two-sided, against the controls", s.Basis, strings.Join(parts, ", "))
+	if s.P != nil && *s.P != *s.Inserted.P {
+		text += fmt.Sprintf("; all tests together, by Bonferroni: %s", audits.PText(*s.P))
+	}
+	return text + ")"
+}
+
+// mean is a text; ">= 13.29" if it is a lower bound.
+func (s Sample) mean() string {
+	if s.Censored > 0 {
+		return fmt.Sprintf(">= %.2f", s.Mean)
+	}
+	return fmt.Sprintf("%.2f", s.Mean)
 }
 
 func (s Sample) String() string {
@@ -112,5 +171,9 @@ func (s Sample) String() string {
 	case s.Copies > 1:
 		of = fmt.Sprintf("%d with %s", s.Canaries, readable.Count(s.Copies, "copy"))
 	}
-	return fmt.Sprintf("%.2f of %s (%s)", s.Mean, of, audits.PText(*s.P))
+	limit := ""
+	if s.Censored > 0 {
+		limit = fmt.Sprintf("%d at the limit, ", s.Censored)
+	}
+	return fmt.Sprintf("%s of %s (%s%s)", s.mean(), of, limit, audits.PText(*s.P))
 }
