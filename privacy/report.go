@@ -321,7 +321,7 @@ func validity(holdsAgainst string) string {
 	case "":
 		return ""
 	case withoutSeed:
-		return "valid only while the experiment's seed, which determines cohorts and noise, is secret"
+		return "valid only while the experiment's seed, which determines cohorts and noise, is secret: for a model to be released, set training.privacy.randomness: secret"
 	}
 	return "protects against " + holdsAgainst
 }

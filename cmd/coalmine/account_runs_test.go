@@ -38,6 +38,13 @@ func accountsForCells(t *testing.T, home string) {
 	decodeJSON(t, prints(t, "results", "latest", "--home", home, "--json"), &found)
 	var answer forecast.PrivacyAnswer
 	decodeJSON(t, prints(t, "account", "latest", "--home", home, "--delta", "1e-5", "--scale", "50", "--json"), &answer)
+	var own forecast.PrivacyAnswer
+	decodeJSON(t, prints(t, "account", "latest", "--home", home, "--json"), &own)
+	for i, training := range own.Trainings { // without --delta, at the file's
+		if got, want := training.Scales[0], answer.Trainings[i].Scales[0]; got.Delta != 1e-5 || got.EpsilonProved != want.EpsilonProved {
+			t.Errorf("%s costs %v proved at delta %v, want %v at the file's 1e-5", training.Cell, got.EpsilonProved, got.Delta, want.EpsilonProved)
+		}
+	}
 	if len(answer.Trainings) != 2 || len(answer.Together) != 2 || len(answer.LeftOut) != 1 || answer.LeftOut[0].Cell != "c03" {
 		t.Fatalf("answer %+v", answer)
 	}
@@ -60,7 +67,7 @@ func accountsForCells(t *testing.T, home string) {
 
 func explainsCosts(t *testing.T, home string) {
 	text := prints(t, "account", "latest/c01", "latest/c02", "--home", home, "--scale=2,3")
-	for _, want := range []string{"c01 (", "all 2 together", "post-processing", "1/(scale x users)", "several balanced users"} {
+	for _, want := range []string{"c01 (", "all 2 together", "post-processing", "1/(scale x its balanced users)", "several balanced users"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the table lacks %q:\n%s", want, text)
 		}

@@ -38,8 +38,8 @@ type PrivacyQuestion struct {
 	// Population, unless 0, is the number of users at each scale before any selection. A training
 	// keeps its fraction of them.
 	Population int
-	// Delta applies to every epsilon; 0 means one over the users of each training, divided by the
-	// scale, as in tables 3, 5 and 13 of Augenstein et al. 2020, which state no rule.
+	// Delta applies to every epsilon; 0 means each training's own, and at a scale 1/(scale x users at the scale), as
+	// in tables 3, 5 and 13 of Augenstein et al. 2020, which state no rule, if that is less.
 	Delta float64
 	// Conversion applies to every epsilon; empty for each training's own.
 	Conversion privacy.Conversion
@@ -199,8 +199,11 @@ func (t *Training) at(scale int, q PrivacyQuestion) (recipe privacy.Recipe, ofUs
 			return recipe, ofUsers, err
 		}
 	}
-	if recipe.Delta = q.Delta; q.Delta == 0 {
-		recipe.Delta = 1 / (float64(scale) * float64(recipe.Population))
+	switch {
+	case q.Delta != 0:
+		recipe.Delta = q.Delta
+	case scale > 1:
+		recipe.Delta = min(recipe.Delta, 1/(float64(scale)*float64(recipe.Population)))
 	}
 	if q.Conversion != "" {
 		recipe.Conversion = q.Conversion

@@ -4,18 +4,16 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/readable"
 	"coalmine/privacy"
 )
 
 // notes explains the answer's numbers in sentences, in addition to each report's assumptions.
 func (a *PrivacyAnswer) notes(q PrivacyQuestion) []string {
-	notes := []string{a.deltaNote(q)}
-	if q.Delta != 0 && slices.ContainsFunc(a.Trainings, PrivacyCosts.deltaIsLarge) {
-		notes = append(notes, "WARNING: a delta of 1/users or more is so large that a training which publishes all data of one user satisfies it: give a smaller one by --delta")
-	}
+	notes := append([]string{a.deltaNote(q)}, a.deltaWarnings()...)
 	if len(q.Scales) > 0 {
-		notes = append(notes, "a scale multiplies users, cohort and noise multiplier and leaves the rounds, "+
-			"so that the mean update has the same noise (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6)")
+		notes = append(notes, fmt.Sprintf("a scale multiplies %s, cohort and noise multiplier and leaves the rounds, "+
+			"so that the mean update has the same noise (McMahan et al. 2018, section 3; Augenstein et al. 2020, section 6)", a.units()))
 	}
 	if q.Population > 0 {
 		notes = append(notes, fmt.Sprintf("of %d users at a scale, those selected are the same share as in the simulation (Augenstein et al. 2020, appendix C.4)", q.Population))
@@ -37,13 +35,26 @@ func (a *PrivacyAnswer) deltaNote(q PrivacyQuestion) string {
 		}
 		return fmt.Sprintf("delta is %g everywhere", q.Delta)
 	}
-	return "delta is 1/users, at a scale 1/(scale x users), as in tables 3, 5 and 13 of Augenstein et al. 2020; a training that publishes all data of one random user satisfies it, " +
-		"and --delta states a smaller one. The results of a run state epsilon at the delta of its file"
+	note := "delta is that of the training's file"
+	if len(q.Scales) > 0 {
+		note += fmt.Sprintf("; at a scale 1/(scale x its %s) if that is less, as in tables 3, 5 and 13 of Augenstein et al. 2020; --delta states another", a.units())
+	}
+	return note
 }
 
-// deltaIsLarge reports whether a delta is 1/users or more at some scale.
-func (c PrivacyCosts) deltaIsLarge() bool {
-	return slices.ContainsFunc(c.Scales, func(at PrivacyCost) bool { return at.DeltaWarning() != "" })
+// units is the plural of the unit that the first training protects.
+func (a *PrivacyAnswer) units() string { return readable.Plural(a.Trainings[0].Scales[0].Unit) }
+
+// deltaWarnings warns of a delta of 1/users or more.
+func (a *PrivacyAnswer) deltaWarnings() (warnings []string) {
+	for _, c := range a.Trainings {
+		for _, at := range c.Scales {
+			if warning := at.DeltaWarning(); warning != "" {
+				warnings = append(warnings, fmt.Sprintf("WARNING: %s at scale %d: %s", c.Cell, at.Scale, warning))
+			}
+		}
+	}
+	return warnings
 }
 
 // derivedNotes states the robustness to post-processing (Dwork and Roth 2014, Proposition 2.1).

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"coalmine/internal/readable"
 )
 
 // WriteTable prints a line for each training at each scale, the lines for all trainings together,
@@ -13,7 +15,7 @@ import (
 func (a *PrivacyAnswer) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "training\tscale\tusers\tcohort\tnoise\trounds\tdelta\tepsilon proved\tby\tpapers' convention")
+	fmt.Fprintln(t, "training\tscale\tprotected\tcohort\tnoise\trounds\tdelta\tepsilon proved\tby\tpapers' convention")
 	for i := range a.Trainings {
 		c := &a.Trainings[i]
 		for j := range c.Scales {
@@ -41,9 +43,9 @@ func (a *PrivacyAnswer) WriteTable(w io.Writer) error {
 }
 
 func writeCost(w io.Writer, name string, c *PrivacyCost) {
-	users := fmt.Sprint(c.Population)
+	protected := readable.Count(c.Population, c.Unit)
 	if c.OfUsers > c.Population {
-		users += fmt.Sprintf(" of %d", c.OfUsers)
+		protected = fmt.Sprintf("%d of %s", c.Population, readable.Count(c.OfUsers, c.Unit))
 	}
 	h, convention := c.Headline(0), "-"
 	if h.Convention != nil {
@@ -53,7 +55,7 @@ func writeCost(w io.Writer, name string, c *PrivacyCost) {
 		convention += " underestimates"
 	}
 	fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%.4g\t%d\t%.3g\t%s\t%s\t%s\n",
-		name, c.Scale, users, c.Cohort, c.NoiseMultiplier, c.Rounds, c.Delta, h.Proved, c.AccountantProved, convention)
+		name, c.Scale, protected, c.Cohort, c.NoiseMultiplier, c.Rounds, c.Delta, h.Proved, c.AccountantProved, convention)
 }
 
 // name returns the name of a cell, with its run if there are several.

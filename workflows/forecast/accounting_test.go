@@ -20,14 +20,14 @@ import (
 // ganTraining is one of Augenstein et al. 2020, section 6: a gan of some of 3,400 users.
 func ganTraining(users int) Training {
 	return Training{Run: "images", Cell: fmt.Sprint("of-", users), Label: fmt.Sprint(users, " users"), Generator: true, OfUsers: 3400, Recipe: privacy.Recipe{
-		Population: users, Cohort: 10, Rounds: 1000, NoiseMultiplier: 0.01, Randomness: privacy.Seeded,
+		Population: users, Cohort: 10, Rounds: 1000, NoiseMultiplier: 0.01, Delta: 1 / float64(users), Randomness: privacy.Seeded,
 	}}
 }
 
 // words is the word model of section 5 there.
 func words() Training {
 	return Training{Run: "text", Cell: "c01", Label: "words", OfUsers: 342_477, Recipe: privacy.Recipe{
-		Population: 342_477, Cohort: 5000, Rounds: 2000, NoiseMultiplier: 1, Randomness: privacy.Secret,
+		Population: 342_477, Cohort: 5000, Rounds: 2000, NoiseMultiplier: 1, Delta: 2.92e-6, Randomness: privacy.Secret,
 	}}
 }
 
@@ -152,7 +152,7 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 		"images/of-2125 (2125 users)", "text/c01 (words)", "2125 of 3400", "212500 of 340000", "all 2 together",
 		"a generator inherits the guarantee of its discriminator", "post-processing", "samples, images",
 		"selections that exclude each other", "need training.privacy.randomness: secret", "one and the same user",
-		"delta is 1/users, at a scale", "the mean update has the same noise", "left out: text/c02 (plain): no noise was added", "fixed-size sampling, classic conversion",
+		"delta is that of the training's file; at a scale 1/(scale x its users) if that is less", "the mean update has the same noise", "left out: text/c02 (plain): no noise was added", "fixed-size sampling, classic conversion",
 		"not covered: the vocabulary", "percentiles, and models that were prepared", "only while the experiment's seed", "without the run's secret key",
 	} {
 		if !strings.Contains(b.String(), text) {
@@ -161,13 +161,14 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 	}
 }
 
-// Notes stand only where they are true. A delta that the question does not state is the papers'; a
-// stated one gives a warning.
-func TestOnlyAStatedDeltaIsWarnedOf(t *testing.T) {
+// Notes stand only where they are true. A delta of 1/users or more is warned of.
+func TestOnlyALargeDeltaIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	for delta, warned := range map[float64]bool{0: false, 1e-3: true, 1e-9: false} {
-		notes := strings.Join(account(t, PrivacyQuestion{Delta: delta}, words()).Notes, "\n")
-		if strings.Contains(notes, "WARNING: a delta of 1/users or more") != warned {
+		training := words()
+		training.Recipe.Delta = 2e-6
+		notes := strings.Join(account(t, PrivacyQuestion{Delta: delta, Scales: []int{10}}, training).Notes, "\n")
+		if strings.Contains(notes, "WARNING: c01 at scale 1: delta 0.001 is 1/users or more") != warned || strings.Contains(notes, "WARNING") != warned {
 			t.Errorf("delta %g is warned of: %t, want %t:\n%s", delta, !warned, warned, notes)
 		}
 	}
@@ -184,6 +185,30 @@ func TestTheAnswerSaysNothingOfWhatItDoesNotHave(t *testing.T) {
 	}
 	if !strings.Contains(b.String(), "delta is 1e-07 everywhere") {
 		t.Errorf("the table does not say its delta:\n%s", b.String())
+	}
+}
+
+// A training over records counts records, at the delta of its file.
+func TestACostIsAtTheFilesDeltaAndNamesItsUnit(t *testing.T) {
+	t.Parallel()
+	training := Training{Run: "sgd", Cell: "c01", Label: "DP-SGD", OfUsers: 600, Recipe: privacy.Recipe{
+		Population: 600, Cohort: 30, Rounds: 10, NoiseMultiplier: 2, Delta: 1e-5, Unit: privacy.RecordUnit, Sampling: privacy.Poisson,
+	}}
+	answer := account(t, PrivacyQuestion{Scales: []int{10, 1000}}, training)
+	want := must.Get(privacy.Account(training.Recipe))(t)
+	costs := answer.Trainings[0].Scales
+	if costs[0].Delta != 1e-5 || costs[0].Epsilon != want.Epsilon || costs[1].Delta != 1e-5 || costs[2].Delta != 1/(1000*600_000.) {
+		t.Errorf("deltas %v, %v and %v, want 1e-5, 1e-5 and 1/(1000 x 600000); epsilon %v, want %v", costs[0].Delta, costs[1].Delta, costs[2].Delta, costs[0].Epsilon, want.Epsilon)
+	}
+	var b strings.Builder
+	must.Do(t, answer.WriteTable(&b))
+	for _, text := range []string{"600 records", "6000 records", "protected: a record", "1/(scale x its records)"} {
+		if !strings.Contains(b.String(), text) {
+			t.Errorf("the table lacks %q:\n%s", text, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "users") || strings.Contains(b.String(), "WARNING") {
+		t.Errorf("the table speaks of users:\n%s", b.String())
 	}
 }
 
