@@ -15,6 +15,19 @@ import (
 const aboutRows = "A row is several trainings that differ in the seed alone: the mean of a number, ± its standard deviation, and in brackets the 95% interval " +
 	"of the mean by Student's t, cut off where the number cannot be; of counts of canaries that of the share in all trainings together by Korn and Graubard."
 
+// spreads names the numbers of a cell below a table of a terminal, which shows no legends.
+const spreads = "mean ± standard deviation over seeds; in brackets the 95% interval of the mean, and of counts, in percent, that of the share in all seeds\n"
+
+// spreads returns the explanation of the texts of rows with several seeds, or "".
+func (t *Table) spreads() string {
+	for _, row := range t.Rows {
+		if slices.ContainsFunc(row.Texts, func(text string) bool { return strings.Contains(text, " ± ") }) {
+			return spreads
+		}
+	}
+	return ""
+}
+
 // rowTable returns the table of replicates.
 func (v *view) rowTable() *Table {
 	columns := v.columns()

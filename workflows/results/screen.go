@@ -45,6 +45,9 @@ func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Screen) error {
 	table := v.table()
 	var b strings.Builder
 	s.table(&b, table.Header, table.texts())
+	if spreads := table.spreads(); spreads != "" {
+		s.paragraph(&b, strings.TrimSuffix(spreads, "\n"))
+	}
 	if d := table.Differences; d != nil {
 		b.WriteString("\nEach setting less its baseline, seed by seed:\n")
 		header := slices.Clone(d.Header)

@@ -2,6 +2,7 @@ package results
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -24,6 +25,17 @@ func TestSpreadKeepsBothEndsAndEvenDistances(t *testing.T) {
 			if len(got) > 1 && (least < 1 || most > least+1) || !slices.IsSorted(got) {
 				t.Fatalf("%d of %d items have distances %d to %d: %v", n, length, least, most, got)
 			}
+		}
+	}
+}
+
+// A terminal shows no legends: below rows of several seeds the table names deviation and interval.
+func TestATableOfSeveralSeedsNamesItsSpreads(t *testing.T) {
+	t.Parallel()
+	for text, named := range map[string]bool{"1.0 ± 1.0 of 9 (0-61%)": true, "18.2 ± 1.6 (14.1 to 22.2)": true, "5/9": false, "21.9": false} {
+		table := &Table{Rows: []TableRow{{Texts: []string{"setting", "3", text}}}}
+		if got := table.spreads(); strings.Contains(got, "standard deviation over seeds; in brackets the 95% interval") != named {
+			t.Errorf("below %q stands %q", text, got)
 		}
 	}
 }

@@ -340,6 +340,7 @@ func (v *view) writeTable(w io.Writer) error {
 	table := v.table()
 	var b strings.Builder
 	writeAligned(&b, table.Header, table.texts())
+	b.WriteString(table.spreads())
 	if d := table.Differences; d != nil {
 		b.WriteByte('\n')
 		writeAligned(&b, d.Header, d.texts())
