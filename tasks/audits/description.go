@@ -92,6 +92,9 @@ type Description struct {
 	// The fields below may be nil. Marked reports whether the leading texts of an outcome mislead without its
 	// note.
 	Marked func(Outcome) bool
+	// Among returns the number of sequences that a canary was ranked among, or false without a rank by this
+	// audit. At most one description has it.
+	Among func(Outcome, CanaryOutcome) (n int, ranked bool)
 	// Own returns the outcomes of the audit's own canaries.
 	Own func(Outcome) []Own
 	// AttackRows returns a row for each attack that ranks items.

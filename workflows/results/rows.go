@@ -16,7 +16,6 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
-	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 )
@@ -362,11 +361,13 @@ type rankedRow struct {
 }
 
 func (v *viewCell) ranked(canaryOutcomes []audits.CanaryOutcome) (row rankedRow) {
-	for _, canaryOutcome := range canaryOutcomes {
-		o, ok := canaryOutcome.(*randomsampling.CanaryOutcome)
-		if ok && o.Rank != nil {
-			if all, measured := audits.OutcomeOf[*randomsampling.Outcome](&v.decoded); measured {
-				row.References = new(int64(all.References))
+	for place, d := range all.Audits() {
+		if d.Among == nil {
+			continue
+		}
+		for _, o := range canaryOutcomes {
+			if n, ranked := d.Among(v.outcomes[place], o); ranked {
+				row.References = new(int64(n))
 			}
 		}
 	}

@@ -21,6 +21,14 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	ByScores:  true,
 	ByProgram: true,
 	Pairs:     audits.EverySecret,
+	Among: func(v audits.Outcome, c audits.CanaryOutcome) (int, bool) {
+		outcome, measured := v.(*Outcome)
+		canary, of := c.(*CanaryOutcome)
+		if !measured || !of || canary.Rank == nil {
+			return 0, false
+		}
+		return outcome.References, true
+	},
 	Measures: slices.Concat([]audits.Measure{
 		{
 			Name: "random_sampling_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
