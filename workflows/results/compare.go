@@ -242,7 +242,8 @@ func (c *Comparison) writeRows(b *strings.Builder, s *Screen) {
 	}
 }
 
-// writeShared writes, for different grids, the number of common cells and the axes that differ.
+// writeShared writes, for different grids, the number of common cells and the axes that differ, and
+// tells how to compare others.
 func (c *Comparison) writeShared(b *strings.Builder) {
 	only := len(c.OnlyBefore) + len(c.OnlyAfter)
 	if only == 0 {
@@ -258,6 +259,9 @@ func (c *Comparison) writeShared(b *strings.Builder) {
 		}
 	}
 	b.WriteByte('\n')
+	if !strings.Contains(c.Before+c.After, "/") {
+		fmt.Fprintf(b, "two cells are compared by: coalmine compare %s/c01 %s/c01\n", c.Before, c.After)
+	}
 }
 
 // sharedAxes holds the axis paths of two grids.

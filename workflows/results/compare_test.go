@@ -67,7 +67,7 @@ func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 	}
 	var b bytes.Buffer
 	must.Do(t, c.WriteTable(&b))
-	for _, want := range []string{"  the experiments are the same\n", "the grids differ: 1 of 3 cells at the same point of both; axes of both: data.partition\n", "only in grid-1: by-user\n", "only in grid-2: by-user\n"} {
+	for _, want := range []string{"  the experiments are the same\n", "the grids differ: 1 of 3 cells at the same point of both; axes of both: data.partition\n", "two cells are compared by: coalmine compare grid-1/c01 grid-2/c01\n", "only in grid-1: by-user\n", "only in grid-2: by-user\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, &b)
 		}
