@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +21,7 @@ network. Its run stays under --home, where a second demo finds it.
 The binary contains the experiment, examples/demo.yaml. --set
 grid.replicates=3 repeats it with three seeds.`
 
-// demoMeaning explains the table, unless --set has changed the experiment; demoNext lists further
-// commands.
+// demoMeaning explains the table, unless --set has changed the experiment.
 const (
 	demoMeaning = `
 RS memorized counts canaries: random sequences, inserted 4, 8 or 16 times among
@@ -30,14 +31,18 @@ memorizing them. DP-SGD memorizes none, but not because of its noise: it takes
 larger cohorts and fewer steps, and learns less, as its perplexity shows. The noise
 adds a proof: epsilon bounds the effect of any sentence, not only of these canaries.
 `
-	demoNext = `
-Next:
-  coalmine results latest --rows canaries              # copies, rank and exposure
-  coalmine results latest --format html -o demo.html   # a report with figures
-  coalmine run quickstart                              # federated training, a minute
-  coalmine init --data FILE                            # an experiment with your own texts
-`
 )
+
+// demoNext lists further commands; place holds the flags that name the demonstration's place, "" for the default.
+func demoNext(place string) string {
+	return fmt.Sprintf(`
+Next:
+  coalmine results latest --rows canaries%[1]s              # copies, rank and exposure
+  coalmine results latest --format html -o demo.html%[1]s   # a report with figures
+  coalmine run quickstart%[1]s                              # federated training, a minute
+  coalmine init --data FILE%[2]s                            # an experiment with your own texts
+`, place, strings.Repeat(" ", len(place)))
+}
 
 func newDemoCommand(g *global) *cobra.Command {
 	var flags submitFlags
@@ -64,7 +69,7 @@ func newDemoCommand(g *global) *cobra.Command {
 				g.printf("%s", demoMeaning)
 			}
 			if !g.json {
-				g.printf("%s", demoNext)
+				g.printf("%s", demoNext(g.places.repeated()))
 			}
 			return nil
 		},

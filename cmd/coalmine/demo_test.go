@@ -20,7 +20,7 @@ func TestTheDemonstrationNeedsNoFile(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, first)
 		}
 	}
-	if again, err := inEmptyFolder(t, folder, demo...); err != nil || !strings.HasSuffix(again, demoNext) || strings.Contains(again, "running:") {
+	if again, err := inEmptyFolder(t, folder, demo...); err != nil || !strings.HasSuffix(again, demoNext("")) || strings.Contains(again, "running:") {
 		t.Errorf("the second demonstration trains again: %v\n%s", err, again)
 	}
 }
@@ -28,16 +28,21 @@ func TestTheDemonstrationNeedsNoFile(t *testing.T) {
 // Below the table stand commands that exist.
 func TestTheCommandsAfterTheDemonstrationExist(t *testing.T) {
 	t.Parallel()
-	_, next, _ := strings.Cut(demoNext, "Next:\n")
-	for line := range strings.Lines(next) {
-		line, _, _ = strings.Cut(line, "#")
-		root := newRoot(t.Output(), t.Output())
-		command, args, err := root.Find(strings.Fields(line)[1:])
-		if err == nil {
-			err = command.ParseFlags(args)
-		}
-		if err != nil || command == root {
-			t.Errorf("%s: %v", line, err)
+	for _, place := range []string{"", " --home demo"} {
+		_, next, _ := strings.Cut(demoNext(place), "Next:\n")
+		for line := range strings.Lines(next) {
+			line, _, _ = strings.Cut(line, "#")
+			root := newRoot(t.Output(), t.Output())
+			command, args, err := root.Find(strings.Fields(line)[1:])
+			if err == nil {
+				err = command.ParseFlags(args)
+			}
+			if err != nil || command == root {
+				t.Errorf("%s: %v", line, err)
+			}
+			if home := command.Flags().Lookup("home"); command.Name() != "init" && home.Changed != (place != "") {
+				t.Errorf("%s: it acts on the home %s", line, home.Value)
+			}
 		}
 	}
 }

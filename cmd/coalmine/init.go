@@ -335,7 +335,8 @@ func writeWhole(path string, text []byte) error {
 }
 
 func (g *global) noteNext(o *outputs) error {
-	next := []string{"coalmine plan " + o.experiment, "coalmine run " + o.experiment}
+	place := g.places.repeated()
+	next := []string{"coalmine plan " + o.experiment + place, "coalmine run " + o.experiment + place}
 	if g.json {
 		return g.printJSON(map[string]any{"file": o.experiment, "next": next, "text": string(o.text)})
 	}

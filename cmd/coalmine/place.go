@@ -6,11 +6,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"coalmine/dashboards"
+	"coalmine/internal/secrets"
 	"coalmine/storage/open"
 )
 
@@ -180,6 +182,31 @@ func (f *placeFlags) given() map[string]string {
 		}
 	}
 	return given
+}
+
+// repeated returns the place flags on the command line, for a command that a person pastes into a shell.
+func (f *placeFlags) repeated() string {
+	var b strings.Builder
+	given := f.given()
+	for _, s := range placeSettings {
+		if value, ok := given[s.flag]; ok && !secrets.HasPassword(value) {
+			b.WriteString(" --" + s.flag + " " + shellQuoted(value))
+		}
+	}
+	if f.tokenFile != "" {
+		b.WriteString(" --token-file " + shellQuoted(f.tokenFile))
+	}
+	return b.String()
+}
+
+var shellSafe = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
+
+// shellQuoted returns a text as one word of a POSIX shell.
+func shellQuoted(text string) string {
+	if shellSafe.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 func (f *placeFlags) place() (place, error) {
