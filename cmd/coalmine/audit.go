@@ -111,7 +111,7 @@ func newAuditCommand(g *global) *cobra.Command {
 			"  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl --initial-scores initial.jsonl\n" +
 			"  coalmine audit model.safetensors --members trained.jsonl --nonmembers others.jsonl\n" +
 			"  coalmine audit quickstart c01 --members trained.jsonl --nonmembers others.jsonl",
-		GroupID: groupOther,
+		GroupID: groupAudit,
 		Args: func(c *cobra.Command, args []string) error {
 			if flags.scorer.line != "" || flags.scored.scores != "" {
 				return cobra.NoArgs(c, args)

@@ -34,7 +34,7 @@ predicts times from the same measurement.
 Close other programs first: they lower the peak. The benchmarks of the code are in
 the source tree; "go run ./bench/cmd --help" lists them.`,
 		Example: "  coalmine bench",
-		GroupID: groupOther,
+		GroupID: groupProgram,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m := measureSpeed()

@@ -42,7 +42,7 @@ func newCanariesCommand(g *global) *cobra.Command {
 		Use:     "canaries",
 		Short:   "Write canaries for trainings outside Coalmine",
 		Example: "  coalmine canaries export experiment.yaml -o canaries",
-		GroupID: groupOther,
+		GroupID: groupAudit,
 	}
 	c.AddCommand(newCanariesExportCommand(g))
 	return c

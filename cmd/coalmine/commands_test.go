@@ -80,12 +80,16 @@ func TestACommandThatASignalEndsSaysNoMoreThanThat(t *testing.T) {
 // An unknown command suggests the commands with similar names or the same purpose, and no others.
 func TestOnlyCommandsThatFitAreSuggested(t *testing.T) {
 	t.Parallel()
-	for typed, want := range map[string]string{"ls": "status", "list": "status", "stat": "status", "watchh": "watch", "xy": ""} {
+	for typed, want := range map[string]string{
+		"ls": "status", "list": "status", "stat": "status", "watchh": "watch", "resluts": "results", "xy": "", "resluts --format csv": "results",
+		"data imprt": "import", "data imprt posts.csv --name posts": "import", "contract chek": "check", "contract check scores": "score",
+		"results --fromat csv": "--format", "run --hom x": "--home", "status --polt x": "",
+	} {
 		var out, messages bytes.Buffer
-		execute(t.Context(), []string{typed}, &out, &messages)
-		_, suggested, _ := strings.Cut(messages.String(), "Did you mean this?")
-		if got := strings.TrimSpace(suggested); got != want {
-			t.Errorf("%s: %q is suggested, want %q", typed, got, want)
+		code := execute(t.Context(), strings.Fields(typed), &out, &messages)
+		_, suggested, _ := strings.Cut(messages.String(), "; did you mean ")
+		if got, _, _ := strings.Cut(suggested, "?"); got != want || code != exitUsage || out.Len() > 0 {
+			t.Errorf("%s: exit status %d, %q is suggested, want %q; %s", typed, code, got, want, messages.String())
 		}
 	}
 }

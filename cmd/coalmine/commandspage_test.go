@@ -10,36 +10,44 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// typedCommands are the commands that people type, by their paths without "coalmine".
-func typedCommands(parent *cobra.Command) (found []string) {
+// typedCommands are the commands that people type, by their paths without "coalmine", each after the title of its group.
+func typedCommands(parent *cobra.Command, group string) (found []string) {
 	for _, c := range parent.Commands() {
+		group := group
+		for _, g := range parent.Groups() {
+			if g.ID == c.GroupID {
+				group = g.Title
+			}
+		}
 		switch {
 		case c.Hidden || c.Name() == "help" || c.Name() == "completion":
 		case c.HasSubCommands():
-			found = append(found, typedCommands(c)...)
+			found = append(found, typedCommands(c, group)...)
 		default:
-			found = append(found, strings.TrimPrefix(c.CommandPath(), "coalmine "))
+			found = append(found, group+strings.TrimPrefix(c.CommandPath(), "coalmine"))
 		}
 	}
 	return found
 }
 
-// commandsOfPage are the commands in the first column of the tables of docs/commands.md: the lower-case words at the
-// beginning of each span of code.
+// commandsOfPage are the commands in the first column of the tables of docs/commands.md, each after the title of its
+// section: the lower-case words at the beginning of each span of code.
 func commandsOfPage(t *testing.T) (found []string) {
 	t.Helper()
-	page := contentOf(t, "../../docs/commands.md")
-	for _, row := range regexp.MustCompile("(?m)^\\|(`.*?) \\|").FindAllStringSubmatch(string(page), -1) {
-		for _, span := range regexp.MustCompile("`([a-z]+(?: [a-z]+)*)").FindAllStringSubmatch(row[1], -1) {
-			found = append(found, span[1])
+	for _, section := range strings.Split(string(contentOf(t, "../../docs/commands.md")), "\n## ")[1:] {
+		title, text, _ := strings.Cut(section, "\n")
+		for _, row := range regexp.MustCompile("(?m)^\\|(`.*?) \\|").FindAllStringSubmatch(text, -1) {
+			for _, span := range regexp.MustCompile("`([a-z]+(?: [a-z]+)*)").FindAllStringSubmatch(row[1], -1) {
+				found = append(found, title+": "+span[1])
+			}
 		}
 	}
 	return found
 }
 
-func TestThePageOfCommandsListsEachCommandOnce(t *testing.T) {
+func TestThePageOfCommandsListsEachCommandOnceInItsGroup(t *testing.T) {
 	t.Parallel()
-	page, program := commandsOfPage(t), typedCommands(newRoot(io.Discard, io.Discard))
+	page, program := commandsOfPage(t), typedCommands(newRoot(io.Discard, io.Discard), "")
 	slices.Sort(page)
 	slices.Sort(program)
 	if !slices.Equal(page, program) {

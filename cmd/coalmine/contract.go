@@ -31,7 +31,7 @@ func newContractCommand(g *global) *cobra.Command {
 		Use:     "contract",
 		Short:   "Check an external program against its contract",
 		Example: `  coalmine contract check score --command "python3 scorer.py"`,
-		GroupID: groupOther,
+		GroupID: groupAudit,
 	}
 	check := &cobra.Command{
 		Use:     "check",

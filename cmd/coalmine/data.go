@@ -27,7 +27,7 @@ import (
 
 func newDataCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
-		Use: "data", Short: "Inspect, import or convert a source; export the data of a run", GroupID: groupOther, Args: cobra.NoArgs,
+		Use: "data", Short: "Inspect, import or convert a source; export the data of a run", GroupID: groupData, Args: cobra.NoArgs,
 		Example: "  coalmine data inspect texts.jsonl\n  coalmine data export quickstart c01 -o c01",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

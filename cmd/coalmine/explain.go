@@ -20,7 +20,7 @@ uses it to complete and check files whose first line names it:
 
   # yaml-language-server: $schema=experiment.schema.json`,
 		Example: "  coalmine schema > experiment.schema.json",
-		GroupID: groupOther,
+		GroupID: groupProgram,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := g.data.Write(experiment.Schema())
@@ -36,7 +36,7 @@ func newExplainCommand(g *global) *cobra.Command {
 		Long: `Explain a field of the experiment file: its values, its default and its meaning.
 Of a block it lists the fields; without FIELD, the blocks of the experiment.`,
 		Example: "  coalmine explain training.privacy.noise_multiplier\n  coalmine explain canaries",
-		GroupID: groupOther,
+		GroupID: groupProgram,
 		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, typed string) (paths []cobra.Completion, _ cobra.ShellCompDirective) {
 			for _, path := range experiment.Paths() {

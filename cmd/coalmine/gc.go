@@ -41,7 +41,7 @@ func newCollectCommand(g *global) *cobra.Command {
 		Short:   "Delete results that no run needs",
 		Long:    gcHelp,
 		Example: "  coalmine gc --dry-run\n  coalmine gc --server https://coalmine.example:8080",
-		GroupID: groupOther,
+		GroupID: groupData,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("older") {

@@ -58,7 +58,7 @@ func (f *initFlags) ask() {
 			if err == nil {
 				break
 			}
-			fmt.Fprintf(f.answers.to, "%v\n", explainFlag(nil, err))
+			fmt.Fprintf(f.answers.to, "%v\n", explainValue(err))
 		}
 	}
 }

@@ -12,12 +12,9 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"coalmine/clients/python"
 	"coalmine/dashboards"
@@ -165,10 +162,12 @@ var addMan = func(*cobra.Command) {}
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "coalmine",
-		Short:         "Measure what training makes a model memorize",
-		Long:          rootHelp,
-		Example:       "  coalmine demo\n  coalmine run examples/quickstart.yaml\n  coalmine results latest --format html -o report.html",
+		Use:   "coalmine",
+		Short: "Measure what training makes a model memorize",
+		Long:  rootHelp,
+		Example: "  coalmine demo                     # four models and what they memorize, in a minute\n" +
+			"  coalmine init --data posts.csv    # an experiment file for your own texts\n" +
+			"  coalmine run experiment.yaml      # runs it and prints a table of results",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
@@ -201,7 +200,10 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run experiments:"},
 		&cobra.Group{ID: groupLook, Title: "Look:"}, &cobra.Group{ID: groupSteer, Title: "Steer:"},
-		&cobra.Group{ID: groupOther, Title: "Other:"})
+		&cobra.Group{ID: groupData, Title: "Data and store:"}, &cobra.Group{ID: groupAudit, Title: "Audits and privacy:"},
+		&cobra.Group{ID: groupProgram, Title: "Program:"})
+	root.SetHelpCommandGroupID(groupProgram)
+	root.SetCompletionCommandGroupID(groupProgram)
 	for _, add := range []func(*global) *cobra.Command{
 		newDemoCommand, newInitCommand, newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
 		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand, newSampleCommand,
@@ -218,62 +220,12 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// flagValues describes the values of a flag's type.
-var flagValues = map[string]string{
-	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, 0 or more",
-	"intSlice": "whole numbers, separated by commas", "float64": "a number",
-	"duration": "a duration such as 30s or 10m", "bool": "true or false",
-}
-
-// explainFlag rewrites the parser's message about a flag: it names the flag's values or else the command's
-// help.
-func explainFlag(c *cobra.Command, err error) error {
-	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return fmt.Errorf("%w (%s --help lists the flags)", err, c.CommandPath())
-	}
-	expected, ok := flagValues[invalid.GetFlag().Value.Type()]
-	if !ok {
-		return err
-	}
-	if errors.Is(err, strconv.ErrRange) {
-		expected += " of less magnitude"
-	}
-	return fmt.Errorf("--%s %q: expected %s", invalid.GetFlag().Name, invalid.GetValue(), expected)
-}
-
-// explainArguments makes a command name the first argument that is missing or unexpected.
-// A command with subcommands keeps cobra's message, which suggests the nearest subcommand.
-func explainArguments(c *cobra.Command) {
-	if check := c.Args; check != nil && !c.HasSubCommands() {
-		c.Args = func(c *cobra.Command, args []string) error {
-			if check(c, args) == nil {
-				return nil
-			}
-			return fmt.Errorf("%s; usage: %s (%s --help tells more)", wrongArgument(c, check, args), c.UseLine(), c.CommandPath())
-		}
-	}
-	for _, child := range c.Commands() {
-		explainArguments(child)
-	}
-}
-
-// wrongArgument names the first argument that the check rejects, or else the first one that
-// is missing, from the usage line.
-func wrongArgument(c *cobra.Command, check cobra.PositionalArgs, args []string) string {
-	for n := len(args) - 1; n >= 0; n-- {
-		if check(c, args[:n]) == nil {
-			return fmt.Sprintf("unexpected argument %q", args[n])
-		}
-	}
-	usage := strings.Fields(c.Use)[1:]
-	return fmt.Sprintf("argument %s is missing", usage[min(len(args), len(usage)-1)])
-}
-
 // Groups of commands in the help.
 const (
-	groupRun   = "run"
-	groupLook  = "look"
-	groupSteer = "steer"
-	groupOther = "other"
+	groupRun     = "run"
+	groupLook    = "look"
+	groupSteer   = "steer"
+	groupData    = "data"
+	groupAudit   = "audit"
+	groupProgram = "program"
 )

@@ -50,7 +50,7 @@ func newPowerCommand(g *global) *cobra.Command {
 		Short:   "Show how probably the audits of an experiment find a leak",
 		Long:    powerHelp,
 		Example: "  coalmine power examples/membership.yaml\n  coalmine power experiment.yaml --effect \"membership auc=0.55\" --effect one_run=4\n  coalmine power experiment.yaml --format csv > power.csv",
-		GroupID: groupRun,
+		GroupID: groupAudit,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(powerFormats, f.format) {

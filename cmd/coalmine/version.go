@@ -36,7 +36,7 @@ func newVersionCommand(g *global) *cobra.Command {
 build; with --json also its kinds of tasks. --licenses prints the licenses of
 Coalmine and of the third-party software in it.`,
 		Example: "  coalmine version --json | jq .kinds\n  coalmine version --licenses | less",
-		GroupID: groupOther,
+		GroupID: groupProgram,
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if licenses {
