@@ -166,6 +166,7 @@ func TestAllFormsGiveTheRecordsOfJSONLines(t *testing.T) {
 		reading := rapid.SampledFrom([]Reading{
 			{}, {Timed: true}, {Label: ScoreLabel}, {Label: TagsLabel, Tags: "a\nb\nc", Timed: true},
 		}).Draw(t, "reading")
+		comma := rapid.SampledFrom([]rune{',', ';', '\t', '|'}).Draw(t, "separator of CSV")
 		reading.Columns = postColumns
 		want := must.Get(readAs(t, reading, inJSON(t, posts)))(t)
 		tff := reading
@@ -174,7 +175,7 @@ func TestAllFormsGiveTheRecordsOfJSONLines(t *testing.T) {
 			Reading
 			data []byte
 		}{
-			forms.CSV: {reading, inCSV(t, ',', posts)}, forms.TSV: {reading, inCSV(t, '\t', posts)},
+			forms.CSV: {reading, inCSV(t, comma, posts)}, forms.TSV: {reading, inCSV(t, '\t', posts)},
 			forms.Parquet: {reading, inParquet(t, posts)}, forms.TFF: {tff, inTFF(t, dir, posts)},
 		} {
 			c.Form = form

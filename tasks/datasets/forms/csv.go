@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// csv yields the rows of a table in text.
+// csv yields the rows of a table in text. The header decides its separator if comma is 0.
 func (r *reader) csv(comma rune) error {
 	table, err := r.openCSV(comma)
 	if err != nil {
@@ -50,6 +50,9 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	if mark, _ := content.Peek(3); string(mark) == "\ufeff" {
 		_, _ = content.Discard(3) // Peek has returned them
 	}
+	if comma == 0 {
+		comma = separator(content)
+	}
 	guard := &rowGuard{Reader: content, most: r.MaxRow}
 	table := &csvTable{Reader: csv.NewReader(guard), guard: guard}
 	table.Comma, table.ReuseRecord = comma, true
@@ -62,6 +65,27 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	}
 	table.names = append(table.names, names...)
 	return table, nil
+}
+
+// separator returns the separator of a table: a comma if its header has one outside of quotes, or else
+// the first semicolon, tab or bar, as spreadsheets write where the comma is the decimal mark.
+func separator(content *bufio.Reader) rune {
+	header, _ := content.Peek(content.Size()) // the table reports an error of its content
+	other, quoted := ',', false
+	for _, c := range string(header) {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ',':
+			return ','
+		case c == '\n':
+			return other
+		case other == ',' && strings.ContainsRune(";\t|", c):
+			other = c
+		}
+	}
+	return other
 }
 
 func (r *reader) csvNames(comma rune) ([]string, error) {
@@ -172,12 +196,12 @@ func (t *csvTable) checkLines(values []string) error {
 }
 
 // areRows reports whether all lines of a text except the first and the last have a nonempty value
-// for each column of the table. Prose may have a comma on each of a few lines, so CSV needs many
-// lines.
+// for each column of the table. Prose may have a comma on each of a few lines, so a table without tabs needs
+// many lines.
 func (t *csvTable) areRows(text string) bool {
 	inner := strings.Split(text, "\n")
 	inner = inner[1 : len(inner)-1]
-	if t.Comma == ',' && len(inner) < 20 || len(t.names) < 2 {
+	if t.Comma != '\t' && len(inner) < 20 || len(t.names) < 2 {
 		return false
 	}
 	for _, line := range inner {

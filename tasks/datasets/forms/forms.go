@@ -25,7 +25,8 @@ type Form string
 const (
 	// JSONLines has an object on every line.
 	JSONLines Form = "jsonl"
-	// CSV and TSV have column names in their first row (RFC 4180).
+	// CSV and TSV have column names in their first row (RFC 4180). CSV without a comma there is separated by
+	// semicolons, tabs or bars.
 	CSV Form = "csv"
 	TSV Form = "tsv"
 	// Parquet has columns of text, as in Hugging Face's datasets.
@@ -61,7 +62,7 @@ type Scheme struct {
 
 var schemes = registry.New("form", func(s Scheme) Form { return s.Form },
 	Scheme{Form: JSONLines, Summary: "a JSON object on every line", Columns: plainColumns, names: (*reader).memberNames},
-	Scheme{Form: CSV, Summary: "a table with commas, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv(',') }, names: func(r *reader) ([]string, error) { return r.csvNames(',') }},
+	Scheme{Form: CSV, Summary: "a table with commas, semicolons, tabs or bars, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv(0) }, names: func(r *reader) ([]string, error) { return r.csvNames(0) }},
 	Scheme{Form: TSV, Summary: "a table with tabs, the names of columns in its first row", Columns: plainColumns, read: func(r *reader) error { return r.csv('\t') }, names: func(r *reader) ([]string, error) { return r.csvNames('\t') }},
 	Scheme{Form: Parquet, Summary: "a Parquet file with columns of text", Columns: plainColumns, read: (*reader).parquet, names: (*reader).parquetNames},
 	Scheme{
