@@ -14,6 +14,7 @@ import (
 
 	"coalmine/internal/chart"
 	"coalmine/privacy"
+	"coalmine/tasks/datasets"
 )
 
 const accountHelp = `Compute the privacy cost of a recipe of DP-FedAvg or DP-SGD, without running it; or that
@@ -134,6 +135,9 @@ func newAccountCommand(g *global) *cobra.Command {
 			if len(args) > 0 {
 				return g.accountRuns(c, &a, args)
 			}
+			if unit := a.recipe.Unit; unit != "" && !slices.Contains(units(), unit) {
+				return fmt.Errorf("--unit %q: expected %s", unit, strings.Join(units(), ", "))
+			}
 			if a.compose != "" {
 				return g.accountFile(c, &a)
 			}
@@ -151,7 +155,7 @@ func newAccountCommand(g *global) *cobra.Command {
 	f.Float64Var(&a.recipe.Delta, "delta", 0, "delta of the guarantee")
 	f.StringVar((*string)(&a.recipe.Sampling), "sampling", string(privacy.FixedSize), strings.Join(samplings(), ", "))
 	f.StringVar((*string)(&a.recipe.Conversion), "conversion", string(privacy.Classic), "classic (Mironov 2017) or improved (Canonne, Kamath and Steinke 2020)")
-	f.StringVar(&a.recipe.Unit, "unit", "", "protected unit, for the report: user (the default), or record for DP-SGD")
+	f.StringVar(&a.recipe.Unit, "unit", "", "protected unit, for the report: "+strings.Join(units(), ", ")+" (default user; record is that of DP-SGD)")
 	f.Float64Var(&a.countNoise, "clip-count-noise", 0, "adaptive clipping: the noise on the number of clients that were not clipped (usually cohort/20)")
 	f.StringVar((*string)(&a.recipe.Accountant), "accountant", string(privacy.Tightest), "accountant of the proved epsilon and of --target-epsilon: tightest, rdp or rdp-pair (by --conversion), or papers (solves for the papers' epsilon)")
 	f.BoolVar(&a.recipe.LossDistribution, "pld", false, "also print both bounds of the privacy loss distribution")
@@ -290,6 +294,16 @@ func samplings() []string {
 		names = append(names, string(s.Sampling))
 	}
 	return names
+}
+
+// units returns the values of --unit: those of central training and of the partitions.
+func units() []string {
+	names := []string{privacy.RecordUnit}
+	for _, p := range datasets.Partitions() {
+		names = append(names, p.WholeUnit, p.Unit)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (a *accountFlags) solves(unknown string) bool { return a.solving && a.asked == unknown }

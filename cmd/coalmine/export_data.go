@@ -178,7 +178,7 @@ func (f *dataExportFlags) writeManifest(out exportedData, before []exportedFile)
 // tables returns the requested tables, in the order of writing.
 func (f *dataExportFlags) tables(e *experiment.Experiment) ([]dataexport.Table, error) {
 	if !slices.Contains(dataexport.Formats(), dataexport.Format(f.format)) {
-		return nil, fmt.Errorf("--format %q: expected one of %q", f.format, dataexport.Formats())
+		return nil, fmt.Errorf("--format %q: expected %s or %s", f.format, dataexport.JSONLines, dataexport.Parquet)
 	}
 	has := dataexport.Tables(e)
 	if len(f.only) == 0 {
