@@ -59,9 +59,10 @@ func (c canarySet) copies() (sum int) {
 	return sum
 }
 
-// canarySets are in order of preference: the first that fits into the data is chosen.
+// canarySets are in order of preference: the first that fits into the data is chosen. Five canaries for each
+// number of copies come before more numbers of copies: exposures are compared by copies from five on.
 var canarySets = []canarySet{
-	{[]int{1, 4, 16, 64}, 10}, {[]int{1, 4, 16, 64}, 5}, {[]int{1, 4, 16}, 5}, {[]int{1, 4, 16}, 3}, {[]int{1, 4, 16}, 2},
+	{[]int{1, 4, 16, 64}, 10}, {[]int{1, 4, 16, 64}, 5}, {[]int{1, 4, 16}, 5}, {[]int{1, 4, 8}, 5}, {[]int{1, 8}, 5}, {[]int{1, 4}, 5},
 	{[]int{1, 4, 16}, 1}, {[]int{1, 4}, 2}, {[]int{1, 4}, 1}, {[]int{1, 2}, 1}, {[]int{1}, 1},
 }
 
