@@ -36,7 +36,7 @@ var (
 	userNames = []string{
 		"user", "userid", "username", "author", "authorid", "authorname", "client", "clientid", "account", "accountid", "speaker",
 		"speakerid", "customer", "customerid", "reviewer", "reviewerid", "member", "memberid", "writer", "sender", "screenname",
-		"owneruserid", "owner", "person", "handle", "from",
+		"owneruserid", "owner", "person", "handle", "from", "autor", "nutzer", "benutzer", "auteur", "utilisateur", "usuario",
 	}
 	textNames = []string{
 		"text", "body", "content", "message", "sentence", "comment", "review", "reviewtext", "reviewbody", "post", "tweet",
@@ -121,7 +121,7 @@ func (d *Data) text(ctx context.Context) (string, error) {
 		}
 	}
 	if best == "" {
-		return "", &datasets.SourceError{File: d.source.Name, Err: fmt.Errorf("no column holds texts of several words; expected one of %s to be named by --column text=NAME", forms.Quoted(d.Choices))}
+		return "", &datasets.SourceError{File: d.source.Name, Err: fmt.Errorf("no column holds texts of several words in UTF-8; expected one of %s to be named by --column text=NAME", forms.Quoted(d.Choices))}
 	}
 	return best, nil
 }
