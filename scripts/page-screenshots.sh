@@ -16,7 +16,15 @@ coalmine=${COALMINE:-$work/coalmine}
 home=${2:-$work/home}
 [ -n "${2:-}" ] || "$coalmine" run dashboards/page/test/shots.yaml --home "$home"
 nice -n 19 "$coalmine" serve --home "$home" --listen 127.0.0.1:0 >/dev/null 2>"$work/log" &
-until grep -q 'code=' "$work/log"; do sleep 0.2; done
+server=$!
+until grep -q 'code=' "$work/log"; do
+  if ! kill -0 "$server" 2>/dev/null; then
+    cat "$work/log" >&2
+    echo "page-screenshots.sh: coalmine serve has ended without a page of $home; end the process that uses this home, or name a copy of it" >&2
+    exit 1
+  fi
+  sleep 0.2
+done
 login=$(grep -o 'http[^ ]*' "$work/log" | head -1)
 cp dashboards/page/test/shots.mjs .tools/browser/
 (cd .tools/browser && node shots.mjs "$login" "$folder" "${@:3}")
