@@ -111,6 +111,9 @@ func stateText(s *status.Run) string {
 		return fmt.Sprintf("%s, gate %s", s.Phase, s.Gate)
 	}
 	if len(s.Waits) > 0 && s.Waits[0].Reason == status.WaitCoordinator {
+		if s.Phase == runs.Queued {
+			return string(runs.Queued)
+		}
 		return "interrupted"
 	}
 	if s.Health == status.Stuck || s.Health == status.Slow {

@@ -20,12 +20,21 @@ func TestAListTellsUnreadableRunsFromFailedOnes(t *testing.T) {
 	}
 }
 
-// A run whose process has ended is neither stuck nor running.
-func TestARunWithoutAProcessIsInterrupted(t *testing.T) {
+// A run whose process has ended is neither stuck nor running. One that no process has taken up is queued.
+func TestARunWithoutAProcessIsInterruptedOrQueued(t *testing.T) {
 	t.Parallel()
-	for want, waits := range map[string][]status.Wait{"interrupted": {{Reason: status.WaitCoordinator}}, "running, stuck": {{Reason: status.WaitStore}}} {
-		if got := stateText(&status.Run{Phase: runs.Running, Health: status.Stuck, Waits: waits}); got != want {
-			t.Errorf("%+v: %q, want %q", waits, got, want)
+	for _, c := range []struct {
+		phase  runs.Phase
+		reason status.WaitReason
+		want   string
+	}{
+		{runs.Running, status.WaitCoordinator, "interrupted"},
+		{runs.Queued, status.WaitCoordinator, "queued"},
+		{runs.Running, status.WaitStore, "running, stuck"},
+	} {
+		run := &status.Run{Phase: c.phase, Health: status.Stuck, Waits: []status.Wait{{Reason: c.reason}}}
+		if got := stateText(run); got != c.want {
+			t.Errorf("%s, waiting for %s: %q, want %q", c.phase, c.reason, got, c.want)
 		}
 	}
 }
