@@ -41,7 +41,7 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 		parent := ctx
 		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("measuring programs has taken %v", maxMeasuring))
 		defer cancel()
-		g.note("measuring how fast the program of %s is (--programs=false leaves that out)", sub.Spec.Cells[cell].Name)
+		g.note("measuring the speed of the program of %s, for at most a minute", sub.Spec.Cells[cell].Name)
 		err := goroutines.Recover(func() (err error) { known[name], err = p.speed(ctx); return err })
 		if err != nil && parent.Err() == nil {
 			g.note("the program of %s was not measured: %s", sub.Spec.Cells[cell].Name, firstAndLast(err.Error()))
