@@ -142,3 +142,26 @@ func TestNoiseOfMechanismsIsThatOfPrefixSums(t *testing.T) {
 		t.Errorf("no row of a table was compared for %v", slices.Collect(maps.Keys(strategies)))
 	}
 }
+
+var picture = regexp.MustCompile(`!\[[^\]]*\]\(`)
+
+// Each section with pictures has the command that makes them.
+func TestPicturesNameTheirCommand(t *testing.T) {
+	t.Parallel()
+	n := 0
+	for name, page := range pages(t) {
+		at := 0
+		for _, heading := range append(section.FindAllStringIndex(page, -1), []int{len(page), len(page)}) {
+			text := page[at:heading[0]]
+			at = heading[0]
+			pictures := len(picture.FindAllString(text, -1))
+			if n += pictures; pictures > 0 && !command.MatchString(text) {
+				title, _, _ := strings.Cut(text, "\n")
+				t.Errorf("%s: no command stands beside the pictures of %q", name, title)
+			}
+		}
+	}
+	if n < 8 {
+		t.Errorf("the test recognises only %d pictures", n)
+	}
+}
