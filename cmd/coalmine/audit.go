@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"coalmine/internal/readable"
+	"coalmine/tasks/audits"
 	"coalmine/workflows/standalone/modelaudit"
 )
 
@@ -23,8 +24,9 @@ empty lines and lines that begin with # are ignored. For a model of bytes (data.
 byte) a canary is the line without outer spaces, and --alphabet, --symbols and --format
 describe its random part. For a model of words --symbols and --format do, as in a run;
 without them any word may follow the prefix. Every line counts as a canary of the
-training data; controls, canaries that were held back, are marked in a file of coalmine
-canaries export (--scores, below).
+training data. --controls is such a file of lines that the training data did not hold, alike
+in all else: fluent text outranks random sequences without being memorized, and then
+outranks them as a control, too.
 
 Random sampling ranks each canary among random sequences with the same first words; rank 1
 is memorized. Beam search looks for the canary after its first words. --skew-normal fits a
@@ -75,7 +77,7 @@ const endpointKey = "COALMINE_ENDPOINT_KEY"
 
 // auditFlags holds the flags of the command.
 type auditFlags struct {
-	canaries string
+	canaries, controls string
 	modelaudit.Options
 
 	// These apply to an endpoint; most also apply to a command.
@@ -122,6 +124,9 @@ func newAuditCommand(g *global) *cobra.Command {
 			if (flags.belong.members == "") != (flags.belong.nonMembers == "") || flags.canaries == "" && flags.belong.members == "" {
 				return errors.New("audit: expected --canaries FILE, or --members FILE and --nonmembers FILE, or all three (coalmine audit --help tells more)")
 			}
+			if flags.scored.scores != "" && flags.controls != "" {
+				return errors.New("--controls with --scores: the file of coalmine canaries export marks its held-back canaries; leave it out")
+			}
 			if flags.scored.scores != "" {
 				return flags.auditScores(c, g)
 			}
@@ -144,6 +149,7 @@ func newAuditCommand(g *global) *cobra.Command {
 
 func (a *auditFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.canaries, "canaries", "", "text file with one canary a line; with --scores a file of coalmine canaries export")
+	f.StringVar(&a.controls, "controls", "", "text file of lines like those of --canaries that the model was not trained on, to compare with")
 	f.IntVar(&a.References, "references", 2_000_000, "random sequences to rank a canary among (endpoint: 20000 by default); 0: no random sampling")
 	f.IntVar(&a.Prefix, "prefix", 0, "given words of a canary, at least 1 (default: those before the first # of --format, else 1)")
 	f.IntVar(&a.BeamWidth, "beam-width", 5, "sequences that beam search keeps; 0: no beam search, as for an endpoint or a command")
@@ -288,6 +294,9 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 	}
 	table := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
 	columns := []auditColumn{{"canary", func(c *modelaudit.Canary) string { return c.Text }}, {"rank", rankText}, {"exposure", exposureText}}
+	if r.Controls != nil {
+		columns = slices.Insert(columns, 1, auditColumn{"control", controlText})
+	}
 	if r.SkewNormal != nil {
 		columns = append(columns, auditColumn{"fitted", fittedText})
 	}
@@ -312,6 +321,10 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 	}
 	if v := r.RandomSampling; v != nil {
 		g.printf("random sampling: %d of %d memorized%s, among %d references\n", v.Memorized, v.Of, betweenText(v), v.References)
+	}
+	if v := r.Controls; v != nil {
+		g.printf("controls: mean exposure %.2f bits of %s, %.2f of the canaries; %s (Mann and Whitney's test, two-sided)\n",
+			v.MeanControls, readable.Count(v.Controls, "control"), v.MeanCanaries, audits.PText(v.P))
 	}
 	if v := r.SkewNormal; v != nil {
 		g.printf("%s\n", v.Note(nil))
@@ -365,6 +378,13 @@ func rankText(c *modelaudit.Canary) string {
 }
 
 // exposureText marks a lower bound, and adds the error of an estimate.
+func controlText(c *modelaudit.Canary) string {
+	if c.Control {
+		return "yes"
+	}
+	return "-"
+}
+
 func exposureText(c *modelaudit.Canary) string {
 	switch {
 	case c.Ranked.Exposure == nil:

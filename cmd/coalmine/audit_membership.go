@@ -39,6 +39,9 @@ func (m *membershipFlags) add(f *pflag.FlagSet) {
 
 // checkAsked rejects flags that need --members.
 func (a *auditFlags) checkAsked(c *cobra.Command) error {
+	if a.controls != "" && (a.canaries == "" || a.References == 0) {
+		return errors.New("--controls is compared with the canaries by random sampling: expected --canaries, and --references above 0")
+	}
 	for _, flag := range []string{"sequence", "prefix-users", "neighbour-texts"} {
 		if c.Flags().Changed(flag) && a.belong.members == "" {
 			return fmt.Errorf("--%s is for --members and --nonmembers; leave it out", flag)
@@ -60,6 +63,16 @@ func (a *auditFlags) asked() (*askedOf, error) {
 		asked.canaries, err = opened(a.canaries, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.canaries, r) })
 		if err != nil {
 			return nil, fmt.Errorf("--canaries: %w", orAdvice(err, "write one canary a line into it"))
+		}
+	}
+	if a.controls != "" {
+		controls, err := opened(a.controls, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.controls, r) })
+		if err != nil {
+			return nil, fmt.Errorf("--controls: %w", orAdvice(err, "write one control a line into it"))
+		}
+		for _, line := range controls {
+			line.Control = true
+			asked.canaries = append(asked.canaries, line)
 		}
 	}
 	if a.belong.members == "" {

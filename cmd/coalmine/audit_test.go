@@ -34,6 +34,9 @@ func TestAuditRefusesWhatItCannotReadInOneLine(t *testing.T) {
 		"empty.txt: there is no canary in it": {noModel, "--canaries", empty},
 		"none.safetensors: no such file":      {filepath.Join(dir, "none.safetensors"), "--canaries", list},
 		"model.safetensors: ":                 {noModel, "--canaries", list},
+		"--controls: open":                    {noModel, "--canaries", list, "--controls", filepath.Join(dir, "none.txt")},
+		"--controls is compared with":         {noModel, "--canaries", list, "--controls", list, "--references", "0"},
+		"--controls with --scores":            {"--canaries", list, "--scores", list, "--controls", list},
 	} {
 		refuses(t, want, append([]string{"audit"}, args...)...)
 	}

@@ -24,6 +24,8 @@ type Line struct {
 	List   string
 	Number int
 	Text   string
+	// Control marks a line that the training data did not hold.
+	Control bool
 }
 
 // lexicon converts lines to tokens.

@@ -32,6 +32,8 @@ import (
 	"strings"
 	"sync"
 
+	"gonum.org/v1/gonum/stat"
+
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
@@ -136,12 +138,24 @@ type Report struct {
 	SkewNormal *skewnormal.Outcome `json:"skew_normal,omitempty"`
 	// Canaries are in the order of the list.
 	Canaries []Canary `json:"canaries"`
+	// Controls compares them with the controls; absent without controls or random sampling.
+	Controls *Controls `json:"controls,omitempty"`
 	// Membership is the report on the losses of texts; absent if not requested.
 	Membership *MembershipReport `json:"membership,omitempty"`
 	// Endpoint is set for a model that is served over HTTP.
 	Endpoint *Served `json:"endpoint,omitempty"`
 	// Command is set for a model behind a command.
 	Command *Commanded `json:"command,omitempty"`
+}
+
+// Controls compares the exposures of canaries, in bits, with those of controls. A censored exposure counts as
+// its lower bound.
+type Controls struct {
+	Controls     int     `json:"controls"`
+	MeanControls float64 `json:"mean_exposure_controls"`
+	MeanCanaries float64 `json:"mean_exposure_canaries"`
+	// P is the p-value of Mann and Whitney's two-sided test.
+	P float64 `json:"p"`
 }
 
 // Memorized counts the memorized canaries.
@@ -161,6 +175,8 @@ type Canary struct {
 	Line  int      `json:"line"`
 	Text  string   `json:"text"`
 	Words []string `json:"words"`
+	// Control reports that the training data did not hold it; Memorized of the report does not count it.
+	Control bool `json:"control,omitempty"`
 	Ranked
 	Extracted
 	Fitted
@@ -289,6 +305,7 @@ func (m *Model) checkRoom(list []Line, encoded []canary) error {
 func (r *Report) name(list []Line, encoded []canary) {
 	for i, c := range encoded {
 		r.Canaries[i].Line, r.Canaries[i].Text, r.Canaries[i].Words = list[i].Number, list[i].Text, c.words
+		r.Canaries[i].Control = list[i].Control
 	}
 }
 
@@ -437,25 +454,49 @@ func (a *audit) run(ctx context.Context, kind tasks.Kind, params any, given stor
 	return json.Unmarshal(node.Blobs[blob], into)
 }
 
-// judge counts the memorized canaries.
+// judge counts the memorized canaries, and compares them with the controls.
 func (r *Report) judge(o Options) {
 	count := func(yes func(*Canary) *bool) int {
 		n := 0
 		for i := range r.Canaries {
-			if *yes(&r.Canaries[i]) {
+			if !r.Canaries[i].Control && *yes(&r.Canaries[i]) {
 				n++
 			}
 		}
 		return n
 	}
+	of := count(func(*Canary) *bool { return new(true) })
 	if o.References > 0 {
-		r.RandomSampling = &Memorized{Of: len(r.Canaries), References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
+		r.Controls = compareControls(r.Canaries)
+		r.RandomSampling = &Memorized{Of: of, References: o.References, Memorized: count(func(c *Canary) *bool { return c.Memorized })}
 	}
 	if v := r.RandomSampling; v != nil && (r.Endpoint != nil || r.Command != nil) {
 		v.MemorizedLow = new(count(func(c *Canary) *bool { return new(*c.RankHigh == 1) }))
 		v.MemorizedHigh = new(count(func(c *Canary) *bool { return new(*c.RankLow == 1) }))
 	}
 	if o.BeamWidth > 0 {
-		r.BeamSearch = &Memorized{Of: len(r.Canaries), Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.Found })}
+		r.BeamSearch = &Memorized{Of: of, Width: o.BeamWidth, Memorized: count(func(c *Canary) *bool { return c.Found })}
 	}
+}
+
+// compareControls returns nil without controls.
+func compareControls(all []Canary) *Controls {
+	var controls, others []float64
+	for i := range all {
+		switch {
+		case all[i].Ranked.Exposure == nil:
+		case all[i].Control:
+			controls = append(controls, *all[i].Ranked.Exposure)
+		default:
+			others = append(others, *all[i].Ranked.Exposure)
+		}
+	}
+	if len(controls) == 0 || len(others) == 0 {
+		return nil
+	}
+	p, err := audits.MannWhitney(others, controls)
+	if err != nil {
+		return nil // not a number: the model's scores are broken, as its canaries show
+	}
+	return &Controls{Controls: len(controls), MeanControls: stat.Mean(controls, nil), MeanCanaries: stat.Mean(others, nil), P: p}
 }

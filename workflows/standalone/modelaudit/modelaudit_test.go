@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -135,6 +136,32 @@ func checkAudit(t *testing.T, want *reports.Audit, list string, file []byte, opt
 	}
 	if got.RandomSampling.Memorized != memorized || got.BeamSearch.Memorized != found || memorized == 0 && options.Format == "" {
 		t.Errorf("%+v and %+v, want %d and %d, and not none", got.RandomSampling, got.BeamSearch, memorized, found)
+	}
+}
+
+// Controls are ranked as canaries are, compared with them, and not counted.
+func TestControlsAreComparedAndNotCounted(t *testing.T) {
+	t.Parallel()
+	run, list, file := trained(t)
+	lines := read(t, list)
+	var inserted, controls []float64
+	options := modelaudit.Options{Seed: 5, References: 500, BeamWidth: 3}
+	plain := must.Get(modelaudit.Run(t.Context(), must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t), lines, options))(t)
+	for i, c := range all(run) {
+		lines[i].Control = c.Role == audits.HeldBack
+		if bits := *plain.Canaries[i].Ranked.Exposure; lines[i].Control {
+			controls = append(controls, bits)
+		} else {
+			inserted = append(inserted, bits)
+		}
+	}
+	got := must.Get(modelaudit.Run(t.Context(), must.Get(modelaudit.OpenModel(bytes.NewReader(file)))(t), lines, options))(t)
+	if got.RandomSampling.Of != len(inserted) || got.BeamSearch.Of != len(inserted) {
+		t.Errorf("counted %+v and %+v, want %d canaries", got.RandomSampling, got.BeamSearch, len(inserted))
+	}
+	p := must.Get(audits.MannWhitney(inserted, controls))(t)
+	if c := got.Controls; plain.Controls != nil || c == nil || c.Controls != 2 || c.P != p {
+		t.Errorf("compared %+v, want %d controls and p %g", c, len(controls), p)
 	}
 }
 
