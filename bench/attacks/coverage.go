@@ -87,24 +87,31 @@ func indicator(yes bool) float64 {
 // interval returns an interval of an outcome, and the truth that it should contain.
 type interval func(*Study, *outcome) (low, high, truth float64)
 
-// mean is the mean of memorized canaries of the second row, by Student's t.
+// mean is the mean of memorized canaries of the second row, by their pooled share.
 func mean(s *Study, o *outcome) (low, high, truth float64) {
 	var counts []float64
 	for _, canaries := range o.second {
 		counts = append(counts, sum(canaries))
 	}
-	low, high = bounds(audits.NewEstimate(counts))
+	estimate := audits.NewEstimate(counts)
+	estimate.Pool(share(o))
+	low, high = bounds(estimate)
 	return low, high, float64(s.Configurations*s.PerConfiguration) * s.probability(s.Level)
 }
 
 // pooled is the share over the canaries of all seeds, by Korn and Graubard: those of a seed form a group.
 func pooled(s *Study, o *outcome) (low, high, truth float64) {
+	share := share(o)
+	return share.Low, share.High, s.probability(s.Level)
+}
+
+// share is that of the memorized canaries of the second row.
+func share(o *outcome) audits.Share {
 	var ratio audits.Ratio
 	for _, canaries := range o.second {
 		ratio.Add(int(sum(canaries)), len(canaries))
 	}
-	share := ratio.Share()
-	return share.Low, share.High, s.probability(s.Level)
+	return ratio.Share()
 }
 
 // paired is the difference of the two rows' shares, by Student's t over the seeds.
@@ -180,10 +187,10 @@ func RunCoverage(draws int, seed uint64) []CoverageRow {
 		study Study
 		is    interval
 	}{
-		{CoverageRow{Interval: "t, mean count", Of: canaries, Goal: goal}, thakkar(3, -0.8), mean},
-		{CoverageRow{Interval: "t, mean count", Of: canaries, Goal: goal}, thakkar(5, -0.8), mean},
-		{CoverageRow{Interval: "t, mean count", Of: canaries, Goal: goal}, thakkar(10, -0.8), mean},
-		{CoverageRow{Interval: "t, mean count", Of: canaries + ", few memorized", Goal: goal}, thakkar(5, -3), mean},
+		{CoverageRow{Interval: "Korn-Graubard, mean count", Of: canaries, Goal: bound}, thakkar(3, -0.8), mean},
+		{CoverageRow{Interval: "Korn-Graubard, mean count", Of: canaries, Goal: bound}, thakkar(5, -0.8), mean},
+		{CoverageRow{Interval: "Korn-Graubard, mean count", Of: canaries, Goal: bound}, thakkar(10, -0.8), mean},
+		{CoverageRow{Interval: "Korn-Graubard, mean count", Of: canaries + ", few memorized", Goal: bound}, thakkar(5, -3), mean},
 		{CoverageRow{Interval: "t, paired difference", Of: canaries, Goal: goal}, thakkar(3, -0.8), paired},
 		{CoverageRow{Interval: "t, paired difference", Of: canaries, Goal: goal}, thakkar(5, -0.8), paired},
 		{CoverageRow{Interval: "t, paired difference", Of: canaries, Goal: goal}, thakkar(10, -0.8), paired},

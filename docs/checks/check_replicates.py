@@ -107,7 +107,11 @@ class Study:
         values = [v for v in values if v is not None]
         found = clipped(estimate(values), *self.range(row, name))
         if name in COUNTED:
-            found.update(pooled(values, [len(self.canaries[row, seed]) for seed in self.seeds(row)]))
+            shares = pooled(values, [len(self.canaries[row, seed]) for seed in self.seeds(row)])
+            found.update(shares)
+            if found["n"] > 1:  # the interval of the mean count is that of the share
+                size = shares["pooled_of"] / found["n"]
+                found.update(low=shares["pooled_low"] * size, high=shares["pooled_high"] * size)
         return found
 
     def difference(self, row, to, name):

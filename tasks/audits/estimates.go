@@ -19,7 +19,7 @@ type Estimate struct {
 	SD *float64 `json:"sd"`
 	// Low and High are the interval of Student's t with N - 1 degrees of freedom, which has coverage
 	// Confidence for normal measurements. They are nil for one value, and for equal ones, which do not show a
-	// spread of 0.
+	// spread of 0. Means of counts have the interval of Pool.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
 	// Infinite: the mean, the deviation or an end is beyond float64, and null.
@@ -54,6 +54,15 @@ func (e *Estimate) Clip(least, most float64) {
 		if end != nil {
 			*end = min(max(*end, least), most)
 		}
+	}
+}
+
+// Pool sets the interval of a mean of counts to that of their pooled share, in counts of a group of the mean size: if
+// few things are counted, Student's interval is too narrow. One group gives no interval.
+func (e *Estimate) Pool(s Share) {
+	if e.N > 1 && s.Of > 0 {
+		size := float64(s.Of) / float64(e.N)
+		e.Low, e.High = new(s.Low*size), new(s.High*size)
 	}
 }
 

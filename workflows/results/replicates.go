@@ -90,6 +90,9 @@ func (r *viewRow) measure() {
 		values := r.values(r.Seeds, m.place, m.Name)
 		if estimate := audits.NewEstimate(values); estimate != nil {
 			over := RowMeasure{*estimate, r.pooled(&m)}
+			if over.Pooled != nil {
+				over.Pool(*over.Pooled)
+			}
 			over.Clip(over.within(m.Measure))
 			r.Measures[m.Name] = over
 		}
