@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/storage/safetensors"
 	"coalmine/workflows/control"
@@ -68,7 +68,7 @@ func newExportCommand(g *global) *cobra.Command {
 					return err
 				}
 				output := f.name(args[0], args[1], data)
-				if err := os.WriteFile(output, data, 0o644); err != nil {
+				if err := tempfiles.WriteFile(output, data); err != nil {
 					return err
 				}
 				if g.json {

@@ -18,6 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/spf13/cobra"
 
+	"coalmine/internal/tempfiles"
 	"coalmine/storage"
 	"coalmine/workflows/control"
 	"coalmine/workflows/experiment"
@@ -168,11 +169,7 @@ func (f *dataExportFlags) writeManifest(out exportedData, before []exportedFile)
 	if err != nil {
 		return err
 	}
-	unfinished := filepath.Join(f.dir, exportManifest+".unfinished")
-	if err := os.WriteFile(unfinished, append(data, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(unfinished, filepath.Join(f.dir, exportManifest))
+	return tempfiles.WriteFile(filepath.Join(f.dir, exportManifest), append(data, '\n'))
 }
 
 // tables returns the requested tables, in the order of writing.

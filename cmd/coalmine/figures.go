@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"coalmine/internal/chart"
+	"coalmine/internal/tempfiles"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 )
@@ -93,7 +94,7 @@ func (f *figureFlags) write(output string, figures []results.Figure, width chart
 	drawn := &drawnFigures{output, []drawnFigure{}}
 	for _, figure := range figures {
 		file := figure.FileName() + "." + f.format
-		if err := os.WriteFile(filepath.Join(output, file), figure.Chart.File(f.format, width), 0o644); err != nil {
+		if err := tempfiles.WriteFile(filepath.Join(output, file), figure.Chart.File(f.format, width)); err != nil {
 			return nil, err
 		}
 		drawn.Figures = append(drawn.Figures, drawnFigure{figure, file})
@@ -119,7 +120,7 @@ func (f *figureFlags) writeOne(output string, figures []results.Figure, width ch
 	case len(charts) > 1:
 		return nil, fmt.Errorf("-o %s is one file, and there are %d figures: choose one by --figure with a part of its name, as in --figure %s, or name a folder", output, len(charts), figures[0].FileName())
 	}
-	return drawn, os.WriteFile(output, data, 0o644)
+	return drawn, tempfiles.WriteFile(output, data)
 }
 
 // drawsFigures reports whether a format has figures.

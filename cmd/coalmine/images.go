@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/tempfiles"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/workflows/data/sources"
@@ -187,7 +187,7 @@ func (i *inspecting) images(ctx context.Context, source *sources.Source) (*sourc
 	if err != nil {
 		return nil, err
 	}
-	return found, os.WriteFile(i.sheet, file, 0o644)
+	return found, tempfiles.WriteFile(i.sheet, file)
 }
 
 // writeImages writes the output of data inspect for a source of images.

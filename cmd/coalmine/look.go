@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"coalmine/internal/chart"
 	"coalmine/internal/queue"
 	"coalmine/internal/readable"
+	"coalmine/internal/tempfiles"
 	"coalmine/tasks/audits/all"
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
@@ -540,19 +540,10 @@ func formatsHelp() string {
 	return strings.Join(lines, "\n")
 }
 
-// writeFile writes to a file, or to standard output if none is named.
-func (g *global) writeFile(path string, write func(io.Writer) error) (err error) {
+// writeFile replaces a file, or writes to standard output if none is named.
+func (g *global) writeFile(path string, write func(io.Writer) error) error {
 	if path == "" {
 		return write(g.data)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closeErr := f.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	return write(f)
+	return tempfiles.Replace(path, write)
 }

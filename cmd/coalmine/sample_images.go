@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coalmine/internal/readable"
+	"coalmine/internal/tempfiles"
 	"coalmine/workflows/standalone/modelaudit"
 )
 
@@ -91,7 +92,7 @@ func (s *sampleFlags) writeImages(ctx context.Context, generator *modelaudit.Gen
 	if err != nil {
 		return nil, err
 	}
-	return out, os.WriteFile(s.sheet, sheet, 0o644)
+	return out, tempfiles.WriteFile(s.sheet, sheet)
 }
 
 // writeImage writes image number, counted from 0, to its own file.

@@ -1,3 +1,3 @@
-// Package tempfiles makes temporary files and directories that vanish with their process, and
-// uses them to copy streams and to sort more records than fit into memory.
+// Package tempfiles makes temporary files and directories that vanish with their process, replaces
+// files as a whole, copies streams, and sorts more records than fit into memory.
 package tempfiles

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -69,7 +68,10 @@ func write[Row any](ctx context.Context, each func(context.Context, func(Row) er
 		buffered := bufio.NewWriter(w)
 		encoder := json.NewEncoder(buffered)
 		encoder.SetEscapeHTML(false)
-		return errors.Join(each(ctx, func(row Row) error { return encoder.Encode(row) }), buffered.Flush())
+		if err := each(ctx, func(row Row) error { return encoder.Encode(row) }); err != nil {
+			return err
+		}
+		return buffered.Flush()
 	case Parquet:
 		return writeParquet(ctx, each, w)
 	}
@@ -89,7 +91,10 @@ func writeParquet[Row any](ctx context.Context, each func(context.Context, func(
 		held = 0
 		return file.Flush()
 	})
-	return errors.Join(err, file.Close())
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // rowsOf is how many rows are as large as one.

@@ -3,7 +3,9 @@ package canaryfiles
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -63,6 +65,21 @@ func TestAFileIsReadAsItWasWritten(t *testing.T) {
 	g, _ := json.Marshal(got)
 	if w, _ := json.Marshal(want); string(g) != string(w) {
 		t.Errorf("read\n%s\nwant\n%s", g, w)
+	}
+}
+
+// fullDisk counts the writes that it refuses.
+type fullDisk int
+
+func (d *fullDisk) Write([]byte) (int, error) { *d++; return 0, errors.New("no space left") }
+
+func TestWritingStopsAtTheFirstError(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(io.Writer) error{"Write": file().Write, "WriteLines": file().WriteLines} {
+		var full fullDisk
+		if err := write(&full); err == nil || err.Error() != "no space left" || full != 1 {
+			t.Errorf("%s: error %v after %d writes; expected one write and its error", name, err, full)
+		}
 	}
 }
 

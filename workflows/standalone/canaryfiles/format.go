@@ -96,7 +96,10 @@ type File struct {
 
 // Write writes the file, a JSON object per line.
 func (f *File) Write(w io.Writer) error {
-	return errors.Join(writeLine(w, f.Header), f.WriteLines(w))
+	if err := writeLine(w, f.Header); err != nil {
+		return err
+	}
+	return f.WriteLines(w)
 }
 
 func writeLine(w io.Writer, v any) error {

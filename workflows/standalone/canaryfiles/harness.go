@@ -1,7 +1,6 @@
 package canaryfiles
 
 import (
-	"errors"
 	"fmt"
 	"io"
 )
@@ -38,9 +37,10 @@ metadata:
 
 // WriteLines writes the lines without the header, in the form that the task of Harness reads.
 func (f *File) WriteLines(w io.Writer) error {
-	var err error
 	for i := range f.Lines {
-		err = errors.Join(err, writeLine(w, &f.Lines[i]))
+		if err := writeLine(w, &f.Lines[i]); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
