@@ -41,7 +41,7 @@ func ParseYAML(data []byte) (*ast.File, error) {
 	}
 	var file *ast.File
 	err := contained("not valid YAML: ", func() (err error) {
-		tokens := lexer.Tokenize(string(data))
+		tokens := lexer.Tokenize(string(withoutMark(data)))
 		if err := checkNesting(tokens); err != nil {
 			return err
 		}
@@ -57,8 +57,12 @@ func UnmarshalYAML(data []byte, into any) error {
 	if _, err := ParseYAML(data); err != nil {
 		return err
 	}
-	return contained("", func() error { return yaml.UnmarshalWithOptions(data, into, yaml.Strict()) })
+	return contained("", func() error { return yaml.UnmarshalWithOptions(withoutMark(data), into, yaml.Strict()) })
 }
+
+// withoutMark removes the byte order mark with which some editors begin UTF-8 (YAML 1.2.2, section
+// 5.2); the library takes it for a part of the first word.
+func withoutMark(data []byte) []byte { return bytes.TrimPrefix(data, []byte("\ufeff")) }
 
 // YAMLFromJSON converts JSON to YAML.
 func YAMLFromJSON(data []byte) (text []byte, err error) {

@@ -26,6 +26,14 @@ func TestATextThatTheLibraryCannotReadIsAnError(t *testing.T) {
 	}
 }
 
+func TestAByteOrderMarkIsSkipped(t *testing.T) {
+	t.Parallel()
+	var got struct{ A, B int }
+	if err := encoding.UnmarshalYAML([]byte("\ufeffa: 1\r\nb: 2\r\n"), &got); err != nil || got.A != 1 || got.B != 2 {
+		t.Errorf("read %v, error %v", got, err)
+	}
+}
+
 // FuzzUnmarshal reads any text into lists, maps and plain values.
 func FuzzUnmarshal(f *testing.F) {
 	for _, text := range []string{"! {0}", "- {a: 1, b: [x]}", "&a [*a]", "a: &a {b: 1}\nc: {<<: *a}", "? [x]\n: y", "!!binary x", "a: |\n  b\n", "--- 1\n--- 2"} {

@@ -17,7 +17,6 @@ const DefaultMaxCells = 10_000
 // Parse reads an experiment file, applies overrides, expands the grid, and checks every cell. name
 // is the name of the file in messages. The error is an *Error with every mistake, or a
 // *goroutines.Panic for a fault of the program.
-// *Error with every mistake, or a *goroutines.Panic if the program is at fault.
 func Parse(name string, data []byte, o Options) (spec *Spec, err error) {
 	err = goroutines.Recover(func() (err error) {
 		spec, err = read(name, data, o)
