@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -23,6 +25,7 @@ import (
 	"coalmine/internal/secrets"
 	"coalmine/internal/tracing"
 	"coalmine/storage"
+	"coalmine/storage/dir"
 	"coalmine/storage/open"
 	"coalmine/workflows/control"
 	"coalmine/workflows/coordinator/policy"
@@ -156,6 +159,13 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 	if owned, ok := errors.AsType[*datadir.OwnedError](err); ok && owned.Address != "" {
 		client, err := dashboards.NewClient(owned.Address, owned.Token)
 		return client, noClose, err
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		store, unreadable := dir.OpenReadOnly(datadir.StorePath(p.home))
+		if unreadable == nil {
+			g.note("%v; the command only reads", err)
+			return control.New(storage.NewArchive(store), nil, nil), noClose, nil
+		}
 	}
 	if err != nil {
 		return nil, nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"coalmine/internal/tempfiles"
 	"coalmine/privacy"
 	"coalmine/storage"
+	"coalmine/storage/dir"
 	"coalmine/storage/open"
 	"coalmine/tasks"
 	"coalmine/workers"
@@ -282,22 +284,24 @@ func (g *global) planArchive(ctx context.Context, p place) (*storage.Archive, cl
 		archive, err := g.openStore(ctx, p)
 		return archive, noClose, err
 	}
-	if p.home != "" && p.homeExists() == nil {
+	if p.home != "" {
 		// Reading next to an owner is safe: objects are immutable.
-		store, err := open.Dir(datadir.StorePath(p.home))
-		return storage.NewArchive(store), noClose, err
+		store, err := dir.OpenReadOnly(datadir.StorePath(p.home))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return storage.NewArchive(store), noClose, err
+		}
 	}
 	return emptyArchive(ctx)
 }
 
 // emptyArchive has nothing cached.
 func emptyArchive(ctx context.Context) (*storage.Archive, closer, error) {
-	dir, err := tempfiles.MakeDirectory("", "plan-")
+	temporary, err := tempfiles.MakeDirectory("", "plan-")
 	if err != nil {
 		return nil, nil, err
 	}
-	remove := func() error { dir.Remove(); return nil }
-	store, err := open.Open(ctx, filepath.Join(dir.Path, "store"))
+	remove := func() error { temporary.Remove(); return nil }
+	store, err := open.Open(ctx, filepath.Join(temporary.Path, "store"))
 	if err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}

@@ -196,3 +196,35 @@ func TestEmptyDirectoriesGo(t *testing.T) {
 		t.Errorf("left over: %v, %v", left, err)
 	}
 }
+
+func TestAReadOnlyStoreIsReadAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	must.Do(t, must.Get(dir.Open(root))(t).Create(t.Context(), "runs/a/spec", []byte("text")))
+	must.Do(t, os.Remove(filepath.Join(root, "~temporary")))
+	s := must.Get(dir.OpenReadOnly(root))(t)
+	if got := string(must.Get(io.ReadAll(must.Get(s.Get(t.Context(), "runs/a/spec", 0, -1))(t)))(t)); got != "text" {
+		t.Errorf("read %q", got)
+	}
+	for name, write := range map[string]func() error{
+		"put":    func() error { return s.Put(t.Context(), "runs/b/spec", strings.NewReader("x"), storage.Durable) },
+		"copy":   func() error { return s.Copy(t.Context(), "runs/a/spec", "runs/b/spec", storage.Durable) },
+		"create": func() error { return s.Create(t.Context(), "runs/b/spec", nil) },
+		"delete": func() error { return s.Delete(t.Context(), "runs/a/spec") },
+	} {
+		if err := write(); !errors.Is(err, storage.ErrUnsuitable) || !strings.Contains(err.Error(), "this user may only read it") {
+			t.Errorf("%s: error %v; expected a refusal", name, err)
+		}
+	}
+	for object, err := range s.List(t.Context(), "") {
+		if err != nil || object.Name != "runs/a/spec" {
+			t.Errorf("the store has %v, error %v", object, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(root, "~temporary")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory was written to: %v", err)
+	}
+	if _, err := dir.OpenReadOnly(filepath.Join(root, "missing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing directory: %v", err)
+	}
+}
