@@ -1,10 +1,12 @@
 package audits
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/storage"
@@ -32,12 +34,7 @@ func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string
 }
 
 // PartInputs returns the names of the first inputs tasks.PartInput.
-func PartInputs(parts int) (inputs []string) {
-	for i := range parts {
-		inputs = append(inputs, tasks.PartInput(i))
-	}
-	return inputs
-}
+func PartInputs(parts int) []string { return lists.Make(parts, tasks.PartInput) }
 
 // ReadPart reads the results of one of the tasks, one for each of its canaries.
 func ReadPart[T any](ctx context.Context, t *tasks.Task, part int, blob string, canaries int) ([]T, error) {
@@ -153,10 +150,7 @@ func Count(placed []datasets.Placement, memorized func(canary int) bool) (Memori
 // Prefix is the number of leading symbols of the canaries that an audit gives to the model. If asked is 0, it
 // is the number of symbols before the first random one of the format.
 func (g *Group) Prefix(asked int) int {
-	if asked == 0 {
-		return g.DefaultPrefix()
-	}
-	return asked
+	return cmp.Or(asked, g.DefaultPrefix())
 }
 
 // PrefixField is the field of audits that give a model the beginning of each canary.

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 )
 
@@ -73,11 +74,7 @@ func meanStdDev(values []float64) (mean, sd float64) {
 		return mean, sd
 	}
 	_, exponent := math.Frexp(max(slices.Max(values), -slices.Min(values)))
-	scaled := make([]float64, len(values))
-	for i, v := range values {
-		scaled[i] = math.Ldexp(v, -exponent)
-	}
-	mean, sd = stat.MeanStdDev(scaled, nil)
+	mean, sd = stat.MeanStdDev(lists.Map(values, func(v float64) float64 { return math.Ldexp(v, -exponent) }), nil)
 	return math.Ldexp(mean, exponent), math.Ldexp(sd, exponent)
 }
 

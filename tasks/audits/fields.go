@@ -44,6 +44,14 @@ type Worker interface {
 // Fail reports a contradiction between fields, at the first path, unless one of them already has a mistake.
 type Fail func(paths []string, format string, args ...any)
 
+// If reports a contradiction if it is there, and returns whether it is.
+func (f Fail) If(wrong bool, paths []string, format string, args ...any) bool {
+	if wrong {
+		f(paths, format, args...)
+	}
+	return wrong
+}
+
 // Completer is implemented by Fields whose defaults follow from other fields.
 type Completer interface {
 	Complete(s *Setting, given func(path string) bool)

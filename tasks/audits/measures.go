@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models/ranking"
 )
@@ -110,9 +111,11 @@ func Of[V, T any](find func(*V) T) Value {
 }
 
 // NonZero points to the value; nil for 0.
-func NonZero[T comparable](v T) *T {
-	var zero T
-	if v == zero {
+func NonZero[T comparable](v T) *T { return When(v != *new(T), v) }
+
+// When points to the value if it applies, otherwise nil.
+func When[T any](applies bool, v T) *T {
+	if !applies {
 		return nil
 	}
 	return &v
@@ -200,6 +203,24 @@ func member(f reflect.StructField) Value {
 		return Value{}
 	}
 	return Value{kind, true, func(v any) any { return plain(reflect.ValueOf(v).Elem().FieldByIndex(f.Index)) }}
+}
+
+// Columns returns measures without a column of tables, for members of an outcome's JSON: a member's column is its name
+// after the prefix. It panics if there is no such member of a column's type.
+func Columns[O any](prefix string, names ...string) []Measure {
+	fields := reflect.VisibleFields(reflect.TypeFor[O]())
+	return lists.Map(names, func(name string) Measure {
+		f := fields[slices.IndexFunc(fields, func(f reflect.StructField) bool {
+			member, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return member == name
+		})]
+		m := Measure{Name: prefix + name, Of: member(f)}
+		if m.Of.of == nil {
+			panic(fmt.Sprintf("audits: no column has the type %s of %q", f.Type, name))
+		}
+		m.Of.optional = f.Type.Kind() != reflect.String
+		return m
+	})
 }
 
 type FieldColumn struct {

@@ -3,6 +3,8 @@ package audits
 import (
 	"math/rand/v2"
 	"slices"
+
+	"coalmine/internal/lists"
 )
 
 // Statement is a statement of an audit about the presence of training data in a model, with a model of the
@@ -55,11 +57,19 @@ func (c *Canaries) Size(n int) Size {
 
 // Numbers returns the numbers of the sizes.
 func (s *Statement) Numbers() []int {
-	numbers := make([]int, len(s.Sizes))
-	for i := range s.Sizes {
-		numbers[i] = s.Sizes[i].N
+	return lists.Map(s.Sizes, func(size Size) int { return size.N })
+}
+
+// Powered is Description.Power of an audit with Fields F and an Outcome O, nil if there is no outcome.
+func Powered[F Fields, O any](power func(f F, s *Setting, v *O) []Statement) func(*Setting, Outcome) []Statement {
+	return func(s *Setting, v Outcome) []Statement {
+		f, asked := FieldsOf[F](s)
+		if !asked {
+			return nil
+		}
+		o, _ := v.(*O)
+		return power(f, s, o)
 	}
-	return numbers
 }
 
 // Question asks for the probability of a find.
@@ -93,19 +103,11 @@ func Simulated[E any](trials int, limit float64, draw func(sizes []int, leak flo
 	var leak float64
 	return func(q Question) float64 {
 		if drawn == nil || !slices.Equal(sizes, q.Sizes) || leak != q.Leak {
-			drawn, sizes, leak = make([]E, trials), slices.Clone(q.Sizes), q.Leak
+			sizes, leak = slices.Clone(q.Sizes), q.Leak
 			one := draw(sizes, leak)
-			for i := range drawn {
-				drawn[i] = one(rand.New(rand.NewPCG(simulation, uint64(i))))
-			}
+			drawn = lists.Make(trials, func(i int) E { return one(rand.New(rand.NewPCG(simulation, uint64(i)))) })
 		}
-		finds, count := found(sizes, q.LimitOr(limit)), 0
-		for _, e := range drawn {
-			if finds(e) {
-				count++
-			}
-		}
-		return float64(count) / float64(trials)
+		return float64(lists.Count(drawn, found(sizes, q.LimitOr(limit)))) / float64(trials)
 	}
 }
 

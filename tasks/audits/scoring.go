@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/storage"
@@ -212,13 +213,9 @@ func PairCosts(ctx context.Context, scorer *models.Scorer, prefix []int32, suffi
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		pairs := make([][]int32, len(block))
-		for i, suffix := range block {
-			pairs[i] = slices.Concat([]int32{datasets.Begin}, prefix, suffix)
-		}
-		losses, err := scorer.Losses(pairs)
+		losses, err := scorer.Losses(lists.Map(block, func(suffix []int32) []int32 { return slices.Concat([]int32{datasets.Begin}, prefix, suffix) }))
 		if _, diverged := errors.AsType[*models.DivergedError](err); diverged {
-			return nil, tasks.Permanent(err)
+			err = tasks.Permanent(err)
 		}
 		if err != nil {
 			return nil, err

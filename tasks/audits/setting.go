@@ -2,7 +2,9 @@ package audits
 
 import (
 	"math"
+	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/tasks"
@@ -141,19 +143,11 @@ func (c *Canaries) MinSequences(ordinary, prefix int) float64 {
 
 // Split divides the canaries among tasks, at most atMost canaries of one space to each.
 func (c *Canaries) Split(atMost int) []Group {
-	var parts []Group
-	for _, g := range c.Groups {
-		parts = append(parts, g.Split(atMost)...)
-	}
-	return parts
+	return slices.Concat(lists.Map(c.Groups, func(g Group) []Group { return g.Split(atMost) })...)
 }
 
 func (g Group) Split(atMost int) []Group {
-	var parts []Group
-	for _, span := range Split(g.Count, atMost) {
-		parts = append(parts, Group{g.Space, Span{g.First + span.First, span.Count}})
-	}
-	return parts
+	return lists.Map(Split(g.Count, atMost), func(s Span) Group { return Group{g.Space, Span{g.First + s.First, s.Count}} })
 }
 
 // SplitByPrefix is Split for tasks that share work over a prefix: if the format fixes the prefix, one task
@@ -256,16 +250,12 @@ func ByProgram(b Builder, inputs ...tasks.Input) []tasks.Input {
 
 // CheckTest reports an audit that lacks a test part; remedy is the alternative.
 func CheckTest(s *Setting, fail Fail, path, remedy string) {
-	if !s.HasTest() {
-		fail([]string{path, "data.test.fraction"}, "needs a test part, but data.test.fraction is 0; raise it, or %s", remedy)
-	}
+	fail.If(!s.HasTest(), []string{path, "data.test.fraction"}, "needs a test part, but data.test.fraction is 0; raise it, or %s", remedy)
 }
 
 // CheckTestData reports a test part without examples.
 func CheckTestData(s *Setting, d *Data, fail Fail, remedy string) {
-	if d.TestExamples == 0 {
-		fail([]string{"data.test.fraction"}, "is %s, which leaves the test part of %s empty; raise it, or %s", s.TestFraction, d.Source, remedy)
-	}
+	fail.If(d.TestExamples == 0, []string{"data.test.fraction"}, "is %s, which leaves the test part of %s empty; raise it, or %s", s.TestFraction, d.Source, remedy)
 }
 
 // DefaultDelta is the delta of an audit of epsilon if the training adds no noise.
@@ -283,9 +273,5 @@ func (s *Setting) DefaultDelta() float64 {
 // whose numbers it is compared.
 func (s *Setting) CheckDelta(fail Fail, path string, delta float64, compared string) bool {
 	p := s.Training
-	differs := p.NoiseMultiplier > 0 && p.Delta > 0 && delta != p.Delta
-	if differs {
-		fail([]string{path, "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; %s can be compared only at the same delta: remove it here", delta, p.Delta, compared)
-	}
-	return differs
+	return fail.If(p.NoiseMultiplier > 0 && p.Delta > 0 && delta != p.Delta, []string{path, "training.privacy.delta"}, "is %g, and training.privacy.delta is %g; %s can be compared only at the same delta: remove it here", delta, p.Delta, compared)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/beamsearch"
@@ -79,9 +80,5 @@ func Add(d audits.Description) {
 }
 
 func Kinds() []tasks.Kind {
-	var kinds []tasks.Kind
-	for _, d := range list {
-		kinds = append(kinds, d.Kinds...)
-	}
-	return kinds
+	return slices.Concat(lists.Map(list, func(d audits.Description) []tasks.Kind { return d.Kinds })...)
 }

@@ -30,13 +30,11 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	f.BeamSearch.CheckPrefix(s, path, fail)
 	audits.CheckSteps(s, path, fail)
-	if f.BeamSearch.Width > s.Ordinary {
-		most := "data.vocabulary.size"
-		if s.Reading.Level == datasets.ByteLevel {
-			most = "the bytes of data.level: byte"
-		}
-		fail([]string{path + ".width", "data.vocabulary.size"}, "is %d; expected at most %s, %d", f.BeamSearch.Width, most, s.Ordinary)
+	most := "data.vocabulary.size"
+	if s.Reading.Level == datasets.ByteLevel {
+		most = "the bytes of data.level: byte"
 	}
+	fail.If(f.BeamSearch.Width > s.Ordinary, []string{path + ".width", "data.vocabulary.size"}, "is %d; expected at most %s, %d", f.BeamSearch.Width, most, s.Ordinary)
 }
 
 // canariesATask is the number of canaries per task. It affects keys, not results.

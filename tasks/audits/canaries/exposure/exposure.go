@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
@@ -49,9 +50,7 @@ func OfReferences(n int, path string) Range {
 
 // Check reports a limit that no exposure of a secret exceeds.
 func (r *Range) Check(name, secret string, limit float64, fail audits.Fail) {
-	if limit >= r.Most {
-		fail([]string{"audit.fail_if." + name, r.Path}, "is %g, which no %s can exceed: exposure is at most %s = %.2f bits", limit, secret, r.How, r.Most)
-	}
+	fail.If(limit >= r.Most, []string{"audit.fail_if." + name, r.Path}, "is %g, which no %s can exceed: exposure is at most %s = %.2f bits", limit, secret, r.How, r.Most)
 }
 
 // ByChance bounds the probability that one of n unmemorized secrets has more than some bits. Each is as
@@ -126,8 +125,8 @@ type measured struct {
 
 // of is the exposure of one basis; nil if unknown.
 func (m *measured) of(b Basis) *Exposure {
-	if i := slices.IndexFunc(m.exposures, func(e *Exposure) bool { return e.Basis == b }); i >= 0 {
-		return m.exposures[i]
+	if e := lists.Find(m.exposures, func(e **Exposure) bool { return (*e).Basis == b }); e != nil {
+		return *e
 	}
 	return nil
 }
@@ -277,31 +276,23 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		}
 		return audits.Above("exposure", *v.Highest, limit)
 	}),
-	Check: checkLimit, FalseAlarms: falseAlarms,
+	Check: checkLimit,
+	FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
+		return audits.CanaryAlarms(s, "exposure", limit, func(n int) float64 { return ByChance(n, limit) })
+	},
 }.Limit()}
-
-func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
-	return audits.CanaryAlarms(s, "exposure", limit, func(n int) float64 { return ByChance(n, limit) })
-}
 
 func checkLimit(s *audits.Setting, limit float64, fail audits.Fail) {
 	const path = "audit.fail_if.exposure"
 	best := best(s)
-	if best == nil {
-		fail([]string{path, "audit.random_sampling"}, "limits what audit.random_sampling measures, which is not there; add it, or remove the limit")
-		return
+	switch {
+	case fail.If(best == nil, []string{path, "audit.random_sampling"}, "limits what audit.random_sampling measures, which is not there; add it, or remove the limit"):
+	case fail.If(s.Canaries != nil && s.Canaries.Inserted == 0, []string{path, "canaries"}, "limits the exposure of inserted canaries, and none is inserted; insert some, or remove the limit"):
+	default:
+		best.Check("exposure", "canary", limit, fail)
 	}
-	if s.Canaries != nil && s.Canaries.Inserted == 0 {
-		fail([]string{path, "canaries"}, "limits the exposure of inserted canaries, and none is inserted; insert some, or remove the limit")
-		return
-	}
-	best.Check("exposure", "canary", limit, fail)
 }
 
 func (m *measured) explain() string {
-	var all []string
-	for _, e := range m.exposures {
-		all = append(all, e.Text)
-	}
-	return strings.Join(all, "; ")
+	return strings.Join(lists.Map(m.exposures, func(e *Exposure) string { return e.Text }), "; ")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
@@ -62,13 +63,8 @@ func (r *Range) Statement(limit, each string, size audits.Size, highest func(aud
 	return x
 }
 
-func (v *Outcome) inserted() (n int) {
-	for i := range v.canaries {
-		if v.canaries[i].Role == audits.Inserted {
-			n++
-		}
-	}
-	return n
+func (v *Outcome) inserted() int {
+	return lists.Count(v.canaries, func(m measured) bool { return m.Role == audits.Inserted })
 }
 
 // best is the range of the audit with the highest basis, or nil.

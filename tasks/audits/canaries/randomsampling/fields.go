@@ -2,7 +2,9 @@ package randomsampling
 
 import (
 	"fmt"
+	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -69,15 +71,12 @@ func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 
 // shares returns the canaries of each task. A group whose references are scored in one pass has one task.
 func shares(c *audits.Canaries) []audits.Group {
-	var shares []audits.Group
-	for _, g := range c.Groups {
+	return slices.Concat(lists.Map(c.Groups, func(g audits.Group) []audits.Group {
 		if g.Echoes() {
-			shares = append(shares, g)
-		} else {
-			shares = append(shares, g.Split(CanariesATask)...)
+			return []audits.Group{g}
 		}
-	}
-	return shares
+		return g.Split(CanariesATask)
+	})...)
 }
 
 func (f *Fields) States(s *audits.Setting) float64 {

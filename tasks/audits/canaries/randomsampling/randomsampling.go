@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -125,9 +126,7 @@ func newSampling(p *Params, placed []datasets.Placement, tables *models.Tables, 
 		sets = sets[len(sets)-1:]
 	}
 	s := &Sampling{canaries: placed, prefix: p.Prefix, tables: tables, tree: tables.NewTreeScorer()}
-	for _, set := range sets {
-		s.rankers = append(s.rankers, newRanker(s.tree, set))
-	}
+	s.rankers = lists.Map(sets, func(set *References) *ranker { return newRanker(s.tree, set) })
 	return s
 }
 
@@ -226,10 +225,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	if err != nil {
 		return audits.Summary{}, err
 	}
-	outcomes := make([]CanaryOutcome, len(ranks))
-	for i, rank := range ranks {
-		outcomes[i] = rank.CanaryOutcome(p.References)
-	}
+	outcomes := lists.Map(ranks, func(r Rank) CanaryOutcome { return r.CanaryOutcome(p.References) })
 	found, err := audits.Count(placed, func(canary int) bool { return ranks[canary].Rank == 1 })
 	outcome := Outcome{Memorized: found.Memorized, Of: found.Of, References: p.References, Lowest: found.Lowest}
 	return audits.Summary{Outcome: outcome, Canaries: outcomes, Metrics: map[string]int{"random_sampling_memorized": found.Memorized}}, err

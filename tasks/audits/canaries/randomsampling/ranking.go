@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/tasks/audits"
 )
@@ -80,13 +81,7 @@ func (r *ranker) count(ctx context.Context, bounds *depthBounds, limit float64) 
 
 // foundWithin is the number of found references among the first n draws.
 func (r *ranker) foundWithin(n int) int64 {
-	hits := int64(0)
-	for _, draw := range r.found {
-		if int(draw) < n {
-			hits++
-		}
-	}
-	return hits
+	return int64(lists.Count(r.found, func(draw int32) bool { return int(draw) < n }))
 }
 
 func (r *ranker) visit(ctx context.Context, depth int) error {
@@ -222,11 +217,7 @@ func edgesOf(edges []models.Edge, branches []branch) []models.Edge {
 func (r *ranker) settle() error {
 	last := len(r.levels) - 1
 	whole := r.levels[last].branches
-	every := make([]int, len(whole))
-	for i := range every {
-		every[i] = i
-	}
-	if err := r.resolve(last, every); err != nil {
+	if err := r.resolve(last, lists.Make(len(whole), func(i int) int { return i })); err != nil {
 		return err
 	}
 	for i := range whole {
@@ -248,10 +239,7 @@ func (r *ranker) resolve(depth int, chosen []int) error {
 	if len(chosen) == 0 {
 		return nil
 	}
-	parents := make([]int, len(chosen))
-	for at, i := range chosen {
-		parents[at] = branches[i].Parent
-	}
+	parents := lists.Map(chosen, func(i int) int { return branches[i].Parent })
 	if err := r.resolve(depth-1, slices.Compact(parents)); err != nil {
 		return err
 	}

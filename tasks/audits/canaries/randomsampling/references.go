@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -94,13 +95,10 @@ func (p *Params) checkRoom(ordinary, canaries int) error {
 
 // suffixes returns the suffixes of canaries that could be drawn as references.
 func suffixes(all []datasets.Placement, prefix int, choices [][]int32) [][]int32 {
-	var out [][]int32
-	for _, c := range all {
-		if len(c.Tokens) == prefix+len(choices) && among(c.Tokens[prefix:], choices) {
-			out = append(out, c.Tokens[prefix:])
-		}
-	}
-	return out
+	drawn := lists.Filter(all, func(c datasets.Placement) bool {
+		return len(c.Tokens) == prefix+len(choices) && among(c.Tokens[prefix:], choices)
+	})
+	return lists.Map(drawn, func(c datasets.Placement) []int32 { return c.Tokens[prefix:] })
 }
 
 func among(tokens []int32, choices [][]int32) bool {
@@ -142,10 +140,7 @@ func contains(rows [][]int32, row []int32) bool {
 // first returns a sorted copy of the first n sequences of a set in the order of its draws.
 func (r *References) first(n int) *References {
 	sorted := &References{length: r.length, tokens: make([]int32, 0, n*r.length), drawn: make([]int32, n)}
-	places := make([]place, n)
-	for i := range places {
-		places[i] = place{r.key(i), int32(i)}
-	}
+	places := lists.Make(n, func(i int) place { return place{r.key(i), int32(i)} })
 	slices.SortFunc(places, func(a, b place) int {
 		if a.key != b.key {
 			return cmp.Compare(a.key, b.key)

@@ -1,9 +1,12 @@
 package skewnormal
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries"
@@ -38,7 +41,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	f.SkewNormal.CheckReferences(s, path, f.SkewNormal.References, fail)
 }
 
-// Exposures implements exposure.Measurer: a fitted exposure has no bound.
+// Exposures: a fitted exposure has no bound.
 func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 	return exposure.Range{Basis: exposure.Fitted, Most: math.Inf(1), Path: path, How: "a fitted distribution"}
 }
@@ -47,14 +50,10 @@ func (f *Fields) Exposures(*audits.Setting) exposure.Range {
 const canariesATask = 4
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
-	calibration := 0
-	if f.SkewNormal.Calibration != nil {
-		calibration = *f.SkewNormal.Calibration
-	}
-	var groups []audits.Group // all of a group where the format fixes the prefix
-	for _, g := range b.Setting().Canaries.Groups {
-		groups = append(groups, g.SplitByPrefix(g.Prefix(f.SkewNormal.Prefix), canariesATask)...)
-	}
+	calibration := *cmp.Or(f.SkewNormal.Calibration, new(int))
+	groups := slices.Concat(lists.Map(b.Setting().Canaries.Groups, func(g audits.Group) []audits.Group { // all of a group where the format fixes the prefix
+		return g.SplitByPrefix(g.Prefix(f.SkewNormal.Prefix), canariesATask)
+	})...)
 	parts := canaries.Tasks(b, round, Kind, groups, func(g audits.Group) (string, any) {
 		return fmt.Sprintf("skew-normal fit from canary %d after %d", g.First, round), Params{
 			Seed: b.Setting().Seed, References: f.SkewNormal.References, Bootstrap: f.SkewNormal.Bootstrap, Calibration: calibration,
@@ -77,9 +76,6 @@ func (f *Fields) references(g audits.Group) float64 {
 const fitWork = 55e3
 
 func (f *Fields) Work(s *audits.Setting) float64 {
-	fits := 1 + f.SkewNormal.Bootstrap
-	if f.SkewNormal.Calibration != nil {
-		fits += *f.SkewNormal.Calibration
-	}
+	fits := 1 + f.SkewNormal.Bootstrap + *cmp.Or(f.SkewNormal.Calibration, new(int))
 	return fitWork * s.Canaries.Sum(f.references) * float64(fits)
 }

@@ -13,6 +13,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -150,10 +151,7 @@ func (p *Params) Estimates(ctx context.Context, references, canaries []float64) 
 	fitted := slices.Sorted(slices.Values(references[:fit.Fitted]))
 	estimates := make([]Estimate, len(canaries))
 	for i, cost := range canaries {
-		exposures := make([]float64, len(again))
-		for k, d := range again {
-			exposures[k] = bits(d, cost)
-		}
+		exposures := lists.Map(again, func(d Distribution) float64 { return bits(d, cost) })
 		estimates[i] = Estimate{
 			LogPerplexity: cost, Exposure: bits(fit.Distribution, cost), Error: stat.StdDev(exposures, nil),
 			Support: atMost(fitted, cost), Fit: fit,
@@ -213,10 +211,7 @@ const blockRows = 1024
 // logPerplexities returns the log-perplexities of sequences of one length after the state, in nats, equal to
 // audits.LogPerplexity to the last bit. The sequences of a block share the states of common beginnings.
 func logPerplexities(ctx context.Context, tree *models.TreeScorer, state *models.States, rows [][]int32) ([]float64, error) {
-	order := make([]int, len(rows))
-	for i := range order {
-		order[i] = i
-	}
+	order := lists.Make(len(rows), func(i int) int { return i })
 	slices.SortFunc(order, func(a, b int) int { return slices.Compare(rows[a], rows[b]) })
 	costs := make([]float64, len(rows))
 	for block := range slices.Chunk(order, blockRows) {
@@ -280,10 +275,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	if err != nil {
 		return audits.Summary{}, err
 	}
-	outcomes := make([]CanaryOutcome, len(estimates))
-	for i := range estimates {
-		outcomes[i] = estimates[i].CanaryOutcome()
-	}
+	outcomes := lists.Map(estimates, func(e Estimate) CanaryOutcome { return e.CanaryOutcome() })
 	v := NewOutcome(estimates, func(canary int) bool { return placed[canary].Insertions > 0 })
 	return audits.Summary{Outcome: v, Canaries: outcomes, Metrics: Metrics{v.Highest}}, nil
 }

@@ -28,7 +28,12 @@ var Audit = audits.Description{
 		{Name: "delta", Of: audits.Of(func(v *Outcome) *float64 { return audits.NonZero(v.Delta) })},
 		{Name: "epsilon", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.Epsilon) }), Header: privacy.HeadlineOf, Text: audits.Of((*Outcome).text)},
 		{Name: "epsilon_proved", Of: audits.Of(func(v *Outcome) *float64 { return numbers.Finite(v.EpsilonProved) })},
-		{Name: "epsilon_renyi", Of: audits.Of((*Outcome).renyi)},
+		{Name: "epsilon_renyi", Of: audits.Of(func(v *Outcome) *float64 {
+			if v.AccountantProved == "" { // results from before the choice of the accountant
+				return nil
+			}
+			return numbers.Finite(v.EpsilonRenyi)
+		})},
 		{Name: "accountant_proved", Of: audits.Of(func(v *Outcome) privacy.Accountant { return v.AccountantProved })},
 		{Name: "epsilon_infinite", Of: audits.Of(func(v *Outcome) bool { return v.Infinite })},
 		{Name: "privacy_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit })},
@@ -63,30 +68,16 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return fmt.Sprintf("%s; the papers' convention underestimates: an audit has %s at least", v.Summary(), v.atLeast)
 }
 
-// renyi is nil in results from before the choice of the accountant.
-func (v *Outcome) renyi() *float64 {
-	if v.AccountantProved == "" {
-		return nil
-	}
-	return numbers.Finite(v.EpsilonRenyi)
-}
-
 // underestimates is nil if the papers' convention is proved.
 func (v *Outcome) underestimates() *bool {
 	h := v.Headline(v.atLeast)
-	if h.Convention == nil {
-		return nil
-	}
-	return &h.Underestimates
+	return audits.When(h.Convention != nil, h.Underestimates)
 }
 
 var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name: "epsilon", Doc: "Proved epsilon (epsilon_proved).", Range: "[0,1e9]",
 	Check: func(s *audits.Setting, _ float64, fail audits.Fail) {
-		if s.Training.NoiseMultiplier == 0 {
-			fail([]string{"audit.fail_if.epsilon", "training.privacy"},
-				"limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the limit")
-		}
+		fail.If(s.Training.NoiseMultiplier == 0, []string{"audit.fail_if.epsilon", "training.privacy"}, "limits epsilon, which is infinite without noise; set training.privacy.noise_multiplier, or remove the limit")
 	},
 	Breaches: breaches,
 }.Limit()}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -73,29 +74,18 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 		fail([]string{path, "data.devices"}, "puts a canary in the place of a user, and data.devices divides users into devices; remove one of them")
 	case s.Training.Quantized:
 		fail([]string{path, "training.quantize_bits"}, "measures the model as the training leaves it, and training.quantize_bits rounds its weights; remove one of them")
-	case joined(s):
+	case slices.ContainsFunc(s.Audits, onerun.SendsToo):
 		fail([]string{path, "audit.one_shot"}, "repeats the training without the clients of audit.one_shot, whose cohorts are others; ask for them in two experiments")
 	case o.oneRun().OneRun.CheckTraining(s, asOneRun(fail)):
 		s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds")
 	}
 }
 
-// joined reports whether an audit adds users to the training.
-func joined(s *audits.Setting) bool {
-	return slices.ContainsFunc(s.Audits, func(other audits.Fields) bool {
-		_, same := other.(*onerun.Fields)
-		return !same && audits.Sends(other)
-	})
-}
-
 // asOneRun reports mistakes of each training's audit as mistakes of this audit's fields.
 func asOneRun(fail audits.Fail) audits.Fail {
 	return func(paths []string, format string, args ...any) {
-		own := make([]string, len(paths))
-		for i := range paths {
-			own[i] = strings.ReplaceAll(paths[i], "audit.one_run", path)
-		}
-		fail(own, "%s", strings.ReplaceAll(fmt.Sprintf(format, args...), "audit.one_run", path))
+		own := func(text string) string { return strings.ReplaceAll(text, "audit.one_run", path) }
+		fail(lists.Map(paths, own), "%s", own(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -113,10 +103,8 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	return b.Node(Bound, "many-run audit", params, inputs...)
 }
 
-// States implements audits.Scorer.
 func (f *Fields) States(s *audits.Setting) float64 {
 	return float64(f.ManyRuns.Runs) * f.ManyRuns.oneRun().States(s)
 }
 
-// Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 { return onerun.SearchWork(&s.Training) }

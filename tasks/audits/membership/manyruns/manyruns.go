@@ -9,11 +9,11 @@ package manyruns
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
+	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/datasets"
 )
@@ -32,7 +32,7 @@ type Params struct {
 
 // Bound bounds epsilon from below. Inputs: RunInput of each training, its audits/one-run; PopulationInput, the
 // training population. Its blob OutcomeBlob is an Outcome.
-var Bound = tasks.Kind{Name: "audits/many-runs", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runBound)}
+var Bound = tasks.Kind{Name: "audits/many-runs", Version: 1, Class: tasks.Compute, Run: audits.Finds(OutcomeBlob, bound)}
 
 const PopulationInput = "population"
 
@@ -42,27 +42,24 @@ func RunInput(run int) string { return fmt.Sprintf("run %d", run) }
 // OutcomeBlob is an Outcome, as JSON.
 const OutcomeBlob = "many-runs"
 
-func runBound(ctx context.Context, t *tasks.Task, p *Params) error {
+func bound(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	var counts datasets.PartitionMetrics
 	if err := t.InputMetrics(ctx, PopulationInput, &counts); err != nil {
-		return err
+		return nil, err
 	}
-	v := Outcome{Delta: p.Delta, Confidence: p.Confidence, Neighbouring: p.Neighbouring, Unit: p.Unit}
+	v := &Outcome{Delta: p.Delta, Confidence: p.Confidence, Neighbouring: p.Neighbouring, Unit: p.Unit}
 	for run := range p.Runs {
 		var of onerun.Outcome
 		if err := t.InputJSON(ctx, RunInput(run), onerun.OutcomeBlob, &of); err != nil {
-			return err
+			return nil, err
 		}
 		if len(of.Units) != 1 {
-			return tasks.Permanent(fmt.Errorf("%s: %d units; expected one", RunInput(run), len(of.Units)))
+			return nil, tasks.Permanent(fmt.Errorf("%s: %d units; expected one", RunInput(run), len(of.Units)))
 		}
 		v.Score = of.Score
 		v.Trainings = append(v.Trainings, Training{Score: of.Units[0].Score, Included: of.Units[0].Included, Chooses: run%2 == 0})
 	}
-	if err := v.judge(p.Null.Recipe(p.Delta, p.Unit, counts)); err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.PutJSON(ctx, OutcomeBlob, v)
+	return v, tasks.Permanent(v.judge(p.Null.Recipe(p.Delta, p.Unit, counts)))
 }
 
 // judge sets the bounds of an outcome from its trainings.
@@ -90,11 +87,7 @@ func (v *Outcome) judge(recipe privacy.Recipe) error {
 	}
 	bound, err := rates.MinNoise(recipe, v.Confidence)
 	v.TradeOff = &TradeOff{
-		Rule: rule, Rates: rates, EpsilonLower: bound.Epsilon, PValue: bound.PValue,
-		Claimed: recipe.NoiseMultiplier > 0, Refuted: bound.PValue <= 1-v.Confidence,
-	}
-	if !math.IsInf(bound.NoiseMultiplier, 1) {
-		v.TradeOff.NoiseMultiplier = &bound.NoiseMultiplier
+		Rule: rule, Rates: rates, Noise: onerun.NewNoise(bound), Claimed: recipe.NoiseMultiplier > 0, Refuted: bound.PValue <= 1-v.Confidence,
 	}
 	return err
 }

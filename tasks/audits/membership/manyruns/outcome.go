@@ -3,13 +3,16 @@ package manyruns
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership/onerun"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
@@ -17,7 +20,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Legend: "Many-run epsilon: many trainings, half of which chose the rule, are certain of so much at the confidence stated below; in brackets, the " +
 		"most that they could have found. By trade-off curve: what is proved of the least noise that they refute, and that noise multiplier.",
 	Limits:      limits,
-	Power:       power,
+	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Bound},
 	OfPrivacy:   true,
 	AtEnd:       true,
@@ -26,34 +29,21 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 
 	Own:           audits.From((*Outcome).own),
 	CanaryOutcome: func() audits.CanaryOutcome { return new(Training) },
-	Measures: slices.Concat([]audits.Measure{
-		{
-			Name: "many_runs_epsilon_lower", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLower }),
-			Header: "many-run epsilon >= (of)", Text: audits.Of((*Outcome).text), Scale: audits.Plain, Digits: 3,
-		},
-		{Name: "many_runs_delta", Of: audits.Of(func(v *Outcome) float64 { return v.Delta })},
-		{Name: "many_runs_confidence", Of: audits.Of(func(v *Outcome) float64 { return v.Confidence })},
-		{Name: "many_runs_neighbouring", Of: audits.Of(func(v *Outcome) privacy.Neighbouring { return v.Neighbouring })},
-		{Name: "many_runs_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit })},
+	Measures: slices.Concat([]audits.Measure{{
+		Name: "many_runs_epsilon_lower", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLower }),
+		Header: "many-run epsilon >= (of)", Text: audits.Of((*Outcome).text), Scale: audits.Plain, Digits: 3,
+	}}, audits.Columns[Outcome]("many_runs_", "delta", "confidence", "neighbouring", "unit"), []audits.Measure{
 		{Name: "many_runs_trainings", Of: audits.Of(func(v *Outcome) int { return v.Runs })},
-		{Name: "many_runs_right", Of: audits.Of(func(v *Outcome) int { return v.Rates.Right })},
-		{Name: "many_runs_of", Of: audits.Of(func(v *Outcome) int { return v.Rates.Of })},
-		{Name: "many_runs_wrong", Of: audits.Of(func(v *Outcome) int { return v.Rates.Wrong })},
-		{Name: "many_runs_others", Of: audits.Of(func(v *Outcome) int { return v.Rates.Others })},
-		{Name: "many_runs_epsilon_largest", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLargest })},
-	}, audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
-		audits.Measure{Name: "many_runs_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier })},
-		audits.Measure{
-			Name: "many_runs_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return numbers.Finite(t.EpsilonLower) }),
-			Header: "many-run by trade-off curve (z <)", Text: audits.Of((*TradeOff).text), Optional: true, Scale: audits.Plain, Digits: 3,
-		},
-		audits.Measure{Name: "many_runs_p_value", Of: audits.Of((*TradeOff).pValue)},
-	)),
-	Canary: []audits.Measure{
-		{Name: "many_runs_score", Of: audits.Of(func(t *Training) float64 { return t.Score })},
-		{Name: "many_runs_included", Of: audits.Of(func(t *Training) bool { return t.Included })},
-		{Name: "many_runs_chooses", Of: audits.Of(func(t *Training) bool { return t.Chooses })},
-	},
+	}, audits.Within(func(v *Outcome) *empirical.Rates { return &v.Rates }, audits.Columns[empirical.Rates]("many_runs_", "right", "of", "wrong", "others")...),
+		audits.Columns[Outcome]("many_runs_", "epsilon_largest"), audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
+			audits.Measure{Name: "many_runs_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier })},
+			audits.Measure{
+				Name: "many_runs_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return numbers.Finite(t.EpsilonLower) }),
+				Header: "many-run by trade-off curve (z <)", Text: audits.Of((*TradeOff).Text), Optional: true, Scale: audits.Plain, Digits: 3,
+			},
+			audits.Measure{Name: "many_runs_p_value", Of: audits.Of(func(t *TradeOff) *float64 { return audits.When(t.Claimed, t.PValue) })},
+		)),
+	Canary: audits.Columns[Training]("many_runs_", "score", "included", "chooses"),
 })
 
 // Outcome is a lower bound on epsilon and its evidence.
@@ -81,15 +71,10 @@ type Outcome struct {
 type TradeOff struct {
 	Rule  empirical.Rule  `json:"rule"`
 	Rates empirical.Rates `json:"rates"`
-	// NoiseMultiplier is the smallest refuted one: the training had less noise. It is nil if there is none.
-	NoiseMultiplier *float64 `json:"noise_multiplier_refuted"`
-	// EpsilonLower is the proved epsilon of that noise, or 0.
-	EpsilonLower privacy.Epsilon `json:"epsilon_lower"`
-	// PValue bounds the chance of such rates under the claimed noise; 1 without a claim. Refuted: it is at
-	// most 1 - confidence.
-	PValue  float64 `json:"p_value"`
-	Claimed bool    `json:"claimed"`
-	Refuted bool    `json:"refuted"`
+	onerun.Noise
+	Claimed bool `json:"claimed"`
+	// Refuted: PValue is at most 1 - confidence.
+	Refuted bool `json:"refuted"`
 }
 
 // Training is one of the trainings.
@@ -103,30 +88,11 @@ type Training struct {
 
 // own returns each training's canary, with the training's own words.
 func (v *Outcome) own() []audits.Own {
-	var own []audits.Own
-	for i := range v.Trainings {
-		own = append(own, audits.Own{CanaryOutcome: &v.Trainings[i]})
-	}
-	return own
+	return lists.Make(len(v.Trainings), func(i int) audits.Own { return audits.Own{CanaryOutcome: &v.Trainings[i]} })
 }
 
 func (v *Outcome) text() string {
 	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
-}
-
-func (t *TradeOff) text() string {
-	if t.NoiseMultiplier == nil {
-		return "0"
-	}
-	return fmt.Sprintf("%s (%.3g)", t.EpsilonLower, *t.NoiseMultiplier)
-}
-
-// pValue is nil without a claim.
-func (t *TradeOff) pValue() *float64 {
-	if !t.Claimed {
-		return nil
-	}
-	return &t.PValue
 }
 
 // Note implements audits.Noter. It qualifies every epsilon.
@@ -138,10 +104,8 @@ func (v *Outcome) Note(c *audits.Cell) string {
 	note := fmt.Sprintf("many-run audit: epsilon at least %s at delta %g with %g%% confidence (%s, unit %s, score %s): of %d trainings that prove, %d of %d %s the canary "+
 		"are recognized, and %d of %d others; perfect recognition would certify %s", privacy.Epsilon(v.EpsilonLower), v.Delta, 100*v.Confidence,
 		v.Neighbouring, v.Unit, v.Score, v.Rates.Of+v.Rates.Others, v.Rates.Right, v.Rates.Of, kind, v.Rates.Wrong, v.Rates.Others, privacy.Epsilon(v.EpsilonLargest))
-	switch proved := c.Privacy; {
-	case proved == nil || math.IsInf(float64(proved.EpsilonProved), 1):
-	case v.EpsilonLower > float64(proved.EpsilonProved):
-		note += fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", proved.EpsilonProved)
+	if proved := c.Privacy; proved != nil && v.EpsilonLower > float64(proved.EpsilonProved) {
+		note += onerun.AboveProved(proved)
 	}
 	return note + v.TradeOff.note()
 }
@@ -169,19 +133,81 @@ func (v *Outcome) EpsilonAtLeast() privacy.Epsilon {
 	return privacy.Epsilon(v.EpsilonLower)
 }
 
-var limits = []audits.Limit{audits.LimitOf[float64]{
-	Name: "many_runs_epsilon_lower", Doc: "Lower bound on epsilon of the many-run audit, without the trade-off curve.", Range: "[0,1e9]",
-	Breaches: audits.Judged("many_runs_epsilon_lower", func(v *Outcome, limit float64) []string {
+var limits = []audits.Limit{onerun.LowerBound("many_runs_epsilon_lower", "Lower bound on epsilon of the many-run audit, without the trade-off curve.",
+	func(v *Outcome) (value float64, holds, missing string) {
 		if v.Runs == 0 {
-			return audits.NoValue("many_runs_epsilon_lower", "the audit has no trainings")
+			return 0, "", "the audit has no trainings"
 		}
-		return audits.Above(fmt.Sprintf("many_runs_epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, limit)
-	}),
-	FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
-		f, ok := audits.FieldsOf[*Fields](s)
-		if !ok {
-			return nil
+		return v.EpsilonLower, onerun.Holds(v.Neighbouring, v.Delta, v.Confidence), ""
+	}, func(f *Fields) numbers.Probability { return f.ManyRuns.Confidence }, nil)}
+
+// trials is the number of simulated audits: the standard error of a power is at most 5%.
+const trials = 100
+
+// power returns the power of the bounds if each training's score is standard normal, and heads adds the shift of
+// the Gaussian mechanism with the true epsilon.
+func power(f *Fields, _ *audits.Setting, _ *Outcome) []audits.Statement {
+	o, confidence := f.ManyRuns, f.ManyRuns.Confidence.Float64()
+	bound := o.statement("the lower bound is above 0", func(r empirical.Rates) float64 { return r.Epsilon(o.Delta, confidence) })
+	bound.Limit = "many_runs_epsilon_lower"
+	bound.Nothing = audits.From(func(v *Outcome) bool { return v.EpsilonAtLeast() == 0 })
+	byCurve := o.statement("the lower bound by the trade-off curve is above 0", func(r empirical.Rates) float64 { return r.Shift(confidence) })
+	byCurve.Name = "trade_off"
+	byCurve.Nothing = audits.From(func(v *Outcome) bool { return v.TradeOff == nil || v.TradeOff.EpsilonLower == 0 })
+	return []audits.Statement{bound, byCurve}
+}
+
+// statement is about a number of a rule, which is also chosen by this number.
+func (o *Block) statement(finds string, value func(empirical.Rates) float64) audits.Statement {
+	x := audits.Statement{
+		Finds: finds,
+		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
+		Sizes: []audits.Size{audits.FieldSize(path+".runs", "training", o.Runs)},
+		Power: audits.Simulated(trials, 0, func(sizes []int, leak float64) func(*rand.Rand) float64 {
+			shift, chosen := empirical.GaussianShift(leak, o.Delta), thinned(sizes[0]/2, value)
+			return func(rng *rand.Rand) float64 {
+				rule := empirical.ChooseRule(drawn((sizes[0]+1)/2, shift, rng), chosen)
+				return value(rule.Rates(drawn(sizes[0]/2, shift, rng)))
+			}
+		}, func(_ []int, limit float64) func(float64) bool {
+			return func(found float64) bool { return found > limit }
+		}),
+	}
+	half := o.Runs / 2
+	if perfect := (empirical.Rates{Of: half / 2, Others: half - half/2}).Perfect(); value(perfect) == 0 {
+		x.None = fmt.Sprintf("were all coins of the %d trainings that prove told, %d with the canary and %d without, the bound would be 0", half, perfect.Of, perfect.Others)
+	}
+	return x
+}
+
+func drawn(n int, shift float64, rng *rand.Rand) []empirical.Run {
+	runs := make([]empirical.Run, n)
+	for i := range runs {
+		runs[i].Score = rng.NormFloat64()
+		if runs[i].Included = rng.IntN(2) == 1; runs[i].Included {
+			runs[i].Score += shift
 		}
-		return []audits.FalseAlarm{{Limit: "many_runs_epsilon_lower", Allowed: limit, Trials: 1, Unit: "audits", Probability: 1 - f.ManyRuns.Confidence.Float64()}}
-	},
-}.Limit()}
+	}
+	return runs
+}
+
+// maxRules bounds the thresholds compared in each direction of a simulation. With more trainings, only every
+// second, third, ... threshold is compared.
+const maxRules = 100
+
+// thinned returns value for about maxRules of the rules of n trainings, and -Inf for the others. Equal rates
+// are computed once.
+func thinned(n int, value func(empirical.Rates) float64) func(empirical.Rates) float64 {
+	known, step := map[empirical.Rates]float64{}, max(1, n/maxRules)
+	return func(r empirical.Rates) float64 {
+		if (r.Right+r.Wrong)%step != 0 {
+			return math.Inf(-1)
+		}
+		v, done := known[r]
+		if !done {
+			v = value(r)
+			known[r] = v
+		}
+		return v
+	}
+}

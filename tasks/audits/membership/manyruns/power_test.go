@@ -38,7 +38,7 @@ func TestThePowerIsThatOfAudits(t *testing.T) {
 				found[1] += 1. / audited
 			}
 		}
-		for i, statement := range power(setting(t, c.runs), nil) {
+		for i, statement := range Audit.Power(setting(t, c.runs), nil) {
 			q := audits.Question{Sizes: []int{c.runs}, Leak: c.leak}
 			if i == 0 {
 				q.Limit = c.limit
@@ -62,7 +62,7 @@ func setting(t *testing.T, runs int) *audits.Setting {
 func TestTooFewTrainingsProveNothing(t *testing.T) {
 	t.Parallel()
 	for runs, none := range map[int]bool{20: true, 24: false} {
-		for _, statement := range power(setting(t, runs), nil) {
+		for _, statement := range Audit.Power(setting(t, runs), nil) {
 			most := statement.Power(audits.Question{Sizes: []int{runs}, Leak: statement.Leak.Most})
 			if (statement.None != "") != none || !none && most < 0.5 {
 				t.Errorf("%d trainings: %q; power %g for the largest leak", runs, statement.None, most)

@@ -35,44 +35,26 @@ const path = "audit.membership"
 const minReferences = 4
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	if s.HeldOutUsers.IsZero() {
-		fail([]string{path, "data.held_out_users.fraction"}, "compares users that train with users that do not, and data.held_out_users.fraction is 0; raise it, as to 20%%")
-	}
-	if n := f.Membership.ReferenceModels; n%2 == 1 || n > 0 && n < minReferences {
-		fail([]string{path + ".reference_models"}, "is %d; expected 0, or an even number from %d: each user trains half of them", n, minReferences)
-	}
-	if f.Membership.PrefixUsers > 0 && (!possible(s).tokens || s.Reading.Pairs) {
-		fail([]string{path + ".prefix_users"}, "has a model read a text after others, and the cell's cannot; expected 0 for images, pairs of texts and training.client_command")
-	}
-	if f.Membership.NeighbourTexts > 0 && (s.Reading.Level == datasets.ImageLevel || s.Reading.Pairs) {
-		fail([]string{path + ".neighbour_texts"}, "replaces words of texts; expected 0 for images and for pairs of texts")
-	}
-	if !s.Own {
-		fail([]string{path, "data.select", "data.sanitize", "data.disagreement", "data.devices"}, "measures users on the text that they have, and they train on some of it; expected no data.select, data.sanitize, data.disagreement or data.devices")
-	}
-	if s.Generator {
-		fail([]string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected another model.kind, or no such audit")
-	}
-	if s.Reading.Label != "" {
-		fail([]string{path, "data.label"}, "measures the loss of words or of classes, and data.label is %s; set it to null for this cell", s.Reading.Label)
-	}
+	m, images := f.Membership, s.Reading.Level == datasets.ImageLevel
+	fail.If(s.HeldOutUsers.IsZero(), []string{path, "data.held_out_users.fraction"}, "compares users that train with users that do not, and data.held_out_users.fraction is 0; raise it, as to 20%%")
+	n := m.ReferenceModels
+	fail.If(n%2 == 1 || n > 0 && n < minReferences, []string{path + ".reference_models"}, "is %d; expected 0, or an even number from %d: each user trains half of them", n, minReferences)
+	fail.If(m.PrefixUsers > 0 && (!possible(s).tokens || s.Reading.Pairs), []string{path + ".prefix_users"}, "has a model read a text after others, and the cell's cannot; expected 0 for images, pairs of texts and training.client_command")
+	fail.If(m.NeighbourTexts > 0 && (images || s.Reading.Pairs), []string{path + ".neighbour_texts"}, "replaces words of texts; expected 0 for images and for pairs of texts")
+	fail.If(!s.Own, []string{path, "data.select", "data.sanitize", "data.disagreement", "data.devices"}, "measures users on the text that they have, and they train on some of it; expected no data.select, data.sanitize, data.disagreement or data.devices")
+	fail.If(s.Generator, []string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected another model.kind, or no such audit")
+	fail.If(s.Reading.Label != "", []string{path, "data.label"}, "measures the loss of words or of classes, and data.label is %s; set it to null for this cell", s.Reading.Label)
 	for _, other := range s.Audits {
-		if _, plants := other.(audits.Planter); plants {
-			fail([]string{path, "audit.one_run"}, "measures users that train on their own text, and the one-run audit replaces that of some; ask for them in two experiments")
-		}
+		_, plants := other.(audits.Planter)
+		fail.If(plants, []string{path, "audit.one_run"}, "measures users that train on their own text, and the one-run audit replaces that of some; ask for them in two experiments")
 	}
 }
 
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
-	if half := (d.Users + d.HeldOutUsers) / 2; f.Membership.ReferenceModels > 0 && !s.Training.Central && s.Training.Cohort > half {
-		fail([]string{"training.cohort"}, "is %d; expected at most %d with %s.reference_models: each trains on half of the users of %s", s.Training.Cohort, half, path, d.Source)
-	}
-	if n := f.Membership.PrefixUsers; d.HeldOutUsers > 0 && n >= d.HeldOutUsers {
-		fail([]string{path + ".prefix_users"}, "is %d; expected fewer than the %s of %s, of whom the others are compared with those that train", n, readable.Count(d.HeldOutUsers, "held-out user"), d.Source)
-	}
-	if d.HeldOutUsers == 0 && !s.HeldOutUsers.IsZero() {
-		fail([]string{"data.held_out_users.fraction"}, "is %s, which holds none of the users of %s out; raise it, or remove %s", s.HeldOutUsers, d.Source, path)
-	}
+	half, n := (d.Users+d.HeldOutUsers)/2, f.Membership.PrefixUsers
+	fail.If(f.Membership.ReferenceModels > 0 && !s.Training.Central && s.Training.Cohort > half, []string{"training.cohort"}, "is %d; expected at most %d with %s.reference_models: each trains on half of the users of %s", s.Training.Cohort, half, path, d.Source)
+	fail.If(d.HeldOutUsers > 0 && n >= d.HeldOutUsers, []string{path + ".prefix_users"}, "is %d; expected fewer than the %s of %s, of whom the others are compared with those that train", n, readable.Count(d.HeldOutUsers, "held-out user"), d.Source)
+	fail.If(d.HeldOutUsers == 0 && !s.HeldOutUsers.IsZero(), []string{"data.held_out_users.fraction"}, "is %s, which holds none of the users of %s out; raise it, or remove %s", s.HeldOutUsers, d.Source, path)
 }
 
 func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) (warnings []string) {

@@ -16,8 +16,10 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/models/ranking"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
@@ -201,22 +203,22 @@ func ReferenceInput(model, share int) string {
 
 // Kind attacks a model. Its inputs are audits/user-losses of the model, by tasks.PartInput, and of the
 // reference models, by ReferenceInput, and audits/user-texts by TextsInput. Its blob is audits.OutcomeBlob.
-var Kind = tasks.Kind{Name: "audits/membership", Version: 5, Class: tasks.Compute, Run: tasks.WithParams(run)}
+var Kind = tasks.Kind{Name: "audits/membership", Version: 5, Class: tasks.Compute, Run: audits.Finds(audits.OutcomeBlob, run)}
 
-func run(ctx context.Context, t *tasks.Task, p *Params) error {
+func run(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	if n := p.References; n < 0 || n%2 == 1 || n > 0 && n < minReferences {
-		return tasks.Permanent(fmt.Errorf("%d reference models; expected 0, or an even number from %d", n, minReferences))
+		return nil, tasks.Permanent(fmt.Errorf("%d reference models; expected 0, or an even number from %d", n, minReferences))
 	}
 	losses, err := readLosses(ctx, t, p.Shares, tasks.PartInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w := newWorld(losses, p.Seed)
 	w.prefixUsers, w.neighbourTexts = p.PrefixUsers, p.NeighbourTexts
 	if p.Texts {
 		texts, err := readTexts(ctx, t, len(losses))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		w.read(texts)
 	}
@@ -224,25 +226,18 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 		name := func(share int) string { return ReferenceInput(model, share) }
 		losses, err := readLosses(ctx, t, p.Shares, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := w.refer(losses, datasets.ReferenceParams{Seed: p.Seed, Model: model}.Drawn(len(losses))); err != nil {
-			return tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
+			return nil, tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
 		}
 	}
 	v, err := w.outcome()
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.PutJSON(ctx, audits.OutcomeBlob, v)
+	return v, tasks.Permanent(err)
 }
 
 func readLosses(ctx context.Context, t *tasks.Task, shares int, input func(share int) string) ([]UserLoss, error) {
-	var inputs []string
-	for share := range shares {
-		inputs = append(inputs, input(share))
-	}
-	losses, err := audits.ReadLists[UserLoss](ctx, t, LossesBlob, inputs...)
+	losses, err := audits.ReadLists[UserLoss](ctx, t, LossesBlob, lists.Make(shares, input)...)
 	if err != nil {
 		return nil, err
 	}
@@ -252,4 +247,68 @@ func readLosses(ctx context.Context, t *tasks.Task, shares int, input func(share
 		}
 	}
 	return losses, nil
+}
+
+// User holds the losses of a user under all models of an audit.
+type User struct {
+	UserLoss
+	// Text is empty for images.
+	Text       UserText
+	References []ReferenceLoss
+}
+
+// ReferenceLoss is the loss of a user under a reference model, over the same targets.
+type ReferenceLoss struct {
+	Loss   float64
+	Member bool
+}
+
+// EachUser calls do for every user, in the order of LossesBlob. The task has the inputs of Kind. Each call
+// overwrites the references of the previous user.
+func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) error) error {
+	losses, err := readLosses(ctx, t, p.Shares, tasks.PartInput)
+	if err != nil {
+		return err
+	}
+	texts := make([]UserText, len(losses))
+	if p.Texts {
+		if texts, err = readTexts(ctx, t, len(losses)); err != nil {
+			return err
+		}
+	}
+	drawn := make([][]bool, p.References)
+	for model := range drawn {
+		drawn[model] = datasets.ReferenceParams{Seed: p.Seed, Model: model}.Drawn(len(losses))
+	}
+	references := make([]ReferenceLoss, p.References)
+	for share := range p.Shares {
+		first, end := share*len(losses)/p.Shares, (share+1)*len(losses)/p.Shares
+		models, err := p.readShare(ctx, t, share, end-first)
+		if err != nil {
+			return err
+		}
+		for user := first; user < end; user++ {
+			for model := range references {
+				references[model] = ReferenceLoss{models[model][user-first].Loss, drawn[model][user]}
+			}
+			if err := do(User{losses[user], texts[user], references}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Params) readShare(ctx context.Context, t *tasks.Task, share, users int) (models [][]UserLoss, err error) {
+	for model := range p.References {
+		losses, err := readLosses(ctx, t, 1, func(int) string { return ReferenceInput(model, share) })
+		if err != nil {
+			return nil, err
+		}
+		if len(losses) != users {
+			return nil, fmt.Errorf("%s has losses of %d users; expected %d: %w", ReferenceInput(model, share), len(losses), users, storage.ErrCorrupt)
+		}
+		models = append(models, losses)
+	}
+	return models, nil
 }

@@ -3,7 +3,9 @@ package membership
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"gonum.org/v1/gonum/integrate/quad"
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -13,7 +15,7 @@ import (
 
 // power returns the power of the first attack if scores are normal with equal deviations, and their AUC is
 // that of the leak. Users with canaries are excluded.
-func power(s *audits.Setting, v audits.Outcome) (list []audits.Statement) {
+func power(_ *Fields, s *audits.Setting, v *Outcome) (list []audits.Statement) {
 	sizes := usersOf(s, v)
 	if sizes == nil || min(sizes[0].N, sizes[1].N) < minUsers {
 		return nil
@@ -47,12 +49,12 @@ func none(power float64, sizes []audits.Size) string {
 }
 
 // usersOf returns the numbers of members and of held-out users; nil if unknown.
-func usersOf(s *audits.Setting, v audits.Outcome) []audits.Size {
+func usersOf(s *audits.Setting, v *Outcome) []audits.Size {
 	sizes := func(members, heldOut int) []audits.Size {
 		return []audits.Size{{Unit: "member", N: members}, {Unit: "held-out user", N: heldOut}}
 	}
-	if o, _ := v.(*Outcome); o != nil {
-		return sizes(o.Members, o.HeldOut)
+	if v != nil {
+		return sizes(v.Members, v.HeldOut)
 	}
 	if d := s.Data; d != nil {
 		return sizes(d.Users-d.Carriers, d.HeldOutUsers)
@@ -62,15 +64,10 @@ func usersOf(s *audits.Setting, v audits.Outcome) []audits.Size {
 
 // nothing reports whether no attack has a find among members.
 func nothing(find func(*Group) bool) func(audits.Outcome) bool {
-	return func(v audits.Outcome) bool {
-		attacks := v.(*Outcome).Attacks
-		for _, o := range attacks {
-			if o.Members != nil && find(o.Members) {
-				return false
-			}
-		}
-		return len(attacks) > 0
-	}
+	return audits.From(func(v *Outcome) bool {
+		found := slices.ContainsFunc(v.Attacks, func(o AttackOutcome) bool { return o.Members != nil && find(o.Members) })
+		return len(v.Attacks) > 0 && !found
+	})
 }
 
 // areaPower is the probability that the lower end of an area is above a limit, by the normal approximation of
@@ -90,20 +87,10 @@ func areaPower(area float64, members, heldOut int, limit float64) float64 {
 	return distuv.UnitNormal.CDF((low - limit) / (shrink * math.Sqrt(variance*(1/m+1/n))))
 }
 
-// owenT is Owen's function (1956): the integral of exp(-h²(1+x²)/2) / (2π(1+x²)) from 0 to a, by Simpson's
-// rule.
+// owenT is Owen's function (1956): the integral of exp(-h²(1+x²)/2) / (2π(1+x²)) from 0 to a.
 func owenT(h, a float64) float64 {
-	const steps = 64
-	sum := 0.0
-	for i := range steps + 1 {
-		x := a * float64(i) / steps
-		weight := float64(2 + 2*(i%2))
-		if i == 0 || i == steps {
-			weight = 1
-		}
-		sum += weight * math.Exp(-h*h*(1+x*x)/2) / (1 + x*x)
-	}
-	return sum * a / steps / 3 / (2 * math.Pi)
+	const places = 32
+	return quad.Fixed(func(x float64) float64 { return math.Exp(-h*h*(1+x*x)/2) / (1 + x*x) }, 0, a, places, nil, 0) / (2 * math.Pi)
 }
 
 // ratePower is the probability that the lower end of a rate of true positives is above a limit. The share of

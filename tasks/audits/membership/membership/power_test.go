@@ -69,7 +69,7 @@ func TestTooFewUsersAreThoseOfRealIntervals(t *testing.T) {
 			members[i] = 1
 		}
 		g := must.Get(Tell(members, heldOut, 1))(t)
-		list := power(&audits.Setting{Data: &audits.Data{Users: n, HeldOutUsers: n}}, nil)
+		list := power(nil, &audits.Setting{Data: &audits.Data{Users: n, HeldOutUsers: n}}, nil)
 		if len(list) != 1 || (list[0].None != "") != (g.AUC.Low <= 0.5) {
 			t.Errorf("%d users: too few %q, an interval from %g", n, list[0].None, g.AUC.Low)
 		}

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"sort"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
+	"coalmine/internal/lists"
 	"coalmine/models/ranking"
 	"coalmine/tasks/audits"
 )
@@ -57,12 +59,10 @@ func counts(v float64, ascending []float64) (lower, notHigher int) {
 
 // placements returns, for each value, the share of the others that are lower, ties counting half.
 func placements(values, others []float64) []float64 {
-	shares := make([]float64, len(values))
-	for i, v := range values {
+	return lists.Map(values, func(v float64) float64 {
 		lower, notHigher := counts(v, others)
-		shares[i] = float64(lower+notHigher) / 2 / float64(len(others))
-	}
-	return shares
+		return float64(lower+notHigher) / 2 / float64(len(others))
+	})
 }
 
 // minCompared is the minimum number of users in each group for a difference of areas.
@@ -78,19 +78,12 @@ func areaDifference(membersA, heldOutA, membersB, heldOutB []float64) *audits.In
 		return nil
 	}
 	a, b := newRanking(membersA, heldOutA), newRanking(membersB, heldOutB)
-	ofMembers := differences(placements(membersA, a.heldOut), placements(membersB, b.heldOut))
-	ofHeldOut := differences(placements(heldOutA, a.members), placements(heldOutB, b.members))
+	ofMembers, ofHeldOut := placements(membersA, a.heldOut), placements(heldOutA, a.members)
+	floats.Sub(ofMembers, placements(membersB, b.heldOut))
+	floats.Sub(ofHeldOut, placements(heldOutB, b.members))
 	mean, variance := stat.MeanVariance(ofMembers, nil)
 	half := audits.StudentT(min(m, n)-1) * math.Sqrt(variance/float64(m)+stat.Variance(ofHeldOut, nil)/float64(n))
 	return &audits.Interval{Value: mean, Low: max(-1, mean-half), High: min(1, mean+half)}
-}
-
-func differences(a, b []float64) []float64 {
-	apart := make([]float64, len(a))
-	for i := range apart {
-		apart[i] = a[i] - b[i]
-	}
-	return apart
 }
 
 // falsePositives are the rates at which true positives are measured.
@@ -151,9 +144,7 @@ func (r ranks) found(allowed int) int {
 // rocCurve is the share of members found at 0%, 1%, ..., 100% false positives, in [0, 1].
 func rocCurve(members, heldOut []float64) []float64 {
 	r := newRanking(members, heldOut)
-	curve := make([]float64, 101)
-	for percent := range curve {
-		curve[percent] = float64(r.found(r.allowed(float64(percent)/100))) / float64(len(members))
-	}
-	return curve
+	return lists.Make(101, func(percent int) float64 {
+		return float64(r.found(r.allowed(float64(percent)/100))) / float64(len(members))
+	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zlib"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -118,9 +119,7 @@ func readTexts(ctx context.Context, t *tasks.Task, users int) ([]UserText, error
 }
 
 func (w *world) read(texts []UserText) {
-	for _, user := range w.users {
-		w.texts = append(w.texts, texts[user])
-	}
+	w.texts = lists.Map(w.users, func(user int) UserText { return texts[user] })
 }
 
 // zlib is minus the loss per byte of the compressed text.
@@ -135,20 +134,17 @@ const folds = 10
 // trained on words and lengths of the users of the other folds. The members, and the held-out users, are
 // assigned to the folds in turn.
 func (w *world) blind() []float64 {
-	fold := make([]int, len(w.users))
 	var turn [2]int
+	var all wordCounts
+	var of [folds]wordCounts
+	fold, features := make([]int, len(w.users)), make([][]int64, len(w.users))
 	for user := range fold {
 		side := side(w.of[user].Member)
 		fold[user] = turn[side] % folds
 		turn[side]++
-	}
-	var all wordCounts
-	var of [folds]wordCounts
-	features := make([][]int64, len(w.users))
-	for user := range features {
 		features[user] = w.texts[user].features()
-		all.add(features[user], side(w.of[user].Member))
-		of[fold[user]].add(features[user], side(w.of[user].Member))
+		all.add(features[user], side)
+		of[fold[user]].add(features[user], side)
 	}
 	return w.scores(func(user int) float64 { return all.ratio(&of[fold[user]], features[user]) })
 }

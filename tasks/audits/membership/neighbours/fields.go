@@ -32,14 +32,9 @@ type Block struct {
 
 const path = "audit.neighbours"
 
-// Check implements audits.Fields.
+// Check accepts any external training, whose command states its claim.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	switch {
-	case s.External != nil:
-		return // the command states its claim
-	case s.Training.NoiseMultiplier == 0:
-		fail([]string{path, "training.privacy.noise_multiplier"}, "tests the noise that is claimed, and there is none; set training.privacy.clip and training.privacy.noise_multiplier")
-	}
+	fail.If(s.External == nil && s.Training.NoiseMultiplier == 0, []string{path, "training.privacy.noise_multiplier"}, "tests the noise that is claimed, and there is none; set training.privacy.clip and training.privacy.noise_multiplier")
 }
 
 // States implements audits.Scorer: a replayed member costs about as much as its text three times.
@@ -60,7 +55,6 @@ const replays, trainingCost = 4, 3
 
 func (f *Fields) replay() *external.Replay { return &external.Replay{Repeats: f.Neighbours.Repeats} }
 
-// Compile implements audits.Fields.
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	n, s := f.Neighbours, b.Setting()
 	if s.External != nil {

@@ -51,7 +51,7 @@ func (p Params) Asks() *clientprograms.Program {
 // Inputs: "initial" and "model", the checkpoints to begin from; training.PopulationInput and
 // training.ShardsInput as of the training, and external.VocabularyInput for a client's program. Its blob
 // OutcomeBlob is an Outcome.
-var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 3, Class: tasks.Compute, Run: tasks.WithParams(run)}
+var Auditor = tasks.Kind{Name: "audits/neighbours", Version: 3, Class: tasks.Compute, Run: audits.Finds(OutcomeBlob, run)}
 
 const InitialInput = "initial"
 
@@ -69,14 +69,14 @@ const (
 	magnify = 1 << 20
 )
 
-func run(ctx context.Context, t *tasks.Task, p *Params) error {
+func run(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	base, err := open(ctx, t, p.Asks() != nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	step, claim, err := base.step(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	seen, err := replay.Observe(ctx, step, replay.Plan{
 		Repeats: p.Repeats, States: len(base.states), Moves: moves, Search: search * claim.Population / claim.Cohort,
@@ -84,22 +84,19 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 		Progress: func(done int) { t.Progress(tasks.Progress{Done: int64(done), Total: int64(p.Repeats)}) },
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := p.whiten(seen); err != nil {
-		return tasks.Permanent(err)
+		return nil, tasks.Permanent(err)
 	}
 	v := &Outcome{
 		Finding: replay.Examine(claim, seen, p.FalseAlarm), Repeats: p.Repeats, Claimed: claim.NoiseMultiplier, ClaimedSensitivity: replay.Sensitivity,
 		Delta: p.Recipe.Delta, Unit: p.Recipe.Unit, Neighbouring: p.Recipe.Sampling.Neighbouring(), Population: claim.Population,
 	}
 	if v.Moves == 0 {
-		return tasks.Permanent(fmt.Errorf("no member of the comparison took part in %s; expected a larger training.cohort, or fewer users", readable.Count(p.Repeats, "round")))
+		return nil, tasks.Permanent(fmt.Errorf("no member of the comparison took part in %s; expected a larger training.cohort, or fewer users", readable.Count(p.Repeats, "round")))
 	}
-	if err := v.account(p.Recipe); err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.PutJSON(ctx, OutcomeBlob, v)
+	return v, tasks.Permanent(v.account(p.Recipe))
 }
 
 // replayer holds the common parts of both kinds of step.

@@ -15,7 +15,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "neighbours",
 	Legend: "Replay of neighbours: the noise multiplier of replayed rounds with its 95% interval; the distance by which one member moves the clipped sum, " +
 		"in clip norms; and whether tests of both, of the noise and of the cohorts refute the claim, with the p-value over all tests.",
-	Power:       power,
+	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Auditor, ReportAuditor},
 	Limits:      limits,
 	Models:      audits.Anything,
@@ -57,17 +57,13 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		}
 		return audits.Above("neighbours_epsilon", *v.EpsilonLow, limit)
 	}),
-	FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {
-		f, ok := audits.FieldsOf[*Fields](s)
-		if !ok {
-			return nil
-		}
+	FalseAlarms: audits.Alarms(func(f *Fields, _ *audits.Setting, limit float64) []audits.FalseAlarm {
 		// The upper ends of all intervals hold together with probability (1 + audits.Confidence) / 2.
 		return []audits.FalseAlarm{{
 			Limit: "neighbours_epsilon", Allowed: limit, Trials: f.Neighbours.Repeats, Unit: "rounds", Where: "a training that is right, with its epsilon at the limit",
 			Probability: min(1, f.Neighbours.FalseAlarm.Float64()+(1-audits.Confidence)/2),
 		}}
-	},
+	}),
 }.Limit()}
 
 // Outcome is the result of replays of a training.
@@ -97,10 +93,7 @@ func (v *Outcome) noise() string {
 }
 
 func (v *Outcome) verdict() string {
-	if v.Refuted {
-		return fmt.Sprintf("YES (%s)", audits.PText(v.P))
-	}
-	return fmt.Sprintf("no (%s)", audits.PText(v.P))
+	return fmt.Sprintf("%s (%s)", map[bool]string{true: "YES", false: "no"}[v.Refuted], audits.PText(v.P))
 }
 
 func printed(epsilon *float64) string {
@@ -120,4 +113,49 @@ func (v *Outcome) Note(*audits.Cell) string {
 		return text + fmt.Sprintf("; %d tests do not refute the claim (%s over all), which does not show that it holds", len(v.Tests), audits.PText(v.P))
 	}
 	return text + fmt.Sprintf("; the training CANNOT BE AS PRIVATE AS CLAIMED: refuted by the test %q (%s over all %d, false alarms %g)", v.By, audits.PText(v.P), len(v.Tests), v.FalseAlarm)
+}
+
+// power returns the power of the replay if the noise of a step is a share of the claimed noise, by the test
+// of all noise together, and for a limit also by the interval of all noise.
+func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
+	if s.Trained == 0 || s.External != nil {
+		return nil
+	}
+	repeats := f.Neighbours.Repeats
+	return []audits.Statement{{
+		Finds:   "the claim is refuted by the noise",
+		Limit:   "neighbours_epsilon",
+		Leak:    audits.Leak{Name: "f", Means: "the noise is the claimed noise times", Default: 0.99, Least: 1e-3, Most: 1},
+		Sizes:   []audits.Size{audits.FieldSize(path+".repeats", "round", repeats)},
+		Nothing: audits.From(func(v *Outcome) bool { return !v.Refuted }),
+		Power: func(q audits.Question) float64 {
+			columns, part := min(s.Trained, max(1, maxValues/q.Sizes[0])), 0.0
+			if q.Limit != nil {
+				part = partOf(s, *q.Limit)
+			}
+			return replay.Power(columns*q.Sizes[0], q.Leak, f.Neighbours.FalseAlarm.Float64(), replay.MaxTests, part)
+		},
+	}}
+}
+
+// partOf is the noise multiplier with the epsilon of a limit, divided by the claimed one: a million for 0,
+// and 0 if the data are unknown or no noise has it.
+func partOf(s *audits.Setting, epsilon float64) float64 {
+	recipe := s.Training.Recipe
+	switch {
+	case epsilon == 0:
+		return 1e6
+	case s.Data == nil:
+		return 0
+	case s.Training.Central:
+		recipe.Population = s.Data.Examples
+	default:
+		recipe.Population = s.Data.Users
+	}
+	recipe.LossDistribution = false
+	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: epsilon, Delta: recipe.Delta})
+	if err != nil {
+		return 0
+	}
+	return noise / recipe.NoiseMultiplier
 }

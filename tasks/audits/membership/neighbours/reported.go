@@ -4,7 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
 
+	"coalmine/internal/seeds"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -70,7 +74,6 @@ func (p *ReportParams) test(ctx context.Context, t *tasks.Task, c *external.Repl
 // reported is a step that a command has replayed.
 type reported struct{ *external.Replayed }
 
-// Parts implements replay.Step.
 func (s *reported) Parts() (list []replay.Part) {
 	offset := 0
 	for _, p := range s.Replayed.Parts {
@@ -80,15 +83,12 @@ func (s *reported) Parts() (list []replay.Part) {
 	return list
 }
 
-// Counts implements replay.Step.
 func (s *reported) Counts() bool { return false }
 
-// Begin implements replay.Step.
 func (s *reported) Begin(_ context.Context, round int) (replay.Round, error) {
 	return replay.Round{Members: s.Cohorts[round-1], Inside: true, Outside: true}, nil
 }
 
-// Release implements replay.Step.
 func (s *reported) Release(_ context.Context, r replay.Replay) (replay.Release, error) {
 	values := map[replay.Data][]float32{replay.Whole: s.Whole, replay.Inside: s.Inside, replay.Outside: s.Outside}[r.Data]
 	if r.Noise {
@@ -96,4 +96,113 @@ func (s *reported) Release(_ context.Context, r replay.Replay) (replay.Release, 
 	}
 	size := s.Size()
 	return replay.Release{Sum: values[(r.Round-1)*size : r.Round*size]}, nil
+}
+
+// runStepped asks a command for steps on data that this audit chooses.
+func runStepped(ctx context.Context, t *tasks.Task, p *ReportParams, stepper *external.Stepper) error {
+	rng := seeds.Stream(p.Train.Seed, seeds.Neighbours, 0)
+	s := &stepped{Stepper: stepper, experiment: p.Train.Seed, seed: rng.Uint64() >> 11, other: rng.Uint64() >> 11, clean: map[replay.Data][]float32{}}
+	return p.test(ctx, t, &stepper.Claim.ReplayClaim, s, replay.Plan{States: len(stepper.States), Moves: moves, Search: search})
+}
+
+// stepped is a command that takes steps as a training does. Coalmine chooses the members that data sets lack.
+type stepped struct {
+	*external.Stepper
+	experiment uint64
+	seed       uint64                    // of the command's samples and steps, below 2^53
+	other      uint64                    // seed of other steps for the same sample
+	clean      map[replay.Data][]float32 // of the round, in clip norms
+	batch      []int
+	inside     int
+	outside    int
+}
+
+func (s *stepped) Parts() (list []replay.Part) {
+	offset := 0
+	for _, p := range s.Claim.Parameters {
+		size := external.Volume(p.Shape)
+		list = append(list, replay.Part{Name: p.Name, Offset: offset, Size: size})
+		offset += size
+	}
+	return list
+}
+
+func (s *stepped) Counts() bool { return false }
+
+func (s *stepped) Begin(ctx context.Context, round int) (replay.Round, error) {
+	var err error
+	if s.batch, err = s.Sample(ctx, round, s.seed); err != nil {
+		return replay.Round{}, err
+	}
+	rng := seeds.Stream(s.experiment, seeds.Neighbours, uint64(round))
+	if len(s.batch) > 0 {
+		s.inside = s.batch[rng.IntN(len(s.batch))]
+	}
+	s.outside = outsider(rng, s.batch, s.Claim.Population)
+	return replay.Round{Members: s.batch, Inside: len(s.batch) > 0, Outside: s.outside >= 0}, nil
+}
+
+// outsider draws a member of a population who is not in members, or returns -1.
+func outsider(rng *rand.Rand, members []int, population int) int {
+	for range attempts {
+		member := rng.IntN(population)
+		if _, in := slices.BinarySearch(members, member); !in {
+			return member
+		}
+	}
+	return -1
+}
+
+func (s *stepped) Release(ctx context.Context, r replay.Replay) (replay.Release, error) {
+	request := external.StepRequest{
+		Round: r.Round, Seed: s.seed, Parameters: s.States[r.State], Batch: s.batch, Without: []int{}, Clip: s.Claim.Clip, Noise: r.Noise,
+	}
+	if r.Shrunk {
+		request.Clip *= shrink
+	}
+	switch r.Data {
+	case replay.Inside:
+		request.Without = []int{s.inside}
+		request.Batch = slices.DeleteFunc(slices.Clone(s.batch), func(m int) bool { return m == s.inside })
+	case replay.Outside:
+		request.Without = []int{s.outside}
+	case replay.Whole:
+	}
+	if !r.Noise {
+		sum, err := s.take(ctx, request)
+		s.clean[r.Data] = sum
+		return replay.Release{Sum: sum}, err
+	}
+	sum, err := s.noisy(ctx, request, s.clean[r.Data])
+	return replay.Release{Sum: sum}, err
+}
+
+// take asks for a step, as a sum in clip norms.
+func (s *stepped) take(ctx context.Context, r external.StepRequest) ([]float32, error) {
+	sum, err := s.Step(ctx, r)
+	for i := range sum {
+		sum[i] = float32(float64(sum[i]) * s.Claim.Divisor / r.Clip)
+	}
+	return sum, err
+}
+
+// noisy adds noise to a clean step: the difference of two noisy ones of other seeds over the root of 2. So
+// the noise is that of noisy steps, whatever the command does in steps without noise.
+func (s *stepped) noisy(ctx context.Context, r external.StepRequest, clean []float32) ([]float32, error) {
+	one, err := s.take(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Seed = s.other
+	other, err := s.take(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Equal(one, other) && !slices.Equal(one, clean) {
+		return nil, external.StepsByRequest.Broken("its step of round %d has the same noise by another seed", r.Round)
+	}
+	for i, v := range clean {
+		one[i] = float32(float64(v) + (float64(one[i])-float64(other[i]))/math.Sqrt2)
+	}
+	return one, nil
 }

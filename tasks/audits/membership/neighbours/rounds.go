@@ -3,9 +3,13 @@ package neighbours
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 
 	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
@@ -41,10 +45,8 @@ func newRounds(b *replayer, r *audits.Round, members int) *rounds {
 	return s
 }
 
-// Counts implements replay.Step.
 func (s *rounds) Counts() bool { return s.claim.Server.Adaptive != nil }
 
-// Begin implements replay.Step.
 func (s *rounds) Begin(_ context.Context, round int) (replay.Round, error) {
 	s.begin(round)
 	c := &s.claim.Clients
@@ -79,7 +81,6 @@ func (s *rounds) choose(members []int) {
 // attempts is the number of attempts to find a user outside the cohort.
 const attempts = 20
 
-// Release implements replay.Step.
 func (s *rounds) Release(ctx context.Context, r replay.Replay) (replay.Release, error) {
 	data, err := s.data(ctx, r.Data)
 	if err != nil {
@@ -166,11 +167,11 @@ func (p *Params) whiten(o *replay.Observations) error {
 	for i, row := range o.Noise {
 		for j := range i {
 			for k, v := range o.Noise[j] {
-				row[k] -= float64(factor[i][j] * v)
+				row[k] -= float64(factor.At(i, j) * v)
 			}
 		}
 		for k := range row {
-			row[k] /= factor[i][i]
+			row[k] /= factor.At(i, i)
 		}
 	}
 	return nil
@@ -178,7 +179,7 @@ func (p *Params) whiten(o *replay.Observations) error {
 
 // covarianceFactor is the Cholesky factor of the covariance of a mechanism's noise over rounds, from its
 // response to each independent draw.
-func covarianceFactor(r privacy.Recipe, rounds int) ([][]float64, error) {
+func covarianceFactor(r privacy.Recipe, rounds int) (*mat.TriDense, error) {
 	strategy, err := r.Mechanism.Strategy()
 	if err != nil {
 		return nil, err
@@ -202,25 +203,19 @@ func covarianceFactor(r privacy.Recipe, rounds int) ([][]float64, error) {
 			return nil, err
 		}
 	}
-	factor := make([][]float64, rounds)
-	for i := range factor {
-		factor[i] = make([]float64, i+1)
+	covariance := mat.NewSymDense(rounds, nil)
+	for i := range rounds {
 		for j := range i + 1 {
-			sum := 0.0
-			for k := range n {
-				sum += float64(response[i][k] * response[j][k])
-			}
-			for k := range j {
-				sum -= float64(factor[i][k] * factor[j][k])
-			}
-			if i == j {
-				factor[i][i] = math.Sqrt(sum)
-			} else {
-				factor[i][j] = sum / factor[j][j]
-			}
+			covariance.SetSym(i, j, floats.Dot(response[i][:n], response[j][:n]))
 		}
 	}
-	return factor, nil
+	var factors mat.Cholesky
+	if !factors.Factorize(covariance) {
+		return nil, errors.New("the covariance of the noise is not positive definite; expected a mechanism with noise in every round")
+	}
+	var factor mat.TriDense
+	factors.LTo(&factor)
+	return &factor, nil
 }
 
 // independentDraws is the maximum mean number of independent draws in a round.

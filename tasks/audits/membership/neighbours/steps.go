@@ -41,7 +41,6 @@ func newSteps(b *replayer, p *training.DPSGDParams) (*steps, error) {
 	return s, nil
 }
 
-// Counts implements replay.Step.
 func (s *steps) Counts() bool { return false }
 
 // Begin implements replay.Step. Under Poisson sampling an additional record may change, by the rate, which
@@ -65,7 +64,6 @@ func (s *steps) Begin(_ context.Context, step int) (replay.Round, error) {
 	return replay.Round{Members: members, Inside: comparable && last, Outside: comparable && !last}, nil
 }
 
-// Release implements replay.Step.
 func (s *steps) Release(ctx context.Context, r replay.Replay) (replay.Release, error) {
 	p, neighbour := s.claim, r.Data != replay.Whole
 	if r.Data == replay.Inside && p.Sampling != privacy.Poisson {

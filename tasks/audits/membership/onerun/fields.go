@@ -2,6 +2,8 @@ package onerun
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
@@ -101,46 +103,28 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 // to exceed 0.
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o := f.OneRun
-	if o.TradeOff && o.Delta == 0 {
-		fail([]string{path + ".delta", path + ".trade_off"}, "is 0, where no noise has a finite epsilon to compare; expected a number above 0, or no trade_off")
+	guesses, k := []string{path + ".guesses", path + ".canaries"}, o.Guesses.KPlus+o.Guesses.KMinus
+	fail.If(o.TradeOff && o.Delta == 0, []string{path + ".delta", path + ".trade_off"}, "is 0, where no noise has a finite epsilon to compare; expected a number above 0, or no trade_off")
+	switch {
+	case fail.If(o.Canaries == 0, []string{path + ".canaries"}, "missing; expected how many canaries are drawn for this audit alone, such as 1000, each in a user of its own by a fair coin: those of the canaries block are inserted by user_probability, and cannot serve"):
+	case fail.If(k > o.Canaries || k == 0, guesses, "are %d (k_plus %d, k_minus %d); expected from 1 to %d, the canaries of the audit", k, o.Guesses.KPlus, o.Guesses.KMinus, o.Canaries):
+	case o.CheckTraining(s, fail) && !s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds"):
+		o.checkPower(guesses, fail)
 	}
-	if o.Canaries == 0 {
-		fail([]string{path + ".canaries"}, "missing; expected how many canaries are drawn for this audit alone, such as 1000, each in a user of its own by a fair coin: those of the canaries block are inserted by user_probability, and cannot serve")
-		return
-	}
-	guesses := []string{path + ".guesses", path + ".canaries"}
-	if k := o.Guesses.KPlus + o.Guesses.KMinus; k > o.Canaries || k == 0 {
-		fail(guesses, "are %d (k_plus %d, k_minus %d); expected from 1 to %d, the canaries of the audit", k, o.Guesses.KPlus, o.Guesses.KMinus, o.Canaries)
-		return
-	}
-	if !o.CheckTraining(s, fail) || s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds") {
-		return
-	}
-	o.checkPower(guesses, fail)
 }
 
 // CheckTraining reports trainings that do not fit the canaries.
 func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
-	if o.Vectors() && !o.checkVectors(s, fail) {
+	p, vectors := s.Training, o.Vectors()
+	switch {
+	case vectors && !o.checkVectors(s, fail),
+		fail.If(o.Statistic != "" && !vectors, []string{path + ".statistic", path + ".canaries_of"}, "is evidence about vectors, and the canaries are text; remove it"),
+		fail.If(!vectors && p.Central && p.NoiseMultiplier > 0 && p.Sampling.Neighbouring() != privacy.ReplaceOne, []string{path, "training.sampling"},
+			"replaces records by its coins, and the bound for training.sampling: %s is about adding or removing one; set training.sampling to shuffled or fixed-size", p.Sampling),
+		fail.If(o.PlainLoss && s.Program != nil, []string{path + ".plain_loss", "training.client_command"}, "does without the untrained model, which a program of training.client_command draws; remove it"),
+		fail.If(o.TradeOff && s.External != nil, []string{path + ".trade_off", "model.kind"}, "refutes noise by the training's trade-off curve, and the training is not ours; remove it"):
 		return false
-	}
-	if o.Statistic != "" && !o.Vectors() {
-		fail([]string{path + ".statistic", path + ".canaries_of"}, "is evidence about vectors, and the canaries are text; remove it")
-		return false
-	}
-	if p := s.Training; !o.Vectors() && p.Central && p.NoiseMultiplier > 0 && p.Sampling.Neighbouring() != privacy.ReplaceOne {
-		fail([]string{path, "training.sampling"}, "replaces records by its coins, and the bound for training.sampling: %s is about adding or removing one; set training.sampling to shuffled or fixed-size", p.Sampling)
-		return false
-	}
-	if o.PlainLoss && s.Program != nil {
-		fail([]string{path + ".plain_loss", "training.client_command"}, "does without the untrained model, which a program of training.client_command draws; remove it")
-		return false
-	}
-	if o.TradeOff && s.External != nil {
-		fail([]string{path + ".trade_off", "model.kind"}, "refutes noise by the training's trade-off curve, and the training is not ours; remove it")
-		return false
-	}
-	if !o.Vectors() {
+	case !vectors:
 		o.checkRoom(s, fail)
 	}
 	return true
@@ -148,21 +132,17 @@ func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
 
 func (o *Block) checkRoom(s *audits.Setting, fail audits.Fail) {
 	space := o.space(s)
-	if o.designed() && !(s.Reading.Level.IsZero() && space.Free()) {
-		fail([]string{path + ".design", "data.level", "canaries.alphabet"}, "is %s, which chooses among the words of a vocabulary by their frequency; expected data.level: word, and canaries without an alphabet", o.Design)
+	if fail.If(o.designed() && !(s.Reading.Level.IsZero() && space.Free()), []string{path + ".design", "data.level", "canaries.alphabet"}, "is %s, which chooses among the words of a vocabulary by their frequency; expected data.level: word, and canaries without an alphabet", o.Design) {
 		return
 	}
 	over := fmt.Sprintf("words over a vocabulary of %d", s.Ordinary)
 	if space.Alphabet != "" {
 		over = fmt.Sprintf("symbols over the alphabet %s", space.Alphabet)
 	}
-	if room := o.Design.sequences(space, s.Ordinary); float64(2*o.Canaries) > room {
-		fail([]string{path + ".canaries", path + ".words", "data.vocabulary.size", "canaries.alphabet"},
-			"is %d; expected at most half of the %.0f sequences of %d %s", o.Canaries, room, o.Words, over)
-	}
-	if longest := s.Reading.Sequence; o.Words > longest {
-		fail([]string{path + ".words", "data.sequence"}, "is %d; expected at most data.sequence, %d", o.Words, longest)
-	}
+	room, longest := o.Design.sequences(space, s.Ordinary), s.Reading.Sequence
+	fail.If(float64(2*o.Canaries) > room, []string{path + ".canaries", path + ".words", "data.vocabulary.size", "canaries.alphabet"},
+		"is %d; expected at most half of the %.0f sequences of %d %s", o.Canaries, room, o.Words, over)
+	fail.If(o.Words > longest, []string{path + ".words", "data.sequence"}, "is %d; expected at most data.sequence, %d", o.Words, longest)
 }
 
 // checkPower rejects an audit whose bound is 0 even if all guesses are right.
@@ -177,17 +157,12 @@ func (o *Block) checkPower(guesses []string, fail audits.Fail) {
 		"are %d, and were all of them right, no epsilon above 0 would be certified with %s confidence at delta %g; make more guesses, or use more canaries", k, o.Confidence, o.Delta)
 }
 
-// CheckData implements audits.DataChecker.
 func (f *Fields) CheckData(_ *audits.Setting, d *audits.Data, fail audits.Fail) {
-	if o := f.OneRun; o.CanariesOf == Gradient && o.Canaries > d.Examples {
-		fail([]string{path + ".canaries"}, "is %d; expected at most %d, the records of %s: each gives its place to one", o.Canaries, d.Examples, d.Source)
-	}
-	if f.OneRun.CanariesOf != Gradient && f.OneRun.Canaries > d.Users {
-		fail([]string{path + ".canaries"}, "is %d; expected at most %d, the balanced users of %s: each carries one", f.OneRun.Canaries, d.Users, d.Source)
-	}
+	o, paths := f.OneRun, []string{path + ".canaries"}
+	fail.If(o.CanariesOf == Gradient && o.Canaries > d.Examples, paths, "is %d; expected at most %d, the records of %s: each gives its place to one", o.Canaries, d.Examples, d.Source)
+	fail.If(o.CanariesOf != Gradient && o.Canaries > d.Users, paths, "is %d; expected at most %d, the balanced users of %s: each carries one", o.Canaries, d.Users, d.Source)
 }
 
-// Warnings implements audits.Warner.
 func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	share := float64(f.OneRun.Canaries) / 2 / float64(d.Users)
 	if share <= audits.MaxReplaced || s.Training.Central {
@@ -286,7 +261,6 @@ func (f *Fields) States(*audits.Setting) float64 {
 // takes 1.5 seconds.
 const searchWork = 1.1e11
 
-// Work implements audits.Worker.
 func (f *Fields) Work(s *audits.Setting) float64 {
 	if f.OneRun.TradeOff {
 		return SearchWork(&s.Training)
@@ -301,4 +275,55 @@ func SearchWork(t *audits.Training) float64 {
 		return searchWork
 	}
 	return 0
+}
+
+// Design is a choice of the words of a text canary.
+type Design string
+
+// Designs. The empty Design is RandomWords.
+const (
+	// RandomWords are uniform over the vocabulary.
+	RandomWords Design = "random"
+	// RareWords are uniform over the least frequent tenth of it.
+	RareWords Design = "rare-words"
+	// OwnWord repeats one of the least frequent words, unique to the canary: the gradients of canaries are
+	// orthogonal in the rows of their words.
+	OwnWord Design = "own-word"
+)
+
+func (Design) Choices() []string {
+	return []string{string(RandomWords), string(RareWords), string(OwnWord)}
+}
+
+// rareShare: one word in rareShare is rare.
+const rareShare = 10
+
+func rare(words int) int { return (words + rareShare - 1) / rareShare }
+
+// sequences is the number of canaries of a space over a vocabulary, all of which may be used; for OwnWord,
+// twice the number of words.
+func (d Design) sequences(space canaries.Space, ordinary int) float64 {
+	switch d {
+	case RareWords:
+		return math.Pow(float64(rare(ordinary)), float64(space.Words))
+	case OwnWord:
+		return 2 * float64(ordinary)
+	case RandomWords:
+	}
+	return space.Sequences(ordinary, 0)
+}
+
+// choices returns the possible tokens of a canary. Tokens ascend from the most frequent word.
+func (d Design) choices(all [][]int32, canary int) [][]int32 {
+	out := slices.Clone(all)
+	for i, words := range out {
+		switch n := len(words); d {
+		case RareWords:
+			out[i] = words[n-rare(n):]
+		case OwnWord:
+			out[i] = words[n-1-canary : n-canary]
+		case RandomWords:
+		}
+	}
+	return out
 }

@@ -1,15 +1,20 @@
 package onerun
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"sort"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
@@ -19,7 +24,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		"Refutes epsilon: whether the first bound is above epsilon_proved; refutes z: whether the second refutes the noise multiplier that is claimed. " +
 		"Estimate: epsilon, with its standard error, if the scores are normal; no bound.",
 	Limits:        limits,
-	Power:         power,
+	Power:         audits.Powered(power),
 	Kinds:         []tasks.Kind{Coins, Bound, Scored},
 	ByScores:      true,
 	ByProgram:     true,
@@ -28,37 +33,36 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	OutcomeBlob:   OutcomeBlob,
 	Own:           audits.From((*Outcome).own),
 	CanaryOutcome: func() audits.CanaryOutcome { return new(Unit) },
-	Measures: slices.Concat([]audits.Measure{
-		{
-			Name: "epsilon_lower", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLower }),
-			Header: "one-run epsilon >= (of)", Text: audits.Of((*Outcome).text), Scale: audits.Plain, Digits: 3,
-		},
-		{Name: "one_run_delta", Of: audits.Of(func(v *Outcome) float64 { return v.Delta })},
-		{Name: "one_run_confidence", Of: audits.Of(func(v *Outcome) float64 { return v.Confidence })},
-		{Name: "one_run_neighbouring", Of: audits.Of(func(v *Outcome) privacy.Neighbouring { return v.Neighbouring })},
-		{Name: "one_run_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit })},
-		{Name: "one_run_canaries", Of: audits.Of(func(v *Outcome) int { return v.Canaries })},
-		{Name: "one_run_k_plus", Of: audits.Of(func(v *Outcome) int { return v.KPlus })},
-		{Name: "one_run_k_minus", Of: audits.Of(func(v *Outcome) int { return v.KMinus })},
-		{Name: "one_run_correct", Of: audits.Of(func(v *Outcome) int { return v.Correct })},
-		{Name: "one_run_epsilon_largest", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLargest })},
-	}, audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
+	Measures: slices.Concat([]audits.Measure{{
+		Name: "epsilon_lower", Of: audits.Of(func(v *Outcome) float64 { return v.EpsilonLower }),
+		Header: "one-run epsilon >= (of)", Text: audits.Of((*Outcome).text), Scale: audits.Plain, Digits: 3,
+	}}, audits.Columns[Outcome]("one_run_", "delta", "confidence", "neighbouring", "unit", "canaries", "k_plus", "k_minus", "correct", "epsilon_largest"), audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
 		audits.Measure{Name: "one_run_noise_multiplier_refuted", Of: audits.Of(func(t *TradeOff) *float64 { return t.NoiseMultiplier })},
 		audits.Measure{
 			Name: "one_run_trade_off_epsilon_lower", Of: audits.Of(func(t *TradeOff) *float64 { return numbers.Finite(t.EpsilonLower) }),
-			Header: "by trade-off curve (z <)", Text: audits.Of((*TradeOff).text), Optional: true, Scale: audits.Plain, Digits: 3,
+			Header: "by trade-off curve (z <)", Text: audits.Of((*TradeOff).Text), Optional: true, Scale: audits.Plain, Digits: 3,
 		},
-	), audits.Within((*Outcome).claim,
+	), audits.Within(func(v *Outcome) *TradeOff {
+		if v.TradeOff == nil || !v.TradeOff.Claimed {
+			return nil
+		}
+		return v.TradeOff
+	},
 		audits.Measure{Name: "one_run_p_value", Of: audits.Of(func(t *TradeOff) float64 { return t.PValue })},
 		audits.Measure{Name: "one_run_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.Refuted }), Header: "refutes z", Optional: true, Place: 2, Scale: audits.Percent},
 		audits.Measure{Name: "one_run_epsilon_refuted", Of: audits.Of(func(t *TradeOff) bool { return t.EpsilonRefuted }), Header: "refutes epsilon", Optional: true, Place: 1, Scale: audits.Percent},
 	), audits.Within(func(v *Outcome) *TradeOff { return v.TradeOff },
-		audits.Measure{Name: "one_run_trade_off_epsilon_largest", Of: audits.Of((*TradeOff).largest)},
+		audits.Measure{Name: "one_run_trade_off_epsilon_largest", Of: audits.Of(func(t *TradeOff) *float64 {
+			if !t.Independent { // not computed
+				return nil
+			}
+			return numbers.Finite(t.EpsilonLargest)
+		})},
 		audits.Measure{Name: "one_run_independent", Of: audits.Of(func(t *TradeOff) bool { return t.Independent })},
 	), audits.Within(func(v *Outcome) *empirical.GaussianEstimate { return v.Estimate },
 		audits.Measure{
 			Name: "one_run_estimate", Of: audits.Of(func(e *empirical.GaussianEstimate) float64 { return e.Epsilon }),
-			Header: "estimate", Text: audits.Of(estimateText), Optional: true, Scale: audits.Plain, Digits: 3,
+			Header: "estimate", Text: audits.Of(func(e *empirical.GaussianEstimate) string { return EstimateText(e.Epsilon, e.StandardError) }), Optional: true, Scale: audits.Plain, Digits: 3,
 		},
 		audits.Measure{Name: "one_run_estimate_se", Of: audits.Of(func(e *empirical.GaussianEstimate) float64 { return e.StandardError })},
 	), audits.Within((*Outcome).weakest,
@@ -117,40 +121,12 @@ type Unit struct {
 }
 
 func (v *Outcome) own() []audits.Own {
-	var own []audits.Own
-	for i := range v.Units {
-		own = append(own, audits.Own{Words: v.Units[i].Words, CanaryOutcome: &v.Units[i]})
-	}
-	return own
+	return lists.Make(len(v.Units), func(i int) audits.Own { return audits.Own{Words: v.Units[i].Words, CanaryOutcome: &v.Units[i]} })
 }
 
 // text is the bound, and the largest bound that the audit could have found.
 func (v *Outcome) text() string {
 	return fmt.Sprintf("%s (%s)", privacy.Epsilon(v.EpsilonLower), privacy.Epsilon(v.EpsilonLargest))
-}
-
-// claim is TradeOff if the training claims its privacy, otherwise nil.
-func (v *Outcome) claim() *TradeOff {
-	if v.TradeOff == nil || !v.TradeOff.Claimed {
-		return nil
-	}
-	return v.TradeOff
-}
-
-// largest is the bound if all guesses were right; nil if it is not computed.
-func (t *TradeOff) largest() *float64 {
-	if !t.Independent {
-		return nil
-	}
-	return numbers.Finite(t.EpsilonLargest)
-}
-
-// text is the proved epsilon of the smallest refuted noise multiplier, and that multiplier.
-func (t *TradeOff) text() string {
-	if t.NoiseMultiplier == nil {
-		return "0"
-	}
-	return fmt.Sprintf("%s (%.3g)", t.EpsilonLower, *t.NoiseMultiplier)
 }
 
 // Note implements audits.Noter. It qualifies every epsilon.
@@ -187,11 +163,16 @@ func (v *Outcome) contradiction(proved *privacy.Report) string {
 	case proved == nil || math.IsInf(float64(proved.EpsilonProved), 1):
 		return ""
 	case v.EpsilonLower > float64(proved.EpsilonProved):
-		return fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", proved.EpsilonProved)
+		return AboveProved(proved)
 	case v.EpsilonLargestCanaries < float64(proved.EpsilonProved) && (v.TradeOff == nil || v.TradeOff.EpsilonLargest < proved.EpsilonProved):
 		return fmt.Sprintf("; POWERLESS against epsilon_proved %s: this bound is below it however good the guesses are; use more canaries", proved.EpsilonProved)
 	}
 	return ""
+}
+
+// AboveProved is the warning of a lower bound above the proved epsilon.
+func AboveProved(proved *privacy.Report) string {
+	return fmt.Sprintf("; this is ABOVE epsilon_proved %s: repeat it with other seeds, and if it stays so, the training is not as private as was proved", proved.EpsilonProved)
 }
 
 // EpsilonAtLeast implements audits.LowerBounder.
@@ -202,38 +183,158 @@ func (v *Outcome) EpsilonAtLeast() privacy.Epsilon {
 	return privacy.Epsilon(v.EpsilonLower)
 }
 
-var limits = []audits.Limit{audits.LimitOf[float64]{
-	Name: "epsilon_lower", Doc: "Lower bound on epsilon of the one-run audit.", Range: "[0,1e9]",
-	Breaches: audits.Judged("epsilon_lower", func(v *Outcome, limit float64) []string {
+var limits = []audits.Limit{
+	LowerBound("epsilon_lower", "Lower bound on epsilon of the one-run audit.", func(v *Outcome) (value float64, holds, missing string) {
 		if v.Canaries == 0 {
-			return audits.NoValue("epsilon_lower", "the audit has no canaries")
+			return 0, "", "the audit has no canaries"
 		}
-		return audits.Above(fmt.Sprintf("epsilon_lower (%s, at delta %g with %g%% confidence)", v.Neighbouring, v.Delta, 100*v.Confidence), v.EpsilonLower, limit)
-	}),
-	FalseAlarms: falseAlarms("epsilon_lower"),
-}.Limit(), audits.LimitOf[float64]{
-	Name: "trade_off_epsilon_lower", Doc: "Lower bound on epsilon by the trade-off curve (`one_run.trade_off`).", Range: "[0,1e9]",
-	Breaches: audits.Judged("trade_off_epsilon_lower", func(v *Outcome, limit float64) []string {
+		return v.EpsilonLower, Holds(v.Neighbouring, v.Delta, v.Confidence), ""
+	}, confidence, nil),
+	LowerBound("trade_off_epsilon_lower", "Lower bound on epsilon by the trade-off curve (`one_run.trade_off`).", func(v *Outcome) (value float64, holds, missing string) {
 		if v.TradeOff == nil {
-			return audits.NoValue("trade_off_epsilon_lower", "the audit has no trade_off")
+			return 0, "", "the audit has no trade_off"
 		}
-		return audits.Above(fmt.Sprintf("trade_off_epsilon_lower (at delta %g with %g%% confidence)", v.Delta, 100*v.Confidence), float64(v.TradeOff.EpsilonLower), limit)
+		return float64(v.TradeOff.EpsilonLower), fmt.Sprintf("at delta %g with %g%% confidence", v.Delta, 100*v.Confidence), ""
+	}, confidence, func(s *audits.Setting, _ float64, fail audits.Fail) {
+		f, asked := audits.FieldsOf[*Fields](s)
+		fail.If(asked && !f.OneRun.TradeOff, []string{"audit.fail_if.trade_off_epsilon_lower", path + ".trade_off"}, "limits a bound that is not computed; set %s.trade_off", path)
 	}),
-	Check: func(s *audits.Setting, _ float64, fail audits.Fail) {
-		if f, ok := audits.FieldsOf[*Fields](s); ok && !f.OneRun.TradeOff {
-			fail([]string{"audit.fail_if.trade_off_epsilon_lower", path + ".trade_off"}, "limits a bound that is not computed; set %s.trade_off", path)
-		}
-	},
-	FalseAlarms: falseAlarms("trade_off_epsilon_lower"),
-}.Limit()}
+}
 
-// falseAlarms returns the false alarms of a bound that fails with probability at most 1 - confidence.
-func falseAlarms(name string) func(s *audits.Setting, limit float64) []audits.FalseAlarm {
-	return func(s *audits.Setting, limit float64) []audits.FalseAlarm {
-		f, ok := audits.FieldsOf[*Fields](s)
-		if !ok {
-			return nil
+func confidence(f *Fields) numbers.Probability { return f.OneRun.Confidence }
+
+// Holds describes the conditions of a bound.
+func Holds(n privacy.Neighbouring, delta, confidence float64) string {
+	return fmt.Sprintf("%s, at delta %g with %g%% confidence", n, delta, 100*confidence)
+}
+
+// LowerBound returns the limit on a lower bound of epsilon, which fails with probability at most 1 - confidence. find
+// returns the bound with its conditions, or the reason why there is none. check may be nil.
+func LowerBound[V any, F audits.Fields](name, doc string, find func(V) (value float64, holds, missing string), confidence func(F) numbers.Probability, check func(*audits.Setting, float64, audits.Fail)) audits.Limit {
+	return audits.LimitOf[float64]{
+		Name: name, Doc: doc, Range: "[0,1e9]", Check: check,
+		Breaches: audits.Judged(name, func(v V, limit float64) []string {
+			value, holds, missing := find(v)
+			if missing != "" {
+				return audits.NoValue(name, missing)
+			}
+			return audits.Above(fmt.Sprintf("%s (%s)", name, holds), value, limit)
+		}),
+		FalseAlarms: audits.Alarms(func(f F, _ *audits.Setting, limit float64) []audits.FalseAlarm {
+			return []audits.FalseAlarm{{Limit: name, Allowed: limit, Trials: 1, Unit: "audits", Probability: 1 - confidence(f).Float64()}}
+		}),
+	}.Limit()
+}
+
+// power returns the power of the bounds if each canary's score is standard normal, and heads adds the shift
+// of the Gaussian mechanism with the true epsilon. Guesses grow in proportion to the canaries.
+func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
+	o := f.OneRun
+	level := 1 - each(o.Confidence.Float64(), len(o.Guesses.choices()))
+	bound := o.statement("the lower bound is above 0", "epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
+		return func(of empirical.Outcome) bool { return empirical.PValue(of, limit, o.Delta) <= level }
+	})
+	bound.Nothing = audits.From(func(v *Outcome) bool { return v.EpsilonAtLeast() == 0 })
+	if !o.TradeOff {
+		return []audits.Statement{bound}
+	}
+	byCurve := o.statement("the lower bound by the trade-off curve is above 0", "trade_off_epsilon_lower", func(limit float64) func(empirical.Outcome) bool {
+		curve := o.curve(s, limit)
+		return func(of empirical.Outcome) bool { return curve != nil && o.refutes(s, of, curve, level) }
+	})
+	byCurve.Name = "trade_off"
+	byCurve.Nothing = audits.From(func(v *Outcome) bool { return v.TradeOff != nil && v.TradeOff.EpsilonLower == 0 })
+	return []audits.Statement{bound, byCurve}
+}
+
+// statement is about the guesses of an audit; refutes judges the guesses of one number by a limit.
+func (o *Block) statement(finds, limit string, refutes func(limit float64) func(empirical.Outcome) bool) audits.Statement {
+	delta := cmp.Or(o.Delta, audits.DefaultDelta)
+	return audits.Statement{
+		Finds: finds, Limit: limit,
+		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
+		Sizes: []audits.Size{audits.FieldSize(path+".canaries", "canary", o.Canaries)},
+		Power: audits.Simulated(audits.Trials, 0, func(sizes []int, leak float64) func(*rand.Rand) []empirical.Outcome {
+			choices, shift := o.scaled(sizes[0]), empirical.GaussianShift(leak, delta)
+			return func(rng *rand.Rand) []empirical.Outcome { return guessed(choices, sizes[0], shift, rng) }
+		}, func(_ []int, limit float64) func([]empirical.Outcome) bool { return above(refutes(limit)) }),
+	}
+}
+
+// curve returns the trade-off curve of the training with the noise whose epsilon is the limit. For 0 it is
+// the curve of equal distributions. It is nil if the population is unknown.
+func (o *Block) curve(s *audits.Setting, limit float64) empirical.Curve {
+	if limit == 0 {
+		return empirical.GaussianCurve(0)
+	}
+	if s.Data == nil {
+		return nil
+	}
+	recipe := NewNull(&s.Training).Recipe(o.Delta, s.Training.Unit, datasets.PartitionMetrics{Counts: datasets.Counts{Users: s.Data.Users, Examples: s.Data.Examples}})
+	noise, err := privacy.CalibrateNoise(recipe, privacy.Budget{Epsilon: limit, Delta: o.Delta})
+	if err != nil { // no noise in the searched range has an epsilon this small
+		return empirical.GaussianCurve(0)
+	}
+	recipe.NoiseMultiplier = noise
+	t, err := privacy.NewTradeOff([]privacy.Recipe{recipe})
+	if err != nil {
+		return nil
+	}
+	return func(power float64) float64 { return t.At(1 - power) }
+}
+
+// refutes reports whether guesses refute a curve at a level, as the audit's own bound does.
+func (o *Block) refutes(s *audits.Setting, of empirical.Outcome, curve empirical.Curve, level float64) bool {
+	if o.independent(s) {
+		return empirical.IndependentPValue(of, curve) <= level
+	}
+	return empirical.Refutes(of, curve, level)
+}
+
+// scaled returns the numbers of guesses about n canaries.
+func (o *Block) scaled(n int) []Guesses {
+	g := o.Guesses
+	of := func(k int) int { return (k*n + o.Canaries - 1) / o.Canaries }
+	g.KPlus = min(of(g.KPlus), n)
+	g.KMinus = min(of(g.KMinus), n-g.KPlus)
+	return g.choices()
+}
+
+// guessed returns the right guesses about the coins of a simulated audit, by the numbers of guesses.
+func guessed(choices []Guesses, n int, shift float64, rng *rand.Rand) []empirical.Outcome {
+	included, scores := make([]bool, n), make([]float64, n)
+	for i := range scores {
+		scores[i] = rng.NormFloat64()
+		if included[i] = rng.IntN(2) == 1; included[i] {
+			scores[i] += shift
 		}
-		return []audits.FalseAlarm{{Limit: name, Allowed: limit, Trials: 1, Unit: "audits", Probability: 1 - f.OneRun.Confidence.Float64()}}
+	}
+	outcomes := make([]empirical.Outcome, len(choices))
+	for i, k := range choices {
+		outcomes[i], _ = empirical.Guess(included, scores, k.KPlus, k.KMinus) // cannot fail; see scaled
+	}
+	return outcomes
+}
+
+// above reports whether the guesses of some number refute a limit. More right guesses of the same number
+// refute it, too.
+func above(refutes func(empirical.Outcome) bool) func([]empirical.Outcome) bool {
+	fewest := map[empirical.Outcome]int{} // fewest right guesses that refute, by the numbers of units and guesses
+	return func(outcomes []empirical.Outcome) bool {
+		for _, o := range outcomes {
+			correct := o.Correct
+			o.Correct = 0
+			if _, known := fewest[o]; !known {
+				fewest[o] = sort.Search(o.Guesses+1, func(k int) bool {
+					right := o
+					right.Correct = k
+					return right.Guesses > 0 && refutes(right)
+				})
+			}
+			if o.Guesses > 0 && correct >= fewest[o] {
+				return true
+			}
+		}
+		return false
 	}
 }

@@ -48,7 +48,7 @@ func TestThePowerIsThatOfAudits(t *testing.T) {
 					}
 				}
 			}
-			for i, statement := range power(s, nil) {
+			for i, statement := range Audit.Power(s, nil) {
 				want := statement.Power(audits.Question{Sizes: []int{c.canaries}, Leak: leak, Limit: &c.limits[i]})
 				if math.Abs(found[i]-want) > 3*math.Sqrt(max(want*(1-want), 0.01)*(1./trials+1./audits.Trials)) {
 					t.Errorf("%q: %g of %d audits find it; the power is %g", statement.Name, found[i], trials, want)
@@ -105,11 +105,11 @@ func TestAPowerAtALimitNeedsThePopulation(t *testing.T) {
 	s := &audits.Setting{Audits: []audits.Fields{f}, Training: training}
 	limit := 0.5
 	question := audits.Question{Sizes: []int{50}, Leak: 100, Limit: &limit}
-	if got := power(s, nil)[1].Power(question); got != 0 {
+	if got := Audit.Power(s, nil)[1].Power(question); got != 0 {
 		t.Errorf("power %g without a population", got)
 	}
 	s.Data = &audits.Data{Users: 1000}
-	if got := power(s, nil)[1].Power(question); got != 1 {
+	if got := Audit.Power(s, nil)[1].Power(question); got != 1 {
 		t.Errorf("power %g of 40 right guesses", got)
 	}
 }

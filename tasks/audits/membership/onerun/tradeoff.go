@@ -3,8 +3,12 @@ package onerun
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
+	"strings"
 
+	"coalmine/internal/lists"
+	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/privacy/correlated"
 	"coalmine/privacy/empirical"
@@ -71,17 +75,34 @@ func (n *Null) Recipe(delta float64, unit string, counts datasets.PartitionMetri
 	}
 }
 
-// TradeOff is the result by the trade-off curve of the training (Mahloujifar, Melis and Chaudhuri
-// 2024).
-type TradeOff struct {
+// Noise is the noise that guesses refute, by the trade-off curve of the training.
+type Noise struct {
 	// NoiseMultiplier is the smallest refuted one: the training had less noise. It is nil if there is none.
 	NoiseMultiplier *float64 `json:"noise_multiplier_refuted"`
 	// EpsilonLower is the proved epsilon of that noise, or 0.
 	EpsilonLower privacy.Epsilon `json:"epsilon_lower"`
-	// PValue bounds the chance of at least as many right guesses under the claimed noise; 1 without a claim.
-	// Refuted: it is at most 1 - confidence.
-	PValue  float64 `json:"p_value"`
-	Refuted bool    `json:"refuted"`
+	// PValue bounds the chance of guesses at least as good under the claimed noise; 1 without a claim.
+	PValue float64 `json:"p_value"`
+}
+
+func NewNoise(b empirical.NoiseBound) Noise {
+	return Noise{NoiseMultiplier: numbers.Finite(b.NoiseMultiplier), EpsilonLower: b.Epsilon, PValue: b.PValue}
+}
+
+// Text is the proved epsilon, and the refuted multiplier.
+func (n *Noise) Text() string {
+	if n.NoiseMultiplier == nil {
+		return "0"
+	}
+	return fmt.Sprintf("%s (%.3g)", n.EpsilonLower, *n.NoiseMultiplier)
+}
+
+// TradeOff is the result by the trade-off curve of the training (Mahloujifar, Melis and Chaudhuri
+// 2024).
+type TradeOff struct {
+	Noise
+	// Refuted: PValue is at most 1 - confidence.
+	Refuted bool `json:"refuted"`
 	// EpsilonRefuted reports whether the outcome's EpsilonLower is above the proved epsilon of the claim.
 	Claimed        bool `json:"claimed"`
 	EpsilonRefuted bool `json:"epsilon_refuted"`
@@ -111,11 +132,8 @@ func (p *BoundParams) refute(units []audits.Unit, scores []float64, counts datas
 	}
 	k := p.choices()[bound.By]
 	v := &TradeOff{
-		EpsilonLower: bound.Epsilon, PValue: bound.PValue, Refuted: bound.PValue <= 1-p.Confidence,
-		KPlus: k.KPlus, KMinus: k.KMinus, Correct: outcomes[bound.By].Correct, Claimed: recipe.NoiseMultiplier > 0,
-	}
-	if !math.IsInf(bound.NoiseMultiplier, 1) {
-		v.NoiseMultiplier = &bound.NoiseMultiplier
+		Noise: NewNoise(bound), Refuted: bound.PValue <= 1-p.Confidence, Claimed: recipe.NoiseMultiplier > 0,
+		KPlus: k.KPlus, KMinus: k.KMinus, Correct: outcomes[bound.By].Correct,
 	}
 	if v.Independent = p.Null.Independent; v.Independent {
 		for i := range outcomes {
@@ -136,4 +154,155 @@ func (p *BoundParams) compare(v *Outcome, counts datasets.PartitionMetrics) erro
 	report, err := privacy.Account(recipe)
 	v.TradeOff.EpsilonRefuted = v.EpsilonLower > float64(report.EpsilonProved)
 	return err
+}
+
+// Ceiling is approximately the most that an audit can prove about a training that is as private as it claims,
+// against one attacker: the bounds for the best guesser's mean number of right guesses, rounded down.
+type Ceiling struct {
+	// Attacker names the observed part of the training and the kind of canaries.
+	Attacker Attacker `json:"attacker"`
+	Correct  int      `json:"correct"`
+	// EpsilonLower and TradeOffEpsilonLower are the bounds of an outcome with Correct right guesses. The
+	// latter is nil for random cohorts, whose search takes seconds.
+	EpsilonLower         float64          `json:"epsilon_lower"`
+	TradeOffEpsilonLower *privacy.Epsilon `json:"trade_off_epsilon_lower,omitempty"`
+}
+
+// Attacker names a ceiling.
+type Attacker string
+
+// Attackers.
+const (
+	// OfMechanism observes all released sums, with canaries that differ as much as the clip norm allows and
+	// do not hide each other.
+	OfMechanism Attacker = "mechanism"
+	// OfText observes all released sums, with texts whose clipped updates have the clip norm and are
+	// orthogonal to those of the data that they replace: sqrt 2 clip norms apart instead of 2.
+	OfText Attacker = "text"
+	// OfLastModel observes the change of the model along the update of a text, as if the loss were linear:
+	// the text's updates, of the clip norm each, plus the noise of all rounds, without other data.
+	OfLastModel Attacker = "text-last-model"
+)
+
+// attackers returns the attackers of the claimed training, from the strongest to the weakest, with their
+// trade-off curves.
+func (p *BoundParams) attackers(recipe privacy.Recipe) (names []Attacker, curves []empirical.Curve, err error) {
+	add := func(name Attacker, noise float64) {
+		r := recipe
+		r.NoiseMultiplier, r.ClipQuantile = noise, nil
+		t, failed := privacy.NewTradeOff([]privacy.Recipe{r})
+		if failed != nil {
+			err = fmt.Errorf("trade-off curve at noise multiplier %g: %w", noise, failed)
+			return
+		}
+		names, curves = append(names, name), append(curves, func(power float64) float64 { return t.At(1 - power) })
+	}
+	add(OfMechanism, recipe.NoiseMultiplier)
+	if p.Vectors != nil {
+		return names, curves, err
+	}
+	if p.Neighbouring == privacy.ReplaceOne {
+		add(OfText, math.Sqrt2*recipe.NoiseMultiplier)
+	}
+	if recipe.Mechanism == nil {
+		rate := min(1, float64(recipe.Cohort)/float64(recipe.Population))
+		shift := rate * math.Sqrt(float64(recipe.Rounds)) / recipe.NoiseMultiplier
+		names, curves = append(names, OfLastModel), append(curves, empirical.GaussianCurve(shift))
+	}
+	return names, curves, err
+}
+
+// ceilings returns the ceilings of a training that claims noise, for the numbers of guesses of the file.
+func (p *BoundParams) ceilings(units int, counts datasets.PartitionMetrics) ([]Ceiling, error) {
+	recipe := p.Null.Recipe(p.Delta, p.Unit, counts)
+	if recipe.NoiseMultiplier == 0 {
+		return nil, nil
+	}
+	names, curves, err := p.attackers(recipe)
+	if err != nil {
+		return nil, err
+	}
+	ceilings := make([]Ceiling, len(names))
+	confidence := each(p.Confidence, len(p.choices()))
+	for i, curve := range curves {
+		o := empirical.Outcome{Units: units, Guesses: p.KPlus + p.KMinus}
+		o.Correct = int(empirical.IdealCorrect(o.Units, o.Guesses, curve))
+		bound, err := empirical.LowerBound(o, p.Delta, confidence)
+		if err != nil {
+			return nil, err
+		}
+		ceilings[i] = Ceiling{Attacker: names[i], Correct: o.Correct, EpsilonLower: bound.Epsilon}
+		if p.Null.sampled() {
+			continue
+		}
+		byCurve, err := p.minNoise()([]empirical.Outcome{o}, recipe, confidence)
+		if err != nil {
+			return nil, err
+		}
+		ceilings[i].TradeOffEpsilonLower = &byCurve.Epsilon
+	}
+	return ceilings, nil
+}
+
+func (p *BoundParams) minNoise() func([]empirical.Outcome, privacy.Recipe, float64) (empirical.NoiseBound, error) {
+	if p.Null.Independent {
+		return empirical.MinNoiseIndependent
+	}
+	return empirical.MinNoise
+}
+
+// estimate is nil for canaries without a likelihood, or with too few on a side of the coin.
+func (p *BoundParams) estimate(units []audits.Unit, scores []float64) (*empirical.GaussianEstimate, error) {
+	heads := lists.Count(units, func(u audits.Unit) bool { return u.Included })
+	if p.score() != ScoreLikelihood || p.Delta == 0 || min(heads, len(units)-heads) < 2 {
+		return nil, nil
+	}
+	e, err := empirical.EstimateGaussian(coinsOf(units), scores, p.Delta)
+	return &e, err
+}
+
+// weakest is the ceiling of the weakest attacker, who sees no more than the audit's own score, or nil.
+func (v *Outcome) weakest() *Ceiling {
+	if len(v.Ceilings) == 0 {
+		return nil
+	}
+	return &v.Ceilings[len(v.Ceilings)-1]
+}
+
+func (c *Ceiling) tradeOff() *float64 {
+	if c.TradeOffEpsilonLower == nil {
+		return nil
+	}
+	return numbers.Finite(*c.TradeOffEpsilonLower)
+}
+
+// EstimateText has the standard error.
+func EstimateText(epsilon, standardError float64) string {
+	return fmt.Sprintf("~%s (+-%s)", privacy.Epsilon(epsilon), privacy.Epsilon(standardError))
+}
+
+// beside is the part of the note about the ceilings and the estimate.
+func (v *Outcome) beside() string {
+	var text strings.Builder
+	for _, c := range v.Ceilings {
+		fmt.Fprintf(&text, "; as the training is claimed, %s is right about %d times, which certifies %s", c.Attacker.noun(), c.Correct, privacy.Epsilon(c.EpsilonLower))
+		if c.TradeOffEpsilonLower != nil {
+			fmt.Fprintf(&text, ", by the trade-off curve %s", *c.TradeOffEpsilonLower)
+		}
+	}
+	if e := v.Estimate; e != nil {
+		fmt.Fprintf(&text, "; epsilon is estimated, not bounded, as %s (standard error %s), if scores are normal", privacy.Epsilon(e.Epsilon), privacy.Epsilon(e.StandardError))
+	}
+	return text.String()
+}
+
+func (a Attacker) noun() string {
+	switch a {
+	case OfText:
+		return "the best guesser of texts from all released sums"
+	case OfLastModel:
+		return "the best guesser of texts from the last model"
+	case OfMechanism:
+	}
+	return "the best guesser of the mechanism"
 }

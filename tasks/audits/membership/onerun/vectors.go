@@ -1,9 +1,13 @@
 package onerun
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
+	"coalmine/internal/lists"
 	"coalmine/privacy"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -48,15 +52,12 @@ func (o *Block) Vectors() bool { return o.CanariesOf == Update || o.CanariesOf =
 // or too little.
 const over = 10
 
-// Sends implements audits.Sender.
 func (f *Fields) Sends() bool { return f.OneRun.Vectors() }
 
-// Clients implements audits.Sender.
 func (f *Fields) Clients(s *audits.Setting) *canaries.Clients {
 	return &canaries.Clients{Count: f.OneRun.Canaries, Over: over, Coins: s.Training.Sampling.Neighbouring()}
 }
 
-// Watch implements audits.Sender.
 func (f *Fields) Watch(s *audits.Setting) *canaries.Watch {
 	o, t := f.OneRun, &s.Training
 	if o.Statistic == FinalModel {
@@ -78,9 +79,7 @@ func (o *Block) completeVectors(given func(path string) bool) {
 	if o.Design == RandomWords {
 		o.Design = ""
 	}
-	if o.Statistic == "" {
-		o.Statistic = AllIterates
-	}
+	o.Statistic = cmp.Or(o.Statistic, AllIterates)
 	if !given(path + ".trade_off") {
 		o.TradeOff = true
 	}
@@ -105,7 +104,7 @@ func (o *Block) checkVectors(s *audits.Setting, fail audits.Fail) (ok bool) {
 		{s.Canaries != nil, "canaries", "puts vectors in the place of users or records, which may carry canaries of the canaries block; remove that block"},
 		{s.Devices != nil, "data.devices", "puts vectors in the place of users, and data.devices divides users into devices; remove one of them"},
 		{s.Records, "training.record", "sends updates that are no user's, and training.record keeps the updates of all; remove one of them"},
-		{slices.ContainsFunc(s.Audits, sendsToo), "audit.one_shot", "sends vectors, and audit.one_shot does, too; ask for them in two experiments"},
+		{slices.ContainsFunc(s.Audits, SendsToo), "audit.one_shot", "sends vectors, and audit.one_shot does, too; ask for them in two experiments"},
 		{o.Design != "", path + ".design", "has canaries without words; remove " + path + ".design"},
 		{o.Words > 0, path + ".words", "has canaries without words; remove " + path + ".words"},
 		{o.PlainLoss, path + ".plain_loss", "has canaries without a loss; remove " + path + ".plain_loss"},
@@ -115,15 +114,12 @@ func (o *Block) checkVectors(s *audits.Setting, fail audits.Fail) (ok bool) {
 			return false
 		}
 	}
-	if s.Trained > 0 && o.Canaries > s.Trained {
-		fail([]string{path + ".canaries", "model"}, "is %d, and the model has %d trained parameters; expected at most one canary for each, because their vectors are orthogonal", o.Canaries, s.Trained)
-		return false
-	}
-	return true
+	return !fail.If(s.Trained > 0 && o.Canaries > s.Trained, []string{path + ".canaries", "model"},
+		"is %d, and the model has %d trained parameters; expected at most one canary for each, because their vectors are orthogonal", o.Canaries, s.Trained)
 }
 
-// sendsToo reports whether an audit other than this one sends vectors.
-func sendsToo(f audits.Fields) bool {
+// SendsToo reports whether an audit other than this one sends vectors.
+func SendsToo(f audits.Fields) bool {
 	_, own := f.(*Fields)
 	return !own && audits.Sends(f)
 }
@@ -145,11 +141,9 @@ const (
 )
 
 func (v *VectorParams) units() []audits.Unit {
-	units := make([]audits.Unit, v.Canaries)
-	for i := range units {
-		units[i] = audits.Unit{Canary: i, Example: -1, Included: canaries.Coin(v.Seed, i)}
-	}
-	return units
+	return lists.Make(v.Canaries, func(i int) audits.Unit {
+		return audits.Unit{Canary: i, Example: -1, Included: canaries.Coin(v.Seed, i)}
+	})
 }
 
 func (v *VectorParams) scores(ctx context.Context, t *tasks.Task) ([]float64, error) {
@@ -159,17 +153,11 @@ func (v *VectorParams) scores(ctx context.Context, t *tasks.Task) ([]float64, er
 			return nil, err
 		}
 		scores := canaries.Blocks{Seed: v.Seed, Count: v.Canaries}.Products(change)
-		for i := range scores {
-			scores[i] *= v.Sign
-		}
+		floats.Scale(v.Sign, scores)
 		return scores, nil
 	}
 	followed, err := v.Watch.Read(ctx, t, audits.ModelInput)
-	scores := make([]float64, len(followed))
-	for i, evidence := range followed {
-		scores[i] = float64(evidence)
-	}
-	return scores, err
+	return lists.Map(followed, func(evidence float32) float64 { return float64(evidence) }), err
 }
 
 // independent reports whether canaries do not hide each other: vectors are orthogonal, and their users are

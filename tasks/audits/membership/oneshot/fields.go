@@ -85,26 +85,19 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 }
 
 func (o *Block) checkUpdates(s *audits.Setting, fail audits.Fail) {
-	switch clip := s.Training.Clip; {
-	case clip > 0 && o.Norm > 0:
-		fail([]string{path + ".norm", "training.privacy.clip"}, "is %g, and every canary's update is clipped to the clip norm, which is %g; remove it", o.Norm, clip)
-	case clip == 0 && o.Norm == 0:
-		fail([]string{path + ".norm", "training.privacy"}, "missing; expected the L2 norm of a canary's update, such as 1: there is no clip norm to take it from")
-	}
+	clip := s.Training.Clip
+	fail.If(clip > 0 && o.Norm > 0, []string{path + ".norm", "training.privacy.clip"}, "is %g, and every canary's update is clipped to the clip norm, which is %g; remove it", o.Norm, clip)
+	fail.If(clip == 0 && o.Norm == 0, []string{path + ".norm", "training.privacy"}, "missing; expected the L2 norm of a canary's update, such as 1: there is no clip norm to take it from")
 	o.checkUnseen(fail)
 }
 
 func (o *Block) checkUnseen(fail audits.Fail) {
-	if o.Statistic == FinalModel && o.Unseen > 0 {
-		fail([]string{path + ".unseen", path + ".statistic"}, "is %d, and with statistic: final the law of unseen canaries is known; remove it", o.Unseen)
-	}
+	fail.If(o.Statistic == FinalModel && o.Unseen > 0, []string{path + ".unseen", path + ".statistic"}, "is %d, and with statistic: final the law of unseen canaries is known; remove it", o.Unseen)
 }
 
 // checkReport checks an external training, which sends the canaries itself.
 func (o *Block) checkReport(fail audits.Fail) {
-	if o.Norm > 0 {
-		fail([]string{path + ".norm", "training.command"}, "is %g, and the command sends the canaries itself, by its own clip norm; remove it", o.Norm)
-	}
+	fail.If(o.Norm > 0, []string{path + ".norm", "training.command"}, "is %g, and the command sends the canaries itself, by its own clip norm; remove it", o.Norm)
 	o.checkUnseen(fail)
 }
 
@@ -121,17 +114,11 @@ func (o *Block) checkDimension(s *audits.Setting, fail audits.Fail) {
 
 // checkCompany rejects features that need every user's data, or that measure other models.
 func (o *Block) checkCompany(s *audits.Setting, fail audits.Fail) {
-	switch {
-	case s.Devices != nil:
-		fail([]string{path, "data.devices"}, "adds clients to the users, and data.devices divides users into devices; remove one of them")
-	case s.Records:
-		fail([]string{path, "training.record"}, "adds clients whose updates are no user's, and training.record keeps the updates of all; remove one of them")
-	case s.Training.Quantized:
-		fail([]string{path, "training.quantize_bits"}, "measures the model as the training leaves it, and training.quantize_bits rounds its weights; remove one of them")
-	}
+	_ = fail.If(s.Devices != nil, []string{path, "data.devices"}, "adds clients to the users, and data.devices divides users into devices; remove one of them") ||
+		fail.If(s.Records, []string{path, "training.record"}, "adds clients whose updates are no user's, and training.record keeps the updates of all; remove one of them") ||
+		fail.If(s.Training.Quantized, []string{path, "training.quantize_bits"}, "measures the model as the training leaves it, and training.quantize_bits rounds its weights; remove one of them")
 }
 
-// Warnings implements audits.Warner.
 func (f *Fields) Warnings(_ *audits.Setting, d *audits.Data) []string {
 	share := float64(f.OneShot.Canaries) / float64(f.OneShot.Canaries+d.Users)
 	if share <= audits.MaxReplaced {
@@ -156,10 +143,8 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 	return b.Node(Clients, "canary clients of the one-shot audit", params, tasks.Input{Name: PopulationInput, Key: b.Population()})
 }
 
-// Sends implements audits.Sender.
 func (f *Fields) Sends() bool { return true }
 
-// Clients implements audits.Sender.
 func (f *Fields) Clients(*audits.Setting) *canaries.Clients {
 	c := &canaries.Clients{Count: f.OneShot.Canaries, Norm: f.OneShot.Norm}
 	if c.Norm == 0 {
@@ -172,7 +157,6 @@ func (f *Fields) Clients(*audits.Setting) *canaries.Clients {
 // or too little.
 const over = 10
 
-// Watch implements audits.Sender.
 func (f *Fields) Watch(*audits.Setting) *canaries.Watch {
 	if f.OneShot.Statistic == FinalModel {
 		return nil
@@ -180,7 +164,6 @@ func (f *Fields) Watch(*audits.Setting) *canaries.Watch {
 	return &canaries.Watch{Canaries: f.OneShot.Canaries, Unseen: f.OneShot.Unseen}
 }
 
-// Request implements audits.Sender.
 func (f *Fields) Request() *external.OneShot {
 	o := f.OneShot
 	return &external.OneShot{Canaries: o.Canaries, Unseen: o.Unseen, Final: o.Statistic != AllIterates}

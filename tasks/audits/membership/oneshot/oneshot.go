@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
@@ -43,7 +44,11 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 	if p.Clients < 1 {
 		return tasks.Permanent(fmt.Errorf("%d canary clients; expected at least 1", p.Clients))
 	}
-	if err := p.handOn(ctx, t); err != nil {
+	handOn := func() error { return t.PutJSON(ctx, audits.UnitsBlob, []audits.Unit{}) }
+	if p.Coins {
+		handOn = func() error { return t.Keep(ctx, PopulationInput, audits.UnitsBlob, audits.UnitsBlob) }
+	}
+	if err := handOn(); err != nil {
 		return err
 	}
 	population, err := datasets.OpenPopulation(ctx, t, PopulationInput, PopulationInput)
@@ -61,24 +66,12 @@ func runClients(ctx context.Context, t *tasks.Task, p *ClientsParams) error {
 	return datasets.WritePopulation(ctx, t, extended(population.Index(), p.Clients), list, population.Replacements(), before.DiscardedExamples)
 }
 
-func (p *ClientsParams) handOn(ctx context.Context, t *tasks.Task) error {
-	if p.Coins {
-		return t.Keep(ctx, PopulationInput, audits.UnitsBlob, audits.UnitsBlob)
-	}
-	return t.PutJSON(ctx, audits.UnitsBlob, []audits.Unit{})
-}
-
 func extended(index *datasets.Index, users int) *datasets.Index {
-	extents := slices.Clone(index.Extents)
 	end := datasets.Extent{}
-	if len(extents) > 0 {
-		last := extents[len(extents)-1]
-		end.Offset = last.Offset + last.Length
+	if n := len(index.Extents); n > 0 {
+		end.Offset = index.Extents[n-1].Offset + index.Extents[n-1].Length
 	}
-	for range users {
-		extents = append(extents, end)
-	}
-	return index.WithExtents(extents)
+	return index.WithExtents(slices.Concat(index.Extents, slices.Repeat([]datasets.Extent{end}, users)))
 }
 
 type EstimateParams struct {
@@ -121,10 +114,7 @@ func runEstimator(ctx context.Context, t *tasks.Task, p *EstimateParams) error {
 		if err != nil {
 			return err
 		}
-		largest := make([]float64, len(followed))
-		for i, cosine := range followed {
-			largest[i] = float64(cosine)
-		}
+		largest := lists.Map(followed, func(cosine float32) float64 { return float64(cosine) })
 		c.Largest, c.Unseen = largest[:p.Watch.Canaries], largest[p.Watch.Canaries:]
 	}
 	return (&Outcome{Canaries: p.Canaries, Delta: p.Delta, Neighbouring: cmp.Or(p.Neighbouring, privacy.AddOrRemoveOne)}).put(ctx, t, &c)
@@ -139,14 +129,12 @@ type ReportParams struct {
 // "model": external/train. Its blob OutcomeBlob is an Outcome.
 var ReportEstimator = tasks.Kind{Name: "audits/one-shot-told", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runReportEstimator)}
 
-const aUser = "user"
-
 func runReportEstimator(ctx context.Context, t *tasks.Task, p *ReportParams) error {
 	c, err := p.OneShot.Cosines(ctx, t, audits.ModelInput)
 	if err != nil {
 		return err
 	}
-	asked := external.Cosines{Dimension: c.Dimension, Unit: cmp.Or(c.Unit, aUser)}
+	asked := external.Cosines{Dimension: c.Dimension, Unit: cmp.Or(c.Unit, "user")}
 	if p.OneShot.Final {
 		asked.Final = c.Final
 	}

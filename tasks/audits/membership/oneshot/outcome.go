@@ -2,20 +2,24 @@ package oneshot
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/privacy"
 	"coalmine/privacy/empirical"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/membership/onerun"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Name: "one_shot",
 	Legend: "Estimated epsilon: an estimate with its standard error, not a bound, from canary clients that took part and others that did not, by the " +
 		"final model or by the updates of all rounds.",
-	Power:         power,
+	Power:         audits.Powered(power),
 	Kinds:         []tasks.Kind{Clients, Estimator, ReportEstimator},
 	Models:        audits.Anything,
 	Pairs:         audits.EverySecret,
@@ -29,23 +33,12 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Measures: slices.Concat(
 		estimated("epsilon_estimate_final", "estimated epsilon, final", final),
 		estimated("epsilon_estimate_all_iterates", "estimated epsilon, all rounds", allIterates),
-		[]audits.Measure{
-			{Name: "one_shot_delta", Of: audits.Of(func(v *Outcome) float64 { return v.Delta })},
-			{Name: "one_shot_neighbouring", Of: audits.Of(func(v *Outcome) privacy.Neighbouring { return v.Neighbouring })},
-			{Name: "one_shot_unit", Of: audits.Of(func(v *Outcome) string { return v.Unit })},
-			{Name: "one_shot_canaries", Of: audits.Of(func(v *Outcome) int { return v.Canaries })},
-			{Name: "one_shot_unseen", Of: audits.Of(func(v *Outcome) int { return v.Unseen })},
-			{Name: "one_shot_dimension", Of: audits.Of(func(v *Outcome) int { return v.Dimension })},
-		},
+		audits.Columns[Outcome]("one_shot_", "delta", "neighbouring", "unit", "canaries", "unseen", "dimension"),
 		cosines("one_shot_final", final, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),
 		cosines("one_shot_largest", allIterates, func(e *empirical.Estimate) *empirical.Normal { return &e.Seen }),
 		cosines("one_shot_unseen", allIterates, func(e *empirical.Estimate) *empirical.Normal { return &e.Unseen }),
 	),
-	Canary: []audits.Measure{
-		{Name: "one_shot_seen", Of: audits.Of(func(c *Client) bool { return c.Seen })},
-		{Name: "one_shot_final_cosine", Of: audits.Of(func(c *Client) *float64 { return c.FinalCosine })},
-		{Name: "one_shot_largest_cosine", Of: audits.Of(func(c *Client) *float64 { return c.LargestCosine })},
-	},
+	Canary: audits.Columns[Client]("one_shot_", "seen", "final_cosine", "largest_cosine"),
 })
 
 func final(v *Outcome) *empirical.Estimate       { return v.Final }
@@ -55,7 +48,7 @@ func estimated(name, header string, of func(*Outcome) *empirical.Estimate) []aud
 	return audits.Within(of,
 		audits.Measure{
 			Name: name, Of: audits.Of(func(e *empirical.Estimate) float64 { return e.Epsilon }),
-			Header: header, Text: audits.Of(text), Optional: true, Scale: audits.Plain, Digits: 2,
+			Header: header, Text: audits.Of(func(e *empirical.Estimate) string { return onerun.EstimateText(e.Epsilon, e.StandardError) }), Optional: true, Scale: audits.Plain, Digits: 2,
 		},
 		audits.Measure{Name: name + "_se", Of: audits.Of(func(e *empirical.Estimate) float64 { return e.StandardError })},
 	)
@@ -99,15 +92,7 @@ type Client struct {
 }
 
 func (v *Outcome) own() []audits.Own {
-	var own []audits.Own
-	for i := range v.Clients {
-		own = append(own, audits.Own{CanaryOutcome: &v.Clients[i]})
-	}
-	return own
-}
-
-func text(e *empirical.Estimate) string {
-	return fmt.Sprintf("~%s (+-%s)", privacy.Epsilon(e.Epsilon), privacy.Epsilon(e.StandardError))
+	return lists.Make(len(v.Clients), func(i int) audits.Own { return audits.Own{CanaryOutcome: &v.Clients[i]} })
 }
 
 // Note implements audits.Noter. It qualifies every epsilon.
@@ -140,4 +125,51 @@ func (v *Outcome) beside(proved *privacy.Report) string {
 		return fmt.Sprintf("; epsilon_proved %s is about another change, %s", proved.EpsilonProved, proved.Neighbouring)
 	}
 	return fmt.Sprintf("; epsilon_proved is %s", proved.EpsilonProved)
+}
+
+// certain is the number of standard errors that a find is above 0: one-sided, 95%.
+const certain = 1.645
+
+// trials is the number of simulated audits: the standard error of a power is at most 5%. An estimate takes a
+// millisecond.
+const trials = 100
+
+// power returns the power of the estimate if the statistic of each canary client is normal, and shifted from
+// that of an unseen direction as by the Gaussian mechanism with the true epsilon.
+func power(f *Fields, _ *audits.Setting, _ *Outcome) []audits.Statement {
+	o := f.OneShot
+	return []audits.Statement{{
+		Finds:   "an estimate is certainly above 0, by 1.645 standard errors",
+		Leak:    audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
+		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canary client", o.Canaries)},
+		Nothing: audits.From(func(v *Outcome) bool { return !found(v.Final) && !found(v.AllIterates) }),
+		Power: audits.Simulated(trials, 0, func(sizes []int, leak float64) func(*rand.Rand) bool {
+			shift := empirical.GaussianShift(leak, o.Delta)
+			return func(rng *rand.Rand) bool { return found(o.simulate(sizes[0], shift, rng)) }
+		}, func([]int, float64) func(bool) bool { return func(found bool) bool { return found } }),
+	}}
+}
+
+// simulate estimates by n canaries, from all rounds if the audit has no estimate from the final model.
+func (o *Block) simulate(n int, shift float64, rng *rand.Rand) *empirical.Estimate {
+	draw := func(n int, mean, deviation float64) []float64 {
+		return lists.Make(n, func(int) float64 { return deviation * (mean + rng.NormFloat64()) })
+	}
+	var e empirical.Estimate
+	var err error
+	if o.Statistic == AllIterates {
+		e, err = empirical.AllIterates(draw(n, shift, 1), draw(o.Unseen, 0, 1), o.Delta)
+	} else {
+		d := empirical.MinPerCanary * max(n, empirical.MinDimension) // the estimate does not depend on it
+		e, err = empirical.FinalIterate(draw(n, shift, 1/math.Sqrt(float64(d))), d, o.Delta)
+	}
+	if err != nil { // too few values to fit
+		return nil
+	}
+	return &e
+}
+
+// found reports whether an estimate is certainly above 0.
+func found(e *empirical.Estimate) bool {
+	return e != nil && e.Epsilon-certain*e.StandardError > 0
 }

@@ -95,13 +95,13 @@ var Summary = tasks.Kind{Name: "audits/accuracy-per-user-summary", Version: 1, C
 
 func sumUp(ctx context.Context, t *tasks.Task, p *SummaryParams) (v Outcome, err error) {
 	v.Part = p.Part
-	if v.Model, err = read(ctx, t, UsersBlob, audits.PartInputs(p.Shares)...); err != nil || !p.Prepared {
-		return v, err
+	v.Model, err = read(ctx, t, UsersBlob, audits.PartInputs(p.Shares)...)
+	if p.Prepared && err == nil {
+		v.Prepared, err = read(ctx, t, selection.UsersBlob, PredictedInput)
 	}
-	if v.Prepared, err = read(ctx, t, selection.UsersBlob, PredictedInput); err != nil {
-		return v, err
+	if p.Prepared && err == nil {
+		v.Clean, err = read(ctx, t, selection.UsersBlob, CleanInput)
 	}
-	v.Clean, err = read(ctx, t, selection.UsersBlob, CleanInput)
 	return v, err
 }
 

@@ -24,18 +24,10 @@ type Block struct {
 const path = "audit.accuracy_per_user"
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	if s.Generator && !s.Prepared {
-		fail([]string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected prepare.classifier beside it, another model.kind, or no such audit")
-	}
-	if s.External != nil && !s.External.OfImages() {
-		fail([]string{path, "model.kind"}, "counts words that a model predicts correctly, and models of texts that are not ours score whole texts; expected another model.kind, or no such audit")
-	}
-	if s.Reading.Label != "" {
-		fail([]string{path, "data.label"}, "counts what is predicted correctly, and data.label is %s; set it to null for this cell", s.Reading.Label)
-	}
-	if f.AccuracyPerUser.Part == Test && !s.HasTest() {
-		fail([]string{path + ".part", "data.test.fraction"}, "is test, but data.test.fraction is 0; raise it, or take the part train")
-	}
+	fail.If(s.Generator && !s.Prepared, []string{path, "model.kind"}, "measures what a model predicts, and a gan predicts nothing; expected prepare.classifier beside it, another model.kind, or no such audit")
+	fail.If(s.External != nil && !s.External.OfImages(), []string{path, "model.kind"}, "counts words that a model predicts correctly, and models of texts that are not ours score whole texts; expected another model.kind, or no such audit")
+	fail.If(s.Reading.Label != "", []string{path, "data.label"}, "counts what is predicted correctly, and data.label is %s; set it to null for this cell", s.Reading.Label)
+	fail.If(f.AccuracyPerUser.Part == Test && !s.HasTest(), []string{path + ".part", "data.test.fraction"}, "is test, but data.test.fraction is 0; raise it, or take the part train")
 }
 
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {

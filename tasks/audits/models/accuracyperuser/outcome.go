@@ -1,10 +1,12 @@
 package accuracyperuser
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -24,7 +26,9 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Pairs:      audits.EverySecret,
 	Changes:    func(before, after audits.Outcome) []audits.Change { return before.(*Outcome).changes(after.(*Outcome)) },
 	Measures: slices.Concat(
-		audits.Within((*Outcome).shown, audits.Measure{Header: "users' accuracy %", Text: audits.Of((*Users).quartiles)}),
+		audits.Within(func(v *Outcome) *Users { return cmp.Or(v.Model, v.Prepared) }, audits.Measure{Header: "users' accuracy %", Text: audits.Of(func(u *Users) string {
+			return fmt.Sprintf("%.1f/%.1f/%.1f", 100*u.Percentiles[1], 100*u.Percentiles[2], 100*u.Percentiles[3])
+		})}),
 		audits.Within(func(v *Outcome) *Users { return v.Model }, measures("users")...),
 		audits.Within(func(v *Outcome) *Users { return v.Prepared }, measures("prepared_users")...),
 	),
@@ -60,18 +64,6 @@ type Users struct {
 	selection.Accuracy
 	// Mean is the unweighted mean of the users' shares.
 	Mean float64 `json:"mean"`
-}
-
-// shown returns the users for figures and tables.
-func (v *Outcome) shown() *Users {
-	if v.Model != nil {
-		return v.Model
-	}
-	return v.Prepared
-}
-
-func (u *Users) quartiles() string {
-	return fmt.Sprintf("%.1f/%.1f/%.1f", 100*u.Percentiles[1], 100*u.Percentiles[2], 100*u.Percentiles[3])
 }
 
 func (v *Outcome) Note(*audits.Cell) string {
@@ -140,12 +132,10 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 }
 
 func bars(a *selection.Accuracy) []audits.Bar {
-	list := make([]audits.Bar, len(a.Histogram))
-	width := 100 / float64(len(list))
-	for i, n := range a.Histogram {
-		list[i] = audits.Bar{From: float64(i) * width, To: float64(i+1) * width, Y: float64(n)}
-	}
-	return list
+	width := 100 / float64(len(a.Histogram))
+	return lists.Make(len(a.Histogram), func(i int) audits.Bar {
+		return audits.Bar{From: float64(i) * width, To: float64(i+1) * width, Y: float64(a.Histogram[i])}
+	})
 }
 
 func tallest(bars []audits.Bar) (most float64) {

@@ -98,9 +98,7 @@ type Fields struct {
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	if s.Generator {
-		fail([]string{"audit.baselines", "model.kind"}, "measures what a model could be held against, and a gan predicts nothing; set it to false for this cell")
-	}
+	fail.If(s.Generator, []string{"audit.baselines", "model.kind"}, "measures what a model could be held against, and a gan predicts nothing; set it to false for this cell")
 	audits.CheckTest(s, fail, "audit.baselines", "set audit.baselines to false")
 }
 

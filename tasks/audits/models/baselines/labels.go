@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/models/attacks"
 	"coalmine/tasks"
@@ -132,17 +133,15 @@ func (s *searching) show(ctx context.Context, t *tasks.Task, train *datasets.Pop
 
 // predict predicts for each query the mean of its neighbours.
 func (s *searching) predict(p *prediction, known labelled, asked *questions) []models.Labelled {
-	predicted := make([]models.Labelled, len(asked.queries))
-	for i, query := range asked.queries {
+	return lists.Make(len(asked.queries), func(i int) models.Labelled {
 		mean, near := make([]float32, p.outputs), s.Nearest(i)
 		for _, id := range near {
 			for j, v := range p.truth(known[id]) {
 				mean[j] += v / float32(len(near))
 			}
 		}
-		predicted[i] = models.Labelled{Truth: p.truth(asked.all[query]), Predicted: mean}
-	}
-	return predicted
+		return models.Labelled{Truth: p.truth(asked.all[asked.queries[i]]), Predicted: mean}
+	})
 }
 
 // most is the index of the largest value, the first of equals.
@@ -174,12 +173,7 @@ func (p *Params) classes() *prediction {
 		outputs: p.Choices,
 		truth:   func(said []int32) []float32 { return oneHot(p.Choices, said[0]-datasets.FirstWord) },
 		measure: func(predicted []models.Labelled) (Utility, error) {
-			hits := 0
-			for _, x := range predicted {
-				if most(x.Predicted) == most(x.Truth) {
-					hits++
-				}
-			}
+			hits := lists.Count(predicted, func(x models.Labelled) bool { return most(x.Predicted) == most(x.Truth) })
 			return Utility{RecallAt1: new(float64(hits) / float64(len(predicted)))}, nil
 		},
 		outcome: func(known, asked labelled) (*Outcome, error) { return p.guessing(known.counts(), asked.counts()), nil },
@@ -243,11 +237,9 @@ func (p *Params) tags() *prediction {
 		return Utility{MeanAveragePrecision: &mean}, err
 	}
 	tags.outcome = func(_, asked labelled) (*Outcome, error) {
-		predicted := make([]models.Labelled, len(asked))
-		for i, said := range asked {
-			predicted[i] = models.Labelled{Truth: tags.truth(said), Predicted: make([]float32, p.Choices)}
-		}
-		chance, err := tags.measure(predicted)
+		chance, err := tags.measure(lists.Map(asked, func(said []int32) models.Labelled {
+			return models.Labelled{Truth: tags.truth(said), Predicted: make([]float32, p.Choices)}
+		}))
 		return &Outcome{Examples: int64(len(asked)), Chance: chance}, err
 	}
 	return tags

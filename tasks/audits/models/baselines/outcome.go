@@ -23,20 +23,10 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	),
 })
 
-var metrics = map[string]audits.Value{
-	"recall_at_1":            audits.Of(func(u *Utility) *float64 { return u.RecallAt1 }),
-	"recall_at_5":            audits.Of(func(u *Utility) *float64 { return u.RecallAt5 }),
-	"mean_absolute_error":    audits.Of(func(u *Utility) *float64 { return u.MeanAbsoluteError }),
-	"mean_average_precision": audits.Of(func(u *Utility) *float64 { return u.MeanAveragePrecision }),
-}
-
 // baseline returns a column of tables, and the metrics of one baseline.
 func baseline(name, header string, find func(*Outcome) *Utility, has ...string) []audits.Measure {
-	list := []audits.Measure{{Header: header, Of: audits.Of((*Utility).String), Optional: name != "chance"}}
-	for _, metric := range has {
-		list = append(list, audits.Measure{Name: name + "_" + metric, Of: metrics[metric]})
-	}
-	return audits.Within(find, list...)
+	shown := audits.Measure{Header: header, Of: audits.Of((*Utility).String), Optional: name != "chance"}
+	return audits.Within(find, append([]audits.Measure{shown}, audits.Columns[Utility](name+"_", has...)...)...)
 }
 
 type Outcome struct {

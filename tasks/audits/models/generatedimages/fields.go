@@ -28,18 +28,12 @@ type Block struct {
 const path = "audit.generated_images"
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	if !s.Generator {
-		fail([]string{path, "model.kind"}, "measures a generator, and the model has none; expected model.kind: gan, or no such audit")
-	}
-	if !s.HasTest() {
-		fail([]string{path, "data.test.fraction"}, "compares with real images of the test part, but data.test.fraction is 0; raise it, or remove the audit")
-	}
+	fail.If(!s.Generator, []string{path, "model.kind"}, "measures a generator, and the model has none; expected model.kind: gan, or no such audit")
+	fail.If(!s.HasTest(), []string{path, "data.test.fraction"}, "compares with real images of the test part, but data.test.fraction is 0; raise it, or remove the audit")
 }
 
 func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
-	if d.TestExamples < 2 {
-		fail([]string{"data.test.fraction"}, "is %s, which leaves %d images in the test part of %s; expected two at least, for %s", s.TestFraction, d.TestExamples, d.Source, path)
-	}
+	fail.If(d.TestExamples < 2, []string{"data.test.fraction"}, "is %s, which leaves %d images in the test part of %s; expected two at least, for %s", s.TestFraction, d.TestExamples, d.Source, path)
 }
 
 // imagesATask is the number of images per task: a few seconds' work with the paper's model. A task draws from
@@ -77,10 +71,7 @@ var limits = []audits.Limit{audits.LimitOf[numbers.Probability]{
 	Breaches: audits.Judged("generated_inverted", func(v *Outcome, limit numbers.Probability) []string {
 		return audits.AboveSignificantly("generated_inverted", "", v.Inverted, limit, v.Significance)
 	}),
-	FalseAlarms: func(s *audits.Setting, limit numbers.Probability) []audits.FalseAlarm {
-		if f, ok := audits.FieldsOf[*Fields](s); ok {
-			return audits.SignificanceAlarms("generated_inverted", limit, f.GeneratedImages.Count, "images", f.GeneratedImages.Significance)
-		}
-		return nil
-	},
+	FalseAlarms: audits.Alarms(func(f *Fields, _ *audits.Setting, limit numbers.Probability) []audits.FalseAlarm {
+		return audits.SignificanceAlarms("generated_inverted", limit, f.GeneratedImages.Count, "images", f.GeneratedImages.Significance)
+	}),
 }.Limit()}

@@ -8,8 +8,10 @@ package generatedimages
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"coalmine/internal/contactsheet"
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/models/vision"
@@ -43,11 +45,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 	if err != nil {
 		return tasks.Permanent(err)
 	}
-	var all []byte
-	for _, image := range images {
-		all = append(all, image...)
-	}
-	return t.Put(ctx, ImagesBlob, all)
+	return t.Put(ctx, ImagesBlob, slices.Concat(images...))
 }
 
 func generate(model *checkpoints.Model, p *Params) ([][]byte, error) {
@@ -172,11 +170,7 @@ func (s *summary) readReal(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	for _, example := range examples {
-		image := make([]byte, s.shape.Values())
-		for i := range image {
-			image[i] = byte(example[firstPixel+i] - datasets.FirstWord)
-		}
-		s.real = append(s.real, image)
+		s.real = append(s.real, lists.Map(example[firstPixel:firstPixel+s.shape.Values()], func(token int32) byte { return byte(token - datasets.FirstWord) }))
 	}
 	if len(s.real) == 0 {
 		return tasks.Permanent(fmt.Errorf("the test part is empty: raise data.test.fraction"))
@@ -214,36 +208,23 @@ func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Outcome) error {
 
 // asExamples returns images in the form of a network, with the label 0.
 func asExamples(images [][]byte) [][]int32 {
-	examples := make([][]int32, len(images))
-	for i, image := range images {
-		example := make([]int32, firstPixel, firstPixel+len(image))
-		example[0], example[1] = datasets.Begin, datasets.FirstWord
-		for _, value := range image {
-			example = append(example, datasets.FirstWord+int32(value))
-		}
-		examples[i] = example
-	}
-	return examples
+	token := func(value byte) int32 { return datasets.FirstWord + int32(value) }
+	return lists.Map(images, func(image []byte) []int32 {
+		return append([]int32{datasets.Begin, datasets.FirstWord}, lists.Map(image, token)...)
+	})
 }
 
 func compare(made, real []models.Prediction) (*Judgement, error) {
-	var j Judgement
-	probabilities := func(p *models.Prediction) []float32 { return p.Probabilities }
-	logits := func(p *models.Prediction) []float32 { return p.Logits }
-	var err error
-	if j.Score, err = vision.ClassifierScore(rows(made, probabilities)); err != nil {
+	probabilities := func(p models.Prediction) []float32 { return p.Probabilities }
+	logits := func(p models.Prediction) []float32 { return p.Logits }
+	score, err := vision.ClassifierScore(lists.Map(made, probabilities))
+	if err != nil {
 		return nil, err
 	}
-	if j.RealScore, err = vision.ClassifierScore(rows(real, probabilities)); err != nil {
+	realScore, err := vision.ClassifierScore(lists.Map(real, probabilities))
+	if err != nil {
 		return nil, err
 	}
-	j.FrechetDistance, err = vision.FrechetDistance(rows(made, logits), rows(real, logits))
-	return &j, err
-}
-
-func rows(list []models.Prediction, of func(*models.Prediction) []float32) (rows [][]float32) {
-	for i := range list {
-		rows = append(rows, of(&list[i]))
-	}
-	return rows
+	distance, err := vision.FrechetDistance(lists.Map(made, logits), lists.Map(real, logits))
+	return &Judgement{score, realScore, distance}, err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 )
@@ -17,11 +18,11 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Models:      audits.Images,
 	Classifier:  true,
 	OutcomeBlob: audits.OutcomeBlob,
-	Pictures:    audits.From((*Outcome).pictures),
-	Measures: slices.Concat([]audits.Measure{
-		{Name: "generated_images", Of: audits.Of(func(v *Outcome) int { return v.Images })},
-		{Name: "generated_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.Intensity })},
-		{Name: "generated_real_intensity", Of: audits.Of(func(v *Outcome) float64 { return v.RealIntensity })},
+	// Figures 3, 6, 7 and 8 of the paper.
+	Pictures: audits.From(func(v *Outcome) []audits.Picture {
+		return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
+	}),
+	Measures: slices.Concat(audits.Columns[Outcome]("generated_", "images", "intensity", "real_intensity"), []audits.Measure{
 		{
 			Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Interval { return v.Inverted.Interval() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
 			Curve: &audits.Curve{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: audits.Hundred},
@@ -85,11 +86,6 @@ func (v *Outcome) said() string {
 	return note
 }
 
-// pictures are figures 3, 6, 7 and 8 of the paper.
-func (v *Outcome) pictures() []audits.Picture {
-	return []audits.Picture{{Title: "generated images", Text: v.said(), PNG: v.Sheet}}
-}
-
 // measureIntensity counts the images that are nearer to inverted than to upright handwriting: by mean
 // intensity, which is about m, the mean of the real images, for upright images and 255 - m for inverted ones;
 // and by the Euclidean distance to the mean real image and to its inverse.
@@ -102,13 +98,7 @@ func (v *Outcome) measureIntensity(generated, real [][]byte) {
 }
 
 func shareOf(images [][]byte, has func(image []byte) bool) audits.Share {
-	count := 0
-	for _, image := range images {
-		if has(image) {
-			count++
-		}
-	}
-	return audits.NewShare(count, len(images))
+	return audits.NewShare(lists.Count(images, has), len(images))
 }
 
 func meanImage(images [][]byte) []float64 {

@@ -60,9 +60,8 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 }
 
 func (f *Fields) Check(_ *audits.Setting, fail audits.Fail) {
-	if b := f.Samples; b.Expansions > 0 && b.Shown == 0 {
-		fail([]string{path + ".expansions", path + ".shown"}, "is %d, but with %s.shown 0 there is nothing to search for; set it to 0, or list some", b.Expansions, path)
-	}
+	b := f.Samples
+	fail.If(b.Expansions > 0 && b.Shown == 0, []string{path + ".expansions", path + ".shown"}, "is %d, but with %s.shown 0 there is nothing to search for; set it to 0, or list some", b.Expansions, path)
 }
 
 // samplesATask is the number of samples per task: a few seconds' work with the paper's model of words. It
@@ -130,9 +129,7 @@ var limits = []audits.Limit{
 			return breaches
 		}),
 		Check: func(s *audits.Setting, _ numbers.Probability, fail audits.Fail) {
-			if s.Reading.Level == datasets.ByteLevel {
-				fail([]string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
-			}
+			fail.If(s.Reading.Level == datasets.ByteLevel, []string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
 		},
 		FalseAlarms: falseAlarms("samples_out_of_vocabulary"),
 	}.Limit(),
@@ -146,19 +143,14 @@ var limits = []audits.Limit{
 			return audits.AboveSignificantly("samples_with_space", "", v.Spaces.Samples, limit, v.Significance)
 		}),
 		Check: func(s *audits.Setting, _ numbers.Probability, fail audits.Fail) {
-			if s.Reading.Level != datasets.ByteLevel {
-				fail([]string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
-			}
+			fail.If(s.Reading.Level != datasets.ByteLevel, []string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
 		},
 		FalseAlarms: falseAlarms("samples_with_space"),
 	}.Limit(),
 }
 
 func falseAlarms(name string) func(*audits.Setting, numbers.Probability) []audits.FalseAlarm {
-	return func(s *audits.Setting, limit numbers.Probability) []audits.FalseAlarm {
-		if f, ok := audits.FieldsOf[*Fields](s); ok {
-			return audits.SignificanceAlarms(name, limit, f.Samples.Count, "samples", f.Samples.Significance)
-		}
-		return nil
-	}
+	return audits.Alarms(func(f *Fields, _ *audits.Setting, limit numbers.Probability) []audits.FalseAlarm {
+		return audits.SignificanceAlarms(name, limit, f.Samples.Count, "samples", f.Samples.Significance)
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -20,9 +21,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Kinds:       []tasks.Kind{Kind, Search, Summary},
 	OutcomeBlob: audits.OutcomeBlob,
 	Changes:     func(before, after audits.Outcome) []audits.Change { return before.(*Outcome).changes(after.(*Outcome)) },
-	Measures: slices.Concat([]audits.Measure{
-		{Name: "samples", Of: audits.Of(func(v *Outcome) int { return v.Samples })},
-		{Name: "samples_temperature", Of: audits.Of(func(v *Outcome) float64 { return v.Temperature })},
+	Measures: slices.Concat(audits.Columns[Outcome]("", "samples"), audits.Columns[Outcome]("samples_", "temperature"), []audits.Measure{
 		{Name: "samples_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
 	}, audits.Within(func(v *Outcome) *Unknown { return v.Unknown },
 		audits.Measure{
@@ -132,10 +131,7 @@ func (v *Outcome) listed() string {
 	if len(top) == 0 {
 		return ""
 	}
-	var words []string
-	for _, text := range top[:min(notedWords, len(top))] {
-		words = append(words, fmt.Sprintf("%q %.3g", text.Text, text.Probability))
-	}
+	words := lists.Map(top[:min(notedWords, len(top))], func(text Text) string { return fmt.Sprintf("%q %.3g", text.Text, text.Probability) })
 	sort := "among the samples"
 	if s := v.Search; s != nil {
 		sort = fmt.Sprintf("of all, of which %d are proved to be", s.Certain)

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -89,11 +90,7 @@ func (p *Params) draw(scorer *models.Scorer, first, count int) ([]models.Sample,
 
 // Draw draws count samples, starting with number first.
 func Draw(scorer *models.Scorer, d models.Draw, seed uint64, first, count int) ([]models.Sample, error) {
-	streams := make([]*rand.Rand, count)
-	for i := range streams {
-		streams[i] = seeds.Stream(seed, seeds.Samples, uint64(first+i))
-	}
-	return scorer.Sample(d, streams)
+	return scorer.Sample(d, lists.Make(count, func(i int) *rand.Rand { return seeds.Stream(seed, seeds.Samples, uint64(first+i)) }))
 }
 
 type SearchParams struct {
@@ -106,27 +103,23 @@ type SearchParams struct {
 
 // Search finds and proves the most likely of all sequences that end within the length, of ordinary tokens and
 // Unknown, except the empty one. Its input is audits.ModelInput, its blob SearchedBlob.
-var Search = tasks.Kind{Name: "audits/samples-search", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runSearch)}
+var Search = tasks.Kind{Name: "audits/samples-search", Version: 1, Class: tasks.Compute, Run: audits.Finds(SearchedBlob, likeliest)}
 
 // SearchedBlob is a search.Searched, as JSON.
 const SearchedBlob = "searched"
 
-func runSearch(ctx context.Context, t *tasks.Task, p *SearchParams) error {
+func likeliest(ctx context.Context, t *tasks.Task, p *SearchParams) (found search.Searched, err error) {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
-		return err
+		return found, err
 	}
 	tree, err := p.tree(scorer)
-	if err != nil {
-		return tasks.Permanent(err)
+	if err == nil {
+		found, err = search.Likeliest(ctx, tree, p.Settings, p.Expansions, func(expanded int) {
+			t.Progress(tasks.Progress{Done: int64(expanded), Total: int64(p.Expansions)})
+		})
 	}
-	found, err := search.Likeliest(ctx, tree, p.Settings, p.Expansions, func(expanded int) {
-		t.Progress(tasks.Progress{Done: int64(expanded), Total: int64(p.Expansions)})
-	})
-	if err != nil {
-		return tasks.Permanent(err)
-	}
-	return t.PutJSON(ctx, SearchedBlob, found)
+	return found, tasks.Permanent(err)
 }
 
 // tree has at least one word, and ends at the last place at the latest.
@@ -198,11 +191,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 
 func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Outcome, error) {
 	v := &Outcome{Samples: len(samples), Length: p.Length, Sampling: p.Sampling, Significance: p.Significance, MostProbable: []Text{}, Shown: []Text{}}
-	for i := range samples {
-		if _, ended := samples[i].words(); !ended {
-			v.Cut++
-		}
-	}
+	v.Cut = lists.Count(samples, func(d Drawn) bool { _, ended := d.words(); return !ended })
 	for i := range samples[:min(p.Shown, len(samples))] {
 		text, err := r.Text(&samples[i])
 		if err != nil {
@@ -227,12 +216,7 @@ func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Outcome, error) {
 func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets.Level, v *Outcome, samples []Drawn) error {
 	if level == datasets.ByteLevel {
 		top := v.top()
-		v.Spaces = &Spaces{Samples: countSpaces(samples), Of: len(top)}
-		for _, text := range top {
-			if text.spaced {
-				v.Spaces.Top++
-			}
-		}
+		v.Spaces = &Spaces{Samples: countSpaces(samples), Of: len(top), Top: lists.Count(top, func(text Text) bool { return text.spaced })}
 		return nil
 	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
@@ -240,10 +224,8 @@ func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets
 		return err
 	}
 	v.Unknown = p.countUnknown(samples)
-	if v.Unknown.FirstProbability, err = firstUnknown(scorer); err != nil {
-		return tasks.Permanent(err)
-	}
-	return nil
+	v.Unknown.FirstProbability, err = firstUnknown(scorer)
+	return tasks.Permanent(err)
 }
 
 // readSearch adds the results of the search.

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -118,18 +119,8 @@ type Spaces struct {
 const space = datasets.FirstWord + ' '
 
 func countSpaces(samples []Drawn) audits.Share {
-	count, of := 0, 0
-	for i := range samples {
-		words, ended := samples[i].words()
-		if !ended {
-			continue
-		}
-		of++
-		if slices.Contains(words, space) {
-			count++
-		}
-	}
-	return audits.NewShare(count, of)
+	whole := lists.Filter(samples, func(d Drawn) bool { _, ended := d.words(); return ended })
+	return audits.NewShare(lists.Count(whole, func(d Drawn) bool { return slices.Contains(d.Tokens, space) }), len(whole))
 }
 
 // Text is a readable sequence.

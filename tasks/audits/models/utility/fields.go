@@ -23,18 +23,10 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	if f.RecallAt5 && s.Program != nil {
-		fail([]string{"audit.recall_at_5", "training.client_command"}, "counts five guesses of a model, of which a program of training.client_command tells one; set it to false for this cell")
-	}
-	if f.RecallAt5 && s.Reading.Label != "" {
-		fail([]string{"audit.recall_at_5", "data.label"}, "counts guesses of words or of classes, and data.label is %s; set it to false for this cell", s.Reading.Label)
-	}
-	if f.RecallAt5 && s.External != nil && !s.External.OfImages() {
-		fail([]string{"audit.recall_at_5", "model.kind"}, "counts the five first guesses, which models of texts that are not ours do not tell; set it to false for this cell")
-	}
-	if s.Generator {
-		fail([]string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")
-	}
+	fail.If(f.RecallAt5 && s.Program != nil, []string{"audit.recall_at_5", "training.client_command"}, "counts five guesses of a model, of which a program of training.client_command tells one; set it to false for this cell")
+	fail.If(f.RecallAt5 && s.Reading.Label != "", []string{"audit.recall_at_5", "data.label"}, "counts guesses of words or of classes, and data.label is %s; set it to false for this cell", s.Reading.Label)
+	fail.If(f.RecallAt5 && s.External != nil && !s.External.OfImages(), []string{"audit.recall_at_5", "model.kind"}, "counts the five first guesses, which models of texts that are not ours do not tell; set it to false for this cell")
+	fail.If(s.Generator, []string{"audit.utility", "model.kind"}, "measures what a model predicts, and a gan predicts nothing; set it to false, or ask for audit.generated_images")
 	audits.CheckTest(s, fail, "audit.utility", "set audit.utility to false")
 }
 
@@ -103,8 +95,6 @@ var limits = []audits.Limit{
 // checkLabel reports a limit on a number that models of labels of texts lack.
 func checkLabel[L any](number, limit string) func(*audits.Setting, L, audits.Fail) {
 	return func(s *audits.Setting, _ L, fail audits.Fail) {
-		if s.Reading.Label != "" {
-			fail([]string{"audit.fail_if." + limit, "data.label"}, "is for words and classes, and a model of data.label: %s has no %s; remove it", s.Reading.Label, number)
-		}
+		fail.If(s.Reading.Label != "", []string{"audit.fail_if." + limit, "data.label"}, "is for words and classes, and a model of data.label: %s has no %s; remove it", s.Reading.Label, number)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/models/ranking"
 	"coalmine/storage"
@@ -112,11 +113,10 @@ func (l *labelledTexts) outcome() (*Outcome, error) {
 
 // alike returns the texts with one prediction for all.
 func (l *labelledTexts) alike() []models.Labelled {
-	texts := slices.Clone(l.texts)
-	for i := range texts {
-		texts[i].Predicted = make([]float32, len(texts[i].Truth))
-	}
-	return texts
+	return lists.Map(l.texts, func(text models.Labelled) models.Labelled {
+		text.Predicted = make([]float32, len(text.Truth))
+		return text
+	})
 }
 
 // MeanAbsoluteError is the error of the scores of texts, NaN without texts.

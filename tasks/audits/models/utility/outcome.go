@@ -33,10 +33,10 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	}, audits.Within(func(v *Outcome) *Outcome { return v.Baseline },
 		audits.Measure{Name: "baseline_recall_at_1", Of: audits.Of((*Outcome).recall)},
 		audits.Measure{Name: "baseline_perplexity", Of: audits.Of((*Outcome).perplexity)},
-		audits.Measure{Name: "baseline_mean_absolute_error", Of: audits.Of(func(b *Outcome) *float64 { return b.MeanAbsoluteError })},
-		audits.Measure{Name: "baseline_mean_average_precision", Of: audits.Of(func(b *Outcome) *float64 { return b.MeanAveragePrecision })},
+	), audits.Within(func(v *Outcome) *Outcome { return v.Baseline },
+		audits.Columns[Outcome]("baseline_", "mean_absolute_error", "mean_average_precision")...,
 	), []audits.Measure{
-		{Name: "at_baseline", Of: audits.Of((*Outcome).comparison)},
+		{Name: "at_baseline", Of: audits.Of(func(v *Outcome) *bool { return audits.When(v.Baseline != nil, v.AtBaseline) })},
 	}),
 })
 
@@ -102,25 +102,11 @@ func (v *Outcome) utility() (value float64, ok bool) {
 
 // recall is nil if there is no recall or it is unknown.
 func (v *Outcome) recall() *float64 {
-	if v.ofTexts() || v.RecallUnknown != "" {
-		return nil
-	}
-	return &v.RecallAt1
+	return audits.When(!v.ofTexts() && v.RecallUnknown == "", v.RecallAt1)
 }
 
 func (v *Outcome) perplexity() *numbers.Float {
-	if v.ofTexts() {
-		return nil
-	}
-	return &v.Perplexity
-}
-
-// comparison is nil without a baseline.
-func (v *Outcome) comparison() *bool {
-	if v.Baseline == nil {
-		return nil
-	}
-	return &v.AtBaseline
+	return audits.When(!v.ofTexts(), v.Perplexity)
 }
 
 // Note describes a model that diverged, that has no known recall, or that has hardly learned.

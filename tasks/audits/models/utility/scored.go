@@ -29,28 +29,28 @@ const scoredWords = 5000
 // Scored predicts examples of the test part by an external model: texts word by word after the preceding
 // words, at the byte level byte by byte, and the labels of all images. Inputs: "model": external/train;
 // "data": datasets/encode. Its metrics are partMetrics, of ordinary words without ends of examples.
-var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Compute, Command: true, Run: tasks.WithParams(runScored)}
+var Scored = tasks.Kind{Name: "evaluation/scores", Version: 2, Class: tasks.Compute, Command: true, Run: audits.Measuring(predictByScores)}
 
-func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
+func predictByScores(ctx context.Context, t *tasks.Task, p *ScoredParams) (any, error) {
 	if p.Model.OfImages() {
 		model, err := (&UserShare{Model: &p.Model}).openExternal(ctx, t)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer model.release()
-		return (&PartParams{Data: datasets.Test, Shares: 1}).tally(ctx, t, model.Evaluate)
+		return (&PartParams{Data: datasets.Test, Shares: 1}).evaluate(ctx, t, model.Evaluate)
 	}
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, DataInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	examples, err := p.examples(ctx, t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	model, err := p.Model.Open(ctx, t, audits.ModelInput, external.Trained)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer model.Close()
 	predict := predictWords
@@ -59,14 +59,10 @@ func runScored(ctx context.Context, t *tasks.Task, p *ScoredParams) error {
 	}
 	if len(examples) > 0 {
 		if err := model.CheckTotal(ctx, vocabulary, examples[0][:len(examples[0])/2]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	m, err := predict(ctx, model, vocabulary, examples)
-	if err != nil {
-		return err
-	}
-	return t.SetMetrics(m)
+	return predict(ctx, model, vocabulary, examples)
 }
 
 // examples returns the words of evenly spread examples of the test part.

@@ -11,8 +11,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -49,64 +49,53 @@ func (p PartParams) Asks() *clientprograms.Program { return p.Program }
 
 // Part predicts one share of the test part. Its metrics are a models.Evaluation; for labels of texts,
 // partMetrics, with the blob "labels".
-var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runPart)}
+var Part = tasks.Kind{Name: "evaluation/part", Version: 1, Class: tasks.Compute, Run: audits.Measuring(predict)}
 
 // blockSentences is the number of sentences decoded at a time. It does not affect results.
 const blockSentences = 4096
 
-func runPart(ctx context.Context, t *tasks.Task, p *PartParams) error {
+func predict(ctx context.Context, t *tasks.Task, p *PartParams) (any, error) {
 	if p.Program != nil {
-		return runProgram(ctx, t, p)
+		return predictByProgram(ctx, t, p)
 	}
 	model, err := checkpoints.Read(ctx, t, audits.ModelInput)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if network, ok := model.Network.(models.Labelling); ok {
-		return runLabels(ctx, t, p, model.Network.Config(), network.NewLabeller(model.Params))
+		return predictLabels(ctx, t, p, model.Network.Config(), network.NewLabeller(model.Params))
 	}
 	evaluate, _, err := evaluatorOf(ctx, t, model, p.Top)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.tally(ctx, t, evaluate)
+	return p.evaluate(ctx, t, evaluate)
 }
 
-func (p *PartParams) tally(ctx context.Context, t *tasks.Task, evaluate Evaluator) error {
-	total, err := p.evaluate(ctx, t, evaluate)
-	if err != nil {
-		return err
-	}
-	return t.SetMetrics(total)
-}
-
-// runProgram lets a program predict the share. If its number of targets differs, the program has its own
+// predictByProgram lets a program predict the share. If its number of targets differs, the program has its own
 // tokens: its loss is then per word, and its recall is unknown.
-func runProgram(ctx context.Context, t *tasks.Task, p *PartParams) error {
+func predictByProgram(ctx context.Context, t *tasks.Task, p *PartParams) (m partMetrics, err error) {
 	evaluate, client, err := programEvaluator(ctx, t, p.Program)
 	if err != nil {
-		return err
+		return m, err
 	}
 	defer client.GiveBack()
 	words := int64(0)
-	total, err := p.evaluate(ctx, t, func(examples [][]int32) (models.Evaluation, error) {
+	m.Evaluation, err = p.evaluate(ctx, t, func(examples [][]int32) (models.Evaluation, error) {
 		for _, s := range examples {
-			words += int64(len(slices.DeleteFunc(external.Words(s), func(token int32) bool { return !isOrdinary(token) })))
+			words += int64(lists.Count(external.Words(s), isOrdinary))
 		}
 		return evaluate(examples)
 	})
-	if err != nil {
-		return err
-	}
-	m, input := partMetrics{Evaluation: total}, client.Description().Input
-	if targets := total.Counted.Tokens; p.Words && targets != words && input != clientprograms.ImagesInput {
+	input := client.Description().Input
+	if targets := m.Counted.Tokens; err == nil && p.Words && targets != words && input != clientprograms.ImagesInput {
 		by := "its targets"
 		if input == clientprograms.TextInput {
 			m.Counted.Tokens, by = words, "words"
 		}
 		m.RecallUnknown = fmt.Sprintf("the program counts %d targets where the examples have %d ordinary words; its perplexity is by %s", targets, words, by)
 	}
-	return t.SetMetrics(m)
+	return m, err
 }
 
 // programEvaluator lets a program measure the model of audits.ModelInput, in the words of
@@ -130,23 +119,19 @@ func programEvaluator(ctx context.Context, t *tasks.Task, program *clientprogram
 	}, client, nil
 }
 
-func runLabels(ctx context.Context, t *tasks.Task, p *PartParams, c models.Config, labeller models.Labeller) error {
-	labelled, m := labelledTexts{kind: c.Kind}, partMetrics{Kind: c.Kind, Outputs: 1}
+func predictLabels(ctx context.Context, t *tasks.Task, p *PartParams, c models.Config, labeller models.Labeller) (m partMetrics, err error) {
+	labelled := labelledTexts{kind: c.Kind}
+	m.Kind, m.Outputs = c.Kind, 1
 	if c.Kind != models.Regressor {
 		m.Outputs = max(c.Labels, c.Image.Classes)
 	}
-	total, err := p.evaluate(ctx, t, ours(func(examples [][]int32) (models.Evaluation, error) {
+	m.Evaluation, err = p.evaluate(ctx, t, ours(func(examples [][]int32) (models.Evaluation, error) {
 		return labelled.evaluate(labeller, examples)
 	}))
-	if err != nil {
-		return err
+	if err == nil && p.Data == datasets.Test {
+		err = labelled.put(ctx, t)
 	}
-	if m.Evaluation = total; p.Data == datasets.Test {
-		if err := labelled.put(ctx, t); err != nil {
-			return err
-		}
-	}
-	return t.SetMetrics(m)
+	return m, err
 }
 
 func (p *PartParams) evaluate(ctx context.Context, t *tasks.Task, evaluate Evaluator) (total models.Evaluation, err error) {
@@ -222,13 +207,9 @@ func classifications(c models.Classifier, top bool) Evaluator {
 }
 
 // likelier counts the labels with higher scores than label, and lower labels with the same score.
-func likelier[T float32 | float64](scores []T, label int) (before int) {
-	for other, score := range scores {
-		if score > scores[label] || score == scores[label] && other < label {
-			before++
-		}
-	}
-	return before
+func likelier[T float32 | float64](scores []T, label int) int {
+	higher := lists.Count(scores, func(score T) bool { return score > scores[label] })
+	return higher + lists.Count(scores[:label], func(score T) bool { return score == scores[label] })
 }
 
 // isOrdinary reports whether a target counts: words do, <unk> and <end> do not.

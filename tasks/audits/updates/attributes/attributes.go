@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
 	"coalmine/models/optimizers"
@@ -102,13 +103,8 @@ func (p *Params) read(ctx context.Context, t *tasks.Task) (w *world, err error) 
 
 // label numbers the classes of each task, and keeps a tenth of the shadow updates for the validation.
 func (w *world) label() {
-	for _, o := range w.shadow.Of {
-		if o.Set == devices.Seen {
-			w.named = append(w.named, o.User)
-		}
-	}
-	slices.Sort(w.named)
-	w.named = slices.Compact(w.named)
+	seen := lists.Filter(w.shadow.Of, func(o observed.Observation) bool { return o.Set == devices.Seen })
+	w.named = lists.Distinct(lists.Map(seen, func(o observed.Observation) int { return o.User }))
 	w.classes = [allTasks]int{len(w.Values), len(w.named)}
 	for _, s := range []*labelled{&w.shadow, &w.anonymous} {
 		for _, o := range s.Of {
@@ -121,8 +117,7 @@ func (w *world) label() {
 		}
 	}
 	order := seeds.Stream(w.Seed, seeds.NetworkValidation, attributeNetwork).Perm(len(w.shadow.Of))
-	const part = 10
-	apart := (len(order) + part - 1) / part
+	apart := (len(order) + 9) / 10
 	w.validated, w.learned = order[:apart], order[apart:]
 }
 
@@ -152,10 +147,7 @@ func (w *world) check() error {
 // network trains network i on the tasks, sets its outcome, and returns its guesses of each for the anonymous
 // updates.
 func (w *world) network(ctx context.Context, i int, o *AttackOutcome, on ...int) (guesses [][]int, err error) {
-	var classes []int
-	for _, task := range on {
-		classes = append(classes, w.classes[task])
-	}
+	classes := lists.Map(on, func(task int) int { return w.classes[task] })
 	l := learning{world: w, on: on, number: attributeNetwork + uint64(i)}
 	l.network, err = networks.NewClassifier(networks.Config{Inputs: w.shadow.Values, Hidden: []int{w.Units}, Classes: classes}, min(w.Batch, len(w.learned)))
 	if err != nil {
@@ -231,12 +223,9 @@ func (l *learning) learn(ctx context.Context) error {
 
 // of returns the shadow updates of the rows in the network's form.
 func (l *learning) of(rows []int) (examples int, row func(i int) []float32, labels [][]int) {
-	labels = make([][]int, len(l.on))
-	for i, task := range l.on {
-		for _, row := range rows {
-			labels[i] = append(labels[i], l.shadow.labels[task][row])
-		}
-	}
+	labels = lists.Map(l.on, func(task int) []int {
+		return lists.Map(rows, func(row int) int { return l.shadow.labels[task][row] })
+	})
 	return len(rows), func(i int) []float32 { return l.shadow.Row(rows[i]) }, labels
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -118,9 +119,5 @@ func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, erro
 			return nil, err
 		}
 	}
-	all := make([]int, len(names.Users))
-	for u, name := range names.Users {
-		all[u] = ofName[name]
-	}
-	return all, nil
+	return lists.Map(names.Users, func(name string) int { return ofName[name] }), nil
 }

@@ -2,9 +2,14 @@ package attributes
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mathext"
+	"gonum.org/v1/gonum/stat/distuv"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
@@ -18,7 +23,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Legend: "Attribute: the share of anonymous updates for which a network predicts the user's attribute, alone and jointly with the identity; in " +
 		"brackets that of the most frequent attribute. Identity: the share whose user it names, likewise.",
 	Limits:    limits,
-	Power:     power,
+	Power:     audits.Powered(power),
 	Kinds:     []tasks.Kind{Kind},
 	Models:    audits.Anything,
 	ByProgram: true,
@@ -134,9 +139,15 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "attributes",
 	Doc:   "Share of anonymous updates whose attribute is told right, of known and unseen users, alone and jointly with the identity, by lower 95% bounds over users.",
 	Range: "[1,1e9]", Unit: "times that of the most frequent value",
-	Breaches:    audits.Judged("attributes", func(v *Outcome, limit float64) []string { return judge(v, limit).Breaches() }),
-	Unjudged:    audits.NotJudged(func(v *Outcome, limit float64) []string { return judge(v, limit).Unjudged() }),
-	FalseAlarms: falseAlarms,
+	Breaches: audits.Judged("attributes", func(v *Outcome, limit float64) []string { return judge(v, limit).Breaches() }),
+	Unjudged: audits.NotJudged(func(v *Outcome, limit float64) []string { return judge(v, limit).Unjudged() }),
+	FalseAlarms: audits.Alarms(func(f *Fields, s *audits.Setting, limit float64) []audits.FalseAlarm {
+		numbers := 2
+		if s.Devices != nil && s.Devices.Unseen.Float64() > 0 {
+			numbers = 4
+		}
+		return audits.FactorAlarms("attributes", limit, numbers, "accuracies", s.Owners(), 1/float64(len(f.Attributes.Values)))
+	}),
 }.Limit()}
 
 func judge(v *Outcome, limit float64) *audits.Gate {
@@ -156,18 +167,6 @@ func judge(v *Outcome, limit float64) *audits.Gate {
 		}
 	}
 	return &g
-}
-
-func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
-	}
-	numbers := 2
-	if s.Devices != nil && s.Devices.Unseen.Float64() > 0 {
-		numbers = 4
-	}
-	return audits.FactorAlarms("attributes", limit, numbers, "accuracies", s.Owners(), 1/float64(len(f.Attributes.Values)))
 }
 
 // score sets the accuracies of a task's guesses.
@@ -192,10 +191,7 @@ func (w *world) majority() Majority {
 }
 
 func (w *world) usersByValue() []Users {
-	all := make([]Users, len(w.Values))
-	for i, v := range w.Values {
-		all[i].Value = v.Value
-	}
+	all := lists.Map(w.Values, func(v Value) Users { return Users{Value: v.Value} })
 	for _, user := range w.shadow.Users() {
 		all[w.values[user]].Shadow++
 	}
@@ -248,4 +244,59 @@ func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
 	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
 	mean := ranking.Mean(sent)
 	return r.Interval(audits.Confidence, ranking.OfRatio(hits, below, 0, mean, mean))
+}
+
+// power returns the power of the accuracy for users with a shadow device, if the value of each is known with
+// a probability and otherwise guessed, for all updates alike. Values are equally frequent. Before the
+// training all such users count as having a value.
+func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
+	users, chance := 0, 1/float64(len(f.Attributes.Values))
+	if v != nil && v.Attribute.Attribute != nil {
+		users = v.Attribute.Attribute.Users
+	} else if v == nil && s.Data != nil {
+		users = s.Data.Seen
+	}
+	if users == 0 {
+		return nil
+	}
+	return []audits.Statement{{
+		Finds: "the accuracy is certainly above that of the most frequent value", Limit: "attributes",
+		Leak:    audits.Leak{Name: "share", Means: "the value of each user is known, and not guessed, with the probability", Default: 0.2, Most: 1},
+		Sizes:   []audits.Size{{Unit: "user", N: users}},
+		None:    strings.TrimPrefix(audits.TooFewToTell(users, chance), ", "),
+		Nothing: audits.From((*Outcome).nothing),
+		Power: func(q audits.Question) float64 {
+			factor := q.LimitOr(1)
+			if q.Sizes[0] < audits.MinAbove(factor*chance) {
+				return 0
+			}
+			return accuracyPower(q.Leak+(1-q.Leak)*chance, chance, factor, q.Sizes[0])
+		},
+	}}
+}
+
+func (v *Outcome) nothing() bool {
+	known := 0
+	for _, a := range []*Accuracy{v.Attribute.Attribute, v.Joint.Attribute} {
+		if a != nil && a.FactorLow != nil {
+			known++
+			if *a.FactorLow > 1 {
+				return false
+			}
+		}
+	}
+	return known > 0
+}
+
+// accuracyPower is the probability that the lower end of an accuracy over n users is above a factor times
+// that of the most frequent value, by the normal approximation of the difference and of its resamples. The
+// unseen user counts as a wrong guess for a user with the most frequent value.
+func accuracyPower(accuracy, chance, factor float64, users int) float64 {
+	n := float64(users)
+	mean := accuracy - float64(factor*chance)
+	variance := accuracy*(1-accuracy) + float64(factor*factor*chance*(1-chance))
+	resampled := (n*mean - factor) / (n + 1)
+	spread := (n*(variance+float64(mean*mean))+float64(factor*factor))/(n+1) - float64(resampled*resampled)
+	low := resampled - float64(mathext.NormalQuantile((1+audits.Confidence)/2)*math.Sqrt(spread/(n+2)))
+	return distuv.UnitNormal.CDF(low / math.Sqrt(variance*n) * (n + 1))
 }

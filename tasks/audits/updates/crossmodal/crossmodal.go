@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
 	"coalmine/tasks"
@@ -97,11 +98,7 @@ func (v *Vectors) prepare(centre, raw bool) {
 }
 
 func (v *Vectors) side() *pairs.Side {
-	s := &pairs.Side{Row: v.Row}
-	for _, user := range v.Users {
-		s.Of = append(s.Of, pairs.Update{User: int32(user)})
-	}
-	return s
+	return &pairs.Side{Row: v.Row, Of: lists.Map(v.Users, func(user int) pairs.Update { return pairs.Update{User: int32(user)} })}
 }
 
 // Numbers of the draws of pairs, and of their bootstraps.
@@ -115,11 +112,11 @@ const (
 
 // draw pairs each update with the vector of its user, and with the vector of another of these users.
 func (m *matching) draw(updates *pairs.Side, number int) (*pairs.Comparison, error) {
-	owners := make([]int, len(updates.Of))
-	for i, u := range updates.Of {
-		owners[i], _ = slices.BinarySearch(m.vectors.Users, int(u.User))
-	}
-	users := slices.Compact(slices.Sorted(slices.Values(owners)))
+	owners := lists.Map(updates.Of, func(u pairs.Update) int {
+		at, _ := slices.BinarySearch(m.vectors.Users, int(u.User))
+		return at
+	})
+	users := lists.Distinct(owners)
 	if len(users) < 2 {
 		return nil, tasks.Permanent(fmt.Errorf("audit.cross_modal: of the users with a vector only %d have sent one of the %d recorded updates that are looked at here; expected 2 to tell apart: give vectors of more users, or train and record more rounds", len(users), len(owners)))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -162,9 +163,5 @@ func meanOf(examples [][]int32, words []float32, width int) []float32 {
 			}
 		}
 	}
-	mean := make([]float32, width)
-	for i := range mean {
-		mean[i] = float32(sum[i] / float64(max(1, n)))
-	}
-	return mean
+	return lists.Map(sum, func(x float64) float32 { return float32(x / float64(max(1, n))) })
 }

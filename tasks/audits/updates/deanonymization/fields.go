@@ -1,9 +1,11 @@
 package deanonymization
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models/attacks"
 	"coalmine/storage"
@@ -93,22 +95,17 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	observed.CheckDevices(s, path, fail)
 	observed.CheckRecorded(s, path, p.Layers, fail)
 	p.CheckAttacks(path, fail)
-	if r := p.Rounds; r != nil && r.To > 0 && r.To < r.From {
-		fail([]string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
-	}
+	r := cmp.Or(p.Rounds, &Between{})
+	fail.If(r.To > 0 && r.To < r.From, []string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
 }
 
 // CheckAttacks reports a list of attacks that is empty or names one twice.
 func (f *AttackFields) CheckAttacks(path string, fail audits.Fail) {
 	at := []string{path + ".attacks"}
 	for i, kind := range f.Attacks {
-		if slices.Index(f.Attacks, kind) < i {
-			fail(at, "names %s twice; expected each attack once", kind)
-		}
+		fail.If(slices.Index(f.Attacks, kind) < i, at, "names %s twice; expected each attack once", kind)
 	}
-	if len(f.Attacks) == 0 {
-		fail(at, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
-	}
+	fail.If(len(f.Attacks) == 0, at, "is empty; expected some of %v, or leave it out for all", attacks.Kinds())
 }
 
 // CheckData requires two classes for an attack. One may be the class of all other users.
@@ -125,12 +122,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if s.Recorded == nil {
 		return nil
 	}
-	learn, rounds := f.Deanonymization.Rounds.of(s.Training.Rounds), 0
-	for _, round := range s.Recorded.Of(s.Training.Rounds) {
-		if learn.Has(round) {
-			rounds++
-		}
-	}
+	rounds := lists.Count(s.Recorded.Of(s.Training.Rounds), f.Deanonymization.Rounds.of(s.Training.Rounds).Has)
 	missed := float64(d.Seen) * observed.Missed(s, d, rounds)
 	if missed < 1 {
 		return nil
@@ -165,12 +157,9 @@ func (f *AttackFields) Params(b audits.Builder, kind attacks.Kind, t TrainingFie
 }
 
 // split divides rounds into ranges of sizes as equal as possible. With 0 stages there are no ranges.
-func (r Rounds) split(stages int) (ranges []Rounds) {
+func (r Rounds) split(stages int) []Rounds {
 	n := r.To - r.From + 1
-	for i := range stages {
-		ranges = append(ranges, Rounds{r.From + i*n/stages, r.From + (i+1)*n/stages - 1})
-	}
-	return ranges
+	return lists.Make(stages, func(i int) Rounds { return Rounds{r.From + i*n/stages, r.From + (i+1)*n/stages - 1} })
 }
 
 // Work: half of the updates are those of shadows, and all stages together learn from them once more.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
@@ -19,7 +20,7 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Legend: "Named AP: the mean over users of the average precision with which the best attack finds the updates of a user's anonymous device, in %, and " +
 		"its ratio to the average precision of the same scores for other devices. Top-1: the share of updates whose user scores highest.",
 	Limits:      limits,
-	Power:       power,
+	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Reidentify, Summary},
 	Models:      audits.Anything,
 	ByProgram:   true,
@@ -151,17 +152,9 @@ func (v *Outcome) Best() *AttackOutcome {
 
 func measuresByAttack() (list []audits.Measure) {
 	for _, kind := range attacks.Kinds() {
-		find := func(v *Outcome) *AttackOutcome {
-			at := slices.IndexFunc(v.Attacks, func(o AttackOutcome) bool { return o.Attack == kind && o.Users > 0 })
-			if at < 0 {
-				return nil
-			}
-			return &v.Attacks[at]
-		}
-		list = append(list, audits.Within(find,
-			audits.Measure{Name: fmt.Sprintf("deanonymization_%s_ap", kind), Of: audits.Of(func(o *AttackOutcome) float64 { return o.AP })},
-			audits.Measure{Name: fmt.Sprintf("deanonymization_%s_factor", kind), Of: audits.Of(func(o *AttackOutcome) float64 { return o.Factor })},
-		)...)
+		list = append(list, audits.Within(func(v *Outcome) *AttackOutcome {
+			return lists.Find(v.Attacks, func(o *AttackOutcome) bool { return o.Attack == kind && o.Users > 0 })
+		}, audits.Columns[AttackOutcome](fmt.Sprintf("deanonymization_%s_", kind), "ap", "factor")...)...)
 	}
 	return list
 }
@@ -183,10 +176,7 @@ func (o *AttackOutcome) times() string { return fmt.Sprintf("%.1f (%.1fx)", 100*
 
 // Note has the numbers of Table 3 of the paper.
 func (v *Outcome) Note(*audits.Cell) string {
-	var parts []string
-	for _, o := range v.Attacks {
-		parts = append(parts, o.text(v.Confidence))
-	}
+	parts := lists.Map(v.Attacks, func(o AttackOutcome) string { return o.text(v.Confidence) })
 	note := fmt.Sprintf("whose update is it: %s of %s; %s", readable.Count(v.Items, "update"), readable.Count(v.Devices, "anonymous device"), strings.Join(parts, "; "))
 	if v.Untaught > 0 {
 		note += fmt.Sprintf("; %s can't be named, for no update of their shadow devices was recorded", readable.Count(v.Untaught, "user"))
@@ -277,7 +267,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 	Name:  "deanonymization",
 	Doc:   "Average precision of the best attack, by its lower bound at audit.deanonymization.confidence.",
 	Range: "[1,1e9]", Unit: "times chance",
-	Breaches: audits.Judged("deanonymization", breaches), FalseAlarms: falseAlarms,
+	Breaches: audits.Judged("deanonymization", breaches), FalseAlarms: audits.Alarms(falseAlarms),
 }.Limit()}
 
 func breaches(v *Outcome, limit float64) []string {
@@ -297,11 +287,7 @@ func breaches(v *Outcome, limit float64) []string {
 	return audits.Above(fmt.Sprintf("%s; at least, with %g%% confidence, it", factor, 100*v.Confidence), least.FactorAtLeast, limit)
 }
 
-func falseAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
-	}
+func falseAlarms(f *Fields, s *audits.Setting, limit float64) []audits.FalseAlarm {
 	alarm := audits.FalseAlarm{
 		Limit: "deanonymization", Allowed: limit, Trials: len(f.Deanonymization.Attacks), Unit: "attacks",
 		Probability: 1 - f.Deanonymization.Confidence.Float64(),
@@ -330,20 +316,9 @@ func (v *Outcome) heatMap(o *AttackOutcome) *audits.HeatMap {
 		Title: fmt.Sprintf("average precision of %s, times chance, by the rounds that it was trained on (downwards) and tried on (to the right)", o.Attack.Title()),
 	}
 	m.Down, m.Across = "trained on rounds from", "tried on rounds from"
-	for _, rounds := range v.Stages {
-		m.Rows = append(m.Rows, fmt.Sprint(rounds.From))
-	}
+	m.Rows = lists.Map(v.Stages, func(rounds Rounds) string { return fmt.Sprint(rounds.From) })
 	m.Columns = m.Rows
-	for _, row := range o.Matrix {
-		values := make([]float64, len(row))
-		for i, stage := range row {
-			values[i] = stage.Factor
-			if stage.Users == 0 {
-				values[i] = math.NaN()
-			}
-		}
-		m.Values = append(m.Values, values)
-	}
+	m.Values = eachStage(o, math.NaN(), func(s Stage) float64 { return s.Factor })
 	return m
 }
 
@@ -353,15 +328,49 @@ func (o *AttackOutcome) stages() *string {
 	if len(o.Matrix) == 0 {
 		return nil
 	}
-	rows := make([]string, len(o.Matrix))
-	for i, row := range o.Matrix {
-		values := make([]string, len(row))
-		for j, stage := range row {
-			if values[j] = "-"; stage.Users > 0 {
-				values[j] = fmt.Sprintf("%.4g", stage.Factor)
+	factors := eachStage(o, "-", func(s Stage) string { return fmt.Sprintf("%.4g", s.Factor) })
+	return new(strings.Join(lists.Map(factors, func(row []string) string { return strings.Join(row, " ") }), "; "))
+}
+
+// eachStage returns the values of the matrix, none if no user could be named.
+func eachStage[T any](o *AttackOutcome, none T, of func(Stage) T) [][]T {
+	return lists.Map(o.Matrix, func(row []Stage) []T {
+		return lists.Map(row, func(s Stage) T {
+			if s.Users == 0 {
+				return none
 			}
-		}
-		rows[i] = strings.Join(values, " ")
+			return of(s)
+		})
+	})
+}
+
+// power returns the power of the best attack if it names the device of each user with a probability, and
+// otherwise has average precision 0. Chance is one of the users.
+func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
+	users := 0
+	if v != nil && v.Best() != nil {
+		users = v.Best().Users
+	} else if v == nil && s.Data != nil {
+		users = s.Data.Seen
 	}
-	return new(strings.Join(rows, "; "))
+	if users == 0 {
+		return nil
+	}
+	tail := (1 - f.Deanonymization.Confidence.Float64()) / float64(len(f.Deanonymization.Attacks))
+	found := audits.Statement{
+		Finds: "an attack is certainly above chance", Limit: "deanonymization",
+		Leak:  audits.Leak{Name: "share", Means: "the device of each user is named outright with the probability", Default: 0.2, Most: 1},
+		Sizes: []audits.Size{{Unit: "user", N: users}},
+		Nothing: audits.From(func(v *Outcome) bool {
+			return v.Best() != nil && !slices.ContainsFunc(v.Attacks, func(o AttackOutcome) bool { return o.FactorAtLeast > 1 })
+		}),
+		Power: func(q audits.Question) float64 {
+			n, limit := q.Sizes[0], q.LimitOr(1)
+			return audits.MoreThan(audits.MinCertain(n, limit/math.Max(1, float64(n)), tail)-1, n, q.Leak)
+		},
+	}
+	if audits.MinCertain(users, 1/float64(users), tail) > users {
+		found.None = fmt.Sprintf("were all of %s named, no attack were certainly above chance", readable.Count(users, "user"))
+	}
+	return []audits.Statement{found}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models/attacks"
 	"coalmine/tasks"
@@ -70,10 +71,7 @@ func (s *source) Blocks(ctx context.Context, epoch int, do func(attacks.Block) e
 	}
 	if s.all == nil {
 		var all attacks.Block
-		if err := s.stream(ctx, nil, func(b attacks.Block) error {
-			all = b
-			return nil
-		}); err != nil {
+		if err := s.stream(ctx, nil, func(b attacks.Block) error { all = b; return nil }); err != nil {
 			return err
 		}
 		s.all = &all
@@ -238,16 +236,11 @@ func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, er
 	if p.Profiles {
 		set = devices.Profile
 	}
-	var named []int
-	for _, d := range reader.Devices() {
-		if d.Shadow && d.Set == set {
-			named = append(named, d.User)
-		}
-	}
+	shadows := lists.Filter(reader.Devices(), func(d devices.Device) bool { return d.Shadow && d.Set == set })
+	named := lists.Distinct(lists.Map(shadows, func(d devices.Device) int { return d.User }))
 	if len(named) == 0 {
 		return nil, tasks.Permanent(fmt.Errorf("no user of the set %q has a shadow device; expected data.devices, which divides users, with some that are neither unseen nor held out, and profiles where they are asked for", set))
 	}
-	slices.Sort(named)
 	isOther, f := p.others(reader.Devices()), found{shadows: map[int][]place{}}
 	err := reader.Each(ctx, func(o *observed.Observation) error {
 		at, learned := place{o.Round, o.Number}, p.Learn.Has(o.Round)
@@ -264,7 +257,7 @@ func (p *Params) take(ctx context.Context, reader *observed.Reader) (*census, er
 	if err != nil {
 		return nil, err
 	}
-	return p.divide(&f, slices.Compact(named))
+	return p.divide(&f, named)
 }
 
 // others finds the devices of users without a class: held-out ones, or for profiles without held-out users,
@@ -319,11 +312,7 @@ func (p *Params) some(user int, own []place) []place {
 	}
 	chosen := seeds.Stream(p.Seed, seeds.NamingExamples, uint64(user)).Perm(len(own))[:p.Examples]
 	slices.Sort(chosen)
-	some := make([]place, len(chosen))
-	for i, at := range chosen {
-		some[i] = own[at]
-	}
-	return some
+	return lists.Map(chosen, func(at int) place { return own[at] })
 }
 
 // validationShare is the share of a class's examples, except the first, for validation.

@@ -6,7 +6,10 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"coalmine/internal/dataformats"
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
@@ -102,15 +105,13 @@ func (s *Scores) measure(rounds Rounds) (*measured, error) {
 			m.owners = append(m.owners, item.Users...)
 		}
 	}
-	slices.Sort(m.owners)
-	m.owners = slices.Compact(m.owners)
-	of := make([][]int, len(items))
-	for i, item := range items {
-		for _, user := range s.Items[item].Users {
+	m.owners = lists.Distinct(m.owners)
+	of := lists.Map(items, func(item int) []int {
+		return lists.Map(s.Items[item].Users, func(user int) int {
 			at, _ := slices.BinarySearch(m.owners, user)
-			of[i] = append(of[i], at)
-		}
-	}
+			return at
+		})
+	})
 	for class, user := range s.Classes {
 		at, there := slices.BinarySearch(m.owners, user)
 		if !there {
@@ -121,7 +122,7 @@ func (s *Scores) measure(rounds Rounds) (*measured, error) {
 		if err != nil {
 			return nil, err
 		}
-		curve, err := ranking.Curve(column, marks(of, func(owners []int) bool { return slices.Contains(owners, at) }))
+		curve, err := ranking.Curve(column, lists.Map(of, func(owners []int) bool { return slices.Contains(owners, at) }))
 		if err != nil {
 			return nil, err
 		}
@@ -134,19 +135,7 @@ func (s *Scores) measure(rounds Rounds) (*measured, error) {
 
 // column has the scores of the items for a class.
 func (s *Scores) column(items []int, class int) []float32 {
-	column := make([]float32, len(items))
-	for i, item := range items {
-		column[i] = s.Of(item, class)
-	}
-	return column
-}
-
-func marks[T any](list []T, relevant func(T) bool) []bool {
-	marks := make([]bool, len(list))
-	for i, x := range list {
-		marks[i] = relevant(x)
-	}
-	return marks
+	return lists.Map(items, func(item int) float32 { return s.Of(item, class) })
 }
 
 // firsts counts the items whose class is among those with the highest scores. Users without a class count if
@@ -188,14 +177,10 @@ func (s *Scores) relevant(users []int) (classes []int) {
 
 // others measures how well the scores separate unseen users from those with a class.
 func (m *measured) others(s *Scores, items []int) error {
-	positives := 0
-	marks := marks(items, func(item int) bool {
-		is := slices.Contains(s.relevant(s.Items[item].Users), len(s.Classes))
-		if is {
-			positives++
-		}
-		return is
+	marks := lists.Map(items, func(item int) bool {
+		return slices.Contains(s.relevant(s.Items[item].Users), len(s.Classes))
 	})
+	positives := lists.Count(marks, func(is bool) bool { return is })
 	if positives == 0 {
 		return nil
 	}
@@ -218,18 +203,12 @@ func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) Attac
 		return o
 	}
 	o.AP, o.Chance, o.Factor = ranking.Mean(m.own), ranking.Mean(m.chance), m.factor()
-	shares := make([]float64, len(m.curves))
-	for i, points := range m.curves {
-		shares[i] = points[len(points)-1].Precision
-	}
-	o.Share = ranking.Mean(shares)
+	o.Share = ranking.Mean(lists.Map(m.curves, func(points []ranking.Point) float64 { return points[len(points)-1].Precision }))
 	p.Bound(&o, m.own, m.chance)
 	o.P = p.test(m, o.AP)
 	o.Curve = m.curve()
 	if p.Users {
-		for i, user := range m.users {
-			o.PerUser = append(o.PerUser, UserOutcome{user, m.own[i], m.chance[i]})
-		}
+		o.PerUser = lists.Make(len(m.users), func(i int) UserOutcome { return UserOutcome{m.users[i], m.own[i], m.chance[i]} })
 	}
 	return o
 }
@@ -317,8 +296,6 @@ func (p *SummaryParams) compare(v *Outcome, list []*measured) {
 		return
 	}
 	above := slices.Clone(list[best].own)
-	for i := range above {
-		above[i] -= list[baseline].own[i]
-	}
+	floats.Sub(above, list[baseline].own)
 	v.AboveBaseline = &Difference{Attack: p.Attacks[best], AP: ranking.Mean(above), Interval: p.resampling(len(above)).Interval(p.Confidence, ranking.OfMean(above, -1, 1))}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/tasks/audits/updates/pairs"
 )
 
@@ -108,10 +109,7 @@ func (l *linkage) join(a, b int) {
 
 // cut returns the cluster of each of n updates.
 func cut(n int, merges []merge) []int {
-	parents := make([]int, n)
-	for i := range parents {
-		parents[i] = i
-	}
+	parents := lists.Make(n, func(i int) int { return i })
 	root := func(i int) int {
 		for parents[i] != i {
 			parents[i] = parents[parents[i]]
@@ -122,11 +120,7 @@ func cut(n int, merges []merge) []int {
 	for _, m := range merges {
 		parents[root(m.a)] = root(m.b)
 	}
-	clusters := make([]int, n)
-	for i := range clusters {
-		clusters[i] = root(i)
-	}
-	return clusters
+	return lists.Make(n, root)
 }
 
 // compare compares clusters with devices over all pairs of updates.

@@ -191,7 +191,7 @@ func TestChainsOfNeighboursGiveTheGreedyClusters(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for range 100 {
 		n := 2 + rng.IntN(25)
-		s, list := newSquare(n), make([]pairs.Update, n)
+		s, list := &square{n, make([]float32, n*n)}, make([]pairs.Update, n)
 		for i := range n {
 			list[i] = pairs.Update{User: int32(i), Round: int32(rng.IntN(2 * n))}
 			for j := range i {

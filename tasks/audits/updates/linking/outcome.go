@@ -14,12 +14,14 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 	Name: "linking",
 	Legend: "Linked AP: the average precision of finding pairs of anonymous updates of one device, half of all pairs; 50 by chance. Followed: of updates " +
 		"of a device with earlier updates, the share whose most similar earlier update is its own.",
-	Limits:     limits,
-	Power:      power,
-	Kinds:      []tasks.Kind{Kind},
-	Models:     audits.Anything,
-	ByProgram:  true,
-	AttackRows: audits.From((*Outcome).attackRows),
+	Limits:    limits,
+	Power:     power,
+	Kinds:     []tasks.Kind{Kind},
+	Models:    audits.Anything,
+	ByProgram: true,
+	AttackRows: audits.From(func(v *Outcome) []audits.Attack {
+		return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
+	}),
 	Measures: []audits.Measure{
 		{Name: "linking_ap", Of: audits.Of(func(v *Outcome) audits.Interval { return v.Pairs.AP }), Header: "linked AP", Scale: audits.Percent, Digits: 1},
 		{Name: "linking_auc", Of: audits.Of(func(v *Outcome) float64 { return v.Pairs.AUC.Value })},
@@ -70,10 +72,6 @@ func (v *Outcome) Note(*audits.Cell) string {
 	return fmt.Sprintf("linking: %s of %s; AP %s and AUC %s of %d pairs, 50 by chance%s; followed %d of %d, by chance %.1f%%; adjusted Rand index %.3f, F1 %.3f of %d clusters, by chance %.3f",
 		readable.Count(v.Updates, "update"), readable.Count(v.Devices, "device"), p.AP.Percent(), p.AUC.Percent(), p.Pairs, p.Few(),
 		v.Next.Followed, v.Next.Of, 100*v.Next.Chance, c.RandIndex, c.F1, c.Clusters, c.ChanceF1)
-}
-
-func (v *Outcome) attackRows() []audits.Attack {
-	return []audits.Attack{v.Pairs.Row("linking", "pairs of anonymous updates of a device")}
 }
 
 var limits = pairs.Limit("linking", 1, "measurement",

@@ -19,6 +19,7 @@ import (
 	"math"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/privacy"
 	"coalmine/storage"
@@ -45,10 +46,7 @@ func RecordedInput(i int) string { return fmt.Sprintf("recorded-%d", i) }
 
 // Inputs names the gather nodes, in the order of rounds, and the devices if the key is not zero.
 func Inputs(recorded []storage.Key, split storage.Key) []tasks.Input {
-	var inputs []tasks.Input
-	for i, key := range recorded {
-		inputs = append(inputs, tasks.Input{Name: RecordedInput(i), Key: key})
-	}
+	inputs := lists.Make(len(recorded), func(i int) tasks.Input { return tasks.Input{Name: RecordedInput(i), Key: recorded[i]} })
 	if split != (storage.Key{}) {
 		inputs = append(inputs, tasks.Input{Name: DevicesInput, Key: split})
 	}
@@ -220,9 +218,7 @@ func CheckRecorded(s *audits.Setting, path string, layers []string, fail audits.
 
 // CheckOwned reports users that are not the source's, for an audit at a path that uses their names.
 func CheckOwned(s *audits.Setting, path string, fail audits.Fail) {
-	if !s.Owned {
-		fail([]string{path, "data.partition", "data.sanitize", "data.disagreement"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and neither data.sanitize nor data.disagreement")
-	}
+	fail.If(!s.Owned, []string{path, "data.partition", "data.sanitize", "data.disagreement"}, "asks which of the source's users a user is, and cannot tell; expected data.partition: by-user, and neither data.sanitize nor data.disagreement")
 }
 
 // Missed is the probability that a device sends no update in the given number of recorded rounds; 0 if rounds
@@ -236,7 +232,5 @@ func Missed(s *audits.Setting, d *audits.Data, rounds int) float64 {
 
 // CheckDevices reports users that are not divided into devices.
 func CheckDevices(s *audits.Setting, path string, fail audits.Fail) {
-	if s.Devices == nil {
-		fail([]string{path, "data.devices"}, "learns from the updates of shadow devices, and data.devices is absent; expected data.devices: {}, which gives every user one")
-	}
+	fail.If(s.Devices == nil, []string{path, "data.devices"}, "learns from the updates of shadow devices, and data.devices is absent; expected data.devices: {}, which gives every user one")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/tasks/devices"
 )
@@ -20,12 +21,7 @@ func (s *Sample) Row(i int) []float32 { return s.rows[i*s.Values : (i+1)*s.Value
 
 // Users returns the users of the updates, ascending.
 func (s *Sample) Users() []int {
-	var users []int
-	for i := range s.Of {
-		users = append(users, s.Of[i].User)
-	}
-	slices.Sort(users)
-	return slices.Compact(users)
+	return lists.Distinct(lists.Map(s.Of, func(o Observation) int { return o.User }))
 }
 
 // Samples draws a sample of shadow devices' updates that fit, and, with the next number, one of anonymous

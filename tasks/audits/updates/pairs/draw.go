@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"coalmine/internal/lists"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/devices"
 )
@@ -56,11 +57,9 @@ type Comparison struct {
 
 // Pairs scores the pairs.
 func (c *Comparison) Pairs(score func(a, b int) float64) []Pair {
-	list := make([]Pair, len(c.Drawn))
-	for i, d := range c.Drawn {
-		list[i] = Pair{A: c.First.Of[d.A].User, B: c.Second.Of[d.B].User, Score: score(d.A, d.B)}
-	}
-	return list
+	return lists.Map(c.Drawn, func(d Drawn) Pair {
+		return Pair{A: c.First.Of[d.A].User, B: c.Second.Of[d.B].User, Score: score(d.A, d.B)}
+	})
 }
 
 // Draw draws n pairs, n even, of updates of two rounds, with replacement: n/2 updates of the first side, each

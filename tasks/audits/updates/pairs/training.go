@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
@@ -297,11 +298,7 @@ func (t *Training) epoch(ctx context.Context, number int, optimizer optimizers.O
 }
 
 func (t *Training) learn(c *Comparison, batch []Drawn) (loss float64, gradient []float32, err error) {
-	same := make([]bool, len(batch))
-	for i, d := range batch {
-		same[i] = d.Same
-	}
-	return t.network.Learn(same,
+	return t.network.Learn(lists.Map(batch, func(d Drawn) bool { return d.Same }),
 		func(i int) []float32 { return c.First.Row(batch[i].A) },
 		func(i int) []float32 { return c.Second.Row(batch[i].B) })
 }

@@ -43,9 +43,7 @@ func (f *Fields) Complete(_ *audits.Setting, given func(path string) bool) {
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	p := f.Profiles
 	observed.CheckRecorded(s, block, p.Layers, fail)
-	if s.Devices == nil || !s.Devices.Profiles {
-		fail([]string{block, "data.devices", "data.devices.profiles"}, "looks for profiles, and data.devices.profiles is absent; expected data.devices: {profiles: {source: FILE}}")
-	}
+	fail.If(s.Devices == nil || !s.Devices.Profiles, []string{block, "data.devices", "data.devices.profiles"}, "looks for profiles, and data.devices.profiles is absent; expected data.devices: {profiles: {source: FILE}}")
 	observed.CheckOwned(s, block, fail)
 	p.CheckAttacks(block, fail)
 	p.checkFit(fail)
@@ -53,9 +51,8 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 
 func (p *Block) checkFit(fail audits.Fail) {
 	for i, fit := range p.Fit {
-		if slices.ContainsFunc(p.Fit[:i], func(before Fit) bool { return before.Profile == fit.Profile }) {
-			fail([]string{block + ".fit"}, "names the profile %q twice; expected all who fit it in one list", fit.Profile)
-		}
+		twice := slices.ContainsFunc(p.Fit[:i], func(before Fit) bool { return before.Profile == fit.Profile })
+		fail.If(twice, []string{block + ".fit"}, "names the profile %q twice; expected all who fit it in one list", fit.Profile)
 		for _, problem := range observed.Patterns(fit.Users).Check() {
 			fail([]string{block + ".fit"}, "%s", problem)
 		}

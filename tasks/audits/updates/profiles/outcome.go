@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/models/attacks"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -103,10 +104,7 @@ func (v *Outcome) Note(*audits.Cell) string {
 	if best == nil {
 		return ""
 	}
-	var parts []string
-	for _, f := range best.Profiles {
-		parts = append(parts, f.text())
-	}
+	parts := lists.Map(best.Profiles, func(f Found) string { return f.text() })
 	note := fmt.Sprintf("who fits the profiles best, by %s: %s", best.Attack.Title(), strings.Join(parts, "; "))
 	if best.Training.Unfinished() {
 		note += audits.LastEpoch(best.Training.Epochs)
@@ -118,10 +116,7 @@ func (f *Found) text() string {
 	if f.Devices == 0 {
 		return f.Profile + ": its device has sent no update that was recorded"
 	}
-	var users []string
-	for _, u := range f.Users[:min(shown, len(f.Users))] {
-		users = append(users, u.User)
-	}
+	users := lists.Map(f.Users[:min(shown, len(f.Users))], func(u User) string { return u.User })
 	text := fmt.Sprintf("%s: %s, of %d users", f.Profile, strings.Join(users, ", "), f.Devices)
 	if f.AP != nil {
 		text += fmt.Sprintf(" (%d fit; AP %.1f%%, chance %.1f%%)", f.Fit, 100**f.AP, 100**f.Chance)

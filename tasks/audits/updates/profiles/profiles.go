@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models/attacks"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
@@ -77,11 +78,8 @@ func (w *world) open(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range list {
-		if d.Set == devices.Profile {
-			w.users = append(w.users, d.User)
-		}
-	}
+	profiles := lists.Filter(list, func(d devices.Device) bool { return d.Set == devices.Profile })
+	w.users = lists.Map(profiles, func(d devices.Device) int { return d.User })
 	w.fit = make([]observed.Patterns, len(w.profiles))
 	for _, fit := range w.Fit {
 		i := slices.Index(w.profiles, fit.Profile)

@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 
 	"coalmine/internal/kernels"
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/models/ranking"
 	"coalmine/tasks"
@@ -166,17 +167,8 @@ func (w *measuring) add(ctx context.Context, o *observed.Observation) error {
 
 // count returns the number of the device's words that are named, and the number of all named words.
 func (w *measuring) count(words []int32) (hits, named int) {
-	for _, word := range words {
-		if w.naming.names(word) {
-			hits++
-		}
-	}
-	for word := datasets.FirstWord; word < len(w.naming.scores); word++ {
-		if w.naming.names(int32(word)) {
-			named++
-		}
-	}
-	return hits, named
+	ordinary := w.naming.scores[datasets.FirstWord:]
+	return lists.Count(words, w.naming.names), lists.Count(ordinary, func(score float32) bool { return float64(score) > w.naming.threshold })
 }
 
 // words returns the distinct ordinary words of a device, ascending.
@@ -185,16 +177,7 @@ func (w *measuring) words(ctx context.Context, device int) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	var words []int32
-	for _, sentence := range sentences {
-		for _, token := range sentence {
-			if token >= datasets.FirstWord {
-				words = append(words, token)
-			}
-		}
-	}
-	slices.Sort(words)
-	words = slices.Compact(words)
+	words := lists.Distinct(lists.Filter(slices.Concat(sentences...), ordinary))
 	if n := len(words); n > 0 && int(words[n-1]) >= len(w.naming.scores) {
 		return nil, tasks.Permanent(fmt.Errorf("device %d has word %d, of a vocabulary of %d", device, words[n-1], len(w.naming.scores)))
 	}
@@ -229,10 +212,7 @@ func (f *frequencies) add(device int, words []int32) {
 // baseline is the average precision of the ranking of words by their number of devices, for every device: a
 // mean over updates.
 func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
-	scores := make([]float32, 0, len(w.frequent.devices))
-	for _, n := range w.frequent.devices[datasets.FirstWord:] {
-		scores = append(scores, float32(n))
-	}
+	scores := lists.Map(w.frequent.devices[datasets.FirstWord:], func(n int) float32 { return float32(n) })
 	updates := 0
 	for device := range w.population.Users() {
 		sent := w.frequent.updates[device]
@@ -317,9 +297,7 @@ func (w *measuring) readCanaries(ctx context.Context, t *tasks.Task) error {
 	if err != nil {
 		return err
 	}
-	for _, placed := range placements {
-		w.placed = append(w.placed, slices.DeleteFunc(slices.Clone(placed.Tokens), func(token int32) bool { return token < datasets.FirstWord }))
-	}
+	w.placed = lists.Map(placements, func(p datasets.Placement) []int32 { return lists.Filter(p.Tokens, ordinary) })
 	w.held = map[int][]int{}
 	for _, r := range replacements {
 		if !slices.Contains(w.held[r.User], r.Canary) {
@@ -328,6 +306,8 @@ func (w *measuring) readCanaries(ctx context.Context, t *tasks.Task) error {
 	}
 	return nil
 }
+
+func ordinary(token int32) bool { return token >= datasets.FirstWord }
 
 // addCanaries looks for every canary in a scored update.
 func (w *measuring) addCanaries(device int) {
