@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"coalmine/internal/lists"
@@ -184,26 +185,20 @@ func (f *PrefixField) CheckPrefix(s *Setting, audit string, fail Fail) {
 }
 
 func (g *Group) checkPrefix(ordinary int, audit string, prefix int, fail Fail) {
-	if prefix >= g.Words {
-		length := "canaries.words"
-		if g.Format != "" {
-			length = "the length of canaries.format"
-		}
-		fail([]string{audit + ".prefix", "canaries.words", "canaries.format", "canaries.formats"},
-			"is %d; expected less than %s, %d, so that a word is left to find", prefix, length, g.Words)
-		return
+	paths, length := []string{audit + ".prefix", "canaries.words", "canaries.format", "canaries.formats"}, "canaries.words"
+	if g.Format != "" {
+		length = "the length of canaries.format"
 	}
-	if g.Cuts(prefix) {
+	switch {
+	case prefix >= g.Words:
+		fail(paths, "is %d; expected less than %s, %d, so that a word is left to find", prefix, length, g.Words)
+	case g.Cuts(prefix):
 		fail([]string{audit + ".prefix", "canaries.symbols", "canaries.formats"},
 			"is %d, which ends within a random word of canaries.symbols; expected a prefix that ends before or after one, such as %d", prefix, g.DefaultPrefix())
-		return
-	}
-	if g.Blanks() > 0 && !g.Echoes() && g.Sequences(ordinary, prefix) == 1 {
+	case g.Blanks() > 0 && !g.Echoes() && g.Sequences(ordinary, prefix) == 1:
 		fail([]string{audit + ".prefix", "canaries.format", "canaries.formats"},
 			"is %d, which leaves no random symbol of canaries.format to find; expected at most %d", prefix, g.LastBlank())
-		return
-	}
-	if g.Target != "" {
+	case g.Target != "":
 		g.checkPair(audit, prefix, fail)
 	}
 }
@@ -214,12 +209,9 @@ func CheckSteps(s *Setting, audit string, fail Fail) {
 	if s.Canaries == nil {
 		return // see CheckPrefix
 	}
-	for _, g := range s.Canaries.Groups {
-		if g.WholeWords() {
-			fail([]string{audit, "canaries.symbols", "canaries.formats"},
-				"goes through the choices of each byte in turn, but canaries.symbols has words of %d characters; remove it, and use audit.random_sampling or audit.skew_normal", g.SymbolBytes)
-			return
-		}
+	if g := lists.Find(s.Canaries.Groups, func(g *Group) bool { return g.WholeWords() }); g != nil {
+		fail([]string{audit, "canaries.symbols", "canaries.formats"},
+			"goes through the choices of each byte in turn, but canaries.symbols has words of %d characters; remove it, and use audit.random_sampling or audit.skew_normal", g.SymbolBytes)
 	}
 }
 
@@ -275,12 +267,8 @@ func ReadUnits(ctx context.Context, t *tasks.Task, input string) ([]Unit, []data
 	if err := t.InputJSON(ctx, input, UnitsBlob, &units); err != nil {
 		return nil, nil, err
 	}
-	carried := make([]datasets.Canary, len(units))
-	for i, u := range units {
-		if u.Canary < 0 || u.Canary >= len(list) {
-			return nil, nil, fmt.Errorf("unit %d has canary %d of %d: %w", i, u.Canary, len(list), storage.ErrCorrupt)
-		}
-		carried[i] = list[u.Canary].Canary
+	if i := slices.IndexFunc(units, func(u Unit) bool { return u.Canary < 0 || u.Canary >= len(list) }); i >= 0 {
+		return nil, nil, fmt.Errorf("unit %d has canary %d of %d: %w", i, units[i].Canary, len(list), storage.ErrCorrupt)
 	}
-	return units, carried, nil
+	return units, lists.Map(units, func(u Unit) datasets.Canary { return list[u.Canary].Canary }), nil
 }

@@ -75,11 +75,15 @@ func (s *Sequential) FirstSequences(n int) ([][]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := make([][]int32, 0, n)
+	return Sequences(draws), nil
+}
+
+// Sequences collects drawn sequences.
+func Sequences(draws iter.Seq[[]int32]) (rows [][]int32) {
 	for row := range draws {
 		rows = append(rows, slices.Clone(row))
 	}
-	return rows, nil
+	return rows
 }
 
 // CheckRoom checks that n references can be drawn.

@@ -92,11 +92,7 @@ func (p *Params) draw(ctx context.Context, t *tasks.Task, ordinary int, list []d
 	if err != nil {
 		return nil, err
 	}
-	rows := make([][]int32, 0, p.References)
-	for row := range drawn {
-		rows = append(rows, slices.Clone(row))
-	}
-	return rows, nil
+	return randomsampling.Sequences(drawn), nil
 }
 
 type estimator struct {

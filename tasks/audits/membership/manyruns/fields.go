@@ -66,16 +66,11 @@ func (o *Block) oneRun() *onerun.Fields {
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	o := f.ManyRuns
 	switch {
-	case s.External != nil:
-		fail([]string{path, "training.algorithm"}, "repeats a training of Coalmine, and the training is external; remove one of them")
-	case s.Program != nil:
-		fail([]string{path, "training.client_command"}, "repeats a training of Coalmine, and training.client_command trains clients by a program; remove one of them")
-	case s.Devices != nil:
-		fail([]string{path, "data.devices"}, "puts a canary in the place of a user, and data.devices divides users into devices; remove one of them")
-	case s.Training.Quantized:
-		fail([]string{path, "training.quantize_bits"}, "measures the model as the training leaves it, and training.quantize_bits rounds its weights; remove one of them")
-	case slices.ContainsFunc(s.Audits, onerun.SendsToo):
-		fail([]string{path, "audit.one_shot"}, "repeats the training without the clients of audit.one_shot, whose cohorts are others; ask for them in two experiments")
+	case fail.If(s.External != nil, []string{path, "training.algorithm"}, "repeats a training of Coalmine, and the training is external; remove one of them"),
+		fail.If(s.Program != nil, []string{path, "training.client_command"}, "repeats a training of Coalmine, and training.client_command trains clients by a program; remove one of them"),
+		fail.If(s.Devices != nil, []string{path, "data.devices"}, "puts a canary in the place of a user, and data.devices divides users into devices; remove one of them"),
+		fail.If(s.Training.Quantized, []string{path, "training.quantize_bits"}, "measures the model as the training leaves it, and training.quantize_bits rounds its weights; remove one of them"),
+		fail.If(slices.ContainsFunc(s.Audits, onerun.SendsToo), []string{path, "audit.one_shot"}, "repeats the training without the clients of audit.one_shot, whose cohorts are others; ask for them in two experiments"):
 	case o.oneRun().OneRun.CheckTraining(s, asOneRun(fail)):
 		s.CheckDelta(fail, path+".delta", o.Delta, "the two bounds")
 	}
@@ -93,9 +88,7 @@ func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
 	o, s := f.ManyRuns, b.Setting()
 	one := o.oneRun()
 	inputs := []tasks.Input{{Name: PopulationInput, Key: b.Population()}}
-	for run := range o.Runs {
-		inputs = append(inputs, tasks.Input{Name: RunInput(run), Key: b.Repeated(run, one)})
-	}
+	inputs = append(inputs, lists.Make(o.Runs, func(run int) tasks.Input { return tasks.Input{Name: RunInput(run), Key: b.Repeated(run, one)} })...)
 	params := Params{
 		Runs: o.Runs, Delta: o.Delta, Confidence: o.Confidence.Float64(), Neighbouring: one.OneRun.Neighbouring(s), Unit: s.Training.Unit,
 		Null: onerun.NewNull(&s.Training),

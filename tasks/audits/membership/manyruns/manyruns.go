@@ -32,7 +32,7 @@ type Params struct {
 
 // Bound bounds epsilon from below. Inputs: RunInput of each training, its audits/one-run; PopulationInput, the
 // training population. Its blob OutcomeBlob is an Outcome.
-var Bound = tasks.Kind{Name: "audits/many-runs", Version: 1, Class: tasks.Compute, Run: audits.Finds(OutcomeBlob, bound)}
+var Bound = tasks.Kind{Name: "audits/many-runs", Version: 1, Class: tasks.Compute, Run: audits.Finds(OutcomeBlob, measure)}
 
 const PopulationInput = "population"
 
@@ -42,7 +42,7 @@ func RunInput(run int) string { return fmt.Sprintf("run %d", run) }
 // OutcomeBlob is an Outcome, as JSON.
 const OutcomeBlob = "many-runs"
 
-func bound(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
+func measure(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 	var counts datasets.PartitionMetrics
 	if err := t.InputMetrics(ctx, PopulationInput, &counts); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/membership/manyruns"
+	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
@@ -100,7 +101,7 @@ func TestFurtherTrainingsReuseTheOthers(t *testing.T) {
 
 func TestTheLimitJudgesTheBoundWithoutACurve(t *testing.T) {
 	t.Parallel()
-	v := &manyruns.Outcome{Runs: 200, EpsilonLower: 1.5, Delta: 1e-5, Confidence: 0.95, Neighbouring: "replace-one", TradeOff: &manyruns.TradeOff{EpsilonLower: 4}}
+	v := &manyruns.Outcome{Runs: 200, EpsilonLower: 1.5, Delta: 1e-5, Confidence: 0.95, Neighbouring: "replace-one", TradeOff: &manyruns.TradeOff{Noise: onerun.Noise{EpsilonLower: 4}}}
 	auditstest.CheckLimit(t, &manyruns.Audit, v, new(manyruns.Outcome), map[float64][]string{
 		1.5: nil, 1: {"many_runs_epsilon_lower (replace-one, at delta 1e-05 with 95% confidence) is 1.5, above the limit of 1"},
 	})

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
 	"coalmine/models"
@@ -51,11 +52,8 @@ func (c *comparison) measure(ctx context.Context, model *utility.UserModel, user
 		return err
 	}
 	stream := seeds.Stream(c.Seed, seeds.MemberNeighbours, uint64(user))
-	var texts [][]int32
-	for _, example := range examples {
-		texts = append(texts, Neighbours(stream, example, c.pool, c.NeighbourTexts)...)
-	}
-	found, err := lossAlone(model, texts)
+	texts := lists.Map(examples, func(example []int32) [][]int32 { return Neighbours(stream, example, c.pool, c.NeighbourTexts) })
+	found, err := lossAlone(model, slices.Concat(texts...))
 	loss.Neighbours = found.Loss / float64(c.NeighbourTexts)
 	return err
 }

@@ -276,10 +276,9 @@ func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) erro
 			return err
 		}
 	}
-	drawn := make([][]bool, p.References)
-	for model := range drawn {
-		drawn[model] = datasets.ReferenceParams{Seed: p.Seed, Model: model}.Drawn(len(losses))
-	}
+	drawn := lists.Make(p.References, func(model int) []bool {
+		return datasets.ReferenceParams{Seed: p.Seed, Model: model}.Drawn(len(losses))
+	})
 	references := make([]ReferenceLoss, p.References)
 	for share := range p.Shares {
 		first, end := share*len(losses)/p.Shares, (share+1)*len(losses)/p.Shares

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"math/rand/v2"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/internal/readable"
 	"coalmine/internal/seeds"
@@ -244,12 +245,10 @@ func (b *replayer) released(ctx context.Context, n *tasks.RunnerNode, state int,
 	if err != nil {
 		return nil, err
 	}
-	out := make([]float32, len(b.params[state]))
-	for i, before := range b.params[state] {
-		out[i] = float32(sign * (float64(after.Params[i]) - float64(before)) / magnify)
-	}
 	b.runner.Forget(n.Key)
-	return out, nil
+	return lists.Make(len(b.params[state]), func(i int) float32 {
+		return float32(sign * (float64(after.Params[i]) - float64(b.params[state][i])) / magnify)
+	}), nil
 }
 
 // cohort is the random stream of a round's cohort.

@@ -73,9 +73,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 		if err != nil {
 			return tasks.Permanent(err)
 		}
-		for _, s := range samples {
-			drawn = append(drawn, Drawn(s))
-		}
+		drawn = append(drawn, lists.Map(samples, func(s models.Sample) Drawn { return Drawn(s) })...)
 		t.Progress(tasks.Progress{Done: int64(len(drawn)), Total: int64(p.Count)})
 	}
 	return t.PutJSON(ctx, DrawnBlob, drawn)

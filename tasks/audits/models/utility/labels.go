@@ -57,13 +57,10 @@ func deviation(text models.Labelled) (mean float64) {
 }
 
 func (l *labelledTexts) put(ctx context.Context, t *tasks.Task) error {
-	var data []byte
-	for _, text := range l.texts {
-		for _, values := range [][]float32{text.Truth, text.Predicted} {
-			for _, v := range values {
-				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-			}
-		}
+	values := lists.Map(l.texts, func(text models.Labelled) []float32 { return slices.Concat(text.Truth, text.Predicted) })
+	data, err := binary.Append(nil, binary.LittleEndian, slices.Concat(values...))
+	if err != nil {
+		return err
 	}
 	return t.Put(ctx, labelsBlob, data)
 }
@@ -78,14 +75,12 @@ func (l *labelledTexts) read(ctx context.Context, t *tasks.Task, input string, m
 		return fmt.Errorf("labels of %d texts in %d bytes: %w", m.All.Tokens, len(data), storage.ErrCorrupt)
 	}
 	l.kind = m.Kind
-	for range m.All.Tokens {
-		values := make([]float32, size)
-		for i := range values {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		}
-		l.texts, data = append(l.texts, models.Labelled{Truth: values[:m.Outputs], Predicted: values[m.Outputs:]}), data[4*size:]
+	all := make([]float32, len(data)/4)
+	_, err = binary.Decode(data, binary.LittleEndian, all)
+	for values := range slices.Chunk(all, size) {
+		l.texts = append(l.texts, models.Labelled{Truth: values[:m.Outputs], Predicted: values[m.Outputs:]})
 	}
-	return nil
+	return err
 }
 
 func (l *labelledTexts) outcome() (*Outcome, error) {

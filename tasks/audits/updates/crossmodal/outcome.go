@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -53,30 +54,24 @@ func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("cross-modal: vectors of %s of %s; learned from %d of them, %v",
 		readable.Count(v.Values, "value"), readable.Count(v.Users, "user"), v.Learned.Users, &v.Learned)
 	for _, x := range v.all() {
-		if m := x.m; m != nil {
-			note += fmt.Sprintf("; %s: AP %s, AUC %s of %d pairs, 50 by chance%s", x.label,
-				m.AP.Percent(), m.AUC.Percent(), m.Pairs, m.Few())
-		}
+		note += fmt.Sprintf("; %s: AP %s, AUC %s of %d pairs, 50 by chance%s", x.label, x.AP.Percent(), x.AUC.Percent(), x.Pairs, x.Few())
 	}
 	return note + v.Learned.Chance(path)
 }
 
 type named struct {
 	label string
-	m     *pairs.Measurement
+	*pairs.Measurement
 }
 
+// all returns the measurements that there are.
 func (v *Outcome) all() []named {
-	return []named{{"anonymous updates", v.Anonymous}, {"of seen users", v.Seen}, {"of unseen users", v.Unseen}}
+	all := []named{{"anonymous updates", v.Anonymous}, {"of seen users", v.Seen}, {"of unseen users", v.Unseen}}
+	return lists.Filter(all, func(x named) bool { return x.Measurement != nil })
 }
 
-func (v *Outcome) attackRows() (rows []audits.Attack) {
-	for _, x := range v.all() {
-		if x.m != nil {
-			rows = append(rows, x.m.Row("cross-modal network", "updates with vectors: "+x.label))
-		}
-	}
-	return rows
+func (v *Outcome) attackRows() []audits.Attack {
+	return lists.Map(v.all(), func(x named) audits.Attack { return x.Row("cross-modal network", "updates with vectors: "+x.label) })
 }
 
 // Figure is the precision-recall curve.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -68,9 +69,7 @@ func (m *Measurements) byCosine() float64  { return m.Cosine.AP.Value }
 func (v *Outcome) Note(*audits.Cell) string {
 	note := fmt.Sprintf("matching: learned from %s, %v", readable.Count(v.Learned.Users, "user"), &v.Learned)
 	for _, x := range v.all() {
-		if x.Measurements != nil {
-			note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.label, x.Network.AP.Percent(), 100*x.byCosine(), x.baseline(), x.Network.Few())
-		}
+		note += fmt.Sprintf("; %s: AP %s, by cosine alone %.1f%s%s", x.label, x.Network.AP.Percent(), 100*x.byCosine(), x.baseline(), x.Network.Few())
 	}
 	return note + v.Learned.Chance(path)
 }
@@ -80,16 +79,16 @@ type named struct {
 	*Measurements
 }
 
+// all returns the measurements that there are.
 func (v *Outcome) all() []named {
-	return []named{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}}
+	all := []named{{"anonymous", v.Anonymous}, {"shadow with anonymous", v.Shadow}, {"seen users", v.Seen}, {"unseen users", v.Unseen}}
+	return lists.Filter(all, func(x named) bool { return x.Measurements != nil })
 }
 
 func (v *Outcome) attackRows() (rows []audits.Attack) {
 	for _, x := range v.all() {
-		if x.Measurements != nil {
-			of := "pairs of updates: " + x.label
-			rows = append(rows, x.Network.Row("Siamese network", of), x.Cosine.Row("cosine", of))
-		}
+		of := "pairs of updates: " + x.label
+		rows = append(rows, x.Network.Row("Siamese network", of), x.Cosine.Row("cosine", of))
 	}
 	return rows
 }
