@@ -33,7 +33,8 @@ func newCompareCommand(g *global) *cobra.Command {
 		Short:   "Compare two runs: settings and results",
 		Long:    compareHelp,
 		Example: "  coalmine compare quickstart-1a2b quickstart-3c4d\n  coalmine compare latest/c01 latest/c02\n  coalmine compare latest/r01 latest/r03\n  coalmine compare quickstart-1a2b latest --json | jq '.pairs[].fields'",
-		GroupID: groupLook, Args: cobra.ExactArgs(2),
+		GroupID: groupLook,
+		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {
 				before, err := side(c.Context(), api, args[0])

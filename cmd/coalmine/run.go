@@ -140,7 +140,8 @@ func newRunCommand(g *global) *cobra.Command {
 		Short:   "Run an experiment and print its results",
 		Long:    runHelp,
 		Example: "  coalmine run examples/quickstart.yaml\n  coalmine run experiment.yaml --set training.rounds=2000",
-		GroupID: groupRun, Args: cobra.MaximumNArgs(1),
+		GroupID: groupRun,
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
 			if err := flags.checkRun(c, args); err != nil {
@@ -409,7 +410,8 @@ and the workers of the store execute it; "coalmine watch" follows it.
 With --on-server the command sends the file alone. The server checks it and reads the
 data: uploaded data that data.sha256 names, or sources that serve --allow-source permits.`,
 		Example: "  coalmine submit experiment.yaml --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'",
-		GroupID: groupRun, Args: cobra.ExactArgs(1),
+		GroupID: groupRun,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if onServer {
 				if c.Flags().Changed("max-cells") {

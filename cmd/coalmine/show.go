@@ -40,7 +40,8 @@ func newShowCommand(g *global) *cobra.Command {
 		Long:  showHelp,
 		Example: "  coalmine show latest\n  coalmine show quickstart c02 > again.yaml && coalmine run again.yaml\n" +
 			"  coalmine show quickstart c02 --nodes --json | jq '.nodes[] | select(.kind == \"datasets/encode\")'",
-		GroupID: groupLook, Args: cobra.RangeArgs(1, 2),
+		GroupID: groupLook,
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {
 				if nodes {

@@ -75,7 +75,8 @@ func newRetryCommand(g *global) *cobra.Command {
 		Short:   "Retry failed tasks of a run",
 		Long:    retryHelp,
 		Example: "  coalmine retry quickstart\n  coalmine retry quickstart --node 3fa2c1 --node 'random sampling at 400'",
-		GroupID: groupSteer, Args: cobra.MaximumNArgs(1),
+		GroupID: groupSteer,
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, e := runArgument(args), runs.Entry{Kind: runs.RetryEntry}
 			if len(nodes) == 0 {
@@ -169,7 +170,8 @@ func newPriorityCommand(g *global) *cobra.Command {
 		Use:     "priority RUN NUMBER",
 		Short:   "Set the priority of a run; higher runs first",
 		Example: "  coalmine priority quickstart 10\n  coalmine priority -- quickstart -5",
-		GroupID: groupSteer, Args: cobra.ExactArgs(2),
+		GroupID: groupSteer,
+		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[1])
 			if err != nil {
@@ -205,7 +207,8 @@ func newPinCommand(g *global, use, short string, pins bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: use + " RUN [CELL...]", Short: short, Long: short + ".\n\n" + pinHelp,
 		Example: "  coalmine pin quickstart c03\n  coalmine unpin quickstart",
-		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
+		GroupID: groupSteer,
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.PinEntry, Pinned: pins && !remove, Cells: args[1:]})
 		},
@@ -221,7 +224,8 @@ func newNoteCommand(g *global) *cobra.Command {
 		Use:     "note RUN [TEXT]",
 		Short:   "Set the note of a run; no text removes it",
 		Example: "  coalmine note quickstart 'learning rate too high, see the next one'",
-		GroupID: groupSteer, Args: cobra.RangeArgs(1, 2),
+		GroupID: groupSteer,
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.NoteEntry, Note: strings.Join(args[1:], "")})
 		},
@@ -233,7 +237,8 @@ func newTagCommand(g *global) *cobra.Command {
 		Use:     "tag RUN [TAG...]",
 		Short:   "Set the tags of a run; no tag removes them",
 		Example: "  coalmine tag quickstart paper table-1\n  coalmine status --json | jq -r '.runs[] | select(.tags // [] | index(\"paper\")) | .run'",
-		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
+		GroupID: groupSteer,
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.TagEntry, Tags: args[1:]})
 		},
@@ -249,7 +254,8 @@ experiment again restores the run from the cache.`
 func newRemoveCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use: "rm RUN...", Short: "Remove the record of finished runs", Long: removeHelp, Example: "  coalmine rm quickstart && coalmine gc",
-		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
+		GroupID: groupSteer,
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {
 				var removed []*control.Removed
@@ -293,7 +299,8 @@ in "coalmine status RUN", or the name of a host for all its workers.`
 func newDrainCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use: "drain WORKER...", Short: "Make workers finish their tasks and exit", Long: drainHelp, Example: "  coalmine drain node7",
-		GroupID: groupSteer, Args: cobra.MinimumNArgs(1),
+		GroupID: groupSteer,
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.withControl(c.Context(), func(api control.API) error {
 				var all []string
