@@ -242,9 +242,7 @@ func (q *observedQueue) watch(c *plan.Chain, every int, window func(round int)) 
 }
 
 // await computes the name of the first message of a round.
-func (q *observedQueue) await(round int) {
-	q.next = fmt.Sprintf("%s.1", q.training.PartKey(round, 0))
-}
+func (q *observedQueue) await(round int) { q.next = fmt.Sprintf("%s.1", q.training.PartKey(round, 0)) }
 
 // Enqueue implements coordinator.Queue.
 func (q *observedQueue) Enqueue(ctx context.Context, messages ...queue.Message) error {

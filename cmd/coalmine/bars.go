@@ -162,9 +162,7 @@ func (d *barDisplay) newCellBar(index int, c status.Cell) *cellBar {
 }
 
 // fit cuts a text to a width of the terminal.
-func fit(text string, width int) string {
-	return runewidth.Truncate(text, max(width, 0), "…")
-}
+func fit(text string, width int) string { return runewidth.Truncate(text, max(width, 0), "…") }
 
 // text displays a value that another goroutine sets.
 func text(v *atomic.Value) decor.DecorFunc {

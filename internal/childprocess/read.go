@@ -29,9 +29,7 @@ func (e *TooLargeError) Error() string {
 
 // Read returns the content of a file of at most most bytes. The error wraps fs.ErrNotExist if
 // there is none.
-func (w *Workspace) Read(name string, most int64) ([]byte, error) {
-	return read(w.root, name, most)
-}
+func (w *Workspace) Read(name string, most int64) ([]byte, error) { return read(w.root, name, most) }
 
 // ReadFile returns the content of a command's file, of at most most bytes.
 func ReadFile(path string, most int64) ([]byte, error) {

@@ -3,6 +3,10 @@ package encoding
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -60,4 +64,90 @@ func TestWhatIsNoObjectIsRefused(t *testing.T) {
 	if err := json.Unmarshal([]byte(`null`), &o); err != nil || len(o) != 0 {
 		t.Errorf("null is %v, %v", o, err)
 	}
+}
+
+// values generates the values of JSON.
+func values() *rapid.Generator[any] {
+	return rapid.Deferred(func() *rapid.Generator[any] {
+		return rapid.OneOf(
+			rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Float64Range(-1e9, 1e9).AsAny(), rapid.String().AsAny(),
+			rapid.SliceOfN(values(), 0, 3).AsAny(), rapid.MapOfN(rapid.String(), values(), 0, 3).AsAny(),
+		)
+	})
+}
+
+func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		object := rapid.MapOfN(rapid.String(), values(), 0, 6).Draw(t, "object")
+		data := must.Get(json.MarshalIndent(object, rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "prefix"), " "))(t)
+		names := append(slices.Sorted(maps.Keys(object)), "not there, surely")
+		fields, err := JSONFields(data, names...)
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		for i, name := range names {
+			want, there := object[name]
+			var got any
+			if fields[i] != nil {
+				err = json.Unmarshal(fields[i], &got)
+			}
+			if wanted, _ := json.Marshal(want); err != nil || there != (fields[i] != nil) || there && !equal(got, wanted) {
+				t.Fatalf("%q of %s is %s (%v), want %s", name, data, fields[i], err, wanted)
+			}
+		}
+	})
+}
+
+func equal(got any, wanted []byte) bool {
+	var want any
+	return json.Unmarshal(wanted, &want) == nil && reflect.DeepEqual(got, want)
+}
+
+func TestNamesMatchExactlyAndStandOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ object, want string }{
+		{`{"text": "right", "Text": "wrong", "TEXT": 3}`, "right"},
+		{`{"Text": "wrong", "\u0074ext": "right"}`, "right"},
+		{`{"text": "\ud83d\ude00"}`, "\U0001f600"},
+		{`{"other": "\ud83d", "text": "right", "other": 1}`, "right"},
+		{`{"text": "a", "text": "a"}`, `error: "text" stands twice`},
+		{`{"text": "a \ud83d b"}`, `error: "text" has half of a surrogate pair`},
+		{`{"text": "\udcb2\ud83d"}`, `error: "text" has half of a surrogate pair`},
+		{`{"text": "\\ud83d"}`, `\ud83d`},
+		{`{"text": 3}`, "error: json: cannot unmarshal number"},
+		{`["text"]`, "error: json: cannot unmarshal array"},
+		{`{"text": "a"} {}`, "error: invalid character"},
+		{`{"text": "a"`, "error: unexpected end"},
+	} {
+		var fields struct {
+			Text *string `json:"text"`
+			None int
+		}
+		got, err := "", UnmarshalJSON([]byte(c.object), &fields)
+		if err != nil {
+			got = "error: " + err.Error()
+		} else if fields.Text != nil {
+			got = *fields.Text
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s gives %q, want %q", c.object, got, c.want)
+		}
+	}
+}
+
+func FuzzFields(f *testing.F) {
+	f.Add([]byte(`{"user": "ann", "text": "\ud83d\ude00", "x": [1, {"user": 2}]}`))
+	f.Fuzz(func(t *testing.T, object []byte) {
+		fields, err := JSONFields(object, "user", "text")
+		var known map[string]json.RawMessage
+		if wrong := json.Unmarshal(object, &known); err == nil && wrong != nil && string(trim(object)) != "null" {
+			t.Fatalf("%q was read as %s: %v", object, fields, wrong)
+		}
+		for i, name := range []string{"user", "text"} {
+			if err == nil && string(fields[i]) != string(known[name]) {
+				t.Fatalf("%q of %q is %q, want %q", name, object, fields[i], known[name])
+			}
+		}
+	})
 }

@@ -20,9 +20,7 @@ type Panic struct {
 }
 
 // Error returns one line without the stack.
-func (p *Panic) Error() string {
-	return fmt.Sprintf("a fault of the program: panic: %.400v", p.Value)
-}
+func (p *Panic) Error() string { return fmt.Sprintf("a fault of the program: panic: %.400v", p.Value) }
 
 // Recover calls f and returns its error, or a *Panic if it panics.
 func Recover(f func() error) (err error) {
@@ -68,9 +66,7 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 func (g *Group) SetLimit(n int) { g.group.SetLimit(n) }
 
 // Go calls f in a goroutine once the limit allows it.
-func (g *Group) Go(f func() error) {
-	g.group.Go(func() error { return Recover(f) })
-}
+func (g *Group) Go(f func() error) { g.group.Go(func() error { return Recover(f) }) }
 
 // Wait waits for all functions and returns the first error.
 func (g *Group) Wait() error { return g.group.Wait() }

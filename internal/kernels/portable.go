@@ -133,9 +133,7 @@ func tanh(x float32) float32 {
 	return copySign(u, x) / (2 + u)
 }
 
-func abs(x float32) float32 {
-	return math.Float32frombits(math.Float32bits(x) &^ constant.SignBit)
-}
+func abs(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ constant.SignBit) }
 
 func copySign(magnitude, sign float32) float32 {
 	return math.Float32frombits(math.Float32bits(magnitude)&^constant.SignBit | math.Float32bits(sign)&constant.SignBit)

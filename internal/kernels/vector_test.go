@@ -1,8 +1,11 @@
 package kernels
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -103,4 +106,201 @@ func mustPanic(t *testing.T, name string, call func()) {
 		}
 	}()
 	call()
+}
+
+// columnsCase is a matrix for ExpColumns and AddRowDots, with its other operands.
+type columnsCase struct {
+	rows, columns, stride int
+	x, bias, dots, y      []float32
+	sums                  []float64
+}
+
+func newColumnsCase(rng *rand.Rand, vector func(*rand.Rand, int) []float32, rows, columns int) columnsCase {
+	c := columnsCase{rows: rows, columns: columns, stride: columns + rng.IntN(3)}
+	c.x = vector(rng, rows*c.stride)
+	c.bias, c.dots, c.y = vector(rng, rows), vector(rng, rows), vector(rng, columns)
+	c.sums = make([]float64, columns)
+	for i := range c.sums {
+		c.sums[i] = rng.Float64()
+	}
+	return c
+}
+
+// on returns all that a set makes of the case.
+func (c columnsCase) on(s *set) (x, dots []float32, sums []float64) {
+	x, dots, sums = clone(c.x), clone(c.dots), append([]float64(nil), c.sums...)
+	s.addRowDots(dots, x, c.stride, c.rows, c.columns, c.y)
+	s.expAllColumns(x, c.stride, c.rows, c.columns, c.bias, sums)
+	return x, dots, sums
+}
+
+func TestSetsAgreeOnColumns(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(11, 0))
+	for rows := range 10 {
+		for _, columns := range []int{0, 16, 48} {
+			for _, vector := range []func(*rand.Rand, int) []float32{randomVector, anyBits} {
+				c := newColumnsCase(rng, vector, rows, columns)
+				wantX, wantDots, wantSums := c.on(portable)
+				for _, s := range allSets() {
+					what := fmt.Sprintf("%s: %d x %d", s.name, rows, columns)
+					x, dots, sums := c.on(s)
+					mustEqual(t, what+": exponentials", x, wantX)
+					mustEqual(t, what+": dots", dots, wantDots)
+					for j, sum := range sums {
+						if !identical64(sum, wantSums[j]) {
+							t.Fatalf("%s: sum %d is %x, want %x", what, j, sum, wantSums[j])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// The error that the documentation states: below 1 ulp of each exponential, and
+// of the sum, of positive numbers, 2^-23 for the two additions in float32.
+func TestExpColumnsIsAccurate(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(12, 0))
+	worst := 0.0
+	for range 200 {
+		const rows, columns = 27, 16
+		x, bias := make([]float32, rows*columns), make([]float32, rows)
+		for i := range x {
+			x[i] = float32(rng.Float64()*175 - 87)
+		}
+		exponents, sums := clone(x), make([]float64, columns)
+		ExpColumns(x, columns, rows, columns, bias, sums)
+		for j := range columns {
+			exact := 0.0
+			for i := range rows {
+				e := x[i*columns+j]
+				worst = max(worst, ulps(e, math.Exp(float64(exponents[i*columns+j]))))
+				exact += float64(e)
+			}
+			if math.Abs(sums[j]-exact) > 0x1p-23*exact {
+				t.Fatalf("sum %v, want %v", sums[j], exact)
+			}
+		}
+	}
+	t.Logf("largest error %.3f ulp", worst)
+	if worst > 1 {
+		t.Errorf("error of %.3f ulp", worst)
+	}
+}
+
+func TestExpColumnsBoundsItsResults(t *testing.T) {
+	t.Parallel()
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for _, s := range available() {
+		x := []float32{-inf, -1000, 1000, inf, nan, 14: 0, 15: 0}
+		sums := make([]float64, len(x))
+		s.expAllColumns(x, len(x), 1, len(x), []float32{0}, sums)
+		for j, want := range []float64{math.Exp(-87.25), math.Exp(-87.25), math.Exp(88.25), math.Exp(88.25), math.NaN(), 1} {
+			if !near(float64(x[j]), want, 1e-6) && !(x[j] != x[j] && want != want) {
+				t.Errorf("%s: element %d is %v, want %v", s.name, j, x[j], want)
+			}
+			if !identical64(sums[j], float64(x[j])) {
+				t.Errorf("%s: sum %d is %v, want %v", s.name, j, sums[j], x[j])
+			}
+		}
+	}
+}
+
+func TestAddRowDots(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(13, 0))
+	c := newColumnsCase(rng, normal, 11, 320)
+	dst := clone(c.dots)
+	AddRowDots(dst, c.x, c.stride, c.rows, c.columns, c.y)
+	for i := range dst {
+		want := float64(c.dots[i])
+		for j, y := range c.y {
+			want += float64(c.x[i*c.stride+j]) * float64(y)
+		}
+		if !near(float64(dst[i]), want, 1e-4) {
+			t.Errorf("row %d: %v, want %v", i, dst[i], want)
+		}
+	}
+}
+
+func TestColumnsMustFit(t *testing.T) {
+	t.Parallel()
+	x, y := make([]float32, 64), make([]float32, 2)
+	for name, call := range map[string]func(){
+		"17 columns":    func() { ExpColumns(x, 17, 2, 17, y, make([]float64, 17)) },
+		"a short sum":   func() { ExpColumns(x, 16, 2, 16, y, make([]float64, 15)) },
+		"a long bias":   func() { ExpColumns(x, 16, 1, 16, y, make([]float64, 16)) },
+		"a short x":     func() { AddRowDots(y, x[:31], 16, 2, 16, x[:16]) },
+		"a short y":     func() { AddRowDots(y, x, 16, 2, 16, x[:15]) },
+		"one dot more":  func() { AddRowDots(y, x, 16, 1, 16, x[:16]) },
+		"a near stride": func() { AddRowDots(y, x, 15, 2, 16, x[:16]) },
+	} {
+		mustPanic(t, name, call)
+	}
+}
+
+func TestSetsAgreeOnChaCha8(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(12, 0))
+	for _, lanes := range []int{ChaCha8Lanes, 3 * ChaCha8Lanes} {
+		state := words(rng, ChaCha8State*lanes)
+		want := make([]uint32, ChaCha8Rows*lanes)
+		portable.chaCha8(want, state)
+		for _, s := range allSets() {
+			got := words(rng, len(want)) // the bytes there before must not matter
+			if s.chaCha8(got, state); !slices.Equal(got, want) {
+				t.Errorf("%s: blocks in %d lanes differ", s.name, lanes)
+			}
+		}
+	}
+}
+
+// The first numbers of a generator of math/rand/v2 are rows of the blocks 0 to 3, each of two numbers.
+func TestChaCha8IsThatOfTheStandardLibrary(t *testing.T) {
+	t.Parallel()
+	var key [32]byte
+	for i := range key {
+		key[i] = byte(7 * i)
+	}
+	state, rows := make([]uint32, ChaCha8State*ChaCha8Lanes), make([]uint32, ChaCha8Rows*ChaCha8Lanes)
+	for lane := range ChaCha8Lanes {
+		for i := range 8 {
+			state[i*ChaCha8Lanes+lane] = binary.LittleEndian.Uint32(key[4*i:])
+		}
+		state[8*ChaCha8Lanes+lane] = uint32(lane)
+	}
+	ChaCha8(rows, state)
+	source := rand.NewChaCha8(key)
+	for row := range ChaCha8Rows {
+		for pair := range 2 {
+			low, high := rows[row*ChaCha8Lanes+2*pair], rows[row*ChaCha8Lanes+2*pair+1]
+			if got, want := uint64(high)<<32|uint64(low), source.Uint64(); got != want {
+				t.Fatalf("row %d, number %d: %x, want %x", row, pair, got, want)
+			}
+		}
+	}
+}
+
+func TestChaCha8RefusesOtherShapes(t *testing.T) {
+	t.Parallel()
+	for _, sizes := range [][2]int{{0, 0}, {ChaCha8Rows, ChaCha8State}, {ChaCha8Rows * ChaCha8Lanes, ChaCha8State}, {ChaCha8Rows*ChaCha8Lanes + 1, ChaCha8State * ChaCha8Lanes}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d words of a state of %d are computed", sizes[0], sizes[1])
+				}
+			}()
+			ChaCha8(make([]uint32, sizes[0]), make([]uint32, sizes[1]))
+		}()
+	}
+}
+
+func words(rng *rand.Rand, n int) []uint32 {
+	w := make([]uint32, n)
+	for i := range w {
+		w[i] = rng.Uint32()
+	}
+	return w
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -105,6 +106,19 @@ func TestGarbageIsCollectedWhenItCostsMoreThanCollecting(t *testing.T) {
 		goal := must.Get(strconv.ParseUint(string(out), 10, 64))(t)
 		if goal < c.least || goal > c.most {
 			t.Errorf("where %s, garbage is collected at %d bytes: want %d to %d", c.what, goal, c.least, c.most)
+		}
+	}
+}
+
+func TestFloatsAreZerosOfAnyNumber(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 1 << 10, 1<<19 + 1, 3 << 19} {
+		table := Floats(n)
+		if len(table) != n || slices.ContainsFunc(table, func(v float32) bool { return v != 0 }) {
+			t.Errorf("%d floats: %d, or not zeros", n, len(table))
+		}
+		for i := range table {
+			table[i] = 1 // must not fault
 		}
 	}
 }

@@ -55,9 +55,7 @@ func (l *Leaf) bytes() int {
 }
 
 // set sets a value to the bytes of a number or a text.
-func (l *Leaf) set(v *Value, data []byte) {
-	v.Bytes, v.Bits = data, l.Kind.bitsOf(data)
-}
+func (l *Leaf) set(v *Value, data []byte) { v.Bytes, v.Bits = data, l.Kind.bitsOf(data) }
 
 // plain is the encoding PLAIN.
 type plain struct {

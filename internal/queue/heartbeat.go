@@ -212,9 +212,7 @@ func (b *Broker) Nudge(ctx context.Context) error {
 }
 
 // encode writes the ID and the worker on separate lines, then the body.
-func (r Report) encode() []byte {
-	return append([]byte(r.ID+"\n"+r.Worker+"\n"), r.Body...)
-}
+func (r Report) encode() []byte { return append([]byte(r.ID+"\n"+r.Worker+"\n"), r.Body...) }
 
 func decodeReport(data []byte) (Report, bool) {
 	parts := bytes.SplitN(data, []byte("\n"), 3)

@@ -146,9 +146,7 @@ func inStrings(w io.Writer, beyond func(rune) string) io.Writer {
 }
 
 // IsVisible reports whether all characters of a text are visible, except for line breaks and tabs.
-func IsVisible(s string) bool {
-	return allVisible(strings.NewReplacer("\n", "", "\t", "").Replace(s))
-}
+func IsVisible(s string) bool { return allVisible(strings.NewReplacer("\n", "", "\t", "").Replace(s)) }
 
 type writer struct {
 	w     io.Writer

@@ -290,9 +290,7 @@ func (g *grid) size(limit int) int {
 }
 
 // cellCount returns the number of cells before exclusion, at most limit + 1.
-func (g *grid) cellCount(limit int) int {
-	return min(g.size(limit)*max(1, len(g.replicates)), limit+1)
-}
+func (g *grid) cellCount(limit int) int { return min(g.size(limit)*max(1, len(g.replicates)), limit+1) }
 
 // point returns the values of the i-th point: first the product of the axes, then the included cells.
 func (g *grid) point(i int) []pathValue {

@@ -98,9 +98,7 @@ func (n *node) without(key string) *node {
 }
 
 // in returns the tree as part of another layer.
-func (n *node) in(l layer) *node {
-	return n.edited(func(n *node) { n.layer = l })
-}
+func (n *node) in(l layer) *node { return n.edited(func(n *node) { n.layer = l }) }
 
 // standing returns the tree with every node at one position.
 func (n *node) standing(at position) *node {

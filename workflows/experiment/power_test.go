@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"coalmine/internal/must"
 )
 
 // Ten canaries of which each is memorized with probability 0.1: 1 - 0.9^10; with two seeds, 1 - 0.9^20.
@@ -62,5 +64,84 @@ func TestAuditsWithoutPowerAreNamed(t *testing.T) {
 	}
 	if got := parse(t, minimal, "audit={}").Powerless(); got != nil {
 		t.Errorf("%+v of no audit", got)
+	}
+}
+
+const gated = `
+name: gated
+data: {source: a.jsonl, vocabulary: {size: 2000}}
+canaries: {words: 3, per_configuration: 4, user_probability: 1/50, example_probability: [10%, 1], held_back: 5}
+training: {cohort: 5, rounds: 5}
+audit:
+  random_sampling: {references: 200000}
+  beam_search: {}
+  one_run: {canaries: 100, confidence: 95%}
+  search: {prefix: 2}
+  fail_if: {search_extracted: 1, random_sampling_memorized: 2, beam_search_memorized: 0, exposure: 15, epsilon_lower: 0.5}
+grid: {axes: {training.rounds: [5, 6, 7]}}
+`
+
+// An unmemorized canary passes T bits with the probability 2^-T, so that one of n does
+// with 1 - (1 - 2^-T)^n; canaries that are held back do not count.
+func TestAGateKnowsItsFalseAlarms(t *testing.T) {
+	t.Parallel()
+	spec := must.Get(Parse("gated.yaml", []byte(gated), Options{}))(t)
+	want := []FalseAlarm{
+		{Limit: "audit.fail_if.random_sampling_memorized", Allowed: 2, Cells: 3, Trials: 24, Unit: "canaries", Probability: 3 * 8 * 7 * 6 / (200001.0 * 200002 * 200003)},
+		{Limit: "audit.fail_if.beam_search_memorized", Allowed: 0, Cells: 3, Trials: 24, Unit: "canaries", Probability: 1 - math.Pow(1-1.0/4_000_000, 24)},
+		{Limit: "audit.fail_if.search_extracted", Allowed: 1, Cells: 3, Trials: 24, Unit: "canaries", Probability: 2.0957892941209654e-05},
+		{Limit: "audit.fail_if.exposure", Allowed: 15, Cells: 3, Trials: 24, Unit: "canaries", Probability: 1 - math.Pow(1-math.Exp2(-15), 24)},
+		{Limit: "audit.fail_if.epsilon_lower", Allowed: 0.5, Cells: 3, Trials: 3, Unit: "audits", Probability: 1 - 0.95*0.95*0.95},
+	}
+	found := map[string]FalseAlarm{}
+	for _, f := range spec.FalseAlarms() {
+		found[f.Limit] = f
+	}
+	for _, w := range want {
+		got := found[w.Limit]
+		near := math.Abs(got.Probability-w.Probability) < 1e-8*w.Probability
+		if got.Probability = w.Probability; got != w || !near {
+			t.Errorf("got %+v, want %+v", found[w.Limit], w)
+		}
+	}
+	if len(found) != len(want) {
+		t.Errorf("%d false alarms: %v", len(found), found)
+	}
+}
+
+func TestLimitsOfDifferentValuesHaveFalseAlarmsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	spec, err := Parse("gated.yaml", []byte(gated), Options{Sets: []string{
+		"audit.fail_if=null", "grid={axes: {training.rounds: null, audit.fail_if: [{exposure: 1}, {exposure: 0}], seed: [1, 2]}}",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := spec.FalseAlarms()
+	if len(got) != 2 || got[0].Allowed != 1 || got[0].Cells != 2 || got[1].Allowed != 0 || got[1].Probability != 1 {
+		t.Errorf("false alarms %+v, want two limits of two cells, the second certain", got)
+	}
+	const sentence = "audit.fail_if.exposure: 1 gives a false alarm with a probability of at most 1 (canaries in all: 16, cells: 2, nothing memorized)"
+	if got[0].String() != sentence {
+		t.Errorf("got %q, want %q", got[0].String(), sentence)
+	}
+	if spec, err = Parse("gated.yaml", []byte(gated), Options{Sets: []string{"audit.fail_if=null"}}); err != nil || len(spec.FalseAlarms()) != 0 {
+		t.Errorf("%v, without limits: %v", err, spec.FalseAlarms())
+	}
+}
+
+// With too few users for a limit plan states no false alarm: 0.1 would be wrong.
+func TestAGateOfTooFewUsersHasNoFalseAlarm(t *testing.T) {
+	t.Parallel()
+	for heldOut, want := range map[int]string{
+		3: "audit.fail_if.membership_auc: 0.6 cannot be passed with so few users: 3, where it takes 8; the gate fails by design, not by a false alarm, unless the number is certainly below the limit (cells: 1)",
+		8: "audit.fail_if.membership_auc: 0.6 gives a false alarm with a probability of at most 0.12 (AUCs in all: 5, cells: 1, the measured number at the limit)",
+	} {
+		spec, facts := parse(t, minimal, "data.held_out_users.fraction=1/10", "audit={membership: {}, fail_if: {membership_auc: 0.6}}", "canaries=null"), plenty
+		facts.HeldOutUsers = heldOut
+		must.Do(t, spec.Resolve(factsFor(spec, facts)))
+		if got := spec.FalseAlarms(); len(got) != 1 || got[0].String() != want {
+			t.Errorf("%d held out: %v, want %s", heldOut, got, want)
+		}
 	}
 }

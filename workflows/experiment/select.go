@@ -116,9 +116,7 @@ func (s *Select) given() int {
 }
 
 // predicted reports whether the selection uses a classifier's predictions.
-func (s *Select) predicted() bool {
-	return s != nil && (s.Examples.Predicted() || s.Users != nil)
-}
+func (s *Select) predicted() bool { return s != nil && (s.Examples.Predicted() || s.Users != nil) }
 
 // unlikely reports whether the selection uses a language model's scores.
 func (s *Select) unlikely() bool { return s != nil && s.Examples == selection.OfLowChance }

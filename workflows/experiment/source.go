@@ -44,9 +44,7 @@ func (s *Spec) sourceOf(files []storage.Digest) string {
 }
 
 // Files returns the digests of the files of a resolved cell's source, in reading order.
-func (s *Spec) Files(d *Data) ([]storage.Digest, error) {
-	return s.filesOf("data.sha256", d.SHA256)
-}
+func (s *Spec) Files(d *Data) ([]storage.Digest, error) { return s.filesOf("data.sha256", d.SHA256) }
 
 // SecondFiles returns the digests for the additional sources of the data block, empty for absent ones.
 func (s *Spec) SecondFiles(d *Data) (files SecondFiles, err error) {

@@ -163,9 +163,7 @@ func (c *checker) visit(r Ref) {
 
 // StandingNeeds returns the nodes that the chain's tasks read at every step,
 // and the origin, which the first step reads.
-func (c *Chain) StandingNeeds() []Ref {
-	return append(c.StepNeeds(), c.Origin)
-}
+func (c *Chain) StandingNeeds() []Ref { return append(c.StepNeeds(), c.Origin) }
 
 // StepNeeds returns the nodes that the chain's tasks read at every step.
 func (c *Chain) StepNeeds() []Ref {

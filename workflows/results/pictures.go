@@ -129,9 +129,7 @@ func (r *pictureReader) read(ctx context.Context, round int) ([]Picture, error) 
 }
 
 // hasPictures reports whether an audit has pictures of each model that it measures.
-func hasPictures(d *audits.Description) bool {
-	return d.Pictures != nil && d.OutcomeBlob != ""
-}
+func hasPictures(d *audits.Description) bool { return d.Pictures != nil && d.OutcomeBlob != "" }
 
 // outcome reads an audit's outcome after a round; false if it is not measured yet, or not requested.
 func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, round int, into audits.Outcome) (bool, error) {

@@ -191,9 +191,7 @@ func (m *machine) lane(o operand, i int) (uint32, error) {
 }
 
 // set writes lanes to a register, clearing its other lanes, or to memory.
-func (m *machine) set(o operand, n int, r register) error {
-	return m.setWhere(o, n, r, allLanes)
-}
+func (m *machine) set(o operand, n int, r register) error { return m.setWhere(o, n, r, allLanes) }
 
 // setWhere writes only some lanes to memory.
 func (m *machine) setWhere(o operand, n int, r register, wanted func(lane int) bool) error {
@@ -243,9 +241,7 @@ type memoryMap struct {
 	constants []*constants // in order of address
 }
 
-func addressOf(s []float32) uint64 {
-	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s))))
-}
+func addressOf(s []float32) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(s)))) }
 
 // word returns the 4 bytes at an address, in a slice or in a constant.
 func (m *memoryMap) word(address uint64) (*float32, *uint32, error) {

@@ -163,13 +163,9 @@ func (m *machine) singlesToDoubles(a []operand) error {
 }
 
 // blendBySign takes the second source in lanes with the mask's sign bit set.
-func (m *machine) blendBySign(a []operand) error {
-	return m.blend(a[1], a[2], a[3], m.signed(a[0]))
-}
+func (m *machine) blendBySign(a []operand) error { return m.blend(a[1], a[2], a[3], m.signed(a[0])) }
 
-func (m *machine) blendByMask(a []operand) error {
-	return m.blend(a[0], a[1], a[3], m.masked(a[2]))
-}
+func (m *machine) blendByMask(a []operand) error { return m.blend(a[0], a[1], a[3], m.masked(a[2])) }
 
 func (m *machine) blend(yes, no, to operand, chosen func(int) bool) error {
 	y, err := m.lanes(yes, to.lanes)

@@ -29,9 +29,7 @@ const (
 )
 
 // float returns a constant named after its use.
-func (p *pool) float(name string, value float32) Mem {
-	return p.word(name, math.Float32bits(value))
-}
+func (p *pool) float(name string, value float32) Mem { return p.word(name, math.Float32bits(value)) }
 
 func (p *pool) word(name string, bits uint32) Mem {
 	if old, ok := p.bits[name]; ok && old != bits {
@@ -96,13 +94,9 @@ func (s isa) tanhNumbers() numbers {
 	return n
 }
 
-func (s isa) constant(name string, value float32) Op {
-	return s.operand(constants.float(name, value))
-}
+func (s isa) constant(name string, value float32) Op { return s.operand(constants.float(name, value)) }
 
-func (s isa) constantWord(name string, bits uint32) Op {
-	return s.operand(constants.word(name, bits))
-}
+func (s isa) constantWord(name string, bits uint32) Op { return s.operand(constants.word(name, bits)) }
 
 func (s isa) operand(m Mem) Op {
 	if !s.wide() {

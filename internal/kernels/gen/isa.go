@@ -28,18 +28,14 @@ var avx512 = isa{
 	and: VPANDD, or: VPORD, xor: VPXORD,
 }
 
-func pack3(f func(a, b, c Op)) func(ops ...Op) {
-	return func(ops ...Op) { f(ops[0], ops[1], ops[2]) }
-}
+func pack3(f func(a, b, c Op)) func(ops ...Op) { return func(ops ...Op) { f(ops[0], ops[1], ops[2]) } }
 
 func (s isa) bytes() int { return 4 * s.lanes }
 
 func (s isa) wide() bool { return s.lanes == 16 }
 
 // function begins a kernel of the set.
-func (s isa) function(name, signature string) {
-	TEXT(name+s.name, NOSPLIT, "func"+signature)
-}
+func (s isa) function(name, signature string) { TEXT(name+s.name, NOSPLIT, "func"+signature) }
 
 // masks selects the first n lanes of count registers, if n is less than all
 // lanes: opmasks in AVX-512, vectors of all-ones lanes in AVX2.

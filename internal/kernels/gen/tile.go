@@ -228,9 +228,7 @@ func (s isa) storeRows(r tileRegisters, alpha reg.VecVirtual, sums []group, mask
 }
 
 // alignLoop starts the next instruction at a fetch boundary.
-func alignLoop() {
-	Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(32)}})
-}
+func alignLoop() { Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(32)}}) }
 
 // peak emits a loop of independent multiply-adds in registers, which returns its number of operations.
 func (s isa) peak() {

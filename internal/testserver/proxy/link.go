@@ -28,9 +28,7 @@ const (
 	Slow
 )
 
-func (s State) String() string {
-	return [...]string{"open", "cut", "stalled", "half-open", "slow"}[s]
-}
+func (s State) String() string { return [...]string{"open", "cut", "stalled", "half-open", "slow"}[s] }
 
 const (
 	slowChunk = 16 << 10

@@ -48,9 +48,7 @@ func NewCounters(r prometheus.Registerer) *Counters {
 const Lost = "lost"
 
 // CountAttempt counts an attempt that has ended.
-func (c *Counters) CountAttempt(kind, result string) {
-	c.Attempts.WithLabelValues(kind, result).Inc()
-}
+func (c *Counters) CountAttempt(kind, result string) { c.Attempts.WithLabelValues(kind, result).Inc() }
 
 // CountRound counts a committed step of a chain.
 func (c *Counters) CountRound(s *graph.Step, now time.Time) {

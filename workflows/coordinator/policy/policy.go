@@ -41,9 +41,7 @@ const (
 
 // Backoff returns the pause after n failed tries, or after one that came further: 1 s, 2 s, 4 s and so on, at
 // most a minute, so that a fault of some minutes costs little more than its duration.
-func Backoff(n int) time.Duration {
-	return min(time.Second<<min(max(n, 1)-1, 10), time.Minute)
-}
+func Backoff(n int) time.Duration { return min(time.Second<<min(max(n, 1)-1, 10), time.Minute) }
 
 // Deaths counts the deaths of workers with a task: near a memory limit, and others.
 func Deaths(deaths []runs.Death) (memory, other int) {

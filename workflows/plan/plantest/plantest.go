@@ -129,9 +129,7 @@ type Evaluator struct {
 }
 
 // NewEvaluator returns an evaluator that has computed nothing.
-func NewEvaluator() *Evaluator {
-	return &Evaluator{make(map[storage.Key]map[string][]byte)}
-}
+func NewEvaluator() *Evaluator { return &Evaluator{make(map[storage.Key]map[string][]byte)} }
 
 // Commit implements tasks.Source; the kinds read no commits.
 func (e *Evaluator) Commit(context.Context, storage.Key) (*storage.Commit, error) {

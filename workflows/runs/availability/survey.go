@@ -76,9 +76,7 @@ func (s Surveyor) Survey(ctx context.Context, limit int, goals []int) (Chain, er
 }
 
 // ascending returns the distinct steps in order.
-func ascending(steps []int) []int {
-	return slices.Compact(slices.Sorted(slices.Values(steps)))
-}
+func ascending(steps []int) []int { return slices.Compact(slices.Sorted(slices.Values(steps))) }
 
 // search is one survey. It makes no requests after an error of storage.
 type search struct {

@@ -199,9 +199,7 @@ func (p *Proposal) writeProgram(w *writer, embedding, units int) {
 }
 
 // privateCohort returns the number of texts in a step with noise.
-func (p *Proposal) privateCohort() int {
-	return max(1, min(256, p.facts.Balance.Balanced.Examples/4))
-}
+func (p *Proposal) privateCohort() int { return max(1, min(256, p.facts.Balance.Balanced.Examples/4)) }
 
 func (p *Proposal) writeGrid(w *writer) {
 	switch {
