@@ -5487,8 +5487,10 @@ whole:
 	VMAXPS      Y5, Y6, Y5
 	VMULPS      Y4, Y4, Y6
 	VMULPS      Y5, Y5, Y7
-	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y8
-	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y9
+	VMOVUPS     rough_sigmoid_numerator_2<>+0(SB), Y8
+	VMOVUPS     rough_sigmoid_numerator_2<>+0(SB), Y9
+	VFMADD213PS rough_sigmoid_numerator_1<>+0(SB), Y6, Y8
+	VFMADD213PS rough_sigmoid_numerator_1<>+0(SB), Y7, Y9
 	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y6, Y8
 	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y7, Y9
 	VMULPS      Y4, Y8, Y8
@@ -5519,8 +5521,10 @@ whole:
 	VMAXPS      Y7, Y10, Y7
 	VMULPS      Y6, Y6, Y10
 	VMULPS      Y7, Y7, Y11
-	VMOVUPS     rough_tanh_numerator_1<>+0(SB), Y12
-	VMOVUPS     rough_tanh_numerator_1<>+0(SB), Y13
+	VMOVUPS     rough_tanh_numerator_2<>+0(SB), Y12
+	VMOVUPS     rough_tanh_numerator_2<>+0(SB), Y13
+	VFMADD213PS rough_tanh_numerator_1<>+0(SB), Y10, Y12
+	VFMADD213PS rough_tanh_numerator_1<>+0(SB), Y11, Y13
 	VFMADD213PS rough_tanh_numerator_0<>+0(SB), Y10, Y12
 	VFMADD213PS rough_tanh_numerator_0<>+0(SB), Y11, Y13
 	VMULPS      Y6, Y12, Y12
@@ -5551,8 +5555,10 @@ whole:
 	VMAXPS      Y5, Y8, Y5
 	VMULPS      Y4, Y4, Y8
 	VMULPS      Y5, Y5, Y9
-	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y10
-	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y11
+	VMOVUPS     rough_sigmoid_numerator_2<>+0(SB), Y10
+	VMOVUPS     rough_sigmoid_numerator_2<>+0(SB), Y11
+	VFMADD213PS rough_sigmoid_numerator_1<>+0(SB), Y8, Y10
+	VFMADD213PS rough_sigmoid_numerator_1<>+0(SB), Y9, Y11
 	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y8, Y10
 	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y9, Y11
 	VMULPS      Y4, Y10, Y10
@@ -5580,8 +5586,10 @@ whole:
 	VMULPS      Y7, Y11, Y11
 	VMULPS      Y2, Y2, Y4
 	VMULPS      Y3, Y3, Y5
-	VMOVUPS     rough_memory_2<>+0(SB), Y6
-	VMOVUPS     rough_memory_2<>+0(SB), Y7
+	VMOVUPS     rough_memory_3<>+0(SB), Y6
+	VMOVUPS     rough_memory_3<>+0(SB), Y7
+	VFMADD213PS rough_memory_2<>+0(SB), Y4, Y6
+	VFMADD213PS rough_memory_2<>+0(SB), Y5, Y7
 	VFMADD213PS rough_memory_1<>+0(SB), Y4, Y6
 	VFMADD213PS rough_memory_1<>+0(SB), Y5, Y7
 	VFMADD213PS rough_memory_0<>+0(SB), Y4, Y6
@@ -5631,8 +5639,10 @@ rest:
 	VMAXPS      Y7, Y8, Y7
 	VMULPS      Y6, Y6, Y8
 	VMULPS      Y7, Y7, Y9
-	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y10
-	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y11
+	VMOVUPS     rough_sigmoid_numerator_2<>+0(SB), Y10
+	VMOVUPS     rough_sigmoid_numerator_2<>+0(SB), Y11
+	VFMADD213PS rough_sigmoid_numerator_1<>+0(SB), Y8, Y10
+	VFMADD213PS rough_sigmoid_numerator_1<>+0(SB), Y9, Y11
 	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y8, Y10
 	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y9, Y11
 	VMULPS      Y6, Y10, Y10
@@ -5663,8 +5673,10 @@ rest:
 	VMAXPS      Y9, Y12, Y9
 	VMULPS      Y8, Y8, Y12
 	VMULPS      Y9, Y9, Y13
-	VMOVUPS     rough_tanh_numerator_1<>+0(SB), Y14
-	VMOVUPS     rough_tanh_numerator_1<>+0(SB), Y15
+	VMOVUPS     rough_tanh_numerator_2<>+0(SB), Y14
+	VMOVUPS     rough_tanh_numerator_2<>+0(SB), Y15
+	VFMADD213PS rough_tanh_numerator_1<>+0(SB), Y12, Y14
+	VFMADD213PS rough_tanh_numerator_1<>+0(SB), Y13, Y15
 	VFMADD213PS rough_tanh_numerator_0<>+0(SB), Y12, Y14
 	VFMADD213PS rough_tanh_numerator_0<>+0(SB), Y13, Y15
 	VMULPS      Y8, Y14, Y14
@@ -5695,8 +5707,10 @@ rest:
 	VMAXPS      Y7, Y10, Y7
 	VMULPS      Y6, Y6, Y10
 	VMULPS      Y7, Y7, Y11
-	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y12
-	VMOVUPS     rough_sigmoid_numerator_1<>+0(SB), Y13
+	VMOVUPS     rough_sigmoid_numerator_2<>+0(SB), Y12
+	VMOVUPS     rough_sigmoid_numerator_2<>+0(SB), Y13
+	VFMADD213PS rough_sigmoid_numerator_1<>+0(SB), Y10, Y12
+	VFMADD213PS rough_sigmoid_numerator_1<>+0(SB), Y11, Y13
 	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y10, Y12
 	VFMADD213PS rough_sigmoid_numerator_0<>+0(SB), Y11, Y13
 	VMULPS      Y6, Y12, Y12
@@ -5724,8 +5738,10 @@ rest:
 	VMULPS      Y9, Y13, Y13
 	VMULPS      Y4, Y4, Y6
 	VMULPS      Y5, Y5, Y7
-	VMOVUPS     rough_memory_2<>+0(SB), Y8
-	VMOVUPS     rough_memory_2<>+0(SB), Y9
+	VMOVUPS     rough_memory_3<>+0(SB), Y8
+	VMOVUPS     rough_memory_3<>+0(SB), Y9
+	VFMADD213PS rough_memory_2<>+0(SB), Y6, Y8
+	VFMADD213PS rough_memory_2<>+0(SB), Y7, Y9
 	VFMADD213PS rough_memory_1<>+0(SB), Y6, Y8
 	VFMADD213PS rough_memory_1<>+0(SB), Y7, Y9
 	VFMADD213PS rough_memory_0<>+0(SB), Y6, Y8
@@ -16498,23 +16514,26 @@ TEXT ·cifgRoughDotAVX512(SB), NOSPLIT, $0-172
 	LEAQ         (R11)(CX*4), R12
 	VBROADCASTSS rough_sigmoid_numerator_0<>+0(SB), Z0
 	VBROADCASTSS rough_sigmoid_numerator_1<>+0(SB), Z1
-	VBROADCASTSS rough_sigmoid_denominator_0<>+0(SB), Z2
-	VBROADCASTSS rough_sigmoid_denominator_1<>+0(SB), Z3
-	VBROADCASTSS rough_sigmoid_denominator_2<>+0(SB), Z4
-	VBROADCASTSS sigmoid_rough_lowest<>+0(SB), Z5
-	VBROADCASTSS sigmoid_rough_highest<>+0(SB), Z6
-	VBROADCASTSS rough_tanh_numerator_0<>+0(SB), Z7
-	VBROADCASTSS rough_tanh_numerator_1<>+0(SB), Z8
-	VBROADCASTSS rough_tanh_denominator_0<>+0(SB), Z9
-	VBROADCASTSS rough_tanh_denominator_1<>+0(SB), Z10
-	VBROADCASTSS rough_tanh_denominator_2<>+0(SB), Z11
-	VBROADCASTSS tanh_rough_lowest<>+0(SB), Z12
-	VBROADCASTSS tanh_rough_highest<>+0(SB), Z13
-	VBROADCASTSS one<>+0(SB), Z14
-	VBROADCASTSS rough_memory_0<>+0(SB), Z15
-	VBROADCASTSS rough_memory_1<>+0(SB), Z16
-	VBROADCASTSS rough_memory_2<>+0(SB), Z17
-	VPXORD       Z18, Z18, Z18
+	VBROADCASTSS rough_sigmoid_numerator_2<>+0(SB), Z2
+	VBROADCASTSS rough_sigmoid_denominator_0<>+0(SB), Z3
+	VBROADCASTSS rough_sigmoid_denominator_1<>+0(SB), Z4
+	VBROADCASTSS rough_sigmoid_denominator_2<>+0(SB), Z5
+	VBROADCASTSS sigmoid_rough_lowest<>+0(SB), Z6
+	VBROADCASTSS sigmoid_rough_highest<>+0(SB), Z7
+	VBROADCASTSS rough_tanh_numerator_0<>+0(SB), Z8
+	VBROADCASTSS rough_tanh_numerator_1<>+0(SB), Z9
+	VBROADCASTSS rough_tanh_numerator_2<>+0(SB), Z10
+	VBROADCASTSS rough_tanh_denominator_0<>+0(SB), Z11
+	VBROADCASTSS rough_tanh_denominator_1<>+0(SB), Z12
+	VBROADCASTSS rough_tanh_denominator_2<>+0(SB), Z13
+	VBROADCASTSS tanh_rough_lowest<>+0(SB), Z14
+	VBROADCASTSS tanh_rough_highest<>+0(SB), Z15
+	VBROADCASTSS one<>+0(SB), Z16
+	VBROADCASTSS rough_memory_0<>+0(SB), Z17
+	VBROADCASTSS rough_memory_1<>+0(SB), Z18
+	VBROADCASTSS rough_memory_2<>+0(SB), Z19
+	VBROADCASTSS rough_memory_3<>+0(SB), Z20
+	VPXORD       Z21, Z21, Z21
 	SUBQ         $0x10, CX
 	JLT          rest
 	PCALIGN      $0x20
@@ -16524,66 +16543,70 @@ whole:
 	PREFETCHT0  (R8)(R11*1)
 	PREFETCHT0  (R8)(R12*1)
 	PREFETCHT0  (R9)(R10*1)
-	VMOVUPS     (BX)(R10*1), Z19
-	VMOVUPS     (AX)(R10*1), Z20
-	VMOVUPS     (DX)(R10*1), Z21
-	VADDPS      Z21, Z20, Z20
-	VMINPS      Z20, Z6, Z20
-	VMAXPS      Z20, Z5, Z20
-	VMULPS      Z20, Z20, Z21
-	VMOVUPS     Z1, Z22
-	VFMADD213PS Z0, Z21, Z22
-	VMULPS      Z20, Z22, Z22
-	VMOVUPS     Z4, Z20
-	VFMADD213PS Z3, Z21, Z20
-	VFMADD213PS Z2, Z21, Z20
-	VSUBPS      Z22, Z20, Z21
-	VADDPS      Z20, Z22, Z22
-	VMULPS      Z21, Z19, Z19
-	VMOVUPS     (AX)(R11*1), Z21
-	VMOVUPS     (DX)(R11*1), Z23
-	VADDPS      Z23, Z21, Z21
-	VMINPS      Z21, Z13, Z21
-	VMAXPS      Z21, Z12, Z21
-	VMULPS      Z21, Z21, Z23
-	VMOVUPS     Z8, Z24
-	VFMADD213PS Z7, Z23, Z24
-	VMULPS      Z21, Z24, Z24
-	VMOVUPS     Z11, Z21
-	VFMADD213PS Z10, Z23, Z21
-	VFMADD213PS Z9, Z23, Z21
-	VMULPS      Z22, Z24, Z24
-	VFMADD213PS Z24, Z21, Z19
-	VMULPS      Z20, Z21, Z21
-	VMOVUPS     (AX)(R12*1), Z20
-	VMOVUPS     (DX)(R12*1), Z22
-	VADDPS      Z22, Z20, Z20
-	VMINPS      Z20, Z6, Z20
-	VMAXPS      Z20, Z5, Z20
-	VMULPS      Z20, Z20, Z22
-	VMOVUPS     Z1, Z23
-	VFMADD213PS Z0, Z22, Z23
-	VMULPS      Z20, Z23, Z23
-	VMOVUPS     Z4, Z20
-	VFMADD213PS Z3, Z22, Z20
-	VFMADD213PS Z2, Z22, Z20
-	VADDPS      Z20, Z23, Z23
-	VMULPS      Z20, Z21, Z22
-	VDIVPS      Z22, Z14, Z22
-	VMULPS      Z20, Z19, Z19
-	VMULPS      Z22, Z19, Z19
-	VMULPS      Z22, Z21, Z21
-	VMULPS      Z21, Z23, Z23
-	VMULPS      Z19, Z19, Z20
-	VMOVUPS     Z17, Z21
-	VFMADD213PS Z16, Z20, Z21
-	VFMADD213PS Z15, Z20, Z21
-	VMULPS      Z23, Z19, Z19
-	VMULPS      Z21, Z19, Z19
-	VMOVUPS     (SI)(R10*1), Z20
-	VMOVUPS     (DI)(R10*1), Z21
-	VSUBPS      Z21, Z20, Z20
-	VFMADD231PS Z20, Z19, Z18
+	VMOVUPS     (BX)(R10*1), Z22
+	VMOVUPS     (AX)(R10*1), Z23
+	VMOVUPS     (DX)(R10*1), Z24
+	VADDPS      Z24, Z23, Z23
+	VMINPS      Z23, Z7, Z23
+	VMAXPS      Z23, Z6, Z23
+	VMULPS      Z23, Z23, Z24
+	VMOVUPS     Z2, Z25
+	VFMADD213PS Z1, Z24, Z25
+	VFMADD213PS Z0, Z24, Z25
+	VMULPS      Z23, Z25, Z25
+	VMOVUPS     Z5, Z23
+	VFMADD213PS Z4, Z24, Z23
+	VFMADD213PS Z3, Z24, Z23
+	VSUBPS      Z25, Z23, Z24
+	VADDPS      Z23, Z25, Z25
+	VMULPS      Z24, Z22, Z22
+	VMOVUPS     (AX)(R11*1), Z24
+	VMOVUPS     (DX)(R11*1), Z26
+	VADDPS      Z26, Z24, Z24
+	VMINPS      Z24, Z15, Z24
+	VMAXPS      Z24, Z14, Z24
+	VMULPS      Z24, Z24, Z26
+	VMOVUPS     Z10, Z27
+	VFMADD213PS Z9, Z26, Z27
+	VFMADD213PS Z8, Z26, Z27
+	VMULPS      Z24, Z27, Z27
+	VMOVUPS     Z13, Z24
+	VFMADD213PS Z12, Z26, Z24
+	VFMADD213PS Z11, Z26, Z24
+	VMULPS      Z25, Z27, Z27
+	VFMADD213PS Z27, Z24, Z22
+	VMULPS      Z23, Z24, Z24
+	VMOVUPS     (AX)(R12*1), Z23
+	VMOVUPS     (DX)(R12*1), Z25
+	VADDPS      Z25, Z23, Z23
+	VMINPS      Z23, Z7, Z23
+	VMAXPS      Z23, Z6, Z23
+	VMULPS      Z23, Z23, Z25
+	VMOVUPS     Z2, Z26
+	VFMADD213PS Z1, Z25, Z26
+	VFMADD213PS Z0, Z25, Z26
+	VMULPS      Z23, Z26, Z26
+	VMOVUPS     Z5, Z23
+	VFMADD213PS Z4, Z25, Z23
+	VFMADD213PS Z3, Z25, Z23
+	VADDPS      Z23, Z26, Z26
+	VMULPS      Z23, Z24, Z25
+	VDIVPS      Z25, Z16, Z25
+	VMULPS      Z23, Z22, Z22
+	VMULPS      Z25, Z22, Z22
+	VMULPS      Z25, Z24, Z24
+	VMULPS      Z24, Z26, Z26
+	VMULPS      Z22, Z22, Z23
+	VMOVUPS     Z20, Z24
+	VFMADD213PS Z19, Z23, Z24
+	VFMADD213PS Z18, Z23, Z24
+	VFMADD213PS Z17, Z23, Z24
+	VMULPS      Z26, Z22, Z22
+	VMULPS      Z24, Z22, Z22
+	VMOVUPS     (SI)(R10*1), Z23
+	VMOVUPS     (DI)(R10*1), Z24
+	VSUBPS      Z24, Z23, Z23
+	VFMADD231PS Z23, Z22, Z21
 	ADDQ        $0x00000040, R10
 	ADDQ        $0x00000040, R11
 	ADDQ        $0x00000040, R12
@@ -16601,69 +16624,73 @@ rest:
 	PREFETCHT0  (R8)(R11*1)
 	PREFETCHT0  (R8)(R12*1)
 	PREFETCHT0  (R9)(R10*1)
-	VMOVUPS.Z   (BX)(R10*1), K1, Z19
-	VMOVUPS.Z   (AX)(R10*1), K1, Z20
-	VMOVUPS.Z   (DX)(R10*1), K1, Z21
-	VADDPS      Z21, Z20, Z20
-	VMINPS      Z20, Z6, Z20
-	VMAXPS      Z20, Z5, Z20
-	VMULPS      Z20, Z20, Z21
-	VMOVUPS     Z1, Z22
-	VFMADD213PS Z0, Z21, Z22
-	VMULPS      Z20, Z22, Z22
-	VMOVUPS     Z4, Z20
-	VFMADD213PS Z3, Z21, Z20
-	VFMADD213PS Z2, Z21, Z20
-	VSUBPS      Z22, Z20, Z21
-	VADDPS      Z20, Z22, Z22
-	VMULPS      Z21, Z19, Z19
-	VMOVUPS.Z   (AX)(R11*1), K1, Z21
-	VMOVUPS.Z   (DX)(R11*1), K1, Z23
-	VADDPS      Z23, Z21, Z21
-	VMINPS      Z21, Z13, Z21
-	VMAXPS      Z21, Z12, Z21
-	VMULPS      Z21, Z21, Z12
-	VMOVUPS     Z8, Z8
-	VFMADD213PS Z7, Z12, Z8
-	VMULPS      Z21, Z8, Z8
-	VMOVUPS     Z11, Z7
-	VFMADD213PS Z10, Z12, Z7
-	VFMADD213PS Z9, Z12, Z7
-	VMULPS      Z22, Z8, Z8
-	VFMADD213PS Z8, Z7, Z19
-	VMULPS      Z20, Z7, Z7
-	VMOVUPS.Z   (AX)(R12*1), K1, Z8
-	VMOVUPS.Z   (DX)(R12*1), K1, Z9
-	VADDPS      Z9, Z8, Z8
-	VMINPS      Z8, Z6, Z8
-	VMAXPS      Z8, Z5, Z8
-	VMULPS      Z8, Z8, Z5
-	VMOVUPS     Z1, Z1
-	VFMADD213PS Z0, Z5, Z1
-	VMULPS      Z8, Z1, Z1
-	VMOVUPS     Z4, Z0
-	VFMADD213PS Z3, Z5, Z0
-	VFMADD213PS Z2, Z5, Z0
-	VADDPS      Z0, Z1, Z1
-	VMULPS      Z0, Z7, Z2
-	VDIVPS      Z2, Z14, Z2
-	VMULPS      Z0, Z19, Z19
-	VMULPS      Z2, Z19, Z19
-	VMULPS      Z2, Z7, Z7
-	VMULPS      Z7, Z1, Z1
-	VMULPS      Z19, Z19, Z0
-	VMOVUPS     Z17, Z2
-	VFMADD213PS Z16, Z0, Z2
-	VFMADD213PS Z15, Z0, Z2
-	VMULPS      Z1, Z19, Z19
-	VMULPS      Z2, Z19, Z19
+	VMOVUPS.Z   (BX)(R10*1), K1, Z22
+	VMOVUPS.Z   (AX)(R10*1), K1, Z23
+	VMOVUPS.Z   (DX)(R10*1), K1, Z24
+	VADDPS      Z24, Z23, Z23
+	VMINPS      Z23, Z7, Z23
+	VMAXPS      Z23, Z6, Z23
+	VMULPS      Z23, Z23, Z24
+	VMOVUPS     Z2, Z25
+	VFMADD213PS Z1, Z24, Z25
+	VFMADD213PS Z0, Z24, Z25
+	VMULPS      Z23, Z25, Z25
+	VMOVUPS     Z5, Z23
+	VFMADD213PS Z4, Z24, Z23
+	VFMADD213PS Z3, Z24, Z23
+	VSUBPS      Z25, Z23, Z24
+	VADDPS      Z23, Z25, Z25
+	VMULPS      Z24, Z22, Z22
+	VMOVUPS.Z   (AX)(R11*1), K1, Z24
+	VMOVUPS.Z   (DX)(R11*1), K1, Z26
+	VADDPS      Z26, Z24, Z24
+	VMINPS      Z24, Z15, Z24
+	VMAXPS      Z24, Z14, Z24
+	VMULPS      Z24, Z24, Z14
+	VMOVUPS     Z10, Z10
+	VFMADD213PS Z9, Z14, Z10
+	VFMADD213PS Z8, Z14, Z10
+	VMULPS      Z24, Z10, Z10
+	VMOVUPS     Z13, Z8
+	VFMADD213PS Z12, Z14, Z8
+	VFMADD213PS Z11, Z14, Z8
+	VMULPS      Z25, Z10, Z10
+	VFMADD213PS Z10, Z8, Z22
+	VMULPS      Z23, Z8, Z8
+	VMOVUPS.Z   (AX)(R12*1), K1, Z9
+	VMOVUPS.Z   (DX)(R12*1), K1, Z10
+	VADDPS      Z10, Z9, Z9
+	VMINPS      Z9, Z7, Z9
+	VMAXPS      Z9, Z6, Z9
+	VMULPS      Z9, Z9, Z6
+	VMOVUPS     Z2, Z2
+	VFMADD213PS Z1, Z6, Z2
+	VFMADD213PS Z0, Z6, Z2
+	VMULPS      Z9, Z2, Z2
+	VMOVUPS     Z5, Z0
+	VFMADD213PS Z4, Z6, Z0
+	VFMADD213PS Z3, Z6, Z0
+	VADDPS      Z0, Z2, Z2
+	VMULPS      Z0, Z8, Z1
+	VDIVPS      Z1, Z16, Z1
+	VMULPS      Z0, Z22, Z22
+	VMULPS      Z1, Z22, Z22
+	VMULPS      Z1, Z8, Z8
+	VMULPS      Z8, Z2, Z2
+	VMULPS      Z22, Z22, Z0
+	VMOVUPS     Z20, Z1
+	VFMADD213PS Z19, Z0, Z1
+	VFMADD213PS Z18, Z0, Z1
+	VFMADD213PS Z17, Z0, Z1
+	VMULPS      Z2, Z22, Z22
+	VMULPS      Z1, Z22, Z22
 	VMOVUPS.Z   (SI)(R10*1), K1, Z0
 	VMOVUPS.Z   (DI)(R10*1), K1, Z1
 	VSUBPS      Z1, Z0, Z0
-	VFMADD231PS Z0, Z19, Z18
+	VFMADD231PS Z0, Z22, Z21
 
 done:
-	VMOVUPS       Z18, Z0
+	VMOVUPS       Z21, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPS        Y0, Y1, Y0
 	VEXTRACTF128  $0x01, Y0, X1
@@ -17248,23 +17275,29 @@ DATA one<>+16(SB)/8, $0x3f8000003f800000
 DATA one<>+24(SB)/8, $0x3f8000003f800000
 GLOBL one<>(SB), RODATA|NOPTR, $32
 
-DATA rough_memory_0<>+0(SB)/8, $0x3e7f44263e7f4426
-DATA rough_memory_0<>+8(SB)/8, $0x3e7f44263e7f4426
-DATA rough_memory_0<>+16(SB)/8, $0x3e7f44263e7f4426
-DATA rough_memory_0<>+24(SB)/8, $0x3e7f44263e7f4426
+DATA rough_memory_0<>+0(SB)/8, $0x3e7febad3e7febad
+DATA rough_memory_0<>+8(SB)/8, $0x3e7febad3e7febad
+DATA rough_memory_0<>+16(SB)/8, $0x3e7febad3e7febad
+DATA rough_memory_0<>+24(SB)/8, $0x3e7febad3e7febad
 GLOBL rough_memory_0<>(SB), RODATA|NOPTR, $32
 
-DATA rough_memory_1<>+0(SB)/8, $0xbc9d9b22bc9d9b22
-DATA rough_memory_1<>+8(SB)/8, $0xbc9d9b22bc9d9b22
-DATA rough_memory_1<>+16(SB)/8, $0xbc9d9b22bc9d9b22
-DATA rough_memory_1<>+24(SB)/8, $0xbc9d9b22bc9d9b22
+DATA rough_memory_1<>+0(SB)/8, $0xbca85f3fbca85f3f
+DATA rough_memory_1<>+8(SB)/8, $0xbca85f3fbca85f3f
+DATA rough_memory_1<>+16(SB)/8, $0xbca85f3fbca85f3f
+DATA rough_memory_1<>+24(SB)/8, $0xbca85f3fbca85f3f
 GLOBL rough_memory_1<>(SB), RODATA|NOPTR, $32
 
-DATA rough_memory_2<>+0(SB)/8, $0x3a94c44a3a94c44a
-DATA rough_memory_2<>+8(SB)/8, $0x3a94c44a3a94c44a
-DATA rough_memory_2<>+16(SB)/8, $0x3a94c44a3a94c44a
-DATA rough_memory_2<>+24(SB)/8, $0x3a94c44a3a94c44a
+DATA rough_memory_2<>+0(SB)/8, $0x3aec2a393aec2a39
+DATA rough_memory_2<>+8(SB)/8, $0x3aec2a393aec2a39
+DATA rough_memory_2<>+16(SB)/8, $0x3aec2a393aec2a39
+DATA rough_memory_2<>+24(SB)/8, $0x3aec2a393aec2a39
 GLOBL rough_memory_2<>(SB), RODATA|NOPTR, $32
+
+DATA rough_memory_3<>+0(SB)/8, $0xb8c96b21b8c96b21
+DATA rough_memory_3<>+8(SB)/8, $0xb8c96b21b8c96b21
+DATA rough_memory_3<>+16(SB)/8, $0xb8c96b21b8c96b21
+DATA rough_memory_3<>+24(SB)/8, $0xb8c96b21b8c96b21
+GLOBL rough_memory_3<>(SB), RODATA|NOPTR, $32
 
 DATA rough_sigmoid_denominator_0<>+0(SB)/8, $0x3f8000003f800000
 DATA rough_sigmoid_denominator_0<>+8(SB)/8, $0x3f8000003f800000
@@ -17272,29 +17305,35 @@ DATA rough_sigmoid_denominator_0<>+16(SB)/8, $0x3f8000003f800000
 DATA rough_sigmoid_denominator_0<>+24(SB)/8, $0x3f8000003f800000
 GLOBL rough_sigmoid_denominator_0<>(SB), RODATA|NOPTR, $32
 
-DATA rough_sigmoid_denominator_1<>+0(SB)/8, $0x3dd071a43dd071a4
-DATA rough_sigmoid_denominator_1<>+8(SB)/8, $0x3dd071a43dd071a4
-DATA rough_sigmoid_denominator_1<>+16(SB)/8, $0x3dd071a43dd071a4
-DATA rough_sigmoid_denominator_1<>+24(SB)/8, $0x3dd071a43dd071a4
+DATA rough_sigmoid_denominator_1<>+0(SB)/8, $0x3dde92f43dde92f4
+DATA rough_sigmoid_denominator_1<>+8(SB)/8, $0x3dde92f43dde92f4
+DATA rough_sigmoid_denominator_1<>+16(SB)/8, $0x3dde92f43dde92f4
+DATA rough_sigmoid_denominator_1<>+24(SB)/8, $0x3dde92f43dde92f4
 GLOBL rough_sigmoid_denominator_1<>(SB), RODATA|NOPTR, $32
 
-DATA rough_sigmoid_denominator_2<>+0(SB)/8, $0x39c045d939c045d9
-DATA rough_sigmoid_denominator_2<>+8(SB)/8, $0x39c045d939c045d9
-DATA rough_sigmoid_denominator_2<>+16(SB)/8, $0x39c045d939c045d9
-DATA rough_sigmoid_denominator_2<>+24(SB)/8, $0x39c045d939c045d9
+DATA rough_sigmoid_denominator_2<>+0(SB)/8, $0x3a4fc1bb3a4fc1bb
+DATA rough_sigmoid_denominator_2<>+8(SB)/8, $0x3a4fc1bb3a4fc1bb
+DATA rough_sigmoid_denominator_2<>+16(SB)/8, $0x3a4fc1bb3a4fc1bb
+DATA rough_sigmoid_denominator_2<>+24(SB)/8, $0x3a4fc1bb3a4fc1bb
 GLOBL rough_sigmoid_denominator_2<>(SB), RODATA|NOPTR, $32
 
-DATA rough_sigmoid_numerator_0<>+0(SB)/8, $0x3eff80923eff8092
-DATA rough_sigmoid_numerator_0<>+8(SB)/8, $0x3eff80923eff8092
-DATA rough_sigmoid_numerator_0<>+16(SB)/8, $0x3eff80923eff8092
-DATA rough_sigmoid_numerator_0<>+24(SB)/8, $0x3eff80923eff8092
+DATA rough_sigmoid_numerator_0<>+0(SB)/8, $0x3efff5ce3efff5ce
+DATA rough_sigmoid_numerator_0<>+8(SB)/8, $0x3efff5ce3efff5ce
+DATA rough_sigmoid_numerator_0<>+16(SB)/8, $0x3efff5ce3efff5ce
+DATA rough_sigmoid_numerator_0<>+24(SB)/8, $0x3efff5ce3efff5ce
 GLOBL rough_sigmoid_numerator_0<>(SB), RODATA|NOPTR, $32
 
-DATA rough_sigmoid_numerator_1<>+0(SB)/8, $0x3c20b3613c20b361
-DATA rough_sigmoid_numerator_1<>+8(SB)/8, $0x3c20b3613c20b361
-DATA rough_sigmoid_numerator_1<>+16(SB)/8, $0x3c20b3613c20b361
-DATA rough_sigmoid_numerator_1<>+24(SB)/8, $0x3c20b3613c20b361
+DATA rough_sigmoid_numerator_1<>+0(SB)/8, $0x3c50a6da3c50a6da
+DATA rough_sigmoid_numerator_1<>+8(SB)/8, $0x3c50a6da3c50a6da
+DATA rough_sigmoid_numerator_1<>+16(SB)/8, $0x3c50a6da3c50a6da
+DATA rough_sigmoid_numerator_1<>+24(SB)/8, $0x3c50a6da3c50a6da
 GLOBL rough_sigmoid_numerator_1<>(SB), RODATA|NOPTR, $32
+
+DATA rough_sigmoid_numerator_2<>+0(SB)/8, $0x37aca22737aca227
+DATA rough_sigmoid_numerator_2<>+8(SB)/8, $0x37aca22737aca227
+DATA rough_sigmoid_numerator_2<>+16(SB)/8, $0x37aca22737aca227
+DATA rough_sigmoid_numerator_2<>+24(SB)/8, $0x37aca22737aca227
+GLOBL rough_sigmoid_numerator_2<>(SB), RODATA|NOPTR, $32
 
 DATA rough_tanh_denominator_0<>+0(SB)/8, $0x3f8000003f800000
 DATA rough_tanh_denominator_0<>+8(SB)/8, $0x3f8000003f800000
@@ -17302,29 +17341,35 @@ DATA rough_tanh_denominator_0<>+16(SB)/8, $0x3f8000003f800000
 DATA rough_tanh_denominator_0<>+24(SB)/8, $0x3f8000003f800000
 GLOBL rough_tanh_denominator_0<>(SB), RODATA|NOPTR, $32
 
-DATA rough_tanh_denominator_1<>+0(SB)/8, $0x3ed071a43ed071a4
-DATA rough_tanh_denominator_1<>+8(SB)/8, $0x3ed071a43ed071a4
-DATA rough_tanh_denominator_1<>+16(SB)/8, $0x3ed071a43ed071a4
-DATA rough_tanh_denominator_1<>+24(SB)/8, $0x3ed071a43ed071a4
+DATA rough_tanh_denominator_1<>+0(SB)/8, $0x3ede92f43ede92f4
+DATA rough_tanh_denominator_1<>+8(SB)/8, $0x3ede92f43ede92f4
+DATA rough_tanh_denominator_1<>+16(SB)/8, $0x3ede92f43ede92f4
+DATA rough_tanh_denominator_1<>+24(SB)/8, $0x3ede92f43ede92f4
 GLOBL rough_tanh_denominator_1<>(SB), RODATA|NOPTR, $32
 
-DATA rough_tanh_denominator_2<>+0(SB)/8, $0x3bc045d93bc045d9
-DATA rough_tanh_denominator_2<>+8(SB)/8, $0x3bc045d93bc045d9
-DATA rough_tanh_denominator_2<>+16(SB)/8, $0x3bc045d93bc045d9
-DATA rough_tanh_denominator_2<>+24(SB)/8, $0x3bc045d93bc045d9
+DATA rough_tanh_denominator_2<>+0(SB)/8, $0x3c4fc1bb3c4fc1bb
+DATA rough_tanh_denominator_2<>+8(SB)/8, $0x3c4fc1bb3c4fc1bb
+DATA rough_tanh_denominator_2<>+16(SB)/8, $0x3c4fc1bb3c4fc1bb
+DATA rough_tanh_denominator_2<>+24(SB)/8, $0x3c4fc1bb3c4fc1bb
 GLOBL rough_tanh_denominator_2<>(SB), RODATA|NOPTR, $32
 
-DATA rough_tanh_numerator_0<>+0(SB)/8, $0x3f7f80923f7f8092
-DATA rough_tanh_numerator_0<>+8(SB)/8, $0x3f7f80923f7f8092
-DATA rough_tanh_numerator_0<>+16(SB)/8, $0x3f7f80923f7f8092
-DATA rough_tanh_numerator_0<>+24(SB)/8, $0x3f7f80923f7f8092
+DATA rough_tanh_numerator_0<>+0(SB)/8, $0x3f7ff5ce3f7ff5ce
+DATA rough_tanh_numerator_0<>+8(SB)/8, $0x3f7ff5ce3f7ff5ce
+DATA rough_tanh_numerator_0<>+16(SB)/8, $0x3f7ff5ce3f7ff5ce
+DATA rough_tanh_numerator_0<>+24(SB)/8, $0x3f7ff5ce3f7ff5ce
 GLOBL rough_tanh_numerator_0<>(SB), RODATA|NOPTR, $32
 
-DATA rough_tanh_numerator_1<>+0(SB)/8, $0x3da0b3613da0b361
-DATA rough_tanh_numerator_1<>+8(SB)/8, $0x3da0b3613da0b361
-DATA rough_tanh_numerator_1<>+16(SB)/8, $0x3da0b3613da0b361
-DATA rough_tanh_numerator_1<>+24(SB)/8, $0x3da0b3613da0b361
+DATA rough_tanh_numerator_1<>+0(SB)/8, $0x3dd0a6da3dd0a6da
+DATA rough_tanh_numerator_1<>+8(SB)/8, $0x3dd0a6da3dd0a6da
+DATA rough_tanh_numerator_1<>+16(SB)/8, $0x3dd0a6da3dd0a6da
+DATA rough_tanh_numerator_1<>+24(SB)/8, $0x3dd0a6da3dd0a6da
 GLOBL rough_tanh_numerator_1<>(SB), RODATA|NOPTR, $32
+
+DATA rough_tanh_numerator_2<>+0(SB)/8, $0x3a2ca2273a2ca227
+DATA rough_tanh_numerator_2<>+8(SB)/8, $0x3a2ca2273a2ca227
+DATA rough_tanh_numerator_2<>+16(SB)/8, $0x3a2ca2273a2ca227
+DATA rough_tanh_numerator_2<>+24(SB)/8, $0x3a2ca2273a2ca227
+GLOBL rough_tanh_numerator_2<>(SB), RODATA|NOPTR, $32
 
 DATA round_to_integer<>+0(SB)/8, $0x4b4000004b400000
 DATA round_to_integer<>+8(SB)/8, $0x4b4000004b400000
@@ -17332,16 +17377,16 @@ DATA round_to_integer<>+16(SB)/8, $0x4b4000004b400000
 DATA round_to_integer<>+24(SB)/8, $0x4b4000004b400000
 GLOBL round_to_integer<>(SB), RODATA|NOPTR, $32
 
-DATA sigmoid_rough_highest<>+0(SB)/8, $0x4110000041100000
-DATA sigmoid_rough_highest<>+8(SB)/8, $0x4110000041100000
-DATA sigmoid_rough_highest<>+16(SB)/8, $0x4110000041100000
-DATA sigmoid_rough_highest<>+24(SB)/8, $0x4110000041100000
+DATA sigmoid_rough_highest<>+0(SB)/8, $0x4120000041200000
+DATA sigmoid_rough_highest<>+8(SB)/8, $0x4120000041200000
+DATA sigmoid_rough_highest<>+16(SB)/8, $0x4120000041200000
+DATA sigmoid_rough_highest<>+24(SB)/8, $0x4120000041200000
 GLOBL sigmoid_rough_highest<>(SB), RODATA|NOPTR, $32
 
-DATA sigmoid_rough_lowest<>+0(SB)/8, $0xc1100000c1100000
-DATA sigmoid_rough_lowest<>+8(SB)/8, $0xc1100000c1100000
-DATA sigmoid_rough_lowest<>+16(SB)/8, $0xc1100000c1100000
-DATA sigmoid_rough_lowest<>+24(SB)/8, $0xc1100000c1100000
+DATA sigmoid_rough_lowest<>+0(SB)/8, $0xc1200000c1200000
+DATA sigmoid_rough_lowest<>+8(SB)/8, $0xc1200000c1200000
+DATA sigmoid_rough_lowest<>+16(SB)/8, $0xc1200000c1200000
+DATA sigmoid_rough_lowest<>+24(SB)/8, $0xc1200000c1200000
 GLOBL sigmoid_rough_lowest<>(SB), RODATA|NOPTR, $32
 
 DATA sign_bit<>+0(SB)/8, $0x8000000080000000
@@ -17356,16 +17401,16 @@ DATA tanh_lowest<>+16(SB)/8, $0xc1a00000c1a00000
 DATA tanh_lowest<>+24(SB)/8, $0xc1a00000c1a00000
 GLOBL tanh_lowest<>(SB), RODATA|NOPTR, $32
 
-DATA tanh_rough_highest<>+0(SB)/8, $0x4090000040900000
-DATA tanh_rough_highest<>+8(SB)/8, $0x4090000040900000
-DATA tanh_rough_highest<>+16(SB)/8, $0x4090000040900000
-DATA tanh_rough_highest<>+24(SB)/8, $0x4090000040900000
+DATA tanh_rough_highest<>+0(SB)/8, $0x40a0000040a00000
+DATA tanh_rough_highest<>+8(SB)/8, $0x40a0000040a00000
+DATA tanh_rough_highest<>+16(SB)/8, $0x40a0000040a00000
+DATA tanh_rough_highest<>+24(SB)/8, $0x40a0000040a00000
 GLOBL tanh_rough_highest<>(SB), RODATA|NOPTR, $32
 
-DATA tanh_rough_lowest<>+0(SB)/8, $0xc0900000c0900000
-DATA tanh_rough_lowest<>+8(SB)/8, $0xc0900000c0900000
-DATA tanh_rough_lowest<>+16(SB)/8, $0xc0900000c0900000
-DATA tanh_rough_lowest<>+24(SB)/8, $0xc0900000c0900000
+DATA tanh_rough_lowest<>+0(SB)/8, $0xc0a00000c0a00000
+DATA tanh_rough_lowest<>+8(SB)/8, $0xc0a00000c0a00000
+DATA tanh_rough_lowest<>+16(SB)/8, $0xc0a00000c0a00000
+DATA tanh_rough_lowest<>+24(SB)/8, $0xc0a00000c0a00000
 GLOBL tanh_rough_lowest<>(SB), RODATA|NOPTR, $32
 
 DATA two<>+0(SB)/8, $0x4000000040000000
