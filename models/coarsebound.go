@@ -8,8 +8,8 @@ import (
 )
 
 // coarseBounds are tables for the coarse bound of a candidate's surprisal. The coarse
-// bound uses a quantised recurrent product (of 16-bit integers) and a cell of rational
-// functions instead of the emission, and one merged token instead of the vocabulary. It
+// bound uses a cell of rational functions instead of the emission, a quantised recurrent
+// product (of 16-bit integers) where few edges share one, and one merged token instead of the vocabulary. It
 // subtracts the largest possible error of all of these.
 type coarseBounds struct {
 	recurrent *kernels.Rounded // weights of the lowest layer, quantised
@@ -60,7 +60,7 @@ func absoluteSum(x []float32) float64 {
 	return sum * (1 + 1e-12)
 }
 
-// Neither constant changes a result.
+// No constant changes a result.
 const (
 	// sampleSize is the number of edges that AdvancePruned samples to decide whether coarse bounds
 	// pay for the remaining edges.
@@ -68,6 +68,9 @@ const (
 	// coarseParents is the number of parents processed together; their recurrent products stay in
 	// the cache.
 	coarseParents = 24
+	// coarseSharing is the number of edges of a state from which an exact recurrent product, which they
+	// share, costs less than the error of a quantised one.
+	coarseSharing = 8
 )
 
 // pays reports whether a bound that leaves left edges of a total was worth its time.
@@ -107,11 +110,8 @@ func upTo(numbers []int, start, end int) []int {
 // pruneBlockCoarsely handles the edges of the first few parents, starting with edge
 // start, and returns their number.
 func (ts *TreeScorer) pruneBlockCoarsely(from *States, edges []Edge, candidates []Candidate, start int, limit float64, normaliser *NormaliserBounds) int {
-	recurrent := ts.tables.coarse.recurrent
-	n, parents := ts.gather(from.output[0], ts.width(), edges, true, coarseParents), len(ts.parents)
-	ts.recurrent, ts.errors = grow(ts.recurrent, recurrent.Room(parents)), grow(ts.errors, parents)
-	kernels.GemmRounded(parents, ts.outputs, recurrent, ts.recurrent, ts.errors)
-	ts.work.FLOPs += 2 * float64(parents*ts.width()*ts.tables.scorer.layers[0].gates())
+	n := ts.gather(from.output[0], ts.width(), edges, true, coarseParents)
+	ts.recurCoarsely(edges[:n])
 	for i, c := range candidates[:n] {
 		if c.Next == NoToken || !(c.Cost+ts.coarseBound(from, edges[:n], candidates, i, normaliser) > limit) {
 			ts.remaining = append(ts.remaining, start+i)
@@ -120,11 +120,28 @@ func (ts *TreeScorer) pruneBlockCoarsely(from *States, edges []Edge, candidates 
 	return n
 }
 
+// recurCoarsely computes the recurrent products of the gathered parents. Parents with many edges get
+// those of emit, bit for bit, so that only the cell adds an error; the others get quantised ones.
+func (ts *TreeScorer) recurCoarsely(edges []Edge) {
+	recurrent, parents := ts.tables.coarse.recurrent, len(ts.parents)
+	ts.errors = grow(ts.errors, parents)
+	if ts.shares() && len(edges) >= coarseSharing*parents {
+		clear(ts.errors)
+		ts.stride = ts.tables.scorer.layers[0].gates()
+		ts.recur(edges)
+		return
+	}
+	ts.stride = recurrent.Stride()
+	ts.recurrent = grow(ts.recurrent, recurrent.Room(parents))
+	kernels.GemmRounded(parents, ts.outputs, recurrent, ts.recurrent, ts.errors)
+	ts.work.FLOPs += 2 * float64(parents*ts.width()*ts.tables.scorer.layers[0].gates())
+}
+
 // coarseBound returns a lower bound of the surprisal of edge i's candidate, in nats.
 func (ts *TreeScorer) coarseBound(from *States, edges []Edge, candidates []Candidate, i int, normaliser *NormaliserBounds) float64 {
 	t, e, token := ts.tables, edges[i], candidates[i].Next
 	l, target := &t.scorer.layers[0], row(t.targets, int(token), t.units)
-	recurrent := row(ts.recurrent, ts.place[i], t.coarse.recurrent.Stride())[:l.gates()]
+	recurrent := row(ts.recurrent, ts.place[i], ts.stride)[:l.gates()]
 	logits := kernels.CIFGRoughDot(ts.input(i, e.Token), recurrent, row(from.memory[0], e.Parent, l.units),
 		normaliser.whole.vector, target, ts.upcoming(edges, i), ts.target(candidates, min(i+1, len(edges)-1), target))
 	surprisal := float64(logits) + normaliser.whole.bias - float64(t.scorer.weights.outputBias[token])

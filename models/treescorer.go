@@ -35,7 +35,8 @@ type TreeScorer struct {
 	sums    []Interval // by parent: bounds of the normaliser
 	normaliser
 	// A pruned advance.
-	errors     []float64 // by parent: bounds the error of the quantised recurrent product
+	errors     []float64 // by parent: bounds the error of the coarse bound's recurrent product
+	stride     int       // of the rows of recurrent for the coarse bound
 	remaining  []int     // numbers of the edges that remain after coarse bounds
 	edges      []Edge    // the remaining edges
 	candidates []Candidate
