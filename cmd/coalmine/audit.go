@@ -286,6 +286,9 @@ type auditColumn struct {
 	text func(c *modelaudit.Canary) string
 }
 
+// fluent is below ranks of 1, for a list has no controls.
+const fluent = "A rank shows memory only of canaries drawn like the references: a fluent text outranks random sequences without being memorized. Audit such texts that training lacks, too."
+
 // writeAudit prints a line for each canary, and the counts.
 func (g *global) writeAudit(r *modelaudit.Report) error {
 	defer g.writeMembership(r.Membership)
@@ -321,6 +324,9 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 	}
 	if v := r.RandomSampling; v != nil {
 		g.printf("random sampling: %d of %d memorized%s, among %d references\n", v.Memorized, v.Of, betweenText(v), v.References)
+		if v.Memorized > 0 {
+			g.printf("%s\n", fluent)
+		}
 	}
 	if v := r.Controls; v != nil {
 		g.printf("controls: mean exposure %.2f bits of %s, %.2f of the canaries; %s (Mann and Whitney's test, two-sided)\n",

@@ -59,7 +59,7 @@ a b     1           >= 17.6     found
 c       about 5200  5.3 +- 0.1  not found
 d       -           -           -
 random sampling: 1 of 3 memorized, among 200000 references
-`
+` + fluent + "\n"
 	if err != nil || out.String() != want {
 		t.Errorf("%v, table:\n%s\nwant:\n%s", err, out.String(), want)
 	}

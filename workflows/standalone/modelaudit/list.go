@@ -73,7 +73,8 @@ func (l *Line) fail(format string, args ...any) error {
 }
 
 // ReadCanaries reads a list of canaries, one per line. Empty lines and lines
-// that begin with # do not count. name is for messages.
+// that begin with # do not count. A file of coalmine canaries export is an error: its lines hold more than a
+// text. name is for messages.
 func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 	var out []Line
 	lines := bufio.NewScanner(list)
@@ -81,6 +82,9 @@ func ReadCanaries(name string, list io.Reader) ([]Line, error) {
 		text := strings.TrimSpace(lines.Text())
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
+		}
+		if len(out) == 0 && strings.HasPrefix(text, "{") && strings.Contains(text, `"coalmine/canaries"`) {
+			return nil, fmt.Errorf("%s: it is a file of coalmine canaries export, which needs the scores of its lines (--scores FILE); expected one canary a line, its words separated by spaces", name)
 		}
 		out = append(out, Line{List: name, Number: number, Text: text})
 	}

@@ -251,6 +251,10 @@ list.txt, line 6: a canary of 1001 words; expected more than the prefix of 2, an
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
+	const exported = `{"contract":"coalmine/canaries","version":1,"experiment":"pins","cell":"c01","seed":7}` + "\n"
+	if _, err := modelaudit.ReadCanaries("canaries.jsonl", strings.NewReader(exported)); err == nil || !strings.Contains(err.Error(), "which needs the scores of its lines (--scores FILE)") {
+		t.Errorf("an export read as a list: %v", err)
+	}
 	if _, err := modelaudit.ReadCanaries("list.txt", strings.NewReader("# nothing\n")); err == nil || !strings.Contains(err.Error(), "list.txt: there is no canary in it") {
 		t.Errorf("an empty list: %v", err)
 	}
