@@ -44,9 +44,7 @@ func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	if s.Reading.Level != datasets.ByteLevel {
-		fail([]string{path, "data.level"}, "looks for secrets byte by byte, and at the %s level a number is one word, most of them unknown ones; set data.level: byte, or remove %s", s.Reading.Level, path)
-	}
+	fail.If(s.Reading.Level != datasets.ByteLevel, []string{path, "data.level"}, "looks for secrets byte by byte, and at the %s level a number is one word, most of them unknown ones; set data.level: byte, or remove %s", s.Reading.Level, path)
 	if _, err := patterns.New(f.Natural.Patterns, f.Natural.Own); err != nil {
 		fail([]string{path + ".patterns", path + ".own"}, "cannot be looked for: %v", err)
 	}
@@ -95,7 +93,7 @@ var limits = []audits.Limit{
 			}
 			return []string{"natural_exposure, because the training text has no natural secret"}
 		}),
-		Check: checkExposure, FalseAlarms: exposureAlarms,
+		Check: checkExposure, FalseAlarms: audits.Alarms(exposureAlarms),
 	}.Limit(),
 	audits.LimitOf[int]{
 		Name: "natural_found", Doc: "Different natural secrets in the training text.",
@@ -118,11 +116,7 @@ const asLikely = "if nothing is memorized, and natural secrets are as likely as 
 
 // exposureAlarms uses the maximum number of ranked secrets, because the number of findings is unknown in the
 // plan.
-func exposureAlarms(s *audits.Setting, limit float64) []audits.FalseAlarm {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
-	}
+func exposureAlarms(f *Fields, _ *audits.Setting, limit float64) []audits.FalseAlarm {
 	return []audits.FalseAlarm{{
 		Limit: "natural_exposure", Allowed: limit, Trials: f.Natural.Most, Unit: "secrets at most", Where: asLikely,
 		Probability: exposure.ByChance(f.Natural.Most, limit),

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -82,11 +83,7 @@ func (p *Params) rank(ctx context.Context, t *tasks.Task, number int, f *Finding
 	if err != nil {
 		return Rank{}, err
 	}
-	rows := make([][]int32, len(references))
-	for i, text := range references {
-		rows[i] = tokensOf(text)
-	}
-	found, err := randomsampling.RankAmong(ctx, tables, f.Context, f.Secret, rows)
+	found, err := randomsampling.RankAmong(ctx, tables, f.Context, f.Secret, lists.Map(references, tokensOf))
 	if err != nil {
 		return Rank{}, err
 	}

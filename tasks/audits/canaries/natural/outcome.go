@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -15,7 +16,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Legend: "Natural secrets: card numbers, mail addresses and the like in the training text; the highest exposure of one among other secrets of its " +
 		"form, in bits.",
 	Limits:      limits,
-	Power:       power,
+	Power:       audits.Powered(power),
 	Kinds:       []tasks.Kind{Scan, Kind, Summary},
 	OutcomeBlob: audits.OutcomeBlob,
 	Measures: []audits.Measure{
@@ -95,38 +96,20 @@ func (v *Outcome) Note(*audits.Cell) string {
 }
 
 func (v *Outcome) ranked() int {
-	n := 0
-	for _, s := range v.Secrets {
-		if s.Exposure != nil {
-			n++
-		}
-	}
-	return n
+	return lists.Count(v.Secrets, func(s Secret) bool { return s.Exposure != nil })
 }
 
 func (v *Outcome) countExtracted() {
-	for _, s := range v.Secrets {
-		if s.Extracted == nil {
-			continue
-		}
-		if v.Extracted == nil {
-			v.Extracted = new(0)
-		}
-		if *s.Extracted {
-			*v.Extracted++
-		}
+	if searched := lists.Filter(v.Secrets, func(s Secret) bool { return s.Extracted != nil }); len(searched) > 0 {
+		v.Extracted = new(lists.Count(searched, func(s Secret) bool { return *s.Extracted }))
 	}
 }
 
 // power returns the power of the exposures of the ranked secrets. Before the scan it uses their maximum number.
-func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
-	f, ok := audits.FieldsOf[*Fields](s)
-	if !ok {
-		return nil
-	}
+func power(f *Fields, _ *audits.Setting, v *Outcome) []audits.Statement {
 	size := audits.FieldSize(path+".most", "secret", f.Natural.Most)
-	if o, _ := v.(*Outcome); o != nil {
-		if size.N = o.ranked(); size.N == 0 {
+	if v != nil {
+		if size.N = v.ranked(); size.N == 0 {
 			return nil
 		}
 	}

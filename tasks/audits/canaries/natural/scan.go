@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"coalmine/internal/lists"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
@@ -118,11 +119,7 @@ func textOf(tokens []int32) string {
 }
 
 func tokensOf(text string) []int32 {
-	tokens := make([]int32, len(text))
-	for i := range tokens {
-		tokens[i] = int32(datasets.FirstWord) + int32(text[i])
-	}
-	return tokens
+	return lists.Make(len(text), func(i int) int32 { return int32(datasets.FirstWord) + int32(text[i]) })
 }
 
 func (s *scanner) sentence(user int, text string) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
@@ -33,9 +34,7 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 			Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
 		},
 		{Name: "probabilistic_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
-		{Name: "probabilistic_queries", Of: audits.Of(func(v *Outcome) int { return v.Queries })},
-		{Name: "probabilistic_chance", Of: audits.Of(func(v *Outcome) float64 { return v.Chance })},
-		{Name: "probabilistic_temperature", Of: audits.Of(func(v *Outcome) float64 { return v.Temperature })},
+	}, audits.Columns[Outcome]("probabilistic_", "queries", "chance", "temperature"), []audits.Measure{
 		{Name: "probabilistic_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
 	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
@@ -134,12 +133,9 @@ func points(outcomes []CanaryOutcome) []Point {
 	for n, power := 1.0, 0; power <= curvePowers; n, power = 10*n, power+1 {
 		point := Point{Queries: n}
 		for _, chance := range Chances {
-			extractable := 0
-			for _, o := range outcomes {
-				if o.LogProbability != nil && Queries(*o.LogProbability, chance) <= n {
-					extractable++
-				}
-			}
+			extractable := lists.Count(outcomes, func(o CanaryOutcome) bool {
+				return o.LogProbability != nil && Queries(*o.LogProbability, chance) <= n
+			})
 			point.Shares = append(point.Shares, float64(extractable)/float64(len(outcomes)))
 		}
 		out = append(out, point)

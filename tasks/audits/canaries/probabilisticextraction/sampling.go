@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models"
 )
@@ -37,13 +38,8 @@ func logSum(s models.Sampling, logProbs []float32) float64 {
 
 // place is the number of tokens before one by probability, the lower of equals first.
 func place(logProbs []float32, token int32) int {
-	before := 0
-	for i, l := range logProbs {
-		if l > logProbs[token] || l == logProbs[token] && int32(i) < token {
-			before++
-		}
-	}
-	return before
+	higher := lists.Count(logProbs, func(l float32) bool { return l > logProbs[token] })
+	return higher + lists.Count(logProbs[:token], func(l float32) bool { return l == logProbs[token] })
 }
 
 // EvenChance is the chance of Queries outside an experiment.

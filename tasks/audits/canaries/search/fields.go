@@ -39,9 +39,7 @@ func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	f.Search.CheckPrefix(s, path, fail)
 	audits.CheckSteps(s, path, fail)
-	if f.Search.Prove > f.Search.Results {
-		fail([]string{path + ".prove", path + ".results"}, "is %d; expected at most %s.results, %d: no more sequences are returned", f.Search.Prove, path, f.Search.Results)
-	}
+	fail.If(f.Search.Prove > f.Search.Results, []string{path + ".prove", path + ".results"}, "is %d; expected at most %s.results, %d: no more sequences are returned", f.Search.Prove, path, f.Search.Results)
 }
 
 // expansionsATask is the number of nodes per task, about a quarter of a minute. A longer search is several

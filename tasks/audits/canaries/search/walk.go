@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/models"
 )
 
@@ -236,10 +237,7 @@ func (w *walk) states(first, count int) (*models.States, error) {
 	if first == 0 {
 		return w.tree.Root, nil // one node, which always fits in memory
 	}
-	of := make([]int32, count)
-	for i := range of {
-		of[i] = int32(first + i)
-	}
+	of := lists.Make(count, func(i int) int32 { return int32(first + i) })
 	states, err := w.advance(of)
 	if err != nil {
 		return nil, err
@@ -277,12 +275,7 @@ func (w *walk) recompute(states *models.States, of []int32, missing []int) error
 	if len(missing) == 0 {
 		return nil
 	}
-	var parents []int32
-	for _, i := range missing {
-		parents = append(parents, w.nodes[of[i]].parent)
-	}
-	slices.Sort(parents)
-	parents = slices.Compact(parents)
+	parents := lists.Distinct(lists.Map(missing, func(i int) int32 { return w.nodes[of[i]].parent }))
 	before, err := w.advance(parents)
 	if err != nil {
 		return err
