@@ -332,7 +332,7 @@ func (t *Talk) deliver(line []byte) error {
 func (t *Talk) fail(err error) {
 	t.ended.Do(func() {
 		if errors.Is(err, errEnded) {
-			<-t.child.Done()
+			t.awaitEnd()
 			err = t.explainEnd()
 		} else {
 			t.child.Kill(err)
@@ -341,6 +341,24 @@ func (t *Talk) fail(err error) {
 		t.failure = t.withLastLines(err)
 		close(t.over)
 	})
+}
+
+// errSilent reports a child that can answer no more and does not end.
+var errSilent = errors.New("it closed its standard output and did not end")
+
+// maxLinger is the time that a child has to end after its output.
+const maxLinger = 5 * time.Second
+
+// awaitEnd waits for the end of a child whose output has ended, and kills a child that lives on.
+func (t *Talk) awaitEnd() {
+	late := time.NewTimer(min(t.speech.Patience, maxLinger))
+	defer late.Stop()
+	select {
+	case <-t.child.Done():
+	case <-late.C:
+		t.child.Kill(errSilent)
+		<-t.child.Done()
+	}
 }
 
 // EndedError reports a program that ended before the conversation did.

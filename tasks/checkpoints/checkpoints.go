@@ -325,8 +325,11 @@ func checkTensors(network models.Network, file *safetensors.Parts, first ...int)
 		if !ok {
 			return fmt.Errorf("model file has no tensor %q", w.Name)
 		}
-		if expected := slices.Concat(first, w.Shape); !floats || !slices.Equal(shape, expected) {
+		if expected := slices.Concat(first, w.Shape); !slices.Equal(shape, expected) {
 			return fmt.Errorf("model file: tensor %q has shape %v, want float32 of %v: part of it is missing, or the configuration is that of another model", w.Name, shape, expected)
+		}
+		if !floats {
+			return fmt.Errorf("model file: tensor %q is not of 32-bit floats: convert it to float32", w.Name)
 		}
 	}
 	if file.Tensors() != len(want) {

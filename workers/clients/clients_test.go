@@ -154,6 +154,8 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 	}{
 		clientstest.NaN:        {`tensor "weights" has values that are not finite`, FiniteNumbers, true},
 		clientstest.Shape:      {`tensor "weights" has shape [7], want float32 of [8]`, SameTensors, true},
+		clientstest.Integers:   {`tensor "weights" is not of 32-bit floats: convert it to float32`, SameTensors, true},
+		clientstest.Cut:        {`its file of parameters is not a valid safetensors file: tensor "`, SameTensors, true},
 		clientstest.Name:       {`has no tensor "weights"`, SameTensors, true},
 		clientstest.Grows:      {"its file of parameters has 1073741824 bytes; expected at most", SameTensors, true},
 		clientstest.NoFile:     {"it has written no file of parameters", FilesAsAsked, true},
@@ -167,6 +169,7 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 		clientstest.HalfLoss:   {"its metrics have one of loss and targets", WhatFitSays, true},
 		clientstest.Infinite:   {"it answered fit by", WhatFitSays, true},
 		clientstest.Never:      {"it did not answer request 3 (fit, 2 examples) within 1s", OneAnswerEach, false},
+		clientstest.Silent:     {"it closed its standard output and did not end, and left 1 of 3 requests unanswered", none, false},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/models"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
@@ -277,6 +278,9 @@ func unreadable(err error, params int) error {
 func misshapen(err error, shapes contracts.Rule) error {
 	if _, diverged := errors.AsType[*checkpoints.NotFiniteError](err); diverged {
 		return FiniteNumbers.Broken("its %v", err)
+	}
+	if errors.Is(err, safetensors.ErrFormat) {
+		return shapes.Broken("its file of parameters is %v", err)
 	}
 	if err != nil {
 		return shapes.Broken("its %v", err)

@@ -11,6 +11,7 @@ package clientstest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +59,8 @@ const (
 	NaN        = "nan"         // parameters that are not finite
 	Shape      = "shape"       // shapes other than described
 	Name       = "name"        // names other than described
+	Integers   = "integers"    // tensors of 32-bit integers
+	Cut        = "cut"         // a file without its last bytes
 	Grows      = "grows"       // a far too large file
 	NoFile     = "no file"     // a missing file
 	Pipe       = "pipe"        // a pipe in place of a file
@@ -70,6 +73,7 @@ const (
 	Random     = "random"      // different answers each time
 	Twice      = "twice"       // answers twice
 	Never      = "never"       // does not answer
+	Silent     = "silent"      // closes its standard output and lives on
 	Prints     = "prints"      // prints between messages
 	NoExamples = "no examples" // reports no examples
 	HalfLoss   = "half a loss" // reports a loss without targets
@@ -227,6 +231,9 @@ func (s *server) spoil(line []byte) []byte {
 	case Infinite:
 		return []byte(strings.Replace(string(line), `"loss":`, `"loss":1e999,"was":`, 1))
 	case Never:
+		time.Sleep(time.Hour)
+	case Silent:
+		os.Stdout.Close()
 		time.Sleep(time.Hour)
 	}
 	return line
@@ -505,6 +512,13 @@ func (s *server) write(path string, m model) error {
 	data, err := safetensors.Marshal(tensors, nil)
 	if err != nil {
 		return err
+	}
+	switch {
+	case s.fits == 0:
+	case s.Config.Fault == Integers:
+		data = bytes.ReplaceAll(data, []byte(`"F32"`), []byte(`"I32"`))
+	case s.Config.Fault == Cut:
+		data = data[:len(data)-3]
 	}
 	return os.WriteFile(path, data, 0o600)
 }
