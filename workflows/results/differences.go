@@ -251,7 +251,7 @@ func (u *Matching) matchWords(d *Difference, row, to *viewRow) {
 	switch {
 	case u.Reason != "":
 	case row.atBaseline() || to.atBaseline():
-		u.Reason = "one of them is no better than word frequencies in accuracy or perplexity"
+		u.Reason = "one of them is no better than word frequencies"
 	case row.Measures[u.Measure].Mean <= 0 || to.Measures[u.Measure].Mean <= 0:
 		u.Reason = "recall_at_1 is 0 in one of them"
 	case u.Perplexity != nil:

@@ -213,49 +213,42 @@ const (
 	minErrors = 3
 )
 
-// noBetter reports which of the model's measures are no better than the baseline's. A measure that the model
-// lacks, and a model without a baseline, is not reported.
-func (v *Outcome) noBetter() (accuracy, perplexity, other bool) {
+// atBaseline reports whether the utility is no better than the baseline's: the perplexity, where there is one,
+// because a model that diverged may still be right more often. It is false without a baseline.
+func (v *Outcome) atBaseline() bool {
 	b := v.Baseline
 	switch {
 	case b == nil || b.Tokens == 0:
-		return false, false, false
+		return false
 	case v.MeanAbsoluteError != nil:
-		return false, false, *v.MeanAbsoluteError > (1-minLoss)**b.MeanAbsoluteError
+		return *v.MeanAbsoluteError > (1-minLoss)**b.MeanAbsoluteError
 	case v.MeanAveragePrecision != nil:
-		return false, false, *v.MeanAveragePrecision < *b.MeanAveragePrecision+least(*b.MeanAveragePrecision)
+		return *v.MeanAveragePrecision < *b.MeanAveragePrecision+least(*b.MeanAveragePrecision)
 	}
-	chance := minErrors * math.Sqrt(b.RecallAt1*(1-b.RecallAt1)/float64(v.Tokens))
-	accuracy = v.RecallUnknown == "" && v.RecallAt1 < b.RecallAt1+max(least(b.RecallAt1), chance)
-	return accuracy, math.Log(float64(v.Perplexity)) > (1-minLoss)*math.Log(float64(b.Perplexity)), false
+	return math.Log(float64(v.Perplexity)) > (1-minLoss)*math.Log(float64(b.Perplexity))
 }
 
-// atBaseline reports whether a measure of the utility is no better than the baseline's. A model that diverged may be right
-// more often than frequencies, and one that has hardly begun to learn may have a better perplexity.
-func (v *Outcome) atBaseline() bool {
-	accuracy, perplexity, other := v.noBetter()
-	return accuracy || perplexity || other
+// moreAccurate reports whether a known recall is better than the baseline's.
+func (v *Outcome) moreAccurate() bool {
+	b := v.Baseline
+	chance := minErrors * math.Sqrt(b.RecallAt1*(1-b.RecallAt1)/float64(v.Tokens))
+	return v.RecallUnknown == "" && v.RecallAt1 >= b.RecallAt1+max(least(b.RecallAt1), chance)
 }
 
 // least is the required gain of a share.
 func least(share float64) float64 { return minShare * min(share, 1-share) }
 
-// baselineNote says which measures are no better than the baseline's, and why, probably.
+// baselineNote describes a utility at the baseline, and its probable cause.
 func (v *Outcome) baselineNote() string {
-	const frequencies = "word or class frequencies"
-	accuracy, perplexity, _ := v.noBetter()
+	const frequencies, untrained = "word or class frequencies", "the model has learned little or nothing"
 	switch b := v.Baseline; {
-	case perplexity && !accuracy && v.RecallUnknown == "":
-		return fmt.Sprintf("perplexity is no better than that of %s, %s, though accuracy is: the model diverged or is overconfident", frequencies, numbers.Decimal(b.Perplexity, 1))
-	case accuracy && !perplexity:
-		return fmt.Sprintf("accuracy is no better than that of %s, %.1f%%, though perplexity is: the model has learned little", frequencies, 100*b.RecallAt1)
 	case b.MeanAbsoluteError != nil:
 		return fmt.Sprintf("utility is at the level of the median score always guessed (MAE %.3f): %s", *b.MeanAbsoluteError, untrained)
 	case b.MeanAveragePrecision != nil:
 		return fmt.Sprintf("utility is at the level of texts in any order (mean AP %.3f): %s", *b.MeanAveragePrecision, untrained)
+	case v.moreAccurate():
+		return fmt.Sprintf("perplexity is no better than that of %s, %s, though accuracy is: the model diverged or is overconfident", frequencies, numbers.Decimal(b.Perplexity, 1))
 	default:
 		return fmt.Sprintf("utility is at the level of %s (accuracy %.1f%%, perplexity %s): %s", frequencies, 100*b.RecallAt1, numbers.Decimal(b.Perplexity, 1), untrained)
 	}
 }
-
-const untrained = "the model has learned little or nothing"
