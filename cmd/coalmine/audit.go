@@ -286,8 +286,8 @@ type auditColumn struct {
 	text func(c *modelaudit.Canary) string
 }
 
-// fluent is below ranks of 1, for a list has no controls.
-const fluent = "A rank shows memory only of canaries drawn like the references: a fluent text outranks random sequences without being memorized. Audit such texts that training lacks, too."
+// fluent explains ranks of 1 without controls.
+const fluent = "A rank shows memory only of canaries drawn like the references: a fluent text outranks random sequences without being memorized. --controls FILE compares with lines that training lacked."
 
 // writeAudit prints a line for each canary, and the counts.
 func (g *global) writeAudit(r *modelaudit.Report) error {
@@ -324,7 +324,7 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 	}
 	if v := r.RandomSampling; v != nil {
 		g.printf("random sampling: %d of %d memorized%s, among %d references\n", v.Memorized, v.Of, betweenText(v), v.References)
-		if v.Memorized > 0 {
+		if v.Memorized > 0 && r.Controls == nil {
 			g.printf("%s\n", fluent)
 		}
 	}
