@@ -345,7 +345,7 @@ func (c *Client) send(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if choice, there := readChoice(response.Header); there {
-		control.Chose(request.Context(), choice)
+		control.ReportChoice(request.Context(), choice)
 	}
 	if response.StatusCode/100 == 2 {
 		err = answerFormat.Check(formatOf(response.Header))

@@ -95,7 +95,7 @@ func TestARunIsSubmittedSeenAndSteered(t *testing.T) {
 		t.Fatalf("a fresh one: %+v, %v", second, err)
 	}
 	var chosen []control.Choice
-	telling := control.TellingChoices(ctx, func(c control.Choice) { chosen = append(chosen, c) })
+	telling := control.WithChoiceReporter(ctx, func(c control.Choice) { chosen = append(chosen, c) })
 	if s, err := c.Status(telling, "tiny"); err != nil || s.Run != second.Run || !slices.Equal(chosen, []control.Choice{{Name: "tiny", Run: second.Run, Fits: 2}}) {
 		t.Errorf("a name that fits two is %+v, %v; told of %+v", s, err, chosen)
 	}

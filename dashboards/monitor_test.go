@@ -81,7 +81,7 @@ func TestReadinessNamesWhatDoesNotAnswerAndHealthAsksNobody(t *testing.T) {
 	ready(503, "no answer from the store, no answer from Redis; ")
 	redis = nil
 	ready(503, "no answer from the store; ")
-	api.err = fmt.Errorf("head x at 10.0.0.7: %w", &storage.Trouble{Mark: storage.ErrAway, Cause: "the credentials have expired", Remedy: "renew them at 10.0.0.8", Err: errors.New("said by 10.0.0.7")})
+	api.err = fmt.Errorf("head x at 10.0.0.7: %w", &storage.KnownError{Mark: storage.ErrAway, Cause: "the credentials have expired", Remedy: "renew them at 10.0.0.8", Err: errors.New("said by 10.0.0.7")})
 	ready(503, "the store: the credentials have expired; ")
 	if a := c.ask(t, "GET", "/readyz", nil, header()); strings.Contains(a.body, "10.0.0") {
 		t.Errorf("to people without a token it shows addresses: %s", a.body)

@@ -213,8 +213,8 @@ func TestWhatIsAskedAndAnsweredArrivesWhole(t *testing.T) {
 	t.Run("rounds", func(t *testing.T) {
 		api.rounds = results.Rounds{Run: "grid", Experiment: "grid", Cells: []results.CellRounds{{
 			Cell: "c01", Label: "iid", Axes: experiment.Axes{}, Rounds: []results.Round{{
-				Row:          checkpoints.Row{Round: 1, Clients: 4, Norms: checkpoints.Norms{Least: 0.5, Largest: 2}, Spending: checkpoints.Spending{Clip: 1}},
-				ClippedNorms: results.ClippedNorms{Least: 0.5, Largest: 1},
+				Row:          checkpoints.Row{Round: 1, Clients: 4, Norms: checkpoints.Norms{Min: 0.5, Largest: 2}, Spending: checkpoints.Spending{Clip: 1}},
+				ClippedNorms: results.ClippedNorms{Min: 0.5, Largest: 1},
 			}},
 		}}}
 		got, err := c.Rounds(ctx, "grid")

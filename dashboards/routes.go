@@ -143,7 +143,7 @@ func (s *Server) serve(route route) http.HandlerFunc {
 			s.answerError(w, r, err)
 			return
 		}
-		r = r.WithContext(control.TellingChoices(r.Context(), func(c control.Choice) { setChoice(w.Header(), c) }))
+		r = r.WithContext(control.WithChoiceReporter(r.Context(), func(c control.Choice) { setChoice(w.Header(), c) }))
 		if err := route.handler(w, r); err != nil {
 			s.answerError(w, r, err)
 		}

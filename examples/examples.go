@@ -109,8 +109,8 @@ func asIs(name string) string { return name }
 
 func withoutHyphens(name string) string { return strings.ReplaceAll(name, "-", "") }
 
-// Made describes data that a program makes of the data that come with the examples.
-type Made struct {
+// GeneratedData describes data that a program makes of the data that come with the examples.
+type GeneratedData struct {
 	// Example is the experiment file that reads File from the working directory.
 	Example, File string
 	// Files below examples/data: the program in Python, and the files that it reads, which are its
@@ -118,11 +118,11 @@ type Made struct {
 	Files []string
 }
 
-var made = []Made{
+var made = []GeneratedData{
 	{"carlini-2019/table2-small", "secrets.jsonl", []string{"secrets.py", "state-of-the-union.jsonl.gz"}},
 	{"orekondy-2018/table2-tags-small", "digit-pairs.jsonl.gz", []string{"digit_pairs.py", "handwriting.jsonl.gz"}},
 	{"augenstein-2020/task6-small", "public.jsonl.gz", []string{"earlier.py", "state-of-the-union.jsonl.gz"}},
 }
 
 // MadeData lists the data that programs make.
-func MadeData() []Made { return slices.Clone(made) }
+func MadeData() []GeneratedData { return slices.Clone(made) }

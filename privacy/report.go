@@ -344,7 +344,7 @@ func (r Report) Summary() string {
 	if r.Delta > 0 { // delta may be 0 without noise
 		line += fmt.Sprintf(", at delta %g", r.Delta)
 	}
-	line += fmt.Sprintf(" after %d %s; unit %s, %s, %s conversion", r.Rounds, rounds, r.Unit, r.Sampling.Noun(), r.Conversion)
+	line += fmt.Sprintf(" after %d %s; unit %s, %s, %s conversion", r.Rounds, rounds, r.Unit, r.Sampling.Phrase(), r.Conversion)
 	if validity := r.Validity(); validity != "" {
 		line += "; " + validity
 	}

@@ -23,8 +23,8 @@ const (
 	NoSampling Sampling = "none"
 )
 
-// Noun returns a phrase such as "fixed-size sampling" or "no sampling".
-func (s Sampling) Noun() string {
+// Phrase returns a phrase such as "fixed-size sampling" or "no sampling".
+func (s Sampling) Phrase() string {
 	if s == NoSampling {
 		return "no sampling"
 	}

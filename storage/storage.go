@@ -105,8 +105,8 @@ var (
 	ErrAway = errors.New("store not available")
 )
 
-// Trouble is an error of the store with a known cause. Drivers return it.
-type Trouble struct {
+// KnownError is an error of the store with a known cause. Drivers return it.
+type KnownError struct {
 	// Mark is one of the errors above, for errors.Is.
 	Mark error
 	// Cause describes the trouble without secrets: /readyz shows it publicly.
@@ -118,7 +118,7 @@ type Trouble struct {
 }
 
 // Error implements error.
-func (t *Trouble) Error() string {
+func (t *KnownError) Error() string {
 	if t.Remedy == "" {
 		return fmt.Sprintf("%v: %s: %v", t.Mark, t.Cause, t.Err)
 	}
@@ -126,10 +126,10 @@ func (t *Trouble) Error() string {
 }
 
 // Unwrap returns the mark and the server's own error.
-func (t *Trouble) Unwrap() []error { return []error{t.Mark, t.Err} }
+func (t *KnownError) Unwrap() []error { return []error{t.Mark, t.Err} }
 
 // Brief returns the cause.
-func (t *Trouble) Brief() string { return t.Cause }
+func (t *KnownError) Brief() string { return t.Cause }
 
 // ObjectError names the store and the object of an error. Drivers return it, and an Archive
 // replaces it, so that object and store are named once however many layers an error passes.

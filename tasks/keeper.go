@@ -53,8 +53,8 @@ func (k *RunnerKeeper) KeepFile(_ context.Context, name string, data []byte, _ b
 	return b, nil
 }
 
-// KeepSoFar implements tasks.Resumer.
-func (k *RunnerKeeper) KeepSoFar(_ context.Context, kept *Kept) error {
+// SaveProgress implements tasks.Resumer.
+func (k *RunnerKeeper) SaveProgress(_ context.Context, kept *Kept) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	copied := *kept

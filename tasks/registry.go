@@ -37,8 +37,8 @@ func (r Registry) Find(s Spec) (Kind, error) {
 	return k, nil
 }
 
-// Knows reports whether this process can run the spec.
-func (r Registry) Knows(s Spec) bool {
+// Supports reports whether this process can run the spec.
+func (r Registry) Supports(s Spec) bool {
 	k, ok := r[s.Kind]
 	return ok && k.Version == s.Version
 }

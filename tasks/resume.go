@@ -17,11 +17,11 @@ type Resumer interface {
 	// KeptFile returns a file of Kept. The error wraps storage.ErrNotFound or storage.ErrCorrupt if
 	// the file is lost.
 	KeptFile(ctx context.Context, file storage.Blob) ([]byte, error)
-	// KeepFile stores a file for a later Kept. A file that the next KeepSoFar does not name is
+	// KeepFile stores a file for a later Kept. A file that the next SaveProgress does not name is
 	// deleted. With progress, a new file counts as progress.
 	KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error)
-	// KeepSoFar replaces the kept state.
-	KeepSoFar(ctx context.Context, k *Kept) error
+	// SaveProgress replaces the kept state.
+	SaveProgress(ctx context.Context, k *Kept) error
 }
 
 // Kept is the partial state of an execution.
@@ -49,7 +49,7 @@ func (t *Task) KeptFile(ctx context.Context, file storage.Blob) ([]byte, error) 
 	return nil, fmt.Errorf("file %q of an earlier execution: %w", file.Name, storage.ErrNotFound)
 }
 
-// KeepFile stores a file for KeepSoFar, if the sink is a Resumer.
+// KeepFile stores a file for SaveProgress, if the sink is a Resumer.
 func (t *Task) KeepFile(ctx context.Context, name string, data []byte, progress bool) (storage.Blob, error) {
 	if r, ok := t.sink.(Resumer); ok {
 		return r.KeepFile(ctx, name, data, progress)
@@ -57,18 +57,18 @@ func (t *Task) KeepFile(ctx context.Context, name string, data []byte, progress 
 	return storage.Blob{Name: name}, nil
 }
 
-// KeepSoFar replaces the kept state, from which a later execution continues, if the sink
+// SaveProgress replaces the kept state, from which a later execution continues, if the sink
 // is a Resumer.
-func (t *Task) KeepSoFar(ctx context.Context, k *Kept) error {
+func (t *Task) SaveProgress(ctx context.Context, k *Kept) error {
 	if r, ok := t.sink.(Resumer); ok {
-		return r.KeepSoFar(ctx, k)
+		return r.SaveProgress(ctx, k)
 	}
 	return nil
 }
 
-// MayDiffer declares that another execution of the task may give other bytes. The first commit then
+// DeclareNondeterministic declares that another execution of the task may give other bytes. The first commit then
 // counts.
-func (t *Task) MayDiffer() { t.differs = true }
+func (t *Task) DeclareNondeterministic() { t.differs = true }
 
-// Differs reports whether MayDiffer was called.
+// Differs reports whether DeclareNondeterministic was called.
 func (t *Task) Differs() bool { return t.differs }

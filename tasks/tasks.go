@@ -245,14 +245,14 @@ func (t *Task) WithVariables(variables []string) *Task {
 // Variables returns the additional environment variables of commands, as NAME=VALUE.
 func (t *Task) Variables() []string { return t.set }
 
-// WithSaid sets the receiver of the lines that the task's command prints, and returns the task.
-func (t *Task) WithSaid(said func(lines []string)) *Task {
+// WithLineReceiver sets the receiver of the lines that the task's command prints, and returns the task.
+func (t *Task) WithLineReceiver(said func(lines []string)) *Task {
 	t.said = said
 	return t
 }
 
-// Said reports the last lines printed by a successful command, for display only.
-func (t *Task) Said(lines []string) {
+// ReportLines reports the last lines printed by a successful command, for display only.
+func (t *Task) ReportLines(lines []string) {
 	if t.said != nil && len(lines) > 0 {
 		t.said(lines)
 	}

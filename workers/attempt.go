@@ -112,7 +112,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	} else if err != nil {
 		return a.failed(ctx, err)
 	}
-	if !a.registry.Knows(a.Spec) {
+	if !a.registry.Supports(a.Spec) {
 		return a.ended(attempts.Returned, fmt.Errorf("worker %s does not know %s@%d", a.workerID, a.Kind, a.Version))
 	}
 	if needed := a.SecretKey; needed != "" {
@@ -135,7 +135,7 @@ func (a *attempt) run(ctx context.Context) attempts.Outcome {
 	defer giveBack()
 	out := newSink(ctx, a.source, a.Key, a.worker.keptOutputs())
 	out.attempt = a.ID() + "." + a.workerID
-	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs(share)).WithWritable(a.worker.Write).WithVariables(slices.Concat(share.threads, share.gpus)).WithSaid(a.logLines)
+	task := tasks.NewTask(a.Spec, a.source, out, a.memo, a.report()).WithKeys(a.worker.Keys).WithClients(a.programs(share)).WithWritable(a.worker.Write).WithVariables(slices.Concat(share.threads, share.gpus)).WithLineReceiver(a.logLines)
 	blobs, err := a.produce(ctx, task, out)
 	if err != nil {
 		failed := a.failed(ctx, err)

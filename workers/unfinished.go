@@ -48,7 +48,7 @@ func (s *sink) KeepFile(ctx context.Context, name string, data []byte, progress 
 	return b, err
 }
 
-func (s *sink) KeepSoFar(ctx context.Context, k *tasks.Kept) error {
+func (s *sink) SaveProgress(ctx context.Context, k *tasks.Kept) error {
 	u := &storage.Unfinished{Key: s.key, Attempt: s.attempt, Files: slices.Clone(k.Files), State: k.State}
 	if err := s.archive.KeepUnfinished(ctx, u, s.unfinished); err != nil {
 		return err

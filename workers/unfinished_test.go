@@ -18,7 +18,7 @@ const gone = -1
 // slowKind gets one file further in every execution, and has three to make.
 func slowKind(found *[]int) tasks.Kind {
 	return kind("test/slow", func(ctx context.Context, t *tasks.Task) error {
-		t.MayDiffer()
+		t.DeclareNondeterministic()
 		k, err := t.Kept(ctx)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func slowKind(found *[]int) tasks.Kind {
 			return err
 		}
 		k.Files = append(k.Files, f)
-		return errors.Join(t.KeepSoFar(ctx, k), errors.New("killed"))
+		return errors.Join(t.SaveProgress(ctx, k), errors.New("killed"))
 	})
 }
 
@@ -100,7 +100,7 @@ func TestOnlyNewFilesAreProgress(t *testing.T) {
 		if err := errors.Join(err, logErr); err != nil {
 			return err
 		}
-		return errors.Join(t.KeepSoFar(ctx, &tasks.Kept{Files: []storage.Blob{file, log}}), errors.New("killed"))
+		return errors.Join(t.SaveProgress(ctx, &tasks.Kept{Files: []storage.Blob{file, log}}), errors.New("killed"))
 	})
 	l.start(l.worker(k))
 	spec := mustSpec(t, k, 1)
@@ -139,7 +139,7 @@ func TestTheFirstOfExecutionsThatMayDifferCounts(t *testing.T) {
 	t.Parallel()
 	l, n := newLab(t), 0
 	k := kind("test/random", func(ctx context.Context, t *tasks.Task) error {
-		t.MayDiffer()
+		t.DeclareNondeterministic()
 		n++
 		if n == 1 { // another worker is faster
 			other := &storage.Commit{Key: t.Key, Kind: t.Kind, KindVersion: t.Version, Attempt: "other", Provenance: storage.Provenance{MayDiffer: true}}
@@ -169,7 +169,7 @@ func TestOnlyAFailedAttemptReportsProgress(t *testing.T) {
 		l := newLab(t)
 		k := kind("test/ends", func(ctx context.Context, t *tasks.Task) error {
 			file, err := t.KeepFile(ctx, "half", []byte("half"), true)
-			if err := errors.Join(err, t.KeepSoFar(ctx, &tasks.Kept{Files: []storage.Blob{file}})); err != nil {
+			if err := errors.Join(err, t.SaveProgress(ctx, &tasks.Kept{Files: []storage.Blob{file}})); err != nil {
 				return err
 			}
 			return end

@@ -103,7 +103,7 @@ func normals(rng *rand.Rand, n int, shift float64) []float64 {
 }
 
 func area(rng *rand.Rand, members, heldOut, effect int) ends {
-	g, err := membership.Tell(normals(rng, members, shifts[effect]), normals(rng, heldOut, 0), rng.Uint64())
+	g, err := membership.CompareGroups(normals(rng, members, shifts[effect]), normals(rng, heldOut, 0), rng.Uint64())
 	if err != nil {
 		panic(err) // normal numbers are never NaN
 	}

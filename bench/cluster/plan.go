@@ -54,7 +54,7 @@ func compileShape(_ context.Context, run *runs.Run) (plan.Parts, error) {
 		return nil, tasks.Permanent(err)
 	}
 	p, err := s.plan()
-	return plan.Whole(p), err
+	return plan.SinglePart(p), err
 }
 
 func (s shape) plan() (*plan.Plan, error) {

@@ -147,7 +147,7 @@ func (a *accountFlags) question(c *cobra.Command) (q forecast.PrivacyQuestion, e
 
 // finished returns the trainings of the named cells and runs, and the cells left out. It returns an
 // error if all cells of a name are left out, or if a cell is named twice.
-func finished(ctx context.Context, api control.API, names []string) (trainings []forecast.Training, without []forecast.LeftOut, err error) {
+func finished(ctx context.Context, api control.API, names []string) (trainings []forecast.Training, without []forecast.UnboundedCell, err error) {
 	for _, name := range names {
 		run, err := side(ctx, api, name)
 		if err != nil {

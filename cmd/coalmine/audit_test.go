@@ -166,7 +166,7 @@ func TestAuditTableHasTheIntervalsOfAnEndpoint(t *testing.T) {
 		Canaries: []modelaudit.Canary{{
 			Text: "a b", Ranked: modelaudit.Ranked{Rank: &rank, RankExact: &yes, Exposure: &exposure, ExposureCensored: &no}, RankLow: &low, RankHigh: &high,
 		}},
-		Endpoint: &modelaudit.Served{Asked: modelaudit.Asked{Sequences: 233, Requests: 40, Compared: 33, LargestDifference: 0.0625}},
+		Endpoint: &modelaudit.Served{Queries: modelaudit.Queries{Sequences: 233, Requests: 40, Compared: 33, LargestDifference: 0.0625}},
 	})
 	const want = `canary  rank        exposure  beam search
 a b     3 (1 to 8)  6.1       -

@@ -203,16 +203,16 @@ const (
 )
 
 // screen describes the terminal of standard output; nil for a file, a pipe, or --json.
-func (g *global) screen(notes bool) *results.Screen {
+func (g *global) screen(notes bool) *results.Terminal {
 	f, ok := g.data.(*os.File)
 	if !ok || g.json || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
-	return &results.Screen{Width: screenWidth(f), Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", Notes: notes}
+	return &results.Terminal{Width: screenWidth(f), Color: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", Notes: notes}
 }
 
 // colorless returns the screen for texts in which escape sequences are made visible.
-func (g *global) colorless() *results.Screen {
+func (g *global) colorless() *results.Terminal {
 	s := g.screen(true)
 	if s != nil {
 		s.Color = false

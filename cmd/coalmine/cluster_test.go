@@ -69,7 +69,7 @@ func TestProcessesOfAClusterWaitForRedis(t *testing.T) {
 
 func TestASignalEndsTheWaitForRedis(t *testing.T) {
 	t.Parallel()
-	b := begin(t, "worker", "--redis", "redis://"+testserver.Nobody(t), "--store", t.TempDir(), "--wait", "1h")
+	b := begin(t, "worker", "--redis", "redis://"+testserver.RefusingAddress(t), "--store", t.TempDir(), "--wait", "1h")
 	b.says(t, "waiting up to 1h")
 	b.end()
 	b.says(t, "interrupted")
@@ -82,7 +82,7 @@ func TestASignalEndsTheWaitForRedis(t *testing.T) {
 func TestTheWaitForAClusterEndsInTime(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret-key")
-	redis, s3 := "redis://"+testserver.Nobody(t), "s3://coalmine/store?endpoint=http://"+testserver.Nobody(t)
+	redis, s3 := "redis://"+testserver.RefusingAddress(t), "s3://coalmine/store?endpoint=http://"+testserver.RefusingAddress(t)
 	refuses(t, "start redis-server", "serve", "--listen", "localhost:0", "--redis", redis, "--store", t.TempDir(), "--wait", "0")
 	for store, says := range map[string]string{t.TempDir(): "start redis-server", s3: "no S3 server answers"} {
 		b := begin(t, "worker", "--redis", redis, "--store", store, "--wait", "1ms")

@@ -67,7 +67,7 @@ func side(ctx context.Context, api control.API, name string) (s results.Side, er
 	if s.Results, err = api.Results(ctx, run); err != nil || !only {
 		return s, err
 	}
-	return s.Only(part)
+	return s.Select(part)
 }
 
 // resultFormats lists the values of results --format.

@@ -189,7 +189,7 @@ func checkedTexts(path string) ([]string, error) {
 // writeConformance prints a report as JSON, or a line for each finding and the program's
 // description.
 func (g *global) writeConformance(c *checked) error {
-	broken := contracts.Broken(c.findings)
+	broken := contracts.CountFailed(c.findings)
 	if g.json {
 		if err := g.printJSON(c.report); err != nil {
 			return err

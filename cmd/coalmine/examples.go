@@ -24,8 +24,8 @@ import (
 
 // finder finds the sources of an experiment file in its folder, and the sources of examples from
 // any folder.
-func (g *global) finder(folder string) sources.Here {
-	return sources.Here{Folder: folder, Library: g.library, Shipped: shipped{}, Advice: makeAdvice}
+func (g *global) finder(folder string) sources.LocalFinder {
+	return sources.LocalFinder{Folder: folder, Library: g.library, Shipped: shipped{}, Advice: makeAdvice}
 }
 
 // shipped is the file system embedded in the program: the examples, and the trainer in PyTorch.
@@ -102,17 +102,17 @@ func (g *global) listExamples() error {
 }
 
 // findMade finds the example whose data a program makes.
-func findMade(name string) (examples.Made, error) {
+func findMade(name string) (examples.GeneratedData, error) {
 	found, err := examples.Find(name)
 	if err != nil {
-		return examples.Made{}, err
+		return examples.GeneratedData{}, err
 	}
 	for _, m := range examples.MadeData() {
 		if shipped, _ := examples.Named(m.Example); shipped == found {
 			return m, nil
 		}
 	}
-	return examples.Made{}, fmt.Errorf("%s: no program makes its data: run it, or see its first lines for where its data are; expected one of %s", found, strings.Join(madeExamples(), ", "))
+	return examples.GeneratedData{}, fmt.Errorf("%s: no program makes its data: run it, or see its first lines for where its data are; expected one of %s", found, strings.Join(madeExamples(), ", "))
 }
 
 func madeExamples() (names []string) {
@@ -122,7 +122,7 @@ func madeExamples() (names []string) {
 	return names
 }
 
-func (g *global) makeData(ctx context.Context, m examples.Made, force bool) error {
+func (g *global) makeData(ctx context.Context, m examples.GeneratedData, force bool) error {
 	if err := mayWriteFile(m.File, force); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (g *global) makeData(ctx context.Context, m examples.Made, force bool) erro
 const madeFile = "made"
 
 // runMaker runs the program that makes data in a workspace with its input files.
-func runMaker(ctx context.Context, w *childprocess.Workspace, m examples.Made) error {
+func runMaker(ctx context.Context, w *childprocess.Workspace, m examples.GeneratedData) error {
 	for _, name := range m.Files {
 		data, err := fs.ReadFile(examples.Root, path.Join(examples.Folder, "data", name))
 		if err == nil {

@@ -79,7 +79,7 @@ func newExportCommand(g *global) *cobra.Command {
 					return g.printJSON(exportedModel{run.Run, args[1], output, len(data), storage.DigestOf(data)})
 				}
 				g.note("wrote %s (%d bytes)", output, len(data))
-				if why := control.LeftOut(data); why != "" {
+				if why := control.MissingVocabulary(data); why != "" {
 					g.note("without its vocabulary: %s", why)
 				}
 				return nil

@@ -179,7 +179,7 @@ func (f *dataExportFlags) tables(e *experiment.Experiment) ([]dataexport.Table, 
 	}
 	has := dataexport.Tables(e)
 	if len(f.only) == 0 {
-		return dataexport.Unasked(e), nil
+		return dataexport.DefaultTables(e), nil
 	}
 	for _, name := range f.only {
 		if !slices.Contains(dataexport.AllTables(), dataexport.Table(name)) {

@@ -189,7 +189,7 @@ func (g *global) clusterControl(ctx context.Context, p place) (control.API, clos
 	if g.storeSuffices && (errors.Is(err, queue.ErrUnreachable) || errors.Is(err, queue.ErrNoWrites)) {
 		g.note("%v\nusing the state in the store", err)
 		api := control.New(archive, nil, nil)
-		api.QueueAway(err)
+		api.SetQueueError(err)
 		return api, noClose, nil
 	}
 	if err != nil {

@@ -179,7 +179,7 @@ func (i *inspecting) images(ctx context.Context, source *sources.Source) (*sourc
 	if i.sheet != "" {
 		shown = i.rows * i.columns
 	}
-	found, err := sources.Look(source.Records(ctx, i.limits, i.Reading), i.Reading, shown, i.Seed)
+	found, err := sources.ReadGallery(source.Records(ctx, i.limits, i.Reading), i.Reading, shown, i.Seed)
 	if err != nil || shown == 0 {
 		return found, err
 	}
@@ -212,7 +212,7 @@ func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
 		kind = "tag"
 	}
 	_, err := fmt.Fprintf(w, "\nImages of %s.\nA user has %d to %d of them, half of the users at most %d.\nImages of each %s:%s\n",
-		f.Images.Image, each.Least, each.Greatest, each.Median, kind, classes.String())
+		f.Images.Image, each.Min, each.Max, each.Median, kind, classes.String())
 	if r.Words > 0 {
 		_, more := fmt.Fprintf(w, "%d users of the training part have fewer than %d numbers; they and the remainders\nof the others are %d images.\n",
 			f.Balance.DroppedUsers, r.Words, f.Balance.DiscardedExamples)

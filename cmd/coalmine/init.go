@@ -167,9 +167,9 @@ func (g *global) propose(ctx context.Context, f *initFlags, out *outputs) error 
 	if err != nil {
 		return err
 	}
-	looked, err := starter.Look(ctx, source, f.look.Origin)
+	looked, err := starter.Inspect(ctx, source, f.look.Origin)
 	if err == nil && f.answers != nil && looked.Choices != nil {
-		looked, err = starter.Look(ctx, source, f.askColumns(looked))
+		looked, err = starter.Inspect(ctx, source, f.askColumns(looked))
 	}
 	if err != nil {
 		return err

@@ -460,7 +460,7 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 		return fmt.Errorf("--rows: %w", err)
 	}
 	return g.withControl(ctx, func(api control.API) error {
-		var screen *results.Screen
+		var screen *results.Terminal
 		if output == "" && f.Name == "table" {
 			screen = g.screen(notes)
 		}
@@ -474,7 +474,7 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 
 // resultsOf gets the results of a run, and returns a function that writes them, fitted to screen unless it is
 // nil.
-func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows, columns []string, screen *results.Screen) (func(io.Writer) error, error) {
+func resultsOf(ctx context.Context, api control.API, run string, f results.Format, rows results.Rows, columns []string, screen *results.Terminal) (func(io.Writer) error, error) {
 	if rows == results.RoundRows {
 		r, err := api.Rounds(ctx, run)
 		if screen != nil {

@@ -177,7 +177,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	g := &global{stdout: readable.Writer(stdout), data: stdout, stderr: stderr}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) {
-		c.SetContext(control.TellingChoices(c.Context(), g.choiceNoter()))
+		c.SetContext(control.WithChoiceReporter(c.Context(), g.choiceNoter()))
 		g.warnOfPassword(c.Flags())
 		g.noteSecrets()
 		g.storeSuffices = c.GroupID == groupLook || c.GroupID == groupSteer

@@ -249,7 +249,7 @@ type plannedCell struct {
 func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 	lines := apart(x.Cells[i].Apart)
 	if t := x.Cells[i].Training; t != nil {
-		lines = append(lines, t.Why()...)
+		lines = append(lines, t.Reasons()...)
 	}
 	if c.Tail.Rounds > 0 && x.Nodes[c.Tail.Node.Key].Disposition == forecast.ToRun {
 		from := "scratch"
@@ -265,7 +265,7 @@ func trainingToRun(c *plan.Cell, x *forecast.Explanation, i int) []string {
 func apart(chains []*forecast.Chain) []string {
 	lines, number := []string{}, map[string]int{}
 	for _, t := range chains {
-		for _, why := range t.Why() {
+		for _, why := range t.Reasons() {
 			if number[why]++; number[why] == 1 {
 				lines = append(lines, why)
 			}

@@ -97,7 +97,7 @@ func (m *measured) words() []string {
 	if symbols := m.symbols(); symbols != nil {
 		return symbols
 	}
-	words := make([]string, max(2, m.experiment.Data.Ordinary()))
+	words := make([]string, max(2, m.experiment.Data.OrdinaryTokens()))
 	for i := range words {
 		words[i] = fmt.Sprintf("w%d", i)
 	}
@@ -143,7 +143,7 @@ func (m *measured) training(ctx context.Context) (*forecast.Speed, error) {
 		Scorer: code,
 		Sample: external.Sample{
 			Users: int(m.sub.TrainTokens[m.cell]/m.sub.TokensPerUser[m.cell]) + 1, Examples: m.examples(),
-			Words: m.words(), Length: m.length(), Most: m.most(), Symbols: m.symbols() != nil,
+			Words: m.words(), Length: m.length(), MaxWords: m.most(), Symbols: m.symbols() != nil,
 		},
 	}
 	if t.ScorerSHA256 != "" {
@@ -209,7 +209,7 @@ func (m *measured) example(i int) []int32 {
 // tokens returns n ordinary tokens.
 func (m *measured) tokens(i, n int) []int32 {
 	list := make([]int32, n)
-	for k, number := range contracts.Numbers(i, n, m.experiment.Data.Ordinary()) {
+	for k, number := range contracts.Numbers(i, n, m.experiment.Data.OrdinaryTokens()) {
 		list[k] = datasets.FirstWord + int32(number)
 	}
 	return list

@@ -54,7 +54,7 @@ func measuredSoFar(ctx context.Context, api control.API, run string) map[string]
 	if err != nil {
 		return nil
 	}
-	latest, err := r.SoFar()
+	latest, err := r.InterimMeasurements()
 	if err != nil {
 		return nil
 	}

@@ -90,8 +90,8 @@ func checkAdaptive(t *testing.T, rounds []results.Round) {
 	for i, r := range rounds {
 		clips[r.Clip] = true
 		n, c := r.Norms, r.ClippedNorms
-		ascending := slices.IsSorted([]float64{0, n.Least, n.Tenth, n.Quarter, n.Median, n.ThreeQuarters, n.NineTenths, n.Largest})
-		if r.Round != int64(i+1) || r.Clients != 4 || n.Least == 0 || !ascending || r.EpsilonProved == 0 {
+		ascending := slices.IsSorted([]float64{0, n.Min, n.Tenth, n.Quarter, n.Median, n.ThreeQuarters, n.NineTenths, n.Largest})
+		if r.Round != int64(i+1) || r.Clients != 4 || n.Min == 0 || !ascending || r.EpsilonProved == 0 {
 			t.Errorf("row %d is %+v", i, r)
 		}
 		if c.Largest != min(n.Largest, r.Clip) || c.Median != min(n.Median, r.Clip) || (r.Clipped > 0) != (n.Largest > r.Clip) {

@@ -224,7 +224,7 @@ const (
 // ends reports whether an error of a data directory's owner means that the owner is exiting.
 func ends(ctx context.Context, owned *datadir.OwnedError, err error) bool {
 	if _, answered := errors.AsType[*dashboards.Error](err); answered {
-		return !owned.Owns()
+		return !owned.OwnerAlive()
 	}
 	ctx, cancel := context.WithTimeout(ctx, ownerPatience)
 	defer cancel()
@@ -236,7 +236,7 @@ func ends(ctx context.Context, owned *datadir.OwnedError, err error) bool {
 func awaitEnd(ctx context.Context, owned *datadir.OwnedError) bool {
 	ticker := time.NewTicker(ownerEvery)
 	defer ticker.Stop()
-	for owned.Owns() {
+	for owned.OwnerAlive() {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

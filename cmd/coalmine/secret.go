@@ -45,7 +45,7 @@ func (g *global) readKey() (secrets.Key, error) {
 	if err != nil {
 		return secrets.Key{}, err
 	}
-	if mode, exposed := secrets.OpenToOthers(g.secretKey); exposed {
+	if mode, exposed := secrets.OthersCanAccess(g.secretKey); exposed {
 		g.warnOfKey.Do(func() {
 			g.note("warning: secret key file %s has mode %04o, so that other users may read or replace the key: chmod 600 %s", g.secretKey, mode, g.secretKey)
 		})

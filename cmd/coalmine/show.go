@@ -290,7 +290,7 @@ func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
 			continue
 		}
 		i := slices.IndexFunc(all, func(c insertedConfiguration) bool {
-			return c.configuration() == canaries.Of(&p.Canary)
+			return c.configuration() == canaries.ConfigurationOf(&p.Canary)
 		})
 		if i < 0 {
 			i = len(all)

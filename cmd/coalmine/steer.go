@@ -121,7 +121,7 @@ func (g *global) retry(ctx context.Context, api control.API, run string, e runs.
 // retriedCode compares the code of a recorded training with its local directory.
 func retriedCode(ctx context.Context, t *experiment.Training) string {
 	recorded := fmt.Sprintf("it runs the code of %s as it was submitted", t.Code)
-	now, err := sources.Here{}.Pack(ctx, t.Code, "", func(file string) bool { return t.CodeRoles.Omits(t.TrainedBy(), file) })
+	now, err := sources.LocalFinder{}.Pack(ctx, t.Code, "", func(file string) bool { return t.CodeRoles.Omits(t.TrainedBy(), file) })
 	switch {
 	case err != nil:
 		return recorded + "; for other code: coalmine run FILE"

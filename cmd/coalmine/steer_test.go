@@ -64,7 +64,7 @@ func TestARetrySaysWhichCodeItRuns(t *testing.T) {
 	folder := t.TempDir()
 	train := filepath.Join(folder, "train.py")
 	must.Do(t, os.WriteFile(train, []byte("1"), 0o600))
-	packed := must.Get(sources.Here{}.Pack(t.Context(), folder, "", func(string) bool { return false }))(t)
+	packed := must.Get(sources.LocalFinder{}.Pack(t.Context(), folder, "", func(string) bool { return false }))(t)
 	training := &experiment.Training{Command: "python3 train.py", Code: folder, CodeSHA256: packed.Digests()[0].String()}
 	says := func(want string) {
 		t.Helper()

@@ -19,12 +19,12 @@ func (e *NotRegularError) Error() string {
 
 // TooLargeError reports a file or folder of a command that exceeds its limit.
 type TooLargeError struct {
-	Name       string
-	Size, Most int64
+	Name        string
+	Size, Limit int64
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s holds %d bytes; expected at most %d", e.Name, e.Size, e.Most)
+	return fmt.Sprintf("%s holds %d bytes; expected at most %d", e.Name, e.Size, e.Limit)
 }
 
 // Read returns the content of a file of at most most bytes. The error wraps fs.ErrNotExist if
@@ -123,8 +123,8 @@ type heldFile struct {
 	written time.Time
 }
 
-// Look compares the files with the last look, and opens the present ones.
-func (h *Holder) Look() error {
+// Refresh compares the files with the last look, and opens the present ones.
+func (h *Holder) Refresh() error {
 	h.Close()
 	files, err := h.workspace.List(h.folder)
 	if err != nil {

@@ -247,8 +247,8 @@ func NewWorkspaceIn(parent string) (*Workspace, error) {
 	return w, nil
 }
 
-// Beside lists the names of files that a command has left next to its directory.
-func (w *Workspace) Beside() ([]string, error) {
+// LeftBehind lists the names of files that a command has left next to its directory.
+func (w *Workspace) LeftBehind() ([]string, error) {
 	entries, err := os.ReadDir(w.around.Path)
 	var names []string
 	for _, e := range entries {

@@ -8,7 +8,7 @@ import (
 // A line that is no answer breaks a rule, as one line of a message says.
 func FuzzLines(f *testing.F) {
 	c := Contract{Name: "test", Version: 1}
-	s := Speech{OneObjectALine: c.Rule("objects"), OneAnswerEach: c.Rule("answers"), FiniteNumbers: c.Rule("numbers")}
+	s := Protocol{OneObjectALine: c.Rule("objects"), OneAnswerEach: c.Rule("answers"), FiniteNumbers: c.Rule("numbers")}
 	for _, line := range []string{
 		`{"id": 2, "result": [[-1.5, false], [0, true]]}`, `{"id": 1, "result": {"contract": "coalmine/score", "version": 1}}`,
 		`{"id": 3, "error": {"message": "busy", "retry": true}}`, `{"id": 3, "result": [[NaN, true]]}`, `[]`, `{"id": 2, "result": ["a", "b"]}`, `{"id": 1e9}`, ``,

@@ -1,7 +1,7 @@
 // Package contracts communicates with external programs that implement a contract of docs/contracts: its
 // rules, the exchange of messages, the checks and the speed of a program.
 //
-//	talk, err := contracts.Start(command, contracts.Speech{...})
+//	talk, err := contracts.Start(command, contracts.Protocol{...})
 //	...
 //	defer talk.Close()
 //	err = talk.Ask(ctx, "describe", "describe", nil, func(result json.RawMessage) error { ... })
@@ -58,11 +58,11 @@ func (c *Contract) Versions() []int {
 // Describes decodes the answer to describe; identity points to its identity.
 func (c *Contract) Describes(rule Rule, result json.RawMessage, into any, identity *Identity) error {
 	if err := json.Unmarshal(result, into); err != nil {
-		return rule.Broken("it describes itself by %s: %v", Quote(result), err)
+		return rule.Errorf("it describes itself by %s: %v", Quote(result), err)
 	}
 	want := c.Identity()
 	if identity.Contract != want.Contract || !slices.Contains(c.Versions(), identity.Version) {
-		return rule.Broken("it speaks version %d of the contract %.100q; expected version %d of %q", identity.Version, identity.Contract, want.Version, want.Contract)
+		return rule.Errorf("it speaks version %d of the contract %.100q; expected version %d of %q", identity.Version, identity.Contract, want.Version, want.Contract)
 	}
 	return nil
 }
@@ -90,19 +90,19 @@ func (c *Contract) List() string {
 	return b.String()
 }
 
-// Broken returns the error of a program that broke the rule.
-func (r Rule) Broken(format string, args ...any) error {
+// Errorf returns the error of a program that broke the rule.
+func (r Rule) Errorf(format string, args ...any) error {
 	return &Violation{r, fmt.Sprintf(format, args...)}
 }
 
 // Violation is a program's breach of a rule.
 type Violation struct {
-	Rule Rule
-	What string
+	Rule   Rule
+	Object string
 }
 
 func (v *Violation) Error() string {
-	return fmt.Sprintf("%s (rule %d of the contract %s)", v.What, v.Rule.Number, v.Rule.Contract)
+	return fmt.Sprintf("%s (rule %d of the contract %s)", v.Object, v.Rule.Number, v.Rule.Contract)
 }
 
 // RuleOf returns the broken rule that an error names; the zero Rule if there is none.
@@ -132,22 +132,22 @@ func Quote(text []byte) string {
 }
 
 // parse reads a line of a program.
-func (r *Speech) parse(line []byte) (*answer, error) {
+func (r *Protocol) parse(line []byte) (*answer, error) {
 	if !strings.HasPrefix(strings.TrimSpace(string(line)), "{") {
-		return nil, r.OneObjectALine.Broken("it printed %s to standard output; expected answers alone, and all else on standard error", Quote(line))
+		return nil, r.OneObjectALine.Errorf("it printed %s to standard output; expected answers alone, and all else on standard error", Quote(line))
 	}
 	var a answer
 	if err := json.Unmarshal(line, &a); err != nil {
 		if notFinite(line, err) {
-			return nil, r.FiniteNumbers.Broken("it answered with a number that JSON has not, NaN or Infinity: %s; the model has diverged, or computes in too few bits", Quote(line))
+			return nil, r.FiniteNumbers.Errorf("it answered with a number that JSON has not, NaN or Infinity: %s; the model has diverged, or computes in too few bits", Quote(line))
 		}
-		return nil, r.OneObjectALine.Broken("it printed %s, which is not a JSON object: %v", Quote(line), err)
+		return nil, r.OneObjectALine.Errorf("it printed %s, which is not a JSON object: %v", Quote(line), err)
 	}
 	switch {
 	case a.ID == nil:
-		return nil, r.OneAnswerEach.Broken("its answer %s has no id; expected that of a request", Quote(line))
+		return nil, r.OneAnswerEach.Errorf("its answer %s has no id; expected that of a request", Quote(line))
 	case (a.Result == nil) == (a.Error == nil):
-		return nil, r.OneObjectALine.Broken("its answer %s has both or neither of result and error; expected one", Quote(line))
+		return nil, r.OneObjectALine.Errorf("its answer %s has both or neither of result and error; expected one", Quote(line))
 	}
 	return &a, nil
 }
@@ -236,8 +236,8 @@ func found(c *Check, err error) Finding {
 	return f
 }
 
-// Broken counts the checks that failed.
-func Broken(findings []Finding) int {
+// CountFailed counts the checks that failed.
+func CountFailed(findings []Finding) int {
 	n := 0
 	for _, f := range findings {
 		if f.Status == Failed {
@@ -247,8 +247,8 @@ func Broken(findings []Finding) int {
 	return n
 }
 
-// BothWays calls ask with a list and with its reverse, and returns both answers in the order of the list.
-func BothWays[A, R any](list []A, ask func([]A) ([]R, error)) (first, second []R, err error) {
+// InBothOrders calls ask with a list and with its reverse, and returns both answers in the order of the list.
+func InBothOrders[A, R any](list []A, ask func([]A) ([]R, error)) (first, second []R, err error) {
 	if first, err = ask(list); err != nil {
 		return nil, nil, err
 	}

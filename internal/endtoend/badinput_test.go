@@ -161,7 +161,7 @@ func noRun(t testing.TB, store string) {
 func TestAnAbsentRedisIsNamedAndNothingSubmitted(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	redis := testserver.Nobody(t)
+	redis := testserver.RefusingAddress(t)
 	for _, verb := range []string{"submit", "run"} {
 		refused(t, w, w.coalmine(verb, "experiment.yaml", "--redis", "redis://"+redis, "--store", w.store()),
 			redis, "not reachable", "start redis-server")

@@ -228,13 +228,13 @@ func resetLinks(way func(*member) *proxy.Link) func(*arena, *rand.Rand) func() {
 
 // spoil spoils a share of the S3 server's answers. Nothing can protect a listing
 // against a flipped bit, or against more than that, so those stay whole.
-func spoil(s proxy.Spoiling) func(*arena, *rand.Rand) func() {
+func spoil(s proxy.Fault) func(*arena, *rand.Rand) func() {
 	return func(a *arena, r *rand.Rand) func() {
 		if !a.claim(a.front) {
 			return nil
 		}
 		share, draw := 0.1+0.6*r.Float64(), a.locked(r)
-		a.front.Spoil(func(request *http.Request) proxy.Spoiling {
+		a.front.SetFault(func(request *http.Request) proxy.Fault {
 			spared := s == proxy.Flipped && (request.Method != http.MethodGet || !strings.Contains(request.URL.Path, "/store/"))
 			if spared || draw() >= share {
 				return proxy.None
@@ -243,7 +243,7 @@ func spoil(s proxy.Spoiling) func(*arena, *rand.Rand) func() {
 		})
 		return func() {
 			a.release(a.front)
-			a.front.Spoil(nil)
+			a.front.SetFault(nil)
 		}
 	}
 }

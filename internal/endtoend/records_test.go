@@ -454,7 +454,7 @@ func TestNoRecordStopsTheCluster(t *testing.T) {
 
 	api := recordSender{t: t, url: "http://" + address + "/api/v1/runs", answers: map[int]int{}, sample: rand.New(rand.NewPCG(1, 2))}
 	for _, file := range files {
-		s := must.Get(submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, finder{source(file), sources.Here{Folder: w.dir}, sources.Here{Folder: w.dir}}, nil))(t)
+		s := must.Get(submission.PrepareFile(t.Context(), "full.yaml", []byte(file), experiment.Options{}, finder{source(file), sources.LocalFinder{Folder: w.dir}, sources.LocalFinder{Folder: w.dir}}, nil))(t)
 		spec := s.Spec.Canonical()
 		if status, answer := api.send(spec); status != http.StatusCreated {
 			t.Fatalf("the record as it is: %d %s", status, answer)

@@ -27,14 +27,14 @@ func (k Kind) String() string {
 	return [...]string{"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}[k]
 }
 
-// Meaning is the logical type of a leaf, if it changes how values are read.
-type Meaning byte
+// LogicalType is the logical type of a leaf, if it changes how values are read.
+type LogicalType byte
 
 // Meanings.
 const (
-	Plain    Meaning = iota
-	Unsigned         // unsigned Int32 or Int64
-	Seconds          // Int64 in 1/PerSecond seconds since 1970
+	Plain    LogicalType = iota
+	Unsigned             // unsigned Int32 or Int64
+	Seconds              // Int64 in 1/PerSecond seconds since 1970
 	Decimal
 	Interval
 	Float16
@@ -45,7 +45,7 @@ const (
 type Leaf struct {
 	Path      []string
 	Kind      Kind
-	Meaning   Meaning
+	Meaning   LogicalType
 	PerSecond float64 // units per second
 	// List reports that a row may have several values.
 	List  bool

@@ -149,9 +149,9 @@ func (s server) explain(err error) error {
 	m, known := meaningOf(text)
 	switch {
 	case known && m.remedy == goodLogin:
-		return &Trouble{m.mark, m.cause, s.login(text), err}
+		return &KnownError{m.mark, m.cause, s.login(text), err}
 	case known:
-		return &Trouble{m.mark, m.cause, m.remedy, err}
+		return &KnownError{m.mark, m.cause, m.remedy, err}
 	case s.sentinel && errors.Is(err, redis.Nil):
 		return fmt.Errorf("%w: the Sentinels know no master of that name: correct ?master=NAME in --redis (COALMINE_REDIS_URL)", ErrUnsuitable)
 	case s.secure && isSilence(err):

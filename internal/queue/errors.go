@@ -19,21 +19,21 @@ var (
 	ErrNoWrites = errors.New("redis takes no writes")
 )
 
-// Trouble is a recognized error of Redis.
-type Trouble struct {
+// KnownError is a recognized error of Redis.
+type KnownError struct {
 	mark          error
 	cause, remedy string
 	err           error
 }
 
-func (t *Trouble) Error() string {
+func (t *KnownError) Error() string {
 	return fmt.Sprintf("%v: %s: %s: %v", t.mark, t.cause, t.remedy, t.err)
 }
 
 // Unwrap returns one of the errors above and the server's error.
-func (t *Trouble) Unwrap() []error { return []error{t.mark, t.err} }
+func (t *KnownError) Unwrap() []error { return []error{t.mark, t.err} }
 
-func (t *Trouble) Brief() string { return t.mark.Error() + ": " + t.cause }
+func (t *KnownError) Brief() string { return t.mark.Error() + ": " + t.cause }
 
 // meaning is the meaning of an error of Redis. Callers decide on the mark.
 type meaning struct {
@@ -94,11 +94,11 @@ func Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, explained := errors.AsType[*Trouble](err); explained {
+	if _, explained := errors.AsType[*KnownError](err); explained {
 		return err
 	}
 	if m, ok := meaningOf(err.Error()); ok {
-		return &Trouble{m.mark, m.cause, m.remedy, err}
+		return &KnownError{m.mark, m.cause, m.remedy, err}
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func TestEachAnswerMeansWaitOrRefuse(t *testing.T) {
 		"asynq: redis eval error: OOM command not allowed when used memory > 'maxmemory'. script: 12ab, on @": {ErrNoWrites, "maxmemory"},
 	} {
 		err := Explain(fmt.Errorf("enqueuing 2 messages: %w", errors.New(answer)))
-		trouble, ok := errors.AsType[*Trouble](err)
+		trouble, ok := errors.AsType[*KnownError](err)
 		if !ok || !errors.Is(err, want.mark) || !strings.Contains(err.Error(), want.says) || !strings.Contains(err.Error(), answer) {
 			t.Errorf("%q: %v, want one that wraps %q and says %q", answer, err, want.mark, want.says)
 			continue

@@ -16,7 +16,7 @@ import (
 
 func TestOpenTellsWhatIsWrongAndWhatToDo(t *testing.T) {
 	t.Parallel()
-	nobody := testserver.Nobody(t)
+	nobody := testserver.RefusingAddress(t)
 	evicting := startRedis(t, "--maxmemory-policy", "allkeys-lru")
 	locked := startRedis(t)
 	lock(t, locked, "s3cret")

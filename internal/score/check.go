@@ -211,12 +211,12 @@ func (c *checker) scored(i, k int) string {
 
 // order compares answers to the list and to its reverse.
 func (c *checker) order(rule contracts.Rule) error {
-	first, second, err := contracts.BothWays(c.things, func(list []thing) ([]reply, error) { return c.replies(list, len(list)) })
+	first, second, err := contracts.InBothOrders(c.things, func(list []thing) ([]reply, error) { return c.replies(list, len(list)) })
 	if err != nil {
 		return err
 	}
 	if i, k := unlike(first, second); i >= 0 {
-		return rule.Broken("it gives %s of %d in a request the log-probability %g, and %g when they are asked from the last to the first", c.scored(i, k), len(first), first[i].logProbs[k], second[i].logProbs[k])
+		return rule.Errorf("it gives %s of %d in a request the log-probability %g, and %g when they are asked from the last to the first", c.scored(i, k), len(first), first[i].logProbs[k], second[i].logProbs[k])
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (c *checker) together() error {
 		return err
 	}
 	if i, k := unlike(batch, alone); i >= 0 {
-		return OneAnswerEach.Broken("it gives %s the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", c.scored(i, k), batch[i].logProbs[k], alone[i].logProbs[k])
+		return OneAnswerEach.Errorf("it gives %s the log-probability %g among others, and %g in a request of its own beside others; does an answer have the id of another request?", c.scored(i, k), batch[i].logProbs[k], alone[i].logProbs[k])
 	}
 	largest := 0.0
 	for i := range batch {
@@ -260,7 +260,7 @@ func (c *checker) again() error {
 	}
 	for i := range first {
 		if first[i].greedy != second[i].greedy || !slices.Equal(first[i].logProbs, second[i].logProbs) {
-			return Deterministic.Broken("it answers number %d of a request by %v, and of the same request the second time by %v; expected the same, since it calls itself deterministic", i+1, first[i], second[i])
+			return Deterministic.Errorf("it answers number %d of a request by %v, and of the same request the second time by %v; expected the same, since it calls itself deterministic", i+1, first[i], second[i])
 		}
 	}
 	return nil
@@ -319,7 +319,7 @@ func (c *checker) long() error {
 	long := strings.Repeat(strings.Join(words, " ")+" ", most/len(words)+1)
 	about := payload{Pairs: []Pair{{strings.TrimSpace(long), " " + words[0]}}}
 	return c.client.talk.Refuses(c.ctx, ErrorsAreAnswers, logLikelihood, about, func(result json.RawMessage) error {
-		return NothingIsCut.Broken("it answers a pair of %d words by %s; expected an error, since its longest_input is %d tokens", len(words)*(most/len(words)+1)+1, contracts.Quote(result), most)
+		return NothingIsCut.Errorf("it answers a pair of %d words by %s; expected an error, since its longest_input is %d tokens", len(words)*(most/len(words)+1)+1, contracts.Quote(result), most)
 	}, c.askOne)
 }
 
@@ -355,7 +355,7 @@ func (c *checker) tokens() error {
 			sum += p
 		}
 		if len(logProbs) == 0 || !Alike(answers[i].LogProb, sum) {
-			return TokensAddUp.Broken("the %d tokens of pair %d add up to %g; expected %g, as loglikelihood says", len(logProbs), i+1, sum, answers[i].LogProb)
+			return TokensAddUp.Errorf("the %d tokens of pair %d add up to %g; expected %g, as loglikelihood says", len(logProbs), i+1, sum, answers[i].LogProb)
 		}
 	}
 	return nil
@@ -384,7 +384,7 @@ func (c *checker) generated() error {
 		return err
 	}
 	if before, _, _ := strings.Cut(texts[first], end); cut[0] != before {
-		return GreedyText.Broken("after %q it generates %q, and up to %q it generates %q; expected %q", prompts[first], texts[first], end, cut[0], before)
+		return GreedyText.Errorf("after %q it generates %q, and up to %q it generates %q; expected %q", prompts[first], texts[first], end, cut[0], before)
 	}
 	answers, err := c.ask([]Pair{{prompts[first], texts[first]}}, 1)
 	if err == nil && !answers[0].Greedy {
@@ -404,7 +404,7 @@ func (c *checker) generate(prompts []string, until string) (texts []string, err 
 	})
 	for _, text := range texts {
 		if strings.Contains(text, until) {
-			return nil, GreedyText.Broken("it generates %q up to %q; expected a text without it", text, until)
+			return nil, GreedyText.Errorf("it generates %q up to %q; expected a text without it", text, until)
 		}
 	}
 	return texts, err

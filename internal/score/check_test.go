@@ -39,7 +39,7 @@ func check(t *testing.T, o score.Options) *score.Report {
 func TestARightCommandPassesEveryCheck(t *testing.T) {
 	t.Parallel()
 	report := check(t, score.Options{Command: servetest.Command(t, untrained(t))})
-	if contracts.Broken(report.Findings) != 0 || len(report.Findings) != 12 || report.Command.LongestInput != 2000 {
+	if contracts.CountFailed(report.Findings) != 0 || len(report.Findings) != 12 || report.Command.LongestInput != 2000 {
 		t.Errorf("%+v", report)
 	}
 	for _, f := range report.Findings {
@@ -122,7 +122,7 @@ func spoiled(t *testing.T, requests, answers string) []string {
 func TestACommandThatDoesNotStartIsOneFinding(t *testing.T) {
 	t.Parallel()
 	report := check(t, score.Options{Command: childprocess.Command{Args: []string{"sh", "-c", "echo no module named torch >&2; exit 1"}}})
-	if len(report.Findings) != 1 || contracts.Broken(report.Findings) != 1 || report.Command != nil || !strings.Contains(report.Findings[0].Message, "no module named torch") {
+	if len(report.Findings) != 1 || contracts.CountFailed(report.Findings) != 1 || report.Command != nil || !strings.Contains(report.Findings[0].Message, "no module named torch") {
 		t.Errorf("%+v", report)
 	}
 }

@@ -51,7 +51,7 @@ type Client struct {
 	Description Description
 
 	options Options
-	talk    *contracts.Talk
+	talk    *contracts.Conversation
 	unwatch func() bool
 }
 
@@ -79,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 }
 
 // Requests counts the requests so far, repeated ones included.
-func (c *Client) Requests() int64 { return c.talk.Asked() }
+func (c *Client) Requests() int64 { return c.talk.Requests() }
 
 // Name stands for the command in messages.
 func (c *Client) Name() string { return c.options.Name }
@@ -111,7 +111,7 @@ func (c *Client) TokenLogProbs(ctx context.Context, pairs []Pair, batch int) ([]
 			tokens, err := decodeTokens(result, n)
 			for i, logProbs := range tokens {
 				if len(logProbs) == 0 {
-					return nil, TokensAddUp.Broken("pair %d has no tokens; expected one at least", i+1)
+					return nil, TokensAddUp.Errorf("pair %d has no tokens; expected one at least", i+1)
 				}
 			}
 			return tokens, err
@@ -121,7 +121,7 @@ func (c *Client) TokenLogProbs(ctx context.Context, pairs []Pair, batch int) ([]
 // inBatches calls a method with a list in batches, and returns the answers in the order of the list.
 func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A, batch int, about func([]A) payload, decode func(result json.RawMessage, n int) ([]R, error)) ([]R, error) {
 	if !c.Description.Has(method) {
-		return nil, c.talk.Explain(DescribeFirst.Broken("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
+		return nil, c.talk.Explain(DescribeFirst.Errorf("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
 	}
 	answers := make([]R, len(list))
 	group, within := goroutines.WithContext(ctx)
@@ -185,8 +185,8 @@ var (
 )
 
 // speech returns the parameters of a conversation with a command.
-func speech(name string) contracts.Speech {
-	return contracts.Speech{
+func speech(name string) contracts.Protocol {
+	return contracts.Protocol{
 		Who: "command", Name: name, Patience: DefaultTimeout,
 		OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteLogarithms, EndsWithItsInput: EndsWithItsInput,
 	}

@@ -92,17 +92,17 @@ func decodeDescription(result json.RawMessage) (*Description, error) {
 	}
 	switch {
 	case d.Model == "":
-		return nil, DescribeFirst.Broken("it does not name its model; expected a text that another model does not have, such as a digest of its file")
+		return nil, DescribeFirst.Errorf("it does not name its model; expected a text that another model does not have, such as a digest of its file")
 	case len(d.Model) > maxName:
-		return nil, DescribeFirst.Broken("it names its model by %d bytes, %s ...; expected at most %d", len(d.Model), contracts.Quote([]byte(d.Model[:100])), maxName)
+		return nil, DescribeFirst.Errorf("it names its model by %d bytes, %s ...; expected at most %d", len(d.Model), contracts.Quote([]byte(d.Model[:100])), maxName)
 	case len(d.Methods) > maxMethods:
-		return nil, DescribeFirst.Broken("it has %d methods; expected at most %d", len(d.Methods), maxMethods)
+		return nil, DescribeFirst.Errorf("it has %d methods; expected at most %d", len(d.Methods), maxMethods)
 	case slices.ContainsFunc(d.Methods, func(name string) bool { return len(name) > maxMethodName }):
-		return nil, DescribeFirst.Broken("a method has a name of more than %d bytes, as in %s", maxMethodName, contracts.Quote(result))
+		return nil, DescribeFirst.Errorf("a method has a name of more than %d bytes, as in %s", maxMethodName, contracts.Quote(result))
 	case d.LongestInput < 0:
-		return nil, DescribeFirst.Broken("its longest_input is %d; expected the number of tokens, or 0 where there is no bound", d.LongestInput)
+		return nil, DescribeFirst.Errorf("its longest_input is %d; expected the number of tokens, or 0 where there is no bound", d.LongestInput)
 	case !d.Has(logLikelihood) && !d.Has(Classify):
-		return nil, DescribeFirst.Broken("its methods are %q; expected %q among them, or %q of a model of images", d.Methods, logLikelihood, Classify)
+		return nil, DescribeFirst.Errorf("its methods are %q; expected %q among them, or %q of a model of images", d.Methods, logLikelihood, Classify)
 	}
 	return &d, nil
 }
@@ -110,10 +110,10 @@ func decodeDescription(result json.RawMessage) (*Description, error) {
 // listOf decodes a list with an answer to each of n items; things names them in messages.
 func listOf[T any](rule contracts.Rule, result json.RawMessage, n int, things string) (list []T, err error) {
 	if err := json.Unmarshal(result, &list); err != nil {
-		return nil, rule.Broken("it answered %s: %v", contracts.Quote(result), err)
+		return nil, rule.Errorf("it answered %s: %v", contracts.Quote(result), err)
 	}
 	if len(list) != n {
-		return nil, rule.Broken("it gave %d answers to %d %s; expected one for each", len(list), n, things)
+		return nil, rule.Errorf("it gave %d answers to %d %s; expected one for each", len(list), n, things)
 	}
 	return list, nil
 }
@@ -129,11 +129,11 @@ func DecodeAnswers(result json.RawMessage, pairs int, order, finite contracts.Ru
 	for i, two := range list {
 		var greedy *bool
 		if len(two) != 2 || json.Unmarshal(two[1], &greedy) != nil || greedy == nil {
-			return nil, order.Broken("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, contracts.Quote(result))
+			return nil, order.Errorf("its answer to pair %d is %s; expected a list such as [-12.5, false]", i+1, contracts.Quote(result))
 		}
 		var p LogProbability
 		if err := p.UnmarshalJSON(two[0]); err != nil {
-			return nil, finite.Broken("the log-probability of pair %d: %v", i+1, err)
+			return nil, finite.Errorf("the log-probability of pair %d: %v", i+1, err)
 		}
 		answers[i] = Answer{float64(p), *greedy}
 	}
@@ -180,7 +180,7 @@ func decodeRow(texts []json.RawMessage, thing string, i int) ([]float64, error) 
 	for k, text := range texts {
 		var p LogProbability
 		if err := p.UnmarshalJSON(text); err != nil {
-			return nil, FiniteLogarithms.Broken("log-probability %d of %s %d: %v", k+1, thing, i+1, err)
+			return nil, FiniteLogarithms.Errorf("log-probability %d of %s %d: %v", k+1, thing, i+1, err)
 		}
 		row[k] = float64(p)
 	}
@@ -198,7 +198,7 @@ func decodeTokens(result json.RawMessage, pairs int) ([][]float64, error) {
 	tokens := make([][]float64, pairs)
 	for i, row := range list {
 		if len(row) > maxTokens {
-			return nil, TokensAddUp.Broken("its answer to pair %d has %d tokens; expected at most %d", i+1, len(row), maxTokens)
+			return nil, TokensAddUp.Errorf("its answer to pair %d has %d tokens; expected at most %d", i+1, len(row), maxTokens)
 		}
 		if tokens[i], err = decodeRow(row, "pair", i); err != nil {
 			return nil, err
@@ -247,7 +247,7 @@ func decodeClasses(result json.RawMessage, images, classes int) ([][]float64, er
 	found := make([][]float64, images)
 	for i, texts := range list {
 		if len(texts) != classes {
-			return nil, ClassesAddUp.Broken("its answer to image %d has %d log-probabilities; expected one for each of %d classes", i+1, len(texts), classes)
+			return nil, ClassesAddUp.Errorf("its answer to image %d has %d log-probabilities; expected one for each of %d classes", i+1, len(texts), classes)
 		}
 		if found[i], err = decodeRow(texts, "image", i); err != nil {
 			return nil, err
@@ -257,7 +257,7 @@ func decodeClasses(result json.RawMessage, images, classes int) ([][]float64, er
 			sum += math.Exp(p)
 		}
 		if math.Abs(sum-1) > sumTolerance {
-			return nil, ClassesAddUp.Broken("the probabilities of image %d add up to %.4g; expected 1", i+1, sum)
+			return nil, ClassesAddUp.Errorf("the probabilities of image %d add up to %.4g; expected 1", i+1, sum)
 		}
 	}
 	return found, nil
@@ -304,7 +304,7 @@ func CheckTotal(pairs []Pair, answers []Answer) error {
 			continue
 		}
 		if total := Total(logProbs); total > MaxTotal {
-			return AtMostOne.Broken("%d continuations of %.80q that exclude each other have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
+			return AtMostOne.Errorf("%d continuations of %.80q that exclude each other have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: "+
 				"logits, logarithms to base 10 and means over tokens do not", len(logProbs), pairs[i].Context, total)
 		}
 		logProbs = nil

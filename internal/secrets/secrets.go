@@ -133,9 +133,9 @@ func (k Key) isGuessable() bool {
 	return len(distinct) < minDistinct || len(steps) <= 2
 }
 
-// OpenToOthers reports whether the mode of a key file lets other users of this machine read or replace
+// OthersCanAccess reports whether the mode of a key file lets other users of this machine read or replace
 // the key. Windows has no such modes.
-func OpenToOthers(path string) (mode fs.FileMode, open bool) {
+func OthersCanAccess(path string) (mode fs.FileMode, open bool) {
 	info, err := os.Stat(path)
 	if err != nil || runtime.GOOS == "windows" {
 		return 0, false

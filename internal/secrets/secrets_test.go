@@ -21,7 +21,7 @@ func TestAKeyIsFoundByItsFingerprint(t *testing.T) {
 	if got, err := NewKeyring(read).Key(k.Fingerprint()); err != nil || got != k {
 		t.Errorf("got %v, %v; want %v", got, err, k)
 	}
-	if mode, open := OpenToOthers(path); open {
+	if mode, open := OthersCanAccess(path); open {
 		t.Errorf("the key file has mode %v; others may read it", mode)
 	}
 	if _, err := Create(path); !errors.Is(err, fs.ErrExist) {
@@ -84,7 +84,7 @@ func TestAKeyFileThatOthersMayReadOrReplaceIsTold(t *testing.T) {
 	must.Get(Create(path))(t)
 	for mode, want := range map[fs.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true, 0o620: true} {
 		must.Do(t, os.Chmod(path, mode))
-		if got, open := OpenToOthers(path); open != want || got != mode {
+		if got, open := OthersCanAccess(path); open != want || got != mode {
 			t.Errorf("mode %v: %v, %v", mode, got, open)
 		}
 	}

@@ -142,9 +142,9 @@ func FreeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// Nobody returns an address of this machine that refuses connections while the test runs. It is the
+// RefusingAddress returns an address of this machine that refuses connections while the test runs. It is the
 // client's end of an open connection: unlike a free address, no listener can take it.
-func Nobody(t testing.TB) string {
+func RefusingAddress(t testing.TB) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() }) // the test is over

@@ -6,7 +6,7 @@ type Parameter struct {
 	Name string
 
 	in     func(*Config) *float64
-	given  func(*Given) **float64 // nil if experiment files cannot state it
+	given  func(*RuleParameters) **float64 // nil if experiment files cannot state it
 	allows func(float64) bool
 	wanted string // describes the allowed values
 }
@@ -15,23 +15,23 @@ var (
 	momentumShare = Parameter{
 		Name: "momentum", allows: isDecay, wanted: decays,
 		in:    func(c *Config) *float64 { return &c.Momentum },
-		given: func(g *Given) **float64 { return &g.Momentum },
+		given: func(g *RuleParameters) **float64 { return &g.Momentum },
 	}
 	beta1 = Parameter{
 		Name: "beta1", allows: isDecay, wanted: decays,
 		in:    func(c *Config) *float64 { return &c.Beta1 },
-		given: func(g *Given) **float64 { return &g.Beta1 },
+		given: func(g *RuleParameters) **float64 { return &g.Beta1 },
 	}
 	beta2 = Parameter{
 		Name: "beta2", allows: isDecay, wanted: decays,
 		in:    func(c *Config) *float64 { return &c.Beta2 },
-		given: func(g *Given) **float64 { return &g.Beta2 },
+		given: func(g *RuleParameters) **float64 { return &g.Beta2 },
 	}
 	// float32 holds the least epsilon with full precision.
 	epsilon = Parameter{
 		Name: "epsilon", allows: func(x float64) bool { return x >= 1e-30 && x <= 1e6 }, wanted: "1e-30 to 1e6",
 		in:    func(c *Config) *float64 { return &c.Epsilon },
-		given: func(g *Given) **float64 { return &g.Epsilon },
+		given: func(g *RuleParameters) **float64 { return &g.Epsilon },
 	}
 	initial = Parameter{
 		Name: "initial", allows: func(x float64) bool { return x >= 0 && x <= 1e6 }, wanted: "0 to 1e6",
@@ -47,10 +47,10 @@ const decays = "at least 0 and below 1"
 // isDecay checks in float32, the precision of the steps.
 func isDecay(x float64) bool { return x >= 0 && float32(x) < 1 }
 
-// Given holds the parameters of an update rule from an experiment file; nil selects the rule's
+// RuleParameters holds the parameters of an update rule from an experiment file; nil selects the rule's
 // default. The tags are documented in package experiment: a file may state a parameter only with
 // the rules in "when", which use it.
-type Given struct {
+type RuleParameters struct {
 	// Momentum coefficient, by default 0.9.
 	Momentum *float64 `json:"momentum,omitempty" range:"[0,1)" when:"optimizer=momentum nesterov" source:"Thakkar et al. 2020, appendix B"`
 	// Decay of the mean gradient, by default 0.9.
@@ -65,7 +65,7 @@ type Given struct {
 
 // Config returns the rule of a kind with the given parameters and defaults for other parameters. An
 // unknown kind is an error.
-func (g *Given) Config(kind Kind) (Config, error) {
+func (g *RuleParameters) Config(kind Kind) (Config, error) {
 	config, err := Defaults(kind)
 	if err != nil {
 		return Config{}, err
@@ -82,7 +82,7 @@ func (g *Given) Config(kind Kind) (Config, error) {
 }
 
 // Complete fills in every parameter that the rule uses. An unknown kind changes nothing.
-func (g *Given) Complete(kind Kind) {
+func (g *RuleParameters) Complete(kind Kind) {
 	config, err := g.Config(kind)
 	if err != nil {
 		return

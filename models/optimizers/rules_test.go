@@ -12,7 +12,7 @@ import (
 // fileField is the field of Given under a parameter's name.
 func fileField(t *testing.T, name string) reflect.StructField {
 	t.Helper()
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Given]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[RuleParameters]()) {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
 			return f
 		}
@@ -43,7 +43,7 @@ func TestEveryParameterIsListedOnce(t *testing.T) {
 	if n := config.NumField() - 1; n != len(parameters) {
 		t.Errorf("Config has %d parameters, and %d are listed", n, len(parameters))
 	}
-	if n := reflect.TypeFor[Given]().NumField(); n != len(slices.DeleteFunc(slices.Clone(parameters), func(p Parameter) bool { return p.given == nil })) {
+	if n := reflect.TypeFor[RuleParameters]().NumField(); n != len(slices.DeleteFunc(slices.Clone(parameters), func(p Parameter) bool { return p.given == nil })) {
 		t.Errorf("Given has %d parameters, which is not the number of those listed that a file can state", n)
 	}
 	for i, p := range parameters {
@@ -58,7 +58,7 @@ func TestEveryParameterIsListedOnce(t *testing.T) {
 func TestGivenParametersReplaceTheDefaultsOfTheirRule(t *testing.T) {
 	t.Parallel()
 	for _, rule := range Rules() {
-		g := Given{Beta2: new(0.25)}
+		g := RuleParameters{Beta2: new(0.25)}
 		if !rule.Uses("beta2") {
 			g.Beta2 = nil
 		}
@@ -78,7 +78,7 @@ func TestGivenParametersReplaceTheDefaultsOfTheirRule(t *testing.T) {
 			t.Errorf("%s: completed to parameters that it does not use, or without some", rule.Kind)
 		}
 	}
-	if _, err := (&Given{}).Config("newton"); err == nil {
+	if _, err := (&RuleParameters{}).Config("newton"); err == nil {
 		t.Error("parameters of an unknown rule")
 	}
 }

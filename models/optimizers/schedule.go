@@ -20,10 +20,10 @@ const (
 )
 
 // courses holds all kinds of schedules.
-var courses = registry.New("schedule", func(c Course) ScheduleKind { return c.Kind }, constant, stepWise, cosine)
+var courses = registry.New("schedule", func(c ScheduleShape) ScheduleKind { return c.Kind }, constant, stepWise, cosine)
 
-// Course describes a kind of schedule.
-type Course struct {
+// ScheduleShape describes a kind of schedule.
+type ScheduleShape struct {
 	Kind ScheduleKind
 	// Summary describes the course of the rate in one line; Source cites it.
 	Summary, Source string
@@ -40,7 +40,7 @@ type Course struct {
 }
 
 // Courses lists the kinds of schedules.
-func Courses() []Course { return courses.Entries() }
+func Courses() []ScheduleShape { return courses.Entries() }
 
 // Choices lists the kinds for an experiment file.
 func (ScheduleKind) Choices() []string { return courses.Words() }
@@ -63,14 +63,14 @@ type Schedule struct {
 	Floor float64 `json:"floor,omitempty"`
 }
 
-var constant = Course{
+var constant = ScheduleShape{
 	Kind:    Constant,
 	Summary: "the full rate",
 	check:   func(Schedule) []error { return nil },
 	share:   func(Schedule, int) float64 { return 1 },
 }
 
-var stepWise = Course{
+var stepWise = ScheduleShape{
 	Kind:    StepWise,
 	Summary: "the full rate times factor^floor(t/every), t steps after the warm-up",
 	Fields:  []string{"every", "factor"},
@@ -89,7 +89,7 @@ var stepWise = Course{
 // cosine is equation 5 of Loshchilov and Hutter, "SGDR", 2017, over one period: T_cur counts the T
 // steps after the warm-up from 0 to T-1, and the period is T-1, so that the first step has the full
 // rate and the last the floor.
-var cosine = Course{
+var cosine = ScheduleShape{
 	Kind:        Cosine,
 	Summary:     "the full rate times floor + (1 - floor) (1 + cos(pi t/(T-1)))/2, t steps after the warm-up, of T there are",
 	Source:      "Loshchilov and Hutter 2017, equation 5",
@@ -111,7 +111,7 @@ var cosine = Course{
 	},
 }
 
-func (s Schedule) course() (Course, error) { return courses.Find(cmp.Or(s.Kind, Constant)) }
+func (s Schedule) course() (ScheduleShape, error) { return courses.Find(cmp.Or(s.Kind, Constant)) }
 
 // Validate reports all errors of the schedule at once.
 func (s Schedule) Validate() error {

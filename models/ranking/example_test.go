@@ -26,14 +26,14 @@ func ExampleOwned() {
 	// Output: [1.0000 0.5833] <nil>
 }
 
-func ExampleAmong() {
+func ExampleInTopK() {
 	scores := []float32{0.1, 0.6, 0.3}
-	fmt.Println(ranking.Among(scores, 1, []int{2}), ranking.Among(scores, 2, []int{2}))
+	fmt.Println(ranking.InTopK(scores, 1, []int{2}), ranking.InTopK(scores, 2, []int{2}))
 	// Output: false true
 }
 
-func ExampleAmongByChance() {
-	fmt.Println(ranking.AmongByChance(1, 1, 4), ranking.AmongByChance(2, 1, 4))
+func ExampleInTopKByChance() {
+	fmt.Println(ranking.InTopKByChance(1, 1, 4), ranking.InTopKByChance(2, 1, 4))
 	// Output: 0.25 0.5
 }
 

@@ -64,12 +64,12 @@ func (r *Resampling) draw(weights []float64) {
 
 // Interval returns the interval of a statistic.
 func (r *Resampling) Interval(confidence float64, statistic func(weights [][]float64) (low, high float64)) Interval {
-	return Between(confidence)(r.Ends(statistic))
+	return PercentileInterval(confidence)(r.Ends(statistic))
 }
 
-// Between returns a function that makes an interval of Ends, leaving out (1-confidence)/2 of the
+// PercentileInterval returns a function that makes an interval of Ends, leaving out (1-confidence)/2 of the
 // resamples on either side.
-func Between(confidence float64) func(lows, highs []float64) Interval {
+func PercentileInterval(confidence float64) func(lows, highs []float64) Interval {
 	tail := (1 - confidence) / 2
 	return func(lows, highs []float64) Interval { return Interval{Quantile(lows, tail), Quantile(highs, 1-tail)} }
 }

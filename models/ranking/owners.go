@@ -51,9 +51,9 @@ func touch(items []int, of [][]int, tied []int) (touched []int) {
 	return touched
 }
 
-// Among reports whether a relevant class has one of the k highest scores. In a tie, lower classes
+// InTopK reports whether a relevant class has one of the k highest scores. In a tie, lower classes
 // rank higher.
-func Among(scores []float32, k int, relevant []int) bool {
+func InTopK(scores []float32, k int, relevant []int) bool {
 	for _, class := range relevant {
 		above := 0
 		for other, s := range scores {
@@ -68,9 +68,9 @@ func Among(scores []float32, k int, relevant []int) bool {
 	return false
 }
 
-// AmongByChance returns the probability that a random order of the classes has a relevant class
+// InTopKByChance returns the probability that a random order of the classes has a relevant class
 // among the first k: k/classes for a single relevant class.
-func AmongByChance(k, relevant, classes int) float64 {
+func InTopKByChance(k, relevant, classes int) float64 {
 	if k >= classes {
 		return 1
 	}

@@ -174,15 +174,15 @@ func TestTheFirstAreFoundAndChanceIsCounted(t *testing.T) {
 				for class := range relevant {
 					of = append(of, class)
 				}
-				if Among(scores, k, of) {
+				if InTopK(scores, k, of) {
 					hits++
 				}
 				orders++
 			})
-			near(t, "share of orders", hits/orders, AmongByChance(k, relevant, classes), 1e-12)
+			near(t, "share of orders", hits/orders, InTopKByChance(k, relevant, classes), 1e-12)
 		}
 	}
-	if tied := make([]float32, 4); !Among(tied, 2, []int{1}) || Among(tied, 2, []int{2}) || Among(tied, 4, nil) {
+	if tied := make([]float32, 4); !InTopK(tied, 2, []int{1}) || InTopK(tied, 2, []int{2}) || InTopK(tied, 4, nil) {
 		t.Error("of equal scores those of the lower classes do not count as higher")
 	}
 }

@@ -59,7 +59,7 @@ func explain(err error) error {
 	case m.cause == "":
 		return fmt.Errorf("%w: %w", m.mark, err)
 	}
-	return &storage.Trouble{Mark: m.mark, Cause: m.cause + inBrackets(response(err).Code), Remedy: m.remedy, Err: err}
+	return &storage.KnownError{Mark: m.mark, Cause: m.cause + inBrackets(response(err).Code), Remedy: m.remedy, Err: err}
 }
 
 func inBrackets(code string) string {

@@ -102,7 +102,7 @@ func TestARefusalWithoutAReasonIsWaitedOut(t *testing.T) {
 	if !storage.IsTrouble(err) || !strings.Contains(err.Error(), "expired credentials") {
 		t.Errorf("got %v", err)
 	}
-	trouble, ok := errors.AsType[*storage.Trouble](err)
+	trouble, ok := errors.AsType[*storage.KnownError](err)
 	if !ok || slices.Contains([]string{"", err.Error()}, trouble.Brief()) {
 		t.Errorf("no brief cause in %v", err)
 	}

@@ -152,7 +152,7 @@ func (p *ServerParams) noiseDeviation() float64 {
 type round struct {
 	params  *ServerParams
 	account *training.Ledger
-	chase   *training.Chase
+	chase   *training.TargetTracker
 	sum     []float64
 	norms   []float32 // norms of all clients' updates before clipping
 	chunks  training.ChunkMetrics

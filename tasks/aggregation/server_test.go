@@ -313,10 +313,10 @@ func TestARowHasQuantilesOfAllClientsNorms(t *testing.T) {
 	p := plain(10)
 	p.Clip = 2.5
 	row := b.row(b.server(p, 1, b.origin, few, many))
-	if want := (checkpoints.Norms{Least: 1, Tenth: 1, Quarter: 3, Median: 5, ThreeQuarters: 8, NineTenths: 9, Largest: 10}); row.Norms != want {
+	if want := (checkpoints.Norms{Min: 1, Tenth: 1, Quarter: 3, Median: 5, ThreeQuarters: 8, NineTenths: 9, Largest: 10}); row.Norms != want {
 		t.Errorf("quantiles %+v, want %+v", row.Norms, want)
 	}
-	if want := (checkpoints.Norms{Least: 1, Tenth: 1, Quarter: 2.5, Median: 2.5, ThreeQuarters: 2.5, NineTenths: 2.5, Largest: 2.5}); row.Norms.Clipped(row.Clip) != want {
+	if want := (checkpoints.Norms{Min: 1, Tenth: 1, Quarter: 2.5, Median: 2.5, ThreeQuarters: 2.5, NineTenths: 2.5, Largest: 2.5}); row.Norms.Clipped(row.Clip) != want {
 		t.Errorf("after clipping to %v %+v, want %+v", row.Clip, row.Norms.Clipped(row.Clip), want)
 	}
 	if row.Clip != 2.5 || row.Clipped != 0.8 {

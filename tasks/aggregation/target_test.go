@@ -42,7 +42,7 @@ func TestRoundsAfterTheTargetChangeNothing(t *testing.T) {
 	for round, n := range nodes {
 		models[round] = n.Blob(tasks.ModelBlob)
 	}
-	var state training.Pursuit
+	var state training.TargetProgress
 	must.Do(t, json.Unmarshal(nodes[4].Blob(training.PursuitBlob), &state))
 	if !state.Reached || state.MeasuredAt != 2 || state.RecallAt1 < p.StopAt.RecallAt1 {
 		t.Fatalf("%+v, want the target reached in round 2", state)

@@ -68,7 +68,7 @@ type Configuration struct {
 
 // NewConfiguration returns the configuration of a canary that is not held back.
 func NewConfiguration(c *datasets.Canary) (Configuration, error) {
-	user, example, err := canaries.Of(c).Probabilities()
+	user, example, err := canaries.ConfigurationOf(c).Probabilities()
 	if err != nil {
 		err = fmt.Errorf("canary %d: %w", c.Number, err)
 	}
@@ -136,7 +136,7 @@ func Count(placed []datasets.Placement, memorized func(canary int) bool) (Memori
 			continue
 		}
 		m.Memorized++
-		c := canaries.Of(&p.Canary)
+		c := canaries.ConfigurationOf(&p.Canary)
 		found, err := NewConfiguration(&p.Canary)
 		if err != nil {
 			return m, tasks.Permanent(err)

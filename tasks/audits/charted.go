@@ -11,13 +11,13 @@ type Curve struct {
 	Axis string
 	// Metric is a metric of the audit's last node. The default is the name of the measure.
 	Metric string
-	// Most returns the end of the axis for the last outcome. The default is the number Among which the
+	// AxisEnd returns the end of the axis for the last outcome. The default is the number Among which the
 	// measure counts, or its own value.
-	Most func(Outcome) float64
+	AxisEnd func(Outcome) float64
 }
 
-// Hundred is the Most of percentages.
-func Hundred(Outcome) float64 { return 100 }
+// PercentAxisEnd is the Most of percentages.
+func PercentAxisEnd(Outcome) float64 { return 100 }
 
 // Curves returns the curves of the measures, with their Metric and Most.
 func (d *Description) Curves() (curves []Curve) {
@@ -30,8 +30,8 @@ func (d *Description) Curves() (curves []Curve) {
 		if c.Metric == "" {
 			c.Metric = m.Name
 		}
-		if c.Most == nil {
-			c.Most = d.among(m).number
+		if c.AxisEnd == nil {
+			c.AxisEnd = d.among(m).number
 		}
 		curves = append(curves, c)
 	}
@@ -40,7 +40,7 @@ func (d *Description) Curves() (curves []Curve) {
 
 // PrecisionRecall returns the figure of the precision at recalls of 1%, 2%, ...
 func PrecisionRecall(name, about string, precisions []float64, chance float64) *Figure {
-	f := &Figure{Name: name, About: about, Title: "precision in % against recall in %", X: Axis{Title: "recall (%)", Most: 100}, Y: Axis{Title: "precision (%)", Most: 100}, Limit: 100 * chance}
+	f := &Figure{Name: name, About: about, Title: "precision in % against recall in %", X: Axis{Title: "recall (%)", Max: 100}, Y: Axis{Title: "precision (%)", Max: 100}, Limit: 100 * chance}
 	for i, precision := range precisions {
 		f.Line = append(f.Line, Point{X: float64(i + 1), Y: 100 * precision})
 	}

@@ -29,7 +29,7 @@ func (c *CountOf[V]) Limit() Limit {
 			if of == 0 {
 				return NoValue(c.Name, "no canary is in the training data")
 			}
-			return Above(c.Name, count, limit)
+			return AboveLimit(c.Name, count, limit)
 		}),
 		Check: func(s *Setting, limit int, fail Fail) { checkCount(s, c.Name, limit, fail) },
 		FalseAlarms: func(s *Setting, limit int) []FalseAlarm {
@@ -63,7 +63,7 @@ func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
 	fewest := c.fewest(s, n, c.references(s))
 	found := Statement{
 		Finds: fmt.Sprintf("%s or more", readable.Count(fewest, "canary")), Limit: c.Name, Sizes: sizes,
-		Leak:    Leak{Name: "q", Means: "each inserted canary is memorized with the probability", Default: 0.1, Most: 1},
+		Leak:    Leak{Name: "q", Means: "each inserted canary is memorized with the probability", Default: 0.1, Max: 1},
 		Nothing: func(v Outcome) bool { count, of := c.Counted(v.(V)); return count == 0 && of > 0 },
 		Power: func(q Question) float64 {
 			references := 0
@@ -71,7 +71,7 @@ func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
 				references = q.Sizes[1]
 			}
 			most := q.LimitOr(float64(c.fewest(s, q.Sizes[0], references) - 1))
-			return MoreThan(int(most), q.Sizes[0], q.Leak)
+			return BinomialTail(int(most), q.Sizes[0], q.Leak)
 		},
 	}
 	if fewest > n {
@@ -93,6 +93,6 @@ func LikeliestByChance[F Fields](prefix func(F) int) func(s *Setting, k, n, _ in
 		if !ok {
 			return 0
 		}
-		return MoreThan(k, n, 1/s.Canaries.MinSequences(s.Ordinary, prefix(f)))
+		return BinomialTail(k, n, 1/s.Canaries.MinSequences(s.Ordinary, prefix(f)))
 	}
 }

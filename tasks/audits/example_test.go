@@ -27,7 +27,7 @@ func ExampleMannWhitney() {
 }
 
 // The probability that more than 1 of 10 canaries look memorized by chance, 1 in 100 each.
-func ExampleMoreThan() {
-	fmt.Printf("%.5f\n", audits.MoreThan(1, 10, 0.01))
+func ExampleBinomialTail() {
+	fmt.Printf("%.5f\n", audits.BinomialTail(1, 10, 0.01))
 	// Output: 0.00427
 }

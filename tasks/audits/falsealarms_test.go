@@ -22,7 +22,7 @@ func TestTheTailOfABinomialDistributionKeepsItsDigitsWhereItIsSmall(t *testing.T
 		{9, 10, 1.0 / 3, 1.6935087808430286e-05},
 		{0, 0, 0.5, 0}, {3, 3, 0.5, 0}, {0, 5, 1, 1},
 	} {
-		if got := MoreThan(c.k, c.n, c.p); math.Abs(got-c.want) > 1e-11*c.want {
+		if got := BinomialTail(c.k, c.n, c.p); math.Abs(got-c.want) > 1e-11*c.want {
 			t.Errorf("more than %d of %d with probability %g: %v, want %v", c.k, c.n, c.p, got, c.want)
 		}
 	}

@@ -98,8 +98,8 @@ func (g *GivenLimit) Number() *float64 {
 	}
 }
 
-// Given returns the limits of an experiment, in a struct of NewLimits.
-func (d *Description) Given(limits any) (given []GivenLimit) {
+// GivenLimits returns the limits of an experiment, in a struct of NewLimits.
+func (d *Description) GivenLimits(limits any) (given []GivenLimit) {
 	if limits == nil {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (g *Gate) judge(name string, users int, found Interval, unit float64) {
 		return
 	}
 	g.judged = true
-	g.breaches = append(g.breaches, Above(name+"; at least it", found.Low/unit, g.Limit)...)
+	g.breaches = append(g.breaches, AboveLimit(name+"; at least it", found.Low/unit, g.Limit)...)
 }
 
 // TooFew explains why a limit, in units, on a number in [0, 1] is not judged: with so few users the number
@@ -259,7 +259,7 @@ func Alarms[F Fields, L any](alarms func(f F, s *Setting, limit L) []FalseAlarm)
 // unknown.
 func FactorAlarms(limit string, allowed float64, numbers int, unit string, users int, chance float64) []FalseAlarm {
 	return []FalseAlarm{{
-		Limit: limit, Allowed: allowed, Trials: numbers, Unit: unit, Where: JudgedAt("the measured number at the limit", users),
+		Limit: limit, Allowed: allowed, Trials: numbers, Unit: unit, Where: WithMinUsers("the measured number at the limit", users),
 		Probability: min(1, float64(numbers)*(1-Confidence)/2),
 		Users:       users, Fewest: MinAbove(allowed * chance),
 	}}
@@ -285,8 +285,8 @@ func SignificanceAlarms(limit string, allowed numbers.Probability, items int, un
 	}}
 }
 
-// JudgedAt adds the required number of users to the description of a cell, if the number of users is unknown.
-func JudgedAt(where string, users int) string {
+// WithMinUsers adds the required number of users to the description of a cell, if the number of users is unknown.
+func WithMinUsers(where string, users int) string {
 	if users == 0 {
 		where += ", of enough users to judge it"
 	}
@@ -310,9 +310,9 @@ func checkCount(s *Setting, limit string, allowed int, fail Fail) {
 	fail([]string{"audit.fail_if." + limit, "canaries"}, "is %d, which no cell can exceed: %d canaries are inserted; expected less than that, or remove the limit", allowed, s.Canaries.Inserted)
 }
 
-// MoreThan is the probability of more than k out of n independent events of probability p: the upper binomial
+// BinomialTail is the probability of more than k out of n independent events of probability p: the upper binomial
 // tail, without cancellation.
-func MoreThan(k, n int, p float64) float64 {
+func BinomialTail(k, n int, p float64) float64 {
 	switch {
 	case k >= n:
 		return 0

@@ -36,8 +36,8 @@ type Measure struct {
 	Scale Scale
 	// Digits is the number of digits after the point.
 	Digits int
-	// Least and Most bound the number: intervals end there. If Most is 0, the scale sets it.
-	Least, Most float64
+	// Min and Max bound the number: intervals end there. If Max is 0, the scale sets it.
+	Min, Max float64
 	// If the number counts canaries, Among names the measure of the possible count, and Canary the paired
 	// measure of their outcomes that it counts.
 	Among, Canary string
@@ -76,12 +76,12 @@ const (
 // Range returns the smallest and the largest value that the number can have.
 func (m *Measure) Range() (least, most float64) {
 	switch {
-	case m.Most != 0:
-		return m.Least, m.Most
+	case m.Max != 0:
+		return m.Min, m.Max
 	case m.Scale == Percent:
-		return m.Least, 1
+		return m.Min, 1
 	}
-	return m.Least, math.Inf(1)
+	return m.Min, math.Inf(1)
 }
 
 // Of returns the printed number.

@@ -50,7 +50,7 @@ type Picture struct {
 
 // Change compares a number of two models.
 type Change struct {
-	What   string  `json:"what"`
+	Label  string  `json:"what"`
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
 	// P is the p-value of the difference by the chance of drawing from the models; nil if there is none. It
@@ -59,7 +59,7 @@ type Change struct {
 }
 
 func (c Change) String() string {
-	text := fmt.Sprintf("%s: %.4g -> %.4g", c.What, c.Before, c.After)
+	text := fmt.Sprintf("%s: %.4g -> %.4g", c.Label, c.Before, c.After)
 	if c.P == nil {
 		return text + " (exact)"
 	}
@@ -77,8 +77,8 @@ func PText(p float64) string {
 	return fmt.Sprintf("p %.2g", p)
 }
 
-// Own is one of an audit's own canaries, with its outcome.
-type Own struct {
+// OwnCanary is one of an audit's own canaries, with its outcome.
+type OwnCanary struct {
 	Words         []string
 	CanaryOutcome CanaryOutcome
 }
@@ -144,8 +144,8 @@ func OutcomeOf[V Outcome](c *Cell) (V, bool) {
 	return none, false
 }
 
-// Above returns a breach if the value is above a limit.
-func Above[N int | float64](name string, value, limit N) []string {
+// AboveLimit returns a breach if the value is above a limit.
+func AboveLimit[N int | float64](name string, value, limit N) []string {
 	if value <= limit {
 		return nil
 	}
@@ -187,11 +187,11 @@ type Range struct{ X, Low, High float64 }
 
 type Point struct{ X, Y float64 }
 
-// Axis is an axis from Least to Most. Logarithmic axes show log(1 + x).
+// Axis is an axis from Min to Max. Logarithmic axes show log(1 + x).
 type Axis struct {
 	// Title includes the unit.
 	Title       string
-	Least, Most float64
+	Min, Max    float64
 	Logarithmic bool
 }
 

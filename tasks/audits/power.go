@@ -32,8 +32,8 @@ type Leak struct {
 	Name string
 	// Means is a clause that ends before the number: "the training costs epsilon".
 	Means string
-	// Default is between Least and Most.
-	Default, Least, Most float64
+	// Default is between Min and Max.
+	Default, Min, Max float64
 }
 
 // Size is a number of things that an audit examines.

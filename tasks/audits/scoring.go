@@ -163,9 +163,9 @@ func Measuring[P, R any](measure func(context.Context, *tasks.Task, *P) (R, erro
 // Summary has an Outcome, a CanaryOutcome for each canary, and the metrics of a curve.
 type Summary struct{ Outcome, Canaries, Metrics any }
 
-// SumsUp returns the Run of a kind with parameters P and the input PlacementsInput, whose Summary goes to
+// SummaryRun returns the Run of a kind with parameters P and the input PlacementsInput, whose Summary goes to
 // OutcomeBlob, CanaryOutcomesBlob and the metrics.
-func SumsUp[P any](sum func(context.Context, *tasks.Task, *P, []datasets.Placement) (Summary, error)) func(context.Context, *tasks.Task) error {
+func SummaryRun[P any](sum func(context.Context, *tasks.Task, *P, []datasets.Placement) (Summary, error)) func(context.Context, *tasks.Task) error {
 	return tasks.WithParams(func(ctx context.Context, t *tasks.Task, p *P) error {
 		placed, err := datasets.ReadPlacements(ctx, t, PlacementsInput)
 		if err != nil {

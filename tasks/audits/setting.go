@@ -82,7 +82,7 @@ func (s *Setting) RecordedUpdates() float64 {
 	if s.Recorded == nil {
 		return 0
 	}
-	return float64(len(s.Recorded.Of(s.Training.Rounds)) * s.Training.Cohort)
+	return float64(len(s.Recorded.RoundsOf(s.Training.Rounds)) * s.Training.Cohort)
 }
 
 // Recorded describes the updates that a training keeps.
@@ -118,8 +118,8 @@ type Group struct {
 	Span
 }
 
-// Drawn is the number of all canaries.
-func (c *Canaries) Drawn() int {
+// Total is the number of all canaries.
+func (c *Canaries) Total() int {
 	return int(c.Sum(func(g Group) float64 { return float64(g.Count) }))
 }
 

@@ -85,7 +85,7 @@ func (s Share) AtLeast(p float64) float64 {
 	if s.Count == 0 {
 		return 1
 	}
-	return MoreThan(s.Count-1, s.Of, p)
+	return BinomialTail(s.Count-1, s.Of, p)
 }
 
 // Differ is the p-value of Fisher's exact test of two shares, twice the smaller tail, at most 1. It assumes

@@ -63,7 +63,7 @@ func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 		if i < 12 {
 			want = grid[i/4]
 		}
-		if Of(&c) != want || c.HeldBack != (i >= 12) || c.Number != i {
+		if ConfigurationOf(&c) != want || c.HeldBack != (i >= 12) || c.Number != i {
 			t.Errorf("canary %d is %+v", i, c)
 		}
 		if len(c.Tokens) != 5 || firsts[c.Tokens[0]] {

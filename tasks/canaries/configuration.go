@@ -21,8 +21,8 @@ type Configuration struct {
 	Times int `json:"times,omitempty"`
 }
 
-// Of returns the configuration of a canary that is not held back.
-func Of(c *datasets.Canary) Configuration {
+// ConfigurationOf returns the configuration of a canary that is not held back.
+func ConfigurationOf(c *datasets.Canary) Configuration {
 	return Configuration{c.UserProbability, c.ExampleProbability, c.InsertedTimes}
 }
 

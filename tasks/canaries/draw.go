@@ -173,7 +173,7 @@ func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
 			if len(p.More) > 0 {
 				c.Format = s.String()
 				if v.Level() == datasets.SubwordLevel {
-					c.Format = s.Brief()
+					c.Format = s.ShortString()
 				}
 			}
 			list = append(list, c)
@@ -240,7 +240,7 @@ func (s Space) Sampler(choices [][]int32, prefix int) func(rng *rand.Rand, row [
 		for i, among := range choices {
 			row[i] = drawOne(rng, among)
 		}
-		s.Echo(row, prefix)
+		s.CompletePair(row, prefix)
 	}
 }
 
@@ -257,7 +257,7 @@ func (s Space) wordSampler(choices [][]int32, prefix int) func(rng *rand.Rand, r
 				row[i] = choices[i][0]
 			}
 		}
-		s.Echo(row, prefix)
+		s.CompletePair(row, prefix)
 	}
 }
 

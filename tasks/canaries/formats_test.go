@@ -277,7 +277,7 @@ func TestAPairOfWordsResolvesItsSeparator(t *testing.T) {
 		t.Errorf("fixed %v", r.Fixed)
 	}
 	tokens := []int32{4, 5, 3, 8, 0, 0}
-	s.Echo(tokens, 2)
+	s.CompletePair(tokens, 2)
 	if !slices.Equal(tokens, []int32{4, 5, 3, 8, 4, 5}) {
 		t.Errorf("echoed %v", tokens)
 	}

@@ -89,7 +89,7 @@ func drawPlaces(ctx context.Context, t *tasks.Task, seed uint64, drawn []dataset
 		if c.HeldBack || c.InsertedTimes > 0 {
 			continue
 		}
-		pu, pe, err := Of(&c).Probabilities()
+		pu, pe, err := ConfigurationOf(&c).Probabilities()
 		if err != nil {
 			return nil, nil, tasks.Permanent(fmt.Errorf("canary %d: %w", c.Number, err))
 		}

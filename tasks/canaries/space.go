@@ -73,8 +73,8 @@ func (s Space) String() string {
 // briefSymbols is the number of listed words above which Brief counts them.
 const briefSymbols = 16
 
-// Brief returns String with a long list replaced by its number of words.
-func (s Space) Brief() string {
+// ShortString returns String with a long list replaced by its number of words.
+func (s Space) ShortString() string {
 	if n := len(s.symbols()); s.Alphabet == "" && n > briefSymbols {
 		s.Symbols = fmt.Sprintf("%d words", n)
 	}
@@ -146,9 +146,9 @@ func (s Space) spread(places []string) []string {
 // Echoes reports whether the target of a pair repeats the random symbols of its source.
 func (s Space) Echoes() bool { return s.Target != "" && slices.Contains(s.places(), echo) }
 
-// Echo sets the tokens that the target of a pair repeats, in a sequence without its first prefix
+// CompletePair sets the tokens that the target of a pair repeats, in a sequence without its first prefix
 // tokens, which precede the first random symbol. It does not change sequences of other spaces.
-func (s Space) Echo(tokens []int32, prefix int) {
+func (s Space) CompletePair(tokens []int32, prefix int) {
 	if s.Target == "" {
 		return
 	}

@@ -75,7 +75,7 @@ type Spending struct {
 // least norm that this share of clients does not exceed. They are exact, without noise; all are 0
 // without clients. Clipping limits each norm, and so each quantile, to the clip norm.
 type Norms struct {
-	Least   float64 `json:"client_norm_min,omitempty" parquet:"client_norm_min,optional"`
+	Min     float64 `json:"client_norm_min,omitempty" parquet:"client_norm_min,optional"`
 	Tenth   float64 `json:"client_norm_p10,omitempty" parquet:"client_norm_p10,optional"`
 	Quarter float64 `json:"client_norm_p25,omitempty" parquet:"client_norm_p25,optional"`
 	Median  float64 `json:"client_norm_median,omitempty" parquet:"client_norm_median,optional"`
@@ -101,7 +101,7 @@ func (n Norms) Clipped(clip float64) Norms {
 		return n
 	}
 	return Norms{
-		min(n.Least, clip), min(n.Tenth, clip), min(n.Quarter, clip), min(n.Median, clip),
+		min(n.Min, clip), min(n.Tenth, clip), min(n.Quarter, clip), min(n.Median, clip),
 		min(n.ThreeQuarters, clip), min(n.NineTenths, clip), min(n.Largest, clip),
 	}
 }

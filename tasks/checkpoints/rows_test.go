@@ -87,8 +87,8 @@ func TestQuantilesFollowTheirDefinition(t *testing.T) {
 				t.Fatalf("%d%%: %v of %v", share, value, norms)
 			}
 		}
-		if q.Least != float64(slices.Min(norms)) {
-			t.Fatalf("least %v of %v", q.Least, norms)
+		if q.Min != float64(slices.Min(norms)) {
+			t.Fatalf("least %v of %v", q.Min, norms)
 		}
 	})
 }

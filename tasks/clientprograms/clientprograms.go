@@ -36,10 +36,10 @@ type Program struct {
 // OfImages reports whether it trains on images.
 func (p *Program) OfImages() bool { return p.Image != (models.ImageShape{}) }
 
-// Asker is implemented by parameters of tasks that may ask a program.
-type Asker interface {
-	// Asks returns the program, nil for none.
-	Asks() *Program
+// ProgramUser is implemented by parameters of tasks that may ask a program.
+type ProgramUser interface {
+	// UsesProgram returns the program, nil for none.
+	UsesProgram() *Program
 }
 
 // Setting is the description that a program receives at its start.

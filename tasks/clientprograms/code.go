@@ -53,7 +53,7 @@ func PackCode(directory fs.FS, omit func(name string) bool) ([]byte, error) {
 		}
 		n, err := pack(archive, directory, name)
 		if size += n; size > MaxCode {
-			return &childprocess.TooLargeError{Name: "it", Size: size, Most: MaxCode}
+			return &childprocess.TooLargeError{Name: "it", Size: size, Limit: MaxCode}
 		}
 		return err
 	})
@@ -85,7 +85,7 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 	case err != nil:
 		return 0, err
 	case info.Size() > MaxCode:
-		return 0, &childprocess.TooLargeError{Name: name, Size: info.Size(), Most: MaxCode}
+		return 0, &childprocess.TooLargeError{Name: name, Size: info.Size(), Limit: MaxCode}
 	}
 	mode := int64(0o644)
 	if info.Mode()&0o100 != 0 {

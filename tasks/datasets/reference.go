@@ -36,7 +36,7 @@ func runReferenceUsers(ctx context.Context, t *tasks.Task, p *ReferenceParams) e
 		return err
 	}
 	all := slices.Concat(members.Extents, heldOut.Extents)
-	out := p.Drawn(len(all))
+	out := p.Members(len(all))
 	for u := range out {
 		out[u] = !out[u]
 	}
@@ -55,9 +55,9 @@ func runReferenceUsers(ctx context.Context, t *tasks.Task, p *ReferenceParams) e
 	return t.SetMetrics(countUsers(drawn))
 }
 
-// Drawn reports for each of n users whether the model trains on it: the training users of Balance,
+// Members reports for each of n users whether the model trains on it: the training users of Balance,
 // then the held-out ones. If n is odd, models of even number have one user less.
-func (p ReferenceParams) Drawn(n int) []bool {
+func (p ReferenceParams) Members(n int) []bool {
 	drawn := make([]bool, n)
 	order := seeds.Stream(p.Seed, seeds.ReferenceUsers, uint64(p.Model/2)).Perm(n)
 	half := order[:n/2]

@@ -20,7 +20,7 @@ func TestEveryUserTrainsHalfOfTheReferenceModels(t *testing.T) {
 		halves := map[string]bool{}
 		for model := range 8 {
 			var users strings.Builder
-			for u, drawn := range (ReferenceParams{Seed: 3, Model: model}).Drawn(n) {
+			for u, drawn := range (ReferenceParams{Seed: 3, Model: model}).Members(n) {
 				if drawn {
 					trained[u]++
 					users.WriteString(" ")
@@ -52,7 +52,7 @@ func TestReferenceUsersAreThoseOfBothSides(t *testing.T) {
 		params := ReferenceParams{Seed: 5, Model: model}
 		users := p.Run(ReferenceUsers, params, taskstest.In(BalancedInput, p.balanced))
 		drawn := extents(t, users, PopulationIndexBlob)
-		for u, in := range params.Drawn(len(all)) {
+		for u, in := range params.Members(len(all)) {
 			if slices.Contains(drawn, all[u]) != in {
 				t.Errorf("model %d: user %d is drawn: %v, and in the population: %v", model, u, in, !in)
 			}

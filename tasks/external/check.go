@@ -130,7 +130,7 @@ func (c *Check) train(ctx context.Context, from *tasks.RunnerKeeper, at func(*tr
 		return nil, err
 	}
 	x.watched = func() error {
-		if err := x.held.Look(); err != nil || at == nil {
+		if err := x.held.Refresh(); err != nil || at == nil {
 			return err
 		}
 		return at(x)
@@ -201,7 +201,7 @@ func (x *trial) elsewhere() error {
 			return fmt.Errorf("it has written %s; expected files below %s, %s and TMPDIR alone", name, checkpointFolder, outFolder)
 		}
 	}
-	if beside, err := x.workspace.Beside(); err != nil || len(beside) > 0 {
+	if beside, err := x.workspace.LeftBehind(); err != nil || len(beside) > 0 {
 		return errors.Join(err, fmt.Errorf("it has written %s beside its directory", strings.Join(beside, ", ")))
 	}
 	return nil
@@ -219,7 +219,7 @@ func (c *Check) scores(ctx context.Context, x *trial, r *Result) error {
 	if r.Score == "" {
 		return contracts.Skip("it names a model and no command that scores texts by it: such a model can be exported, and not audited")
 	}
-	for _, which := range []Which{Trained, Initial} {
+	for _, which := range []ModelChoice{Trained, Initial} {
 		field, line := which.command(r)
 		if line == "" {
 			continue

@@ -153,7 +153,7 @@ func (x *training) keep(ctx context.Context) error {
 		return tasks.Permanent(err)
 	}
 	x.kept.State = state
-	if err := x.task.KeepSoFar(ctx, &x.kept); err != nil {
+	if err := x.task.SaveProgress(ctx, &x.kept); err != nil {
 		return err
 	}
 	x.sent, x.unkept = x.rows.changes, nil

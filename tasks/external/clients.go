@@ -35,7 +35,7 @@ func BorrowClient(ctx context.Context, t *tasks.Task, p *clientprograms.Program)
 	}
 	client, err := t.Client(ctx, setting)
 	if err == nil && !client.Description().Deterministic {
-		t.MayDiffer()
+		t.DeclareNondeterministic()
 	}
 	return client, vocabulary, err
 }

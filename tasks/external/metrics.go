@@ -65,14 +65,14 @@ func (m *metricRows) read(lines []byte) error {
 		}
 		var l metricLine
 		if err := json.Unmarshal(line, &l); err != nil {
-			return MetricLines.Broken("its %s has the line %s: %v", metricsFile, shown(line), err)
+			return MetricLines.Errorf("its %s has the line %s: %v", metricsFile, shown(line), err)
 		}
 		if err := m.check(&l, line); err != nil {
 			return err
 		}
 		own, err := ownMetrics(line)
 		if err != nil {
-			return MetricLines.Broken("its %s has the line %s: %v", metricsFile, shown(line), err)
+			return MetricLines.Errorf("its %s has the line %s: %v", metricsFile, shown(line), err)
 		}
 		row := checkpoints.Row{Round: l.Round, Loss: l.Loss, Examples: l.Examples, Tokens: l.Tokens, Clients: l.Clients, Metrics: own}
 		row.ValidationLoss = l.ValidationLoss
@@ -119,13 +119,13 @@ const maxCount = 1 << 48
 func (m *metricRows) check(l *metricLine, line []byte) error {
 	switch {
 	case l.Round < 1 || l.Round > m.rounds:
-		return MetricLines.Broken("its %s has the line %s; expected a round from 1 to %d, which are those of the job; raise training.rounds if there are more", metricsFile, shown(line), m.rounds)
+		return MetricLines.Errorf("its %s has the line %s; expected a round from 1 to %d, which are those of the job; raise training.rounds if there are more", metricsFile, shown(line), m.rounds)
 	case min(l.Examples, l.Tokens, l.Clients) < 0 || max(l.Examples, l.Tokens) > maxCount:
-		return MetricLines.Broken("its %s has the line %s; expected counts from 0 to 2^48", metricsFile, shown(line))
+		return MetricLines.Errorf("its %s has the line %s; expected counts from 0 to 2^48", metricsFile, shown(line))
 	case m.clients > 0 && l.Clients > m.clients:
-		return MetricLines.Broken("its %s has the line %s; expected at most %d clients, which are the users of the data and the canary clients of the job", metricsFile, shown(line), m.clients)
+		return MetricLines.Errorf("its %s has the line %s; expected at most %d clients, which are the users of the data and the canary clients of the job", metricsFile, shown(line), m.clients)
 	case !plausible(l.Loss) || !plausible(l.ValidationLoss):
-		return MetricLines.Broken("its %s has the line %s; expected losses of at most %g", metricsFile, shown(line), score.MaxLoss)
+		return MetricLines.Errorf("its %s has the line %s; expected losses of at most %g", metricsFile, shown(line), score.MaxLoss)
 	}
 	return nil
 }

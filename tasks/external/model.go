@@ -26,17 +26,17 @@ type ModelParams struct {
 // OfImages reports whether the model classifies images.
 func (p *ModelParams) OfImages() bool { return p.Image != (datasets.Image{}) }
 
-// Which names one of the two models of a training.
-type Which string
+// ModelChoice names one of the two models of a training.
+type ModelChoice string
 
 // The models of a training.
 const (
-	Trained Which = "trained"
-	Initial Which = "untrained"
+	Trained ModelChoice = "trained"
+	Initial ModelChoice = "untrained"
 )
 
 // command returns the field and the command line of result.json.
-func (w Which) command(r *Result) (field, line string) {
+func (w ModelChoice) command(r *Result) (field, line string) {
 	if w == Initial {
 		return "initial_score", r.Initial
 	}
@@ -47,13 +47,13 @@ func (w Which) command(r *Result) (field, line string) {
 type Model struct {
 	client    *score.Client
 	workspace *childprocess.Workspace
-	which     Which
+	which     ModelChoice
 	alike     constancy
 }
 
 // Open starts the scoring command named by the training at the input, in a directory with the code
 // and the training's files below out.
-func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, which Which) (*Model, error) {
+func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, which ModelChoice) (*Model, error) {
 	line, err := scoringLine(ctx, t, input, which)
 	if err != nil {
 		return nil, err
@@ -74,10 +74,10 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 	m.client, err = startScorer(ctx, line, w, &terms, t.Writable(), t.Variables())
 	if err != nil {
 		m.workspace.Remove()
-		return nil, Asked(ctx, err)
+		return nil, CommandError(ctx, err)
 	}
 	if !m.client.Description.Deterministic {
-		t.MayDiffer()
+		t.DeclareNondeterministic()
 	}
 	return m, nil
 }
@@ -97,7 +97,7 @@ const (
 )
 
 // scoringLine returns the scoring command named by a training.
-func scoringLine(ctx context.Context, t *tasks.Task, input string, which Which) (string, error) {
+func scoringLine(ctx context.Context, t *tasks.Task, input string, which ModelChoice) (string, error) {
 	result, err := ReadResult(ctx, t, input)
 	if err != nil {
 		return "", err
@@ -145,7 +145,7 @@ func putLeft(ctx context.Context, t *tasks.Task, w *childprocess.Workspace, inpu
 func (m *Model) Answers(ctx context.Context, pairs []score.Pair) ([]score.Answer, error) {
 	answers, err := m.client.LogLikelihoods(ctx, pairs, batch)
 	if err != nil {
-		return nil, Asked(ctx, err)
+		return nil, CommandError(ctx, err)
 	}
 	return answers, m.tellsApart(pairs, answers)
 }
@@ -158,7 +158,7 @@ func (m *Model) TokenLogProbs(ctx context.Context, pairs []score.Pair) ([][]floa
 	}
 	tokens, err := m.client.TokenLogProbs(ctx, pairs, batch)
 	if err != nil {
-		return nil, Asked(ctx, err)
+		return nil, CommandError(ctx, err)
 	}
 	answers := make([]score.Answer, len(tokens))
 	for i, logProbs := range tokens {
@@ -186,7 +186,7 @@ func (m *Model) CheckTotal(ctx context.Context, v *datasets.Vocabulary, prefix [
 	pairs := Following(v, prefix)
 	answers, err := m.client.LogLikelihoods(ctx, pairs, batch) // words may have equal scores
 	if err != nil {
-		return Asked(ctx, err)
+		return CommandError(ctx, err)
 	}
 	if err := score.CheckTotal(pairs, answers); err != nil {
 		return tasks.Permanent(fmt.Errorf("command %q: %w", m.client.Name(), err))
@@ -244,7 +244,7 @@ func (m *Model) Classify(ctx context.Context, image datasets.Image, sentences []
 	}
 	found, err := m.client.Classify(ctx, ShapeOf(image), images, image.Classes, batch)
 	if err != nil {
-		return nil, Asked(ctx, err)
+		return nil, CommandError(ctx, err)
 	}
 	for i := range list {
 		list[i].LogProbs = found[i]
@@ -269,8 +269,8 @@ func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int3
 	return costs, nil
 }
 
-// Asked makes an error of a command permanent unless a retry may succeed.
-func Asked(ctx context.Context, err error) error {
+// CommandError makes an error of a command permanent unless a retry may succeed.
+func CommandError(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
 		return err
 	}

@@ -37,7 +37,7 @@ func (r *Result) checkNamed(files []childprocess.File) error {
 				return strings.HasPrefix(outFolder+"/"+f.Name+"/", named+"/")
 			})
 			if !there {
-				return NamesItsModel.Broken("its %s names %s in %s, and there is no such file. Expected all files that the command reads: write a file that is written once below %s before the next checkpoint, to be kept with it; files that the command itself writes belong in TMPDIR", resultFile, named, command.field, outFolder)
+				return NamesItsModel.Errorf("its %s names %s in %s, and there is no such file. Expected all files that the command reads: write a file that is written once below %s before the next checkpoint, to be kept with it; files that the command itself writes belong in TMPDIR", resultFile, named, command.field, outFolder)
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func (x *training) checkTensors(files []childprocess.File) error {
 		path := outFolder + "/" + f.Name
 		data, err := x.workspace.Read(path, maxFile)
 		if err != nil {
-			return RegularFiles.Broken("%v", err)
+			return RegularFiles.Errorf("%v", err)
 		}
 		if _, err := safetensors.OpenParts(int64(len(data)), func(offset, length int64) ([]byte, error) {
 			if length > int64(len(data))-offset {
@@ -62,7 +62,7 @@ func (x *training) checkTensors(files []childprocess.File) error {
 			}
 			return data[offset : offset+length], nil
 		}); err != nil {
-			return NamesItsModel.Broken("%s is named as a safetensors file and is none: %v. Expected a file that the safetensors library writes, or another name", path, err)
+			return NamesItsModel.Errorf("%s is named as a safetensors file and is none: %v. Expected a file that the safetensors library writes, or another name", path, err)
 		}
 	}
 	return nil

@@ -56,9 +56,9 @@ func (x *training) checkOneShot() error {
 	data, err := x.workspace.Read(oneShotFile, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return TellsOfCanaries.Broken("it ended with exit status 0 and has left no %s, and its job has one_shot", oneShotFile)
+		return TellsOfCanaries.Errorf("it ended with exit status 0 and has left no %s, and its job has one_shot", oneShotFile)
 	case err != nil:
-		return TellsOfCanaries.Broken("its %s cannot be read: %v", oneShotFile, err)
+		return TellsOfCanaries.Errorf("its %s cannot be read: %v", oneShotFile, err)
 	}
 	_, err = x.params.OneShot.parse(data)
 	return err
@@ -68,10 +68,10 @@ func (x *training) checkOneShot() error {
 func (o *OneShot) parse(data []byte) (*Cosines, error) {
 	c := new(Cosines)
 	if err := json.Unmarshal(data, c); err != nil {
-		return nil, TellsOfCanaries.Broken("its %s is no JSON object of numbers: %v", oneShotFile, err)
+		return nil, TellsOfCanaries.Errorf("its %s is no JSON object of numbers: %v", oneShotFile, err)
 	}
 	if least := max(empirical.MinDimension, o.Canaries*empirical.MinPerCanary); c.Dimension < least {
-		return nil, TellsOfCanaries.Broken("its %s has the dimension %d; expected at least %d for %d canaries, which hide each other else", oneShotFile, c.Dimension, least, o.Canaries)
+		return nil, TellsOfCanaries.Errorf("its %s has the dimension %d; expected at least %d for %d canaries, which hide each other else", oneShotFile, c.Dimension, least, o.Canaries)
 	}
 	for _, list := range []struct {
 		name    string
@@ -81,11 +81,11 @@ func (o *OneShot) parse(data []byte) (*Cosines, error) {
 		{"final", c.Final, o.count(o.Final)}, {"largest", c.Largest, o.count(o.Unseen > 0)}, {"unseen", c.Unseen, o.Unseen},
 	} {
 		if len(list.cosines) != list.want {
-			return nil, TellsOfCanaries.Broken("its %s has %d cosines in %s; expected %d", oneShotFile, len(list.cosines), list.name, list.want)
+			return nil, TellsOfCanaries.Errorf("its %s has %d cosines in %s; expected %d", oneShotFile, len(list.cosines), list.name, list.want)
 		}
 		for i, cosine := range list.cosines {
 			if math.Abs(cosine) > 1+rounding {
-				return nil, TellsOfCanaries.Broken("its %s has %g as number %d of %s; expected a cosine, from -1 to 1", oneShotFile, cosine, i+1, list.name)
+				return nil, TellsOfCanaries.Errorf("its %s has %g as number %d of %s; expected a cosine, from -1 to 1", oneShotFile, cosine, i+1, list.name)
 			}
 		}
 	}

@@ -99,9 +99,9 @@ func (x *training) checkReplay(r *Result) error {
 		data, err := x.workspace.Read(name, maxFile)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return TellsOfReplays.Broken("its job has replay, for audit.neighbours, and its %s names no step, and it has left no %s: it lacks a step that can be replayed", resultFile, name)
+			return TellsOfReplays.Errorf("its job has replay, for audit.neighbours, and its %s names no step, and it has left no %s: it lacks a step that can be replayed", resultFile, name)
 		case err != nil:
-			return TellsOfReplays.Broken("its %s cannot be read: %v", name, err)
+			return TellsOfReplays.Errorf("its %s cannot be read: %v", name, err)
 		}
 		contents[i] = data
 	}
@@ -112,20 +112,20 @@ func (x *training) checkReplay(r *Result) error {
 func (r *Replay) parse(said, file []byte) (*Replayed, error) {
 	v := new(Replayed)
 	if err := json.Unmarshal(said, v); err != nil {
-		return nil, TellsOfReplays.Broken("its %s is no JSON object as the contract has it: %v", replayFile, err)
+		return nil, TellsOfReplays.Errorf("its %s is no JSON object as the contract has it: %v", replayFile, err)
 	}
 	if err := v.check(r.Repeats); err != nil {
-		return nil, TellsOfReplays.Broken("its %s: %v", replayFile, err)
+		return nil, TellsOfReplays.Errorf("its %s: %v", replayFile, err)
 	}
 	tensors, err := safetensors.Unmarshal(file)
 	if err != nil {
-		return nil, TellsOfReplays.Broken("its %s: %v", replayTensors, err)
+		return nil, TellsOfReplays.Errorf("its %s: %v", replayTensors, err)
 	}
 	want := []int{r.Repeats, v.Size()}
 	for name, into := range map[string]*[]float32{"whole": &v.Whole, "inside": &v.Inside, "outside": &v.Outside, "noisy": &v.Noisy} {
 		tensor, ok := tensors.Tensor(name)
 		if !ok || !slices.Equal(tensor.Shape, want) || len(tensor.Float32) != want[0]*want[1] {
-			return nil, TellsOfReplays.Broken("its %s has no tensor %s of float32 and the shape %v: the repeats of the job, and the sizes of the parts of %s", replayTensors, name, want, replayFile)
+			return nil, TellsOfReplays.Errorf("its %s has no tensor %s of float32 and the shape %v: the repeats of the job, and the sizes of the parts of %s", replayTensors, name, want, replayFile)
 		}
 		*into = tensor.Float32
 	}

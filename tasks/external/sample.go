@@ -16,9 +16,9 @@ type Sample struct {
 	Users, Examples int
 	// Words of the texts, with a mean of Length and at most Most words each; 0 means a few. Symbols
 	// reports that Words are the bytes: texts then consist of letters.
-	Words        []string
-	Length, Most int
-	Symbols      bool
+	Words            []string
+	Length, MaxWords int
+	Symbols          bool
 }
 
 // checkSample is the training data of a Check.
@@ -33,7 +33,7 @@ func (s *Sample) text(i int) string {
 		from := i * 7 % (len(s.Words) - 8)
 		return strings.Join(s.Words[from:from+3+i%6], " ")
 	}
-	return s.ofLength(i, Spread(i, s.Length, s.Most))
+	return s.ofLength(i, Spread(i, s.Length, s.MaxWords))
 }
 
 // spread scales the mean length of texts to varying lengths, because a batch of texts takes as long

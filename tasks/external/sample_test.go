@@ -9,8 +9,8 @@ import (
 // or is called too slow.
 func TestMadeUpTextsAreNoLongerThanThoseOfTheData(t *testing.T) {
 	t.Parallel()
-	words := Sample{Words: []string{"a", "bb", "ccc"}, Length: 95, Most: 150}
-	bytes := Sample{Words: []string{"a", "\\x00"}, Length: 95, Most: 150, Symbols: true}
+	words := Sample{Words: []string{"a", "bb", "ccc"}, Length: 95, MaxWords: 150}
+	bytes := Sample{Words: []string{"a", "\\x00"}, Length: 95, MaxWords: 150, Symbols: true}
 	longest := 0
 	for i := range 20 {
 		longest = max(longest, len(strings.Fields(words.text(i))), len(bytes.text(i)))

@@ -89,7 +89,7 @@ type Stepper struct {
 	// its parameters are a safetensors file.
 	States []string
 
-	talk      *contracts.Talk
+	talk      *contracts.Conversation
 	workspace *childprocess.Workspace
 	unwatch   func() bool
 	owned     bool // the stepper owns the workspace
@@ -138,7 +138,7 @@ func (p *TrainParams) OpenStepper(ctx context.Context, t *tasks.Task, input stri
 		}
 	}
 	w.Remove()
-	return nil, Asked(ctx, err)
+	return nil, CommandError(ctx, err)
 }
 
 // ErrNoStep reports that a training names no step command.
@@ -153,7 +153,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 	talk, err := contracts.Start(&childprocess.Command{
 		Args: childprocess.Shell(r.Step), Dir: x.workspace.Path(), Terms: x.terms, Set: x.task.Variables(),
 		Write: append([]string{x.workspace.Path()}, x.task.Writable()...),
-	}, contracts.Speech{
+	}, contracts.Protocol{
 		Who: "command", Name: r.Step, Patience: score.DefaultTimeout,
 		OneObjectALine: AnswersSteps, OneAnswerEach: AnswersSteps, FiniteNumbers: AnswersSteps, EndsWithItsInput: AnswersSteps,
 	})
@@ -182,10 +182,10 @@ func (s *Stepper) introduce(ctx context.Context, members map[string]int) error {
 			return err
 		}
 		if err := s.Claim.check(); err != nil {
-			return StatesItsClaim.Broken("its describe: %v", err)
+			return StatesItsClaim.Errorf("its describe: %v", err)
 		}
 		if n := members[s.Claim.Unit]; s.Claim.Population != n {
-			return StatesItsClaim.Broken("its describe has a population of %d; expected all %s of the training data: one that it learns nothing from has a gradient of zero", s.Claim.Population, readable.Count(n, s.Claim.Unit))
+			return StatesItsClaim.Errorf("its describe has a population of %d; expected all %s of the training data: one that it learns nothing from has a gradient of zero", s.Claim.Population, readable.Count(n, s.Claim.Unit))
 		}
 		return nil
 	})
@@ -219,7 +219,7 @@ func (s *Stepper) trained(r *Result) error {
 func (s *Stepper) read(name string) ([]float32, error) {
 	data, err := s.workspace.Read(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, AnswersSteps.Broken("it has left no %s", name)
+		return nil, AnswersSteps.Errorf("it has left no %s", name)
 	}
 	if err != nil {
 		return nil, err
@@ -232,18 +232,18 @@ func (s *Stepper) read(name string) ([]float32, error) {
 func (s *Stepper) values(name string, data []byte) ([]float32, error) {
 	file, err := safetensors.Unmarshal(data)
 	if err != nil {
-		return nil, AnswersSteps.Broken("its %s: %v", name, err)
+		return nil, AnswersSteps.Errorf("its %s: %v", name, err)
 	}
 	out := make([]float32, 0, s.Claim.Size())
 	for _, p := range s.Claim.Parameters {
 		tensor, ok := file.Tensor(p.Name)
 		if !ok || !slices.Equal(tensor.Shape, p.Shape) || len(tensor.Float32) != Volume(p.Shape) {
-			return nil, AnswersSteps.Broken("its %s has no tensor %q of float32 and the shape %v, as its describe has it", name, p.Name, p.Shape)
+			return nil, AnswersSteps.Errorf("its %s has no tensor %q of float32 and the shape %v, as its describe has it", name, p.Name, p.Shape)
 		}
 		out = append(out, tensor.Float32...)
 	}
 	if i := slices.IndexFunc(out, func(v float32) bool { return !numbers.IsFinite(v) }); i >= 0 {
-		return nil, AnswersSteps.Broken("its %s has %g as value %d; expected finite numbers", name, out[i], i)
+		return nil, AnswersSteps.Errorf("its %s has %g as value %d; expected finite numbers", name, out[i], i)
 	}
 	return out, nil
 }
@@ -255,11 +255,11 @@ func (s *Stepper) Sample(ctx context.Context, round int, seed uint64) (members [
 			Members []int `json:"members"`
 		}
 		if err := json.Unmarshal(result, &said); err != nil || said.Members == nil {
-			return AnswersSteps.Broken("it answers sample by %s; expected an object with the list members", contracts.Quote(result))
+			return AnswersSteps.Errorf("it answers sample by %s; expected an object with the list members", contracts.Quote(result))
 		}
 		members = said.Members
 		if err := checkMembers(members, s.Claim.Population); err != nil {
-			return AnswersSteps.Broken("its sample of round %d %v", round, err)
+			return AnswersSteps.Errorf("its sample of round %d %v", round, err)
 		}
 		return nil
 	})
@@ -325,13 +325,13 @@ func (s *Stepper) conforms(ctx context.Context, seed uint64) error {
 	equal := func(a, b string) bool { return slices.Equal(answers[a], answers[b]) }
 	switch {
 	case !equal("clean", "clean again") || !equal("noisy", "noisy again"):
-		return StepsByRequest.Broken("it answers a step of round %d and the same again by other numbers", r.Round)
+		return StepsByRequest.Errorf("it answers a step of round %d and the same again by other numbers", r.Round)
 	case !equal("clean", "clean by another seed"):
-		return StepsByRequest.Broken("its step of round %d without noise is another one by another seed: expected no random numbers but the noise, such as no dropout", r.Round)
+		return StepsByRequest.Errorf("its step of round %d without noise is another one by another seed: expected no random numbers but the noise, such as no dropout", r.Round)
 	case equal("noisy", "clean"):
-		return StepsByRequest.Broken("its step of round %d with noise is that without", r.Round)
+		return StepsByRequest.Errorf("its step of round %d with noise is that without", r.Round)
 	case equal("noisy", "noisy by another seed"):
-		return StepsByRequest.Broken("its step of round %d has the same noise by another seed", r.Round)
+		return StepsByRequest.Errorf("its step of round %d has the same noise by another seed", r.Round)
 	}
 	return s.withoutOne(ctx, r, subtract(answers["noisy by another seed"], answers["clean"]))
 }
@@ -353,7 +353,7 @@ func (s *Stepper) withoutOne(ctx context.Context, r StepRequest, noise []float64
 		length, moved = length+float64(noise[i]*noise[i]), moved+float64((v-noise[i])*(v-noise[i]))
 	}
 	if moved > sameNoise*sameNoise*length {
-		return StepsByRequest.Broken("its noise of round %d changes by %.3g of its length if a record or user is left out", r.Round, math.Sqrt(moved/length))
+		return StepsByRequest.Errorf("its noise of round %d changes by %.3g of its length if a record or user is left out", r.Round, math.Sqrt(moved/length))
 	}
 	return nil
 }
@@ -381,11 +381,11 @@ func (s *Stepper) anyBatch(ctx context.Context, seed uint64) (StepRequest, error
 			return StepRequest{}, err
 		}
 		if !slices.Equal(members, again) {
-			return StepRequest{}, StepsByRequest.Broken("it answers sample of round %d and the same again by other members", round)
+			return StepRequest{}, StepsByRequest.Errorf("it answers sample of round %d and the same again by other members", round)
 		}
 		if len(members) > 0 {
 			return StepRequest{Round: round, Parameters: initialFile, Batch: members, Without: []int{}, Clip: s.Claim.Clip}, nil
 		}
 	}
-	return StepRequest{}, AnswersSteps.Broken("its samples of rounds 1 to %d have no member", maxSampled)
+	return StepRequest{}, AnswersSteps.Errorf("its samples of rounds 1 to %d have no member", maxSampled)
 }

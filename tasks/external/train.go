@@ -92,7 +92,7 @@ func runTrain(ctx context.Context, t *tasks.Task, p *TrainParams) error {
 		return tasks.Permanent(err)
 	}
 	if !p.Deterministic {
-		t.MayDiffer()
+		t.DeclareNondeterministic()
 	}
 	w, err := childprocess.NewWorkspace()
 	if err != nil {
@@ -137,7 +137,7 @@ type training struct {
 
 // run runs the command, which continues from the state that resume found.
 func (x *training) run(ctx context.Context) error {
-	watch := childprocess.Watch{Folder: checkpointFolder, Changed: x.changed, Lines: metricsFile, More: x.more, Looked: x.keepRows, Said: x.task.Said}
+	watch := childprocess.Watch{Folder: checkpointFolder, Changed: x.changed, Lines: metricsFile, More: x.more, Looked: x.keepRows, Said: x.task.ReportLines}
 	if x.eager {
 		watch.Every = childprocess.Always
 	}
@@ -158,7 +158,7 @@ func classify(command string, err error) error {
 		return err
 	}
 	if rule := ruleOf(e.Err); rule.Number > 0 && contracts.RuleOf(e.Err).Number == 0 {
-		e.Err = &contracts.Violation{Rule: rule, What: e.Err.Error()}
+		e.Err = &contracts.Violation{Rule: rule, Object: e.Err.Error()}
 	}
 	exit, itself := errors.AsType[*childprocess.ExitError](e.Err)
 	err = fmt.Errorf("command %q: %w", command, err)
@@ -272,7 +272,7 @@ func (x *training) finish(ctx context.Context) error {
 		}
 		data, err := x.workspace.Read(outFolder+"/"+f.Name, maxFile)
 		if err != nil {
-			return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, RegularFiles.Broken("%v", err)))
+			return tasks.Permanent(fmt.Errorf("command %q: %w", x.params.Command, RegularFiles.Errorf("%v", err)))
 		}
 		m.Files, m.Bytes = m.Files+1, m.Bytes+int64(len(data))
 		if err := x.task.Put(ctx, FileBlob(f.Name), data); err != nil {
@@ -292,30 +292,30 @@ func (x *training) finish(ctx context.Context) error {
 func (x *training) result() (*Result, []childprocess.File, error) {
 	files, err := x.workspace.List(outFolder)
 	if err != nil {
-		return nil, nil, RegularFiles.Broken("%v", err)
+		return nil, nil, RegularFiles.Errorf("%v", err)
 	}
 	data, err := x.workspace.Read(resultFile, maxResult)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, WholeResult.Broken("it ended with exit status 0 and has left no %s", resultFile)
+		return nil, nil, WholeResult.Errorf("it ended with exit status 0 and has left no %s", resultFile)
 	case err != nil:
-		return nil, nil, WholeResult.Broken("its %s cannot be read: %v", resultFile, err)
+		return nil, nil, WholeResult.Errorf("its %s cannot be read: %v", resultFile, err)
 	}
 	r := new(Result)
 	if err := json.Unmarshal(data, r); err != nil {
-		return nil, nil, WholeResult.Broken("its %s is no JSON object of texts: %v", resultFile, err)
+		return nil, nil, WholeResult.Errorf("its %s is no JSON object of texts: %v", resultFile, err)
 	}
 	for field, text := range map[string]string{"model": r.Model, "score": r.Score, "initial_score": r.Initial, "step": r.Step} {
 		if len(text) > maxText {
-			return nil, nil, WholeResult.Broken("its %s has a %s of %d bytes; expected at most %d", resultFile, field, len(text), maxText)
+			return nil, nil, WholeResult.Errorf("its %s has a %s of %d bytes; expected at most %d", resultFile, field, len(text), maxText)
 		}
 	}
 	if strings.TrimSpace(r.Model) == "" && strings.TrimSpace(r.Score) == "" {
-		return nil, nil, NamesItsModel.Broken("its %s names neither a model nor a command that scores texts by it", resultFile)
+		return nil, nil, NamesItsModel.Errorf("its %s names neither a model nor a command that scores texts by it", resultFile)
 	}
 	if r.Model != "" {
 		if name, ok := strings.CutPrefix(r.Model, outFolder+"/"); !ok || !slices.ContainsFunc(files, func(f childprocess.File) bool { return f.Name == name }) {
-			return nil, nil, NamesItsModel.Broken("its %s names the model %.200q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
+			return nil, nil, NamesItsModel.Errorf("its %s names the model %.200q, and there is no such file; expected one below %s", resultFile, r.Model, outFolder)
 		}
 	}
 	if err := errors.Join(r.checkNamed(files), x.checkTensors(files)); err != nil {

@@ -41,7 +41,7 @@ type Report struct {
 	// Stopping is the choice of early stopping; nil without it.
 	Stopping *training.Stopping `json:"early_stopping,omitempty"`
 	// StopAt is the progress towards the target of the training; nil without a target.
-	StopAt *training.Pursuit `json:"stop_at,omitempty"`
+	StopAt *training.TargetProgress `json:"stop_at,omitempty"`
 	// Recorded counts the recorded updates of the devices; nil without recording.
 	Recorded *Recorded `json:"recorded,omitempty"`
 	// Training describes the training and its data.

@@ -234,7 +234,7 @@ func TestPercentilesLeaveUsersBesideThem(t *testing.T) {
 	t.Parallel()
 	clean := []UserAccuracy{{10, 1}, {10, 3}, {10, 5}, {10, 7}, {10, 9}}
 	faulty := []UserAccuracy{{10, 1}, {10, 1}, {10, 5}, {0, 0}, {10, 9}}
-	got := Leaves(LeftBeside(faulty, clean, UsersParams{Side: Below, Percentile: 60}))
+	got := Leaves(CountRemaining(faulty, clean, UsersParams{Side: Below, Percentile: 60}))
 	if want := "below 5%: 2 users, below 10%: 2 users, below 25%: 2 users, below 50%: 3 users, below 60%: 3 users, below 75%: 3 users, below 90%: 3 users, below 95%: 3 users"; got != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

@@ -130,9 +130,9 @@ func leftBy(counts []int, asked int) []Left {
 // percentiles are the percentiles in a table of thresholds.
 var percentiles = []float64{5, 10, 25, 50, 75, 90, 95}
 
-// LeftBeside counts the users on side p.Side of some percentiles and of the requested one. users are
+// CountRemaining counts the users on side p.Side of some percentiles and of the requested one. users are
 // the users of the population, clean the users of the data without planted faults.
-func LeftBeside(users, clean []UserAccuracy, p UsersParams) []Left {
+func CountRemaining(users, clean []UserAccuracy, p UsersParams) []Left {
 	numbers := append(slices.Clone(percentiles), p.Percentile)
 	slices.Sort(numbers)
 	values := shares(clean)
@@ -163,7 +163,7 @@ func Thresholds(params json.RawMessage, users, clean []UserAccuracy) ([]Left, er
 		return nil, err
 	}
 	if p.Outcome == "" {
-		return LeftBeside(users, clean, p.UsersParams), nil
+		return CountRemaining(users, clean, p.UsersParams), nil
 	}
 	var counts []int
 	for _, u := range users {

@@ -76,7 +76,7 @@ func runUsers(ctx context.Context, t *tasks.Task, p *UsersParams) error {
 	case past:
 		return fmt.Errorf("accuracies of %d users, fewer than the population has: %w", len(users), storage.ErrCorrupt)
 	case err != nil:
-		return found.explain(err, LeftBeside(users, clean, *p))
+		return found.explain(err, CountRemaining(users, clean, *p))
 	}
 	return t.PutJSON(ctx, SelectionBlob, found)
 }

@@ -20,8 +20,8 @@ type ClientInitialParams struct {
 	Program clientprograms.Program `json:"program"`
 }
 
-// Asks implements clientprograms.Asker.
-func (p ClientInitialParams) Asks() *clientprograms.Program { return &p.Program }
+// UsesProgram implements clientprograms.ProgramUser.
+func (p ClientInitialParams) UsesProgram() *clientprograms.Program { return &p.Program }
 
 // ClientInitial has a client program draw the initial model, with the tensors in the program's
 // description. Input: external.VocabularyInput.
@@ -95,7 +95,7 @@ func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network mod
 	native := network.Config().Kind != models.External
 	described, err := networkOf(client.Description())
 	if native {
-		t.MayDiffer() // another kind of device may give other bytes
+		t.DeclareNondeterministic() // another kind of device may give other bytes
 	}
 	if err == nil && !sameTensors(described, network) {
 		err = tasks.Permanent(fmt.Errorf("the program %q describes other parameters than when the training began: another version of it runs here", p.Program.Command))

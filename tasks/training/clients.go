@@ -87,8 +87,8 @@ type ClientsParams struct {
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
-// Asks implements clientprograms.Asker.
-func (p ClientsParams) Asks() *clientprograms.Program { return p.Program }
+// UsesProgram implements clientprograms.ProgramUser.
+func (p ClientsParams) UsesProgram() *clientprograms.Program { return p.Program }
 
 // ChunkMetrics are the metrics of a chunk, for aggregation/server.
 type ChunkMetrics struct {

@@ -194,7 +194,7 @@ func TestARowOfDPSGDSaysWhatTheStepsHaveCostAndWhatWasClipped(t *testing.T) {
 		t.Errorf("10 steps cost %v and %v, the accountant says %v and %v", row.Epsilon, row.EpsilonProved, want.Epsilon, want.EpsilonRenyi)
 	}
 	if row.Clip != 0.45 || row.NoiseDeviation != p.noiseDeviation() || !(row.Clipped > 0 && row.Clipped < 1) ||
-		!(row.Least > 0 && row.Least < row.ClientNorm && row.ClientNorm < row.Largest && row.Largest > 0.45) {
+		!(row.Min > 0 && row.Min < row.ClientNorm && row.ClientNorm < row.Largest && row.Largest > 0.45) {
 		t.Errorf("the row is %+v, want clip 0.45, its noise, and the norms of gradients of which some were clipped", row)
 	}
 }

@@ -109,8 +109,8 @@ type stretch struct {
 	end        int // step after the last
 	records    int64
 	loss       models.Loss
-	stopping   *stopping // nil without early stopping
-	chase      *Chase    // nil without a target
+	stopping   *stopping      // nil without early stopping
+	chase      *TargetTracker // nil without a target
 }
 
 // openStretch reads the state that the stretch begins with.

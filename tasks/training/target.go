@@ -39,14 +39,14 @@ func (target *Target) Validate() error {
 	return fmt.Errorf("a target recall of %v and perplexity of %v; expected one of the two: a share above 0 and at most 1, or a number of at least 1", target.RecallAt1, target.Perplexity)
 }
 
-// PursuitBlob of a training with a Target is a Pursuit, as JSON, stored with the checkpoint.
+// PursuitBlob of a training with a Target is a TargetProgress, as JSON, stored with the checkpoint.
 const PursuitBlob = "pursuit"
 
 // PerplexityMeasure is the Measure for a target perplexity.
 const PerplexityMeasure = "perplexity"
 
-// Pursuit is the progress of a training towards its Target.
-type Pursuit struct {
+// TargetProgress is the progress of a training towards its Target.
+type TargetProgress struct {
 	// Measure is PerplexityMeasure, or empty if the Target is a recall@1.
 	Measure string `json:"measure,omitempty"`
 	// Target is the recall@1 or perplexity to reach.
@@ -63,7 +63,7 @@ type Pursuit struct {
 }
 
 // String returns a sentence.
-func (p *Pursuit) String() string {
+func (p *TargetProgress) String() string {
 	text := p.found() + " that should be reached"
 	if p.Reached {
 		return text + "; the training ended there"
@@ -72,7 +72,7 @@ func (p *Pursuit) String() string {
 }
 
 // found describes the last measurement.
-func (p *Pursuit) found() string {
+func (p *TargetProgress) found() string {
 	if p.Measure == PerplexityMeasure {
 		return fmt.Sprintf("perplexity on the validation part was %s after round (sgd: step) %d, of %.4g", numbers.Decimal(p.Perplexity, 2), p.MeasuredAt, p.Target)
 	}
@@ -80,7 +80,7 @@ func (p *Pursuit) found() string {
 }
 
 // take records a measurement after a round (SGD step).
-func (p *Pursuit) take(round int, found models.Tally) {
+func (p *TargetProgress) take(round int, found models.Tally) {
 	p.MeasuredAt, p.RecallAt1 = round, found.Recall()
 	if p.Measure != PerplexityMeasure {
 		p.Reached = p.RecallAt1 >= p.Target
@@ -90,22 +90,22 @@ func (p *Pursuit) take(round int, found models.Tally) {
 	p.Infinite, p.Reached = p.Perplexity.Infinite(), float64(p.Perplexity) <= p.Target
 }
 
-// Chase tracks a training towards its target. A nil Chase has no target: it is never over and
+// TargetTracker tracks a training towards its target. A nil TargetTracker has no target: it is never over and
 // measures nothing.
-type Chase struct {
+type TargetTracker struct {
 	target *Target
-	state  Pursuit
+	state  TargetProgress
 }
 
 // Open reads the state of the previous task; a first task has none.
-func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Chase, error) {
+func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*TargetTracker, error) {
 	if target == nil {
 		return nil, nil
 	}
 	if err := target.Validate(); err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	c := &Chase{target, target.begin()}
+	c := &TargetTracker{target, target.begin()}
 	if first {
 		return c, nil
 	}
@@ -116,20 +116,20 @@ func (target *Target) Open(ctx context.Context, t *tasks.Task, first bool) (*Cha
 }
 
 // begin returns the pursuit before the first measurement.
-func (target *Target) begin() Pursuit {
+func (target *Target) begin() TargetProgress {
 	if target.Perplexity > 0 {
-		return Pursuit{Measure: PerplexityMeasure, Target: target.Perplexity}
+		return TargetProgress{Measure: PerplexityMeasure, Target: target.Perplexity}
 	}
-	return Pursuit{Target: target.RecallAt1}
+	return TargetProgress{Target: target.RecallAt1}
 }
 
 // Over reports whether the target was reached before this task.
-func (c *Chase) Over() bool { return c != nil && c.state.Reached }
+func (c *TargetTracker) Over() bool { return c != nil && c.state.Reached }
 
 // Watch measures the model after the rounds (SGD steps) that follow the first ones, up to and with
 // the last, if a measurement is due. It writes the state for the next task, and returns the
 // validation loss in nats per token, 0 if not measured.
-func (c *Chase) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Model, first, last int) (loss float64, err error) {
+func (c *TargetTracker) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Model, first, last int) (loss float64, err error) {
 	if c == nil {
 		return 0, nil
 	}
@@ -148,7 +148,7 @@ func (c *Chase) Watch(ctx context.Context, t *tasks.Task, model *checkpoints.Mod
 }
 
 // Write stores the state for the next task.
-func (c *Chase) Write(ctx context.Context, t *tasks.Task) error {
+func (c *TargetTracker) Write(ctx context.Context, t *tasks.Task) error {
 	if c == nil {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (c *Chase) Write(ctx context.Context, t *tasks.Task) error {
 }
 
 // pass ends a task of central training after the target was reached.
-func (c *Chase) pass(ctx context.Context, t *tasks.Task, end int) error {
+func (c *TargetTracker) pass(ctx context.Context, t *tasks.Task, end int) error {
 	model, err := t.Blob(ctx, tasks.PreviousInput, tasks.ModelBlob)
 	if err != nil {
 		return err

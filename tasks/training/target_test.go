@@ -16,7 +16,7 @@ import (
 	"coalmine/tasks/taskstest"
 )
 
-func pursuitOf(t *testing.T, n *taskstest.Node) (p Pursuit) {
+func pursuitOf(t *testing.T, n *taskstest.Node) (p TargetProgress) {
 	t.Helper()
 	must.Do(t, json.Unmarshal(n.Blob(PursuitBlob), &p))
 	return p
@@ -71,7 +71,7 @@ func TestATrainingEndsAtTheFirstMeasurementThatReachesItsTarget(t *testing.T) {
 		t.Fatalf("the target is reached in task %d of %d: choose another", reached, n)
 	}
 	got := pursuitOf(t, watched[n])
-	want := Pursuit{Target: b.params.StopAt.RecallAt1, MeasuredAt: 10 * reached, RecallAt1: b.recall(plain[reached]), Reached: true}
+	want := TargetProgress{Target: b.params.StopAt.RecallAt1, MeasuredAt: 10 * reached, RecallAt1: b.recall(plain[reached]), Reached: true}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -100,7 +100,7 @@ func TestATrainingEndsAtItsPerplexity(t *testing.T) {
 			continue
 		}
 		got := pursuitOf(t, last)
-		want := Pursuit{Measure: PerplexityMeasure, Target: b.params.StopAt.Perplexity, MeasuredAt: 10 * task, RecallAt1: recall, Perplexity: got.Perplexity, Reached: true}
+		want := TargetProgress{Measure: PerplexityMeasure, Target: b.params.StopAt.Perplexity, MeasuredAt: 10 * task, RecallAt1: recall, Perplexity: got.Perplexity, Reached: true}
 		if got != want || math.Abs(float64(got.Perplexity)/perplexity-1) > 1e-9 {
 			t.Errorf("%+v, want %+v with a perplexity of %v", got, want, perplexity)
 		}
@@ -137,7 +137,7 @@ func TestClientsDoNotTrainAfterTheTarget(t *testing.T) {
 	plain := b.mustStep(Clients, p, b.origin, 2, 0)
 	p.StopAt = &Target{RecallAt1: 0.5, Every: 1}
 	for _, reached := range []bool{false, true} {
-		state := must.Get(json.Marshal(Pursuit{Target: 0.5, MeasuredAt: 1, RecallAt1: 0.4, Reached: reached}))(t)
+		state := must.Get(json.Marshal(TargetProgress{Target: 0.5, MeasuredAt: 1, RecallAt1: 0.4, Reached: reached}))(t)
 		before := b.Put("round 1", map[string][]byte{tasks.ModelBlob: b.origin.Blob(tasks.ModelBlob), PursuitBlob: state})
 		n := b.mustStep(Clients, p, before, 2, 0)
 		var m ChunkMetrics
@@ -176,7 +176,7 @@ func TestAPerplexityBeyondTheFloatRangeReachesNoTarget(t *testing.T) {
 	if !strings.HasPrefix(p.String(), "perplexity on the validation part was infinite after") {
 		t.Errorf("it says %q", p.String())
 	}
-	var back Pursuit
+	var back TargetProgress
 	if err := json.Unmarshal(data, &back); err != nil || back != p {
 		t.Errorf("it reads as %+v (%v), want %+v", back, err, p)
 	}

@@ -34,8 +34,8 @@ func (r *Recording) Has(round int) bool {
 	return listed
 }
 
-// Of lists the recorded rounds of a training of the given number of rounds, ascending.
-func (r *Recording) Of(rounds int) []int {
+// RoundsOf lists the recorded rounds of a training of the given number of rounds, ascending.
+func (r *Recording) RoundsOf(rounds int) []int {
 	switch {
 	case r == nil:
 		return nil

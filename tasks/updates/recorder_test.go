@@ -39,7 +39,7 @@ func TestRoundsAreRecordedByNumberOrByList(t *testing.T) {
 		{"a list", &Recording{Rounds: []int{2, 3, 9}}, 10, []int{2, 3, 9}},
 		{"a list that goes on", &Recording{Rounds: []int{2, 3, 9}}, 3, []int{2, 3}},
 	} {
-		if got := c.record.Of(c.rounds); !slices.Equal(got, c.want) {
+		if got := c.record.RoundsOf(c.rounds); !slices.Equal(got, c.want) {
 			t.Errorf("%s of %d rounds: %v, want %v", c.what, c.rounds, got, c.want)
 		}
 		for round := 1; round <= c.rounds; round++ {

@@ -152,7 +152,7 @@ func (c *checker) seeded() error {
 	}
 	switch {
 	case !slices.Equal(drawn[0], drawn[2]):
-		return SeededStart.Broken("asked for initial parameters by the seed 7 twice, it gives other ones the second time")
+		return SeededStart.Errorf("asked for initial parameters by the seed 7 twice, it gives other ones the second time")
 	case slices.Equal(drawn[0], drawn[1]):
 		return contracts.Doubt("the seeds 7 and 8 give the same initial parameters; replicates of an experiment will begin alike")
 	}
@@ -203,7 +203,7 @@ func (c *checker) reads() error {
 		return err
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-		return FilesAsAsked.Broken("it has changed the file of parameters that it was to read")
+		return FilesAsAsked.Errorf("it has changed the file of parameters that it was to read")
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (c *checker) forgets() error {
 		}
 	}
 	if i := differs(fits[0], fits[2]); i >= 0 {
-		return NoMemory.Broken("it trains a user from the same parameters, by the same seed, before and after another user, and parameter %d is %g and then %g", i, fits[0][i], fits[2][i])
+		return NoMemory.Errorf("it trains a user from the same parameters, by the same seed, before and after another user, and parameter %d is %g and then %g", i, fits[0][i], fits[2][i])
 	}
 	return nil
 }
@@ -264,7 +264,7 @@ func (c *checker) evaluates() error {
 		return err
 	}
 	if before.Targets != after.Targets || before.Targets == 0 {
-		return WhatEvaluateSays.Broken("4 examples have %d targets, and after training %d; expected the same number, above 0", before.Targets, after.Targets)
+		return WhatEvaluateSays.Errorf("4 examples have %d targets, and after training %d; expected the same number, above 0", before.Targets, after.Targets)
 	}
 	if after.Loss >= before.Loss {
 		return contracts.Doubt("the loss on a user's examples is %g before and %g after training on them; expected that it falls", before.Loss, after.Loss)
@@ -282,7 +282,7 @@ func (c *checker) scores() error {
 		return err
 	}
 	pairs := []clientprograms.Pair{{Continuation: []int32{4, 5}}, {Context: []int32{4}, Continuation: []int32{5}}, {Context: []int32{4, 6}, Continuation: []int32{7, 9, 4}}}
-	first, second, err := contracts.BothWays(pairs, func(list []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+	first, second, err := contracts.InBothOrders(pairs, func(list []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
 		return c.pairs(w.Model, list)
 	})
 	if err != nil {
@@ -290,7 +290,7 @@ func (c *checker) scores() error {
 	}
 	for i := range first {
 		if !score.Alike(first[i].LogProb, second[i].LogProb) {
-			return InTheirOrder.Broken("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(first), first[i].LogProb, second[i].LogProb)
+			return InTheirOrder.Errorf("it gives pair %d of %d the log-probability %g, and the same pair %g when they are asked from the last to the first", i+1, len(first), first[i].LogProb, second[i].LogProb)
 		}
 	}
 	return nil
@@ -331,7 +331,7 @@ func (c *checker) total() error {
 		logProbs[i] = a.LogProb
 	}
 	if total := score.Total(logProbs); total > score.MaxTotal {
-		return AtMostOne.Broken("after one word %d words have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: logits and logarithms to base 10 do not", len(pairs), total)
+		return AtMostOne.Errorf("after one word %d words have probabilities that add up to %.4g; expected at most 1, as natural logarithms of probabilities give: logits and logarithms to base 10 do not", len(pairs), total)
 	}
 	return nil
 }
@@ -369,10 +369,10 @@ func (c *checker) again() error {
 		return err
 	}
 	if differs(first, second) >= 0 {
-		return Deterministic.Broken("another process draws other initial parameters by the same seed")
+		return Deterministic.Errorf("another process draws other initial parameters by the same seed")
 	}
 	if i := differs(fitted, refitted); i >= 0 {
-		return Deterministic.Broken("another process that is asked the same fits parameter %d to %g, not to %g", i, refitted[i], fitted[i])
+		return Deterministic.Errorf("another process that is asked the same fits parameter %d to %g, not to %g", i, refitted[i], fitted[i])
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestARightProgramPassesEveryCheck(t *testing.T) {
 	t.Parallel()
 	for _, right := range []string{"", clientstest.Text, clientstest.Version1} {
 		report := checked(t, right, Options{})
-		if contracts.Broken(report.Findings) != 0 || len(report.Findings) != 15 || report.Program == nil {
+		if contracts.CountFailed(report.Findings) != 0 || len(report.Findings) != 15 || report.Program == nil {
 			t.Errorf("%+v", report)
 		}
 		for _, f := range report.Findings {
@@ -47,7 +47,7 @@ func TestAProgramOfImagesIsChecked(t *testing.T) {
 		program := clientstest.Program("")
 		program.Image = shape
 		report, err := Check(t.Context(), program, Options{Directory: t.TempDir()})
-		if err != nil || contracts.Broken(report.Findings) != 0 || report.Program == nil || report.Program.Input != "images" {
+		if err != nil || contracts.CountFailed(report.Findings) != 0 || report.Program == nil || report.Program.Input != "images" {
 			t.Fatalf("%v: %+v", err, report)
 		}
 		for _, f := range report.Findings {

@@ -58,7 +58,7 @@ func (c *checker) trainsMany() error {
 func (c *checker) alike(i int, together, alone, start []float32) error {
 	apart, update := distance(together, alone), distance(alone, start)
 	if most := float64(c.program.description.Together.Tolerance * update); !(apart <= most) {
-		return ManyAsOne.Broken("it trains user %d of fit_many to parameters at a distance of %.3g from those of fit, and the user's update has the norm %.3g; expected at most %.3g, its tolerance of %g times that",
+		return ManyAsOne.Errorf("it trains user %d of fit_many to parameters at a distance of %.3g from those of fit, and the user's update has the norm %.3g; expected at most %.3g, its tolerance of %g times that",
 			i+1, apart, update, most, c.program.description.Together.Tolerance)
 	}
 	return nil
@@ -108,7 +108,7 @@ func (c *checker) sumsTo(w clientprograms.ManyWork, start []float32, clip float6
 	err = c.program.FitMany(c.ctx, w, func(i int, _ *clientprograms.Fitted, params []float32) error {
 		norm, scale := distance(params, start), weights[i]
 		if d := math.Abs(norm - users[i].Norm); !(d <= most(norm)) {
-			return SumOfMany.Broken("user %d of its sum has the norm %g; expected %g, that of the update by fit_many", i+1, users[i].Norm, norm)
+			return SumOfMany.Errorf("user %d of its sum has the norm %g; expected %g, that of the update by fit_many", i+1, users[i].Norm, norm)
 		}
 		if clip > 0 {
 			scale *= min(1, clip/norm)
@@ -119,7 +119,7 @@ func (c *checker) sumsTo(w clientprograms.ManyWork, start []float32, clip float6
 		return nil
 	})
 	if d := distance(got, want); err == nil && !(d <= most(lengths)) {
-		err = SumOfMany.Broken("with a clip of %g its sum of %d updates is at a distance of %.3g from the sum of those of fit_many; expected at most %.3g", clip, len(w.Users), d, most(lengths))
+		err = SumOfMany.Errorf("with a clip of %g its sum of %d updates is at a distance of %.3g from the sum of those of fit_many; expected at most %.3g", clip, len(w.Users), d, most(lengths))
 	}
 	return users[0].Norm, err
 }
@@ -148,7 +148,7 @@ func (c *checker) trees() error {
 	}
 	for i := range pairs {
 		if !score.Alike(one[i].LogProb, all[i].LogProb) || one[i].Greedy != all[i].Greedy {
-			return TreeAsPairs.Broken("it gives pair %d of %d the log-probability %g (greedy: %v), and by a tree %g (%v)", i+1, len(pairs), one[i].LogProb, one[i].Greedy, all[i].LogProb, all[i].Greedy)
+			return TreeAsPairs.Errorf("it gives pair %d of %d the log-probability %g (greedy: %v), and by a tree %g (%v)", i+1, len(pairs), one[i].LogProb, one[i].Greedy, all[i].LogProb, all[i].Greedy)
 		}
 	}
 	return nil

@@ -114,24 +114,24 @@ func decodeDescription(result json.RawMessage, ofImages bool) (*clientprograms.D
 	}
 	switch {
 	case len(d.Program) > maxName:
-		return nil, nil, DescribeFirst.Broken("its name has %d bytes, %s ...; expected at most %d", len(d.Program), contracts.Quote([]byte(d.Program[:100])), maxName)
+		return nil, nil, DescribeFirst.Errorf("its name has %d bytes, %s ...; expected at most %d", len(d.Program), contracts.Quote([]byte(d.Program[:100])), maxName)
 	case d.Program == "":
-		return nil, nil, DescribeFirst.Broken("it does not name itself; expected a text for people, such as its name and version")
+		return nil, nil, DescribeFirst.Errorf("it does not name itself; expected a text for people, such as its name and version")
 	case ofImages && d.Input != clientprograms.ImagesInput:
-		return nil, nil, DescribeFirst.Broken("it reads %.100q, and the examples are images; expected %q", d.Input, clientprograms.ImagesInput)
+		return nil, nil, DescribeFirst.Errorf("it reads %.100q, and the examples are images; expected %q", d.Input, clientprograms.ImagesInput)
 	case !ofImages && d.Input != clientprograms.TokensInput && d.Input != clientprograms.TextInput:
-		return nil, nil, DescribeFirst.Broken("it reads %.100q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
+		return nil, nil, DescribeFirst.Errorf("it reads %.100q; expected %q or %q", d.Input, clientprograms.TokensInput, clientprograms.TextInput)
 	}
 	if err := checkTogether(&d); err != nil {
 		return nil, nil, err
 	}
 	outline, err := models.OutlineOf(d.Parameters)
 	if err != nil {
-		return nil, nil, DescribeFirst.Broken("it describes %v", err)
+		return nil, nil, DescribeFirst.Errorf("it describes %v", err)
 	}
 	network, err := models.NewExternal(models.Config{Kind: models.External, Outline: outline})
 	if err != nil {
-		return nil, nil, DescribeFirst.Broken("it describes %v", err)
+		return nil, nil, DescribeFirst.Errorf("it describes %v", err)
 	}
 	return &d, network, nil
 }
@@ -142,7 +142,7 @@ func checkTogether(d *clientprograms.Description) error {
 		d.Together, d.Tree = nil, false
 	}
 	if m := d.Together; m != nil && (m.Users < 1 || m.Memory < 0 || !(m.Tolerance >= 0 && m.Tolerance <= 1)) {
-		return ManyUsers.Broken("it takes %d users at once, of %d bytes, with the tolerance %g; expected at least 1 user, at least 0 bytes, and a tolerance from 0 to 1", m.Users, m.Memory, m.Tolerance)
+		return ManyUsers.Errorf("it takes %d users at once, of %d bytes, with the tolerance %g; expected at least 1 user, at least 0 bytes, and a tolerance from 0 to 1", m.Users, m.Memory, m.Tolerance)
 	}
 	return nil
 }
@@ -151,21 +151,21 @@ func checkTogether(d *clientprograms.Description) error {
 func decodeFitted(result json.RawMessage, given int) (*clientprograms.Fitted, error) {
 	var f fitted
 	if err := json.Unmarshal(result, &f); err != nil {
-		return nil, WhatFitSays.Broken("it answered fit by %s: %v", contracts.Quote(result), err)
+		return nil, WhatFitSays.Errorf("it answered fit by %s: %v", contracts.Quote(result), err)
 	}
 	loss, hasLoss := f.Metrics["loss"]
 	targets, counted := f.Metrics["targets"]
 	switch {
 	case f.Examples < 1 || f.Examples > int64(given):
-		return nil, WhatFitSays.Broken("it has learned from %d examples; expected 1 to %d, the number that it was given", f.Examples, given)
+		return nil, WhatFitSays.Errorf("it has learned from %d examples; expected 1 to %d, the number that it was given", f.Examples, given)
 	case len(f.Metrics) > maxMetrics:
-		return nil, WhatFitSays.Broken("it has %d metrics; expected at most %d", len(f.Metrics), maxMetrics)
+		return nil, WhatFitSays.Errorf("it has %d metrics; expected at most %d", len(f.Metrics), maxMetrics)
 	case longest(f.Metrics) > maxMetricName:
-		return nil, WhatFitSays.Broken("it has a metric whose name has %d bytes; expected at most %d", longest(f.Metrics), maxMetricName)
+		return nil, WhatFitSays.Errorf("it has a metric whose name has %d bytes; expected at most %d", longest(f.Metrics), maxMetricName)
 	case hasLoss != counted:
-		return nil, WhatFitSays.Broken("its metrics have one of loss and targets, %s; expected both or neither", contracts.Quote(result))
+		return nil, WhatFitSays.Errorf("its metrics have one of loss and targets, %s; expected both or neither", contracts.Quote(result))
 	case targets < 0 || targets > maxTargets || targets != math.Trunc(targets):
-		return nil, WhatFitSays.Broken("it has learned from %g targets; expected a whole number of at least 0", targets)
+		return nil, WhatFitSays.Errorf("it has learned from %g targets; expected a whole number of at least 0", targets)
 	}
 	return &clientprograms.Fitted{Examples: f.Examples, Targets: int64(targets), Loss: loss, Metrics: f.Metrics}, checkLoss(loss)
 }
@@ -188,7 +188,7 @@ func longest(metrics map[string]float64) (bytes int) {
 
 func checkLoss(loss float64) error {
 	if !(loss >= 0 && loss <= score.MaxLoss) {
-		return FiniteNumbers.Broken("its loss is %g; expected a mean of -log p, from 0 to %g", loss, score.MaxLoss)
+		return FiniteNumbers.Errorf("its loss is %g; expected a mean of -log p, from 0 to %g", loss, score.MaxLoss)
 	}
 	return nil
 }
@@ -201,16 +201,16 @@ func decodeEvaluation(result json.RawMessage, given int) (*clientprograms.Evalua
 		Targets, Correct *int64
 	}
 	if err := json.Unmarshal(result, &e); err != nil {
-		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s: %v", contracts.Quote(result), err)
+		return nil, WhatEvaluateSays.Errorf("it answered evaluate by %s: %v", contracts.Quote(result), err)
 	}
 	if e.Loss == nil || e.Targets == nil || e.Correct == nil {
-		return nil, WhatEvaluateSays.Broken("it answered evaluate by %s; expected loss, targets and correct", contracts.Quote(result))
+		return nil, WhatEvaluateSays.Errorf("it answered evaluate by %s; expected loss, targets and correct", contracts.Quote(result))
 	}
 	if *e.Targets > int64(given) {
-		return nil, WhatEvaluateSays.Broken("it has predicted %d targets; expected at most %d, the number in its examples", *e.Targets, given)
+		return nil, WhatEvaluateSays.Errorf("it has predicted %d targets; expected at most %d, the number in its examples", *e.Targets, given)
 	}
 	if *e.Correct < 0 || *e.Correct > *e.Targets {
-		return nil, WhatEvaluateSays.Broken("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
+		return nil, WhatEvaluateSays.Errorf("%d first guesses of %d targets were right; expected at least 0, and at most all", *e.Correct, *e.Targets)
 	}
 	return &clientprograms.Evaluation{Targets: *e.Targets, Correct: *e.Correct, Loss: *e.Loss}, checkLoss(*e.Loss)
 }

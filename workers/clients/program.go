@@ -33,7 +33,7 @@ type program struct {
 	vocabulary *datasets.Vocabulary
 	directory  string                  // of its output
 	code       *childprocess.Workspace // below the directory; nil without code
-	talk       *contracts.Talk
+	talk       *contracts.Conversation
 
 	description *clientprograms.Description
 	network     models.Network
@@ -268,22 +268,22 @@ func (c *program) read(path string, params []float32) error {
 // unreadable is the error of an unreadable file of parameters.
 func unreadable(err error, params int) error {
 	if large, ok := errors.AsType[*childprocess.TooLargeError](err); ok {
-		return SameTensors.Broken("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Most, params)
+		return SameTensors.Errorf("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Limit, params)
 	}
-	return FilesAsAsked.Broken("it has written no file of parameters that can be read: %v", err)
+	return FilesAsAsked.Errorf("it has written no file of parameters that can be read: %v", err)
 }
 
 // misshapen is the error of a file with content that breaks a rule about shapes, or numbers that are not
 // finite.
 func misshapen(err error, shapes contracts.Rule) error {
 	if _, diverged := errors.AsType[*checkpoints.NotFiniteError](err); diverged {
-		return FiniteNumbers.Broken("its %v", err)
+		return FiniteNumbers.Errorf("its %v", err)
 	}
 	if errors.Is(err, safetensors.ErrFormat) {
-		return shapes.Broken("its file of parameters is %v", err)
+		return shapes.Errorf("its file of parameters is %v", err)
 	}
 	if err != nil {
-		return shapes.Broken("its %v", err)
+		return shapes.Errorf("its %v", err)
 	}
 	return nil
 }

@@ -33,8 +33,8 @@ var (
 )
 
 // speech returns the parameters of a conversation with a program.
-func speech(name string) contracts.Speech {
-	return contracts.Speech{
+func speech(name string) contracts.Protocol {
+	return contracts.Protocol{
 		Who: "program", Name: name, Patience: DefaultTimeout,
 		OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteNumbers, EndsWithItsInput: EndsWithItsInput,
 	}

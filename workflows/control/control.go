@@ -35,7 +35,7 @@ import (
 const Latest = "latest"
 
 // API has all operations on runs. A run is named by its id or a beginning of the id, which
-// means the newest of several runs of one experiment (TellingChoices), or by Latest or "" for
+// means the newest of several runs of one experiment (WithChoiceReporter), or by Latest or "" for
 // the newest run of all.
 type API interface {
 	// HasSource reports whether a source has been uploaded.
@@ -182,9 +182,9 @@ func New(archive *storage.Archive, conn *queue.Conn, c *coordinator.Coordinator)
 	return l
 }
 
-// QueueAway sets the reason why the queue does not answer. Runs can still be
+// SetQueueError sets the reason why the queue does not answer. Runs can still be
 // read and steered, but the leader is unknown.
-func (l *Local) QueueAway(why error) { l.away = why }
+func (l *Local) SetQueueError(why error) { l.away = why }
 
 // nudge makes the coordinator read the runs now instead of within seconds.
 // Errors are ignored, because it also reads them by itself.

@@ -98,9 +98,9 @@ func encodeExported(model *checkpoints.Model, metadata map[string]string, vocabu
 	return checkpoints.Encode(model.Network, model.Params, metadata)
 }
 
-// LeftOut returns the reason why an exported model has no vocabulary and how to get it; "" if the
+// MissingVocabulary returns the reason why an exported model has no vocabulary and how to get it; "" if the
 // model has it.
-func LeftOut(model []byte) string {
+func MissingVocabulary(model []byte) string {
 	file, err := safetensors.OpenParts(int64(len(model)), func(offset, length int64) ([]byte, error) { return model[offset : offset+length], nil })
 	if err != nil {
 		return "" // a command made the model
@@ -216,7 +216,7 @@ func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, err
 	if err != nil {
 		return nil, err
 	}
-	return x, found.Owns(ctx, l.archive, x.cell)
+	return x, found.CheckReports(ctx, l.archive, x.cell)
 }
 
 // checkpoint returns the model after a round, and the round, with LastRound resolved.

@@ -19,7 +19,7 @@ func TestAVocabularyForWhichThereIsNoRoomIsLeftOut(t *testing.T) {
 		strings.Repeat("x", safetensors.MaxHeader): "coalmine data export r-1 c01 writes it",
 	} {
 		file := must.Get(encodeExported(model, map[string]string{runField: "r-1", cellField: "c01"}, vocabulary))(t)
-		if why := LeftOut(file); !strings.Contains(why, want) || (why == "") != (want == "") {
+		if why := MissingVocabulary(file); !strings.Contains(why, want) || (why == "") != (want == "") {
 			t.Errorf("left out: %q, want %q", why, want)
 		}
 		if _, err := ExportedVocabulary(file); want == "" && err != nil || want != "" && !strings.Contains(err.Error(), want) {

@@ -36,13 +36,13 @@ func (c Choice) String() string {
 
 type choiceKey struct{}
 
-// TellingChoices returns a context that calls tell with each choice.
-func TellingChoices(ctx context.Context, tell func(Choice)) context.Context {
+// WithChoiceReporter returns a context that calls tell with each choice.
+func WithChoiceReporter(ctx context.Context, tell func(Choice)) context.Context {
 	return context.WithValue(ctx, choiceKey{}, tell)
 }
 
-// Chose reports a choice to the function of TellingChoices, if ctx has one.
-func Chose(ctx context.Context, c Choice) {
+// ReportChoice reports a choice to the function of WithChoiceReporter, if ctx has one.
+func ReportChoice(ctx context.Context, c Choice) {
 	if tell, ok := ctx.Value(choiceKey{}).(func(Choice)); ok {
 		tell(c)
 	}
@@ -108,7 +108,7 @@ func (l *Local) fitting(ctx context.Context, name string) ([]string, error) {
 		return []string{name}, nil // it has lost its record
 	}
 	fits := slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, name) })
-	if named := slices.DeleteFunc(slices.Clone(fits), func(id string) bool { return !runs.IsOf(id, name) }); len(named) > 0 {
+	if named := slices.DeleteFunc(slices.Clone(fits), func(id string) bool { return !runs.BelongsTo(id, name) }); len(named) > 0 {
 		return named, nil // without experiments with longer names that begin with it
 	}
 	if len(fits) == 0 {
@@ -140,7 +140,7 @@ func (l *Local) newest(ctx context.Context, name string, fits []string) (*runs.R
 		return nil, fmt.Errorf("run %q: %w in %s that can be read; see: coalmine status", name, ErrNoRun, l.archive)
 	}
 	if count > 1 {
-		Chose(ctx, Choice{name, newest.ID, count})
+		ReportChoice(ctx, Choice{name, newest.ID, count})
 	}
 	return newest, nil
 }

@@ -39,7 +39,7 @@ func TestANameMeansTheNewestRunOfOneExperiment(t *testing.T) {
 	newest := submit("grid", "3")
 	lone := submit("grids", "4")
 	var told []control.Choice
-	ctx := control.TellingChoices(t.Context(), func(c control.Choice) { told = append(told, c) })
+	ctx := control.WithChoiceReporter(t.Context(), func(c control.Choice) { told = append(told, c) })
 	api := control.New(archive, nil, nil)
 	if s, err := api.History(ctx, "grid-"); err != nil || s.Run != newest || len(told) != 1 || told[0] != (control.Choice{Name: "grid-", Run: newest, Fits: 3}) {
 		t.Errorf("grid- is %+v, %v; told %+v", s, err, told)

@@ -81,7 +81,7 @@ func (x *outcomes) find(run *runs.Run) *outcome {
 // renew reads the results if the run's log or its cells have changed.
 func (o *outcome) renew(ctx context.Context, archive *storage.Archive, run *runs.Run) error {
 	if o.results != nil && o.position >= run.Position() {
-		grown, err := o.results.Grown(ctx, archive)
+		grown, err := o.results.Stale(ctx, archive)
 		if err != nil || !grown {
 			return err
 		}

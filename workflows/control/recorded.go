@@ -42,7 +42,7 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 	r.gated = isGated(spec)
 	head := *spec
 	head.Cells = slices.Clone(spec.Cells[:min(len(spec.Cells), glanceCells)])
-	if lost, err := planned.Elsewhere(ctx, l.archive, run, spec); err == nil && lost != "" {
+	if lost, err := planned.CellUnderOtherKey(ctx, l.archive, run, spec); err == nil && lost != "" {
 		r.err = fmt.Errorf("cell %s: %s", lost, plan.LostReport)
 	}
 	r.head, r.cells = &head, make([]status.Cell, len(spec.Cells))

@@ -83,7 +83,7 @@ func (t *term) launched(a *graph.Attempt, err error) {
 // land removes an attempt.
 func (t *term) land(a *graph.Attempt) {
 	a.Span.End(nil)
-	t.graph.Land(a)
+	t.graph.RemoveAttempt(a)
 }
 
 // relaunch retries a task that is still wanted, ahead of the backlog.

@@ -44,7 +44,7 @@ func (w *world) checkTruth(names ...string) {
 				must.Do(w.t, e.Reach(p, ref))
 				f, err := availability.LookUp(context.Background(), w.archive, ref.Key)
 				if err != nil || !f.Available() {
-					w.fail("target of %s %s is not available: %s, %v", name, c.Name, f.Why(), err)
+					w.fail("target of %s %s is not available: %s, %v", name, c.Name, f.Reason(), err)
 				}
 			}
 		}

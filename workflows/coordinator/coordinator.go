@@ -121,7 +121,7 @@ func (c *Coordinator) Lead(ctx context.Context) error {
 			return fmt.Errorf("store %s: %w; one process at a time may own it", c.cfg.Archive, err)
 		case errors.Is(err, leadership.ErrRival):
 			c.cfg.Log.Warn("pausing leadership for a minute", "error", err)
-			c.contest.Rest(ctx, leadership.RivalRest)
+			c.contest.HoldWithoutLeading(ctx, leadership.RivalRest)
 		case err != nil:
 			c.cfg.Log.Warn("leading no more; standing by", "error", err)
 			_ = leadership.Pause(ctx) // its only error is ctx's

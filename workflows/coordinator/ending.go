@@ -92,7 +92,7 @@ func (t *term) confirm(targets map[storage.Key]graph.Dependency, keys []storage.
 	all := true
 	for i, key := range keys {
 		if !found[i].Available() {
-			t.graph.Lose(targets[key])
+			t.graph.Recheck(targets[key])
 			all = false
 		}
 	}

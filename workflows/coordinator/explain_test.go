@@ -41,7 +41,7 @@ func TestExplainFindsTheCheckpointsOfAShorterRun(t *testing.T) {
 	}
 	other := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 2, Steps: 60, Keep: []int{30, 50}, Big: true})
 	why := []string{"replay to 50 from the checkpoint at 30"}
-	if got := training(explain(t, w, other)).Why(); !slices.Equal(got, why) {
+	if got := training(explain(t, w, other)).Reasons(); !slices.Equal(got, why) {
 		t.Errorf("with one more audit: %q, want %q", got, why)
 	}
 }

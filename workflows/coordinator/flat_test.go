@@ -82,7 +82,7 @@ func newMachine(t *testing.T, p *plan.Plan) *machine {
 	cfg := Config{
 		Archive: storage.NewArchive(m.requests), Queue: m.worker, Registry: plantest.Kinds, MaxTries: 1,
 		Log:     slog.New(slog.DiscardHandler),
-		Compile: func(context.Context, *runs.Run) (plan.Parts, error) { return plan.Whole(p), nil },
+		Compile: func(context.Context, *runs.Run) (plan.Parts, error) { return plan.SinglePart(p), nil },
 	}
 	spec := runs.Spec{Name: "flat", Digest: storage.DigestOf([]byte("{}")), Experiment: []byte("{}")}
 	if _, _, err := runs.NewService(m.worker.archive, m.now).Submit(t.Context(), spec, "", true); err != nil {

@@ -25,8 +25,8 @@ func (t *term) followRuns() {
 		if t.records.exists(r) {
 			t.follow(r)
 		} else {
-			t.ledger.Strike(r.ID)
-			t.spans.LetGo()
+			t.ledger.Remove(r.ID)
+			t.spans.Prune()
 			t.deletions.goOnAll() // its claims may have been the last unknown ones
 		}
 	}
@@ -62,9 +62,9 @@ func (t *term) letGo(r *run) {
 		return // its plan is being made, or there is none
 	}
 	view := t.view()
-	view.LetGo(&r.Run)
+	view.SaveCells(&r.Run)
 	t.graph.Release(r.Run.Run)
-	t.spans.LetGo()
+	t.spans.Prune()
 }
 
 // followPins renews the claims of a run on checkpoints when its pins have
@@ -81,7 +81,7 @@ func (t *term) followPins(r *run) {
 func (t *term) claim(r *run, plans ...*plan.Plan) {
 	r.claimed = true
 	for _, p := range plans {
-		t.ledger.Enter(r.ID, retention.ClaimsOf(&r.State, p))
+		t.ledger.Record(r.ID, retention.ClaimsOf(&r.State, p))
 	}
 }
 

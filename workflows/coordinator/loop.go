@@ -29,7 +29,7 @@ const eventBuffer = 256
 
 // reign leads for one term: until ctx is done, or another leads.
 func (c *Coordinator) reign(parent context.Context) error {
-	leader, err := c.contest.Introduce(parent)
+	leader, err := c.contest.Identity(parent)
 	if err != nil {
 		return err
 	}

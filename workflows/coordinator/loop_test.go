@@ -189,7 +189,7 @@ func newLeaderOf(t testing.TB, archive *storage.Archive, q Queue, holder string,
 	t.Helper()
 	c := must.Get(New(Config{
 		Archive: archive, Queue: q, Holder: holder, Registry: plantest.Kinds,
-		Compile: func(_ context.Context, r *runs.Run) (plan.Parts, error) { return plan.Whole(planOf(r)), nil },
+		Compile: func(_ context.Context, r *runs.Run) (plan.Parts, error) { return plan.SinglePart(planOf(r)), nil },
 		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}))(t)
 	return c

@@ -33,7 +33,7 @@ func (t *term) settle() {
 		t.followRuns()
 		t.tidied()
 		t.graph.Settle(t.now())
-		t.carryOut(t.graph.TakeAsks())
+		t.carryOut(t.graph.TakeRequests())
 	}
 	if !t.queueAway.On() {
 		t.dispatcher.Dispatch(t.launch)
@@ -49,7 +49,7 @@ func (t *term) queueBack() {
 	t.records.nudged()
 }
 
-func (t *term) carryOut(asks graph.Asks) {
+func (t *term) carryOut(asks graph.Requests) {
 	t.changed = t.changed || asks.Changed
 	if asks.Recounted {
 		t.dispatcher.Reset()
@@ -73,7 +73,7 @@ func (t *term) carryOut(asks graph.Asks) {
 }
 
 // advanced follows the progress of chains.
-func (t *term) advanced(asks graph.Asks) {
+func (t *term) advanced(asks graph.Requests) {
 	for _, j := range asks.Joined {
 		t.counters.CountRound(j.Step, t.now())
 		t.spans.EndRound(j.Step, true)

@@ -91,8 +91,8 @@ type Method struct {
 	audits.Fields
 }
 
-// Asked lists the audits that a cell requests, in their order.
-func (a *Audit) Asked() []Method {
+// Requested lists the audits that a cell requests, in their order.
+func (a *Audit) Requested() []Method {
 	if a == nil {
 		return nil
 	}
@@ -110,9 +110,9 @@ func (a *Audit) asks(place int) bool {
 	return a != nil && place < len(a.Methods) && a.Methods[place] != nil && audits.Asked(a.Methods[place])
 }
 
-// AskedFor returns the fields of one audit, if a cell requests it.
-func AskedFor[F audits.Fields](a *Audit) (F, bool) {
-	for _, m := range a.Asked() {
+// RequestedFields returns the fields of one audit, if a cell requests it.
+func RequestedFields[F audits.Fields](a *Audit) (F, bool) {
+	for _, m := range a.Requested() {
 		if f, ok := m.Fields.(F); ok {
 			return f, true
 		}
@@ -139,7 +139,7 @@ func (f *FailIf) GivenLimits() (given []audits.GivenLimit) {
 		return nil
 	}
 	for place, limits := range f.Gates {
-		given = append(given, all.Audits()[place].Given(limits)...)
+		given = append(given, all.Audits()[place].GivenLimits(limits)...)
 	}
 	return given
 }

@@ -311,7 +311,7 @@ func (c *checker) room(f *CanaryFormat, path string) {
 	if f.Alphabet == "" {
 		over = "of words"
 	}
-	if room := space.Sequences(c.Data.Ordinary(), 0); float64(2*drawn) > room {
+	if room := space.Sequences(c.Data.OrdinaryTokens(), 0); float64(2*drawn) > room {
 		c.fail([]string{path, join(path, "words"), join(path, "format"), join(path, "alphabet")},
 			"ask for %d different canaries of %s; expected at most half of the %.0f sequences %s: use fewer or longer ones, or a larger alphabet", drawn, readable.Count(f.Words, "symbol"), room, over)
 	}
@@ -386,7 +386,7 @@ func (c *checker) pairs() {
 			c.fail([]string{block.path, "data.pairs"}, "is of single texts, and the data are pairs (data.pairs: true); set it to null for this cell")
 		}
 	}
-	for _, m := range c.Audit.Asked() {
+	for _, m := range c.Audit.Requested() {
 		c.measuresPairs(m)
 	}
 }

@@ -192,7 +192,7 @@ func (c *dataChecker) check() {
 	} else if p.Secret() && p.Key != "" && p.Key != f.Key {
 		c.fail("training.privacy.key", "is %s, but the key at hand is %s; put the right key back into its file, name its file by --secret-key, or correct the field", p.Key, f.Key)
 	}
-	for _, m := range e.Audit.Asked() {
+	for _, m := range e.Audit.Requested() {
 		if checker, ok := m.Fields.(audits.DataChecker); ok {
 			checker.CheckData(e.Setting(), f.of(c.Cell), func(paths []string, format string, args ...any) { c.fail(paths[0], format, args...) })
 		}
@@ -372,7 +372,7 @@ func (c *Cell) Warnings() []string {
 	if t := &c.Experiment.Training; t.Record != nil && t.Privacy.Secret() {
 		warnings = append(warnings, fmt.Sprintf("training.record keeps updates before the server's noise, with the numbers of their users: they reveal the secret cohorts (%s)", c.Label))
 	}
-	for _, m := range c.Experiment.Audit.Asked() {
+	for _, m := range c.Experiment.Audit.Requested() {
 		if w, ok := m.Fields.(audits.Warner); ok && c.data != nil {
 			warnings = append(warnings, w.Warnings(c.Experiment.Setting(), c.data)...)
 		}
@@ -471,13 +471,13 @@ func (c *Cell) phraseWarnings() []string {
 	var warnings []string
 	for i, found := range c.phrases {
 		g := c.Experiment.Canaries.groups(&c.Experiment.Data)[i]
-		all := g.Sequences(c.Experiment.Data.Ordinary(), 0)
+		all := g.Sequences(c.Experiment.Data.OrdinaryTokens(), 0)
 		within := float64(g.Count) * min(1, float64(found)/all)
 		if within < minInData {
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf("%s has %d of the %.0f sequences %q by itself, and with them about %.2g of the %d canaries of this form, which are then exposed though nobody inserted them; give other fixed %s, or more random ones (%s)",
-			c.Experiment.Data.Source, found, all, g.Brief(), within, g.Count, c.Experiment.Data.Level.Scheme().Unit, c.Label))
+			c.Experiment.Data.Source, found, all, g.ShortString(), within, g.Count, c.Experiment.Data.Level.Scheme().Unit, c.Label))
 	}
 	return warnings
 }

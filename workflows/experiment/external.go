@@ -82,7 +82,7 @@ func (c *checker) unlike(kind string) {
 			c.fail([]string{block.path, kind}, "is for models that are trained here, and model.kind is external; remove it for this cell")
 		}
 	}
-	for _, m := range c.Audit.Asked() {
+	for _, m := range c.Audit.Requested() {
 		if !ofForeign(*m.Description) {
 			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than code of others can tell, and model.kind is external; expected one of %s, or null for this cell", c.auditsThat(ofForeign))
 		}
@@ -181,7 +181,7 @@ func (c *checker) externalClients() {
 	}
 	c.ofWholeTrainings()
 	c.unlikeClients()
-	for _, m := range c.Audit.Asked() {
+	for _, m := range c.Audit.Requested() {
 		if !m.ByProgram {
 			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, c.auditsThat(byProgram))
 		}

@@ -98,7 +98,7 @@ func (c *checker) wholeExamples() {
 	if c.Training.Central() && c.Training.Privacy != nil {
 		c.fail([]string{"training.privacy", "training.algorithm", "data.label"}, "clips the gradient of every record with sgd, which a %s cannot; use fedavg, or set it to null for this cell", c.Model.Kind)
 	}
-	for _, m := range c.Audit.Asked() {
+	for _, m := range c.Audit.Requested() {
 		if m.Models != audits.Anything {
 			c.fail([]string{"audit." + m.Name, "data.label"}, "measures models of %s, and the model predicts the %s of %s (data.label); set it to null for this cell", m.Models, c.Data.Label, examples)
 		}
@@ -116,7 +116,7 @@ func (c *checker) images() {
 // readsTheData checks that the model and the audits fit the data: texts or images.
 func (c *checker) readsTheData() {
 	c.kind("model", c.Model.Kind)
-	for _, m := range c.Audit.Asked() {
+	for _, m := range c.Audit.Requested() {
 		if m.Models.Fits(c.Data.Level) {
 			continue
 		}
@@ -207,9 +207,9 @@ func (m *Image) shape() datasets.Image {
 // lacksLabels reports whether images may lack labels.
 func (m *Image) lacksLabels() bool { return m != nil && m.Unlabelled }
 
-// Ordinary returns the number of ordinary tokens: the vocabulary without special tokens but with
+// OrdinaryTokens returns the number of ordinary tokens: the vocabulary without special tokens but with
 // the labels of texts, or the symbols that the level defines.
-func (d *Data) Ordinary() int {
+func (d *Data) OrdinaryTokens() int {
 	if symbols := d.Level.Scheme().Symbols; symbols != nil {
 		return len(symbols)
 	}
@@ -220,4 +220,4 @@ func (d *Data) Ordinary() int {
 func (d *Data) Labels() int { return len(d.Reading().LabelWords()) }
 
 // Tokens returns the size of a model's vocabulary, special tokens included.
-func (d *Data) Tokens() int { return d.Ordinary() + datasets.FirstWord }
+func (d *Data) Tokens() int { return d.OrdinaryTokens() + datasets.FirstWord }

@@ -155,7 +155,7 @@ type Optimizer struct {
 	// 2020, appendix B.2), 1 for the server and 0.005 for central training (Thakkar et al. 2020,
 	// section 4.2); required with other rules.
 	LearningRate float64 `json:"learning_rate,omitzero" range:"(0,1e6]" also:"lr rate"`
-	optimizers.Given
+	optimizers.RuleParameters
 	// Schedule of the learning rate. Absent: constant.
 	Schedule *Schedule `json:"schedule,omitempty" also:"learning_rate_schedule decay warmup"`
 }
@@ -196,7 +196,7 @@ func (s *Schedule) check(rounds int) error {
 // Config returns the update rule with its parameters. It is complete for the optimizers of a
 // resolved experiment, and invalid for an unknown name, which Parse reports.
 func (o *Optimizer) Config() optimizers.Config {
-	config, err := o.Given.Config(o.Name)
+	config, err := o.RuleParameters.Config(o.Name)
 	if err != nil {
 		return optimizers.Config{Kind: o.Name}
 	}
@@ -213,7 +213,7 @@ func (o *Optimizer) complete(learningRate float64) {
 	if o.LearningRate == 0 && rule.PlainStep {
 		o.LearningRate = learningRate
 	}
-	o.Given.Complete(o.Name)
+	o.RuleParameters.Complete(o.Name)
 }
 
 // title names the update rule as in the papers.

@@ -44,8 +44,8 @@ func (s *Statement) Find() string {
 	return fmt.Sprintf("audit.fail_if.%s: %g fails", s.Gate, *s.Allowed)
 }
 
-// Of returns the power at some sizes.
-func (s *Statement) Of(sizes []int, leak float64) float64 {
+// PowerAt returns the power at some sizes.
+func (s *Statement) PowerAt(sizes []int, leak float64) float64 {
 	return s.Power(audits.Question{Sizes: sizes, Leak: leak, Limit: s.Allowed})
 }
 

@@ -18,7 +18,7 @@ func TestThePowerOfCountedCanaries(t *testing.T) {
 			t.Fatal("no statement")
 		}
 		p := powers[0]
-		if got := p.Of(p.Numbers(), p.Leak.Default); p.Audit != "random_sampling" || math.Abs(got-want) > 1e-9 {
+		if got := p.PowerAt(p.Numbers(), p.Leak.Default); p.Audit != "random_sampling" || math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s seeds: %s has the power %v; want %v", replicates, p.Audit, got, want)
 		}
 		for _, p := range powers {
@@ -50,7 +50,7 @@ func TestModelsOfSeveralSizesHaveTheirOwnPower(t *testing.T) {
 		t.Fatalf("%d statements, want one for each model", len(powers))
 	}
 	small, large := &powers[0], &powers[1]
-	if a, b := small.Of(small.Numbers(), 0.99), large.Of(large.Numbers(), 0.99); !(a < b) {
+	if a, b := small.PowerAt(small.Numbers(), 0.99), large.PowerAt(large.Numbers(), 0.99); !(a < b) {
 		t.Errorf("power %v with 2 units, %v with 16", a, b)
 	}
 }

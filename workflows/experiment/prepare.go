@@ -8,9 +8,9 @@ import (
 	"coalmine/tasks/selection"
 )
 
-// Of returns the experiment that a preparation of e trains: a classifier, on images with labels. It
+// ExperimentFor returns the experiment that a preparation of e trains: a classifier, on images with labels. It
 // inserts and measures nothing.
-func (p *Preparation) Of(e *Experiment) *Experiment {
+func (p *Preparation) ExperimentFor(e *Experiment) *Experiment {
 	data := e.Data.unchanged()
 	if data.Image.lacksLabels() {
 		data.Select = &Select{Examples: selection.Labelled, AtLeast: 1}
@@ -18,8 +18,8 @@ func (p *Preparation) Of(e *Experiment) *Experiment {
 	return p.experiment(e, data, Model{Kind: models.CNN})
 }
 
-// Of returns the experiment that a preparation of e trains: a language model like the model of e.
-func (p *LanguagePreparation) Of(e *Experiment) *Experiment {
+// ExperimentFor returns the experiment that a preparation of e trains: a language model like the model of e.
+func (p *LanguagePreparation) ExperimentFor(e *Experiment) *Experiment {
 	data := e.Data.unchanged()
 	if p.Source != "" {
 		form, names := p.of(&data)
@@ -129,11 +129,11 @@ func (c *checker) preparingClassifier() {
 	if !c.Data.Level.Scheme().Images {
 		c.fail([]string{path, "data.level"}, "predicts the labels of images, and data.level is %s; expected image", c.Data.Level)
 	}
-	if err := p.Of(c.Experiment).Model.Config(&c.Data).Validate(); err != nil && c.Data.Level.Scheme().Images {
+	if err := p.ExperimentFor(c.Experiment).Model.Config(&c.Data).Validate(); err != nil && c.Data.Level.Scheme().Images {
 		c.fail([]string{path, "data.image"}, "does not work with images of %s: %v", c.Data.Reading().Image, err)
 	}
 	judges := func(m Method) bool { return m.Classifier }
-	if !c.Data.Select.predicted() && !slices.ContainsFunc(c.Audit.Asked(), judges) {
+	if !c.Data.Select.predicted() && !slices.ContainsFunc(c.Audit.Requested(), judges) {
 		c.fail([]string{path, "data.select"}, "is used by nothing; expected data.select.examples, data.select.users, audit.generated_images or audit.accuracy_per_user, or no such preparation")
 	}
 	c.learningRate(path, &p.Optimizer)

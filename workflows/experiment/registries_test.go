@@ -28,7 +28,7 @@ func TestAFieldOfAScheduleStandsWithTheKindsThatUseIt(t *testing.T) {
 func TestRangesOfAnOptimizersParametersAreThoseOfItsRule(t *testing.T) {
 	t.Parallel()
 	for _, rule := range optimizers.Rules() {
-		for _, f := range fieldsOf(reflect.TypeFor[optimizers.Given]()) {
+		for _, f := range fieldsOf(reflect.TypeFor[optimizers.RuleParameters]()) {
 			if !rule.Uses(f.name) {
 				continue
 			}
@@ -38,7 +38,7 @@ func TestRangesOfAnOptimizersParametersAreThoseOfItsRule(t *testing.T) {
 				value  float64
 				within bool
 			}{{low, !f.limits.openLow}, {high, !f.limits.openHigh}, {low - 1, false}, {high + 1, false}} {
-				var given optimizers.Given
+				var given optimizers.RuleParameters
 				f.in(reflect.ValueOf(&given).Elem()).Set(reflect.ValueOf(&end.value))
 				config := must.Get(given.Config(rule.Kind))(t)
 				if err := config.Validate(); (err == nil) != end.within {

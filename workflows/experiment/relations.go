@@ -307,7 +307,7 @@ func (c *checker) model() {
 	case c.Model.Kind == models.Transformer && c.Data.Pairs:
 		c.fail([]string{"data.pairs", "model.kind"}, "makes an encoder-decoder of the model, which no %s is; remove it for this cell", models.Transformer)
 	default:
-		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", c.Data.Ordinary(), err)
+		c.fail([]string{"model", "data.vocabulary.size"}, "does not work with a vocabulary of %d words: %v", c.Data.OrdinaryTokens(), err)
 	}
 }
 

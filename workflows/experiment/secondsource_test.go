@@ -35,7 +35,7 @@ func TestWhatIsBesideTheDataIsReadInItsForm(t *testing.T) {
 		", columns: {text: body}": {Columns: forms.Columns{Text: "body"}},
 	} {
 		e := &parse(t, fmt.Sprintf(besideTable, own)).Cells[0].Experiment
-		if got := e.Prepare.LanguageModel.Of(e).Data.Reading().Origin; got != want {
+		if got := e.Prepare.LanguageModel.ExperimentFor(e).Data.Reading().Origin; got != want {
 			t.Errorf("a language model with %q: %+v, want %+v", own, got, want)
 		}
 		if own == "" {

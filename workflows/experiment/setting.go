@@ -18,7 +18,7 @@ import (
 // Setting returns the experiment as its audits see it.
 func (e *Experiment) Setting() *audits.Setting {
 	s := &audits.Setting{
-		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.Ordinary(), TestFraction: e.Data.Test.Fraction, TestSplit: e.Data.Test.Split, Generator: e.Model.Kind == models.GAN,
+		Seed: e.Seed, Reading: e.Data.Reading(), Ordinary: e.Data.OrdinaryTokens(), TestFraction: e.Data.Test.Fraction, TestSplit: e.Data.Test.Split, Generator: e.Model.Kind == models.GAN,
 		Prepared:     e.Prepare.classifier() != nil,
 		Untied:       e.Model.Config(&e.Data).Untied,
 		Trained:      e.trained(),
@@ -45,7 +45,7 @@ func (e *Experiment) Setting() *audits.Setting {
 	if d := e.Data.Devices; d != nil {
 		s.Devices = &audits.Devices{Unseen: d.Unseen, HeldOut: d.HeldOut, IID: d.IID, Profiles: d.Profiles != nil}
 	}
-	for _, m := range e.Audit.Asked() {
+	for _, m := range e.Audit.Requested() {
 		s.Audits = append(s.Audits, m.Fields)
 	}
 	return s
@@ -74,7 +74,7 @@ func (e *Experiment) trained() int {
 // Sender returns the audit with canaries that are vectors sent by members of the training; nil
 // without one.
 func (e *Experiment) Sender() audits.Sender {
-	for _, m := range e.Audit.Asked() {
+	for _, m := range e.Audit.Requested() {
 		if audits.Sends(m.Fields) {
 			return m.Fields.(audits.Sender)
 		}
@@ -96,7 +96,7 @@ func (e *Experiment) joining() int {
 func (d *decoder) completeAudits(e *Experiment) {
 	s := e.Setting()
 	given := func(path string) bool { return d.present[path] != nil }
-	for _, m := range e.Audit.Asked() {
+	for _, m := range e.Audit.Requested() {
 		if c, ok := m.Fields.(audits.Completer); ok {
 			c.Complete(s, given)
 		}
@@ -108,7 +108,7 @@ func (c *checker) audit() {
 	if c.Audit == nil {
 		return
 	}
-	s, asked := c.Setting(), c.Audit.Asked()
+	s, asked := c.Setting(), c.Audit.Requested()
 	if len(asked) == 0 {
 		c.fail([]string{"audit"}, "measures nothing; add %s, or remove audit", anyMethod())
 	}
@@ -150,18 +150,18 @@ func (a *Audit) Controlled() privacy.Control {
 	return a.Control
 }
 
-// Apart returns the audit block of additional trainings, which are not measured and have the cell's
+// WithoutAudits returns the audit block of additional trainings, which are not measured and have the cell's
 // deliberate fault.
-func (a *Audit) Apart() *Audit {
+func (a *Audit) WithoutAudits() *Audit {
 	if a.Controlled() == "" {
 		return nil
 	}
 	return &Audit{Control: a.Control}
 }
 
-// Alone returns the audit block of a training that is measured by one audit, and has the cell's
+// WithOnly returns the audit block of a training that is measured by one audit, and has the cell's
 // deliberate fault.
-func (a *Audit) Alone(fields audits.Fields) *Audit {
+func (a *Audit) WithOnly(fields audits.Fields) *Audit {
 	alone := &Audit{Control: a.Controlled(), Methods: newMethods()}
 	for i, other := range alone.Methods {
 		if reflect.TypeOf(other) == reflect.TypeOf(fields) {
@@ -203,11 +203,11 @@ func (c *checker) limits() {
 			given = true
 			continue
 		}
-		for _, l := range d.Given(limits) {
+		for _, l := range d.GivenLimits(limits) {
 			given = true
 			c.measured("audit.fail_if."+l.Name, d, c.Audit.Methods[i])
 		}
-		for _, l := range d.Given(limits) {
+		for _, l := range d.GivenLimits(limits) {
 			l.Check(s, l.Value, c.fail)
 		}
 	}

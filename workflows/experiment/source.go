@@ -74,7 +74,7 @@ func (s *Spec) AuditFiles(e *Experiment) (map[string][]storage.Digest, error) {
 
 // AuditSources returns the sources of audits, in the order of the audits.
 func (e *Experiment) AuditSources() (list []audits.Source) {
-	for _, m := range e.Audit.Asked() {
+	for _, m := range e.Audit.Requested() {
 		if m.Sources != nil {
 			list = append(list, m.Sources(m.Fields)...)
 		}
@@ -180,7 +180,7 @@ func (c *checker) formats() {
 		}
 	}
 	for _, s := range c.Sources() {
-		c.format(s.Path, s.Of.Format, s.Of.Of(c.Experiment).Data.Reading())
+		c.format(s.Path, s.Of.Format, s.Of.ExperimentFor(c.Experiment).Data.Reading())
 	}
 }
 

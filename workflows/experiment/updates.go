@@ -228,7 +228,7 @@ func (r *Record) misses(rounds int) (path, problem string) {
 	if r.Every > 0 {
 		count = rounds / r.Every
 	} else {
-		count = len(recording.Of(rounds))
+		count = len(recording.RoundsOf(rounds))
 	}
 	switch last := len(r.Rounds) - 1; {
 	case r.Every > rounds:

@@ -57,8 +57,8 @@ type PrivacyAnswer struct {
 	// TradeOff holds the error rates of tests that distinguish neighbours by all trainings; nil unless
 	// requested.
 	TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
-	// LeftOut are cells of the runs without a bound.
-	LeftOut []LeftOut `json:"left_out,omitempty"`
+	// UnboundedCell are cells of the runs without a bound.
+	LeftOut []UnboundedCell `json:"left_out,omitempty"`
 	// Notes explain the numbers and their assumptions, in addition to each report's.
 	Notes []string `json:"notes"`
 }
@@ -83,8 +83,8 @@ type Together struct {
 	privacy.Composition
 }
 
-// LeftOut is a cell without a bound, and the reason.
-type LeftOut struct {
+// UnboundedCell is a cell without a bound, and the reason.
+type UnboundedCell struct {
 	Run   string `json:"run"`
 	Cell  string `json:"cell"`
 	Label string `json:"label"`
@@ -93,12 +93,12 @@ type LeftOut struct {
 
 // Trainings returns the finished cells of a run that were trained with noise, and the cells left
 // out.
-func Trainings(run results.Side) (trainings []Training, without []LeftOut) {
+func Trainings(run results.Side) (trainings []Training, without []UnboundedCell) {
 	id, _, _ := strings.Cut(run.Results.Run, "/") // a side may be one cell
 	for i := range run.Results.Cells {
 		cell := &run.Results.Cells[i]
 		if why := unbounded(cell); why != "" {
-			without = append(without, LeftOut{id, cell.Cell, cell.Label, why})
+			without = append(without, UnboundedCell{id, cell.Cell, cell.Label, why})
 			continue
 		}
 		recipe := cell.Recipe()

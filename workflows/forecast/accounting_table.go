@@ -96,7 +96,7 @@ func (a *PrivacyAnswer) facts() []string {
 	}
 	for i := range a.Trainings {
 		r := &a.Trainings[i].Scales[0].Report
-		add(fmt.Sprintf("protected: a %s (%s), %s, %s conversion", r.Unit, r.Neighbouring, r.Sampling.Noun(), r.Conversion))
+		add(fmt.Sprintf("protected: a %s (%s), %s, %s conversion", r.Unit, r.Neighbouring, r.Sampling.Phrase(), r.Conversion))
 		if validity := r.Validity(); validity != "" {
 			add("as trained, " + validity)
 		}

@@ -193,7 +193,7 @@ func (c *costing) record(p *plan.Plan, x *Explanation, cell *plan.Cell, counted 
 }
 
 func (c *costing) measure() {
-	for _, m := range c.experiment.Audit.Asked() {
+	for _, m := range c.experiment.Audit.Requested() {
 		states, work := c.audit(m)
 		c.MeasuringFLOP += states*c.model.ScoringFLOPs() + work
 	}
@@ -333,7 +333,7 @@ func (l *Loads) add(c costing, p *plan.Plan, cell *plan.Cell) {
 	for _, key := range nodes[selection.Predictions.Name] {
 		l.nodes[key] = Load{FLOP: c.slowness() * c.trainTokens * c.model.ScoringFLOPs()}
 	}
-	for _, m := range c.experiment.Audit.Asked() {
+	for _, m := range c.experiment.Audit.Requested() {
 		var of []storage.Key
 		for _, kind := range m.Kinds {
 			of = append(of, slices.DeleteFunc(slices.Clone(nodes[kind.Name]), func(key storage.Key) bool {

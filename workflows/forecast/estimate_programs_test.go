@@ -35,7 +35,7 @@ audit: {deanonymization: {attacks: [mlp], epochs: 200}}
 `
 	spec := must.Get(experiment.Parse("attacked.yaml", []byte(file), experiment.Options{}))(t)
 	c := costing{cell: &spec.Cells[0], experiment: &spec.Cells[0].Experiment, model: foreign{}}
-	for _, m := range c.experiment.Audit.Asked() {
+	for _, m := range c.experiment.Audit.Requested() {
 		if m.Name != "deanonymization" {
 			continue
 		}

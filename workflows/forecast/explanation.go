@@ -87,8 +87,8 @@ func (p *Explanation) TasksToRun() int {
 	return total
 }
 
-// Why describes the trainings to run and their reasons; nil without trainings.
-func (c *Chain) Why() []string {
+// Reasons describes the trainings to run and their reasons; nil without trainings.
+func (c *Chain) Reasons() []string {
 	var why []string
 	for _, p := range c.Passes {
 		from := fmt.Sprintf("from the checkpoint at %d", p.From*c.StepRounds)
@@ -203,7 +203,7 @@ func (x *explainer) standing(ctx context.Context, refs []plan.Ref) (needs []plan
 	}
 	for i, n := range fresh {
 		if !found[i].Available() {
-			x.out.Nodes[n.Key] = Node{n.Kind, n.Label, ToRun, found[i].Why()}
+			x.out.Nodes[n.Key] = Node{n.Kind, n.Label, ToRun, found[i].Reason()}
 			needs = append(needs, n.Needs...)
 		}
 	}

@@ -77,7 +77,7 @@ func TestItSaysWhatRunsAndWhy(t *testing.T) {
 		t.Errorf("passes %v, want %v", got, passes)
 	}
 	why := []string{"replay to 120 from the checkpoint at 100", "replay to 251 from the checkpoint at 250", "train to 400 from the checkpoint at 330"}
-	if got := trainingChain(x).Why(); !slices.Equal(got, why) {
+	if got := trainingChain(x).Reasons(); !slices.Equal(got, why) {
 		t.Errorf("reasons %q, want %q", got, why)
 	}
 	if got := trainingChain(x).StepsToRun(); got != 20+1+70 {

@@ -112,8 +112,8 @@ func check(list []experiment.Power, leaks map[string]float64) error {
 			return fmt.Errorf("leak of %q: no audit of the experiment makes a statement whose power is computed", name)
 		case !there:
 			return fmt.Errorf("leak of %q: expected one of the experiment's statements: %s", name, strings.Join(names, ", "))
-		case !(leak >= p.Leak.Least && leak <= p.Leak.Most):
-			return fmt.Errorf("leak of %q: %s %g; expected %s from %g to %g", name, p.Leak.Means, leak, p.Leak.Name, p.Leak.Least, p.Leak.Most)
+		case !(leak >= p.Leak.Min && leak <= p.Leak.Max):
+			return fmt.Errorf("leak of %q: %s %g; expected %s from %g to %g", name, p.Leak.Means, leak, p.Leak.Name, p.Leak.Min, p.Leak.Max)
 		}
 	}
 	return nil
@@ -131,7 +131,7 @@ func Planned(s *experiment.Spec) (powers []Power) {
 func plannedPower(s *experiment.Power, leak float64) Power {
 	return Power{
 		Audit: s.Audit, Statement: s.Name, Cells: s.Cells, Finds: s.Find(), Gate: s.Gate, None: s.None,
-		Leak: Leak{s.Leak.Name, s.Leak.Means, leak}, Power: s.Of(s.Numbers(), leak),
+		Leak: Leak{s.Leak.Name, s.Leak.Means, leak}, Power: s.PowerAt(s.Numbers(), leak),
 	}
 }
 
@@ -160,7 +160,7 @@ func varied(s *experiment.Power, at int, leak float64) Varied {
 	power := func(n int) float64 {
 		numbers := s.Numbers()
 		numbers[at] = n
-		return s.Of(numbers, leak)
+		return s.PowerAt(numbers, leak)
 	}
 	for _, quarters := range []int{1, 2, 4, 8, 16} {
 		if n := (size.N*quarters + 3) / 4; len(v.Points) == 0 || n > v.Points[len(v.Points)-1].N {
@@ -206,7 +206,7 @@ func reaches(s *experiment.Power, leak float64) *float64 {
 	above := func(limit float64) bool {
 		c := *s
 		c.Allowed = &limit
-		return c.Of(c.Numbers(), leak) >= Enough
+		return c.PowerAt(c.Numbers(), leak) >= Enough
 	}
 	if !above(0) {
 		return nil

@@ -137,7 +137,7 @@ func (s *simulation) run() {
 func (s *simulation) settle() {
 	for again := true; again; {
 		s.graph.Settle(s.time())
-		asks := s.graph.TakeAsks()
+		asks := s.graph.TakeRequests()
 		again = len(asks.LookUp)+len(asks.Survey) > 0 || !s.graph.Settled()
 		if asks.Recounted {
 			s.dispatcher.Reset()
@@ -209,7 +209,7 @@ func (s *simulation) finish(e event) {
 	s.poolOf(e.attempt).free++
 	s.graph.Durations(e.attempt.Task).Add(e.seconds)
 	s.dispatcher.UseTime(e.attempt.Task, e.seconds)
-	s.graph.Land(e.attempt)
+	s.graph.RemoveAttempt(e.attempt)
 	s.graph.Commit(e.attempt.Task, nil, s.time())
 }
 

@@ -318,8 +318,8 @@ const (
 // nodes common to several parts are in each. So a reader of the parts never holds all of a large plan.
 type Parts func() (*Plan, error)
 
-// Whole yields a plan as a single part.
-func Whole(p *Plan) Parts {
+// SinglePart yields a plan as a single part.
+func SinglePart(p *Plan) Parts {
 	return func() (part *Plan, err error) {
 		part, p = p, nil
 		if part == nil {

@@ -51,8 +51,8 @@ type Pair struct {
 	Changes map[string][]audits.Change `json:"changes,omitempty"`
 }
 
-// Only reduces the side to one of its cells, or to the cells of one row of replicates.
-func (s Side) Only(name string) (Side, error) {
+// Select reduces the side to one of its cells, or to the cells of one row of replicates.
+func (s Side) Select(name string) (Side, error) {
 	spec, results := *s.Spec, *s.Results
 	spec.Cells, results.Cells = nil, nil
 	results.Run += "/" + name
@@ -203,7 +203,7 @@ func (s Side) partners(other Side) map[int]int {
 func (c *Comparison) WriteTable(w io.Writer) error { return c.WriteScreen(w, nil) }
 
 // WriteScreen is WriteTable for a terminal.
-func (c *Comparison) WriteScreen(w io.Writer, s *Screen) error {
+func (c *Comparison) WriteScreen(w io.Writer, s *Terminal) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s -> %s\n", c.Before, c.After)
 	c.writeFields(&b)
@@ -233,7 +233,7 @@ func (c *Comparison) WriteScreen(w io.Writer, s *Screen) error {
 
 // writeRows writes the differences between rows of replicates, and lists the rows without matched
 // utility.
-func (c *Comparison) writeRows(b *strings.Builder, s *Screen) {
+func (c *Comparison) writeRows(b *strings.Builder, s *Terminal) {
 	table := differenceTable(c.columns, c.Rows)
 	b.WriteByte('\n')
 	s.table(b, table.Header, table.texts())

@@ -88,7 +88,7 @@ func TestTwoCellsOfARunAreComparedByTheirSamples(t *testing.T) {
 	}
 	var sides []Side
 	for _, name := range []string{"c01", "c02"} {
-		side := must.Get(grid.Only(name))(t)
+		side := must.Get(grid.Select(name))(t)
 		sides = append(sides, side)
 	}
 	var b bytes.Buffer
@@ -106,7 +106,7 @@ func TestTwoCellsOfARunAreComparedByTheirSamples(t *testing.T) {
 	if p := c.Pairs[0].Changes["samples"][1].P; p == nil || *p > 1e-7 || *p < 1e-12 {
 		t.Errorf("changes %+v", c.Pairs[0].Changes)
 	}
-	if _, err := grid.Only("c03"); err == nil || !strings.Contains(err.Error(), `run grid-1 has no cell "c03": it has c01 to c02`) {
+	if _, err := grid.Select("c03"); err == nil || !strings.Contains(err.Error(), `run grid-1 has no cell "c03": it has c01 to c02`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -122,8 +122,8 @@ func replicatedSide(t *testing.T, run string) Side {
 func TestTwoRowsAreComparedSeedBySeed(t *testing.T) {
 	t.Parallel()
 	side := replicatedSide(t, "grid-1")
-	before := must.Get(side.Only("r01"))(t)
-	after := must.Get(side.Only("r04"))(t)
+	before := must.Get(side.Select("r01"))(t)
+	after := must.Get(side.Select("r04"))(t)
 	c := compared(t, before, after)
 	if len(c.Pairs) != 3 || len(c.OnlyBefore) != 0 || len(c.Rows) != 1 {
 		t.Fatalf("%d pairs, %d rows, only before %q", len(c.Pairs), len(c.Rows), c.OnlyBefore)
@@ -149,7 +149,7 @@ func TestTwoRowsAreComparedSeedBySeed(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, &b)
 		}
 	}
-	if _, err := side.Only("r05"); err == nil || !strings.Contains(err.Error(), `run grid-1 has no cell "r05": it has c01 to c12, and the rows r01 to r04`) {
+	if _, err := side.Select("r05"); err == nil || !strings.Contains(err.Error(), `run grid-1 has no cell "r05": it has c01 to c12, and the rows r01 to r04`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -172,7 +172,7 @@ func TestRunsOfReplicatesAreComparedRowByRow(t *testing.T) {
 // A run without replicates has no rows to compare with.
 func TestReplicatesAreComparedWithASingleSeedCellByCell(t *testing.T) {
 	t.Parallel()
-	one := must.Get(replicatedSide(t, "grid-1").Only("c01"))(t)
+	one := must.Get(replicatedSide(t, "grid-1").Select("c01"))(t)
 	alone := gridSide(t, "grid-2", "grid=null", 3)
 	c := compared(t, alone, one)
 	var b bytes.Buffer

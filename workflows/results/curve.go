@@ -75,7 +75,7 @@ func findCell(ctx context.Context, archive *storage.Archive, run *runs.Run, cell
 	spec, p := planned.Spec, planned.Plan
 	for i := range p.Cells {
 		if p.Cells[i].Name == cell {
-			return &spec.Cells[i], p, &p.Cells[i], planned.Owns(ctx, archive, &p.Cells[i])
+			return &spec.Cells[i], p, &p.Cells[i], planned.CheckReports(ctx, archive, &p.Cells[i])
 		}
 	}
 	return nil, nil, nil, fmt.Errorf("run %s has no cell %.40q; it has %s: %w", run.ID, cell, readable.Range(p.Cells[0].Name, p.Cells[len(p.Cells)-1].Name), storage.ErrNotFound)

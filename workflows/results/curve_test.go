@@ -77,11 +77,11 @@ func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.
 	if err != nil || table.Rows[0].SoFar != "so far: round 6 of 9" || !strings.Contains(strings.Join(table.Rows[0].Texts, ","), "(so far: round 6 of 9)") || !slices.Contains(table.Rows[0].Texts, "94.0") {
 		t.Errorf("the table has %+v, %v", table.Rows[0], err)
 	}
-	told, err := r.SoFar()
+	told, err := r.InterimMeasurements()
 	if line := told["c01"].String(); err != nil || !strings.HasPrefix(line, "so far: round 6 of 9: ") || !strings.Contains(line, "perplexity 94.0") {
 		t.Errorf("it is told by %q, %v", line, err)
 	}
-	if grown, err := r.Grown(t.Context(), archive); grown || err != nil {
+	if grown, err := r.Stale(t.Context(), archive); grown || err != nil {
 		t.Errorf("the results have grown while nothing was measured: %v", err)
 	}
 	key := p.Nodes[p.Cells[0].Report.Key].Input(reports.AuditInput("probabilistic_extraction", 6))
@@ -89,7 +89,7 @@ func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.
 	if _, _, err := archive.Commit(t.Context(), &storage.Commit{Key: key, Kind: "audits/x", Attempt: "1", Blobs: []storage.Blob{outcome}, Metrics: json.RawMessage(`{"extractable":5}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if grown, err := r.Grown(t.Context(), archive); !grown || err != nil {
+	if grown, err := r.Stale(t.Context(), archive); !grown || err != nil {
 		t.Errorf("the results have not grown with a measurement: %v", err)
 	}
 	if outcome, _ := loaded(t, archive, run).Cells[0].SoFar.Audit.Get("probabilistic_extraction"); !strings.Contains(string(outcome), `"extractable":5`) {

@@ -43,7 +43,7 @@ func chartAxis(a audits.Axis) chart.Axis {
 	if a.Logarithmic {
 		scale = chart.LogFromZero
 	}
-	return chart.Axis{Title: a.Title, Scale: scale, Range: chart.Range{Low: a.Least, High: a.Most}}
+	return chart.Axis{Title: a.Title, Scale: scale, Range: chart.Range{Low: a.Min, High: a.Max}}
 }
 
 // dotSeries returns a series for each group of dots that look alike.
@@ -131,7 +131,7 @@ func (v *viewCell) curveFigures() []curveFigure {
 	figures := []curveFigure{{name: lossCurves[0].Figure, curves: lossCurves}}
 	for d, outcome := range v.measured() {
 		for _, curve := range d.Curves() {
-			figures = addCurve(figures, curve, curve.Most(outcome))
+			figures = addCurve(figures, curve, curve.AxisEnd(outcome))
 		}
 	}
 	return figures

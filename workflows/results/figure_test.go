@@ -49,7 +49,7 @@ func kinds(t *testing.T) map[string]*chart.Figure {
 		kinds[name] = curves[name]
 	}
 	kinds["bars-and-intervals"] = &newDrawing(&audits.Figure{
-		X: audits.Axis{Title: "position of the word", Most: 4}, Y: audits.Axis{Title: "words out of vocabulary (%)"}, Filled: "by the model itself",
+		X: audits.Axis{Title: "position of the word", Max: 4}, Y: audits.Axis{Title: "words out of vocabulary (%)"}, Filled: "by the model itself",
 		Bars: []audits.Bar{{From: 0.6, To: 1.4, Y: 12}, {From: 1.6, To: 2.4, Y: 7}, {From: 2.6, To: 3.4, Y: 5}}, Ranges: []audits.Range{{X: 1, Low: 9, High: 15.5}, {X: 2, Low: 4, High: 9}, {X: 3, Low: 3, High: 7}},
 		Dots: []audits.Dot{{X: 1, Y: 10.5, Filled: true}},
 	}, "c01").Figure

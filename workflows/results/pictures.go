@@ -61,7 +61,7 @@ func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, 
 		if s.Cell != "" && s.Cell != c.Name || !asksForPictures(*c) {
 			continue
 		}
-		if err := read.Owns(ctx, archive, &p.Cells[i]); err != nil {
+		if err := read.CheckReports(ctx, archive, &p.Cells[i]); err != nil {
 			return nil, err
 		}
 		reader := pictureReader{archive: archive, report: p.Nodes[p.Cells[i].Report.Key], cell: c.Name, label: c.Label}
@@ -76,7 +76,7 @@ func LoadPictures(ctx context.Context, archive *storage.Archive, run *runs.Run, 
 
 // asksForPictures reports whether a cell has an audit with pictures.
 func asksForPictures(c experiment.Cell) bool {
-	return slices.ContainsFunc(c.Experiment.Audit.Asked(), func(m experiment.Method) bool { return hasPictures(m.Description) })
+	return slices.ContainsFunc(c.Experiment.Audit.Requested(), func(m experiment.Method) bool { return hasPictures(m.Description) })
 }
 
 // pictureReader reads the pictures of one cell.

@@ -100,7 +100,7 @@ func TestReplicatesAreWrittenAsTheyWere(t *testing.T) {
 func soFar(t *testing.T) *Results {
 	t.Helper()
 	r := replicated(t)
-	r.Cells[len(r.Cells)-1].SoFar = &SoFar{Unit: "round", Steps: 40, Measured: reports.Point{Round: 30, Utility: json.RawMessage(`{"perplexity": 94}`)}}
+	r.Cells[len(r.Cells)-1].SoFar = &Interim{Unit: "round", Steps: 40, Measured: reports.Point{Round: 30, Utility: json.RawMessage(`{"perplexity": 94}`)}}
 	return r
 }
 
@@ -448,7 +448,7 @@ func TestRowsSayAfterHowManyRoundsTheyReachedTheirTarget(t *testing.T) {
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Row.Name == "r01" && taken < 200 {
 			taken += 100
-			c.StopAt = &training.Pursuit{Measure: training.PerplexityMeasure, Target: 75, Reached: taken == 100}
+			c.StopAt = &training.TargetProgress{Measure: training.PerplexityMeasure, Target: 75, Reached: taken == 100}
 			c.Training.Rounds = taken
 		}
 	}

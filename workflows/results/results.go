@@ -82,15 +82,15 @@ type Cell struct {
 	Thresholds []selection.Left `json:"thresholds,omitempty"`
 	// Lost explains why the report of a finished cell is missing.
 	Lost string `json:"lost,omitempty"`
-	// SoFar is the newest measurement of a pending cell; nil before the first.
-	SoFar *SoFar `json:"so_far,omitempty"`
+	// Interim is the newest measurement of a pending cell; nil before the first.
+	SoFar *Interim `json:"so_far,omitempty"`
 	// Ranking describes the ranking of the canaries of an external model; nil for a built-in model.
 	Ranking *Ranking `json:"ranking,omitempty"`
 	// Undetected are the audits' statements without a finding, with their power.
 	Undetected []Undetected `json:"undetected,omitempty"`
-	// ToldRounds is the last round that a training program reported; nil if it is the last of the
+	// ReportedRounds is the last round that a training program reported; nil if it is the last of the
 	// experiment.
-	ToldRounds *ToldRounds `json:"told_rounds,omitempty"`
+	ToldRounds *ReportedRounds `json:"told_rounds,omitempty"`
 	// Unmeasured is set if the experiment requests no audit of a model trained by a program.
 	Unmeasured bool `json:"unmeasured,omitempty"`
 	// Batches is the effect of short batches on the learning rate of a finished cell's clients; nil
@@ -164,9 +164,9 @@ func (r *Results) loadCells(ctx context.Context, archive *storage.Archive, run *
 	return err
 }
 
-// Grown reports whether storage has outputs that a cell lacked when the results were read, or a
+// Stale reports whether storage has outputs that a cell lacked when the results were read, or a
 // newer measurement of it. Other parts of the results change only with the record of the run.
-func (r *Results) Grown(ctx context.Context, archive *storage.Archive) (bool, error) {
+func (r *Results) Stale(ctx context.Context, archive *storage.Archive) (bool, error) {
 	var grown atomic.Bool
 	group, ctx := goroutines.WithContext(ctx)
 	group.SetLimit(readsAtOnce)
@@ -205,7 +205,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	case report == nil:
 		cell.open = []storage.Key{missing}
 		if run.State.Outcomes[spec.Name] == runs.Done {
-			cell.Lost = run.Lost()
+			cell.Lost = run.LossReason()
 			return cell, nil
 		}
 		if run.State.Phase == runs.Cancelled {
@@ -239,7 +239,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	if cell.ToldRounds, err = readToldRounds(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
-	cell.Unmeasured = e.Training.Algorithm == experiment.External && len(e.Audit.Asked()) == 0
+	cell.Unmeasured = e.Training.Algorithm == experiment.External && len(e.Audit.Requested()) == 0
 	v, err := newViewCell(&cell)
 	if err != nil {
 		return cell, err
@@ -266,7 +266,7 @@ func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, s
 		return nil, planned.Report.Key, nil
 	case err != nil:
 		return nil, missing, err
-	case len(spec.Experiment.Audit.Asked()) > 0, done: // the model may have been deleted meanwhile
+	case len(spec.Experiment.Audit.Requested()) > 0, done: // the model may have been deleted meanwhile
 		return r, missing, nil
 	}
 	there, err := archive.HasCommit(ctx, planned.Model.Key)

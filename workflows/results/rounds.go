@@ -65,7 +65,7 @@ type Rates struct {
 
 // ClippedNorms are checkpoints.Norms after clipping.
 type ClippedNorms struct {
-	Least         float64 `json:"clipped_norm_min,omitempty" parquet:"clipped_norm_min,optional"`
+	Min           float64 `json:"clipped_norm_min,omitempty" parquet:"clipped_norm_min,optional"`
 	Tenth         float64 `json:"clipped_norm_p10,omitempty" parquet:"clipped_norm_p10,optional"`
 	Quarter       float64 `json:"clipped_norm_p25,omitempty" parquet:"clipped_norm_p25,optional"`
 	Median        float64 `json:"clipped_norm_median,omitempty" parquet:"clipped_norm_median,optional"`
@@ -110,7 +110,7 @@ func LoadRounds(ctx context.Context, archive *storage.Archive, run *runs.Run) (*
 	out := &Rounds{Run: run.ID, Experiment: spec.Name}
 	for i := range p.Cells {
 		c := &spec.Cells[i]
-		if err := planned.Owns(ctx, archive, &p.Cells[i]); err != nil {
+		if err := planned.CheckReports(ctx, archive, &p.Cells[i]); err != nil {
 			return nil, err
 		}
 		rounds, _, err := loadRounds(ctx, archive, c, &p.Cells[i], 0)
@@ -169,7 +169,7 @@ func (r *Rounds) Write(w io.Writer, format string) error {
 }
 
 // WriteScreen writes the table for a terminal.
-func (r *Rounds) WriteScreen(w io.Writer, s *Screen) error { return s.writeListed(r.table(), w) }
+func (r *Rounds) WriteScreen(w io.Writer, s *Terminal) error { return s.writeListed(r.table(), w) }
 
 func (r *Rounds) writeJSON(w io.Writer) error { return encodeJSON(w, r) }
 

@@ -29,10 +29,10 @@ var rowKeys = map[string][]string{
 }
 
 // writeListed writes a table for people to a file.
-func writeListed(t *flatTable, w io.Writer) error { return (*Screen)(nil).writeListed(t, w) }
+func writeListed(t *flatTable, w io.Writer) error { return (*Terminal)(nil).writeListed(t, w) }
 
 // writeListed writes a table for people; a file is aligned.
-func (s *Screen) writeListed(t *flatTable, w io.Writer) error {
+func (s *Terminal) writeListed(t *flatTable, w io.Writer) error {
 	if why := noRows[t.schema.Name()]; len(t.rows) == 0 && why != "" {
 		_, err := io.WriteString(w, why+"\n")
 		return err

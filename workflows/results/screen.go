@@ -12,8 +12,8 @@ import (
 	"coalmine/tasks/audits"
 )
 
-// Screen is a terminal that shows tables. A nil Screen is a file, with tables of unlimited width.
-type Screen struct {
+// Terminal is a terminal that shows tables. A nil Screen is a file, with tables of unlimited width.
+type Terminal struct {
 	// Width is the number of columns, at least 40.
 	Width int
 	// Color reports whether the terminal shows colors.
@@ -30,7 +30,7 @@ const (
 // WriteScreen writes the table with such rows for a terminal: columns beyond its width follow below,
 // columns with one text in all rows take one line, and only notes that report a failure or explain a mark
 // appear.
-func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Screen) error {
+func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Terminal) error {
 	v, err := r.view()
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Screen) error {
 }
 
 // notes writes all notes, or the necessary ones and the number of others.
-func (s *Screen) notes(b *strings.Builder, v *view, all []string) {
+func (s *Terminal) notes(b *strings.Builder, v *view, all []string) {
 	shown := all
 	if !s.Notes {
 		shown = v.once(slices.DeleteFunc(v.allNotes(), func(n note) bool {
@@ -78,7 +78,7 @@ func (s *Screen) notes(b *strings.Builder, v *view, all []string) {
 	}
 }
 
-func (s *Screen) paragraph(b *strings.Builder, text string) {
+func (s *Terminal) paragraph(b *strings.Builder, text string) {
 	for _, line := range s.paper().wrap(text, s.Width) {
 		b.WriteString(line + "\n")
 	}
@@ -86,7 +86,7 @@ func (s *Screen) paragraph(b *strings.Builder, text string) {
 
 // table writes the columns that fit the width side by side, and further ones below, each time after
 // the first column.
-func (s *Screen) table(b *strings.Builder, header []string, rows [][]string) {
+func (s *Terminal) table(b *strings.Builder, header []string, rows [][]string) {
 	if s == nil {
 		writeAligned(b, header, rows)
 		return
@@ -111,7 +111,7 @@ func (s *Screen) table(b *strings.Builder, header []string, rows [][]string) {
 }
 
 // paper returns the screen as a medium for tables.
-func (s *Screen) paper() *paper {
+func (s *Terminal) paper() *paper {
 	return &paper{width: s.Width, gap: 2, narrow: 12, measure: runewidth.StringWidth}
 }
 
@@ -129,7 +129,7 @@ func sameInAll(rows [][]string, i int) (string, bool) {
 }
 
 // block writes columns side by side, with a rule below the header.
-func (s *Screen) block(b *strings.Builder, columns []column) {
+func (s *Terminal) block(b *strings.Builder, columns []column) {
 	s.lines(b, columns, func(c *column) []string { return c.header }, bold)
 	s.lines(b, columns, func(c *column) []string { return []string{strings.Repeat("-", c.width)} }, "")
 	for k := range columns[0].rows {
@@ -138,7 +138,7 @@ func (s *Screen) block(b *strings.Builder, columns []column) {
 }
 
 // lines writes the texts of a row side by side.
-func (s *Screen) lines(b *strings.Builder, columns []column, folded func(*column) []string, style string) {
+func (s *Terminal) lines(b *strings.Builder, columns []column, folded func(*column) []string, style string) {
 	for _, line := range lineByLine(columns, folded) {
 		var written strings.Builder
 		for i, part := range line {
@@ -150,7 +150,7 @@ func (s *Screen) lines(b *strings.Builder, columns []column, folded func(*column
 }
 
 // styled returns a text in a style; a text without its own style gets the style of failures.
-func (s *Screen) styled(text, style string) string {
+func (s *Terminal) styled(text, style string) string {
 	if text == "failed" && style == "" {
 		style = red
 	}

@@ -19,7 +19,7 @@ import (
 func wantOnScreen(t rapid.TB, width int, header []string, rows [][]string) {
 	t.Helper()
 	var b strings.Builder
-	(&Screen{Width: width}).table(&b, header, rows)
+	(&Terminal{Width: width}).table(&b, header, rows)
 	for line := range strings.Lines(b.String()) {
 		if n := runewidth.StringWidth(strings.TrimRight(line, "\n")); n > width {
 			t.Fatalf("%d columns, want at most %d: %s", n, width, line)
@@ -120,7 +120,7 @@ func cut(line, rule string) (row []string) {
 	return row
 }
 
-func screened(t *testing.T, r *Results, s Screen) string {
+func screened(t *testing.T, r *Results, s Terminal) string {
 	t.Helper()
 	var b bytes.Buffer
 	must.Do(t, r.WriteScreen(&b, Cells, &s))
@@ -134,7 +134,7 @@ func TestTablesOfOtherRowsFitTheScreen(t *testing.T) {
 	for rows, r := range results {
 		for _, width := range []int{40, 120} {
 			var wide, folded bytes.Buffer
-			must.Do(t, errors.Join(r.WriteRows(&wide, "table", rows), r.WriteScreen(&folded, rows, &Screen{Width: width})))
+			must.Do(t, errors.Join(r.WriteRows(&wide, "table", rows), r.WriteScreen(&folded, rows, &Terminal{Width: width})))
 			for line := range strings.Lines(folded.String()) {
 				if n := runewidth.StringWidth(strings.TrimRight(line, "\n")); n > width {
 					t.Fatalf("%s: %d columns, want at most %d: %s", rows, n, width, line)
@@ -147,7 +147,7 @@ func TestTablesOfOtherRowsFitTheScreen(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := recorded(t).WriteScreen(&b, Canaries, &Screen{Width: 120}); err != nil || !strings.Contains(b.String(), "c01, in this one must  ") {
+	if err := recorded(t).WriteScreen(&b, Canaries, &Terminal{Width: 120}); err != nil || !strings.Contains(b.String(), "c01, in this one must  ") {
 		t.Errorf("%v, or no row named by cell and words:\n%s", err, &b)
 	}
 }
@@ -155,7 +155,7 @@ func TestTablesOfOtherRowsFitTheScreen(t *testing.T) {
 func TestAScreenNamesTheBaselineAndFoldsNotes(t *testing.T) {
 	t.Parallel()
 	r := replicated(t)
-	folded, whole := screened(t, r, Screen{Width: 120}), screened(t, r, Screen{Width: 120, Notes: true})
+	folded, whole := screened(t, r, Terminal{Width: 120}), screened(t, r, Terminal{Width: 120, Notes: true})
 	for _, want := range []string{"\nEach setting less its baseline", "  baseline  ", "notes more: coalmine results grid-1 --notes\n", "in all rows: "} {
 		if !strings.Contains(folded, want) {
 			t.Errorf("no %q in\n%s", want, folded)
@@ -167,7 +167,7 @@ func TestAScreenNamesTheBaselineAndFoldsNotes(t *testing.T) {
 	if strings.Contains(folded, "\x1b") {
 		t.Error("colors without a terminal that has them")
 	}
-	if !strings.Contains(screened(t, r, Screen{Width: 120, Color: true}), bold+"setting"+plain) {
+	if !strings.Contains(screened(t, r, Terminal{Width: 120, Color: true}), bold+"setting"+plain) {
 		t.Error("no bold header")
 	}
 }
@@ -176,7 +176,7 @@ func TestAScreenNamesTheBaselineAndFoldsNotes(t *testing.T) {
 func TestAScreenShowsNoEscapeSequenceOfATable(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	(&Screen{Width: 80}).table(&b, []string{"setting", "a"}, [][]string{{"x\x1b[31my", "\x1b]0;title\x07"}})
+	(&Terminal{Width: 80}).table(&b, []string{"setting", "a"}, [][]string{{"x\x1b[31my", "\x1b]0;title\x07"}})
 	if strings.ContainsAny(b.String(), "\x1b\x07") {
 		t.Errorf("%q", b.String())
 	}

@@ -49,7 +49,7 @@ func (r *Results) addPowers() {
 			key := s.Identity()
 			power, known := powers[key]
 			if !known {
-				power = s.Of(s.Numbers(), s.Leak.Default)
+				power = s.PowerAt(s.Numbers(), s.Leak.Default)
 				powers[key] = power
 			}
 			u := Undetected{Statement: s.String(), Find: s.Finds, Leak: s.Leak.Means, Size: s.Leak.Default, Power: power}

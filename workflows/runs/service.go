@@ -502,8 +502,8 @@ func numbered(base string, n int) string {
 // maxNameInID bounds the experiment's name within an id.
 const maxNameInID = 60
 
-// IsOf reports whether an id is the id of a run of the named experiment.
-func IsOf(id, experiment string) bool {
+// BelongsTo reports whether an id is the id of a run of the named experiment.
+func BelongsTo(id, experiment string) bool {
 	rest, ok := strings.CutPrefix(id, idName(experiment)+"-")
 	digest, number, several := strings.Cut(rest, ".")
 	_, notHex := hex.DecodeString(digest)

@@ -53,7 +53,7 @@ func (f *Fields) States(s *audits.Setting) (states float64) {
 }
 
 // kind ranks the last words of all canaries under one checkpoint.
-var kind = tasks.Kind{Name: "audits/suggestions", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(measure)}
+var kind = tasks.Kind{Name: "audits/suggestions", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(measure)}
 
 func measure(ctx context.Context, t *tasks.Task, p *Block, placed []datasets.Placement) (audits.Summary, error) {
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
@@ -153,5 +153,5 @@ func byChance(s *audits.Setting, k, n, _ int) float64 {
 	for _, g := range s.Canaries.Groups {
 		p = max(p, min(1, float64(f.Suggestions.Shown)/g.Sequences(s.Ordinary, g.Words-1)))
 	}
-	return audits.MoreThan(k, n, p)
+	return audits.BinomialTail(k, n, p)
 }

@@ -11,7 +11,7 @@
 // A Front forwards HTTP requests to one server, and damages the answers that a test selects:
 //
 //	front := proxy.NewFront(t, s3.Addr())
-//	front.Spoil(func(r *http.Request) proxy.Spoiling {
+//	front.Spoil(func(r *http.Request) proxy.Fault {
 //		if r.Method == http.MethodPut {
 //			return proxy.Unanswered // executed, but the client sees a reset
 //		}
@@ -36,12 +36,12 @@ import (
 	"coalmine/internal/must"
 )
 
-// Spoiling is the treatment of one request.
-type Spoiling int
+// Fault is the treatment of one request.
+type Fault int
 
 const (
 	// None forwards request and answer.
-	None Spoiling = iota
+	None Fault = iota
 	// Unavailable answers 503 instead of the server.
 	Unavailable
 	// Failing answers 500 instead of the server.
@@ -62,7 +62,7 @@ const (
 	Flipped
 )
 
-func (s Spoiling) String() string {
+func (s Fault) String() string {
 	return [...]string{"none", "503", "500", "request lost", "answer lost", "late answer",
 		"slow body", "truncated body", "short body", "flipped bit"}[s]
 }
@@ -80,7 +80,7 @@ type Front struct {
 	ended   chan struct{}
 
 	mu     sync.Mutex
-	choose func(*http.Request) Spoiling
+	choose func(*http.Request) Fault
 	watch  func(*http.Request, int)
 }
 
@@ -104,8 +104,8 @@ func NewFront(t testing.TB, target string) *Front {
 // Addr returns the host:port for clients.
 func (f *Front) Addr() string { return f.address }
 
-// Spoil calls choose for every request from now on; nil spoils nothing. choose is called concurrently.
-func (f *Front) Spoil(choose func(*http.Request) Spoiling) {
+// SetFault calls choose for every request from now on; nil spoils nothing. choose is called concurrently.
+func (f *Front) SetFault(choose func(*http.Request) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.choose = choose
@@ -119,7 +119,7 @@ func (f *Front) Watch(seen func(r *http.Request, status int)) {
 	f.watch = seen
 }
 
-func (f *Front) spoiling(r *http.Request) Spoiling {
+func (f *Front) spoiling(r *http.Request) Fault {
 	f.mu.Lock()
 	choose := f.choose
 	f.mu.Unlock()
@@ -209,7 +209,7 @@ func (a *recorded) WriteHeader(status int) {
 	}
 }
 
-func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Spoiling) {
+func (a *recorded) deliver(w http.ResponseWriter, r *http.Request, s Fault) {
 	if s == Unanswered {
 		reset(w)
 		return

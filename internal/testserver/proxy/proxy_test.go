@@ -175,14 +175,14 @@ func TestAResetLeavesTheLinkOpen(t *testing.T) {
 
 func TestALinkToNobodyResets(t *testing.T) {
 	t.Parallel()
-	resetsNew(t, proxy.NewLink(t, testserver.Nobody(t)))
+	resetsNew(t, proxy.NewLink(t, testserver.RefusingAddress(t)))
 }
 
 const content = "0123456789abcdef"
 
 func TestAFrontSpoilsAnswersAsAsked(t *testing.T) {
 	t.Parallel()
-	for spoiling, want := range map[proxy.Spoiling]struct {
+	for spoiling, want := range map[proxy.Fault]struct {
 		status  int
 		body    string
 		broken  bool // the answer, or its body, is cut short
@@ -208,7 +208,7 @@ func TestAFrontSpoilsAnswersAsAsked(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			front := proxy.NewFront(t, server.Listener.Addr().String())
-			front.Spoil(func(*http.Request) proxy.Spoiling { return spoiling })
+			front.SetFault(func(*http.Request) proxy.Fault { return spoiling })
 			status, body, err := get("http://" + front.Addr() + "/")
 			if status != want.status || (err != nil) != want.broken || reached.Load() != want.reached {
 				t.Errorf("status %d, error %v, reached %v, want %+v", status, err, reached.Load(), want)
@@ -241,7 +241,7 @@ func TestAFrontTellsWhatTheServerHasAnswered(t *testing.T) {
 	front := proxy.NewFront(t, server.Listener.Addr().String())
 	seen := make(chan string, 1)
 	front.Watch(func(r *http.Request, status int) { seen <- fmt.Sprint(r.Method, " ", r.URL.Path, " ", status) })
-	front.Spoil(func(*http.Request) proxy.Spoiling { return proxy.Unanswered })
+	front.SetFault(func(*http.Request) proxy.Fault { return proxy.Unanswered })
 	if _, _, err := get("http://" + front.Addr() + "/object"); err == nil {
 		t.Error("the answer was not lost")
 	}

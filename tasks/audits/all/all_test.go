@@ -56,7 +56,7 @@ func TestDescriptionsAreComplete(t *testing.T) {
 				t.Errorf("has a CanaryOutcome: %v; a CanaryOutcomesBlob, or canaries of its own: %v", d.CanaryOutcome != nil, says)
 			}
 			for _, c := range d.Curves() {
-				if c.Figure == "" || c.Name == "" || c.Metric == "" || c.Most == nil {
+				if c.Figure == "" || c.Name == "" || c.Metric == "" || c.AxisEnd == nil {
 					t.Errorf("curve %+v lacks something", c)
 				}
 			}
@@ -162,7 +162,7 @@ func generous(t *testing.T, d *audits.Description) (given []audits.GivenLimit) {
 				break
 			}
 		}
-		given = append(given, d.Given(limits)...)
+		given = append(given, d.GivenLimits(limits)...)
 	}
 	if len(given) != len(d.Limits) {
 		t.Errorf("%s: %d of %d limits have a value", d.Name, len(given), len(d.Limits))

@@ -61,9 +61,9 @@ func checkTooFew(t *testing.T, d *audits.Description, s *audits.Setting) {
 		t.Errorf("%d users: no statement and no warning", s.Data.Users)
 	}
 	for _, x := range statements {
-		largest := x.Leak.Most
+		largest := x.Leak.Max
 		if d.Name == "neighbours" { // the share of the noise that is there
-			largest = x.Leak.Least
+			largest = x.Leak.Min
 		}
 		most := x.Power(audits.Question{Sizes: x.Numbers(), Leak: largest})
 		if none := most < 1e-3; none != (x.None != "") {

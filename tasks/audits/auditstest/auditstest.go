@@ -52,7 +52,7 @@ func CheckLimit(t *testing.T, d *audits.Description, v, nothing audits.Outcome, 
 			t.Errorf("limit %g: %q, want %q", limit, got, want)
 		}
 	}
-	if got := d.Given(d.NewLimits()); got != nil {
+	if got := d.GivenLimits(d.NewLimits()); got != nil {
 		t.Errorf("without a limit %v is judged", got)
 	}
 	if got := breaches(nothing, 1e9); len(got) != 1 || !strings.Contains(got[0], "has no value") {

@@ -55,7 +55,7 @@ func Prepare(ctx context.Context, path string, o experiment.Options, key func(na
 	if err != nil {
 		return nil, err
 	}
-	return PrepareFile(ctx, path, data, o, sources.Here{Folder: filepath.Dir(path)}, key)
+	return PrepareFile(ctx, path, data, o, sources.LocalFinder{Folder: filepath.Dir(path)}, key)
 }
 
 // PrepareFile does the same with the text of an experiment file and a finder of
@@ -142,7 +142,7 @@ func (s *Submission) uses() []use {
 		e := &s.Spec.Cells[i].Experiment
 		all = append(all, use{cell: i, experiment: e, path: "data.source", ownData: true})
 		for j, source := range e.Sources() {
-			all = append(all, use{cell: i, experiment: source.Of.Of(e), path: source.Path + ".source", place: j})
+			all = append(all, use{cell: i, experiment: source.Of.ExperimentFor(e), path: source.Path + ".source", place: j})
 		}
 	}
 	return all

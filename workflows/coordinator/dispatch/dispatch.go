@@ -215,7 +215,7 @@ type yielded struct {
 // runnable reports whether live workers can run the task. Other tasks are parked
 // until the workers change.
 func (d *Dispatcher) runnable(x *graph.Task) bool {
-	if d.Fleet.Lacks(x) == "" {
+	if d.Fleet.MissingCapability(x) == "" {
 		return true
 	}
 	d.graph.Park(x)

@@ -54,7 +54,7 @@ func (x *fixture) audits(name string, n, priority int) *graph.Run {
 func (x *fixture) settle() {
 	for {
 		x.g.Settle(now)
-		asks := x.g.TakeAsks()
+		asks := x.g.TakeRequests()
 		if asks.Recounted {
 			x.Reset()
 		}
@@ -114,7 +114,7 @@ func TestUrgentTasksGoAheadOfTheBacklogInTheOrderOfTheGrid(t *testing.T) {
 	var sent []*graph.Task
 	for _, a := range x.g.AttemptsInOrder() {
 		sent = append(sent, a.Task)
-		x.g.Land(a)
+		x.g.RemoveAttempt(a)
 	}
 	slices.SortFunc(sent, func(a, b *graph.Task) int { return int(a.Rank - b.Rank) })
 	if len(sent) != 2 || sent[0].Rank != 0 || sent[1].Rank != 1 {
@@ -143,8 +143,8 @@ func TestATaskThatNoWorkerCanRunIsSetAsideUntilOneCan(t *testing.T) {
 	for task := range x.g.TasksOf(r) {
 		audit = task
 	}
-	if got := x.dispatch(); got != nil || audit.State() != graph.Parked || x.Fleet.Lacks(audit) == "" {
-		t.Errorf("served %v; the task is %s and lacks %q", got, audit.State(), x.Fleet.Lacks(audit))
+	if got := x.dispatch(); got != nil || audit.State() != graph.Parked || x.Fleet.MissingCapability(audit) == "" {
+		t.Errorf("served %v; the task is %s and lacks %q", got, audit.State(), x.Fleet.MissingCapability(audit))
 	}
 	if x.SetWorkers([]queue.Worker{worker(1, "other@1")}) {
 		t.Error("the same workers are said to be others")

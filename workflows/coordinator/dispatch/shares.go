@@ -213,9 +213,9 @@ func (f *Fleet) has(id string) bool {
 // maxNamed bounds the workers that a message names.
 const maxNamed = 3
 
-// Helpless names the workers that cannot help, with their reasons. why returns the reason of a
+// Incapable names the workers that cannot help, with their reasons. why returns the reason of a
 // worker, "" if it can help.
-func (f *Fleet) Helpless(why func(*queue.Worker) string) string {
+func (f *Fleet) Incapable(why func(*queue.Worker) string) string {
 	var all []string
 	for i := range f.Workers {
 		if reason := why(&f.Workers[i]); reason != "" {
@@ -253,14 +253,14 @@ func (f *Fleet) Knows(x *graph.Task) bool { return f.kinds[advertised(x)] }
 // Serves reports whether some worker takes tasks of the class that the task asks for.
 func (f *Fleet) Serves(x *graph.Task) bool { return x.Class() == "" || f.Slots[x.Class()] > 0 }
 
-// Lacks returns the capability for a task that the workers lack, or "".
-func (f *Fleet) Lacks(x *graph.Task) string {
+// MissingCapability returns the capability for a task that the workers lack, or "".
+func (f *Fleet) MissingCapability(x *graph.Task) string {
 	if !f.Serves(x) {
 		return "no live worker " + unserved(x.Class())
 	}
 	if !f.Knows(x) {
 		text := "no live worker knows " + advertised(x)
-		if others := f.Helpless(func(w *queue.Worker) string { return f.Unknown(w, x.Kind(), x.Version()) }); others != "" {
+		if others := f.Incapable(func(w *queue.Worker) string { return f.Unknown(w, x.Kind(), x.Version()) }); others != "" {
 			text += ": " + others
 		}
 		return text

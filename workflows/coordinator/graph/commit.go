@@ -108,7 +108,7 @@ func (g *Graph) Input(x *Task, key storage.Key) (Input, bool) {
 func (g *Graph) inputAmong(all []Dependency, key storage.Key) (Input, bool) {
 	for _, d := range all {
 		if d.Key() == key {
-			return Input{d.Available(), func() { g.Lose(d) }}, true
+			return Input{d.Available(), func() { g.Recheck(d) }}, true
 		}
 	}
 	return Input{}, false

@@ -8,7 +8,7 @@
 // The owner of a graph (the coordinator's term) reports events: a run has a plan
 // ([Graph.AddPart], [Graph.Begin]), storage holds a node ([Graph.Found]), an attempt has
 // committed ([Graph.Commit]). [Graph.Settle] then works out the consequences. The graph leaves
-// its requests as data, [Asks]: nodes to look up, chains to survey, tasks that became ready,
+// its requests as data, [Requests]: nodes to look up, chains to survey, tasks that became ready,
 // attempts to recall, steps that have been joined. The owner carries out the asks.
 //
 // # Wants

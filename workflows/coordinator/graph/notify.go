@@ -103,9 +103,9 @@ func (g *Graph) setAvailable(cp *Checkpoint, available bool) {
 	g.notify(&cp.dependents)
 }
 
-// Lose looks up an output again that turned out to be missing, and recomputes it if
+// Recheck looks up an output again that turned out to be missing, and recomputes it if
 // it is not in storage.
-func (g *Graph) Lose(d Dependency) {
+func (g *Graph) Recheck(d Dependency) {
 	g.dirty = true
 	if d.Node != nil {
 		g.loseNode(d.Node)

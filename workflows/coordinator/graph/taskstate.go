@@ -133,8 +133,8 @@ func (g *Graph) Launch(x *Task, r *Run, class tasks.Class, number int, now time.
 	return a
 }
 
-// Land removes an attempt that was reported or is lost.
-func (g *Graph) Land(a *Attempt) {
+// RemoveAttempt removes an attempt that was reported or is lost.
+func (g *Graph) RemoveAttempt(a *Attempt) {
 	delete(g.attempts, a.ID)
 	g.inFlight[a.Class]--
 	a.Run.InFlight--

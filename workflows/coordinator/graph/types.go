@@ -37,11 +37,11 @@ type Graph struct {
 	withdrawn bool     // some attempts may have lost their last want
 	scheduled []*Chain // chains that may be able to advance
 	readySeq  int
-	asks      Asks
+	asks      Requests
 }
 
-// Asks are the requests and events of a graph since the last TakeAsks.
-type Asks struct {
+// Requests are the requests and events of a graph since the last TakeRequests.
+type Requests struct {
 	// LookUp lists wanted standing nodes in an unknown state.
 	LookUp []*Node
 	// Survey lists wanted chains at an unknown position.
@@ -518,10 +518,10 @@ func yieldAll(all []*Task, yield func(*Task) bool) bool {
 // Settled reports whether Settle has nothing to do.
 func (g *Graph) Settled() bool { return !g.dirty && len(g.scheduled) == 0 }
 
-// TakeAsks returns the asks since its last call.
-func (g *Graph) TakeAsks() Asks {
+// TakeRequests returns the asks since its last call.
+func (g *Graph) TakeRequests() Requests {
 	asks := g.asks
-	g.asks = Asks{}
+	g.asks = Requests{}
 	for _, x := range asks.Offer {
 		x.offered = false
 	}

@@ -73,7 +73,7 @@ type Run struct {
 	// Tokens is the rate at which its attempts compute.
 	Tokens Meter
 
-	ended []status.Cell         // its cells, saved by LetGo
+	ended []status.Cell         // its cells, saved by SaveCells
 	since map[waitFor]time.Time // start of each wait
 }
 
@@ -165,8 +165,8 @@ func (s *Spans) EndTask(x *graph.Task, err error) {
 	delete(s.nodes, x)
 }
 
-// LetGo forgets the spans of nodes that no run holds.
-func (s *Spans) LetGo() {
+// Prune forgets the spans of nodes that no run holds.
+func (s *Spans) Prune() {
 	maps.DeleteFunc(s.nodes, func(x *graph.Task, _ tracing.Span) bool { return !x.Node.Held() })
 }
 

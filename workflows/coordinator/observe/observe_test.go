@@ -59,7 +59,7 @@ func (x *fixture) audits(name string, n int) (*Run, []*graph.Task) {
 func (x *fixture) settle() {
 	for {
 		x.Graph.Settle(x.Now)
-		asks := x.Graph.TakeAsks()
+		asks := x.Graph.TakeRequests()
 		if len(asks.LookUp) == 0 {
 			return
 		}
@@ -75,7 +75,7 @@ func (x *fixture) launch(r *Run, task *graph.Task) *graph.Attempt {
 
 // finish ends a task whose attempt took the given number of seconds.
 func (x *fixture) finish(r *Run, task *graph.Task, seconds float64) {
-	x.Graph.Land(x.launch(r, task))
+	x.Graph.RemoveAttempt(x.launch(r, task))
 	x.Graph.Durations(task).Add(seconds)
 	x.Graph.Commit(task, nil, x.Now)
 	x.settle()
@@ -232,7 +232,7 @@ func TestAStatusCountsTasksAndShowsWhatIsAtWork(t *testing.T) {
 	if len(s.Queues) != 1 || s.Queues[0].Slots != 4 || s.Queues[0].Running != 1 || s.Queues[0].Ready != 2 || s.Queues[0].Queued != 0 {
 		t.Errorf("queues %+v", s.Queues)
 	}
-	x.View.LetGo(r)
+	x.View.SaveCells(r)
 	x.Graph.SetState(r.Run, runs.State{Phase: runs.Cancelled})
 	x.Graph.Release(r.Run)
 	if s := x.View.Status(r); s.Cells[0].Phase != runs.Done || s.Cells[1].Phase != runs.Cancelled || s.Health != "" {

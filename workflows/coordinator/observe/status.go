@@ -92,17 +92,17 @@ func (v *View) workers(r *graph.Run) []status.Worker {
 	return workers
 }
 
-// LetGo saves the cells of a live run, before the graph releases its plan.
-func (v *View) LetGo(r *Run) {
+// SaveCells saves the cells of a live run, before the graph releases its plan.
+func (v *View) SaveCells(r *Run) {
 	if r.Live() {
 		r.ended = v.cells(r.Run)
 	}
 }
 
-// SeenLive reports whether the run's cells were saved by LetGo.
+// SeenLive reports whether the run's cells were saved by SaveCells.
 func (r *Run) SeenLive() bool { return r.ended != nil }
 
-// endedCells returns the cells of a run that is not live: as saved by LetGo in
+// endedCells returns the cells of a run that is not live: as saved by SaveCells in
 // this term, if they were, with their results.
 func (r *Run) endedCells() []status.Cell {
 	cells := slices.Clone(r.ended)

@@ -112,7 +112,7 @@ func (w *waits) addServices() {
 		if n := len(fleet.Workers) - len(fleet.Useless); n > 0 {
 			detail = fmt.Sprintf("no live worker takes tasks: all %d are draining", n)
 		}
-		if useless := fleet.Helpless(func(x *queue.Worker) string { return fleet.Useless[x.ID] }); useless != "" {
+		if useless := fleet.Incapable(func(x *queue.Worker) string { return fleet.Useless[x.ID] }); useless != "" {
 			detail += ": " + useless
 		}
 		w.add(waitFor{reason: status.WaitWorker}, 0, status.Wait{Detail: detail})
@@ -183,7 +183,7 @@ func (w *waits) addParked(x *graph.Task) {
 		return
 	}
 	fleet := &w.Dispatcher.Fleet
-	detail := fleet.Lacks(x)
+	detail := fleet.MissingCapability(x)
 	if detail == "" {
 		return // a new worker will take it
 	}

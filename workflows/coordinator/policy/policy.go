@@ -60,8 +60,8 @@ func nearLimit(d runs.Death) bool {
 	return d.MemoryLimitBytes > 0 && d.MemoryBytes >= d.MemoryLimitBytes/10*9
 }
 
-// Deadly reports whether a task with these deaths of workers is given up.
-func Deadly(deaths []runs.Death) bool {
+// TooManyDeaths reports whether a task with these deaths of workers is given up.
+func TooManyDeaths(deaths []runs.Death) bool {
 	memory, other := Deaths(deaths)
 	return memory >= MaxMemoryDeaths || other >= MaxDeaths
 }

@@ -37,15 +37,15 @@ type Tag struct {
 
 // Spread describes a list of numbers: minimum, maximum and lower median.
 type Spread struct {
-	Least    int `json:"min"`
-	Median   int `json:"median"`
-	Greatest int `json:"max"`
+	Min    int `json:"min"`
+	Median int `json:"median"`
+	Max    int `json:"max"`
 }
 
-// Look reads the records of a source, at the image level. It keeps a sample of the given
+// ReadGallery reads the records of a source, at the image level. It keeps a sample of the given
 // number of images, or all if there are fewer: each set is equally likely. The same seed
 // draws the same sample. The error is that of the records.
-func Look(records iter.Seq2[datasets.Record, error], reading datasets.Reading, images int, seed uint64) (*Gallery, error) {
+func ReadGallery(records iter.Seq2[datasets.Record, error], reading datasets.Reading, images int, seed uint64) (*Gallery, error) {
 	g := newGallery(reading)
 	g.sample = sample{size: images, rng: seeds.Stream(seed, seeds.ContactSheet)}
 	perUser := map[string]int{}

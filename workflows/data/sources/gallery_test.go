@@ -38,12 +38,12 @@ func dots(n int, end error) iter.Seq2[datasets.Record, error] {
 
 func TestImagesAreCountedByClassAndUser(t *testing.T) {
 	t.Parallel()
-	g := must.Get(Look(dots(10, nil), dot, 0, 1))(t)
+	g := must.Get(ReadGallery(dots(10, nil), dot, 0, 1))(t)
 	if !slices.Equal(g.PerClass, []int{4, 3, 3, 0}) || g.PerUser != (Spread{1, 2, 4}) { // 1, 2, 3 and 4
 		t.Errorf("%+v", g)
 	}
 	broken := errors.New("broken")
-	if _, err := Look(dots(10, broken), dot, 0, 1); !errors.Is(err, broken) {
+	if _, err := ReadGallery(dots(10, broken), dot, 0, 1); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestEveryImageIsAsLikelyOnASheet(t *testing.T) {
 	counts := make([]int, 20)
 	const seeds = 4000
 	for seed := range uint64(seeds) {
-		g := must.Get(Look(dots(len(counts), nil), dot, 5, seed))(t)
+		g := must.Get(ReadGallery(dots(len(counts), nil), dot, 5, seed))(t)
 		images := g.sample.inOrder()
 		if len(images) != 5 || !slices.IsSortedFunc(images, bytes.Compare) {
 			t.Fatalf("seed %d: %v", seed, images)
@@ -74,7 +74,7 @@ func TestEveryImageIsAsLikelyOnASheet(t *testing.T) {
 
 func TestASheetHasWhatThereIs(t *testing.T) {
 	t.Parallel()
-	g := must.Get(Look(dots(7, nil), dot, 36, 1))(t)
+	g := must.Get(ReadGallery(dots(7, nil), dot, 36, 1))(t)
 	file := must.Get(g.Sheet(3))(t)
 	picture := must.Get(png.Decode(bytes.NewReader(file)))(t)
 	if size := picture.Bounds().Size(); size.X != size.Y {

@@ -176,7 +176,7 @@ type Packer interface {
 }
 
 // Pack implements Packer.
-func (h Here) Pack(_ context.Context, name, _ string, omit func(string) bool) (*Source, error) {
+func (h LocalFinder) Pack(_ context.Context, name, _ string, omit func(string) bool) (*Source, error) {
 	source, err := lookUp(h, name,
 		func(directory string) (*Source, error) {
 			return pack(os.DirFS(directory), os.Stat, directory, directory, omit)
@@ -346,7 +346,7 @@ type ModelFinder interface {
 }
 
 // FindModel implements ModelFinder.
-func (h Here) FindModel(_ context.Context, name, _ string) (fs.FS, *Source, error) {
+func (h LocalFinder) FindModel(_ context.Context, name, _ string) (fs.FS, *Source, error) {
 	folder, err := lookUp(h, name, func(path string) (fs.FS, error) {
 		info, err := os.Stat(path)
 		if err == nil && !info.IsDir() {

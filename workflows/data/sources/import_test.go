@@ -29,7 +29,7 @@ func surveyed(t *testing.T, text string) (*sources.Source, *sources.Entry) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "posts")
 	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
-	s := must.Get(sources.Here{}.Find(t.Context(), path, ""))(t)
+	s := must.Get(sources.LocalFinder{}.Find(t.Context(), path, ""))(t)
 	must.Get(s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{Reading: byAuthor, VocabularySize: 1}}))(t)
 	return s, &sources.Entry{Name: "posts", SHA256: experiment.SourceDigest(s.Digests()), Files: s.Digests(), Reading: byAuthor}
 }
@@ -60,7 +60,7 @@ func TestWhatIsImportedIsTheNodeThatExperimentsHave(t *testing.T) {
 func TestASourceIsFoundByItsName(t *testing.T) {
 	t.Parallel()
 	archive := storage.NewArchive(storagetest.NewMemory())
-	here := sources.Here{Library: func(context.Context) (*sources.Library, error) { return &sources.Library{Archive: archive}, nil }}
+	here := sources.LocalFinder{Library: func(context.Context) (*sources.Library, error) { return &sources.Library{Archive: archive}, nil }}
 	_, err := here.Find(t.Context(), "store:posts", "")
 	mustSay(t, err, "store:posts", "has none with a name", "data import")
 	s, e := surveyed(t, table)
@@ -75,7 +75,7 @@ func TestASourceIsFoundByItsName(t *testing.T) {
 	}
 	_, err = here.Find(t.Context(), "store:other", "")
 	mustSay(t, err, "expected one of posts")
-	_, err = sources.Here{}.Find(t.Context(), "store:posts", "")
+	_, err = sources.LocalFinder{}.Find(t.Context(), "store:posts", "")
 	mustSay(t, err, "there is none at hand", "--store")
 }
 

@@ -69,7 +69,7 @@ func TestASourceInS3IsThatOfTheSameFiles(t *testing.T) {
 		"absent/":     "holds no data",
 		"":            "has the subdirectories texts",
 	} {
-		found, err := Here{}.Find(t.Context(), "s3://"+server.Bucket+"/"+name+query, "")
+		found, err := LocalFinder{}.Find(t.Context(), "s3://"+server.Bucket+"/"+name+query, "")
 		if err == nil {
 			_, err = found.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
 		}

@@ -14,7 +14,7 @@
 //
 // The name of a source ends here: a run identifies its files by their digests.
 //
-//	source, err := sources.Here{Folder: "experiments"}.Find(ctx, "texts/", "")
+//	source, err := sources.LocalFinder{Folder: "experiments"}.Find(ctx, "texts/", "")
 //	facts, err := source.Survey(ctx, limits, recipes) // and learns the digests
 //	err = source.Upload(ctx, api)                     // the missing objects
 package sources

@@ -59,7 +59,7 @@ func three() map[string]string {
 
 func find(t *testing.T, name string) *Source {
 	t.Helper()
-	return must.Get(Here{}.Find(t.Context(), name, ""))(t)
+	return must.Get(LocalFinder{}.Find(t.Context(), name, ""))(t)
 }
 
 func survey(t *testing.T, s *Source) datasets.ImportMetrics {
@@ -115,16 +115,16 @@ func TestSourcesThatCannotBeReadSayWhy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := directory(t, c.files)
-			s, err := Here{}.Find(t.Context(), dir, "")
+			s, err := LocalFinder{}.Find(t.Context(), dir, "")
 			if err == nil {
 				_, err = s.Survey(t.Context(), datasets.Limits{}, nil)
 			}
 			mustSay(t, err, append(c.says, dir)...)
 		})
 	}
-	_, err := Here{Folder: "/elsewhere"}.Find(t.Context(), "absent.jsonl", "")
+	_, err := LocalFinder{Folder: "/elsewhere"}.Find(t.Context(), "absent.jsonl", "")
 	mustSay(t, err, "absent.jsonl", "no such file", "looked for", "/elsewhere")
-	_, err = Here{}.Find(t.Context(), "/dev/null", "")
+	_, err = LocalFinder{}.Find(t.Context(), "/dev/null", "")
 	mustSay(t, err, "/dev/null", "neither a regular file nor a directory")
 }
 
@@ -149,7 +149,7 @@ func TestSubdirectoriesAreSplits(t *testing.T) {
 	}
 	_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 1}})
 	mustSay(t, err, dir, "has the subdirectories test, train", "data.split: train")
-	_, err = Here{}.Find(t.Context(), directory(t, map[string]string{"train/a.jsonl": "", "train/more/b.jsonl": ""}), "")
+	_, err = LocalFinder{}.Find(t.Context(), directory(t, map[string]string{"train/a.jsonl": "", "train/more/b.jsonl": ""}), "")
 	mustSay(t, err, "subdirectory more", "would not be read")
 }
 
@@ -171,7 +171,7 @@ func TestNamesOfShardsAreSplitsWhereSplitsAreRead(t *testing.T) {
 func TestARelativeNameIsLookedForBesideTheExperimentToo(t *testing.T) {
 	t.Parallel()
 	dir := directory(t, map[string]string{"texts/a.jsonl": line("ann", "one")})
-	s, err := Here{Folder: dir}.Find(t.Context(), "texts", "")
+	s, err := LocalFinder{Folder: dir}.Find(t.Context(), "texts", "")
 	if err != nil || len(s.Files) != 1 || s.Files[0].Name != filepath.Join(dir, "texts", "a.jsonl") {
 		t.Errorf("found %+v, %v", s, err)
 	}
@@ -245,7 +245,7 @@ func TestADirectoryMayHoldFilesOfOneOtherForm(t *testing.T) {
 	if files := find(t, both).Files; len(files) != 1 || filepath.Base(files[0].Name) != "a.jsonl" {
 		t.Errorf("files %v", files)
 	}
-	_, err := Here{}.Find(t.Context(), directory(t, map[string]string{"b.csv": "", "a.parquet": ""}), "")
+	_, err := LocalFinder{}.Find(t.Context(), directory(t, map[string]string{"b.csv": "", "a.parquet": ""}), "")
 	mustSay(t, err, "holds files of several forms: .csv, .parquet; expected one")
 }
 
@@ -266,7 +266,7 @@ func TestHalfADatabaseIsRefused(t *testing.T) {
 	} {
 		folder := directory(t, c.files)
 		for _, source := range []string{folder, filepath.Join(folder, "a.sqlite")} {
-			_, err := Here{}.Find(t.Context(), source, "")
+			_, err := LocalFinder{}.Find(t.Context(), source, "")
 			if refused := err != nil && strings.Contains(err.Error(), "a part of the database stands in"); refused != c.refused || err != nil && !refused {
 				t.Errorf("%s: got %v, want it refused: %v", name, err, c.refused)
 			}

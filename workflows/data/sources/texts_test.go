@@ -107,18 +107,18 @@ func TestFaultsOfTextFilesAreNamedByFileAndLine(t *testing.T) {
 func TestDirectoriesOfTextsThatAreUnclearSayWhy(t *testing.T) {
 	t.Parallel()
 	mixed := directory(t, map[string]string{"ann.txt": "Hi.", "bob/a.txt": "Yes."})
-	_, err := Here{}.Find(t.Context(), mixed, "")
+	_, err := LocalFinder{}.Find(t.Context(), mixed, "")
 	mustSay(t, err, mixed, "has the text file ann.txt beside folders with others", "not both")
 
 	named := directory(t, map[string]string{"b\xff/a.txt": "Hi."})
-	_, err = Here{}.Find(t.Context(), named, "")
+	_, err = LocalFinder{}.Find(t.Context(), named, "")
 	mustSay(t, err, `has "b\xff", a name that is not UTF-8; rename it`)
 
 	led := directory(t, map[string]string{"novels/ann/a.txt": "Hi.", "elsewhere/a.txt": "Yes.", "notes.pdf": "no text"})
 	for link, to := range map[string]string{"novels/bob": "../elsewhere", "novels/notes.pdf": "../notes.pdf", "novels/.trash": "../elsewhere"} {
 		must.Do(t, os.Symlink(to, filepath.Join(led, link)))
 	}
-	_, err = Here{}.Find(t.Context(), filepath.Join(led, "novels"), "")
+	_, err = LocalFinder{}.Find(t.Context(), filepath.Join(led, "novels"), "")
 	mustSay(t, err, "novels: has the link bob in place of a directory, which is not followed; put the directory there")
 	must.Do(t, os.Remove(filepath.Join(led, "novels/bob")))
 	if got := records(t, find(t, filepath.Join(led, "novels")), datasets.Reading{}); !slices.Equal(got, []string{"ann: Hi."}) {
@@ -175,7 +175,7 @@ func TestADataFileAmongTextsIsNamed(t *testing.T) {
 		if data == "austen/meta.json" {
 			delete(files, "austen/letters/1796.txt")
 		}
-		s, err := Here{}.Find(t.Context(), directory(t, files), "")
+		s, err := LocalFinder{}.Find(t.Context(), directory(t, files), "")
 		if err == nil {
 			_, err = s.Survey(t.Context(), datasets.Limits{}, []datasets.Recipe{{VocabularySize: 2, Words: 1}})
 		}

@@ -106,8 +106,8 @@ func TestTheByteLevelHasDefaultsOfItsOwn(t *testing.T) {
 			t.Errorf("%q: %s, want %s", sets, e.Canonical(), want)
 		}
 		prefix := max(1, strings.IndexByte(e.Canaries.Format, canaries.Blank))
-		sampling, _ := experiment.AskedFor[*randomsampling.Fields](e.Audit)
-		beam, _ := experiment.AskedFor[*beamsearch.Fields](e.Audit)
+		sampling, _ := experiment.RequestedFields[*randomsampling.Fields](e.Audit)
+		beam, _ := experiment.RequestedFields[*beamsearch.Fields](e.Audit)
 		if sampling.RandomSampling.Prefix != prefix || beam.BeamSearch.Prefix != prefix {
 			t.Errorf("%q: prefixes %d, %d; want %d", sets, sampling.RandomSampling.Prefix, beam.BeamSearch.Prefix, prefix)
 		}

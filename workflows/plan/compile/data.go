@@ -102,7 +102,7 @@ func (c *cell) partition() {
 	c.disagree()
 	c.undivided = c.population
 	c.divide()
-	for _, m := range e.Audit.Asked() {
+	for _, m := range e.Audit.Requested() {
 		if p, ok := m.Fields.(audits.Planter); ok {
 			c.population = c.plant(p)
 		}
@@ -203,7 +203,7 @@ func cellFiles(spec *experiment.Spec, e *experiment.Experiment) ([]storage.Diges
 		}
 	}
 	for _, source := range e.Sources() {
-		files, more := spec.Files(&source.Of.Of(e).Data)
+		files, more := spec.Files(&source.Of.ExperimentFor(e).Data)
 		all, err = slices.Concat(all, files), errors.Join(err, more)
 	}
 	return all, err

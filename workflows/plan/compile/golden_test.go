@@ -125,7 +125,7 @@ func identities(t *testing.T, spec *experiment.Spec) []byte {
 	}
 	keys, known := map[string][]storage.Key{}, compile.Registry()
 	for key, n := range p.Nodes {
-		if !known.Knows(n.Spec) {
+		if !known.Supports(n.Spec) {
 			t.Errorf("no worker knows the kind %s of %s: add it to those of its package", n.Kind, n.Label)
 		}
 		kind := fmt.Sprintf("%s@%d", n.Kind, n.Version)

@@ -41,7 +41,7 @@ func (c *cell) report() plan.Ref {
 		edges = append(edges, edge{reports.RecordedInput(i), gathered})
 	}
 	outcomes := false
-	for _, m := range c.experiment.Audit.Asked() {
+	for _, m := range c.experiment.Audit.Requested() {
 		params.Audits = append(params.Audits, reports.AuditParams{
 			Name: m.Name, AtEnd: m.AtEnd, OutcomeBlob: m.OutcomeBlob, CanaryOutcomesBlob: m.CanaryOutcomesBlob,
 		})

@@ -61,7 +61,7 @@ func (c *cell) classifier() (*cell, bool) {
 	if p == nil || p.Classifier == nil {
 		return nil, false
 	}
-	return c.prepare(p.Classifier.Of(c.experiment), c.files, plan.Ref{}), true
+	return c.prepare(p.Classifier.ExperimentFor(c.experiment), c.files, plan.Ref{}), true
 }
 
 // predicted returns the prepared classifier's predictions for the population so far, with and
@@ -101,7 +101,7 @@ func (c *cell) selectUnlikely(s *experiment.Select) {
 
 // lossesUnder returns the losses of the population so far under a prepared language model.
 func (c *cell) lossesUnder(p *experiment.LanguagePreparation, name string) plan.Ref {
-	e, files, vocabulary := p.Of(c.experiment), c.files, plan.Ref{}
+	e, files, vocabulary := p.ExperimentFor(c.experiment), c.files, plan.Ref{}
 	if p.Source != "" {
 		var err error
 		if files, err = c.sources.Files(&e.Data); err != nil && c.err == nil {
@@ -151,7 +151,7 @@ func (c *cell) trainParams() external.TrainParams {
 	if s := c.experiment.Sender(); s != nil {
 		params.OneShot = s.Request()
 	}
-	for _, m := range c.experiment.Audit.Asked() {
+	for _, m := range c.experiment.Audit.Requested() {
 		if m.Replay != nil {
 			params.Replay = m.Replay(m.Fields)
 		}
@@ -182,8 +182,8 @@ func (c *cell) code() storage.Digest {
 
 // runsCommands reports whether tasks with these parameters run an external command.
 func runsCommands(kind tasks.Kind, params any) bool {
-	asker, ok := params.(clientprograms.Asker)
-	return kind.Command || ok && asker.Asks() != nil
+	asker, ok := params.(clientprograms.ProgramUser)
+	return kind.Command || ok && asker.UsesProgram() != nil
 }
 
 // commandClass returns the class of the cell's commands.

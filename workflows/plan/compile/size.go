@@ -106,7 +106,7 @@ func references(e *experiment.Experiment) (n float64) {
 	if e.Audit == nil {
 		return 0
 	}
-	for _, m := range e.Audit.Asked() {
+	for _, m := range e.Audit.Requested() {
 		if m.References != nil {
 			n += float64(m.References(m.Fields))
 		}
@@ -124,7 +124,7 @@ func chainSteps(e *experiment.Experiment) float64 {
 	}
 	steps += references(e) * math.Floor(float64(e.Training.Rounds)/perTask)
 	if p := e.Prepare; p != nil && p.Classifier != nil {
-		steps += chainSteps(p.Classifier.Of(e))
+		steps += chainSteps(p.Classifier.ExperimentFor(e))
 	}
 	return steps
 }
@@ -135,7 +135,7 @@ func gathers(e *experiment.Experiment) float64 {
 	if err != nil || recording == nil {
 		return 0 // the plan reports an error
 	}
-	return math.Ceil(float64(len(recording.Of(e.Training.Rounds))) / float64(roundsGathered(&e.Training, &layout)))
+	return math.Ceil(float64(len(recording.RoundsOf(e.Training.Rounds))) / float64(roundsGathered(&e.Training, &layout)))
 }
 
 // measurements returns the number of measurements of a cell, or slightly more.

@@ -83,7 +83,7 @@ func (c *cell) gather() {
 		return
 	}
 	t := &c.experiment.Training
-	for rounds := range slices.Chunk(recording.Of(t.Rounds), roundsGathered(t, &layout)) {
+	for rounds := range slices.Chunk(recording.RoundsOf(t.Rounds), roundsGathered(t, &layout)) {
 		var edges []edge
 		for _, round := range rounds {
 			edges = append(edges, edge{updates.RoundInput(round), c.chain.At(round)})
@@ -111,7 +111,7 @@ func roundsGathered(t *experiment.Training, layout *updates.Layout) int {
 // measurements, and returns its last model.
 func (c *cell) trainApart(population plan.Ref, steps int) plan.Ref {
 	apart, e := *c, *c.experiment
-	e.Audit = e.Audit.Apart()
+	e.Audit = e.Audit.WithoutAudits()
 	e.Training.Rounds, e.Training.EarlyStopping, e.Training.StopAt, e.Training.Record = steps, nil, nil, nil
 	apart.experiment, apart.population, apart.shards = &e, population, population
 	apart.training()
@@ -448,7 +448,7 @@ func (c *cell) reference(number int) plan.Ref {
 	if e.Training.Algorithm == experiment.External {
 		e.Seed >>= 11 // every language's JSON keeps numbers below 2^53
 	}
-	e.Canaries, e.Training.Record, e.Audit = nil, nil, e.Audit.Apart()
+	e.Canaries, e.Training.Record, e.Audit = nil, nil, e.Audit.WithoutAudits()
 	apart.experiment = &e
 	apart.population, apart.shards = apart.arrange(users, plan.Ref{})
 	if apart.err == nil {
@@ -466,7 +466,7 @@ func (c *cell) reference(number int) plan.Ref {
 func (c *cell) repeated(number int, fields audits.Fields) plan.Ref {
 	apart, e := *c, *c.experiment
 	e.Seed = seeds.Stream(e.Seed, seeds.RepeatedTraining, uint64(number)).Uint64()
-	e.Training.Record, e.Audit = nil, e.Audit.Alone(fields)
+	e.Training.Record, e.Audit = nil, e.Audit.WithOnly(fields)
 	apart.experiment, apart.setting, apart.recorded = &e, e.Setting(), nil
 	apart.refs, apart.planted = map[storage.Key]plan.Ref{}, map[audits.Planter]storage.Key{}
 	apart.population = apart.undivided

@@ -397,7 +397,7 @@ func (b *Builder) Done(t testing.TB) *plan.Plan {
 // invalid plan comes whole.
 func InParts(p *plan.Plan, cells int) plan.Parts {
 	if p.Check() != nil {
-		return plan.Whole(p)
+		return plan.SinglePart(p)
 	}
 	left := p.Cells
 	return func() (*plan.Plan, error) {

@@ -55,7 +55,7 @@ func Tables(e *experiment.Experiment) []Table {
 	if e.Canaries != nil || planted(e) {
 		tables = append(tables, Canaries)
 	}
-	if _, ranked := experiment.AskedFor[*randomsampling.Fields](e.Audit); ranked {
+	if _, ranked := experiment.RequestedFields[*randomsampling.Fields](e.Audit); ranked {
 		tables = append(tables, References)
 	}
 	if e.Training.Algorithm == experiment.FedAvg && !e.Training.Privacy.Secret() {
@@ -67,21 +67,21 @@ func Tables(e *experiment.Experiment) []Table {
 	if e.Training.Record != nil {
 		tables = append(tables, Updates)
 	}
-	if _, audited := experiment.AskedFor[*membership.Fields](e.Audit); audited {
+	if _, audited := experiment.RequestedFields[*membership.Fields](e.Audit); audited {
 		tables = append(tables, Memberships)
 	}
 	return tables
 }
 
-// Unasked are those of a cell's tables that are written where none is named: all but Updates,
+// DefaultTables are those of a cell's tables that are written where none is named: all but Updates,
 // which may be larger than the others together, and Memberships, which the end of a run alone has.
-func Unasked(e *experiment.Experiment) []Table {
+func DefaultTables(e *experiment.Experiment) []Table {
 	return slices.DeleteFunc(Tables(e), func(t Table) bool { return t == Updates || t == Memberships })
 }
 
 // planted reports whether an audit has canaries of its own in the data.
 func planted(e *experiment.Experiment) bool {
-	return slices.ContainsFunc(e.Audit.Asked(), func(m experiment.Method) bool {
+	return slices.ContainsFunc(e.Audit.Requested(), func(m experiment.Method) bool {
 		_, plants := m.Fields.(audits.Planter)
 		return plants && !audits.Sends(m.Fields)
 	})

@@ -37,8 +37,8 @@ func TestANodeIsAvailableIfItsCommitAndItsBlobsCanBeRead(t *testing.T) {
 		"cached": "cached", "evicted": "evicted: model", "torn": "its commit is torn", "missing": "no cached result",
 	} {
 		n, err := LookUp(ctx, archive, key(name))
-		if err != nil || n.Why() != why || n.Available() != (name == "cached") {
-			t.Errorf("%s: available %v, %q, %v", name, n.Available(), n.Why(), err)
+		if err != nil || n.Reason() != why || n.Available() != (name == "cached") {
+			t.Errorf("%s: available %v, %q, %v", name, n.Available(), n.Reason(), err)
 		}
 	}
 }

@@ -204,8 +204,8 @@ type Node struct {
 // Available reports whether the node is committed with all its blobs.
 func (n Node) Available() bool { return n.Commit != nil && len(n.Evicted) == 0 }
 
-// Why returns the reason why the node is or isn't cached, for display.
-func (n Node) Why() string {
+// Reason returns the reason why the node is or isn't cached, for display.
+func (n Node) Reason() string {
 	switch {
 	case n.Torn:
 		return "its commit is torn"

@@ -104,9 +104,9 @@ func ownerOf(path string) (*OwnedError, error) {
 	return nil, d.Close()
 }
 
-// Owns reports whether that process still owns the directory. It returns true if
+// OwnerAlive reports whether that process still owns the directory. It returns true if
 // this cannot be determined.
-func (e *OwnedError) Owns() bool {
+func (e *OwnedError) OwnerAlive() bool {
 	now, err := ownerOf(e.Dir)
 	return err != nil || now != nil && now.PID == e.PID && now.Address == e.Address
 }

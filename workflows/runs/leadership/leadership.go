@@ -137,9 +137,9 @@ func (c *Contest) Keep(ctx context.Context) error {
 	return nil
 }
 
-// Rest keeps the lease for d without leading, so that it does not depose a rival again at once:
+// HoldWithoutLeading keeps the lease for d without leading, so that it does not depose a rival again at once:
 // two coordinators that took turns every few seconds would get nothing done.
-func (c *Contest) Rest(ctx context.Context, d time.Duration) {
+func (c *Contest) HoldWithoutLeading(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	_ = c.Keep(ctx) // on error another process has the lease and leads

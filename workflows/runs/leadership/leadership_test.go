@@ -225,7 +225,7 @@ func TestNobodyStandsByForALeaderOfAnotherStore(t *testing.T) {
 				q, archive := new(memoryQueue), storage.NewArchive(storagetest.NewMemory())
 				leader := contest(q, archive, "first")
 				must.Do(t, leader.Await(t.Context()))
-				introduced := must.Get(leader.Introduce(t.Context()))(t)
+				introduced := must.Get(leader.Identity(t.Context()))(t)
 				must.Do(t, Announce(t.Context(), q, introduced, time.Now()))
 				if !same {
 					archive = storage.NewArchive(storagetest.NewMemory())

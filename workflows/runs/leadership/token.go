@@ -86,9 +86,9 @@ func (b *batches) quiet() (begun int, quiet bool) {
 // leaderName is the name under which the leader announces itself in the queue.
 const leaderName = "leader"
 
-// Introduce returns the identity of this process as the leader. It is empty
+// Identity returns the identity of this process as the leader. It is empty
 // without a contest: the worker is the same process.
-func (c *Contest) Introduce(ctx context.Context) (attempts.Leader, error) {
+func (c *Contest) Identity(ctx context.Context) (attempts.Leader, error) {
 	if c.Holder == "" {
 		return attempts.Leader{}, nil
 	}

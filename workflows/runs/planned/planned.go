@@ -96,18 +96,18 @@ func Outline(run *runs.Run, p *plan.Plan) *experiment.Spec {
 	return spec
 }
 
-// Lost returns the reason why the report of a done cell may be missing from the store.
-func (r *Run) Lost() string {
+// LossReason returns the reason why the report of a done cell may be missing from the store.
+func (r *Run) LossReason() string {
 	if r.Recorded {
 		return "it is done, and its report is gone from the store: coalmine retry " + r.ID + " computes it again"
 	}
 	return plan.LostReport
 }
 
-// Owns returns an error that wraps storage.ErrNotFound if a cell is done and the store has its
+// CheckReports returns an error that wraps storage.ErrNotFound if a cell is done and the store has its
 // report only under another key, or not at all: outputs under the keys of this build belong to a
 // later run of the experiment.
-func (r *Run) Owns(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
+func (r *Run) CheckReports(ctx context.Context, archive *storage.Archive, cell *plan.Cell) error {
 	if r.Recorded || r.State.Outcomes[cell.Name] != runs.Done {
 		return nil
 	}
@@ -118,9 +118,9 @@ func (r *Run) Owns(ctx context.Context, archive *storage.Archive, cell *plan.Cel
 	return fmt.Errorf("run %s, cell %s: %w: %s", r.ID, cell.Name, storage.ErrNotFound, plan.LostReport)
 }
 
-// Elsewhere returns the first done cell of a finished run without a recorded plan, if the store lacks
+// CellUnderOtherKey returns the first done cell of a finished run without a recorded plan, if the store lacks
 // the cell's report under the key of this build (see plan.LostReport); else "".
-func Elsewhere(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {
+func CellUnderOtherKey(ctx context.Context, archive *storage.Archive, run *runs.Run, spec *experiment.Spec) (cell string, err error) {
 	i := slices.IndexFunc(spec.Cells, func(c experiment.Cell) bool { return run.State.Outcomes[c.Name] == runs.Done })
 	if i < 0 {
 		return "", nil

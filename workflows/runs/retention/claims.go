@@ -119,8 +119,8 @@ func search(entries []entry, run string) (i int, found bool) {
 	return slices.BinarySearchFunc(entries, run, func(e entry, run string) int { return cmp.Compare(e.run, run) })
 }
 
-// Enter records the claims of a run, by recipe. They replace its earlier claims on the same chains.
-func (l *Ledger) Enter(run string, claims map[storage.Key]Claim) {
+// Record records the claims of a run, by recipe. They replace its earlier claims on the same chains.
+func (l *Ledger) Record(run string, claims map[storage.Key]Claim) {
 	if l.byChain == nil {
 		l.byChain = make(map[storage.Key][]entry)
 	}
@@ -135,8 +135,8 @@ func (l *Ledger) Enter(run string, claims map[storage.Key]Claim) {
 	}
 }
 
-// Strike forgets the claims of a run that has been removed.
-func (l *Ledger) Strike(run string) {
+// Remove forgets the claims of a run that has been removed.
+func (l *Ledger) Remove(run string) {
 	for recipe, entries := range l.byChain {
 		i, found := search(entries, run)
 		switch {

@@ -140,7 +140,7 @@ func TestOfAFinishedTrainingStayWhatItKeepsAndWhatALongerOneGoesOnFrom(t *testin
 	}
 	for key, node := range p.Nodes {
 		if n, err := availability.LookUp(t.Context(), x.Archive, key); err != nil || !n.Available() {
-			t.Errorf("%s is %s, %v: standing nodes of a run stay", node.Label, n.Why(), err)
+			t.Errorf("%s is %s, %v: standing nodes of a run stay", node.Label, n.Reason(), err)
 		}
 	}
 	for r := range 230 {
@@ -195,11 +195,11 @@ func TestWhatRunsShareStaysUntilTheLastIsRemoved(t *testing.T) {
 	x.collect()
 	for _, ref := range []plan.Ref{long.Cells[0].Report, long.Cells[0].Model, long.Cells[0].Chain.At(50)} {
 		if n, err := availability.LookUp(t.Context(), x.Archive, ref.Key); err != nil || !n.Available() {
-			t.Errorf("what the other run needs is %s, %v", n.Why(), err)
+			t.Errorf("what the other run needs is %s, %v", n.Reason(), err)
 		}
 	}
 	if n, err := availability.LookUp(t.Context(), x.Archive, short.Cells[0].Model.Key); err != nil || n.Available() {
-		t.Errorf("the model that only the removed run kept is %s, %v", n.Why(), err)
+		t.Errorf("the model that only the removed run kept is %s, %v", n.Reason(), err)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestARunThatComesBeforeABatchKeepsWhatItNeeds(t *testing.T) {
 	}
 	for _, ref := range []plan.Ref{removed.Cells[0].Report, removed.Cells[0].Model} {
 		if n, err := availability.LookUp(t.Context(), x.Archive, ref.Key); err != nil || !n.Available() {
-			t.Errorf("what the new run needs is %s, %v", n.Why(), err)
+			t.Errorf("what the new run needs is %s, %v", n.Reason(), err)
 		}
 	}
 }

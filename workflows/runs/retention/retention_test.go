@@ -292,13 +292,13 @@ func TestALedgerHoldsTheClaimsOfRunsThatExist(t *testing.T) {
 	t.Parallel()
 	a, b := storage.Key{Digest: storage.DigestOf([]byte("a"))}, storage.Key{Digest: storage.DigestOf([]byte("b"))}
 	var l Ledger
-	l.Enter("first", map[storage.Key]Claim{a: {steps: 10}, b: {steps: 20}})
-	l.Enter("second", map[storage.Key]Claim{a: {steps: 30}})
+	l.Record("first", map[storage.Key]Claim{a: {steps: 10}, b: {steps: 20}})
+	l.Record("second", map[storage.Key]Claim{a: {steps: 30}})
 	if len(l.On(a)) != 2 || l.On(a).Limit() != 30 || l.On(b).Limit() != 20 {
 		t.Errorf("claims on a %+v, on b %+v", l.On(a), l.On(b))
 	}
-	l.Enter("second", map[storage.Key]Claim{a: {steps: 5}})
-	l.Strike("first")
+	l.Record("second", map[storage.Key]Claim{a: {steps: 5}})
+	l.Remove("first")
 	if l.Chains() != 1 || l.On(a).Limit() != 5 || len(l.On(b)) > 0 {
 		t.Errorf("after one run has gone: claims on a %+v, on b %+v", l.On(a), l.On(b))
 	}
@@ -320,7 +320,7 @@ func TestALedgerListsClaimsInTheOrderOfRuns(t *testing.T) {
 			run, struck := r.IntN(len(table[0])), r.IntN(2) == 0
 			name, claims := fmt.Sprint("run", run), make(map[storage.Key]Claim)
 			if struck {
-				l.Strike(name)
+				l.Remove(name)
 			}
 			for i := range recipes {
 				switch {
@@ -331,7 +331,7 @@ func TestALedgerListsClaimsInTheOrderOfRuns(t *testing.T) {
 					table[i][run] = 0
 				}
 			}
-			l.Enter(name, claims)
+			l.Record(name, claims)
 		}
 		for i, recipe := range recipes {
 			var got []int

@@ -72,7 +72,7 @@ type Commanded struct {
 	// command claims to be deterministic.
 	Model         string `json:"model"`
 	Deterministic bool   `json:"deterministic"`
-	Asked
+	Queries
 	// MaxExposure is the exposure of rank 1 among the references, in bits, the maximum
 	// that can be measured; null without references.
 	MaxExposure *float64 `json:"most_exposure"`
@@ -103,7 +103,7 @@ func (c *Command) Run(ctx context.Context, list []Line, o Options) (*Report, err
 	commanded := &Commanded{Command: c.Client.Name(), Model: d.Model, Deterministic: d.Deterministic}
 	a := remote{
 		scorer: c, vocabulary: c.vocabulary, options: o, batch: c.Batch, ranked: c.Ranked,
-		asked: &commanded.Asked, report: &Report{Command: commanded},
+		asked: &commanded.Queries, report: &Report{Command: commanded},
 	}
 	a.before = func(ctx context.Context, encoded []canary) ([]float64, error) { return c.written(ctx, &a, encoded) }
 	if o.References > 0 {

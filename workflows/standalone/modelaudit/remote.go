@@ -30,8 +30,8 @@ type scorer interface {
 	requests() int64
 }
 
-// Asked counts the requests to a remote model, and states the precision of its answers.
-type Asked struct {
+// Queries counts the requests to a remote model, and states the precision of its answers.
+type Queries struct {
 	// Sequences is the number of scored sequences, Requests that of requests, including repeated ones.
 	Sequences int64 `json:"sequences"`
 	Requests  int64 `json:"requests"`
@@ -56,7 +56,7 @@ type remote struct {
 	// log-perplexities, in nats.
 	before func(context.Context, []canary) ([]float64, error)
 	report *Report
-	asked  *Asked // of the report
+	asked  *Queries // of the report
 
 	costs     []float64 // of the canaries, scored in batches, by place in the list
 	all, done int       // numbers of canaries and of ranked canaries
@@ -319,7 +319,7 @@ type Served struct {
 	NoBegin bool `json:"no_begin,omitempty"`
 	// Begins are tokens of the vocabulary that texts of a model often begin with.
 	Begins []Token `json:"begins,omitempty"`
-	Asked
+	Queries
 }
 
 // Token is a token of a served model.
@@ -353,7 +353,7 @@ func (e *Endpoint) Run(ctx context.Context, list []Line, o Options) (*Report, er
 	served := e.Served()
 	a := remote{
 		scorer: e, vocabulary: e.vocabulary, options: o, batch: e.Batch, ranked: e.Ranked,
-		asked: &served.Asked, report: &Report{Endpoint: served},
+		asked: &served.Queries, report: &Report{Endpoint: served},
 	}
 	return a.run(ctx, list)
 }

@@ -172,7 +172,7 @@ type SummaryParams struct {
 
 // Summary joins the extractions of all canaries into an audits.Summary. datasets.PartsInput has the
 // vocabulary.
-var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
+var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	extractions, err := audits.ReadParts[Extraction](ctx, t, p.Parts, ExtractionsBlob, len(placed))

@@ -145,7 +145,7 @@ func (p *SummaryParams) groups(canaries int) []RankedGroup {
 }
 
 // Summary adds up the counts of the parts and ranks all canaries of one checkpoint: an audits.Summary.
-var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
+var Summary = tasks.Kind{Name: "audits/enumeration-summary", Version: 2, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 type Metrics struct {
 	Memorized int `json:"enumeration_memorized"`

@@ -57,9 +57,9 @@ func (f *Fields) Exposures(s *audits.Setting) exposure.Range {
 		}
 	}
 	if n <= 1 { // Check returns an error
-		return exposure.Range{Basis: exposure.Enumerated, Most: math.Inf(1), Path: path, How: "a space that is not known"}
+		return exposure.Range{Basis: exposure.Enumerated, Max: math.Inf(1), Path: path, How: "a space that is not known"}
 	}
-	return exposure.Range{Basis: exposure.Enumerated, Most: math.Log2(float64(n)), Path: path + ".prefix", How: fmt.Sprintf("log2(%d sequences)", n)}
+	return exposure.Range{Basis: exposure.Enumerated, Max: math.Log2(float64(n)), Path: path + ".prefix", How: fmt.Sprintf("log2(%d sequences)", n)}
 }
 
 // sequencesATask is the number of sequences per task, a few seconds of work. It affects keys, not results.

@@ -37,26 +37,26 @@ type Measurer interface{ Exposures(s *audits.Setting) Range }
 // Range is the range of exposures that an audit can find.
 type Range struct {
 	Basis Basis
-	// Most is the highest exposure, in bits. Path names the field that sets it, and How explains it:
+	// Max is the highest exposure, in bits. Path names the field that sets it, and How explains it:
 	// "log2(1024 references)".
-	Most      float64
+	Max       float64
 	Path, How string
 }
 
 // OfReferences is the range of ranks among a number of references, which a field sets.
 func OfReferences(n int, path string) Range {
-	return Range{Basis: Sampled, Most: math.Log2(float64(n)), Path: path, How: fmt.Sprintf("log2(%d references)", n)}
+	return Range{Basis: Sampled, Max: math.Log2(float64(n)), Path: path, How: fmt.Sprintf("log2(%d references)", n)}
 }
 
 // Check reports a limit that no exposure of a secret exceeds.
 func (r *Range) Check(name, secret string, limit float64, fail audits.Fail) {
-	fail.If(limit >= r.Most, []string{"audit.fail_if." + name, r.Path}, "is %g, which no %s can exceed: exposure is at most %s = %.2f bits", limit, secret, r.How, r.Most)
+	fail.If(limit >= r.Max, []string{"audit.fail_if." + name, r.Path}, "is %g, which no %s can exceed: exposure is at most %s = %.2f bits", limit, secret, r.How, r.Max)
 }
 
 // ByChance bounds the probability that one of n unmemorized secrets has more than some bits. Each is as
 // likely as any sequence that it is ranked among, so its probability is at most 2^-bits (Carlini et al. 2019,
 // section 4.2).
-func ByChance(n int, bits float64) float64 { return audits.MoreThan(0, n, math.Exp2(-bits)) }
+func ByChance(n int, bits float64) float64 { return audits.BinomialTail(0, n, math.Exp2(-bits)) }
 
 // Bounded is implemented by the outcome of such an audit if its exposures have an upper bound, in
 // bits.
@@ -109,9 +109,9 @@ var Audit = audits.Description{
 
 // Outcome holds the canaries with a known exposure.
 type Outcome struct {
-	// Most is the highest exposure that the audits can find, or 0 if unbounded. Highest is the highest
+	// Max is the highest exposure that the audits can find, or 0 if unbounded. Highest is the highest
 	// exposure of an inserted canary, nil if none was ranked. Both are in bits.
-	Most    float64  `json:"-"`
+	Max     float64  `json:"-"`
 	Highest *float64 `json:"highest,omitempty"`
 	// Samples is nil with too few inserted or other canaries.
 	Samples  *Samples `json:"two_sample,omitempty"`
@@ -135,7 +135,7 @@ func derive(c *audits.Cell) audits.Outcome {
 	v := new(Outcome)
 	for _, other := range c.Outcomes {
 		if b, ok := other.(Bounded); ok {
-			v.Most = max(v.Most, b.MaxExposure())
+			v.Max = max(v.Max, b.MaxExposure())
 		}
 	}
 	for i := range c.Canaries {
@@ -148,7 +148,7 @@ func derive(c *audits.Cell) audits.Outcome {
 			v.Highest = Higher(v.Highest, m.exposures[0].Bits)
 		}
 	}
-	if v.Most == 0 && len(v.canaries) == 0 {
+	if v.Max == 0 && len(v.canaries) == 0 {
 		return nil
 	}
 	v.Samples = newSamples(v.canaries)
@@ -191,7 +191,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		About: "A dot is a canary: the number of its copies in the training data, and its exposure in bits; filled if it is memorized, when a sampled " +
 			"exposure is only a lower bound. At 0 copies, in grey, stand canaries that were held back or never inserted: what is above them is " +
 			"memory. The dashed line is the highest exposure that the number of references, or the whole space, allows.",
-		X: audits.Axis{Title: "copies in the training data", Logarithmic: true}, Y: audits.Axis{Title: "exposure (bits)", Most: max(v.Most, ValueOf(v.Highest))}, Limit: v.Most,
+		X: audits.Axis{Title: "copies in the training data", Logarithmic: true}, Y: audits.Axis{Title: "exposure (bits)", Max: max(v.Max, ValueOf(v.Highest))}, Limit: v.Max,
 		Filled: "memorized", Open: "not memorized", Grey: "controls", Means: "mean exposure (bits)",
 	}
 	for _, role := range []audits.Role{audits.HeldBack, audits.NeverInserted, audits.Inserted} {
@@ -199,7 +199,7 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 			if m.Role != role {
 				continue
 			}
-			f.X.Most = max(f.X.Most, float64(m.Insertions))
+			f.X.Max = max(f.X.Max, float64(m.Insertions))
 			f.Dots = append(f.Dots, audits.Dot{
 				X: float64(m.Insertions), Y: max(m.exposures[0].Bits, 0), Filled: m.exposures[0].Memorized, Grey: m.Insertions == 0,
 				About: fmt.Sprintf("%s: %s at %s; %s", strings.Join(m.Words, " "), readable.Count(m.Insertions, "copy"), readable.Count(m.Holders, "user"), m.explain()),
@@ -271,10 +271,10 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		if v.Highest == nil {
 			return audits.NoValue("exposure", "no canary of the training data was ranked")
 		}
-		if v.Most > 0 && *v.Highest >= v.Most && v.Most > limit {
-			return []string{fmt.Sprintf("exposure is at least %.4g, the most that the references can show, above the limit of %.4g", v.Most, limit)}
+		if v.Max > 0 && *v.Highest >= v.Max && v.Max > limit {
+			return []string{fmt.Sprintf("exposure is at least %.4g, the most that the references can show, above the limit of %.4g", v.Max, limit)}
 		}
-		return audits.Above("exposure", *v.Highest, limit)
+		return audits.AboveLimit("exposure", *v.Highest, limit)
 	}),
 	Check: checkLimit,
 	FalseAlarms: func(s *audits.Setting, limit float64) []audits.FalseAlarm {

@@ -157,13 +157,13 @@ func TestAGateOfTheFirstRankSaysAtLeast(t *testing.T) {
 		12:  "exposure is 7.5, above the limit of 4",
 		7.5: "exposure is at least 7.5, the most that the references can show, above the limit of 4",
 	} {
-		v := &Outcome{Most: most, Highest: new(7.5)}
+		v := &Outcome{Max: most, Highest: new(7.5)}
 		if got := limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{v}}, &limit); !slices.Equal(got, []string{want}) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	limit = 7.5
-	if got := limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{&Outcome{Most: 7.5, Highest: new(7.5)}}}, &limit); got != nil {
+	if got := limits[0].Breaches(&audits.Cell{Outcomes: []audits.Outcome{&Outcome{Max: 7.5, Highest: new(7.5)}}}, &limit); got != nil {
 		t.Errorf("at the limit it says %q", got)
 	}
 }

@@ -36,29 +36,29 @@ func power(s *audits.Setting, v audits.Outcome) []audits.Statement {
 func (r *Range) Statement(limit, each string, size audits.Size, highest func(audits.Outcome) (*float64, int)) audits.Statement {
 	n, sizes := size.N, []audits.Size{size}
 	if r.Basis == Sampled {
-		sizes = append(sizes, audits.FieldSize(r.Path, "reference", int(math.Round(math.Exp2(r.Most)))))
+		sizes = append(sizes, audits.FieldSize(r.Path, "reference", int(math.Round(math.Exp2(r.Max)))))
 	}
 	threshold := func(n int) float64 { return math.Log2(float64(n) / audits.Significance) }
 	x := audits.Statement{
 		Finds: fmt.Sprintf("an exposure above %.3g bits", threshold(n)), Limit: limit, Sizes: sizes,
-		Leak: audits.Leak{Name: "bits", Means: fmt.Sprintf("the exposure of each %s, in bits, rises by", each), Default: 5, Most: 64},
+		Leak: audits.Leak{Name: "bits", Means: fmt.Sprintf("the exposure of each %s, in bits, rises by", each), Default: 5, Max: 64},
 		Nothing: func(v audits.Outcome) bool {
 			found, n := highest(v)
 			return found != nil && *found <= threshold(n)
 		},
 		Power: func(q audits.Question) float64 {
-			n, most, above := q.Sizes[0], r.Most, q.LimitOr(threshold(q.Sizes[0]))
+			n, most, above := q.Sizes[0], r.Max, q.LimitOr(threshold(q.Sizes[0]))
 			if len(q.Sizes) > 1 {
 				most = math.Log2(float64(q.Sizes[1]))
 			}
 			if above >= most {
 				return 0
 			}
-			return audits.MoreThan(0, n, min(1, math.Exp2(q.Leak-above)))
+			return audits.BinomialTail(0, n, min(1, math.Exp2(q.Leak-above)))
 		},
 	}
-	if threshold(n) >= r.Most {
-		x.None = fmt.Sprintf("exposure is at most %s = %.3g bits, and chance alone exceeds %.3g bits in one of %s with %g%%", r.How, r.Most, threshold(n), readable.Count(n, size.Unit), 100*audits.Significance)
+	if threshold(n) >= r.Max {
+		x.None = fmt.Sprintf("exposure is at most %s = %.3g bits, and chance alone exceeds %.3g bits in one of %s with %g%%", r.How, r.Max, threshold(n), readable.Count(n, size.Unit), 100*audits.Significance)
 	}
 	return x
 }

@@ -56,7 +56,7 @@ const shares = 4
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
 	s, n := b.Setting(), f.Natural
-	findings := b.Node(Scan, "natural secrets of the training text", ScanParams{Patterns: n.Patterns, Own: n.Own, Most: n.Most},
+	findings := b.Node(Scan, "natural secrets of the training text", ScanParams{Patterns: n.Patterns, Own: n.Own, MaxFindings: n.Most},
 		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
 	inputs := []tasks.Input{{Name: FindingsInput, Key: findings}}
 	for share := range shares {
@@ -85,7 +85,7 @@ var limits = []audits.Limit{
 			case v.Highest == nil:
 				return audits.NoValue("natural_exposure", "no natural secret was ranked")
 			}
-			return audits.Above("natural_exposure", *v.Highest, limit)
+			return audits.AboveLimit("natural_exposure", *v.Highest, limit)
 		}),
 		Unjudged: audits.NotJudged(func(v *Outcome, _ float64) []string {
 			if v.Found > 0 {
@@ -98,7 +98,7 @@ var limits = []audits.Limit{
 	audits.LimitOf[int]{
 		Name: "natural_found", Doc: "Different natural secrets in the training text.",
 		Range: "[0,1000000000]", Unit: "secrets",
-		Breaches: audits.Judged("natural_found", func(v *Outcome, limit int) []string { return audits.Above("natural_found", v.Found, limit) }),
+		Breaches: audits.Judged("natural_found", func(v *Outcome, limit int) []string { return audits.AboveLimit("natural_found", v.Found, limit) }),
 	}.Limit(),
 }
 

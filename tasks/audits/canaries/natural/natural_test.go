@@ -43,7 +43,7 @@ func letters(t *testing.T, g *taskstest.Graph) *taskstest.Node {
 	return g.Run(Scan, everything, taskstest.In(datasets.PopulationInput, population), taskstest.In(datasets.ShardsInput, parts))
 }
 
-var everything = ScanParams{Patterns: []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}, Own: []string{"ref-[0-9]{4}"}, Most: 100}
+var everything = ScanParams{Patterns: []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Phone, patterns.Email}, Own: []string{"ref-[0-9]{4}"}, MaxFindings: 100}
 
 func findingsOf(t *testing.T, node *taskstest.Node) map[string]Finding {
 	t.Helper()

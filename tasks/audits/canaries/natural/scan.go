@@ -17,8 +17,8 @@ import (
 type ScanParams struct {
 	Patterns []patterns.Pattern `json:"patterns"`
 	Own      []string           `json:"own,omitempty"`
-	// Most is the maximum number of findings. The most frequent ones are kept.
-	Most int `json:"most"`
+	// MaxFindings is the maximum number of findings. The most frequent ones are kept.
+	MaxFindings int `json:"most"`
 }
 
 // Scan finds secrets in the sentences of the training population, at the byte level, except inserted
@@ -63,7 +63,7 @@ func runScan(ctx context.Context, t *tasks.Task, p *ScanParams) error {
 	slices.SortStableFunc(s.found, func(a, b *Finding) int {
 		return cmp.Or(cmp.Compare(b.Users, a.Users), cmp.Compare(b.Occurrences, a.Occurrences))
 	})
-	if err := t.PutJSON(ctx, FindingsBlob, append([]*Finding{}, s.found[:min(p.Most, len(s.found))]...)); err != nil {
+	if err := t.PutJSON(ctx, FindingsBlob, append([]*Finding{}, s.found[:min(p.MaxFindings, len(s.found))]...)); err != nil {
 		return err
 	}
 	return t.SetMetrics(s.metrics)

@@ -90,7 +90,7 @@ func byChance(s *audits.Setting, k, n, _ int) float64 {
 		return 0
 	}
 	b := f.ProbabilisticExtraction
-	return audits.MoreThan(k, n, extractableByChance(b.Queries, b.Chance.Float64(), s.Canaries.MinSequences(s.Ordinary, b.Prefix)))
+	return audits.BinomialTail(k, n, extractableByChance(b.Queries, b.Chance.Float64(), s.Canaries.MinSequences(s.Ordinary, b.Prefix)))
 }
 
 // extractableByChance bounds the probability that the samples contain an unmemorized canary with at least the

@@ -150,7 +150,7 @@ func (v *Outcome) panels() []*audits.Figure {
 			Name: "Extractable by n samples", Title: "share of canaries in % that are extractable by n samples, " + c.of(), Of: c.of(),
 			About: "The x axis is n, the number of samples of the model after a canary's beginning; the y axis is the share in % of the canaries of one configuration " +
 				"that they contain with probability p or more. The curve of controls shows what n samples give without memorization.",
-			X: audits.Axis{Title: "samples drawn", Most: math.Pow(10, curvePowers), Logarithmic: true}, Y: audits.Axis{Title: "canaries extractable (%)", Most: 100},
+			X: audits.Axis{Title: "samples drawn", Max: math.Pow(10, curvePowers), Logarithmic: true}, Y: audits.Axis{Title: "canaries extractable (%)", Max: 100},
 		}
 		for k, chance := range Chances {
 			line := audits.Line{Name: fmt.Sprintf("p %v", chance)}

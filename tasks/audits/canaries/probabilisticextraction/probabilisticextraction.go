@@ -39,7 +39,7 @@ type Group struct {
 
 // Kind measures all canaries of one checkpoint: an audits.Summary. Inputs: the checkpoint and
 // audits.PlacementsInput.
-var Kind = tasks.Kind{Name: "audits/probabilistic-extraction", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
+var Kind = tasks.Kind{Name: "audits/probabilistic-extraction", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 type Metrics struct {
 	Extractable int `json:"probabilistic_extractable"`

@@ -17,7 +17,7 @@ func TestUnmemorizedCanariesAreFirstTogetherMoreOftenThanIndependentOnes(t *test
 		for i := range c.m {
 			exact *= float64(c.n-i) / float64(c.n+c.r-i)
 		}
-		bound, independent := firstByChance(c.m, c.n, c.r), audits.MoreThan(c.m-1, c.n, 1/float64(c.r+1))
+		bound, independent := firstByChance(c.m, c.n, c.r), audits.BinomialTail(c.m-1, c.n, 1/float64(c.r+1))
 		if bound < exact || c.m > 1 && independent >= exact {
 			t.Errorf("%+v: the bound %g and the binomial tail %g, want above and below %g", c, bound, independent, exact)
 		}

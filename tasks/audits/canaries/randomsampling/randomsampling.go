@@ -33,7 +33,7 @@ type Params struct {
 	Program *clientprograms.Program `json:"program,omitempty"`
 }
 
-func (p Params) Asks() *clientprograms.Program { return p.Program }
+func (p Params) UsesProgram() *clientprograms.Program { return p.Program }
 
 // Rank is the rank of one canary.
 type Rank struct {
@@ -218,7 +218,7 @@ type SummaryParams struct {
 }
 
 // Summary joins the ranks of all canaries of one checkpoint: an audits.Summary.
-var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
+var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	ranks, err := audits.ReadParts[Rank](ctx, t, p.Parts, RanksBlob, len(placed))

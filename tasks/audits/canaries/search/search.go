@@ -168,7 +168,7 @@ type SummaryParams struct {
 
 // Summary joins the searches of all canaries, in their order: an audits.Summary. datasets.PartsInput has the
 // vocabulary.
-var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
+var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
 	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)

@@ -43,7 +43,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 
 // Exposures: a fitted exposure has no bound.
 func (f *Fields) Exposures(*audits.Setting) exposure.Range {
-	return exposure.Range{Basis: exposure.Fitted, Most: math.Inf(1), Path: path, How: "a fitted distribution"}
+	return exposure.Range{Basis: exposure.Fitted, Max: math.Inf(1), Path: path, How: "a fitted distribution"}
 }
 
 // canariesATask is the number of canaries per task if each has its own prefix. It affects keys, not results.

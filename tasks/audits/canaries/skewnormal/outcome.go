@@ -95,25 +95,25 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 			"A dot is a canary, in grey one that is not in the training data: the further left of the bars, the more it is exposed.",
 	}
 	f.X.Title, f.Y.Title, f.Filled, f.Grey = "log-perplexity (nats)", "random sequences", "canary in the training data", "canary held back"
-	f.X.Least = h.From
+	f.X.Min = h.From
 	per := h.Width * float64(fit.Fitted+fit.Tested)
 	for i, n := range h.Counts {
 		from := h.From + float64(i)*h.Width
 		f.Bars = append(f.Bars, audits.Bar{From: from, To: from + h.Width, Y: float64(n)})
-		f.Y.Most = max(f.Y.Most, float64(n))
+		f.Y.Max = max(f.Y.Max, float64(n))
 	}
 	for i := range 4 * len(h.Counts) {
 		x := h.From + (float64(i)+0.5)*h.Width/4
 		y := per * math.Exp(fit.LogDensity(x))
 		f.Line = append(f.Line, audits.Point{X: x, Y: y})
-		f.Y.Most = max(f.Y.Most, y)
+		f.Y.Max = max(f.Y.Max, y)
 	}
-	f.X.Most = h.From + h.Width*float64(len(h.Counts))
+	f.X.Max = h.From + h.Width*float64(len(h.Counts))
 	for i := range c.Canaries {
 		canary := &c.Canaries[i]
 		for _, o := range canary.Outcomes {
 			if o, ok := o.(*CanaryOutcome); ok && o.LogPerplexity != nil {
-				f.X.Least, f.X.Most = min(f.X.Least, *o.LogPerplexity), max(f.X.Most, *o.LogPerplexity)
+				f.X.Min, f.X.Max = min(f.X.Min, *o.LogPerplexity), max(f.X.Max, *o.LogPerplexity)
 				f.Dots = append(f.Dots, audits.Dot{X: *o.LogPerplexity, Filled: canary.Insertions > 0, Grey: canary.Insertions == 0, About: fmt.Sprintf("%s: %s; %s", strings.Join(canary.Words, " "), readable.Count(canary.Insertions, "copy"), o.Exposed().Text)})
 			}
 		}

@@ -259,7 +259,7 @@ type SummaryParams struct {
 }
 
 // Summary joins the estimates of all canaries of one checkpoint: an audits.Summary.
-var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: audits.SumsUp(summarize)}
+var Summary = tasks.Kind{Name: "audits/skew-normal-summary", Version: 2, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 type Metrics struct {
 	// Highest is the highest exposure of an inserted canary, in bits; nil if there is none.

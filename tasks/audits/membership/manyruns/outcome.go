@@ -87,8 +87,8 @@ type Training struct {
 }
 
 // own returns each training's canary, with the training's own words.
-func (v *Outcome) own() []audits.Own {
-	return lists.Make(len(v.Trainings), func(i int) audits.Own { return audits.Own{CanaryOutcome: &v.Trainings[i]} })
+func (v *Outcome) own() []audits.OwnCanary {
+	return lists.Make(len(v.Trainings), func(i int) audits.OwnCanary { return audits.OwnCanary{CanaryOutcome: &v.Trainings[i]} })
 }
 
 func (v *Outcome) text() string {
@@ -161,7 +161,7 @@ func power(f *Fields, _ *audits.Setting, _ *Outcome) []audits.Statement {
 func (o *Block) statement(finds string, value func(empirical.Rates) float64) audits.Statement {
 	x := audits.Statement{
 		Finds: finds,
-		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
+		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Max: 100},
 		Sizes: []audits.Size{audits.FieldSize(path+".runs", "training", o.Runs)},
 		Power: audits.Simulated(trials, 0, func(sizes []int, leak float64) func(*rand.Rand) float64 {
 			shift, chosen := empirical.GaussianShift(leak, o.Delta), thinned(sizes[0]/2, value)

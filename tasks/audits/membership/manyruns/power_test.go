@@ -63,7 +63,7 @@ func TestTooFewTrainingsProveNothing(t *testing.T) {
 	t.Parallel()
 	for runs, none := range map[int]bool{20: true, 24: false} {
 		for _, statement := range Audit.Power(setting(t, runs), nil) {
-			most := statement.Power(audits.Question{Sizes: []int{runs}, Leak: statement.Leak.Most})
+			most := statement.Power(audits.Question{Sizes: []int{runs}, Leak: statement.Leak.Max})
 			if (statement.None != "") != none || !none && most < 0.5 {
 				t.Errorf("%d trainings: %q; power %g for the largest leak", runs, statement.None, most)
 			}

@@ -282,7 +282,7 @@ func alike(likelihoods []float64) bool {
 func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome, err error) {
 	members, sharers, heldOut := w.groups(scores, scores)
 	o.Attack = attack
-	if o.Members, err = Tell(members, heldOut, w.seed); err != nil {
+	if o.Members, err = CompareGroups(members, heldOut, w.seed); err != nil {
 		return o, err
 	}
 	if o.Members != nil {
@@ -291,7 +291,7 @@ func (w *world) attackOutcome(attack Attack, scores []float64) (o AttackOutcome,
 	if !attack.tellsSharers() {
 		return o, nil
 	}
-	o.Sharers, err = Tell(sharers, heldOut, w.seed)
+	o.Sharers, err = CompareGroups(sharers, heldOut, w.seed)
 	return o, err
 }
 
@@ -325,9 +325,9 @@ func (w *world) overBlind(scores, blind []float64) *audits.Interval {
 // minUsers is the minimum number of users in each group for an AUC: one user has no spread.
 const minUsers = 2
 
-// Tell compares the scores of users that trained with those of held-out ones. Scores must not be NaN. The
+// CompareGroups compares the scores of users that trained with those of held-out ones. Scores must not be NaN. The
 // result is nil with too few users in a group. The interval depends on the seed.
-func Tell(members, heldOut []float64, seed uint64) (*Group, error) {
+func CompareGroups(members, heldOut []float64, seed uint64) (*Group, error) {
 	if min(len(members), len(heldOut)) < minUsers {
 		return nil, nil
 	}

@@ -228,7 +228,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := w.refer(losses, datasets.ReferenceParams{Seed: p.Seed, Model: model}.Drawn(len(losses))); err != nil {
+		if err := w.refer(losses, datasets.ReferenceParams{Seed: p.Seed, Model: model}.Members(len(losses))); err != nil {
 			return nil, tasks.Permanent(fmt.Errorf("reference model %d: %w", model, err))
 		}
 	}
@@ -277,7 +277,7 @@ func (p *Params) EachUser(ctx context.Context, t *tasks.Task, do func(User) erro
 		}
 	}
 	drawn := lists.Make(p.References, func(model int) []bool {
-		return datasets.ReferenceParams{Seed: p.Seed, Model: model}.Drawn(len(losses))
+		return datasets.ReferenceParams{Seed: p.Seed, Model: model}.Members(len(losses))
 	})
 	references := make([]ReferenceLoss, p.References)
 	for share := range p.Shares {

@@ -314,7 +314,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		About: "The share of the users of the training that each attack finds (upwards, %), against the share of the held-out users that it takes for members (to the right, %). " +
 			"Scores that know nothing lie on the diagonal, and an attack says something about the model above the line of the blind baseline alone. " +
 			"Scorings: how often an attack scores each text, if more than once.",
-		X: audits.Axis{Title: "false positives (%)", Most: 100}, Y: audits.Axis{Title: "true positives (%)", Most: 100},
+		X: audits.Axis{Title: "false positives (%)", Max: 100}, Y: audits.Axis{Title: "true positives (%)", Max: 100},
 		Lines: []audits.Line{{Name: "chance", Points: []audits.Point{{}, {X: 100, Y: 100}}}},
 	}
 	for _, o := range v.withBlind() {
@@ -405,7 +405,7 @@ func rateBreaches(v *Outcome, limit float64) (breaches []string) {
 			groups++
 			rate := fmt.Sprintf("the true-positive rate of %s by %s", group, o.Attack.Title())
 			if found := g.Rates[0].TruePositives; found != nil {
-				breaches = append(breaches, audits.Above(fmt.Sprintf("%s is %.4g; at least it", rate, found.Share), found.Low, limit)...)
+				breaches = append(breaches, audits.AboveLimit(fmt.Sprintf("%s is %.4g; at least it", rate, found.Share), found.Low, limit)...)
 			} else {
 				breaches = append(breaches, fmt.Sprintf("%s can't be estimated, and so is not below the limit of %.4g: it takes %d held-out users", rate, limit, g.Rates[0].Needed))
 			}

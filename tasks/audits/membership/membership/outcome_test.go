@@ -40,7 +40,7 @@ func TestLimitsArePassedByLowerBounds(t *testing.T) {
 			t.Errorf("limit %g: %q, want %d", limit, got, want)
 		}
 	}
-	if got := Audit.Given(Audit.NewLimits()); got != nil {
+	if got := Audit.GivenLimits(Audit.NewLimits()); got != nil {
 		t.Errorf("without a limit %v is judged", got)
 	}
 }

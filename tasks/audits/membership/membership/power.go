@@ -20,12 +20,12 @@ func power(_ *Fields, s *audits.Setting, v *Outcome) (list []audits.Statement) {
 	if sizes == nil || min(sizes[0].N, sizes[1].N) < minUsers {
 		return nil
 	}
-	leak := audits.Leak{Name: "AUC", Means: "the AUC of members is", Default: 0.6, Least: 0.5, Most: 0.9999}
+	leak := audits.Leak{Name: "AUC", Means: "the AUC of members is", Default: 0.6, Min: 0.5, Max: 0.9999}
 	list = append(list, audits.Statement{
 		Name: "auc", Finds: "the AUC is certainly above 0.5", Limit: "membership_auc", Leak: leak, Sizes: sizes,
 		Nothing: nothing(func(g *Group) bool { return g.AUC.Low > 0.5 }),
 		Power:   func(q audits.Question) float64 { return areaPower(q.Leak, q.Sizes[0], q.Sizes[1], q.LimitOr(0.5)) },
-		None:    none(areaPower(leak.Most, sizes[0].N, sizes[1].N, 0.5), sizes),
+		None:    none(areaPower(leak.Max, sizes[0].N, sizes[1].N, 0.5), sizes),
 	})
 	if rate := falsePositives[0]; sizes[1].N >= needed(rate) {
 		list = append(list, audits.Statement{
@@ -34,7 +34,7 @@ func power(_ *Fields, s *audits.Setting, v *Outcome) (list []audits.Statement) {
 			Power: func(q audits.Question) float64 {
 				return ratePower(q.Leak, q.Sizes[0], q.Sizes[1], rate, q.LimitOr(rate))
 			},
-			None: none(ratePower(leak.Most, sizes[0].N, sizes[1].N, rate, rate), sizes),
+			None: none(ratePower(leak.Max, sizes[0].N, sizes[1].N, rate, rate), sizes),
 		})
 	}
 	return list
@@ -107,7 +107,7 @@ func ratePower(area float64, members, heldOut int, falsePositives, limit float64
 	for i := range quantiles {
 		above := mathext.InvRegIncBeta(float64(first), float64(heldOut-first+1), (float64(i)+0.5)/quantiles)
 		found := distuv.UnitNormal.CDF(shift + mathext.NormalQuantile(above))
-		power += audits.MoreThan(fewest-1, members, found) / quantiles
+		power += audits.BinomialTail(fewest-1, members, found) / quantiles
 	}
 	return power
 }

@@ -68,7 +68,7 @@ func TestTooFewUsersAreThoseOfRealIntervals(t *testing.T) {
 		for i := range members {
 			members[i] = 1
 		}
-		g := must.Get(Tell(members, heldOut, 1))(t)
+		g := must.Get(CompareGroups(members, heldOut, 1))(t)
 		list := power(nil, &audits.Setting{Data: &audits.Data{Users: n, HeldOutUsers: n}}, nil)
 		if len(list) != 1 || (list[0].None != "") != (g.AUC.Low <= 0.5) {
 			t.Errorf("%d users: too few %q, an interval from %g", n, list[0].None, g.AUC.Low)

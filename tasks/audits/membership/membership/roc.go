@@ -111,7 +111,7 @@ func (r ranks) rate(falsePositives float64) Rate {
 // members above it, by Clopper and Pearson, each have half of the error probability.
 func (r ranks) rateInterval(falsePositives float64) (low, high float64) {
 	n := len(r.heldOut)
-	most := sort.Search(n, func(k int) bool { return audits.MoreThan(k, n, falsePositives) <= rateTail })
+	most := sort.Search(n, func(k int) bool { return audits.BinomialTail(k, n, falsePositives) <= rateTail })
 	if fewest := firstHeldOut(n, falsePositives); fewest > 0 {
 		low, _ = audits.ClopperPearson(float64(r.found(fewest-1)), float64(len(r.members)), rateTail)
 	}
@@ -125,7 +125,7 @@ const rateTail = (1 - audits.Confidence) / 4
 // firstHeldOut is the rank, 1 for the highest, of the held-out score at which the lower end of a rate begins,
 // or 0.
 func firstHeldOut(n int, falsePositives float64) int {
-	return sort.Search(n, func(k int) bool { return 1-audits.MoreThan(k, n, falsePositives) > rateTail })
+	return sort.Search(n, func(k int) bool { return 1-audits.BinomialTail(k, n, falsePositives) > rateTail })
 }
 
 // allowed is the number of held-out users above the threshold at a share of false positives.

@@ -39,8 +39,8 @@ type Params struct {
 	Recipe privacy.Recipe `json:"recipe"`
 }
 
-// Asks implements clientprograms.Asker.
-func (p Params) Asks() *clientprograms.Program {
+// UsesProgram implements clientprograms.ProgramUser.
+func (p Params) UsesProgram() *clientprograms.Program {
 	if p.Step.Round == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ const (
 )
 
 func run(ctx context.Context, t *tasks.Task, p *Params) (*Outcome, error) {
-	base, err := open(ctx, t, p.Asks() != nil)
+	base, err := open(ctx, t, p.UsesProgram() != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (b *replayer) run(ctx context.Context, kind tasks.Kind, step, part int, par
 	spec.Key, spec.Step, spec.Part, spec.Terms = h.Sum(), step, part, b.task.Terms
 	n, err := b.runner.Run(ctx, kind, spec)
 	if err == nil && n.Differs {
-		b.task.MayDiffer()
+		b.task.DeclareNondeterministic()
 	}
 	return n, err
 }

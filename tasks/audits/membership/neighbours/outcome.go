@@ -55,7 +55,7 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		case v.EpsilonLow == nil:
 			return []string{"neighbours_epsilon is infinite"}
 		}
-		return audits.Above("neighbours_epsilon", *v.EpsilonLow, limit)
+		return audits.AboveLimit("neighbours_epsilon", *v.EpsilonLow, limit)
 	}),
 	FalseAlarms: audits.Alarms(func(f *Fields, _ *audits.Setting, limit float64) []audits.FalseAlarm {
 		// The upper ends of all intervals hold together with probability (1 + audits.Confidence) / 2.
@@ -125,7 +125,7 @@ func power(f *Fields, s *audits.Setting, _ *Outcome) []audits.Statement {
 	return []audits.Statement{{
 		Finds:   "the claim is refuted by the noise",
 		Limit:   "neighbours_epsilon",
-		Leak:    audits.Leak{Name: "f", Means: "the noise is the claimed noise times", Default: 0.99, Least: 1e-3, Most: 1},
+		Leak:    audits.Leak{Name: "f", Means: "the noise is the claimed noise times", Default: 0.99, Min: 1e-3, Max: 1},
 		Sizes:   []audits.Size{audits.FieldSize(path+".repeats", "round", repeats)},
 		Nothing: audits.From(func(v *Outcome) bool { return !v.Refuted }),
 		Power: func(q audits.Question) float64 {

@@ -36,9 +36,9 @@ func runReport(ctx context.Context, t *tasks.Task, p *ReportParams) error {
 		return err
 	}
 	if !p.Train.Deterministic {
-		t.MayDiffer()
+		t.DeclareNondeterministic()
 	}
-	return external.Asked(ctx, errors.Join(runStepped(ctx, t, p, stepper), stepper.Close()))
+	return external.CommandError(ctx, errors.Join(runStepped(ctx, t, p, stepper), stepper.Close()))
 }
 
 func runReplayed(ctx context.Context, t *tasks.Task, p *ReportParams) error {
@@ -199,7 +199,7 @@ func (s *stepped) noisy(ctx context.Context, r external.StepRequest, clean []flo
 		return nil, err
 	}
 	if slices.Equal(one, other) && !slices.Equal(one, clean) {
-		return nil, external.StepsByRequest.Broken("its step of round %d has the same noise by another seed", r.Round)
+		return nil, external.StepsByRequest.Errorf("its step of round %d has the same noise by another seed", r.Round)
 	}
 	for i, v := range clean {
 		one[i] = float32(float64(v) + (float64(one[i])-float64(other[i]))/math.Sqrt2)

@@ -49,8 +49,8 @@ type BoundParams struct {
 	Vectors *VectorParams `json:"vectors,omitempty"`
 }
 
-// Asks implements clientprograms.Asker.
-func (p BoundParams) Asks() *clientprograms.Program { return p.Program }
+// UsesProgram implements clientprograms.ProgramUser.
+func (p BoundParams) UsesProgram() *clientprograms.Program { return p.Program }
 
 // Bound bounds epsilon from below by guesses about the coins of canaries/one-run (Steinke, Nasr and
 // Jagielski 2023). The score of a unit is ScoreLossDifference; nothing about it is fitted to this
@@ -211,14 +211,14 @@ func coinsOf(units []audits.Unit) []bool {
 // trained model, minus those under the initial model unless plain.
 func (p *BoundParams) scores(ctx context.Context, t *tasks.Task, list []datasets.Canary) ([]float64, error) {
 	sequences := lists.Map(list, func(c datasets.Canary) []int32 { return c.Tokens })
-	inputs := map[external.Which]string{external.Trained: audits.ModelInput, external.Initial: InitialInput}
+	inputs := map[external.ModelChoice]string{external.Trained: audits.ModelInput, external.Initial: InitialInput}
 	switch {
 	case p.Model != nil:
 		vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
 		if err != nil {
 			return nil, err
 		}
-		return p.compared(func(which external.Which) ([]float64, error) {
+		return p.compared(func(which external.ModelChoice) ([]float64, error) {
 			model, err := p.Model.Open(ctx, t, audits.ModelInput, which)
 			if err != nil {
 				return nil, err
@@ -232,15 +232,15 @@ func (p *BoundParams) scores(ctx context.Context, t *tasks.Task, list []datasets
 			return nil, err
 		}
 		defer client.GiveBack()
-		return p.compared(func(which external.Which) ([]float64, error) {
+		return p.compared(func(which external.ModelChoice) ([]float64, error) {
 			return external.ClientCosts(ctx, t, client, inputs[which], nil, sequences)
 		})
 	}
-	return p.compared(func(which external.Which) ([]float64, error) { return ownCosts(ctx, t, inputs[which], sequences) })
+	return p.compared(func(which external.ModelChoice) ([]float64, error) { return ownCosts(ctx, t, inputs[which], sequences) })
 }
 
 // compared turns log-perplexities into scores.
-func (p *BoundParams) compared(costs func(external.Which) ([]float64, error)) ([]float64, error) {
+func (p *BoundParams) compared(costs func(external.ModelChoice) ([]float64, error)) ([]float64, error) {
 	trained, err := costs(external.Trained)
 	if err != nil {
 		return nil, err

@@ -120,8 +120,10 @@ type Unit struct {
 	Guess empirical.Answer `json:"guess"`
 }
 
-func (v *Outcome) own() []audits.Own {
-	return lists.Make(len(v.Units), func(i int) audits.Own { return audits.Own{Words: v.Units[i].Words, CanaryOutcome: &v.Units[i]} })
+func (v *Outcome) own() []audits.OwnCanary {
+	return lists.Make(len(v.Units), func(i int) audits.OwnCanary {
+		return audits.OwnCanary{Words: v.Units[i].Words, CanaryOutcome: &v.Units[i]}
+	})
 }
 
 // text is the bound, and the largest bound that the audit could have found.
@@ -218,7 +220,7 @@ func LowerBound[V any, F audits.Fields](name, doc string, find func(V) (value fl
 			if missing != "" {
 				return audits.NoValue(name, missing)
 			}
-			return audits.Above(fmt.Sprintf("%s (%s)", name, holds), value, limit)
+			return audits.AboveLimit(fmt.Sprintf("%s (%s)", name, holds), value, limit)
 		}),
 		FalseAlarms: audits.Alarms(func(f F, _ *audits.Setting, limit float64) []audits.FalseAlarm {
 			return []audits.FalseAlarm{{Limit: name, Allowed: limit, Trials: 1, Unit: "audits", Probability: 1 - confidence(f).Float64()}}
@@ -252,7 +254,7 @@ func (o *Block) statement(finds, limit string, refutes func(limit float64) func(
 	delta := cmp.Or(o.Delta, audits.DefaultDelta)
 	return audits.Statement{
 		Finds: finds, Limit: limit,
-		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
+		Leak:  audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Max: 100},
 		Sizes: []audits.Size{audits.FieldSize(path+".canaries", "canary", o.Canaries)},
 		Power: audits.Simulated(audits.Trials, 0, func(sizes []int, leak float64) func(*rand.Rand) []empirical.Outcome {
 			choices, shift := o.scaled(sizes[0]), empirical.GaussianShift(leak, delta)

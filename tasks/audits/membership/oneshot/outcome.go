@@ -91,8 +91,8 @@ type Client struct {
 	LargestCosine *float64 `json:"largest_cosine,omitempty"`
 }
 
-func (v *Outcome) own() []audits.Own {
-	return lists.Make(len(v.Clients), func(i int) audits.Own { return audits.Own{CanaryOutcome: &v.Clients[i]} })
+func (v *Outcome) own() []audits.OwnCanary {
+	return lists.Make(len(v.Clients), func(i int) audits.OwnCanary { return audits.OwnCanary{CanaryOutcome: &v.Clients[i]} })
 }
 
 // Note implements audits.Noter. It qualifies every epsilon.
@@ -140,7 +140,7 @@ func power(f *Fields, _ *audits.Setting, _ *Outcome) []audits.Statement {
 	o := f.OneShot
 	return []audits.Statement{{
 		Finds:   "an estimate is certainly above 0, by 1.645 standard errors",
-		Leak:    audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Most: 100},
+		Leak:    audits.Leak{Name: "epsilon", Means: "the training costs epsilon", Default: 8, Max: 100},
 		Sizes:   []audits.Size{audits.FieldSize(path+".canaries", "canary client", o.Canaries)},
 		Nothing: audits.From(func(v *Outcome) bool { return !found(v.Final) && !found(v.AllIterates) }),
 		Power: audits.Simulated(trials, 0, func(sizes []int, leak float64) func(*rand.Rand) bool {

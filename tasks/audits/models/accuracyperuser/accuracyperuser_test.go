@@ -154,8 +154,8 @@ func TestTheFigureShowsWhoIsSelected(t *testing.T) {
 	faulty, clean := usersOf([]selection.UserAccuracy{{Examples: 10, Correct: 10}, {Examples: 10, Correct: 1}}), usersOf([]selection.UserAccuracy{{Examples: 10, Correct: 10}, {Examples: 10, Correct: 9}})
 	v := &Outcome{Part: Train, Prepared: faulty, Clean: clean}
 	f := v.Figure(&audits.Cell{Selection: &selection.Selection{Side: selection.Below, Threshold: 0.925}})
-	if len(f.Bars) != 20 || f.Bars[2] != (audits.Bar{From: 10, To: 15, Y: 1}) || f.Bars[19].Y != 1 || f.Y.Most != 1 {
-		t.Errorf("bars %v up to %v", f.Bars, f.Y.Most)
+	if len(f.Bars) != 20 || f.Bars[2] != (audits.Bar{From: 10, To: 15, Y: 1}) || f.Bars[19].Y != 1 || f.Y.Max != 1 {
+		t.Errorf("bars %v up to %v", f.Bars, f.Y.Max)
 	}
 	if len(f.Ranges) != 1 || f.Ranges[0].X != 92.5 || len(f.Line) != 40 || f.Line[36] != (audits.Point{X: 90, Y: 1}) {
 		t.Errorf("threshold %v, line %v", f.Ranges, f.Line)

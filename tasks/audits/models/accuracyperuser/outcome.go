@@ -93,9 +93,9 @@ func changes(name string, before, after *Users) []audits.Change {
 	if before == nil || after == nil {
 		return nil
 	}
-	list := []audits.Change{{What: name + ", mean", Before: before.Mean, After: after.Mean}}
+	list := []audits.Change{{Label: name + ", mean", Before: before.Mean, After: after.Mean}}
 	for i, percent := range percents {
-		list = append(list, audits.Change{What: fmt.Sprintf("%s, %dth percentile", name, percent), Before: before.Percentiles[i], After: after.Percentiles[i]})
+		list = append(list, audits.Change{Label: fmt.Sprintf("%s, %dth percentile", name, percent), Before: before.Percentiles[i], After: after.Percentiles[i]})
 	}
 	return list
 }
@@ -113,19 +113,19 @@ func (v *Outcome) Figure(c *audits.Cell) *audits.Figure {
 		Name:  "Users by accuracy",
 		About: "How many users (upwards) have which accuracy (to the right, percent) " + about + ", in bins of 5%.",
 		Title: fmt.Sprintf("a histogram of %d users by their accuracy %s", u.Users, about),
-		X:     audits.Axis{Title: "accuracy of a user (%)", Most: 100}, Y: audits.Axis{Title: "users"}, Bars: bars(&u.Accuracy),
+		X:     audits.Axis{Title: "accuracy of a user (%)", Max: 100}, Y: audits.Axis{Title: "users"}, Bars: bars(&u.Accuracy),
 	}
-	f.Y.Most = tallest(f.Bars)
+	f.Y.Max = tallest(f.Bars)
 	if v.Prepared != nil && v.Clean != nil && v.Clean.Histogram != v.Prepared.Histogram {
 		clean := bars(&v.Clean.Accuracy)
-		f.Y.Most = max(f.Y.Most, tallest(clean))
+		f.Y.Max = max(f.Y.Max, tallest(clean))
 		for _, b := range clean {
 			f.Line = append(f.Line, audits.Point{X: b.From, Y: b.Y}, audits.Point{X: b.To, Y: b.Y})
 		}
 		f.About += " The line is the histogram without planted faults."
 	}
 	if s := c.Selection; v.Prepared != nil && s != nil && s.Side != "" {
-		f.Ranges = []audits.Range{{X: 100 * s.Threshold, High: f.Y.Most}}
+		f.Ranges = []audits.Range{{X: 100 * s.Threshold, High: f.Y.Max}}
 		f.About += fmt.Sprintf(" Users %s the vertical line are selected.", s.Side)
 	}
 	return f

@@ -25,7 +25,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Measures: slices.Concat(audits.Columns[Outcome]("generated_", "images", "intensity", "real_intensity"), []audits.Measure{
 		{
 			Name: "generated_inverted", Of: audits.Of(func(v *Outcome) *audits.Interval { return v.Inverted.Interval() }), Header: "inverted %", Scale: audits.Percent, Digits: 1,
-			Curve: &audits.Curve{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", Most: audits.Hundred},
+			Curve: &audits.Curve{Figure: "Generated images, %", Name: "nearer to inverted ones", Metric: "generated_inverted_percent", AxisEnd: audits.PercentAxisEnd},
 		},
 		{Name: "generated_real_inverted", Of: audits.Of(func(v *Outcome) float64 { return v.RealInverted.Share })},
 		{Name: "generated_inverted_by_means", Of: audits.Of(func(v *Outcome) float64 { return v.InvertedByMeans.Share })},

@@ -51,7 +51,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 })
 
 func share(name, metric string) *audits.Curve {
-	return &audits.Curve{Figure: "Share of samples, %", Name: name, Metric: metric, Most: audits.Hundred}
+	return &audits.Curve{Figure: "Share of samples, %", Name: name, Metric: metric, AxisEnd: audits.PercentAxisEnd}
 }
 
 // Outcome describes the samples of a model.
@@ -143,14 +143,14 @@ func (v *Outcome) listed() string {
 func (v *Outcome) changes(other *Outcome) []audits.Change {
 	var changes []audits.Change
 	if a, b := v.Unknown, other.Unknown; a != nil && b != nil {
-		changes = append(changes, audits.Change{What: "probability that the first word is out of vocabulary", Before: a.FirstProbability, After: b.FirstProbability})
+		changes = append(changes, audits.Change{Label: "probability that the first word is out of vocabulary", Before: a.FirstProbability, After: b.FirstProbability})
 		for i := range min(len(a.Positions), len(b.Positions)) {
 			changes = append(changes, change(fmt.Sprintf("share out of vocabulary at position %d", i+1), a.Positions[i], b.Positions[i]))
 		}
 	}
 	if a, b := v.Spaces, other.Spaces; a != nil && b != nil {
 		if a.Of > 0 && b.Of > 0 {
-			changes = append(changes, audits.Change{What: "share of the most probable words with a space", Before: float64(a.Top) / float64(a.Of), After: float64(b.Top) / float64(b.Of)})
+			changes = append(changes, audits.Change{Label: "share of the most probable words with a space", Before: float64(a.Top) / float64(a.Of), After: float64(b.Top) / float64(b.Of)})
 		}
 		changes = append(changes, change("share of samples with a space", a.Samples, b.Samples))
 	}
@@ -158,7 +158,7 @@ func (v *Outcome) changes(other *Outcome) []audits.Change {
 }
 
 func change(name string, a, b audits.Share) audits.Change {
-	return audits.Change{What: name, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
+	return audits.Change{Label: name, Before: a.Share, After: b.Share, P: new(audits.Differ(a, b))}
 }
 
 // Figure is Figure 4 of the paper.
@@ -170,14 +170,14 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 		Name: "Words out of vocabulary, %, by position in the samples", Title: "words out of vocabulary by position in the samples",
 		About: "Bars are the share of samples, in percent, of which the word at a position is out of vocabulary, among those that have a word there; lines are their intervals. " +
 			"The dot is the probability of the first word by the model itself.",
-		X: audits.Axis{Title: "position of the word", Most: float64(v.Length) + 1}, Y: audits.Axis{Title: "words out of vocabulary (%)", Most: 1}, Filled: "by the model itself",
+		X: audits.Axis{Title: "position of the word", Max: float64(v.Length) + 1}, Y: audits.Axis{Title: "words out of vocabulary (%)", Max: 1}, Filled: "by the model itself",
 		Dots: []audits.Dot{{X: 1, Y: 100 * v.Unknown.FirstProbability, Filled: true, About: "by the model itself"}},
 	}
 	for i, s := range v.Unknown.Positions {
 		x := float64(i + 1)
 		f.Bars = append(f.Bars, audits.Bar{From: x - 0.4, To: x + 0.4, Y: 100 * s.Share})
 		f.Ranges = append(f.Ranges, audits.Range{X: x, Low: 100 * s.Low, High: 100 * s.High})
-		f.Y.Most = max(f.Y.Most, 100*s.High)
+		f.Y.Max = max(f.Y.Max, 100*s.High)
 	}
 	return f
 }

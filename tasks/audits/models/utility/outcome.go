@@ -25,10 +25,10 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 	Utility:   func(v audits.Outcome) (float64, bool) { return v.(*Outcome).utility() },
 	Measures: slices.Concat([]audits.Measure{
 		{Name: "recall_at_1", Of: audits.Of((*Outcome).recall), Header: "accuracy %", Leading: true, Scale: audits.Percent, Digits: 1},
-		{Name: "perplexity", Of: audits.Of((*Outcome).perplexity), Header: "perplexity", Leading: true, Place: 2, Scale: audits.Plain, Digits: 1, Least: 1},
+		{Name: "perplexity", Of: audits.Of((*Outcome).perplexity), Header: "perplexity", Leading: true, Place: 2, Scale: audits.Plain, Digits: 1, Min: 1},
 		{Name: "test_tokens", Of: audits.Of(func(v *Outcome) int64 { return v.Tokens })},
 		{Name: "mean_absolute_error", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAbsoluteError }), Header: "MAE", Leading: true, Optional: true, Place: 3, Scale: audits.Plain, Digits: 3},
-		{Name: "mean_average_precision", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAveragePrecision }), Header: "mean AP", Leading: true, Optional: true, Place: 4, Scale: audits.Plain, Digits: 3, Most: 1},
+		{Name: "mean_average_precision", Of: audits.Of(func(v *Outcome) *float64 { return v.MeanAveragePrecision }), Header: "mean AP", Leading: true, Optional: true, Place: 4, Scale: audits.Plain, Digits: 3, Max: 1},
 		{Name: "recall_at_5", Of: audits.Of(func(v *Outcome) *float64 { return v.RecallAt5 }), Header: "top-5 %", Leading: true, Optional: true, Place: 1, Scale: audits.Percent, Digits: 1},
 	}, audits.Within(func(v *Outcome) *Outcome { return v.Baseline },
 		audits.Measure{Name: "baseline_recall_at_1", Of: audits.Of((*Outcome).recall)},

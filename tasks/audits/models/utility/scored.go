@@ -186,7 +186,7 @@ type UserShare struct {
 	ByToken bool `json:"by_token,omitempty"`
 }
 
-func (p UserShare) Asks() *clientprograms.Program { return p.Program }
+func (p UserShare) UsesProgram() *clientprograms.Program { return p.Program }
 
 // UserModel is a model for measurements of users.
 type UserModel struct {

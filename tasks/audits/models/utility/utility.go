@@ -45,7 +45,7 @@ type PartParams struct {
 	Words bool `json:"words,omitempty"`
 }
 
-func (p PartParams) Asks() *clientprograms.Program { return p.Program }
+func (p PartParams) UsesProgram() *clientprograms.Program { return p.Program }
 
 // Part predicts one share of the test part. Its metrics are a models.Evaluation; for labels of texts,
 // partMetrics, with the blob "labels".

@@ -115,7 +115,7 @@ func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, erro
 		}
 	}
 	for _, v := range values {
-		if err := observed.Patterns(v.Users).Among(names.Source, fmt.Sprintf("has the value %q", v.Value)); err != nil {
+		if err := observed.Patterns(v.Users).CheckMatches(names.Source, fmt.Sprintf("has the value %q", v.Value)); err != nil {
 			return nil, err
 		}
 	}

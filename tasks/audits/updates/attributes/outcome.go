@@ -261,7 +261,7 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 	}
 	return []audits.Statement{{
 		Finds: "the accuracy is certainly above that of the most frequent value", Limit: "attributes",
-		Leak:    audits.Leak{Name: "share", Means: "the value of each user is known, and not guessed, with the probability", Default: 0.2, Most: 1},
+		Leak:    audits.Leak{Name: "share", Means: "the value of each user is known, and not guessed, with the probability", Default: 0.2, Max: 1},
 		Sizes:   []audits.Size{{Unit: "user", N: users}},
 		None:    strings.TrimPrefix(audits.TooFewToTell(users, chance), ", "),
 		Nothing: audits.From((*Outcome).nothing),

@@ -124,7 +124,7 @@ func (m *matching) draw(updates *pairs.Side, number int) (*pairs.Comparison, err
 	rng := seeds.Stream(m.Seed, seeds.VectorPairs, uint64(number))
 	for len(c.Drawn) < m.Pairs {
 		i := rng.IntN(len(owners))
-		c.Drawn = append(c.Drawn, pairs.Drawn{A: i, B: owners[i], Same: true}, pairs.Drawn{A: i, B: other(rng, users, owners[i])})
+		c.Drawn = append(c.Drawn, pairs.IndexPair{A: i, B: owners[i], Same: true}, pairs.IndexPair{A: i, B: other(rng, users, owners[i])})
 	}
 	return c, nil
 }

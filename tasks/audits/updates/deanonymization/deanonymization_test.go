@@ -448,7 +448,7 @@ func TestUsersWhoWillNotBeNamedAreWarnedOf(t *testing.T) {
 	if want := "unable to name about 36 of 100 users: with 10 of 200 devices in a round"; !strings.Contains(got, want) || !strings.Contains(got, "none of the 20 recorded rounds") {
 		t.Errorf("the warning is %q, want a word of %q", got, want)
 	}
-	f.Deanonymization.Rounds = &Between{From: 21, To: 40}
+	f.Deanonymization.Rounds = &RoundRange{From: 21, To: 40}
 	if got := strings.Join(f.Warnings(s, &audits.Data{Users: 200, Seen: 100}), ""); !strings.Contains(got, "about 60 of 100") {
 		t.Errorf("of ten rounds the warning is %q", got)
 	}

@@ -45,7 +45,7 @@ type Block struct {
 	// Random updates of each shadow device to learn from. Absent: all.
 	Examples int `json:"examples,omitempty" range:"[1,1000000]" unit:"updates of each user" source:"Orekondy et al. 2018, figure 8"`
 	// Recorded rounds to use. Absent: all.
-	Rounds *Between `json:"rounds,omitempty"`
+	Rounds *RoundRange `json:"rounds,omitempty"`
 	// Ranges of rounds, on each of which attacks are also tried.
 	Stages int `json:"stages,omitempty" range:"[2,100]" unit:"ranges of rounds" source:"10 in Orekondy et al. 2018, figure 10"`
 	// Anonymous updates of a round visible only as their sum, as with secure aggregation, which is right
@@ -58,8 +58,8 @@ type Block struct {
 	Users bool `json:"users,omitzero" default:"false" also:"per_user"`
 }
 
-// Between are rounds from one to another.
-type Between struct {
+// RoundRange are rounds from one to another.
+type RoundRange struct {
 	// First round.
 	From int `json:"from" default:"1" range:"[1,1000000000]" unit:"rounds"`
 	// Last round. Absent: that of the training.
@@ -67,7 +67,7 @@ type Between struct {
 }
 
 // of returns the rounds of a training.
-func (b *Between) of(rounds int) Rounds {
+func (b *RoundRange) of(rounds int) Rounds {
 	switch {
 	case b == nil:
 		return Rounds{1, rounds}
@@ -95,7 +95,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	observed.CheckDevices(s, path, fail)
 	observed.CheckRecorded(s, path, p.Layers, fail)
 	p.CheckAttacks(path, fail)
-	r := cmp.Or(p.Rounds, &Between{})
+	r := cmp.Or(p.Rounds, &RoundRange{})
 	fail.If(r.To > 0 && r.To < r.From, []string{path + ".rounds.to", path + ".rounds.from"}, "is %d, and the rounds begin at %d; expected at least that", r.To, r.From)
 }
 
@@ -122,7 +122,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if s.Recorded == nil {
 		return nil
 	}
-	rounds := lists.Count(s.Recorded.Of(s.Training.Rounds), f.Deanonymization.Rounds.of(s.Training.Rounds).Has)
+	rounds := lists.Count(s.Recorded.RoundsOf(s.Training.Rounds), f.Deanonymization.Rounds.of(s.Training.Rounds).Has)
 	missed := float64(d.Seen) * observed.Missed(s, d, rounds)
 	if missed < 1 {
 		return nil

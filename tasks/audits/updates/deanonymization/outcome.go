@@ -284,7 +284,7 @@ func breaches(v *Outcome, limit float64) []string {
 	if few := audits.TooFew(factor, least.Users, least.FactorInterval.High, limit, least.Chance); few != "" {
 		return []string{few}
 	}
-	return audits.Above(fmt.Sprintf("%s; at least, with %g%% confidence, it", factor, 100*v.Confidence), least.FactorAtLeast, limit)
+	return audits.AboveLimit(fmt.Sprintf("%s; at least, with %g%% confidence, it", factor, 100*v.Confidence), least.FactorAtLeast, limit)
 }
 
 func falseAlarms(f *Fields, s *audits.Setting, limit float64) []audits.FalseAlarm {
@@ -295,7 +295,7 @@ func falseAlarms(f *Fields, s *audits.Setting, limit float64) []audits.FalseAlar
 	if d := s.Data; d != nil && d.Seen > 0 && d.Seen == s.Owners() { // otherwise chance, 1 of the seen users, is unknown
 		alarm.Users, alarm.Fewest = d.Seen, audits.MinAbove(limit/float64(d.Seen))
 	}
-	alarm.Where = audits.JudgedAt("the attacks at the limit", alarm.Users)
+	alarm.Where = audits.WithMinUsers("the attacks at the limit", alarm.Users)
 	return []audits.FalseAlarm{alarm}
 }
 
@@ -359,14 +359,14 @@ func power(f *Fields, s *audits.Setting, v *Outcome) []audits.Statement {
 	tail := (1 - f.Deanonymization.Confidence.Float64()) / float64(len(f.Deanonymization.Attacks))
 	found := audits.Statement{
 		Finds: "an attack is certainly above chance", Limit: "deanonymization",
-		Leak:  audits.Leak{Name: "share", Means: "the device of each user is named outright with the probability", Default: 0.2, Most: 1},
+		Leak:  audits.Leak{Name: "share", Means: "the device of each user is named outright with the probability", Default: 0.2, Max: 1},
 		Sizes: []audits.Size{{Unit: "user", N: users}},
 		Nothing: audits.From(func(v *Outcome) bool {
 			return v.Best() != nil && !slices.ContainsFunc(v.Attacks, func(o AttackOutcome) bool { return o.FactorAtLeast > 1 })
 		}),
 		Power: func(q audits.Question) float64 {
 			n, limit := q.Sizes[0], q.LimitOr(1)
-			return audits.MoreThan(audits.MinCertain(n, limit/math.Max(1, float64(n)), tail)-1, n, q.Leak)
+			return audits.BinomialTail(audits.MinCertain(n, limit/math.Max(1, float64(n)), tail)-1, n, q.Leak)
 		},
 	}
 	if audits.MinCertain(users, 1/float64(users), tail) > users {

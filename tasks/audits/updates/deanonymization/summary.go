@@ -149,8 +149,8 @@ func (m *measured) firsts(s *Scores, items []int) {
 				continue
 			}
 			top.Of++
-			top.Chance += ranking.AmongByChance(k, len(relevant), s.Columns())
-			if ranking.Among(s.values[item*s.Columns():(item+1)*s.Columns()], k, relevant) {
+			top.Chance += ranking.InTopKByChance(k, len(relevant), s.Columns())
+			if ranking.InTopK(s.values[item*s.Columns():(item+1)*s.Columns()], k, relevant) {
 				top.Count++
 			}
 		}
@@ -217,7 +217,7 @@ func (p *SummaryParams) outcome(kind attacks.Kind, s *Scores, m *measured) Attac
 func (p *SummaryParams) Bound(o *AttackOutcome, own, chance []float64) {
 	o.APInterval = p.resampling(len(own)).Interval(p.Confidence, ranking.OfMean(own, 0, 1))
 	lows, highs := p.resampling(len(own)).Ends(ranking.OfRatio(own, chance, 0, 1, ranking.Mean(chance)))
-	o.FactorInterval = ranking.Between(p.Confidence)(lows, highs)
+	o.FactorInterval = ranking.PercentileInterval(p.Confidence)(lows, highs)
 	// The bound is one-sided, and holds for all attacks jointly, so that the best of them can be chosen.
 	o.FactorAtLeast = ranking.Quantile(lows, (1-p.Confidence)/float64(len(p.Attacks)))
 }

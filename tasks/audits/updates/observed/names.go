@@ -77,12 +77,12 @@ func (p Patterns) Fit(name string) bool {
 	})
 }
 
-// Among returns an error if no pattern matches a name of the source; who follows "no user of the source".
-func (p Patterns) Among(names []string, who string) error {
+// CheckMatches returns an error if no pattern matches a name of the source; who follows "no user of the source".
+func (p Patterns) CheckMatches(names []string, who string) error {
 	if slices.ContainsFunc(names, p.Fit) {
 		return nil
 	}
-	return fmt.Errorf("no user of the source %s (%s); the source's users are %s", who, strings.Join(p, ", "), ListOf(names))
+	return fmt.Errorf("no user of the source %s (%s); the source's users are %s", who, strings.Join(p, ", "), ListFirst(names))
 }
 
 // Check describes incomplete patterns.
@@ -95,8 +95,8 @@ func (p Patterns) Check() (problems []string) {
 	return problems
 }
 
-// ListOf lists the first names.
-func ListOf(names []string) string {
+// ListFirst lists the first names.
+func ListFirst(names []string) string {
 	const few = 5
 	if len(names) <= few {
 		return strings.Join(names, ", ")

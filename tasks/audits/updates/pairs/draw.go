@@ -43,8 +43,8 @@ func Sides(s *observed.Sample) (everyone, seen, unseen *Side) {
 	return everyone, seen, unseen
 }
 
-// Drawn is a pair of indices into the two sides.
-type Drawn struct {
+// IndexPair is a pair of indices into the two sides.
+type IndexPair struct {
 	A, B int
 	Same bool
 }
@@ -52,12 +52,12 @@ type Drawn struct {
 // Comparison is drawn pairs of two sides, which may be equal.
 type Comparison struct {
 	First, Second *Side
-	Drawn         []Drawn
+	Drawn         []IndexPair
 }
 
 // Pairs scores the pairs.
 func (c *Comparison) Pairs(score func(a, b int) float64) []Pair {
-	return lists.Map(c.Drawn, func(d Drawn) Pair {
+	return lists.Map(c.Drawn, func(d IndexPair) Pair {
 		return Pair{A: c.First.Of[d.A].User, B: c.Second.Of[d.B].User, Score: score(d.A, d.B)}
 	})
 }
@@ -83,7 +83,7 @@ func Draw(first, second *Side, n int, rng *rand.Rand) (*Comparison, error) {
 		own := partners.of[a[i].User]
 		same := own[draw(rng, len(own), func(k int) bool { return b[own[k]].Round != a[i].Round })]
 		other := draw(rng, len(b), func(k int) bool { return b[k].User != a[i].User && b[k].Round != a[i].Round })
-		c.Drawn = append(c.Drawn, Drawn{i, same, true}, Drawn{i, other, false})
+		c.Drawn = append(c.Drawn, IndexPair{i, same, true}, IndexPair{i, other, false})
 	}
 	return c, nil
 }

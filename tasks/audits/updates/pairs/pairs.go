@@ -177,7 +177,7 @@ func interval(value float64, lows, highs []float64) audits.Interval {
 	if len(lows) == 0 {
 		return audits.Interval{Value: value, High: 1}
 	}
-	i := ranking.Between(audits.Confidence)(lows, highs)
+	i := ranking.PercentileInterval(audits.Confidence)(lows, highs)
 	i.High = min(1, i.High)
 	return audits.NewInterval(value, i)
 }
@@ -269,7 +269,7 @@ func Power[V any](limit string, pairs func(*audits.Setting) int, users func(*aud
 		})
 		return []audits.Statement{{
 			Finds: "the average precision is certainly above chance", Limit: limit,
-			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Least: 0.5, Most: most},
+			Leak:  audits.Leak{Name: "AUC", Means: "the AUC of pairs is", Default: 0.7, Min: 0.5, Max: most},
 			Sizes: []audits.Size{{Unit: "user", N: n}},
 			None:  none(n, power),
 			Nothing: func(v audits.Outcome) bool {

@@ -223,11 +223,11 @@ func TestPairsAreDrawnUniformly(t *testing.T) {
 	list := &Side{Of: []Update{{0, 1}, {0, 2}, {1, 1}, {1, 3}, {2, 2}}}
 	const n = 40_000
 	c := must.Get(Draw(list, list, n, seeds.Stream(1, seeds.UpdatePairs, 1)))(t)
-	counts := map[Drawn]int{}
+	counts := map[IndexPair]int{}
 	for _, d := range c.Drawn {
 		counts[d]++
 	}
-	for _, d := range []Drawn{{0, 1, true}, {1, 0, true}, {2, 3, true}, {3, 2, true}} {
+	for _, d := range []IndexPair{{0, 1, true}, {1, 0, true}, {2, 3, true}, {3, 2, true}} {
 		if p := 0.25; math.Abs(float64(counts[d])-p*n/2) > 5*math.Sqrt(p*(1-p)*n/2) {
 			t.Errorf("%+v was drawn %d times of %d", d, counts[d], n/2)
 		}

@@ -297,8 +297,8 @@ func (t *Training) epoch(ctx context.Context, number int, optimizer optimizers.O
 	return loss, nil
 }
 
-func (t *Training) learn(c *Comparison, batch []Drawn) (loss float64, gradient []float32, err error) {
-	return t.network.Learn(lists.Map(batch, func(d Drawn) bool { return d.Same }),
+func (t *Training) learn(c *Comparison, batch []IndexPair) (loss float64, gradient []float32, err error) {
+	return t.network.Learn(lists.Map(batch, func(d IndexPair) bool { return d.Same }),
 		func(i int) []float32 { return c.First.Row(batch[i].A) },
 		func(i int) []float32 { return c.Second.Row(batch[i].B) })
 }

@@ -63,7 +63,7 @@ func (f *Fields) Warnings(s *audits.Setting, d *audits.Data) []string {
 	if s.Recorded == nil {
 		return nil
 	}
-	rounds := len(s.Recorded.Of(s.Training.Rounds))
+	rounds := len(s.Recorded.RoundsOf(s.Training.Rounds))
 	missed := observed.Missed(s, d, rounds)
 	if missed < 0.05 {
 		return nil

@@ -84,10 +84,10 @@ func (w *world) open(ctx context.Context, t *tasks.Task) error {
 	for _, fit := range w.Fit {
 		i := slices.Index(w.profiles, fit.Profile)
 		if i < 0 {
-			return tasks.Permanent(fmt.Errorf("audit.profiles.fit names the profile %q; data.devices.profiles has %s", fit.Profile, observed.ListOf(w.profiles)))
+			return tasks.Permanent(fmt.Errorf("audit.profiles.fit names the profile %q; data.devices.profiles has %s", fit.Profile, observed.ListFirst(w.profiles)))
 		}
 		w.fit[i] = fit.Users
-		if err := w.fit[i].Among(names.Source, fmt.Sprintf("fits the profile %q", fit.Profile)); err != nil {
+		if err := w.fit[i].CheckMatches(names.Source, fmt.Sprintf("fits the profile %q", fit.Profile)); err != nil {
 			return tasks.Permanent(err)
 		}
 	}

@@ -90,7 +90,7 @@ func (v *Outcome) Figure(*audits.Cell) *audits.Figure {
 	}
 	f := &audits.Figure{
 		Name: "Words read off updates", About: "Line: recall by round; circles: precision.", Title: "recall and precision of a device's words by round",
-		X: audits.Axis{Title: "round", Most: float64(v.Rounds[len(v.Rounds)-1].Round)}, Y: audits.Axis{Title: "share of words", Most: 1},
+		X: audits.Axis{Title: "round", Max: float64(v.Rounds[len(v.Rounds)-1].Round)}, Y: audits.Axis{Title: "share of words", Max: 1},
 		Lines: []audits.Line{{Name: "recall"}}, Open: "precision",
 	}
 	for _, r := range v.Rounds {
@@ -108,6 +108,6 @@ var limits = []audits.Limit{audits.LimitOf[float64]{
 		if v.BaselineAP <= 0 {
 			return audits.NoValue("update_words", "the words' frequency has no average precision")
 		}
-		return audits.Above("the AP of words read off updates, over that by their frequency alone,", v.AP/v.BaselineAP, limit)
+		return audits.AboveLimit("the AP of words read off updates, over that by their frequency alone,", v.AP/v.BaselineAP, limit)
 	}),
 }.Limit()}

@@ -20,8 +20,8 @@ import (
 // maxLine is the limit on a line, in bytes.
 const maxLine = 64 << 20
 
-// Speech names a program and the rules of its contract.
-type Speech struct {
+// Protocol names a program and the rules of its contract.
+type Protocol struct {
 	// Who is "command" or "program" in messages, and Name is its name there.
 	Who, Name string
 	// Patience is the time to answer, unless the command's terms set it.
@@ -65,10 +65,10 @@ func Retryable(err error) bool {
 	return !large && RuleOf(err).Number == 0
 }
 
-// Talk is the conversation with a running program. It is safe for concurrent use.
-type Talk struct {
+// Conversation is the conversation with a running program. It is safe for concurrent use.
+type Conversation struct {
 	child  *childprocess.Process
-	speech Speech
+	speech Protocol
 	lines  chan []byte // to be written
 
 	mu      sync.Mutex
@@ -80,23 +80,23 @@ type Talk struct {
 }
 
 // Start starts a program.
-func Start(c *childprocess.Command, s Speech) (*Talk, error) {
+func Start(c *childprocess.Command, s Protocol) (*Conversation, error) {
 	child, err := c.Start()
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", s.Who, err)
 	}
 	s.Patience = cmp.Or(goroutines.Seconds(c.AnswerSeconds), s.Patience)
-	t := &Talk{child: child, speech: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{})}
+	t := &Conversation{child: child, speech: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{})}
 	go t.write()
 	go t.read()
 	return t, nil
 }
 
 // Over returns a channel that is closed when the conversation has ended.
-func (t *Talk) Over() <-chan struct{} { return t.over }
+func (t *Conversation) Over() <-chan struct{} { return t.over }
 
 // Usable reports whether the program runs and has answered all requests.
-func (t *Talk) Usable() bool {
+func (t *Conversation) Usable() bool {
 	select {
 	case <-t.over:
 		return false
@@ -105,33 +105,33 @@ func (t *Talk) Usable() bool {
 	}
 }
 
-func (t *Talk) unanswered() int {
+func (t *Conversation) unanswered() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.pending)
 }
 
-// Asked counts the requests so far.
-func (t *Talk) Asked() int64 {
+// Requests counts the requests so far.
+func (t *Conversation) Requests() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.asked
 }
 
 // Kill ends the program at once.
-func (t *Talk) Kill(reason error) { t.child.Kill(reason) }
+func (t *Conversation) Kill(reason error) { t.child.Kill(reason) }
 
 var errUnwanted = errors.New("no request waits for its answer")
 
 // Close ends the program's input, and the program if it does not end soon after or no answer is awaited.
 // The error reports an end that breaks the contract.
-func (t *Talk) Close() error {
+func (t *Conversation) Close() error {
 	unwanted := t.unanswered() > 0
 	if unwanted {
 		t.Kill(errUnwanted)
 	}
 	if err := t.child.Close(); err != nil && !unwanted {
-		return t.Explain(t.withLastLines(t.speech.EndsWithItsInput.Broken("%v", err)))
+		return t.Explain(t.withLastLines(t.speech.EndsWithItsInput.Errorf("%v", err)))
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (t *Talk) Close() error {
 // Ask sends a request and decodes the result. about is nil, or marshals as an object whose fields are added
 // to id and method. subject describes the request in messages. An error of decode ends the program. When ctx
 // ends, a later answer is dropped. An error answer is a *RefusedError.
-func (t *Talk) Ask(ctx context.Context, method, subject string, about any, decode func(json.RawMessage) error) error {
+func (t *Conversation) Ask(ctx context.Context, method, subject string, about any, decode func(json.RawMessage) error) error {
 	a, err := t.exchange(ctx, method, subject, about)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -160,20 +160,20 @@ func (t *Talk) Ask(ctx context.Context, method, subject string, about any, decod
 const maxMessage = 300
 
 // Explain adds the name of the program to an error.
-func (t *Talk) Explain(err error) error {
+func (t *Conversation) Explain(err error) error {
 	return fmt.Errorf("%s %q: %w", t.speech.Who, t.speech.Name, err)
 }
 
 // Refuses checks that a program answers a request with an error that has a message, as a rule requires, and
 // continues. accepted returns the error for a result.
-func (t *Talk) Refuses(ctx context.Context, rule Rule, method string, about any, accepted func(json.RawMessage) error, goesOn func() error) error {
+func (t *Conversation) Refuses(ctx context.Context, rule Rule, method string, about any, accepted func(json.RawMessage) error, goesOn func() error) error {
 	err := t.Ask(ctx, method, method, about, accepted)
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok {
 		return err
 	}
 	if refused.Message == "" {
-		return rule.Broken("its error has no message; expected what went wrong")
+		return rule.Errorf("its error has no message; expected what went wrong")
 	}
 	if err := goesOn(); err != nil {
 		return fmt.Errorf("after an error: %w", err)
@@ -182,14 +182,14 @@ func (t *Talk) Refuses(ctx context.Context, rule Rule, method string, about any,
 }
 
 // RefusesUnknown checks that a program refuses an unknown method.
-func (t *Talk) RefusesUnknown(ctx context.Context, unknown, errors Rule, goesOn func() error) error {
+func (t *Conversation) RefusesUnknown(ctx context.Context, unknown, errors Rule, goesOn func() error) error {
 	const method = "no_such_method"
 	return t.Refuses(ctx, errors, method, nil, func(result json.RawMessage) error {
-		return unknown.Broken("it answers the method %q by %s; expected an error", method, Quote(result))
+		return unknown.Errorf("it answers the method %q by %s; expected an error", method, Quote(result))
 	}, goesOn)
 }
 
-func (t *Talk) exchange(ctx context.Context, method, subject string, about any) (*answer, error) {
+func (t *Conversation) exchange(ctx context.Context, method, subject string, about any) (*answer, error) {
 	id, answered := t.expect()
 	line, err := encode(id, method, about)
 	if err != nil {
@@ -209,13 +209,13 @@ func (t *Talk) exchange(ctx context.Context, method, subject string, about any) 
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-late.C:
-			t.fail(&LateError{t.speech.OneAnswerEach.Broken("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, subject, t.speech.Patience)})
+			t.fail(&LateError{t.speech.OneAnswerEach.Errorf("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, subject, t.speech.Patience)})
 		}
 	}
 }
 
 // left returns an answer that arrived before the conversation ended, or the failure that ended it.
-func (t *Talk) left(ctx context.Context, answered <-chan answer) (*answer, error) {
+func (t *Conversation) left(ctx context.Context, answered <-chan answer) (*answer, error) {
 	select {
 	case a := <-answered:
 		return &a, nil
@@ -246,7 +246,7 @@ func encode(id int64, method string, about any) ([]byte, error) {
 }
 
 // expect reserves the next id and a channel for its answer.
-func (t *Talk) expect() (int64, <-chan answer) {
+func (t *Conversation) expect() (int64, <-chan answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asked++
@@ -256,7 +256,7 @@ func (t *Talk) expect() (int64, <-chan answer) {
 }
 
 // write sends lines in order, so that no caller blocks on a child that does not read.
-func (t *Talk) write() {
+func (t *Conversation) write() {
 	for {
 		select {
 		case line := <-t.lines:
@@ -270,7 +270,7 @@ func (t *Talk) write() {
 }
 
 // read delivers answers until the child ends or breaks the contract.
-func (t *Talk) read() {
+func (t *Conversation) read() {
 	lines := bufio.NewReaderSize(t.child.Output, 64<<10)
 	for {
 		line, err := t.readLine(lines)
@@ -286,14 +286,14 @@ func (t *Talk) read() {
 }
 
 // readLine reads a line of bounded length. The last line need not end in a newline.
-func (t *Talk) readLine(lines *bufio.Reader) ([]byte, error) {
+func (t *Conversation) readLine(lines *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := lines.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
 		case len(line) > maxLine:
-			return nil, t.speech.OneObjectALine.Broken("it printed a line of more than %d MiB, which begins with %s; expected an answer", maxLine>>20, Quote(line))
+			return nil, t.speech.OneObjectALine.Errorf("it printed a line of more than %d MiB, which begins with %s; expected an answer", maxLine>>20, Quote(line))
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && len(line) > 0:
@@ -309,7 +309,7 @@ func (t *Talk) readLine(lines *bufio.Reader) ([]byte, error) {
 var errEnded = errors.New("its output ended")
 
 // deliver hands an answer to the request that waits for it.
-func (t *Talk) deliver(line []byte) error {
+func (t *Conversation) deliver(line []byte) error {
 	a, err := t.speech.parse(line)
 	if err != nil {
 		return err
@@ -323,13 +323,13 @@ func (t *Talk) deliver(line []byte) error {
 		answered <- *a
 		return nil
 	case *a.ID >= 1 && *a.ID <= t.asked:
-		return t.speech.OneAnswerEach.Broken("it answered request %d twice, the second time by %s", *a.ID, Quote(line))
+		return t.speech.OneAnswerEach.Errorf("it answered request %d twice, the second time by %s", *a.ID, Quote(line))
 	}
-	return t.speech.OneAnswerEach.Broken("it answered request %d, which it was not asked; the last one was %d", *a.ID, t.asked)
+	return t.speech.OneAnswerEach.Errorf("it answered request %d, which it was not asked; the last one was %d", *a.ID, t.asked)
 }
 
 // fail ends the conversation and the program. Only the first failure is kept.
-func (t *Talk) fail(err error) {
+func (t *Conversation) fail(err error) {
 	t.ended.Do(func() {
 		if errors.Is(err, errEnded) {
 			t.awaitEnd()
@@ -350,7 +350,7 @@ var errSilent = errors.New("it closed its standard output and did not end")
 const maxLinger = 5 * time.Second
 
 // awaitEnd waits for the end of a child whose output has ended, and kills a child that lives on.
-func (t *Talk) awaitEnd() {
+func (t *Conversation) awaitEnd() {
 	late := time.NewTimer(min(t.speech.Patience, maxLinger))
 	defer late.Stop()
 	select {
@@ -378,7 +378,7 @@ func (e *EndedError) Error() string {
 func (e *EndedError) Unwrap() error { return e.How }
 
 // explainEnd returns the error of a program that ended on its own.
-func (t *Talk) explainEnd() error {
+func (t *Conversation) explainEnd() error {
 	how := t.child.Ended()
 	if how == nil {
 		how = errors.New("it ended with exit status 0")
@@ -389,7 +389,7 @@ func (t *Talk) explainEnd() error {
 }
 
 // withLastLines adds the last lines of the program to an error.
-func (t *Talk) withLastLines(err error) error {
+func (t *Conversation) withLastLines(err error) error {
 	lines := t.child.LastLines()
 	if len(lines) == 0 {
 		return fmt.Errorf("%w; it said nothing on standard error", err)

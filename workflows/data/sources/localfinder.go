@@ -15,9 +15,9 @@ import (
 	"coalmine/tasks/datasets"
 )
 
-// Here finds sources that this process may read with the rights of its user:
+// LocalFinder finds sources that this process may read with the rights of its user:
 // files, directories, and S3 with the credentials of the environment.
-type Here struct {
+type LocalFinder struct {
 	// Folder is the folder of the experiment file, in which relative paths are
 	// also looked up, after the working directory. "" disables that.
 	Folder string
@@ -30,7 +30,7 @@ type Here struct {
 }
 
 // Find implements Finder.
-func (h Here) Find(ctx context.Context, name, _ string) (*Source, error) {
+func (h LocalFinder) Find(ctx context.Context, name, _ string) (*Source, error) {
 	if isS3(name) {
 		return findS3(ctx, name)
 	}
@@ -47,7 +47,7 @@ func (h Here) Find(ctx context.Context, name, _ string) (*Source, error) {
 	return nil, fault(name, "there is no such file or directory, looked for from the working directory and from %s%s", h.Folder, h.advice(name))
 }
 
-func (h Here) advice(name string) string {
+func (h LocalFinder) advice(name string) string {
 	if h.Advice == nil {
 		return ""
 	}
@@ -55,7 +55,7 @@ func (h Here) advice(name string) string {
 }
 
 // places returns the paths that a name may stand for.
-func (h Here) places(name string) []string {
+func (h LocalFinder) places(name string) []string {
 	if h.Folder == "" || filepath.IsAbs(name) {
 		return []string{name}
 	}
@@ -64,7 +64,7 @@ func (h Here) places(name string) []string {
 
 // lookUp tries the places of a name on this machine, and then among the shipped files. The error is
 // fs.ErrNotExist if it is not found.
-func lookUp[T any](h Here, name string, local func(path string) (T, error), shipped func(path, shown string) (T, error)) (T, error) {
+func lookUp[T any](h LocalFinder, name string, local func(path string) (T, error), shipped func(path, shown string) (T, error)) (T, error) {
 	for _, place := range h.places(name) {
 		if found, err := local(place); !errors.Is(err, fs.ErrNotExist) {
 			return found, err
@@ -84,7 +84,7 @@ func lookUp[T any](h Here, name string, local func(path string) (T, error), ship
 }
 
 // findEntry finds a source that has been imported into the store.
-func (h Here) findEntry(ctx context.Context, entry string) (*Source, error) {
+func (h LocalFinder) findEntry(ctx context.Context, entry string) (*Source, error) {
 	if h.Library == nil {
 		return nil, fault(StorePrefix+entry, "names a source in a store, and there is none at hand: name it by --store, or by --home that of a directory")
 	}

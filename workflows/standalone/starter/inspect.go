@@ -1,7 +1,7 @@
 // Package starter writes the first experiment file for new data: it finds the columns, counts users
 // and words, and chooses sizes and canaries that fit.
 //
-//	data, err := starter.Look(ctx, source, datasets.Origin{}) // which columns are the user and the text
+//	data, err := starter.Inspect(ctx, source, datasets.Origin{}) // which columns are the user and the text
 //	file, err := data.Propose(ctx, starter.Options{Name: "posts", Epochs: 1})
 //	text := file.Text()
 package starter
@@ -61,8 +61,8 @@ func known(columns, names []string) string {
 	return ""
 }
 
-// Look finds the form of a source and the columns of users and texts, unless the origin names them.
-func Look(ctx context.Context, source *sources.Source, o datasets.Origin) (*Data, error) {
+// Inspect finds the form of a source and the columns of users and texts, unless the origin names them.
+func Inspect(ctx context.Context, source *sources.Source, o datasets.Origin) (*Data, error) {
 	form, columns, err := source.Columns(ctx, o.Form)
 	if err != nil {
 		return nil, err

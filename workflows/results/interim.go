@@ -22,8 +22,8 @@ import (
 	"coalmine/workflows/runs/availability"
 )
 
-// SoFar is the newest measurement of a cell in training. It does not describe the last model.
-type SoFar struct {
+// Interim is the newest measurement of a cell in training. It does not describe the last model.
+type Interim struct {
 	// Unit is the unit of a round, and Steps the length of the training in it.
 	Unit  plan.Unit `json:"unit"`
 	Steps int       `json:"steps"`
@@ -39,7 +39,7 @@ const roundsLookedAt = 4
 
 // readSoFar reads the newest measurement of a cell, nil before the first. open are nodes that
 // storage has once there is a newer one.
-func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, report *plan.Node, cell *plan.Cell) (found *SoFar, open []storage.Key, err error) {
+func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, report *plan.Node, cell *plan.Cell) (found *Interim, open []storage.Key, err error) {
 	var params reports.CellParams
 	if err := json.Unmarshal(report.Params, &params); err != nil {
 		return nil, nil, fmt.Errorf("parameters of its report: %w", err)
@@ -58,7 +58,7 @@ func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.C
 			continue
 		}
 		training := &spec.Experiment.Training
-		found = &SoFar{Unit: compile.Unit(training), Steps: training.Rounds, Measured: point}
+		found = &Interim{Unit: compile.Unit(training), Steps: training.Rounds, Measured: point}
 		open, err = found.readOutcomes(ctx, archive, report, &params)
 		return found, append(open, nextMeasured(report, &params, i+1)...), err
 	}
@@ -95,7 +95,7 @@ func roundReached(ctx context.Context, archive *storage.Archive, cell *plan.Cell
 
 // readOutcomes reads the audits' outcomes of the measured model, and returns the nodes of
 // unfinished ones.
-func (s *SoFar) readOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams) (open []storage.Key, err error) {
+func (s *Interim) readOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Node, params *reports.CellParams) (open []storage.Key, err error) {
 	for _, a := range params.Audits {
 		if a.AtEnd {
 			continue
@@ -123,7 +123,7 @@ func (s *SoFar) readOutcomes(ctx context.Context, archive *storage.Archive, repo
 }
 
 // outcome returns an audit's outcome of the measured model.
-func (s *SoFar) outcome(audit string) (json.RawMessage, bool) {
+func (s *Interim) outcome(audit string) (json.RawMessage, bool) {
 	if audit == reports.Utility {
 		return s.Measured.Utility, s.Measured.Utility != nil
 	}
@@ -131,7 +131,7 @@ func (s *SoFar) outcome(audit string) (json.RawMessage, bool) {
 }
 
 // outcomes returns one outcome for each description of package all, nil if absent.
-func (s *SoFar) outcomes() ([]audits.Outcome, error) {
+func (s *Interim) outcomes() ([]audits.Outcome, error) {
 	out := make([]audits.Outcome, len(all.Audits()))
 	for i, d := range all.Audits() {
 		raw, there := s.outcome(d.Name)
@@ -147,10 +147,10 @@ func (s *SoFar) outcomes() ([]audits.Outcome, error) {
 }
 
 // at returns a text such as "round 300 of 800".
-func (s *SoFar) at() string { return fmt.Sprintf("%s %d of %d", s.Unit, s.Measured.Round, s.Steps) }
+func (s *Interim) at() string { return fmt.Sprintf("%s %d of %d", s.Unit, s.Measured.Round, s.Steps) }
 
 // String returns a text such as "so far: round 300 of 800".
-func (s *SoFar) String() string { return "so far: " + s.at() }
+func (s *Interim) String() string { return "so far: " + s.at() }
 
 // Latest is the last measurement of a cell in training, as text.
 type Latest struct {
@@ -161,8 +161,8 @@ type Latest struct {
 // String returns a text such as "so far: round 300 of 800: accuracy % 24.0, perplexity 62.2".
 func (l Latest) String() string { return "so far: " + l.At + ": " + l.Numbers }
 
-// SoFar returns an entry for each measured cell in training, by cell name.
-func (r *Results) SoFar() (map[string]Latest, error) {
+// InterimMeasurements returns an entry for each measured cell in training, by cell name.
+func (r *Results) InterimMeasurements() (map[string]Latest, error) {
 	latest := make(map[string]Latest)
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -185,8 +185,8 @@ func (r *Results) SoFar() (map[string]Latest, error) {
 	return latest, nil
 }
 
-// ToldRounds is the last round that a cell's training program reported.
-type ToldRounds struct {
+// ReportedRounds is the last round that a cell's training program reported.
+type ReportedRounds struct {
 	Round int64 `json:"round"`
 	// Of is training.rounds.
 	Of int `json:"of"`
@@ -194,7 +194,7 @@ type ToldRounds struct {
 
 // readToldRounds returns the last round that the training of a cell reported, nil if it is the last of the
 // experiment, or unknown.
-func readToldRounds(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ToldRounds, error) {
+func readToldRounds(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*ReportedRounds, error) {
 	if e.Training.Algorithm != experiment.External {
 		return nil, nil
 	}
@@ -210,11 +210,11 @@ func readToldRounds(ctx context.Context, archive *storage.Archive, e *experiment
 	if err != nil || before || m.LastRound >= int64(e.Training.Rounds) {
 		return nil, err
 	}
-	return &ToldRounds{m.LastRound, e.Training.Rounds}, nil
+	return &ReportedRounds{m.LastRound, e.Training.Rounds}, nil
 }
 
 // String returns a note for the table.
-func (t *ToldRounds) String() string {
+func (t *ReportedRounds) String() string {
 	if t.Round == 0 {
 		return fmt.Sprintf("the program reported no round in out/metrics.jsonl, of training.rounds: %d", t.Of)
 	}
