@@ -416,7 +416,7 @@ Formats:
 		},
 	}
 	c.Flags().StringVar(&format, "format", results.FormatNames()[0], resultFormats())
-	c.Flags().StringVar(&rows, "rows", string(results.Cells), "rows of table, csv and parquet (also: --table): cells; canaries with the results of all audits; attacks on updates; attacked-users, of attacks that list them; membership, its attacks; means and differences of replicates; or rounds")
+	c.Flags().StringVar(&rows, "rows", string(results.Cells), "rows of table, csv and parquet (also: --table): cells; canaries with the results of all audits; attacks on updates; attacked-users, of attacks that list them; membership, its attacks; means and differences of replicates; numbers, each of the JSON with its place; or rounds")
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "table" {
 			name = "rows"

@@ -159,8 +159,8 @@ func checkFlatRounds(t *testing.T, home string, want *results.Rounds) {
 func TestFormatsAndRowsThatAreNotThereAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`--rows: format latex has no rows of rounds; expected one of table, json, csv, parquet`:                                    {"results", "--rows", "rounds", "--format", "latex"},
-		`--rows: rows "clients": expected one of cells, canaries, attacks, attacked-users, membership, means, differences, rounds`: {"results", "--rows", "clients"},
+		`--rows: format latex has no rows of rounds; expected one of table, json, csv, parquet`:                                             {"results", "--rows", "rounds", "--format", "latex"},
+		`--rows: rows "clients": expected one of cells, canaries, attacks, attacked-users, membership, means, differences, numbers, rounds`: {"results", "--rows", "clients"},
 	} {
 		refuses(t, want, append(args, "--home", t.TempDir())...)
 	}

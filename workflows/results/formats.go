@@ -75,17 +75,18 @@ const (
 	Membership    Rows = "membership"
 	Means         Rows = "means"
 	Differences   Rows = "differences"
+	Numbers       Rows = "numbers"
 	RoundRows     Rows = "rounds" // from Rounds, not from Results
 )
 
 // flatTables returns the tables of results by the unit of their rows.
 var flatTables = map[Rows]func(*view) (*flatTable, error){
-	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Membership: memberRows, Means: meanRows, Differences: differenceRows,
+	Cells: cellRows, Canaries: canaryRows, Attacks: attackRows, AttackedUsers: userRows, Membership: memberRows, Means: meanRows, Differences: differenceRows, Numbers: numberRows,
 }
 
 // rowsNames lists the units of rows.
 func rowsNames() []string {
-	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Membership), string(Means), string(Differences), string(RoundRows)}
+	return []string{string(Cells), string(Canaries), string(Attacks), string(AttackedUsers), string(Membership), string(Means), string(Differences), string(Numbers), string(RoundRows)}
 }
 
 // Formats lists the formats of results.
@@ -115,7 +116,7 @@ func (r *Results) Write(w io.Writer, format string) error { return r.WriteRows(w
 
 // WriteRows writes the results in a format with a row for each unit. Only some formats support units other than cells:
 // canaries, of the canaries block and of audits; attacks on updates or on membership; means, with each number of each
-// row of replicates; and differences, with each number of each two compared rows.
+// row of replicates; differences, with each number of each two compared rows; and numbers, with each number of the JSON.
 func (r *Results) WriteRows(w io.Writer, format string, rows Rows) error {
 	f, err := formatWith(format, rows)
 	if err != nil {

@@ -25,7 +25,7 @@ var (
 // rowKeys are the columns that together identify a row, by table name. A screen joins them into one column.
 var rowKeys = map[string][]string{
 	"canaries": {"cell", "words"}, "attacks": {"cell", "attack"}, "attacked_users": {"cell", "attack", "user"},
-	"membership": {"cell", "attack", "of"}, "means": {"row", "measure"}, "differences": {"row", "to", "measure"}, "roundRow": {"cell", "round"},
+	"membership": {"cell", "attack", "of"}, "means": {"row", "measure"}, "differences": {"row", "to", "measure"}, "numbers": {"cell", "path"}, "roundRow": {"cell", "round"},
 }
 
 // writeListed writes a table for people to a file.
