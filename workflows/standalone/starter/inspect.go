@@ -36,7 +36,7 @@ var (
 	userNames = []string{
 		"user", "userid", "username", "author", "authorid", "authorname", "client", "clientid", "account", "accountid", "speaker",
 		"speakerid", "customer", "customerid", "reviewer", "reviewerid", "member", "memberid", "writer", "sender", "screenname",
-		"owneruserid", "owner", "person", "handle", "from", "autor", "nutzer", "benutzer", "auteur", "utilisateur", "usuario",
+		"owneruserid", "owner", "person", "handle", "from", "autor", "nutzer", "benutzer", "auteur", "utilisateur", "usuario", //nolint:misspell // German and Spanish
 	}
 	textNames = []string{
 		"text", "body", "content", "message", "sentence", "comment", "review", "reviewtext", "reviewbody", "post", "tweet",
