@@ -469,7 +469,7 @@ func TestResultsComeInEveryFormat(t *testing.T) {
 			t.Errorf("canaries as %s: %s, %d bytes, want %d", format, a.Status, len(a.body), want.Len())
 		}
 	}
-	for query, want := range map[string]string{"format=html&rows=canaries": "format html has no rows of canaries; expected one of table, csv, parquet", "format=html&rows=rounds": "format html has no rows of rounds; expected one of table, json, csv, parquet", "rows=users": "expected one of cells, canaries, attacks, attacked-users, membership, means, differences, rounds"} {
+	for query, want := range map[string]string{"format=html&rows=canaries": "format html has no rows of canaries; expected one of table, csv, parquet", "format=html&rows=rounds": "format html has no rows of rounds; expected one of table, json, csv, parquet", "rows=users": "expected one of cells, canaries, attacks, attacked-users, membership, means, differences, numbers, rounds"} {
 		if a := c.ask(t, "GET", "/api/v1/runs/latest/results?"+query, nil, nil); a.StatusCode != 400 || !strings.Contains(a.body, want) {
 			t.Errorf("%s: %s %s", query, a.Status, a.body)
 		}
