@@ -20,20 +20,20 @@ import (
 var keptSeconds = flag.Float64("kept-seconds", 0, "run the examples again whose kept outputs state at most this many seconds of a processor")
 
 // keptCommand is a line of a kept output: a command, the columns of its output that csvcut (of csvkit) selects or the
-// lines whose last words awk does, and how many seconds of a processor the command takes if that is more than a second.
-var keptCommand = regexp.MustCompile(`(?m)^\$ coalmine (.*?)(?: \| csvcut -c ([^'\s]+)| \| awk '/([^']+)/ {print \$NF}')?(?: +# ([0-9.]+) s)?$`)
+// lines whose last fields awk does, and how many seconds of a processor the command takes if that is more than a second.
+var keptCommand = regexp.MustCompile(`(?m)^\$ coalmine (.*?)(?: \| csvcut -c ([^'\s]+)| \| awk -F, '/([^']+)/ {print \$NF}')?(?: +# ([0-9.]+) s)?$`)
 
-// lastWords are those of the lines that match an expression.
-func lastWords(t *testing.T, output, expression string) string {
+// lastFields are those of the lines of a CSV that match an expression.
+func lastFields(t *testing.T, output, expression string) string {
 	t.Helper()
-	var words strings.Builder
+	var last strings.Builder
 	matches := must.Get(regexp.Compile(expression))(t)
 	for line := range strings.Lines(output) {
-		if fields := strings.Fields(line); matches.MatchString(line) {
-			fmt.Fprintln(&words, fields[len(fields)-1])
+		if matches.MatchString(line) {
+			last.WriteString(line[strings.LastIndex(line, ",")+1:])
 		}
 	}
-	return words.String()
+	return last.String()
 }
 
 // cut keeps the named columns of a CSV, as csvcut does.
@@ -71,7 +71,7 @@ func again(t *testing.T, kept string) []byte {
 		case match[2] != "":
 			made.Write(cut(t, []byte(out), match[2]))
 		case match[3] != "":
-			made.WriteString(lastWords(t, out, match[3]))
+			made.WriteString(lastFields(t, out, match[3]))
 		default:
 			made.WriteString(out)
 		}
