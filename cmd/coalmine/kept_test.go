@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"path/filepath"
@@ -19,21 +20,70 @@ import (
 
 var keptSeconds = flag.Float64("kept-seconds", 0, "run the examples again whose kept outputs state at most this many seconds of a processor")
 
-// keptCommand is a line of a kept output: a command, the columns of its output that csvcut (of csvkit) selects or the
-// lines whose last fields awk does, and how many seconds of a processor the command takes if that is more than a second.
-var keptCommand = regexp.MustCompile(`(?m)^\$ coalmine (.*?)(?: \| csvcut -c ([^'\s]+)| \| awk -F, '/([^']+)/ {print \$NF}')?(?: +# ([0-9.]+) s)?$`)
+// keptCommand is a line of a kept output: a command, the part of its output that csvcut (of csvkit), jq or awk selects,
+// and how many seconds of a processor the command takes if that is more than a second.
+var keptCommand = regexp.MustCompile(`(?m)^\$ coalmine (.*?)(?: \| (csvcut -c|jq|awk -F,) '?([^'\s]+)(?: {print \$NF})?'?)?(?: +# ([0-9.]+) s)?$`)
+
+// piped is the part of an output that csvcut or jq selects.
+func piped(t *testing.T, output []byte, program, argument string) []byte {
+	t.Helper()
+	switch program {
+	case "csvcut -c":
+		return cut(t, output, argument)
+	case "jq":
+		var answer any
+		decoder := json.NewDecoder(bytes.NewReader(output))
+		decoder.UseNumber()
+		must.Do(t, decoder.Decode(&answer))
+		var made bytes.Buffer
+		for _, value := range at(t, answer, argument) {
+			if value == nil {
+				value = "null"
+			}
+			fmt.Fprintln(&made, value)
+		}
+		return made.Bytes()
+	case "awk -F,":
+		return lastFields(t, string(output), strings.Trim(argument, "/"))
+	}
+	return output
+}
 
 // lastFields are those of the lines of a CSV that match an expression.
-func lastFields(t *testing.T, output, expression string) string {
+func lastFields(t *testing.T, output, expression string) (last []byte) {
 	t.Helper()
-	var last strings.Builder
 	matches := must.Get(regexp.Compile(expression))(t)
 	for line := range strings.Lines(output) {
 		if matches.MatchString(line) {
-			last.WriteString(line[strings.LastIndex(line, ",")+1:])
+			last = append(last, line[strings.LastIndex(line, ",")+1:]...)
 		}
 	}
-	return last.String()
+	return last
+}
+
+// jqStep is a step of a path of jq: ".name", "[]" or "[0]".
+var jqStep = regexp.MustCompile(`\.(\w+)|\[(\d*)\]`)
+
+// at has the values at a path of jq. A value that is not there is null.
+func at(t *testing.T, answer any, path string) []any {
+	t.Helper()
+	values := []any{answer}
+	for _, step := range jqStep.FindAllStringSubmatch(path, -1) {
+		var next []any
+		for _, value := range values {
+			object, _ := value.(map[string]any)
+			list, _ := value.([]any)
+			if i, err := strconv.Atoi(step[2]); err == nil && i < len(list) {
+				list = list[i : i+1]
+			}
+			if step[1] != "" {
+				list = []any{object[step[1]]}
+			}
+			next = append(next, list...)
+		}
+		values = next
+	}
+	return values
 }
 
 // cut keeps the named columns of a CSV, as csvcut does.
@@ -66,14 +116,8 @@ func again(t *testing.T, kept string) []byte {
 		args := append(strings.Fields(match[1]), "--home", home)
 		out := prints(t, args...)
 		fmt.Fprintln(&made, match[0])
-		switch {
-		case args[0] == "run":
-		case match[2] != "":
-			made.Write(cut(t, []byte(out), match[2]))
-		case match[3] != "":
-			made.WriteString(lastFields(t, out, match[3]))
-		default:
-			made.WriteString(out)
+		if args[0] != "run" {
+			made.Write(piped(t, []byte(out), match[2], match[3]))
 		}
 	}
 	return made.Bytes()
