@@ -83,10 +83,12 @@ const resamples = 1000
 
 // AveragePrecision sorts pairs by score. It is NaN without a pair of one user. A NaN score is an error.
 func AveragePrecision(pairs []Pair) (float64, error) {
-	err := errNaN(pairs)
+	if err := errNaN(pairs); err != nil {
+		return 0, err
+	}
 	sortByScore(pairs)
 	ap, _ := rank(pairs, unweighted, ends{}, total(pairs, unweighted, ends{}))
-	return ap, err
+	return ap, nil
 }
 
 // Curve is the precision at a recall of 1/steps, 2/steps, ...; it sorts the pairs. It is nil without a pair
