@@ -180,7 +180,7 @@ func TestAProgramThatBreaksTheContractIsToldFrom(t *testing.T) {
 			client := borrowed(t, pooled(t, o), fault)
 			defer client.GiveBack()
 			_, err := client.Fit(t.Context(), begun(t, client), make([]float32, len(words)+1))
-			if err == nil || !strings.HasPrefix(err.Error(), `program "'`) || !strings.Contains(err.Error(), c.want) || contracts.RuleOf(err) != c.rule {
+			if err == nil || !strings.HasPrefix(err.Error(), `program "`) || !strings.Contains(err.Error(), c.want) || contracts.RuleOf(err) != c.rule {
 				t.Errorf("got %v of rule %d, want %q of rule %d", err, contracts.RuleOf(err).Number, c.want, c.rule.Number)
 			}
 			if tasks.IsPermanent(err) != c.permanent {

@@ -100,7 +100,11 @@ const (
 // Program returns a program with a fault.
 func Program(fault string) clientprograms.Program {
 	config, _ := json.Marshal(map[string]any{"fault": fault, "rate": 0.1}) // texts and numbers become JSON
-	return clientprograms.Program{Command: Command(), Config: config}
+	command := Command()
+	if fault == Silent {
+		command = "exec " + command // a shell would hold the output open
+	}
+	return clientprograms.Program{Command: command, Config: config}
 }
 
 type request struct {
