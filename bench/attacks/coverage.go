@@ -101,11 +101,11 @@ func mean(s *Study, o *outcome) (low, high, truth float64) {
 
 // pooled is the share over the canaries of all seeds, by Korn and Graubard: those of a seed form a group.
 func pooled(s *Study, o *outcome) (low, high, truth float64) {
-	share := share(o)
-	return share.Low, share.High, s.probability(s.Level)
+	memorized := share(o)
+	return memorized.Low, memorized.High, s.probability(s.Level)
 }
 
-// share is that of the memorized canaries of the second row.
+// share returns the share of memorized canaries of the second row.
 func share(o *outcome) audits.Share {
 	var ratio audits.Ratio
 	for _, canaries := range o.second {

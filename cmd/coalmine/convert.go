@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,21 +215,27 @@ func checkOutput(to string) error {
 	return nil
 }
 
+// written returns the summary of a conversion that writes a file, completely or not at all.
+func written[S any](to string, convert func(io.Writer) (*S, error)) (*S, error) {
+	out, err := conversion.Create(to)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }() // no effect after Commit
+	found, err := convert(out)
+	if err != nil {
+		return nil, err
+	}
+	return found, out.Commit()
+}
+
 // convert writes the file completely or not at all.
 func (g *global) convert(o *converting, examples conversion.Examples) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	out, err := conversion.Create(o.to)
+	found, err := written(o.to, func(out io.Writer) (*conversion.Summary, error) { return conversion.Convert(examples, out, o.Options) })
 	if err != nil {
-		return err
-	}
-	defer func() { _ = out.Close() }() // no effect after Commit
-	found, err := conversion.Convert(examples, out, o.Options)
-	if err != nil {
-		return err
-	}
-	if err := out.Commit(); err != nil {
 		return err
 	}
 	if g.json {
@@ -312,16 +319,8 @@ func (g *global) convertTexts(files conversion.TextFiles, to string) error {
 	if err := checkOutput(to); err != nil {
 		return err
 	}
-	out, err := conversion.Create(to)
+	found, err := written(to, func(out io.Writer) (*conversion.TextSummary, error) { return conversion.Texts(files, out) })
 	if err != nil {
-		return err
-	}
-	defer func() { _ = out.Close() }() // no effect after Commit
-	found, err := conversion.Texts(files, out)
-	if err != nil {
-		return err
-	}
-	if err := out.Commit(); err != nil {
 		return err
 	}
 	if g.json {

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"coalmine/internal/tempfiles"
 	"coalmine/tasks/datasets"
 	"coalmine/workflows/control/submission"
-	"coalmine/workflows/data/conversion"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
 	"coalmine/workflows/plan/compile"
@@ -318,20 +318,12 @@ func (o *outputs) write() error {
 	return writeWhole(o.experiment, o.text)
 }
 
-// writeWhole writes a file atomically.
+// writeWhole writes a file as a whole, and makes its folder.
 func writeWhole(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	file, err := conversion.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }() // no effect after Commit
-	if _, err := file.Write(text); err != nil {
-		return err
-	}
-	return file.Commit()
+	return tempfiles.WriteFile(path, text)
 }
 
 func (g *global) noteNext(o *outputs) error {

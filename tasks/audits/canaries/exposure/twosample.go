@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 )
@@ -92,12 +93,7 @@ func compareCopies(basis Basis, byCopies map[int][]*Exposure) *Samples {
 // newSample returns the sample of some exposures, with a test against others unless there are none.
 func newSample(copies int, exposures, without []*Exposure) Sample {
 	bits := bitsOf(exposures)
-	s := Sample{Copies: copies, Canaries: len(bits), Mean: stat.Mean(bits, nil)}
-	for _, e := range exposures {
-		if e.Censored() {
-			s.Censored++
-		}
-	}
+	s := Sample{Copies: copies, Canaries: len(bits), Mean: stat.Mean(bits, nil), Censored: lists.Count(exposures, (*Exposure).Censored)}
 	if len(without) == 0 {
 		return s
 	}
@@ -108,11 +104,7 @@ func newSample(copies int, exposures, without []*Exposure) Sample {
 }
 
 func bitsOf(exposures []*Exposure) []float64 {
-	bits := make([]float64, len(exposures))
-	for i, e := range exposures {
-		bits[i] = e.Bits
-	}
-	return bits
+	return lists.Map(exposures, func(e *Exposure) float64 { return e.Bits })
 }
 
 // together returns the p-value of several tests; nil without any. A last sample that equals the only other is one test.
