@@ -144,7 +144,7 @@ func (t *Trainer) clippedGroup(w, g *weights, sentences [][]int32, factor func(n
 	}
 	loss := Loss{Sum: t.output.forward(w, e.outputs, e.targets, largestSquaredSum), Tokens: t.batch.rows()}
 	if !numbers.IsFinite(loss.Sum) {
-		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
+		return Loss{}, &DivergedError{Name: "loss", Value: loss.Sum}
 	}
 	t.output.logitGradients(w, e.targets, e.scales, e.outputGradient)
 	scatterRows(top.gradient, e.outputGradient, t.output.width, e.rows)
@@ -164,7 +164,7 @@ func (t *Trainer) setFactors(factor func(norm float64) float64, norms []float64)
 		for turn := first; turn < last; turn++ {
 			norm := t.normBound(turn, &e.logits[turn-first])
 			if !numbers.IsFinite(norm) {
-				return &DivergedError{What: "gradient", Value: norm}
+				return &DivergedError{Name: "gradient", Value: norm}
 			}
 			norms[order[turn]] = norm
 			by := factor(norm)

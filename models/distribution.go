@@ -29,7 +29,7 @@ type distribution struct {
 // their normaliser, of row i. An error is a *DivergedError.
 func (d *distribution) set(s Sampling, logits []float32, z *normaliser, i int) error {
 	if !numbers.IsFinite(z.logs[i]) {
-		return &DivergedError{What: "log probability", Value: z.logs[i]}
+		return &DivergedError{Name: "log probability", Value: z.logs[i]}
 	}
 	d.kept = d.kept[:0]
 	if s.Temperature == 1 && (s.TopK == 0 || s.TopK >= len(logits)) {
@@ -64,7 +64,7 @@ func (d *distribution) reduce() error {
 	d.own.finish()
 	d.scales, d.masses = d.own.peaks, d.own.sums
 	if !numbers.IsFinite(d.own.logs[0]) {
-		return &DivergedError{What: "log probability", Value: d.own.logs[0]}
+		return &DivergedError{Name: "log probability", Value: d.own.logs[0]}
 	}
 	return nil
 }

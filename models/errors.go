@@ -11,8 +11,8 @@ import (
 // DivergedError reports that training has produced a number that is not finite. A retry does not
 // help; change the configuration.
 type DivergedError struct {
-	// What is the name of the vector or number: "loss", "gradient", "update", "model".
-	What string
+	// Name is the name of the vector or number: "loss", "gradient", "update", "model".
+	Name string
 	// Value is the offending number: the loss, or the L2 norm of a vector.
 	Value float64
 	// The caller sets Where: "client 17, round 400, step 3".
@@ -20,7 +20,7 @@ type DivergedError struct {
 }
 
 func (e *DivergedError) Error() string {
-	message := fmt.Sprintf("training diverged: the %s is %v", e.What, e.Value)
+	message := fmt.Sprintf("training diverged: the %s is %v", e.Name, e.Value)
 	if e.Where != "" {
 		message += " at " + e.Where
 	}
@@ -31,7 +31,7 @@ func (e *DivergedError) Error() string {
 func FiniteNorm(name string, vector []float32) (float64, error) {
 	norm := math.Sqrt(kernels.SquaredNorm(vector))
 	if !numbers.IsFinite(norm) {
-		return 0, &DivergedError{What: name, Value: norm}
+		return 0, &DivergedError{Name: name, Value: norm}
 	}
 	return norm, nil
 }

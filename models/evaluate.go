@@ -78,7 +78,7 @@ func (s *Scorer) evaluate(sentences [][]int32, counted func(target int32) bool, 
 		run.tally(run.score(s, block), counted, &total)
 	}
 	if !numbers.IsFinite(total.All.Loss) {
-		return Evaluation{}, &DivergedError{What: "loss", Value: total.All.Loss}
+		return Evaluation{}, &DivergedError{Name: "loss", Value: total.All.Loss}
 	}
 	return total, nil
 }
@@ -119,7 +119,7 @@ func (s *Scorer) losses(sentences [][]int32, after *States) ([]Loss, error) {
 				loss.Sum -= float64(run.logProbs[run.row(i, t)])
 			}
 			if !numbers.IsFinite(loss.Sum) {
-				return nil, &DivergedError{What: "loss", Value: loss.Sum}
+				return nil, &DivergedError{Name: "loss", Value: loss.Sum}
 			}
 			losses = append(losses, loss)
 		}

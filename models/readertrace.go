@@ -91,7 +91,7 @@ func (l *ReaderLearner) Gradient(params []float32, examples [][]int32, gradient 
 	t.forward(&w)
 	loss := Loss{Sum: l.losses(), Tokens: len(examples)}
 	if !numbers.IsFinite(loss.Sum) {
-		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
+		return Loss{}, &DivergedError{Name: "loss", Value: loss.Sum}
 	}
 	l.backward(&w, &g)
 	return loss, nil

@@ -34,7 +34,7 @@ func (s *Scorer) TokenScores(sentences [][]int32) ([][]TokenScore, error) {
 				*p = run.wholes[at]
 				p.LogProb = run.logProbs[at]
 				if !numbers.IsFinite(float64(p.LogProb) + p.Mean + p.Deviation) {
-					return nil, &DivergedError{What: "log probability", Value: float64(p.LogProb)}
+					return nil, &DivergedError{Name: "log probability", Value: float64(p.LogProb)}
 				}
 			}
 			all = append(all, scores)

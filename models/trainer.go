@@ -74,7 +74,7 @@ func (t *Trainer) Gradient(params []float32, sentences [][]int32, gradient []flo
 	loss := Loss{Tokens: t.batch.rows()}
 	loss.Sum = t.output.loss(&w, &g, top.passed, t.batch.targets, 1/float32(loss.Tokens), top.gradient)
 	if !numbers.IsFinite(loss.Sum) {
-		return Loss{}, &DivergedError{What: "loss", Value: loss.Sum}
+		return Loss{}, &DivergedError{Name: "loss", Value: loss.Sum}
 	}
 	t.backward(&w)
 	t.weightGradients(&g)

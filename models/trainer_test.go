@@ -243,7 +243,7 @@ func TestDivergedParametersAreReported(t *testing.T) {
 		if !strings.Contains(diverged.Error(), "client 17, round 4, step 2") {
 			t.Errorf("message %q does not say where", diverged)
 		}
-		if _, err := FiniteNorm("update", params); !errors.As(err, &diverged) || diverged.What != "update" {
+		if _, err := FiniteNorm("update", params); !errors.As(err, &diverged) || diverged.Name != "update" {
 			t.Errorf("FiniteNorm of %v: %v", bad, err)
 		}
 	}

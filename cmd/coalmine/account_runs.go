@@ -38,7 +38,7 @@ func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) 
 		if err != nil {
 			return err
 		}
-		answer.LeftOut = without
+		answer.Unbounded = without
 		return g.printAnswer(answer)
 	})
 }

@@ -45,7 +45,7 @@ func accountsForCells(t *testing.T, home string) {
 			t.Errorf("%s costs %v proved at delta %v, want %v at the file's 1e-5", training.Cell, got.EpsilonProved, got.Delta, want.EpsilonProved)
 		}
 	}
-	if len(answer.Trainings) != 2 || len(answer.Together) != 2 || len(answer.LeftOut) != 1 || answer.LeftOut[0].Cell != "c03" {
+	if len(answer.Trainings) != 2 || len(answer.Together) != 2 || len(answer.Unbounded) != 1 || answer.Unbounded[0].Cell != "c03" {
 		t.Fatalf("answer %+v", answer)
 	}
 	for i, training := range answer.Trainings {

@@ -67,9 +67,9 @@ func Retryable(err error) bool {
 
 // Conversation is the conversation with a running program. It is safe for concurrent use.
 type Conversation struct {
-	child  *childprocess.Process
-	speech Protocol
-	lines  chan []byte // to be written
+	child    *childprocess.Process
+	protocol Protocol
+	lines    chan []byte // to be written
 
 	mu      sync.Mutex
 	asked   int64                 // last id
@@ -86,7 +86,7 @@ func Start(c *childprocess.Command, s Protocol) (*Conversation, error) {
 		return nil, fmt.Errorf("%s %w", s.Who, err)
 	}
 	s.Patience = cmp.Or(goroutines.Seconds(c.AnswerSeconds), s.Patience)
-	t := &Conversation{child: child, speech: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{})}
+	t := &Conversation{child: child, protocol: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{})}
 	go t.write()
 	go t.read()
 	return t, nil
@@ -131,7 +131,7 @@ func (t *Conversation) Close() error {
 		t.Kill(errUnwanted)
 	}
 	if err := t.child.Close(); err != nil && !unwanted {
-		return t.Explain(t.withLastLines(t.speech.EndsWithItsInput.Errorf("%v", err)))
+		return t.Explain(t.withLastLines(t.protocol.EndsWithItsInput.Errorf("%v", err)))
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ const maxMessage = 300
 
 // Explain adds the name of the program to an error.
 func (t *Conversation) Explain(err error) error {
-	return fmt.Errorf("%s %q: %w", t.speech.Who, t.speech.Name, err)
+	return fmt.Errorf("%s %q: %w", t.protocol.Who, t.protocol.Name, err)
 }
 
 // Refuses checks that a program answers a request with an error that has a message, as a rule requires, and
@@ -195,7 +195,7 @@ func (t *Conversation) exchange(ctx context.Context, method, subject string, abo
 	if err != nil {
 		return nil, err
 	}
-	late := time.NewTimer(t.speech.Patience)
+	late := time.NewTimer(t.protocol.Patience)
 	defer late.Stop()
 	lines := t.lines
 	for {
@@ -209,7 +209,7 @@ func (t *Conversation) exchange(ctx context.Context, method, subject string, abo
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-late.C:
-			t.fail(&LateError{t.speech.OneAnswerEach.Errorf("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, subject, t.speech.Patience)})
+			t.fail(&LateError{t.protocol.OneAnswerEach.Errorf("it did not answer request %d (%s) within %v; allow more time, or send less in a request", id, subject, t.protocol.Patience)})
 		}
 	}
 }
@@ -293,7 +293,7 @@ func (t *Conversation) readLine(lines *bufio.Reader) ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > maxLine:
-			return nil, t.speech.OneObjectALine.Errorf("it printed a line of more than %d MiB, which begins with %s; expected an answer", maxLine>>20, Quote(line))
+			return nil, t.protocol.OneObjectALine.Errorf("it printed a line of more than %d MiB, which begins with %s; expected an answer", maxLine>>20, Quote(line))
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && len(line) > 0:
@@ -310,7 +310,7 @@ var errEnded = errors.New("its output ended")
 
 // deliver hands an answer to the request that waits for it.
 func (t *Conversation) deliver(line []byte) error {
-	a, err := t.speech.parse(line)
+	a, err := t.protocol.parse(line)
 	if err != nil {
 		return err
 	}
@@ -323,9 +323,9 @@ func (t *Conversation) deliver(line []byte) error {
 		answered <- *a
 		return nil
 	case *a.ID >= 1 && *a.ID <= t.asked:
-		return t.speech.OneAnswerEach.Errorf("it answered request %d twice, the second time by %s", *a.ID, Quote(line))
+		return t.protocol.OneAnswerEach.Errorf("it answered request %d twice, the second time by %s", *a.ID, Quote(line))
 	}
-	return t.speech.OneAnswerEach.Errorf("it answered request %d, which it was not asked; the last one was %d", *a.ID, t.asked)
+	return t.protocol.OneAnswerEach.Errorf("it answered request %d, which it was not asked; the last one was %d", *a.ID, t.asked)
 }
 
 // fail ends the conversation and the program. Only the first failure is kept.
@@ -351,7 +351,7 @@ const maxLinger = 5 * time.Second
 
 // awaitEnd waits for the end of a child whose output has ended, and kills a child that lives on.
 func (t *Conversation) awaitEnd() {
-	late := time.NewTimer(min(t.speech.Patience, maxLinger))
+	late := time.NewTimer(min(t.protocol.Patience, maxLinger))
 	defer late.Stop()
 	select {
 	case <-t.child.Done():

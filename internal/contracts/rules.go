@@ -1,10 +1,10 @@
 // Package contracts communicates with external programs that implement a contract of docs/contracts: its
 // rules, the exchange of messages, the checks and the speed of a program.
 //
-//	talk, err := contracts.Start(command, contracts.Protocol{...})
+//	conversation, err := contracts.Start(command, contracts.Protocol{...})
 //	...
-//	defer talk.Close()
-//	err = talk.Ask(ctx, "describe", "describe", nil, func(result json.RawMessage) error { ... })
+//	defer conversation.Close()
+//	err = conversation.Ask(ctx, "describe", "describe", nil, func(result json.RawMessage) error { ... })
 //
 // A conversation consists of requests and answers, one JSON object a line, on the program's standard input
 // and output. An answer has the id of its request and a result or an error:
@@ -97,12 +97,12 @@ func (r Rule) Errorf(format string, args ...any) error {
 
 // Violation is a program's breach of a rule.
 type Violation struct {
-	Rule   Rule
-	Object string
+	Rule    Rule
+	Message string
 }
 
 func (v *Violation) Error() string {
-	return fmt.Sprintf("%s (rule %d of the contract %s)", v.Object, v.Rule.Number, v.Rule.Contract)
+	return fmt.Sprintf("%s (rule %d of the contract %s)", v.Message, v.Rule.Number, v.Rule.Contract)
 }
 
 // RuleOf returns the broken rule that an error names; the zero Rule if there is none.

@@ -120,7 +120,7 @@ func (c *checker) run(order contracts.Check, before, after []contracts.Check) (*
 
 // start starts the command, unless it runs.
 func (c *checker) start() error {
-	if c.client != nil && c.client.talk.Usable() {
+	if c.client != nil && c.client.conversation.Usable() {
 		return nil
 	}
 	c.stop()
@@ -318,13 +318,13 @@ func (c *checker) long() error {
 	words := strings.Fields(c.texts[0])
 	long := strings.Repeat(strings.Join(words, " ")+" ", most/len(words)+1)
 	about := payload{Pairs: []Pair{{strings.TrimSpace(long), " " + words[0]}}}
-	return c.client.talk.Refuses(c.ctx, ErrorsAreAnswers, logLikelihood, about, func(result json.RawMessage) error {
+	return c.client.conversation.Refuses(c.ctx, ErrorsAreAnswers, logLikelihood, about, func(result json.RawMessage) error {
 		return NothingIsCut.Errorf("it answers a pair of %d words by %s; expected an error, since its longest_input is %d tokens", len(words)*(most/len(words)+1)+1, contracts.Quote(result), most)
 	}, c.askOne)
 }
 
 func (c *checker) unknown() error {
-	return c.client.talk.RefusesUnknown(c.ctx, UnknownMethods, ErrorsAreAnswers, c.askOne)
+	return c.client.conversation.RefusesUnknown(c.ctx, UnknownMethods, ErrorsAreAnswers, c.askOne)
 }
 
 func (c *checker) askOne() error {

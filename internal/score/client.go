@@ -50,20 +50,20 @@ type Client struct {
 	// Description is the command's answer to describe.
 	Description Description
 
-	options Options
-	talk    *contracts.Conversation
-	unwatch func() bool
+	options      Options
+	conversation *contracts.Conversation
+	unwatch      func() bool
 }
 
 // Start starts a command and requests its description. The command is killed when ctx ends, and otherwise
 // ends with Close.
 func Start(ctx context.Context, o Options) (*Client, error) {
 	o.Name = cmp.Or(o.Name, strings.Join(o.Args, " "))
-	talk, err := contracts.Start(&o.Command, speech(o.Name))
+	conversation, err := contracts.Start(&o.Command, protocol(o.Name))
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{options: o, talk: talk, unwatch: context.AfterFunc(ctx, func() { talk.Kill(context.Cause(ctx)) })}
+	c := &Client{options: o, conversation: conversation, unwatch: context.AfterFunc(ctx, func() { conversation.Kill(context.Cause(ctx)) })}
 	err = c.request(ctx, describe, payload{Versions: []int{contract.Version}}, func(result json.RawMessage) error {
 		d, err := decodeDescription(result)
 		if err == nil {
@@ -79,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Client, error) {
 }
 
 // Requests counts the requests so far, repeated ones included.
-func (c *Client) Requests() int64 { return c.talk.Requests() }
+func (c *Client) Requests() int64 { return c.conversation.Requests() }
 
 // Name stands for the command in messages.
 func (c *Client) Name() string { return c.options.Name }
@@ -88,7 +88,7 @@ func (c *Client) Name() string { return c.options.Name }
 // that breaks the contract; nil if its context ended it.
 func (c *Client) Close() error {
 	killed := !c.unwatch()
-	if err := c.talk.Close(); !killed {
+	if err := c.conversation.Close(); !killed {
 		return err
 	}
 	return nil
@@ -121,7 +121,7 @@ func (c *Client) TokenLogProbs(ctx context.Context, pairs []Pair, batch int) ([]
 // inBatches calls a method with a list in batches, and returns the answers in the order of the list.
 func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A, batch int, about func([]A) payload, decode func(result json.RawMessage, n int) ([]R, error)) ([]R, error) {
 	if !c.Description.Has(method) {
-		return nil, c.talk.Explain(DescribeFirst.Errorf("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
+		return nil, c.conversation.Explain(DescribeFirst.Errorf("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
 	}
 	answers := make([]R, len(list))
 	group, within := goroutines.WithContext(ctx)
@@ -147,7 +147,7 @@ func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A
 func (c *Client) request(ctx context.Context, method string, about payload, decode func(json.RawMessage) error) error {
 	tries, pause := cmp.Or(c.options.Tries, DefaultTries), cmp.Or(c.options.Pause, defaultPause)
 	for try := 1; ; try++ {
-		err := c.talk.Ask(ctx, method, about.describe(method), about, decode)
+		err := c.conversation.Ask(ctx, method, about.describe(method), about, decode)
 		if refused, ok := errors.AsType[*contracts.RefusedError](err); !ok || !refused.Retry {
 			return err
 		}
@@ -184,8 +184,8 @@ var (
 	AtMostOne        = contract.Rule("After one context the probabilities of continuations of which none begins another add up to at most 1.")
 )
 
-// speech returns the parameters of a conversation with a command.
-func speech(name string) contracts.Protocol {
+// protocol returns the parameters of a conversation with a command.
+func protocol(name string) contracts.Protocol {
 	return contracts.Protocol{
 		Who: "command", Name: name, Patience: DefaultTimeout,
 		OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteLogarithms, EndsWithItsInput: EndsWithItsInput,

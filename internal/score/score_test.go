@@ -137,7 +137,7 @@ func TestACommandThatNeverAnswersIsGivenUp(t *testing.T) {
 	if !contracts.Retryable(err) {
 		t.Errorf("%v: expected that another process may do better", err)
 	}
-	<-c.talk.Over()
+	<-c.conversation.Over()
 	if _, again := c.LogLikelihoods(t.Context(), pairs, 8); again == nil || again.Error() != err.Error() {
 		t.Errorf("asked again: %v, want %v", again, err)
 	}
@@ -165,7 +165,7 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 	if _, err := c.LogLikelihoods(ctx, pairs, 1); !errors.Is(err, enough) {
 		t.Errorf("got %v, want %v", err, enough)
 	}
-	<-c.talk.Over()
+	<-c.conversation.Over()
 }
 
 func TestHowACommandEndsIsTold(t *testing.T) {

@@ -51,7 +51,7 @@ func (l *layersLearner) gradient(params, gradient []float32, losses func() float
 	t.forward(&w)
 	loss := models.Loss{Sum: losses(), Tokens: t.n}
 	if !numbers.IsFinite(loss.Sum) {
-		return models.Loss{}, &models.DivergedError{What: "loss", Value: loss.Sum}
+		return models.Loss{}, &models.DivergedError{Name: "loss", Value: loss.Sum}
 	}
 	l.backward(&w, &g)
 	return loss, nil

@@ -119,7 +119,7 @@ func (l *DiscriminatorLearner) Gradient(params []float32, examples [][]int32, gr
 	l.clearStatistics(gradient)
 	loss += decay(params, gradient, l.network.discriminator.decayed)
 	if !numbers.IsFinite(loss) {
-		return models.Loss{}, &models.DivergedError{What: "loss", Value: loss}
+		return models.Loss{}, &models.DivergedError{Name: "loss", Value: loss}
 	}
 	return models.Loss{Sum: loss * float64(len(examples)), Tokens: len(examples)}, nil
 }
@@ -252,7 +252,7 @@ func (g *Generator) Gradient(rng *rand.Rand, batch int, gradient []float32) (los
 	g.made.backward(g.params[g.network.trained:], gradient)
 	loss += decay(g.params[g.network.trained:], gradient, g.network.generator.decayed)
 	if !numbers.IsFinite(loss) {
-		return 0, &models.DivergedError{What: "loss", Value: loss}
+		return 0, &models.DivergedError{Name: "loss", Value: loss}
 	}
 	return loss, nil
 }

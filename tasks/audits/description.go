@@ -95,7 +95,7 @@ type Description struct {
 	// Among returns the number of sequences that a canary was ranked among, or false without a rank by this
 	// audit. At most one description has it.
 	Among func(Outcome, CanaryOutcome) (n int, ranked bool)
-	// OwnCanary returns the outcomes of the audit's own canaries.
+	// Own returns the outcomes of the audit's own canaries.
 	Own func(Outcome) []OwnCanary
 	// AttackRows returns a row for each attack that ranks items.
 	AttackRows func(Outcome) []Attack

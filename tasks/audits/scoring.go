@@ -69,7 +69,7 @@ func LogPerplexity(tree *models.TreeScorer, state *models.States, words []int32)
 		state = next
 	}
 	if !numbers.IsFinite(sum) {
-		return 0, tasks.Permanent(&models.DivergedError{What: "log-perplexity of a canary", Value: sum})
+		return 0, tasks.Permanent(&models.DivergedError{Name: "log-perplexity of a canary", Value: sum})
 	}
 	return sum, nil
 }

@@ -89,10 +89,10 @@ type Stepper struct {
 	// its parameters are a safetensors file.
 	States []string
 
-	talk      *contracts.Conversation
-	workspace *childprocess.Workspace
-	unwatch   func() bool
-	owned     bool // the stepper owns the workspace
+	conversation *contracts.Conversation
+	workspace    *childprocess.Workspace
+	unwatch      func() bool
+	owned        bool // the stepper owns the workspace
 }
 
 // StepRequest asks for one step.
@@ -150,7 +150,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 	if err := x.workspace.Folder(stepFolder); err != nil {
 		return nil, err
 	}
-	talk, err := contracts.Start(&childprocess.Command{
+	conversation, err := contracts.Start(&childprocess.Command{
 		Args: childprocess.Shell(r.Step), Dir: x.workspace.Path(), Terms: x.terms, Set: x.task.Variables(),
 		Write: append([]string{x.workspace.Path()}, x.task.Writable()...),
 	}, contracts.Protocol{
@@ -160,7 +160,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stepper{talk: talk, workspace: x.workspace, unwatch: context.AfterFunc(ctx, func() { talk.Kill(context.Cause(ctx)) })}
+	s := &Stepper{conversation: conversation, workspace: x.workspace, unwatch: context.AfterFunc(ctx, func() { conversation.Kill(context.Cause(ctx)) })}
 	err = s.introduce(ctx, x.members)
 	if err == nil {
 		err = s.initial(ctx, x.params.Seed)
@@ -177,7 +177,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 
 func (s *Stepper) introduce(ctx context.Context, members map[string]int) error {
 	about := map[string][]int{"versions": contract.Versions()}
-	return s.talk.Ask(ctx, describeMethod, describeMethod, about, func(result json.RawMessage) error {
+	return s.conversation.Ask(ctx, describeMethod, describeMethod, about, func(result json.RawMessage) error {
 		if err := contract.Describes(StatesItsClaim, result, &s.Claim, &s.Claim.Identity); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (s *Stepper) introduce(ctx context.Context, members map[string]int) error {
 // initial requests the untrained parameters.
 func (s *Stepper) initial(ctx context.Context, seed uint64) error {
 	s.States = []string{initialFile}
-	return s.talk.Ask(ctx, initialMethod, initialMethod, map[string]any{"seed": seed, "into": initialFile}, func(json.RawMessage) error {
+	return s.conversation.Ask(ctx, initialMethod, initialMethod, map[string]any{"seed": seed, "into": initialFile}, func(json.RawMessage) error {
 		_, err := s.read(initialFile)
 		return err
 	})
@@ -250,7 +250,7 @@ func (s *Stepper) values(name string, data []byte) ([]float32, error) {
 
 // Sample asks for the members of a round's batch, in ascending order.
 func (s *Stepper) Sample(ctx context.Context, round int, seed uint64) (members []int, err error) {
-	err = s.talk.Ask(ctx, sampleMethod, fmt.Sprintf("%s of round %d", sampleMethod, round), map[string]any{"round": round, "seed": seed}, func(result json.RawMessage) error {
+	err = s.conversation.Ask(ctx, sampleMethod, fmt.Sprintf("%s of round %d", sampleMethod, round), map[string]any{"round": round, "seed": seed}, func(result json.RawMessage) error {
 		var said struct {
 			Members []int `json:"members"`
 		}
@@ -269,7 +269,7 @@ func (s *Stepper) Sample(ctx context.Context, round int, seed uint64) (members [
 // Step asks for one step, and returns its release: flat, in the order of the claim.
 func (s *Stepper) Step(ctx context.Context, r StepRequest) (release []float32, err error) {
 	r.Into = releaseFile
-	err = s.talk.Ask(ctx, stepMethod, fmt.Sprintf("%s of round %d", stepMethod, r.Round), r, func(json.RawMessage) (err error) {
+	err = s.conversation.Ask(ctx, stepMethod, fmt.Sprintf("%s of round %d", stepMethod, r.Round), r, func(json.RawMessage) (err error) {
 		release, err = s.read(releaseFile)
 		return err
 	})
@@ -279,7 +279,7 @@ func (s *Stepper) Step(ctx context.Context, r StepRequest) (release []float32, e
 // Close ends the command. It returns an error if the command did not end as the contract requires.
 func (s *Stepper) Close() error {
 	killed := !s.unwatch()
-	err := s.talk.Close()
+	err := s.conversation.Close()
 	if s.owned {
 		s.workspace.Remove()
 	}

@@ -158,7 +158,7 @@ func classify(command string, err error) error {
 		return err
 	}
 	if rule := ruleOf(e.Err); rule.Number > 0 && contracts.RuleOf(e.Err).Number == 0 {
-		e.Err = &contracts.Violation{Rule: rule, Object: e.Err.Error()}
+		e.Err = &contracts.Violation{Rule: rule, Message: e.Err.Error()}
 	}
 	exit, itself := errors.AsType[*childprocess.ExitError](e.Err)
 	err = fmt.Errorf("command %q: %w", command, err)

@@ -75,7 +75,7 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 }
 
 func (c *checker) start() error {
-	if c.program != nil && c.program.talk.Usable() {
+	if c.program != nil && c.program.conversation.Usable() {
 		return nil
 	}
 	c.stop()
@@ -337,7 +337,7 @@ func (c *checker) total() error {
 }
 
 func (c *checker) unknown() error {
-	return c.program.talk.RefusesUnknown(c.ctx, UnknownMethods, ErrorsAreAnswers, func() error {
+	return c.program.conversation.RefusesUnknown(c.ctx, UnknownMethods, ErrorsAreAnswers, func() error {
 		_, err := c.program.Initial(c.ctx, 7)
 		return err
 	})

@@ -231,7 +231,7 @@ func TestWhatAProgramSaysOfModelsIsChecked(t *testing.T) {
 	}
 }
 
-func talkOf(c clientprograms.Client) *contracts.Conversation { return c.(*program).talk }
+func talkOf(c clientprograms.Client) *contracts.Conversation { return c.(*program).conversation }
 
 func TestAProgramIsUsedAgain(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func (p *Pool) Borrow(ctx context.Context, s clientprograms.Setting) (clientprog
 		if c == nil {
 			break
 		}
-		if c.talk.Usable() {
+		if c.conversation.Usable() {
 			return c, nil
 		}
 		_ = c.end() // it died while idle, and another replaces it
@@ -122,7 +122,7 @@ func (p *Pool) take(name string) *program {
 
 // put makes a program idle, or ends it.
 func (p *Pool) put(c *program) {
-	if !c.talk.Usable() {
+	if !c.conversation.Usable() {
 		_ = c.end() // the caller has the error
 		return
 	}

@@ -26,14 +26,14 @@ import (
 
 // program is a running program. It implements clientprograms.Client.
 type program struct {
-	pool       *Pool
-	files      *files
-	name       string // identifies its setting
-	setting    clientprograms.Setting
-	vocabulary *datasets.Vocabulary
-	directory  string                  // of its output
-	code       *childprocess.Workspace // below the directory; nil without code
-	talk       *contracts.Conversation
+	pool         *Pool
+	files        *files
+	name         string // identifies its setting
+	setting      clientprograms.Setting
+	vocabulary   *datasets.Vocabulary
+	directory    string                  // of its output
+	code         *childprocess.Workspace // below the directory; nil without code
+	conversation *contracts.Conversation
 
 	description *clientprograms.Description
 	network     models.Network
@@ -53,7 +53,7 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 		c.clear()
 		return nil, fmt.Errorf("the code of the program %q: %w", s.Command, err)
 	}
-	if c.talk, err = contracts.Start(c.command(code), speech(s.Command)); err != nil {
+	if c.conversation, err = contracts.Start(c.command(code), protocol(s.Command)); err != nil {
 		c.clear()
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (c *program) GiveBack() { c.pool.put(c) }
 // end ends the program. The error reports an end that breaks the contract.
 func (c *program) end() error {
 	defer c.clear()
-	return c.talk.Close()
+	return c.conversation.Close()
 }
 
 func (c *program) clear() {
@@ -148,7 +148,7 @@ func (c *program) clear() {
 // ask sends a request and decodes the answer. An answer that decode refuses ends the program. The error is
 // permanent if a retry cannot succeed.
 func (c *program) ask(ctx context.Context, method, subject string, about any, decode func(json.RawMessage) error) error {
-	err := c.talk.Ask(ctx, method, subject, about, decode)
+	err := c.conversation.Ask(ctx, method, subject, about, decode)
 	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
 		return err
 	}

@@ -32,8 +32,8 @@ var (
 	TreeAsPairs      = contract.Rule("The result of `loglikelihood` of a `tree` has for every node, in their order, the list of rule 11 for the token of the node after those of its ancestors.")
 )
 
-// speech returns the parameters of a conversation with a program.
-func speech(name string) contracts.Protocol {
+// protocol returns the parameters of a conversation with a program.
+func protocol(name string) contracts.Protocol {
 	return contracts.Protocol{
 		Who: "program", Name: name, Patience: DefaultTimeout,
 		OneObjectALine: OneObjectALine, OneAnswerEach: OneAnswerEach, FiniteNumbers: FiniteNumbers, EndsWithItsInput: EndsWithItsInput,

@@ -57,8 +57,8 @@ type PrivacyAnswer struct {
 	// TradeOff holds the error rates of tests that distinguish neighbours by all trainings; nil unless
 	// requested.
 	TradeOff []privacy.ErrorRates `json:"trade_off,omitempty"`
-	// UnboundedCell are cells of the runs without a bound.
-	LeftOut []UnboundedCell `json:"left_out,omitempty"`
+	// Unbounded are the cells of the runs without a bound.
+	Unbounded []UnboundedCell `json:"left_out,omitempty"`
 	// Notes explain the numbers and their assumptions, in addition to each report's.
 	Notes []string `json:"notes"`
 }

@@ -76,7 +76,7 @@ func (a *PrivacyAnswer) writeNotes(b *strings.Builder) {
 	if a.NotTogether != "" {
 		fmt.Fprintf(b, "- not composed: %s\n", a.NotTogether)
 	}
-	for _, l := range a.LeftOut {
+	for _, l := range a.Unbounded {
 		fmt.Fprintf(b, "- left out: %s (%s): %s\n", a.name(l.Run, l.Cell), l.Label, l.Why)
 	}
 	for _, fact := range a.facts() {

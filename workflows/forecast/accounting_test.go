@@ -146,7 +146,7 @@ func TestTheAnswerSaysWhatItsNumbersMean(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	a := account(t, PrivacyQuestion{Scales: []int{100}}, ganTraining(2125), words())
-	a.LeftOut = []UnboundedCell{{"text", "c02", "plain", "no noise was added"}}
+	a.Unbounded = []UnboundedCell{{"text", "c02", "plain", "no noise was added"}}
 	must.Do(t, a.WriteTable(&b))
 	for _, text := range []string{
 		"images/of-2125 (2125 users)", "text/c01 (words)", "2125 of 3400", "212500 of 340000", "all 2 together",

@@ -61,14 +61,14 @@ func TestACurveHasWhatIsMeasuredWhileTheCellGoesOn(t *testing.T) {
 func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.Run) {
 	t.Helper()
 	commit(t, archive, p.Cells[0].Chain.Key(1), tasks.RowsBlob, []checkpoints.Row{})
-	if r := loaded(t, archive, run); r.Cells[0].SoFar != nil {
-		t.Errorf("after round 1 there is %+v", r.Cells[0].SoFar)
+	if r := loaded(t, archive, run); r.Cells[0].Interim != nil {
+		t.Errorf("after round 1 there is %+v", r.Cells[0].Interim)
 	}
 	for step := 2; step <= 7; step++ {
 		commit(t, archive, p.Cells[0].Chain.Key(step), tasks.RowsBlob, []checkpoints.Row{})
 	}
 	r := loaded(t, archive, run)
-	data, err := json.Marshal(r.Cells[0].SoFar)
+	data, err := json.Marshal(r.Cells[0].Interim)
 	const want = `{"unit":"round","steps":9,"measured":{"round":6,"utility":{"perplexity":94}},"audit":{}}`
 	if err != nil || string(data) != want || r.Cells[0].State != results.Pending {
 		t.Errorf("so far there is %s, %v; want %s", data, err, want)
@@ -92,7 +92,7 @@ func checkSoFar(t *testing.T, archive *storage.Archive, p *plan.Plan, run *runs.
 	if grown, err := r.Stale(t.Context(), archive); !grown || err != nil {
 		t.Errorf("the results have not grown with a measurement: %v", err)
 	}
-	if outcome, _ := loaded(t, archive, run).Cells[0].SoFar.Audit.Get("probabilistic_extraction"); !strings.Contains(string(outcome), `"extractable":5`) {
+	if outcome, _ := loaded(t, archive, run).Cells[0].Interim.Audit.Get("probabilistic_extraction"); !strings.Contains(string(outcome), `"extractable":5`) {
 		t.Errorf("the verdict is %s", outcome)
 	}
 }

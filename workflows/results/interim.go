@@ -166,7 +166,7 @@ func (r *Results) InterimMeasurements() (map[string]Latest, error) {
 	latest := make(map[string]Latest)
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		if c.Report != nil || c.SoFar == nil {
+		if c.Report != nil || c.Interim == nil {
 			continue
 		}
 		v, err := newViewCell(c)
@@ -180,7 +180,7 @@ func (r *Results) InterimMeasurements() (map[string]Latest, error) {
 				texts = append(texts, column.Header+" "+column.text(outcome))
 			}
 		}
-		latest[c.Cell] = Latest{c.SoFar.at(), strings.Join(texts, ", ")}
+		latest[c.Cell] = Latest{c.Interim.at(), strings.Join(texts, ", ")}
 	}
 	return latest, nil
 }

@@ -100,7 +100,7 @@ func TestReplicatesAreWrittenAsTheyWere(t *testing.T) {
 func soFar(t *testing.T) *Results {
 	t.Helper()
 	r := replicated(t)
-	r.Cells[len(r.Cells)-1].SoFar = &Interim{Unit: "round", Steps: 40, Measured: reports.Point{Round: 30, Utility: json.RawMessage(`{"perplexity": 94}`)}}
+	r.Cells[len(r.Cells)-1].Interim = &Interim{Unit: "round", Steps: 40, Measured: reports.Point{Round: 30, Utility: json.RawMessage(`{"perplexity": 94}`)}}
 	return r
 }
 

@@ -83,14 +83,14 @@ type Cell struct {
 	// Lost explains why the report of a finished cell is missing.
 	Lost string `json:"lost,omitempty"`
 	// Interim is the newest measurement of a pending cell; nil before the first.
-	SoFar *Interim `json:"so_far,omitempty"`
+	Interim *Interim `json:"so_far,omitempty"`
 	// Ranking describes the ranking of the canaries of an external model; nil for a built-in model.
 	Ranking *Ranking `json:"ranking,omitempty"`
 	// Undetected are the audits' statements without a finding, with their power.
 	Undetected []Undetected `json:"undetected,omitempty"`
 	// ReportedRounds is the last round that a training program reported; nil if it is the last of the
 	// experiment.
-	ToldRounds *ReportedRounds `json:"told_rounds,omitempty"`
+	ReportedRounds *ReportedRounds `json:"told_rounds,omitempty"`
 	// Unmeasured is set if the experiment requests no audit of a model trained by a program.
 	Unmeasured bool `json:"unmeasured,omitempty"`
 	// Batches is the effect of short batches on the learning rate of a finished cell's clients; nil
@@ -216,7 +216,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 			return cell, nil
 		}
 		var newer []storage.Key
-		cell.SoFar, newer, err = readSoFar(ctx, archive, spec, p.Nodes[planned.Report.Key], planned)
+		cell.Interim, newer, err = readSoFar(ctx, archive, spec, p.Nodes[planned.Report.Key], planned)
 		cell.open = append(cell.open, newer...)
 		return cell, err
 	}
@@ -236,7 +236,7 @@ func load(ctx context.Context, archive *storage.Archive, run *planned.Run, i int
 	if cell.Batches, err = readBatches(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
-	if cell.ToldRounds, err = readToldRounds(ctx, archive, e, planned); err != nil {
+	if cell.ReportedRounds, err = readToldRounds(ctx, archive, e, planned); err != nil {
 		return cell, err
 	}
 	cell.Unmeasured = e.Training.Algorithm == experiment.External && len(e.Audit.Requested()) == 0

@@ -305,7 +305,7 @@ func (v *view) soFarColumns() []any {
 func (v *view) soFarOf(c *viewCell) []any {
 	columns := v.soFarColumns()
 	if c.soFar != nil {
-		columns[0] = soFarRow{new(int64(c.SoFar.Measured.Round)), new(int64(c.SoFar.Steps))}
+		columns[0] = soFarRow{new(int64(c.Interim.Measured.Round)), new(int64(c.Interim.Steps))}
 	}
 	return columns
 }

@@ -161,7 +161,7 @@ func (c *tableColumn) text(outcome audits.Outcome) string {
 func (v *viewCell) row(columns []tableColumn) TableRow {
 	row := TableRow{Cell: v.Cell.Cell, Status: v.Status, Texts: []string{v.Label}}
 	if v.soFar != nil {
-		row.SoFar = v.SoFar.String()
+		row.SoFar = v.Interim.String()
 		row.Texts[0] += " (" + row.SoFar + ")"
 	}
 	if len(columns) == 0 {
@@ -268,7 +268,7 @@ func (v *viewCell) notes() []string {
 		notes = append(notes, ": "+u.String())
 	}
 	notes = appendNote(notes, v.Ranking)
-	notes = appendNote(notes, v.ToldRounds)
+	notes = appendNote(notes, v.ReportedRounds)
 	if v.Unmeasured {
 		notes = append(notes, ": nothing is measured of the model, because the experiment asks for no audit; ask for one in the block audit")
 	}

@@ -73,8 +73,8 @@ func newViewCell(c *Cell) (viewCell, error) {
 	v.decoded.Name = c.Cell
 	if c.Report == nil {
 		var err error
-		if c.SoFar != nil {
-			v.soFar, err = c.SoFar.outcomes()
+		if c.Interim != nil {
+			v.soFar, err = c.Interim.outcomes()
 		}
 		return v, err
 	}

@@ -92,7 +92,7 @@ func rankOfLast(scorer *models.Scorer, words []int32) (int, error) {
 		return 0, err
 	}
 	if p := float64(row[words[last]]); math.IsNaN(p) {
-		return 0, &models.DivergedError{What: "probability of a suggestion", Value: p}
+		return 0, &models.DivergedError{Name: "probability of a suggestion", Value: p}
 	}
 	rank := 0
 	for _, p := range row[datasets.FirstWord:] {

@@ -113,7 +113,7 @@ func (w *walk) extend(depth, from, to int) ([]node, error) {
 		case c.cost <= w.limit:
 			kept = append(kept, c)
 		case !(c.cost > w.limit):
-			return nil, tasks.Permanent(&models.DivergedError{What: "log-perplexity of a sequence", Value: c.cost})
+			return nil, tasks.Permanent(&models.DivergedError{Name: "log-perplexity of a sequence", Value: c.cost})
 		}
 	}
 	return kept, nil

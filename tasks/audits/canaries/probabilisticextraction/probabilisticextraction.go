@@ -152,7 +152,7 @@ func (d *drawn) add(s models.Sampling, row []float32, token int32) error {
 	}
 	logProb := logProbDrawn(s, row, token)
 	if math.IsNaN(logProb) {
-		return &models.DivergedError{What: "log probability", Value: logProb}
+		return &models.DivergedError{Name: "log probability", Value: logProb}
 	}
 	d.logProbs, d.greedy = append(d.logProbs, logProb), append(d.greedy, place(row, token) == 0)
 	return nil

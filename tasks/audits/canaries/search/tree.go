@@ -82,7 +82,7 @@ func (r Rows) LogProbs(i int) []float32 {
 func (r Rows) Cost(i int, token int32) (float64, error) {
 	cost := audits.Surprisal(r.LogProbs(i)[token])
 	if !numbers.IsFinite(cost) {
-		return 0, &models.DivergedError{What: "log probability", Value: cost}
+		return 0, &models.DivergedError{Name: "log probability", Value: cost}
 	}
 	return cost, nil
 }

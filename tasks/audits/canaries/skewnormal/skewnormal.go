@@ -220,7 +220,7 @@ func logPerplexities(ctx context.Context, tree *models.TreeScorer, state *models
 	}
 	for _, cost := range costs {
 		if !numbers.IsFinite(cost) {
-			return nil, tasks.Permanent(&models.DivergedError{What: "log-perplexity of a reference", Value: cost})
+			return nil, tasks.Permanent(&models.DivergedError{Name: "log-perplexity of a reference", Value: cost})
 		}
 	}
 	return costs, nil

@@ -299,7 +299,7 @@ func blockCosts(scorer *models.Scorer, block [][]int32) ([]float64, error) {
 	}
 	for _, sum := range sums {
 		if !numbers.IsFinite(sum) {
-			return nil, &models.DivergedError{What: "log-perplexity of a canary", Value: sum}
+			return nil, &models.DivergedError{Name: "log-perplexity of a canary", Value: sum}
 		}
 	}
 	return sums, nil

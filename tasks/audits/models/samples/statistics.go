@@ -101,7 +101,7 @@ func firstUnknown(scorer *models.Scorer) (float64, error) {
 	}
 	p := math.Exp(float64(row[datasets.Unknown])) / -math.Expm1(float64(row[datasets.End]))
 	if !numbers.IsFinite(p) {
-		return 0, &models.DivergedError{What: "log probability", Value: float64(row[datasets.Unknown])}
+		return 0, &models.DivergedError{Name: "log probability", Value: float64(row[datasets.Unknown])}
 	}
 	return p, nil
 }
