@@ -12,6 +12,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/queue"
 	"coalmine/storage"
+	"coalmine/tasks"
 	"coalmine/tasks/attempts"
 	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
@@ -483,4 +484,36 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 	w.untilPhase(runs.Done, w.submit("a", 0))
 	w.settle()
 	w.checkTruth("a")
+}
+
+// The parts of a step read the model of the step before, but only its join reads the rows of metrics. So
+// the parts' success is no sign that the join can read its input.
+func TestADamagedBlobThatOnlyTheJoinReadsIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	p := plantest.Federated(t, plantest.ChainOptions{Salt: "rows", Width: 2, Steps: 8, Keep: []int{4}, Big: true})
+	w := newWorld(t, 11, chaos{}, map[string]*plan.Plan{"a": p})
+	var joins int
+	w.override = func(a attempts.Attempt) *attempts.Outcome {
+		if a.Kind != plantest.Join.Name || a.Step != 6 {
+			return nil
+		}
+		if joins++; joins == 1 {
+			w.damage(a.Inputs[0].Key, tasks.RowsBlob)
+		}
+		return nil
+	}
+	w.untilPhase(runs.Done, w.submit("a", 0))
+	if want := 1 + policy.PurgeAfter; joins != want {
+		w.fail("%d attempts at the join, want %d", joins, want)
+	}
+	w.checkTruth("a")
+}
+
+// damage replaces the bytes of one blob of a node by as many others.
+func (w *world) damage(node storage.Key, name string) {
+	commit := must.Get(w.archive.Committed(context.Background(), node))(w.t)
+	i := slices.IndexFunc(commit.Blobs, func(b storage.Blob) bool { return b.Name == name })
+	blob := commit.Blobs[i]
+	object := fmt.Sprintf("blobs/%s/%s", node, blob.Digest)
+	must.Do(w.t, w.memory.Put(context.Background(), object, strings.NewReader(strings.Repeat("x", int(blob.Size))), storage.Durable))
 }

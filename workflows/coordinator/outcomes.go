@@ -59,7 +59,7 @@ func (t *term) succeed(x *graph.Task, objects []storage.Blob) {
 		return
 	}
 	for _, in := range x.Spec().Inputs {
-		delete(t.losses, in.Key)
+		delete(t.losses, loss{in.Key, x.Key})
 	}
 	t.spans.EndTask(x, nil)
 	t.graph.Commit(x, objects, t.now())
@@ -154,14 +154,14 @@ func (t *term) inputMissing(x *graph.Task, o attempts.Outcome) {
 	}
 }
 
-// inputLost replans an input that was presumed available. It counts these
-// losses until a task reads the input.
+// inputLost replans an input that was presumed available. It counts these losses until the task ends.
 func (t *term) inputLost(x *graph.Task, in graph.Input, o attempts.Outcome) {
 	key := *o.MissingNode
-	t.losses[key]++
-	count := t.losses[key]
+	lost := loss{key, x.Key}
+	t.losses[lost]++
+	count := t.losses[lost]
 	if count > policy.MaxMissing {
-		delete(t.losses, key)
+		delete(t.losses, lost)
 		t.fail(x, fmt.Sprintf("its input %s was made again %s and is missing still: %s", key.Short(), readable.Count(count-1, "time"), o.Error))
 		return
 	}

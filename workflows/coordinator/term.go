@@ -40,9 +40,9 @@ type term struct {
 	launching []outgoing
 	// foreign has, by key, the highest number of the running attempts that an earlier term sent.
 	foreign map[storage.Key]int
-	// losses counts how often an output was found missing since it was last
-	// read; purging has the outputs with blobs being deleted for that reason.
-	losses  map[storage.Key]int
+	// losses counts how often an input was missing for a task that has not ended since;
+	// purging has the outputs with blobs being deleted for that reason.
+	losses  map[loss]int
 	purging map[storage.Key]bool
 
 	vanished  vanished
@@ -50,6 +50,10 @@ type term struct {
 	asking    bool           // a query for attempts is running
 	published time.Time      // when statuses were published last
 }
+
+// loss is an input that is missing for a task. Another task may read the same input, because it reads
+// another of its blobs.
+type loss struct{ input, task storage.Key }
 
 // outgoing is an attempt that has yet to be sent.
 type outgoing struct {
@@ -65,7 +69,7 @@ func newTerm(cfg Config, c *observe.Counters, token *leadership.Token, now func(
 		Config: cfg, jobs: jobs{now: now, start: start, log: log},
 		store: leaderStore{cfg.Archive, token}, graph: g, dispatcher: dispatch.New(g, cfg.Registry),
 		spans: observe.NewSpans(cfg.Tracer, g, now), counters: c,
-		foreign: make(map[storage.Key]int), losses: make(map[storage.Key]int), purging: make(map[storage.Key]bool),
+		foreign: make(map[storage.Key]int), losses: make(map[loss]int), purging: make(map[storage.Key]bool),
 		takeovers: make(map[string]int),
 	}
 	t.dispatcher.Limits = cfg.Limits

@@ -61,8 +61,8 @@ func runPart(ctx context.Context, t *tasks.Task) error {
 	return t.PutRecomputable(ctx, outBlob, stretch(h, p.Big))
 }
 
-// runJoin keeps metric rows as a training does: a growing blob in the open
-// segment, and one that lasts at its end.
+// runJoin keeps metric rows as a training does: a blob in the open segment, which the next join reads and
+// no part, and one that lasts at its end.
 func runJoin(ctx context.Context, t *tasks.Task) error {
 	p, h, err := digestInputs(ctx, t)
 	if err != nil {
@@ -78,6 +78,8 @@ func runJoin(ctx context.Context, t *tasks.Task) error {
 	name := tasks.RowsBlob
 	if plan.Boundary(t.Step) {
 		name = tasks.SegmentBlob
+	}
+	if p.Big || plan.Boundary(t.Step) {
 		rows = stretch(sha256.Sum256(rows), p.Big)
 	}
 	return errors.Join(t.Put(ctx, outBlob, stretch(h, p.Big)), t.Put(ctx, name, rows))
