@@ -458,7 +458,7 @@ func TestDamagedBlobsAndTornCommitsAreMadeAgain(t *testing.T) {
 		}
 		damaged[key] = true
 		for _, name := range w.names("blobs/" + key.String()) {
-			must.Do(t, w.memory.Put(context.Background(), name, strings.NewReader(strings.Repeat("x", 40_000)), storage.Durable))
+			w.damage(name)
 		}
 	}
 	tear := func(key storage.Key) {
@@ -498,7 +498,9 @@ func TestADamagedBlobThatOnlyTheJoinReadsIsMadeAgain(t *testing.T) {
 			return nil
 		}
 		if joins++; joins == 1 {
-			w.damage(a.Inputs[0].Key, tasks.RowsBlob)
+			previous := must.Get(w.archive.Committed(context.Background(), a.Inputs[0].Key))(t)
+			rows, _ := previous.Blob(tasks.RowsBlob)
+			w.damage(fmt.Sprintf("blobs/%s/%s", previous.Key, rows.Digest))
 		}
 		return nil
 	}
@@ -507,13 +509,4 @@ func TestADamagedBlobThatOnlyTheJoinReadsIsMadeAgain(t *testing.T) {
 		w.fail("%d attempts at the join, want %d", joins, want)
 	}
 	w.checkTruth("a")
-}
-
-// damage replaces the bytes of one blob of a node by as many others.
-func (w *world) damage(node storage.Key, name string) {
-	commit := must.Get(w.archive.Committed(context.Background(), node))(w.t)
-	i := slices.IndexFunc(commit.Blobs, func(b storage.Blob) bool { return b.Name == name })
-	blob := commit.Blobs[i]
-	object := fmt.Sprintf("blobs/%s/%s", node, blob.Digest)
-	must.Do(w.t, w.memory.Put(context.Background(), object, strings.NewReader(strings.Repeat("x", int(blob.Size))), storage.Durable))
 }

@@ -437,7 +437,7 @@ func (w *world) names(prefix string) []string {
 // steps of a chain than come between two of them, no training would ever end.
 const maxLost = 8
 
-// loseBlob deletes a blob of some node that is no cell's target.
+// loseBlob deletes or damages a blob of some node that is no cell's target.
 func (w *world) loseBlob() {
 	names := slices.DeleteFunc(w.names("blobs/"), func(name string) bool { return w.targets[strings.Split(name, "/")[1]] })
 	if len(names) == 0 {
@@ -445,8 +445,20 @@ func (w *world) loseBlob() {
 	}
 	name := names[w.rand.IntN(len(names))]
 	w.lost++
+	if w.rand.IntN(2) == 0 {
+		w.note("blob is damaged: %s", name)
+		w.damage(name)
+		return
+	}
 	w.note("blob vanishes: %s", name)
 	must.Do(w.t, w.memory.Delete(context.Background(), name))
+}
+
+// damage replaces the bytes of an object by as many others.
+func (w *world) damage(name string) {
+	w.t.Helper()
+	info := must.Get(w.memory.Head(context.Background(), name))(w.t)
+	must.Do(w.t, w.memory.Put(context.Background(), name, strings.NewReader(strings.Repeat("x", int(info.Size))), storage.Durable))
 }
 
 // kill ends a worker without a word; its heartbeat outlives it by its TTL.
