@@ -164,6 +164,32 @@ func TestOfALiveRunEverythingStays(t *testing.T) {
 	}
 }
 
+// A killed attempt leaves its partial state, from which the next one resumes. Once the node is committed,
+// by another attempt, nothing resumes from it.
+func TestPartialStateStaysUntilItsNodeIsCommitted(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t)
+	b := plantest.NewBuilder()
+	node := b.Node(plantest.Standing, plantest.Params{Salt: "trained", Big: true})
+	b.Cell(node, node)
+	x.submit("a", b.Done(t))
+	commit := must.Get(x.Archive.Committed(t.Context(), node.Key))(t)
+	must.Do(t, x.memory.Delete(t.Context(), "commits/"+node.Key.String()))
+	must.Get(x.Archive.PutUnfinished(t.Context(), node.Key, "state.pt", []byte("half")))(t)
+	stored := func() (partial, blobs int) { return len(x.names("unfinished/")), len(x.names("blobs/")) }
+	x.collect()
+	if partial, blobs := stored(); partial != 1 || blobs != 1 {
+		t.Errorf("before the commit: %d files of partial state and %d blobs are left, want 1 and 1", partial, blobs)
+	}
+	if _, _, err := x.Archive.Commit(t.Context(), commit); err != nil {
+		t.Fatal(err)
+	}
+	x.collect()
+	if partial, blobs := stored(); partial != 0 || blobs != 1 {
+		t.Errorf("after the commit: %d files of partial state and %d blobs are left, want 0 and 1", partial, blobs)
+	}
+}
+
 func TestNothingIsLeftOfARemovedRun(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t)

@@ -3,6 +3,7 @@ package retention
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"coalmine/internal/goroutines"
@@ -83,12 +84,13 @@ func (s *sweeper) cut() {
 	}
 }
 
-// split separates the objects of a node to delete from those that stay.
+// split separates the objects of a node to delete from those that stay. A node with a readable commit
+// needs no partial state: an attempt that was killed has left it.
 func (c *Collector) split(ctx context.Context, n *storedNode, key storage.Key, need need) (drop, keep []storage.Object, err error) {
 	switch {
 	case need == needNothing:
 		return n.objects(), nil, nil
-	case need == needAll || n.commit == nil || len(n.blobs) == 0:
+	case n.commit == nil, len(n.unfinished) == 0 && (need == needAll || len(n.blobs) == 0):
 		return nil, n.objects(), nil
 	}
 	commit, err := c.Archive.Committed(ctx, key)
@@ -99,9 +101,9 @@ func (c *Collector) split(ctx context.Context, n *storedNode, key storage.Key, n
 		return nil, nil, err
 	}
 	rows, _ := commit.Blob(tasks.SegmentBlob)
-	keep = append(keep, *n.commit)
+	drop, keep = slices.Clone(n.unfinished), append(keep, *n.commit)
 	for _, o := range n.blobs {
-		if need == needRows && o.Digest == rows.Digest {
+		if need == needAll || need == needRows && o.Digest == rows.Digest {
 			keep = append(keep, o)
 		} else {
 			drop = append(drop, o)
