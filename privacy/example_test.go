@@ -68,7 +68,7 @@ func ExampleGroupOf() {
 		return
 	}
 	fmt.Println(group.Members, group.EpsilonProved)
-	// Output: 2 3.61
+	// Output: 2 3.34
 }
 
 // The noise multiplier that keeps a training within epsilon 2.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
+
 	"coalmine/internal/numbers"
 	"coalmine/privacy/pld"
 	"coalmine/privacy/rdp"
@@ -24,15 +26,20 @@ type Group struct {
 
 // The theorems on groups.
 const (
-	groupAsOne   = " of a sample that may have any of the group, and moves by as many of them as find room in it (Balle, Barthe and Gaboardi 2018, Theorem 2)"
-	groupByChain = "PLD of one member after another (Vadhan 2017, Lemma 2.2)"
+	groupAsOne    = " of a sample that may have any of the group, and moves by as many of them as find room in it (Balle, Barthe and Gaboardi 2018, Theorem 2)"
+	groupByCount  = "PLD of the number of the group in a sample (Ganesh 2024, Tight Group-Level DP Guarantees)"
+	groupReplaced = "PLD of the number of the group in a sample, all of them replaced (after Balle, Barthe and Gaboardi 2018, Theorem 2)"
+	groupByChain  = "PLD of one member after another (Vadhan 2017, Lemma 2.2)"
 )
 
-// GroupOf returns the smaller of two proved bounds on epsilon, at the recipe's delta, if a number
-// of members, 1 up to the population, change together. In the first, a sample contains a member of
-// the group with the probability of containing any, and its sum then moves by at most the joint
-// updates of the members that fit into the sample. In the second, members change one after another:
-// if one member has delta d at e, k members have d x (exp(ke) - 1) / (exp(e) - 1) at ke.
+// GroupOf returns a proved bound on epsilon, at the recipe's delta, if a number of members, 1 up to
+// the population, change together. If samples are random and up to 64 members can be in one, all are
+// added, all removed or all replaced, and the bound follows from the number of them in a sample. It is
+// tight for Poisson samples. Otherwise it is the smaller of two looser bounds, of which the first is
+// exact without sampling. In the first, a sample contains a member of the group with the probability
+// of containing any, and its sum then moves by at most the joint updates of the members that fit into
+// the sample. In the second, members change one after another: if one member has delta d at e, k
+// members have d x (exp(ke) - 1) / (exp(e) - 1) at ke.
 func GroupOf(recipe Recipe, members int) (Group, error) {
 	if members < 1 || members > recipe.Population {
 		return Group{}, fmt.Errorf("a group of %d of %d users: expected 1 up to all of them", members, recipe.Population)
@@ -42,7 +49,78 @@ func GroupOf(recipe Recipe, members int) (Group, error) {
 	if err != nil {
 		return Group{}, err
 	}
-	one, err := recipe.groupStep(all.steps[0], members)
+	if counted := recipe.byCount(all.steps[0], members); !math.IsInf(counted, 1) {
+		g := Group{members, Epsilon(counted), groupByCount}
+		if recipe.Sampling == FixedSize {
+			g.Theorem = groupReplaced
+		}
+		return g, nil
+	}
+	g, err := recipe.asOne(all, members)
+	if err != nil {
+		return Group{}, err
+	}
+	if chained := all.chained(members, recipe.Delta); Epsilon(chained) < g.EpsilonProved {
+		g.EpsilonProved, g.Theorem = Epsilon(chained), groupByChain
+	}
+	return g, nil
+}
+
+// byCount returns the bound by the number of members in a sample, given the step of one member; +Inf
+// if it does not apply.
+func (r Recipe) byCount(step pld.Step, members int) float64 {
+	bound := pld.GroupEpsilon
+	if r.Sampling == FixedSize {
+		bound = pld.FixedSizeGroupEpsilon
+	}
+	if r.Sampling != FixedSize && r.Sampling != Poisson || r.Tree != nil || r.Mechanism != nil || step.Rate == 1 {
+		return math.Inf(1)
+	}
+	epsilon, err := bound(pld.GroupStep{Chances: r.chances(members), Sigma: step.Sigma, Rounds: step.Rounds}, r.Delta)
+	if err != nil { // no noise, no rounds, or more than mostCounted in every sample
+		return math.Inf(1)
+	}
+	return epsilon
+}
+
+// mostCounted is the largest number of members in a sample to compute the probability of.
+const mostCounted = 400
+
+// chances returns the probabilities of 0, 1... members in a sample: binomial for Poisson samples,
+// hypergeometric for samples of fixed size. Numbers above mostCounted get no probability: if those
+// from 64 on have little, they have none to speak of, because both distributions are log-concave.
+func (r Recipe) chances(members int) []float64 {
+	in, out := float64(r.Cohort), float64(r.Population-r.Cohort) // users in a sample and outside
+	least, most := max(0, members-(r.Population-r.Cohort)), min(members, r.Cohort)
+	if r.Sampling == Poisson {
+		least, most = 0, members
+	}
+	if least > mostCounted {
+		return nil
+	}
+	logs := make([]float64, 0, mostCounted+1)
+	log := 0.0
+	for i := 0; i <= min(most, mostCounted); i++ {
+		if i < least {
+			logs = append(logs, math.Inf(-1))
+			continue
+		}
+		logs = append(logs, log)
+		n, k := float64(i), float64(members)
+		if log += math.Log((k-n)/(n+1)) + math.Log(in/out); r.Sampling == FixedSize {
+			log += math.Log1p(-n/in) - math.Log1p((n+1-k)/out)
+		}
+	}
+	total := floats.LogSumExp(logs)
+	for i := range logs {
+		logs[i] = math.Exp(logs[i] - total)
+	}
+	return logs
+}
+
+// asOne returns the bound by a sample that contains any of the members.
+func (r Recipe) asOne(all composed, members int) (Group, error) {
+	one, err := r.groupStep(all.steps[0], members)
 	if err != nil {
 		return Group{}, err
 	}
@@ -54,13 +132,10 @@ func GroupOf(recipe Recipe, members int) (Group, error) {
 	if err != nil {
 		return Group{}, err
 	}
-	atOnce := all.relation.losses().tightest([]pld.Step{one}, curve.Times(one.Rounds), recipe.Delta)
-	g := Group{members, Epsilon(atOnce.epsilon), strings.ToUpper(string(cmp.Or(atOnce.accountant, PLD))) + groupAsOne}
-	if math.IsInf(atOnce.epsilon, 1) {
+	proved := all.relation.losses().tightest([]pld.Step{one}, curve.Times(one.Rounds), r.Delta)
+	g := Group{members, Epsilon(proved.epsilon), strings.ToUpper(string(cmp.Or(proved.accountant, PLD))) + groupAsOne}
+	if math.IsInf(proved.epsilon, 1) {
 		g.Theorem = ""
-	}
-	if chained := all.chained(members, recipe.Delta); chained < atOnce.epsilon {
-		g.EpsilonProved, g.Theorem = Epsilon(chained), groupByChain
 	}
 	return g, nil
 }

@@ -78,7 +78,7 @@ has it as "trade_off". rho (zero-concentrated) and mu (Gaussian privacy) are of 
 and need no delta; sampling does not lower them.
 
 --group K adds the epsilon of K users who change together, such as the parts of one
-person's data. It exceeds the epsilon of one user, but not K times.
+person's data. It is usually more than K times the epsilon of one user.
 
 --json prints one report as an object, a sweep as {"reports": [...]}, cells as
 {"trainings": [{"run", "cell", "scales": [...]}], "together": [...]}; an infinite epsilon

@@ -314,7 +314,7 @@ def groups():
         rate = size / population
         pair = losses.Normals(noise, range(group + 1), [comb(group, j) * rate**j * (1 - rate) ** (group - j) for j in range(group + 1)])
         how = gaussian(noise, rounds=rounds, sampling=sample("poisson", population, size))
-        add("group-poisson", "group-poisson", losses.epsilon(both([(pair, rounds)]), delta), delta, how, group=group, tolerance=0.2)  # a bound by the probability of any is looser
+        add("group-poisson", "group-poisson", losses.epsilon(both([(pair, rounds)]), delta), delta, how, group=group)
     for population, size, noise, rounds, group, delta in ((1000, 10, 4.0, 1, 3, 1e-5), (100, 10, 8.0, 20, 2, 1e-6), (2593, 100, 10.0, 100, 4, 1e-5), (10, 5, 20.0, 5, 2, 1e-4)):
         chosen = [comb(group, j) * comb(population - group, size - j) / comb(population, size) for j in range(group + 1)]
         pair = losses.Normals(noise, [2 * j for j in range(group + 1)], chosen)

@@ -1,6 +1,9 @@
 package pld
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // part is one kind of round, under removal, addition or replacement of a member.
 type part struct {
@@ -15,17 +18,25 @@ type direction struct {
 	outside float64 // probability of the outputs left out of a round
 }
 
-func newDirection(steps []Step, seen change, outside, unit float64) direction {
-	d := direction{}
-	rounds := 0.0
+// partsOf returns the parts of steps under a change.
+func partsOf(steps []Step, seen change) (parts []part) {
 	for _, s := range steps {
-		rounds += float64(s.Rounds)
+		parts = append(parts, part{pair: pair{rate: s.Rate, sigma: s.Sigma, change: seen}, rounds: float64(s.Rounds)})
+	}
+	return parts
+}
+
+func newDirection(parts []part, outside, unit float64) direction {
+	d := direction{parts: slices.Clone(parts)}
+	rounds := 0.0
+	for _, p := range parts {
+		rounds += p.rounds
 	}
 	d.outside = math.Max(outside, 1e-290) / rounds
-	for _, s := range steps {
-		p := part{pair: pair{rate: s.Rate, sigma: s.Sigma, change: seen, unit: unit}, rounds: float64(s.Rounds)}
+	for i := range d.parts {
+		p := &d.parts[i]
+		p.unit = unit
 		p.rough = p.points(d.outside, resolution{})
-		d.parts = append(d.parts, p)
 	}
 	return d
 }

@@ -6,19 +6,18 @@ import "math"
 // delta until the guess is confirmed, because the truncation and the resolution of the inversion
 // are relative to delta.
 type deltaSearch struct {
-	steps         []Step
-	seen          change
+	parts         []part
 	epsilon, unit float64
 }
 
 // deltaFor bounds delta at epsilon.
-func deltaFor(steps []Step, seen change, epsilon float64) Bounds {
-	d := newDirection(steps, seen, 1e-20, 1)
+func deltaFor(parts []part, epsilon float64) Bounds {
+	d := newDirection(parts, 1e-20, 1)
 	if d.highest() <= epsilon {
 		return Bounds{}
 	}
 	unit := d.unitFor(epsilon, -50)
-	at := func(epsilon float64) Bounds { return deltaSearch{steps, seen, epsilon, unit}.bounds() }
+	at := func(epsilon float64) Bounds { return deltaSearch{parts, epsilon, unit}.bounds() }
 	if unit == 1 {
 		return at(epsilon)
 	}
@@ -59,7 +58,7 @@ func (d direction) invertedBySplit(epsilon, logDelta, width float64) *inversion 
 func (s deltaSearch) refined(delta float64, invert func(d direction, epsilon, logDelta, width float64) *inversion) Bounds {
 	b, width := Bounds{0, 1}, 0.0
 	for range maxGuesses {
-		v := invert(newDirection(s.steps, s.seen, tailError*delta, s.unit), s.epsilon, math.Log(delta), width)
+		v := invert(newDirection(s.parts, tailError*delta, s.unit), s.epsilon, math.Log(delta), width)
 		if v == nil {
 			return b
 		}

@@ -63,7 +63,7 @@ func TestDeltaOfRareSamplesHasCloseBounds(t *testing.T) {
 func TestDeltaOfTwoRoundsEnclosesThemIntegratedDirectly(t *testing.T) {
 	t.Parallel()
 	rare(2, func(s Step, seen change, delta, guess float64) {
-		want, got := s.deltaOfTwo(guess, []change{seen}), deltaFor([]Step{s}, seen, guess)
+		want, got := s.deltaOfTwo(guess, []change{seen}), deltaFor(partsOf([]Step{s}, seen), guess)
 		if got.Lower > want*(1+1e-5) || got.Upper < want*(1-1e-5) {
 			t.Errorf("%+v, epsilon %v: delta %+v, integrated %v", s, guess, got, want)
 		}

@@ -31,6 +31,7 @@ type pair struct {
 	change change
 	unit   float64 // of the losses
 	kept   *span   // nil for all outputs
+	group  *group  // nil for one member
 }
 
 // span selects outputs of a pair: losses of removing with a log ratio within (over, upTo], and
@@ -67,6 +68,9 @@ func (d pair) components() []component {
 }
 
 func (d pair) wholeComponents() []component {
+	if d.group != nil {
+		return d.componentsOfGroup()
+	}
 	atMean, least, most := 0.5/d.sigma/d.sigma, math.Inf(-1), math.Inf(1)
 	switch d.change {
 	case adding:
@@ -79,7 +83,18 @@ func (d pair) wholeComponents() []component {
 	return nil
 }
 
-// atom returns the probability of the loss 0: the mass of p outside the components.
+// atoms returns the mass of p outside the components.
+func (d pair) atoms() []point {
+	if d.group != nil {
+		return d.atomsOfGroup()
+	}
+	if atom := d.atom(); atom > 0 {
+		return []point{{logMass: math.Log(atom)}}
+	}
+	return nil
+}
+
+// atom returns the probability of the loss 0 of one member.
 func (d pair) atom() float64 {
 	if d.change != replacing || d.kept != nil && !math.IsInf(d.kept.over, -1) {
 		return 0
@@ -94,7 +109,11 @@ func (d pair) loss(c component, ratio float64) float64 {
 
 // lossOfRemoving returns log(1 - rate + rate x exp(ratio)).
 func (d pair) lossOfRemoving(ratio float64) float64 {
-	if d.rate == 1 {
+	switch {
+	case d.group != nil:
+		loss, _, _ := d.group.at(ratio)
+		return loss
+	case d.rate == 1:
 		return ratio
 	}
 	if ratio > 700 { // exp overflows
@@ -106,9 +125,23 @@ func (d pair) lossOfRemoving(ratio float64) float64 {
 	return math.Log((1 - d.rate) + d.rate*math.Exp(ratio))
 }
 
+// cancelled returns the size of the terms that cancel in the loss at a log ratio, beyond those of one
+// member.
+func (d pair) cancelled(ratio float64) float64 {
+	if d.group == nil {
+		return 0
+	}
+	_, _, size := d.group.at(ratio)
+	return size / d.unit
+}
+
 // ratioAt returns the log ratio at which removing has the given loss, 0 or above.
 func (d pair) ratioAt(loss float64) float64 {
-	if loss *= d.unit; loss > 700 { // exp overflows
+	loss *= d.unit
+	switch {
+	case d.group != nil:
+		return d.group.ratioAt(loss)
+	case loss > 700: // exp overflows
 		return loss - math.Log(d.rate)
 	}
 	return math.Log1p(math.Expm1(loss) / d.rate)
@@ -117,12 +150,22 @@ func (d pair) ratioAt(loss float64) float64 {
 // slope returns the derivative of the loss by the log ratio. It rises with the ratio, and reaches
 // half its maximum at turn.
 func (d pair) slope(ratio float64) float64 {
-	if d.rate == 1 {
+	switch {
+	case d.group != nil:
+		_, slope, _ := d.group.at(ratio)
+		return slope / d.unit
+	case d.rate == 1:
 		return 1 / d.unit
 	}
 	return 1 / (1 + (1-d.rate)/d.rate*math.Exp(-ratio)) / d.unit
 }
 
-// turn is the log ratio at which both parts of the mixture have equal weight.
-// The loss is analytic except at this point plus odd multiples of pi i.
-func (d pair) turn() float64 { return math.Log1p(-d.rate) - math.Log(d.rate) }
+// turns returns the log ratio at which both parts of the mixture have equal weight, or an interval
+// of such ratios for a group. The loss is analytic except at these points plus odd multiples of pi i.
+func (d pair) turns() (low, high float64) {
+	if d.group != nil {
+		return d.group.turns()
+	}
+	turn := math.Log1p(-d.rate) - math.Log(d.rate)
+	return turn, turn
+}

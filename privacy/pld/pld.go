@@ -71,7 +71,7 @@ func composed(steps []Step, delta float64, changes []change) (b Bounds) {
 	}
 	loud, changed := withLeastNoise(steps)
 	for _, seen := range changes {
-		found := epsilonFor(loud, seen, delta, b.Lower)
+		found := epsilonFor(partsOf(loud, seen), delta, b.Lower)
 		b.Lower = math.Max(b.Lower, found.Lower)
 		b.Upper = math.Max(b.Upper, found.Upper)
 	}
@@ -128,7 +128,7 @@ func deltaOf(steps []Step, epsilon float64, changes ...change) (Bounds, error) {
 		b.Lower = math.Max(b.Lower, s.deltaOnce(epsilon))
 	}
 	for _, seen := range changes {
-		found := deltaFor(loud, seen, epsilon)
+		found := deltaFor(partsOf(loud, seen), epsilon)
 		b.Lower = math.Max(b.Lower, found.Lower)
 		b.Upper = math.Max(b.Upper, found.Upper)
 	}

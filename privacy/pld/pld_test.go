@@ -172,7 +172,7 @@ func TestOneRoundBoundsEncloseTheHockeyStick(t *testing.T) {
 		sigma := math.Exp(rapid.Float64Range(math.Log(0.4), math.Log(3)).Draw(t, "sigma"))
 		e := rapid.Float64Range(0, 2).Draw(t, "epsilon")
 		s := Step{q, sigma, 1}
-		got := deltaFor([]Step{s}, removing, e)
+		got := deltaFor(partsOf([]Step{s}, removing), e)
 		exact := must.Get(Delta([]Step{s}, e))(t)
 		// The mixture exceeds exp(e) times the noise beyond one output.
 		x := sigma*sigma*math.Log1p(math.Expm1(e)/q) + 0.5
@@ -242,7 +242,7 @@ func TestLossesThatNearlyAllAreTheSame(t *testing.T) {
 	const rate, delta = 1.3353e-4, 0.2269
 	for _, rounds := range []int{1700, 1753, 1940, 2200} {
 		want := math.Max(0, math.Log1p(-delta)-float64(rounds)*math.Log1p(-rate))
-		got := epsilonFor([]Step{{Rate: rate, Sigma: 0.056, Rounds: rounds}}, adding, delta, 0)
+		got := epsilonFor(partsOf([]Step{{Rate: rate, Sigma: 0.056, Rounds: rounds}}, adding), delta, 0)
 		if got.Lower > want || got.Upper < want || got.Upper-got.Lower > 1e-3*want {
 			t.Errorf("%d rounds: %+v, expected %v", rounds, got, want)
 		}

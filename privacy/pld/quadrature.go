@@ -38,10 +38,7 @@ func (d pair) points(outside float64, r resolution) []point {
 			start = end
 		}
 	}
-	if atom := d.atom(); atom > 0 {
-		out = append(out, point{logMass: math.Log(atom)})
-	}
-	return out
+	return append(out, d.atoms()...)
 }
 
 // reachFor returns the number of standard deviations around the mean of a normal distribution
@@ -83,11 +80,12 @@ type panels struct{ start, last, reach float64 }
 // panelEnd returns the end of the first panel.
 func (d pair) panelEnd(c component, over panels, r resolution) float64 {
 	start := over.start
-	turn := (d.turn() - c.ratio) * d.sigma // in standard deviations from the mean
+	low, high := d.turns()
+	low, high = (low-c.ratio)*d.sigma, (high-c.ratio)*d.sigma // in standard deviations from the mean
 	half := math.Min(math.Min(panelHalf, 24/over.reach), (over.last-start)/2)
 	for ; half > 1e-9; half *= 0.8 {
 		centre := start + half
-		if math.Hypot(centre-turn, math.Pi*d.sigma) < ellipseLong*half {
+		if math.Hypot(max(0, low-centre, centre-high), math.Pi*d.sigma) < ellipseLong*half {
 			continue
 		}
 		logMass := d.logMassBound(c, start, start+2*half, r)
@@ -129,7 +127,7 @@ func (d pair) appendPanel(out []point, c component, start, end float64) []point 
 		out = append(out, point{
 			loss:    loss,
 			logMass: logScale + logWeights[i] - g*g/2,
-			size:    math.Abs(loss) + d.slope(ratio)*(math.Abs(c.ratio)+math.Abs(g)/d.sigma),
+			size:    math.Abs(loss) + d.slope(ratio)*(math.Abs(c.ratio)+math.Abs(g)/d.sigma) + d.cancelled(ratio),
 		})
 	}
 	return out

@@ -17,17 +17,17 @@ const maxGuesses = 10
 const maxFrequencies = 3 << 12
 
 // epsilonFor bounds epsilon at delta; an upper bound of at most enough is not improved.
-func epsilonFor(steps []Step, seen change, delta, enough float64) Bounds {
-	d := newDirection(steps, seen, 0.3*delta, 1)
+func epsilonFor(parts []part, delta, enough float64) Bounds {
+	d := newDirection(parts, 0.3*delta, 1)
 	if d.highest() <= enough {
 		return Bounds{}
 	}
 	guess := math.Min(d.highest(), d.chernoff(delta))
 	unit := d.unitFor(guess, math.Log(delta))
 	if unit == 1 {
-		return newDirection(steps, seen, tailError*delta, 1).epsilon(guess, delta, delta, enough)
+		return newDirection(parts, tailError*delta, 1).epsilon(guess, delta, delta, enough)
 	}
-	d = newDirection(steps, seen, tailError*delta, unit)
+	d = newDirection(parts, tailError*delta, unit)
 	b := d.epsilon(guess/unit, delta, delta*-math.Expm1(-unitShift), 0)
 	return Bounds{b.Lower * unit, (b.Upper + unitShift) * unit}
 }

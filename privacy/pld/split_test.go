@@ -25,7 +25,7 @@ const rareSteps = 24
 
 // bySplit bounds epsilon by a split alone.
 func bySplit(s Step, seen change, delta, guess float64) Bounds {
-	return newDirection([]Step{s}, seen, tailError*delta, 1).epsilonBySplit(guess, delta, delta)
+	return newDirection(partsOf([]Step{s}, seen), tailError*delta, 1).epsilonBySplit(guess, delta, delta)
 }
 
 func TestASplitOfOneRoundEnclosesItsClosedForm(t *testing.T) {
@@ -63,7 +63,7 @@ func TestASplitAgreesWithTheInversionOfAllSums(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Step{{0.01, 0.5, 800}, {0.2, 3, 30}, {1e-4, 0.4, 5000}, {0.003, 0.7, 40}, {0.05, 1.5, 7000}} {
 		for _, seen := range []change{removing, replacing} {
-			all := epsilonFor([]Step{s}, seen, 1e-7, 0)
+			all := epsilonFor(partsOf([]Step{s}, seen), 1e-7, 0)
 			got := bySplit(s, seen, 1e-7, all.Upper)
 			if got.Lower > all.Upper*(1+1e-12) || got.Upper < all.Lower*(1-1e-12) {
 				t.Errorf("%+v: bounds %+v, by all sums %+v", s, got, all)
@@ -97,7 +97,7 @@ func TestASplitOfUnlikeRoundsEnclosesEqualOnes(t *testing.T) {
 	one := bySplit(s, replacing, delta, 0.1)
 	a, b := s, s
 	a.Rounds, b.Rounds = 300, 600
-	two := newDirection([]Step{a, b}, replacing, tailError*delta, 1).epsilonBySplit(0.1, delta, delta)
+	two := newDirection(partsOf([]Step{a, b}, replacing), tailError*delta, 1).epsilonBySplit(0.1, delta, delta)
 	if !(one.Lower > 0) || math.Abs(two.Upper/one.Upper-1) > 1e-6 || math.Abs(two.Lower/one.Lower-1) > 1e-6 {
 		t.Errorf("bounds %+v in one step, %+v in two", one, two)
 	}
@@ -127,7 +127,7 @@ func TestASplitOfFrequentSamplesEnclosesTwoRoundsIntegratedDirectly(t *testing.T
 		if want < 1e-12 {
 			return
 		}
-		d := newDirection([]Step{s}, seen, tailError*want, 1)
+		d := newDirection(partsOf([]Step{s}, seen), tailError*want, 1)
 		v := d.invertedBySplit(epsilon, math.Log(want), 0)
 		if v == nil {
 			return

@@ -44,7 +44,7 @@ func (s Step) deltaOfTwo(epsilon float64, changes []change) (delta float64) {
 // deltaOfBoth integrates two rounds over the outputs of the first, in a number of cells.
 func deltaOfBoth(first, second Step, epsilon float64, changes []change, cells int) (delta float64) {
 	for _, seen := range changes {
-		p, q := pair{first.Rate, first.Sigma, seen, 1, nil}, pair{second.Rate, second.Sigma, seen, 1, nil}
+		p, q := pair{rate: first.Rate, sigma: first.Sigma, change: seen, unit: 1}, pair{rate: second.Rate, sigma: second.Sigma, change: seen, unit: 1}
 		total := p.atom() * q.deltaOnce(epsilon)
 		for _, c := range p.components() {
 			start := max(-10, (c.above-c.ratio)*first.Sigma)
