@@ -130,7 +130,6 @@ func newAccountCommand(g *global) *cobra.Command {
   coalmine account --compose recipes.yaml --delta 1e-7
   coalmine account latest --scale 10,100
   coalmine account words/c05 characters/c05 --scale 50 --json | jq .together`,
-		GroupID: groupAudit,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return g.accountRuns(c, &a, args)

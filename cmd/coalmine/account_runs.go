@@ -39,7 +39,7 @@ func (g *global) accountRuns(c *cobra.Command, a *accountFlags, names []string) 
 			return err
 		}
 		answer.Unbounded = without
-		return g.printAnswer(answer)
+		return g.show(answer, func() error { return answer.WriteTable(g.stdout) })
 	})
 }
 
@@ -76,7 +76,7 @@ func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	if answer.TradeOff, err = g.tradeOff(a.tradeOff, curve); err != nil {
 		return err
 	}
-	return g.printAnswer(answer)
+	return g.show(answer, func() error { return answer.WriteTable(g.stdout) })
 }
 
 // checkCompose rejects flags that do not apply to a file of recipes.
@@ -104,13 +104,6 @@ func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.Privac
 		}
 	}
 	return forecast.Account(recipes, forecast.PrivacyQuestion{Delta: a.recipe.Delta})
-}
-
-func (g *global) printAnswer(answer *forecast.PrivacyAnswer) error {
-	if g.json {
-		return g.printJSON(answer)
-	}
-	return answer.WriteTable(g.stdout)
 }
 
 // only rejects flags that are not in the list; with is the flag that limits them.

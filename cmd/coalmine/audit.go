@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -113,7 +114,6 @@ func newAuditCommand(g *global) *cobra.Command {
 			"  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl --initial-scores initial.jsonl\n" +
 			"  coalmine audit model.safetensors --members trained.jsonl --nonmembers others.jsonl\n" +
 			"  coalmine audit quickstart c01 --members trained.jsonl --nonmembers others.jsonl",
-		GroupID: groupAudit,
 		Args: func(c *cobra.Command, args []string) error {
 			if flags.scorer.line != "" || flags.scored.scores != "" {
 				return cobra.NoArgs(c, args)
@@ -137,10 +137,7 @@ func newAuditCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if g.json {
-				return g.printJSON(report)
-			}
-			return g.writeAudit(report)
+			return g.show(report, func() error { return g.writeAudit(report) })
 		},
 	}
 	flags.add(c.Flags())
@@ -225,9 +222,9 @@ func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, 
 	if err := a.checkPace(); err != nil {
 		return nil, err
 	}
-	vocabulary, err := opened(a.vocabulary, func(r io.Reader) (*modelaudit.Vocabulary, error) { return modelaudit.ReadVocabulary(r, a.begin) })
+	vocabulary, err := readFlag("vocabulary", a.vocabulary, "", func(_ string, r io.Reader) (*modelaudit.Vocabulary, error) { return modelaudit.ReadVocabulary(r, a.begin) })
 	if err != nil {
-		return nil, fmt.Errorf("--vocabulary: %w", err)
+		return nil, err
 	}
 	client := &modelaudit.CompletionsClient{URL: address, Model: a.model, Key: strings.TrimSpace(os.Getenv(endpointKey)), Concurrency: a.concurrency, Timeout: a.scorer.timeout}
 	e, err := modelaudit.NewEndpoint(client, vocabulary, a.batch)
@@ -280,6 +277,18 @@ func opened[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	return v, nil
 }
 
+// readFlag reads the file that a flag names; its errors name both, and end in advice if the file is missing.
+func readFlag[T any](flag, path, advice string, read func(path string, r io.Reader) (T, error)) (T, error) {
+	v, err := opened(path, func(r io.Reader) (T, error) { return read(path, r) })
+	if advice != "" && errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w; %s", err, advice)
+	}
+	if err != nil {
+		err = fmt.Errorf("--%s: %w", flag, err)
+	}
+	return v, err
+}
+
 // auditColumn is a column of the table of canaries.
 type auditColumn struct {
 	name string
@@ -304,9 +313,9 @@ func (g *global) writeAudit(r *modelaudit.Report) error {
 		columns = append(columns, auditColumn{"fitted", fittedText})
 	}
 	if r.Command != nil {
-		columns = append(columns, auditColumn{"greedy", greedyText}, auditColumn{"samples for a 50% chance", samplesText})
+		columns = append(columns, auditColumn{"greedy", func(c *modelaudit.Canary) string { return foundText(c.Greedy) }}, auditColumn{"samples for a 50% chance", samplesText})
 	} else {
-		columns = append(columns, auditColumn{"beam search", foundText})
+		columns = append(columns, auditColumn{"beam search", func(c *modelaudit.Canary) string { return foundText(c.Found) }})
 	}
 	line := func(text func(auditColumn) string) {
 		var texts []string
@@ -383,7 +392,6 @@ func rankText(c *modelaudit.Canary) string {
 	return text
 }
 
-// exposureText marks a lower bound, and adds the error of an estimate.
 func controlText(c *modelaudit.Canary) string {
 	if c.Control {
 		return "yes"
@@ -391,6 +399,7 @@ func controlText(c *modelaudit.Canary) string {
 	return "-"
 }
 
+// exposureText marks a lower bound, and adds the error of an estimate.
 func exposureText(c *modelaudit.Canary) string {
 	switch {
 	case c.Ranked.Exposure == nil:
@@ -411,11 +420,11 @@ func fittedText(c *modelaudit.Canary) string {
 	return fmt.Sprintf("%.1f +- %.1f", *c.Fitted.Exposure, *c.Fitted.ExposureSE)
 }
 
-func foundText(c *modelaudit.Canary) string {
+func foundText(found *bool) string {
 	switch {
-	case c.Found == nil:
+	case found == nil:
 		return "-"
-	case *c.Found:
+	case *found:
 		return "found"
 	}
 	return "not found"

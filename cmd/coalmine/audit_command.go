@@ -98,11 +98,7 @@ func (a *auditFlags) words() (*modelaudit.Vocabulary, error) {
 	if a.vocabulary == "" {
 		return modelaudit.BytesVocabulary(), nil
 	}
-	v, err := opened(a.vocabulary, func(r io.Reader) (*modelaudit.Vocabulary, error) { return modelaudit.ReadWords(r) })
-	if err != nil {
-		return nil, fmt.Errorf("--vocabulary: %w", err)
-	}
-	return v, nil
+	return readFlag("vocabulary", a.vocabulary, "", func(_ string, r io.Reader) (*modelaudit.Vocabulary, error) { return modelaudit.ReadWords(r) })
 }
 
 // writeCommanded prints the number of requests to a command, and the largest exposure that they can
@@ -121,16 +117,6 @@ func (g *global) writeCommanded(r *modelaudit.Report) {
 	if d.MaxExposure != nil {
 		g.printf("references are scored one by one, so that there are few: exposures above %.1f bits are not seen; more --references or --skew-normal show them\n", *d.MaxExposure)
 	}
-}
-
-func greedyText(c *modelaudit.Canary) string {
-	switch {
-	case c.Greedy == nil:
-		return "-"
-	case *c.Greedy:
-		return "found"
-	}
-	return "not found"
 }
 
 // samplesText returns the number of samples that contain a canary with probability 1/2.

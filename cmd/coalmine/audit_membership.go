@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -60,15 +59,14 @@ func (a *auditFlags) asked() (*askedOf, error) {
 	asked := new(askedOf)
 	var err error
 	if a.canaries != "" {
-		asked.canaries, err = opened(a.canaries, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.canaries, r) })
-		if err != nil {
-			return nil, fmt.Errorf("--canaries: %w", orAdvice(err, "write one canary a line into it"))
+		if asked.canaries, err = readFlag("canaries", a.canaries, "write one canary a line into it", modelaudit.ReadCanaries); err != nil {
+			return nil, err
 		}
 	}
 	if a.controls != "" {
-		controls, err := opened(a.controls, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(a.controls, r) })
+		controls, err := readFlag("controls", a.controls, "write one control a line into it", modelaudit.ReadCanaries)
 		if err != nil {
-			return nil, fmt.Errorf("--controls: %w", orAdvice(err, "write one control a line into it"))
+			return nil, err
 		}
 		for _, line := range controls {
 			line.Control = true
@@ -79,27 +77,11 @@ func (a *auditFlags) asked() (*askedOf, error) {
 		return asked, nil
 	}
 	asked.members = &modelaudit.Membership{Sequence: a.belong.sequence, PrefixUsers: a.belong.prefixUsers, NeighbourTexts: a.belong.neighbourTexts, Seed: a.Seed}
-	if asked.members.Members, err = readOwners("--members", a.belong.members); err != nil {
+	if asked.members.Members, err = readFlag("members", a.belong.members, "", modelaudit.ReadOwners); err != nil {
 		return nil, err
 	}
-	asked.members.NonMembers, err = readOwners("--nonmembers", a.belong.nonMembers)
+	asked.members.NonMembers, err = readFlag("nonmembers", a.belong.nonMembers, "", modelaudit.ReadOwners)
 	return asked, err
-}
-
-// orAdvice adds advice to the error of a missing file.
-func orAdvice(err error, advice string) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; %s", err, advice)
-	}
-	return err
-}
-
-func readOwners(flag, path string) ([]modelaudit.Owner, error) {
-	owners, err := opened(path, func(r io.Reader) ([]modelaudit.Owner, error) { return modelaudit.ReadOwners(path, r) })
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	return owners, nil
 }
 
 // audited is a model under audit.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"text/tabwriter"
 
@@ -47,24 +46,21 @@ func (a *auditFlags) auditScores(c *cobra.Command, g *global) error {
 	if err != nil {
 		return err
 	}
-	if g.json {
-		return g.printJSON(report)
-	}
-	return g.writeScored(report)
+	return g.show(report, func() error { return g.writeScored(report) })
 }
 
 func (s *scoresFlags) audit(canaries string) (*canaryfiles.Report, error) {
-	file, err := opened(canaries, func(r io.Reader) (*canaryfiles.File, error) { return canaryfiles.Read(canaries, r) })
+	file, err := readFlag("canaries", canaries, "coalmine canaries export writes it", canaryfiles.Read)
 	if err != nil {
-		return nil, fmt.Errorf("--canaries: %w", orAdvice(err, "coalmine canaries export writes it"))
+		return nil, err
 	}
-	scores, err := readScores("--scores", s.scores)
+	scores, err := readFlag("scores", s.scores, "", canaryfiles.ReadScores)
 	if err != nil {
 		return nil, err
 	}
 	options := canaryfiles.Options{PlainLoss: s.plain}
 	if s.initial != "" {
-		if options.Initial, err = readScores("--initial-scores", s.initial); err != nil {
+		if options.Initial, err = readFlag("initial-scores", s.initial, "", canaryfiles.ReadScores); err != nil {
 			return nil, err
 		}
 	}
@@ -75,14 +71,6 @@ func (s *scoresFlags) audit(canaries string) (*canaryfiles.Report, error) {
 	return report, nil
 }
 
-func readScores(flag, path string) (canaryfiles.Scores, error) {
-	scores, err := opened(path, func(r io.Reader) (canaryfiles.Scores, error) { return canaryfiles.ReadScores(path, r) })
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	return scores, nil
-}
-
 // writeScored prints a line for each canary, and the overall result.
 func (g *global) writeScored(r *canaryfiles.Report) error {
 	table := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
@@ -90,7 +78,7 @@ func (g *global) writeScored(r *canaryfiles.Report) error {
 	for _, list := range [][]canaryfiles.Measured{r.Canaries, r.Controls} {
 		for _, m := range list {
 			c := &modelaudit.Canary{Ranked: m.CanaryOutcome, Written: modelaudit.Written{Queries: m.Queries, Greedy: m.Greedy}}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, rankText(c), exposureText(c), greedyText(c), samplesText(c), m.Text)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, rankText(c), exposureText(c), foundText(c.Greedy), samplesText(c), m.Text)
 		}
 	}
 	if err := table.Flush(); err != nil {

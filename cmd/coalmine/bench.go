@@ -34,16 +34,10 @@ predicts times from the same measurement.
 Close other programs first: they lower the peak. The benchmarks of the code are in
 the source tree; "go run ./bench/cmd --help" lists them.`,
 		Example: "  coalmine bench",
-		GroupID: groupProgram,
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m := measureSpeed()
-			if g.json {
-				return g.printJSON(m)
-			}
-			g.printf("%d cores of %.0f GFLOP/s (%s kernels); plan expects %.0f%% of it, %.0f%% for networks of images\n",
+			return g.report(m, "%d cores of %.0f GFLOP/s (%s kernels); plan expects %.0f%% of it, %.0f%% for networks of images\n",
 				m.Cores, m.GFLOPS, m.Kernels, 100*m.Used, 100*forecast.ImageEfficiency)
-			return nil
 		},
 	}
 }

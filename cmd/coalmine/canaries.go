@@ -42,7 +42,6 @@ func newCanariesCommand(g *global) *cobra.Command {
 		Use:     "canaries",
 		Short:   "Write canaries for trainings outside Coalmine",
 		Example: "  coalmine canaries export experiment.yaml -o canaries",
-		GroupID: groupAudit,
 	}
 	c.AddCommand(newCanariesExportCommand(g))
 	return c
@@ -57,7 +56,6 @@ func newCanariesExportCommand(g *global) *cobra.Command {
 		Short:   "Write the canaries and coins of an experiment as files",
 		Long:    canariesExportHelp,
 		Example: "  coalmine canaries export experiment.yaml -o canaries --references 2000\n  coalmine audit --canaries canaries/canaries.jsonl --scores scores.jsonl",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkPrefix(c); err != nil {
 				return err
@@ -119,10 +117,6 @@ func (g *global) writeCanaries(f *canaryfiles.File, folder string) error {
 	for _, l := range f.Lines {
 		counts[l.Kind]++
 	}
-	if g.json {
-		return g.printJSON(map[string]any{"directory": folder, "lines": counts})
-	}
-	g.printf("%s: %s, %d held back, %s, %s; insert canaries and the coins that came up, and score every line\n",
+	return g.report(map[string]any{"directory": folder, "lines": counts}, "%s: %s, %d held back, %s, %s; insert canaries and the coins that came up, and score every line\n",
 		filepath.Join(folder, canariesFile), readable.Count(counts[canaryfiles.Canary], "canary"), counts[canaryfiles.HeldBack], readable.Count(counts[canaryfiles.Coin], "coin"), readable.Count(counts[canaryfiles.Reference], "reference"))
-	return nil
 }

@@ -64,8 +64,6 @@ func newWorkerCommand(g *global) *cobra.Command {
 		Short:   "Work for a cluster",
 		Long:    workerHelp,
 		Example: "  coalmine worker --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'\n  coalmine worker --slots 2 --memory 4GiB --listen localhost:9090",
-		GroupID: groupRun,
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("log-level") {
 				g.logLevel.Set(slog.LevelInfo)
@@ -169,8 +167,6 @@ func newServeCommand(g *global) *cobra.Command {
 		Short:   "Coordinate a cluster and show its runs",
 		Long:    serveHelp,
 		Example: "  coalmine serve --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'\n  coalmine serve --home .coalmine --listen localhost:8080",
-		GroupID: groupRun,
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			allowed, err := sources.Allow(allow)
 			if err != nil {

@@ -33,28 +33,21 @@ func newCompareCommand(g *global) *cobra.Command {
 		Short:   "Compare two runs: settings and results",
 		Long:    compareHelp,
 		Example: "  coalmine compare quickstart-1a2b quickstart-3c4d\n  coalmine compare latest/c01 latest/c02\n  coalmine compare latest/r01 latest/r03\n  coalmine compare quickstart-1a2b latest --json | jq '.pairs[].fields'",
-		GroupID: groupLook,
-		Args:    cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.withControl(c.Context(), func(api control.API) error {
-				before, err := side(c.Context(), api, args[0])
-				if err != nil {
-					return err
-				}
-				after, err := side(c.Context(), api, args[1])
-				if err != nil {
-					return err
-				}
-				comparison, err := results.Compare(before, after)
-				if err != nil {
-					return err
-				}
-				if g.json {
-					return g.printJSON(comparison)
-				}
-				return comparison.WriteScreen(g.stdout, g.colorless())
-			})
-		},
+		RunE: g.onRuns(func(ctx context.Context, api control.API, args []string) error {
+			before, err := side(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			after, err := side(ctx, api, args[1])
+			if err != nil {
+				return err
+			}
+			comparison, err := results.Compare(before, after)
+			if err != nil {
+				return err
+			}
+			return g.show(comparison, func() error { return comparison.WriteScreen(g.stdout, g.colorless()) })
+		}),
 	}
 }
 
@@ -93,11 +86,7 @@ func (g *global) track(ctx context.Context, run string, f trackers.Format, dir s
 		if err != nil {
 			return err
 		}
-		if g.json {
-			return g.printJSON(written)
-		}
-		g.printf("%s in %s below %s\nlook at them with: "+f.Reader+"\n", readable.Count(written.Cells, "cell"), readable.Count(written.Files, "file"), written.Folder, dir)
-		return nil
+		return g.report(written, "%s in %s below %s\nlook at them with: "+f.Reader+"\n", readable.Count(written.Cells, "cell"), readable.Count(written.Files, "file"), written.Folder, dir)
 	})
 }
 

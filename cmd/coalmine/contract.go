@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +29,6 @@ func newContractCommand(g *global) *cobra.Command {
 		Use:     "contract",
 		Short:   "Check an external program against its contract",
 		Example: `  coalmine contract check score --command "python3 scorer.py"`,
-		GroupID: groupAudit,
 	}
 	check := &cobra.Command{
 		Use:     "check",
@@ -70,7 +67,6 @@ func (g *global) newContractCheck(k contractCheck) *cobra.Command {
 		Short:   short,
 		Long:    short + "\n" + fmt.Sprintf(findingsHelp, k.contract, k.more),
 		Example: "  coalmine contract check " + k.contract + " " + k.example,
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := k.program.complete(); err != nil {
 				return err
@@ -172,9 +168,9 @@ func checkedTexts(path string) ([]string, error) {
 	if path == "" {
 		return score.DefaultTexts, nil
 	}
-	lines, err := opened(path, func(r io.Reader) ([]modelaudit.Line, error) { return modelaudit.ReadCanaries(path, r) })
+	lines, err := readFlag("texts", path, "", modelaudit.ReadCanaries)
 	if err != nil {
-		return nil, fmt.Errorf("--texts: %w", err)
+		return nil, err
 	}
 	var texts []string
 	for _, line := range lines {
@@ -221,13 +217,9 @@ func describeScorer(d *score.Description) string {
 	if d == nil {
 		return ""
 	}
-	return fmt.Sprintf("model %s, longest input %s, methods %q\n", d.Model, cmp.Or(countOf(d.LongestInput), "unbounded"), d.Methods)
-}
-
-// countOf formats a number of tokens, "" for 0.
-func countOf(n int) string {
-	if n == 0 {
-		return ""
+	longest := "unbounded"
+	if d.LongestInput > 0 {
+		longest = fmt.Sprintf("%d tokens", d.LongestInput)
 	}
-	return fmt.Sprintf("%d tokens", n)
+	return fmt.Sprintf("model %s, longest input %s, methods %q\n", d.Model, longest, d.Methods)
 }

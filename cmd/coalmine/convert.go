@@ -26,10 +26,10 @@ gives equal bytes.`
 
 func newConvertCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
-		Use: "convert", Short: "Convert images or text files to a source",
-		Long: convertHelp, Args: cobra.NoArgs,
+		Use:     "convert",
+		Short:   "Convert images or text files to a source",
+		Long:    convertHelp,
 		Example: "  coalmine data convert texts novels/ --unit paragraph -o novels.jsonl.zst",
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newConvertIDX(g), newConvertTFF(g), newConvertLEAF(g), newConvertParquet(g), newConvertFolder(g), newConvertTexts(g))
 	return c
@@ -78,7 +78,6 @@ has the writer of image i in column 2. In a directory they are found by their na
 *images*idx3*, *labels*idx1*, *idx2*. Without a file of labels, column 0 of the table has
 them; with one, both must agree.`,
 		Example: "  coalmine data convert idx mnist/ -o handwriting.jsonl.gz",
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -114,7 +113,6 @@ func newConvertTFF(g *global) *cobra.Command {
 xz --decompress --format=lzma emnist_all.sqlite.lzma. Its background is white (255), MNIST's
 is black; --invert converts.`,
 		Example: "  coalmine data convert tff emnist_all.sqlite --ignore-case -o emnist.jsonl.zst",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.convert(&o, conversion.TFF(c.Context(), args[0], split))
 		},
@@ -134,7 +132,6 @@ func newConvertLEAF(g *global) *cobra.Command {
 (pixels from 0 to 1) and y (labels). A user in several files is one user. The background is
 white (255), MNIST's is black; --invert converts.`,
 		Example: "  coalmine data convert leaf data/train/*.json --ignore-case -o femnist.jsonl.zst",
-		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.convert(&o, conversion.LEAF(args))
 		},
@@ -153,7 +150,6 @@ func newConvertParquet(g *global) *cobra.Command {
 		Long: `Convert Parquet files, in order. The column of images holds PNG or JPEG files, or a group with
 a member "bytes", as in Hugging Face's datasets. Users are texts or whole numbers.`,
 		Example: "  coalmine data convert parquet femnist-*.parquet --user-column writer_id --label-column character -o femnist.jsonl.zst",
-		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.convert(&o, conversion.Parquet(args, columns))
 		},
@@ -175,7 +171,6 @@ func newConvertFolder(g *global) *cobra.Command {
 names its columns: path (relative to the table's folder), user and label. With --tags-column
 an image has any number of tags instead of a label.`,
 		Example: "  coalmine data convert folder photos/table.csv --channels 3 -o photos.jsonl.zst",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if columns.Tags != "" && (columns.Separator == "" || c.Flags().Changed("label-column")) {
 				return errors.New("--tags-column: expected a --separator, and no --label-column")
@@ -297,7 +292,6 @@ paths; hidden ones are skipped.
 
 A folder of .txt files needs no conversion: it is a source.`,
 		Example: "  coalmine data convert texts novels/ --unit paragraph -o novels.jsonl.zst",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			files.Folder, files.Unit = args[0], forms.Unit(unit)
 			if !files.Unit.Known() {

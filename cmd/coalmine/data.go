@@ -27,9 +27,9 @@ import (
 
 func newDataCommand(g *global) *cobra.Command {
 	c := &cobra.Command{
-		Use: "data", Short: "Inspect, import or convert a source; export the data of a run", GroupID: groupData, Args: cobra.NoArgs,
+		Use:     "data",
+		Short:   "Inspect, import or convert a source; export the data of a run",
 		Example: "  coalmine data inspect texts.jsonl\n  coalmine data export quickstart c01 -o c01",
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newInspectCommand(g), newImportCommand(g), newDataListCommand(g), newDataRemoveCommand(g), newConvertCommand(g), newDataExportCommand(g), newDataExampleCommand(g))
 	return c
@@ -67,7 +67,6 @@ class and user; --sheet draws some of them.`,
 			"  coalmine data inspect posts.csv --form csv --column user=author --column text=body\n" +
 			"  coalmine data inspect 's3://bucket/texts/?endpoint=https://s3.example.org'\n" +
 			"  coalmine data inspect examples/data/handwriting.jsonl.gz --level image --sheet digits.png",
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
 				if err := onlyOf(c, args[0], "set", "max-cells"); err != nil {
@@ -111,10 +110,7 @@ func (g *global) inspectSource(ctx context.Context, name string, look *inspectin
 			return err
 		}
 	}
-	if g.json {
-		return g.printJSON(found)
-	}
-	return writeFacts(g.stdout, &found, look.Recipe)
+	return g.show(found, func() error { return writeFacts(g.stdout, &found, look.Recipe) })
 }
 
 // onlyOf rejects the command's flags except the named ones, because an experiment file sets the
@@ -232,7 +228,7 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	if n := len(level.Symbols); n > 0 {
 		vocabulary = fmt.Sprintf("The vocabulary is the %d %s.", n, level.Unit)
 	}
-	if err := writeSteps(w, f, r.Words == 0, level.Unit, func(c datasets.Counts) string { return fmt.Sprint(c.Words) }); err != nil {
+	if err := writeSteps(w, &f.Facts, r.Words == 0, level.Unit, countWords, f.refilled()...); err != nil {
 		return err
 	}
 	skipped := ""
@@ -252,30 +248,36 @@ func writeFacts(w io.Writer, f *inspection, r datasets.Recipe) error {
 	return err
 }
 
-// trainingUsers labels the users that remain for training, balanced or whole.
-func trainingUsers(whole bool) string {
-	if whole {
-		return "users that train"
+// step is a step of the preparation of data, with its counts.
+type step struct {
+	name string
+	datasets.Counts
+}
+
+func countWords(c datasets.Counts) string { return fmt.Sprint(c.Words) }
+
+// refilled returns the step of an iid partition, if one was requested.
+func (f *inspection) refilled() []step {
+	if f.IID == nil {
+		return nil
 	}
-	return "balanced users"
+	return []step{{"iid users", f.IID.Counts}}
 }
 
 // writeSteps writes a table of the counts after each step, with balanced or whole users. The caller
-// defines its last column.
-func writeSteps(w io.Writer, f *inspection, whole bool, last string, text func(datasets.Counts) string) error {
+// defines its last column, and further steps.
+func writeSteps(w io.Writer, f *datasets.Facts, whole bool, last string, text func(datasets.Counts) string, further ...step) error {
+	trained := "balanced users"
+	if whole {
+		trained = "users that train"
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", last)
-	row := func(step string, c datasets.Counts) {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t\n", step, c.Users, c.Examples, text(c))
-	}
-	row("source", f.Source.Counts)
-	row("training part", f.Parts.Train)
-	row("test part", f.Parts.Test)
-	row("validation part", f.Parts.Validation)
-	row(trainingUsers(whole), f.Balance.Balanced)
-	row("held-out users", f.Balance.HeldOut)
-	if f.IID != nil {
-		row("iid users", f.IID.Counts)
+	for _, s := range append([]step{
+		{"source", f.Source.Counts}, {"training part", f.Parts.Train}, {"test part", f.Parts.Test}, {"validation part", f.Parts.Validation},
+		{trained, f.Balance.Balanced}, {"held-out users", f.Balance.HeldOut},
+	}, further...) {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t\n", s.name, s.Users, s.Examples, text(s.Counts))
 	}
 	return t.Flush()
 }

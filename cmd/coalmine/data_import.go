@@ -38,7 +38,6 @@ belongs to one source, and "coalmine gc" keeps it until data remove. --name requ
 --store, or --home for a directory.`,
 		Example: "  coalmine data import texts.jsonl.zst --store s3://coalmine/runs\n" +
 			"  coalmine data import dump/ --name history-meta",
-		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := look.complete(c.Flags().Changed); err != nil {
 				return err
@@ -145,11 +144,7 @@ func (g *global) library(ctx context.Context) (*sources.Library, error) {
 
 func (g *global) printImported(name string, source *sources.Source) error {
 	digest := experiment.SourceDigest(source.Digests())
-	if g.json {
-		return g.printJSON(map[string]any{"source": name, "sha256": digest, "files": listed(source)})
-	}
-	g.printf("%s\n", digest)
-	return nil
+	return g.report(map[string]any{"source": name, "sha256": digest, "files": listed(source)}, "%s\n", digest)
 }
 
 func newDataListCommand(g *global) *cobra.Command {
@@ -158,7 +153,6 @@ func newDataListCommand(g *global) *cobra.Command {
 		Short:   "List the named sources of the store",
 		Long:    "List the sources that data import has named: what each holds, and how it was read.",
 		Example: "  coalmine data list --store s3://coalmine/runs",
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := g.library(c.Context())
 			if err != nil {
@@ -204,7 +198,6 @@ func newDataRemoveCommand(g *global) *cobra.Command {
 		Long: `Remove the name of a source from the store. The imported data stay while a run needs them;
 otherwise the next "coalmine gc" deletes them.`,
 		Example: "  coalmine data remove history-meta && coalmine gc",
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := strings.TrimPrefix(args[0], sources.StorePrefix)
 			all, err := g.library(c.Context())
@@ -217,11 +210,7 @@ otherwise the next "coalmine gc" deletes them.`,
 			if err := all.Archive.DeleteEntry(c.Context(), name); err != nil {
 				return err
 			}
-			if g.json {
-				return g.printJSON(map[string]string{"removed": name, "at": g.where()})
-			}
-			g.printf("%s%s: removed from %s\n", sources.StorePrefix, name, g.where())
-			return nil
+			return g.report(map[string]string{"removed": name, "at": g.where()}, "%s%s: removed from %s\n", sources.StorePrefix, name, g.where())
 		},
 	}
 }

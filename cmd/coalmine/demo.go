@@ -51,8 +51,6 @@ func newDemoCommand(g *global) *cobra.Command {
 		Short:   "Show how memorization falls from plain to private training, in a minute",
 		Long:    demoHelp,
 		Example: "  coalmine demo\n  coalmine demo --set grid.replicates=3",
-		GroupID: groupRun,
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := fs.ReadFile(examples.Root, demoFile)
 			if err != nil {

@@ -76,11 +76,10 @@ The examples are ` + strings.Join(madeExamples(), ", ") + `.
 Other examples come with their data, or say in their first lines where the data are.
 Without NAME the command lists the names of all examples; coalmine run takes them.`,
 		Example:   "  coalmine data example carlini-2019/table2-small\n  coalmine run examples/carlini-2019/table2-small.yaml",
-		Args:      cobra.MaximumNArgs(1),
 		ValidArgs: madeExamples(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return g.listExamples()
+				return g.report(map[string][]string{"examples": examples.Names()}, "%s\n", strings.Join(examples.Names(), "\n"))
 			}
 			made, err := findMade(args[0])
 			if err != nil {
@@ -91,14 +90,6 @@ Without NAME the command lists the names of all examples; coalmine run takes the
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return c
-}
-
-func (g *global) listExamples() error {
-	if g.json {
-		return g.printJSON(map[string][]string{"examples": examples.Names()})
-	}
-	g.printf("%s\n", strings.Join(examples.Names(), "\n"))
-	return nil
 }
 
 // findMade finds the example whose data a program makes.

@@ -20,8 +20,6 @@ uses it to complete and check files whose first line names it:
 
   # yaml-language-server: $schema=experiment.schema.json`,
 		Example: "  coalmine schema > experiment.schema.json",
-		GroupID: groupProgram,
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := g.data.Write(experiment.Schema())
 			return err
@@ -36,8 +34,6 @@ func newExplainCommand(g *global) *cobra.Command {
 		Long: `Explain a field of the experiment file: its values, its default and its meaning.
 Of a block it lists the fields; without FIELD, the blocks of the experiment.`,
 		Example: "  coalmine explain training.privacy.noise_multiplier\n  coalmine explain canaries",
-		GroupID: groupProgram,
-		Args:    cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, typed string) (paths []cobra.Completion, _ cobra.ShellCompDirective) {
 			for _, path := range experiment.Paths() {
 				if len(args) == 0 && strings.HasPrefix(path, typed) {
@@ -51,10 +47,7 @@ Of a block it lists the fields; without FIELD, the blocks of the experiment.`,
 			if err != nil {
 				return fmt.Errorf("%w (coalmine explain lists all blocks)", err)
 			}
-			if g.json {
-				return g.printJSON(page)
-			}
-			return writePage(g.stdout, page)
+			return g.show(page, func() error { return writePage(g.stdout, page) })
 		},
 	}
 }

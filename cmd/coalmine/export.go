@@ -56,8 +56,6 @@ func newExportCommand(g *global) *cobra.Command {
 		Long:  exportHelp,
 		Example: "  coalmine export quickstart c01 -o model.safetensors\n  coalmine export quickstart c01 --round 0 -o initial.safetensors\n" +
 			"  coalmine export augenstein c01 --prepared classifier",
-		GroupID: groupData,
-		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkRound(c, f.round); err != nil {
 				return err

@@ -60,12 +60,9 @@ func newDataExportCommand(g *global) *cobra.Command {
 			"  coalmine data export whose c01 --only devices,updates --format parquet\n" +
 			"  coalmine data export quickstart c01 --only references --format parquet\n" +
 			"  coalmine data export latest c03 --only canaries --json | jq -r '.files[].path'",
-		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.withControl(c.Context(), func(api control.API) error {
-				return g.exportData(c.Context(), api, args[0], args[1], f)
-			})
-		},
+		RunE: g.onRuns(func(ctx context.Context, api control.API, args []string) error {
+			return g.exportData(ctx, api, args[0], args[1], f)
+		}),
 	}
 	formats := fmt.Sprintf("%s or %s", dataexport.JSONLines, dataexport.Parquet)
 	c.Flags().StringVarP(&f.dir, "output", "o", "", "directory to write to; RUN-CELL if none is given")
@@ -123,10 +120,7 @@ func (g *global) exportData(ctx context.Context, api control.API, run, cell stri
 	if err := f.writeManifest(out, before); err != nil {
 		return err
 	}
-	if g.json {
-		return g.printJSON(out)
-	}
-	return writeExported(g.stdout, out.Files)
+	return g.show(out, func() error { return writeExported(g.stdout, out.Files) })
 }
 
 // exportManifest is the file of an export that lists its format, the build that wrote it, and its

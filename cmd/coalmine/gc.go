@@ -41,8 +41,6 @@ func newCollectCommand(g *global) *cobra.Command {
 		Short:   "Delete results that no run needs",
 		Long:    gcHelp,
 		Example: "  coalmine gc --dry-run\n  coalmine gc --server https://coalmine.example:8080",
-		GroupID: groupData,
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("older") {
 				seconds := time.Duration(older).Seconds()

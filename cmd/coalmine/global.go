@@ -289,6 +289,19 @@ func (g *global) printJSON(v any) error {
 	return e.Encode(v)
 }
 
+// show prints facts as JSON with --json, and otherwise calls text, which prints them for people.
+func (g *global) show(facts any, text func() error) error {
+	if g.json {
+		return g.printJSON(facts)
+	}
+	return text()
+}
+
+// report prints facts as JSON with --json, and otherwise a text for people.
+func (g *global) report(facts any, format string, args ...any) error {
+	return g.show(facts, func() error { g.printf(format, args...); return nil })
+}
+
 // printf prints to standard output for people.
 func (g *global) printf(format string, args ...any) { fmt.Fprintf(g.stdout, format, args...) }
 

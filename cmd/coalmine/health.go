@@ -28,8 +28,6 @@ func newHealthCommand(g *global) *cobra.Command {
 		Short:   "Check a coordinator or a worker, for probes",
 		Long:    healthHelp,
 		Example: "  coalmine health --server http://localhost:8080\n  coalmine health --redis redis://localhost:6379",
-		GroupID: groupProgram,
-		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), healthTimeout)
 			defer cancel()

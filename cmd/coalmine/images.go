@@ -192,9 +192,9 @@ func (i *inspecting) images(ctx context.Context, source *sources.Source) (*sourc
 
 // writeImages writes the output of data inspect for a source of images.
 func writeImages(w io.Writer, f *inspection, r datasets.Recipe) error {
-	if err := writeSteps(w, f, r.Words == 0, "of 1 user", func(c datasets.Counts) string {
+	if err := writeSteps(w, &f.Facts, r.Words == 0, "of 1 user", func(c datasets.Counts) string {
 		return fmt.Sprintf("%.4g", float64(c.Examples)/float64(max(1, c.Users)))
-	}); err != nil {
+	}, f.refilled()...); err != nil {
 		return err
 	}
 	var classes strings.Builder

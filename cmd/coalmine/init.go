@@ -20,7 +20,6 @@ import (
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
-	"coalmine/workflows/plan/compile"
 	"coalmine/workflows/standalone/starter"
 )
 
@@ -57,8 +56,6 @@ func newInitCommand(g *global) *cobra.Command {
 		Long:  fmt.Sprintf(initHelp, sourceHelp, starter.SchemaFile),
 		Example: "  coalmine init\n  coalmine init --data posts.csv\n  coalmine init --data posts.csv --column user=author --column text=body --time 10m\n" +
 			"  coalmine init --trainer torch --data posts.csv\n  coalmine init --like thakkar-2020/table-1-small\n  coalmine init federated.yaml --data posts.jsonl --algorithm fedavg --private",
-		GroupID: groupRun,
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			file := "experiment.yaml"
 			if len(args) > 0 {
@@ -284,23 +281,11 @@ func (g *global) secondsOf(ctx context.Context, text []byte, folder string, spee
 	if err != nil {
 		return 0, err
 	}
-	p, err := compile.Plan(sub.Spec)
-	if err != nil {
+	seconds, err := timeUncached(ctx, sub, speed, measureSpeed())
+	if err != nil || seconds == nil {
 		return 0, err
 	}
-	archive, done, err := g.planArchive(ctx, place{})
-	if err != nil {
-		return 0, err
-	}
-	x, err := forecast.Explain(ctx, p, archive)
-	if err = errors.Join(err, done()); err != nil {
-		return 0, err
-	}
-	here, err := newPrediction(ctx, sub, p, x, speed, measureSpeed()).here()
-	if err != nil || here.Seconds == nil {
-		return 0, err
-	}
-	return *here.Seconds, nil
+	return *seconds, nil
 }
 
 func (g *global) prepareProposed(ctx context.Context, text []byte, folder string) (*submission.Submission, error) {

@@ -38,32 +38,20 @@ func newStatusCommand(g *global) *cobra.Command {
 		Short:   "List runs, or show one in detail",
 		Long:    statusHelp,
 		Example: "  coalmine status\n  coalmine status latest --json | jq '.runs[0].cells[] | {cell, state}'",
-		GroupID: groupLook,
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.withControl(c.Context(), func(api control.API) error {
-				var list []*status.Run
-				var err error
-				if len(args) == 0 {
-					list, err = api.List(c.Context())
-				} else {
-					var one *status.Run
-					one, err = api.Status(c.Context(), args[0])
-					list = append(list, one)
-				}
+		RunE: g.onRuns(func(ctx context.Context, api control.API, args []string) error {
+			if len(args) == 0 {
+				list, err := api.List(ctx)
 				if err != nil {
 					return err
 				}
-				if g.json {
-					return g.printJSON(statusList{list})
-				}
-				if len(args) == 1 {
-					writeStatus(g.stdout, list[0])
-					return nil
-				}
-				return writeList(g.stdout, list)
-			})
-		},
+				return g.show(statusList{list}, func() error { return writeList(g.stdout, list) })
+			}
+			one, err := api.Status(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return g.show(statusList{[]*status.Run{one}}, func() error { writeStatus(g.stdout, one); return nil })
+		}),
 	}
 }
 
@@ -280,8 +268,6 @@ func newWatchCommand(g *global) *cobra.Command {
 		Use:     "watch [RUN]",
 		Short:   "Follow a run until it has finished, then print its results",
 		Example: "  coalmine watch quickstart",
-		GroupID: groupLook,
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := notify.check(); err != nil {
 				return err
@@ -311,21 +297,13 @@ func newLogsCommand(g *global) *cobra.Command {
 		Short:   "Print the events of a run and the logs of failed attempts",
 		Long:    logsHelp,
 		Example: "  coalmine logs\n  coalmine logs quickstart\n  coalmine logs quickstart 3fa2c1",
-		GroupID: groupLook,
-		Args:    cobra.MaximumNArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.withControl(c.Context(), func(api control.API) error {
-				logs, err := lookUpLogs(c.Context(), api, args)
-				if err != nil {
-					return err
-				}
-				if g.json {
-					return g.printJSON(logs)
-				}
-				g.writeLogs(logs)
-				return nil
-			})
-		},
+		RunE: g.onRuns(func(ctx context.Context, api control.API, args []string) error {
+			logs, err := lookUpLogs(ctx, api, args)
+			if err != nil {
+				return err
+			}
+			return g.show(logs, func() error { g.writeLogs(logs); return nil })
+		}),
 	}
 }
 
@@ -409,8 +387,6 @@ Formats:
 ` + formatsHelp(),
 		Example: "  coalmine results quickstart --format pdf --width two-columns -o figures\n  coalmine results quickstart --format pdf --figure exposure -o exposure.pdf\n  coalmine results quickstart --format html -o report.html\n  coalmine results quickstart --json | jq '.cells[].audit.random_sampling'\n" +
 			"  coalmine results quickstart --format tensorboard -o logs && tensorboard --logdir logs",
-		GroupID: groupLook,
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.writeResults(c, runArgument(args), format, rows, output, figureFlags{format, width, figure}, columns, notes)
 		},

@@ -198,21 +198,9 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		}
 		return c.Help()
 	}
-	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run experiments:"},
-		&cobra.Group{ID: groupLook, Title: "Look:"}, &cobra.Group{ID: groupSteer, Title: "Steer:"},
-		&cobra.Group{ID: groupData, Title: "Data and store:"}, &cobra.Group{ID: groupAudit, Title: "Audits and privacy:"},
-		&cobra.Group{ID: groupProgram, Title: "Program:"})
+	addCommands(root, g)
 	root.SetHelpCommandGroupID(groupProgram)
 	root.SetCompletionCommandGroupID(groupProgram)
-	for _, add := range []func(*global) *cobra.Command{
-		newDemoCommand, newInitCommand, newRunCommand, newPlanCommand, newSubmitCommand, newWorkerCommand, newServeCommand,
-		newStatusCommand, newWatchCommand, newLogsCommand, newResultsCommand, newCompareCommand, newShowCommand, newExportCommand, newSampleCommand,
-		newDataCommand, newCollectCommand, newVerifyCommand, newAuditCommand, newContractCommand, newCanariesCommand, newPowerCommand, newAccountCommand, newBenchCommand,
-		newSchemaCommand, newExplainCommand, newHealthCommand, newVersionCommand,
-	} {
-		root.AddCommand(add(g))
-	}
-	root.AddCommand(newSteerCommands(g)...)
 	addMan(root)
 	explainArguments(root)
 	g.completeArguments(root)
@@ -220,12 +208,38 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// Groups of commands in the help.
+// Groups of commands that have something in common beside their place in the help.
 const (
-	groupRun     = "run"
 	groupLook    = "look"
 	groupSteer   = "steer"
-	groupData    = "data"
-	groupAudit   = "audit"
 	groupProgram = "program"
 )
+
+// addCommands adds all commands, by groups of the help.
+func addCommands(root *cobra.Command, g *global) {
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"run", "Run experiments:", []*cobra.Command{
+			newDemoCommand(g), newInitCommand(g), newRunCommand(g), newPlanCommand(g), newSubmitCommand(g), newWorkerCommand(g), newServeCommand(g),
+		}},
+		{groupLook, "Look:", []*cobra.Command{
+			newStatusCommand(g), newWatchCommand(g), newLogsCommand(g), newResultsCommand(g), newCompareCommand(g), newShowCommand(g), newSampleCommand(g),
+		}},
+		{groupSteer, "Steer:", newSteerCommands(g)},
+		{"data", "Data and store:", []*cobra.Command{newDataCommand(g), newExportCommand(g), newCollectCommand(g), newVerifyCommand(g)}},
+		{"audit", "Audits and privacy:", []*cobra.Command{
+			newAuditCommand(g), newContractCommand(g), newCanariesCommand(g), newPowerCommand(g), newAccountCommand(g),
+		}},
+		{groupProgram, "Program:", []*cobra.Command{
+			newBenchCommand(g), newSchemaCommand(g), newExplainCommand(g), newHealthCommand(g), newVersionCommand(g),
+		}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.id
+		}
+		root.AddCommand(group.commands...)
+	}
+}

@@ -21,7 +21,7 @@ import (
 func init() {
 	addMan = func(root *cobra.Command) {
 		root.AddCommand(&cobra.Command{
-			Use: "man FOLDER", Short: "Write man pages, completions and licenses", Hidden: true, GroupID: groupProgram, Args: cobra.ExactArgs(1),
+			Use: "man FOLDER", Short: "Write man pages, completions and licenses", Hidden: true, GroupID: groupProgram,
 			RunE: func(_ *cobra.Command, args []string) error { return writeMan(root, args[0]) },
 		})
 	}

@@ -53,8 +53,6 @@ scores (model.kind: external, training.engine: pytorch) is run as a worker would
 for some seconds on made-up data of the experiment's sizes; --programs=false runs none,
 and the time is then unknown.`,
 		Example: "  coalmine plan examples/quickstart.yaml\n  coalmine plan experiment.yaml --set training.rounds=2000\n  coalmine plan experiment.yaml --cores 64,256,1000",
-		GroupID: groupRun,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			sub, err := flags.prepare(c.Context(), g, args[0])
 			if err != nil {
@@ -175,6 +173,25 @@ func (f *prediction) here() (thisMachine, error) {
 		m.Seconds = &found[0].Seconds
 	}
 	return m, nil
+}
+
+// timeUncached predicts the time of an experiment on this machine, in seconds, with nothing cached; nil if it runs a
+// program of unknown speed.
+func timeUncached(ctx context.Context, sub *submission.Submission, program func(cell int) *forecast.Speed, speed machineSpeed) (*float64, error) {
+	p, err := compile.Plan(sub.Spec)
+	if err != nil {
+		return nil, err
+	}
+	archive, done, err := emptyArchive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x, err := forecast.Explain(ctx, p, archive)
+	if err = errors.Join(err, done()); err != nil {
+		return nil, err
+	}
+	here, err := newPrediction(ctx, sub, p, x, program, speed).here()
+	return here.Seconds, err
 }
 
 // simulatedCluster is the predicted time of a plan on a number of cores.

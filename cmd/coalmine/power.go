@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/forecast"
-	"coalmine/workflows/plan/compile"
 )
 
 const powerHelp = `Show how probably each audit of an experiment finds a leak, before anything runs.
@@ -50,8 +48,6 @@ func newPowerCommand(g *global) *cobra.Command {
 		Short:   "Show how probably the audits of an experiment find a leak",
 		Long:    powerHelp,
 		Example: "  coalmine power examples/membership.yaml\n  coalmine power experiment.yaml --effect \"membership auc=0.55\" --effect one_run=4\n  coalmine power experiment.yaml --format csv > power.csv",
-		GroupID: groupAudit,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(powerFormats, f.format) {
 				return fmt.Errorf("--format %q: expected %s", f.format, strings.Join(powerFormats, ", "))
@@ -181,20 +177,7 @@ func (t *timing) larger(ctx context.Context, v *forecast.Varied, now *float64) (
 
 // of predicts the time of an experiment without cached results; nil if unknown.
 func (t *timing) of(ctx context.Context, sub *submission.Submission) (*float64, error) {
-	p, err := compile.Plan(sub.Spec)
-	if err != nil {
-		return nil, err
-	}
-	archive, done, err := emptyArchive(ctx)
-	if err != nil {
-		return nil, err
-	}
-	x, err := forecast.Explain(ctx, p, archive)
-	if err = errors.Join(err, done()); err != nil {
-		return nil, err
-	}
-	here, err := newPrediction(ctx, sub, p, x, t.g.programs(ctx, sub, t.flags.byPrograms), t.speed).here()
-	return here.Seconds, err
+	return timeUncached(ctx, sub, t.g.programs(ctx, sub, t.flags.byPrograms), t.speed)
 }
 
 func (g *global) powerTable(p *powers) error {

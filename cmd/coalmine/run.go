@@ -140,8 +140,6 @@ func newRunCommand(g *global) *cobra.Command {
 		Short:   "Run an experiment and print its results",
 		Long:    runHelp,
 		Example: "  coalmine run examples/quickstart.yaml\n  coalmine run experiment.yaml --set training.rounds=2000",
-		GroupID: groupRun,
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx := c.Context()
 			if err := flags.checkRun(c, args); err != nil {
@@ -410,8 +408,6 @@ and the workers of the store execute it; "coalmine watch" follows it.
 With --on-server the command sends the file alone. The server checks it and reads the
 data: uploaded data that data.sha256 names, or sources that serve --allow-source permits.`,
 		Example: "  coalmine submit experiment.yaml --redis redis://localhost:6379 --store 's3://coalmine/runs?endpoint=http://localhost:7070'",
-		GroupID: groupRun,
-		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if onServer {
 				if c.Flags().Changed("max-cells") {
@@ -522,6 +518,13 @@ func (g *global) withControl(ctx context.Context, do func(control.API) error) er
 		return err
 	}
 	return errors.Join(do(api), done())
+}
+
+// onRuns returns the function of a command that opens the runs, calls do, and closes them.
+func (g *global) onRuns(do func(ctx context.Context, api control.API, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return g.withControl(c.Context(), func(api control.API) error { return do(c.Context(), api, args) })
+	}
 }
 
 // runArgument returns the run argument of a command; "" means the newest run.

@@ -43,8 +43,6 @@ func newSampleCommand(g *global) *cobra.Command {
 		Long:  sampleHelp,
 		Example: "  coalmine sample quickstart c01\n  coalmine sample quickstart c01 --count 5 --prefix \"the people of\" --temperature 0.7 --top-k 40\n" +
 			"  coalmine sample augenstein c01 --sheet sheet.png\n  coalmine sample augenstein c01 --count 1000 -o images",
-		GroupID: groupLook,
-		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkRound(c, flags.round); err != nil {
 				return err

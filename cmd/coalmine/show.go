@@ -40,28 +40,21 @@ func newShowCommand(g *global) *cobra.Command {
 		Long:  showHelp,
 		Example: "  coalmine show latest\n  coalmine show quickstart c02 > again.yaml && coalmine run again.yaml\n" +
 			"  coalmine show quickstart c02 --nodes --json | jq '.nodes[] | select(.kind == \"datasets/encode\")'",
-		GroupID: groupLook,
-		Args:    cobra.RangeArgs(1, 2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.withControl(c.Context(), func(api control.API) error {
-				if nodes {
-					return g.showNodes(c.Context(), api, args)
+		RunE: g.onRuns(func(ctx context.Context, api control.API, args []string) error {
+			if nodes {
+				return g.showNodes(ctx, api, args)
+			}
+			spec, err := api.Experiment(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				if err := onlyCell(spec, args[1]); err != nil {
+					return fmt.Errorf("run %s: %w", args[0], err)
 				}
-				spec, err := api.Experiment(c.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				if len(args) == 2 {
-					if err := onlyCell(spec, args[1]); err != nil {
-						return fmt.Errorf("run %s: %w", args[0], err)
-					}
-				}
-				if g.json {
-					return g.printJSON(spec)
-				}
-				return g.writeSpec(spec)
-			})
-		},
+			}
+			return g.show(spec, func() error { return g.writeSpec(spec) })
+		}),
 	}
 	c.Flags().BoolVar(&nodes, "nodes", false, "list the nodes with their inputs and outputs")
 	return c
@@ -310,18 +303,7 @@ func byConfiguration(placements []datasets.Placement) []insertedConfiguration {
 
 func (p *preparation) write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s\n", strings.Join(p.Cells, ", "), readable.Text(p.Label))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "step\tusers\texamples\t%s\t\n", p.unit)
-	for _, row := range []struct {
-		step string
-		datasets.Counts
-	}{
-		{"source", p.Source.Counts}, {"training part", p.Parts.Train}, {"test part", p.Parts.Test}, {"validation part", p.Parts.Validation},
-		{trainingUsers(p.whole), p.Balance.Balanced}, {"held-out users", p.Balance.HeldOut}, {"population", p.Population.Counts},
-	} {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t\n", row.step, row.Users, row.Examples, row.Words)
-	}
-	if err := t.Flush(); err != nil {
+	if err := writeSteps(w, &p.Facts, p.whole, p.unit, countWords, step{"population", p.Population.Counts}); err != nil {
 		return err
 	}
 	p.writeReading(w)

@@ -19,18 +19,10 @@ import (
 
 // newSteerCommands returns the commands that affect an existing run.
 func newSteerCommands(g *global) []*cobra.Command {
-	steer := func(use, short string, kind runs.Kind) *cobra.Command {
-		return &cobra.Command{
-			Use: use + " [RUN]", Short: short, Example: "  coalmine " + use + " quickstart", GroupID: groupSteer, Args: cobra.MaximumNArgs(1),
-			RunE: func(c *cobra.Command, args []string) error {
-				return g.steer(c.Context(), runArgument(args), runs.Entry{Kind: kind})
-			},
-		}
-	}
 	return []*cobra.Command{
-		steer("pause", "Pause a run: what is at work ends, nothing new begins", runs.PauseEntry),
-		steer("resume", "Resume a paused or cancelled run, or a done run whose outputs are missing", runs.ResumeEntry),
-		steer("cancel", "Cancel a run; what it has computed stays", runs.CancelEntry),
+		newPhaseCommand(g, "pause", "Pause a run: what is at work ends, nothing new begins", runs.PauseEntry),
+		newPhaseCommand(g, "resume", "Resume a paused or cancelled run, or a done run whose outputs are missing", runs.ResumeEntry),
+		newPhaseCommand(g, "cancel", "Cancel a run; what it has computed stays", runs.CancelEntry),
 		newRetryCommand(g),
 		newPriorityCommand(g),
 		newPinCommand(g, "pin", "Keep a run, or some of its cells, from retention and removal", true),
@@ -42,20 +34,26 @@ func newSteerCommands(g *global) []*cobra.Command {
 	}
 }
 
-func (g *global) steer(ctx context.Context, run string, e runs.Entry) error {
-	return g.withControl(ctx, func(api control.API) error { return g.steerBy(ctx, api, run, e) })
+func newPhaseCommand(g *global, use, short string, kind runs.Kind) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " [RUN]", Short: short, Example: "  coalmine " + use + " quickstart",
+		RunE: g.steers(func([]string) runs.Entry { return runs.Entry{Kind: kind} }),
+	}
 }
 
-func (g *global) steerBy(ctx context.Context, api control.API, run string, e runs.Entry) error {
+// steers returns the function of a command that appends an entry to the log of a run, its first argument.
+func (g *global) steers(entry func(args []string) runs.Entry) func(*cobra.Command, []string) error {
+	return g.onRuns(func(ctx context.Context, api control.API, args []string) error {
+		return g.steer(ctx, api, runArgument(args), entry(args))
+	})
+}
+
+func (g *global) steer(ctx context.Context, api control.API, run string, e runs.Entry) error {
 	id, err := api.Steer(ctx, run, e)
 	if err != nil {
 		return err
 	}
-	if g.json {
-		return g.printJSON(map[string]string{"run": id, "command": string(e.Kind), "at": g.where()})
-	}
-	g.printf("%s: %s (%s)\n", id, commandText(e), g.where())
-	return nil
+	return g.report(map[string]string{"run": id, "command": string(e.Kind), "at": g.where()}, "%s: %s (%s)\n", id, commandText(e), g.where())
 }
 
 const retryHelp = `Retry the failed nodes of a run and the nodes that depend on them. --node selects nodes
@@ -75,24 +73,20 @@ func newRetryCommand(g *global) *cobra.Command {
 		Short:   "Retry failed tasks of a run",
 		Long:    retryHelp,
 		Example: "  coalmine retry quickstart\n  coalmine retry quickstart --node 3fa2c1 --node 'random sampling at 400'",
-		GroupID: groupSteer,
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: g.onRuns(func(ctx context.Context, api control.API, args []string) error {
 			run, e := runArgument(args), runs.Entry{Kind: runs.RetryEntry}
-			if len(nodes) == 0 {
-				return g.withControl(c.Context(), func(api control.API) error { return g.retry(c.Context(), api, run, e) })
-			}
-			return g.withControl(c.Context(), func(api control.API) error {
-				status, err := api.Status(c.Context(), run)
+			if len(nodes) > 0 {
+				status, err := api.Status(ctx, run)
 				if err != nil {
 					return err
 				}
+				run = status.Run
 				if e.Keys, err = failedNodes(status, nodes); err != nil {
 					return err
 				}
-				return g.retry(c.Context(), api, status.Run, e)
-			})
-		},
+			}
+			return g.retry(ctx, api, run, e)
+		}),
 	}
 	c.Flags().StringArrayVar(&nodes, "node", nil, "name of a failed node, or the beginning of its key; repeatable; default all")
 	return c
@@ -100,7 +94,7 @@ func newRetryCommand(g *global) *cobra.Command {
 
 // retry steers a run, and prints the code that it runs.
 func (g *global) retry(ctx context.Context, api control.API, run string, e runs.Entry) error {
-	if err := g.steerBy(ctx, api, run, e); err != nil {
+	if err := g.steer(ctx, api, run, e); err != nil {
 		return err
 	}
 	spec, err := api.Experiment(ctx, run)
@@ -170,14 +164,12 @@ func newPriorityCommand(g *global) *cobra.Command {
 		Use:     "priority RUN NUMBER",
 		Short:   "Set the priority of a run; higher runs first",
 		Example: "  coalmine priority quickstart 10\n  coalmine priority -- quickstart -5",
-		GroupID: groupSteer,
-		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[1])
 			if err != nil {
 				return fmt.Errorf("priority %q: expected a whole number", args[1])
 			}
-			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.Prioritized, Priority: n})
+			return g.steers(func([]string) runs.Entry { return runs.Entry{Kind: runs.Prioritized, Priority: n} })(c, args)
 		},
 	}
 }
@@ -207,11 +199,9 @@ func newPinCommand(g *global, use, short string, pins bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: use + " RUN [CELL...]", Short: short, Long: short + ".\n\n" + pinHelp,
 		Example: "  coalmine pin quickstart c03\n  coalmine unpin quickstart",
-		GroupID: groupSteer,
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.PinEntry, Pinned: pins && !remove, Cells: args[1:]})
-		},
+		RunE: g.steers(func(args []string) runs.Entry {
+			return runs.Entry{Kind: runs.PinEntry, Pinned: pins && !remove, Cells: args[1:]}
+		}),
 	}
 	if pins {
 		c.Flags().BoolVar(&remove, "remove", false, "end the pin, as unpin does")
@@ -224,11 +214,9 @@ func newNoteCommand(g *global) *cobra.Command {
 		Use:     "note RUN [TEXT]",
 		Short:   "Set the note of a run; no text removes it",
 		Example: "  coalmine note quickstart 'learning rate too high, see the next one'",
-		GroupID: groupSteer,
-		Args:    cobra.RangeArgs(1, 2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.NoteEntry, Note: strings.Join(args[1:], "")})
-		},
+		RunE: g.steers(func(args []string) runs.Entry {
+			return runs.Entry{Kind: runs.NoteEntry, Note: strings.Join(args[1:], "")}
+		}),
 	}
 }
 
@@ -237,11 +225,7 @@ func newTagCommand(g *global) *cobra.Command {
 		Use:     "tag RUN [TAG...]",
 		Short:   "Set the tags of a run; no tag removes them",
 		Example: "  coalmine tag quickstart paper table-1\n  coalmine status --json | jq -r '.runs[] | select(.tags // [] | index(\"paper\")) | .run'",
-		GroupID: groupSteer,
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.steer(c.Context(), args[0], runs.Entry{Kind: runs.TagEntry, Tags: args[1:]})
-		},
+		RunE:    g.steers(func(args []string) runs.Entry { return runs.Entry{Kind: runs.TagEntry, Tags: args[1:]} }),
 	}
 }
 
@@ -254,27 +238,23 @@ experiment again restores the run from the cache.`
 func newRemoveCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use: "rm RUN...", Short: "Remove the record of finished runs", Long: removeHelp, Example: "  coalmine rm quickstart && coalmine gc",
-		GroupID: groupSteer,
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.withControl(c.Context(), func(api control.API) error {
-				var removed []*control.Removed
-				for _, run := range args {
-					r, err := api.Remove(c.Context(), run)
-					if err != nil {
-						return err
-					}
-					removed = append(removed, r)
-					if !g.json {
-						g.writeRemoved(r)
-					}
+		RunE: g.onRuns(func(ctx context.Context, api control.API, args []string) error {
+			var removed []*control.Removed
+			for _, run := range args {
+				r, err := api.Remove(ctx, run)
+				if err != nil {
+					return err
 				}
-				if g.json {
-					return g.printJSON(map[string]any{"removed": removed, "at": g.where()})
+				removed = append(removed, r)
+				if !g.json {
+					g.writeRemoved(r)
 				}
-				return nil
-			})
-		},
+			}
+			if g.json {
+				return g.printJSON(map[string]any{"removed": removed, "at": g.where()})
+			}
+			return nil
+		}),
 	}
 }
 
@@ -299,26 +279,22 @@ in "coalmine status RUN", or the name of a host for all its workers.`
 func newDrainCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use: "drain WORKER...", Short: "Make workers finish their tasks and exit", Long: drainHelp, Example: "  coalmine drain node7",
-		GroupID: groupSteer,
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return g.withControl(c.Context(), func(api control.API) error {
-				var all []string
-				for _, name := range args {
-					ids, err := api.Drain(c.Context(), name)
-					if err != nil {
-						return err
-					}
-					all = append(all, ids...)
+		RunE: g.onRuns(func(ctx context.Context, api control.API, args []string) error {
+			var all []string
+			for _, name := range args {
+				ids, err := api.Drain(ctx, name)
+				if err != nil {
+					return err
 				}
-				if g.json {
-					return g.printJSON(map[string]any{"draining": all, "at": g.where()})
-				}
-				for _, id := range all {
-					g.printf("%s: draining (%s)\n", id, g.where())
-				}
-				return nil
-			})
-		},
+				all = append(all, ids...)
+			}
+			if g.json {
+				return g.printJSON(map[string]any{"draining": all, "at": g.where()})
+			}
+			for _, id := range all {
+				g.printf("%s: draining (%s)\n", id, g.where())
+			}
+			return nil
+		}),
 	}
 }

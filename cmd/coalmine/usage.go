@@ -51,15 +51,20 @@ func explainValue(err error) error {
 	return fmt.Errorf("--%s %q: expected %s", invalid.GetFlag().Name, invalid.GetValue(), expected)
 }
 
-// explainArguments makes a command name the first argument that is missing or unexpected.
-// A command with subcommands prints its help, and rejects an unknown subcommand.
+// explainArguments checks the arguments of a command by its usage line, unless it has a check of its own. The error
+// names the first argument that is missing or unexpected. A command with subcommands prints its help, and rejects an
+// unknown subcommand.
 func explainArguments(c *cobra.Command) {
 	if c.HasSubCommands() {
 		c.Args = unknownCommand
 		if !c.Runnable() {
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
-	} else if check := c.Args; check != nil {
+	} else {
+		check := c.Args
+		if check == nil {
+			check = argumentsOf(strings.Fields(c.Use)[1:])
+		}
 		c.Args = func(c *cobra.Command, args []string) error {
 			if check(c, args) == nil {
 				return nil
@@ -70,6 +75,20 @@ func explainArguments(c *cobra.Command) {
 	for _, child := range c.Commands() {
 		explainArguments(child)
 	}
+}
+
+// argumentsOf returns the check for the arguments of a usage line. One in brackets is optional, and one with dots repeats.
+func argumentsOf(usage []string) cobra.PositionalArgs {
+	required := 0
+	for _, word := range usage {
+		if !strings.HasPrefix(word, "[") {
+			required++
+		}
+	}
+	if strings.Contains(strings.Join(usage, " "), "...") {
+		return cobra.MinimumNArgs(required)
+	}
+	return cobra.RangeArgs(required, len(usage))
 }
 
 // wrongArgument names the first argument that the check rejects, or else the first one that

@@ -48,8 +48,6 @@ func newVerifyCommand(g *global) *cobra.Command {
 		Short:   "Run a sample of a run's tasks again and compare digests",
 		Long:    verifyHelp,
 		Example: "  coalmine verify quickstart --sample 20\n  coalmine verify quickstart --all --json",
-		GroupID: groupData,
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return g.verify(c.Context(), runArgument(args), f)
 		},

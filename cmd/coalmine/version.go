@@ -36,8 +36,6 @@ func newVersionCommand(g *global) *cobra.Command {
 build; with --json also its kinds of tasks. --licenses prints the licenses of
 Coalmine and of the third-party software in it.`,
 		Example: "  coalmine version --json | jq .kinds\n  coalmine version --licenses | less",
-		GroupID: groupProgram,
-		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if licenses {
 				return g.printLicenses()
@@ -46,11 +44,7 @@ Coalmine and of the third-party software in it.`,
 				build.Read(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH,
 				kernels.Set(), compile.Registry().Advertised(),
 			}
-			if g.json {
-				return g.printJSON(facts)
-			}
-			g.printf("coalmine %s%s, %s, %s, %s kernels\n", facts.Version, commitText(facts.Info), facts.Go, facts.Platform, facts.Kernels)
-			return nil
+			return g.report(facts, "coalmine %s%s, %s, %s, %s kernels\n", facts.Version, commitText(facts.Info), facts.Go, facts.Platform, facts.Kernels)
 		},
 	}
 	c.Flags().BoolVar(&licenses, "licenses", false, "print the licenses of Coalmine and of the third-party software in it")
@@ -90,9 +84,6 @@ func (g *global) printLicenses() error {
 	if err != nil {
 		return err
 	}
-	if g.json {
-		return g.printJSON(map[string]string{"license": "Apache-2.0", "notice": text})
-	}
-	g.printf("Coalmine is licensed under the Apache License 2.0: https://www.apache.org/licenses/LICENSE-2.0\n\n%s", text)
-	return nil
+	return g.report(map[string]string{"license": "Apache-2.0", "notice": text},
+		"Coalmine is licensed under the Apache License 2.0: https://www.apache.org/licenses/LICENSE-2.0\n\n%s", text)
 }
