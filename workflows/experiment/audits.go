@@ -244,27 +244,6 @@ func (a *Audit) checkAt(rounds int) string {
 	return ""
 }
 
-// measuring checks the rounds of measurements, as far as the file determines them. With epochs the
-// rounds are unknown; Resolve checks them.
-func (c *checker) measuring() {
-	if c.Audit == nil || c.Training.Rounds == 0 {
-		return
-	}
-	if wrong := c.Audit.checkAt(c.Training.Rounds); wrong != "" {
-		c.fail([]string{"audit.at", "training.rounds"}, "%s", wrong)
-	}
-}
-
-// measuring performs the same checks once the rounds are known.
-func (c *dataChecker) measuring(rounds int) {
-	if c.Experiment.Audit == nil || rounds == 0 {
-		return
-	}
-	if wrong := c.Experiment.Audit.checkAt(rounds); wrong != "" {
-		c.fail("audit.at", "%s", wrong)
-	}
-}
-
 // measuringWarnings lists measurements at rounds other than the requested ones.
 func (c *Cell) measuringWarnings() []string {
 	e := &c.Experiment

@@ -378,14 +378,7 @@ func (c *checker) pairs() {
 	if c.Data.Level.Scheme().Images {
 		c.fail([]string{"data.pairs", "data.level"}, "are of texts, and data.level is %s; expected %s, %s or %s", c.Data.Level, datasets.WordLevel, datasets.ByteLevel, datasets.SubwordLevel)
 	}
-	for _, block := range []struct {
-		path  string
-		given bool
-	}{{"data.faults", len(c.Data.Faults) > 0}, {"data.select", c.Data.Select != nil}} {
-		if block.given {
-			c.fail([]string{block.path, "data.pairs"}, "is of single texts, and the data are pairs (data.pairs: true); set it to null for this cell")
-		}
-	}
+	c.refuse([]string{"data.faults", "data.select"}, []string{"data.pairs"}, "is of single texts, and the data are pairs (data.pairs: true); set it to null for this cell")
 	for _, m := range c.Audit.Requested() {
 		c.measuresPairs(m)
 	}

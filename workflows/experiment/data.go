@@ -91,8 +91,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		asked := c.rounds()
 		settled[i] = c.settle(asked)
 		rounds[i] = c.affordable(asked, &settled[i])
-		c.schedules(rounds[i])
-		c.measuring(rounds[i])
+		for _, m := range c.Experiment.misfits(rounds[i]) {
+			c.fail(m.path, "%s", m.message)
+		}
 		ps.addCell(c.Cell, &c.problems)
 	}
 	if err := ps.err(len(s.Cells)); err != nil {
@@ -378,35 +379,6 @@ func (c *Cell) Warnings() []string {
 		}
 	}
 	return warnings
-}
-
-// schedules checks the fields that depend on the number of rounds.
-func (c *dataChecker) schedules(rounds int) {
-	t := &c.Experiment.Training
-	c.schedule("training.client.schedule", t.Client.Schedule, rounds)
-	if s := t.EarlyStopping; s != nil && rounds > 0 && s.Every > rounds {
-		c.fail("training.early_stopping.every", "is %d; expected at most the %s of the training", s.Every, readable.Count(rounds, "step"))
-	}
-	if s := t.StopAt; s != nil && rounds > 0 && s.Every > rounds {
-		c.fail("training.stop_at.every", "is %d; expected at most the %s (sgd: steps) of the training", s.Every, readable.Count(rounds, "round"))
-	}
-	if t.Server != nil {
-		c.schedule("training.server.schedule", t.Server.Schedule, rounds)
-	}
-	if t.Record != nil && rounds > 0 {
-		if path, problem := t.Record.misses(rounds); problem != "" {
-			c.fail(path, "%s", problem)
-		}
-	}
-}
-
-func (c *dataChecker) schedule(path string, s *Schedule, rounds int) {
-	if s == nil || rounds == 0 {
-		return
-	}
-	if err := s.check(rounds); err != nil {
-		c.fail(path, "%v; the training has %s", err, readable.Count(rounds, "round"))
-	}
 }
 
 // maxPerUser is the maximum mean number of canaries per user; more canaries would not be independent.

@@ -70,17 +70,16 @@ func (d *decoder) block(n *node, v reflect.Value, t reflect.Type, path string) {
 		d.fail(n.at, path, "is %s; expected a block with the fields %s", n.describe(), fieldNames(t))
 		return
 	}
-	fields := fieldsOf(t)
 	for _, e := range n.entries {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.key })
-		if i < 0 {
+		f, known := fieldNamed(t, e.key)
+		if !known {
 			d.unknown(e, t, path)
 			continue
 		}
-		d.value(e.value, fields[i].in(v), &fields[i], join(path, e.key))
+		d.value(e.value, f.in(v), &f, join(path, e.key))
 	}
 	if !d.patch {
-		d.missing(n, v, fields, path)
+		d.missing(n, v, fieldsOf(t), path)
 	}
 }
 

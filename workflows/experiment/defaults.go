@@ -168,22 +168,6 @@ func (d *decoder) completeBlock(scopes []scope) {
 	}
 }
 
-// fieldAt returns the field at a path in a block, if the block has it.
-func fieldAt(block reflect.Value, path string) (reflect.Value, bool) {
-	for _, name := range splitPath(path) {
-		if block.Kind() != reflect.Struct {
-			return block, false
-		}
-		fields := fieldsOf(block.Type())
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
-		if i < 0 {
-			return block, false
-		}
-		block = fields[i].in(block)
-	}
-	return block, true
-}
-
 func (d *decoder) setDefault(v reflect.Value, f *field) {
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -198,7 +182,7 @@ func (d *decoder) applies(f field, scopes []scope, path string) bool {
 		return true
 	}
 	for _, s := range slices.Backward(scopes) {
-		chooser, ok := fieldAt(s.value, f.when.field)
+		_, chooser, ok := fieldAt(s.value, f.when.field)
 		if !ok {
 			continue
 		}

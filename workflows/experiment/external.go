@@ -54,34 +54,20 @@ func (c *checker) external() {
 
 // code checks the directory and digest of the code.
 func (c *checker) code() {
-	for path, s := range map[string]string{"training.code_sha256": c.Training.CodeSHA256, "training.scorer_sha256": c.Training.ScorerSHA256} {
-		switch {
-		case s == "":
-		case c.Training.Code == "":
-			c.fail([]string{path, "training.code"}, "is the digest of code that is not there; name its directory by training.code, or remove it")
-		case !sha256Pattern.MatchString(s):
-			c.fail([]string{path}, "is %s; expected 64 lower-case hex digits", quote(s))
-		}
+	const trainer, scorer = "training.code_sha256", "training.scorer_sha256"
+	if c.Training.Code == "" {
+		c.refuse([]string{trainer, scorer}, []string{"training.code"}, "is the digest of code that is not there; name its directory by training.code, or remove it")
+	} else {
+		c.digest(trainer, c.Training.CodeSHA256, "")
+		c.digest(scorer, c.Training.ScorerSHA256, "")
 	}
 	c.codeRoles()
 }
 
 // unlike reports fields that apply only to built-in or imported models.
 func (c *checker) unlike(kind string) {
-	for _, block := range []struct {
-		path  string
-		given bool
-	}{
-		{"data.pairs", c.Data.Pairs},
-		{"data.disagreement", c.Data.Disagreement != nil},
-		{"prepare", c.Prepare != nil},
-		{"audit.every", c.Audit != nil && !c.Audit.Every.IsZero()},
-		{"audit.at", c.Audit != nil && len(c.Audit.At) > 0},
-	} {
-		if block.given {
-			c.fail([]string{block.path, kind}, "is for models that are trained here, and model.kind is external; remove it for this cell")
-		}
-	}
+	c.refuse([]string{"data.pairs", "data.disagreement", "prepare", "audit.every", "audit.at"}, []string{kind},
+		"is for models that are trained here, and model.kind is external; remove it for this cell")
 	for _, m := range c.Audit.Requested() {
 		if !ofForeign(*m.Description) {
 			c.fail([]string{"audit." + m.Name, kind}, "reads more of a model than code of others can tell, and model.kind is external; expected one of %s, or null for this cell", c.auditsThat(ofForeign))
@@ -159,8 +145,8 @@ func (c *checker) engine() {
 	if c.Data.Pairs && c.Model.Kind != models.Transformer {
 		c.fail([]string{engine, "data.pairs"}, "trains no encoder-decoders, which data.pairs makes of the model; remove one of them")
 	}
-	if p := c.Training.PyTorch; p != nil && p.CodeSHA256 != "" && !sha256Pattern.MatchString(p.CodeSHA256) {
-		c.fail([]string{"training.pytorch.code_sha256"}, "is %s; expected 64 lower-case hex digits", quote(p.CodeSHA256))
+	if p := c.Training.PyTorch; p != nil {
+		c.digest("training.pytorch.code_sha256", p.CodeSHA256, "")
 	}
 	if c.Audit.Controlled() == privacy.ClipPerBatch {
 		c.fail([]string{engine, "audit.controls"}, "takes the steps of clients by a program, and the control %s clips these; remove one of them", privacy.ClipPerBatch)
@@ -179,46 +165,13 @@ func (c *checker) externalClients() {
 			c.fail([]string{path, clientCommand}, "is about clients that are trained here; expected it in training.job, which the program of %s gets as it stands", clientCommand)
 		}
 	}
-	c.ofWholeTrainings()
-	c.unlikeClients()
+	c.refuse([]string{"training.deterministic", "training.limits.time", "training.limits.files"}, []string{clientCommand},
+		"is about training.command; remove it for this cell")
+	c.refuse([]string{"data.pairs", "data.label", "data.disagreement", "prepare", "training.stop_at"}, []string{clientCommand},
+		"is for models that are trained here, and a program of %s trains the clients; remove it for this cell", clientCommand)
 	for _, m := range c.Audit.Requested() {
 		if !m.ByProgram {
 			c.fail([]string{"audit." + m.Name, clientCommand}, "asks more of a model than a program of %s answers; expected one of %s, or null for this cell", clientCommand, c.auditsThat(byProgram))
-		}
-	}
-}
-
-// ofWholeTrainings rejects fields that apply only to training.command.
-func (c *checker) ofWholeTrainings() {
-	t := &c.Training
-	for _, f := range []struct {
-		path  string
-		given bool
-	}{
-		{"training.deterministic", t.Deterministic},
-		{"training.limits.time", t.Limits != nil && t.Limits.Time > 0},
-		{"training.limits.files", t.Limits != nil && t.Limits.Files > 0},
-	} {
-		if f.given {
-			c.fail([]string{f.path, clientCommand}, "is about training.command; remove it for this cell")
-		}
-	}
-}
-
-// unlikeClients reports fields that apply only to built-in training.
-func (c *checker) unlikeClients() {
-	for _, block := range []struct {
-		path  string
-		given bool
-	}{
-		{"data.pairs", c.Data.Pairs},
-		{"data.label", c.Data.Label != ""},
-		{"data.disagreement", c.Data.Disagreement != nil},
-		{"prepare", c.Prepare != nil},
-		{"training.stop_at", c.Training.StopAt != nil},
-	} {
-		if block.given {
-			c.fail([]string{block.path, clientCommand}, "is for models that are trained here, and a program of %s trains the clients; remove it for this cell", clientCommand)
 		}
 	}
 }

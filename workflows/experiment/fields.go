@@ -66,6 +66,30 @@ func fieldsOf(t reflect.Type) []field {
 	return fields
 }
 
+// fieldNamed returns the field of a struct with a name.
+func fieldNamed(t reflect.Type, name string) (field, bool) {
+	fields := fieldsOf(t)
+	if i := slices.IndexFunc(fields, func(f field) bool { return f.name == name }); i >= 0 {
+		return fields[i], true
+	}
+	return field{}, false
+}
+
+// fieldAt returns the field at a path below a block, and its value; false if the block has none, or lacks a block around it.
+func fieldAt(block reflect.Value, path string) (f field, v reflect.Value, ok bool) {
+	v = block
+	for _, name := range splitPath(path) {
+		if v = reflect.Indirect(v); v.Kind() != reflect.Struct {
+			return f, v, false
+		}
+		if f, ok = fieldNamed(v.Type(), name); !ok {
+			return f, v, false
+		}
+		v = f.in(v)
+	}
+	return f, v, ok
+}
+
 func readTags(in reflect.Type, f reflect.StructField) field {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	out := field{name: name, declared: f, structure: in, typ: f.Type, required: f.Tag.Get("required") != "", omitZero: options != ""}
@@ -163,12 +187,10 @@ func lookup(path string) (field, bool) {
 		if t == nil {
 			return field{}, false
 		}
-		fields := fieldsOf(t)
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key })
-		if i < 0 {
+		var known bool
+		if f, known = fieldNamed(t, key); !known {
 			return field{}, false
 		}
-		f = fields[i]
 		if t, _ = f.block(); t.Kind() != reflect.Struct {
 			t = nil
 		}

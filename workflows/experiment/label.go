@@ -271,19 +271,9 @@ func (c *Cell) wording(path, value string) string {
 // is zero. It returns "" if the field has another value or does not apply: a block around it is
 // absent, or zero is out of its range.
 func (e *Experiment) omittedZero(path string) string {
-	var f field
-	v := reflect.ValueOf(e)
-	for _, key := range splitPath(path) {
-		if v = reflect.Indirect(v); v.Kind() != reflect.Struct {
-			return ""
-		}
-		fields := fieldsOf(v.Type())
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key })
-		if i < 0 {
-			return ""
-		}
-		f = fields[i]
-		v = f.in(v)
+	f, v, ok := fieldAt(reflect.ValueOf(e), path)
+	if !ok {
+		return ""
 	}
 	counts := v.Kind() == reflect.Bool || v.CanInt() || v.CanFloat()
 	if !counts || !f.absent(v) || !f.limits.contains(new(big.Rat)) {

@@ -78,23 +78,8 @@ func (c *checker) wholeExamples() {
 	case !c.Data.Level.IsZero():
 		c.fail([]string{"data.label", "data.level"}, "is predicted of words, and data.level is %s; expected %s", c.Data.Level, datasets.WordLevel)
 	}
-	for _, block := range []struct {
-		path  string
-		given bool
-	}{
-		{"data.pairs", c.Data.Pairs},
-		{"data.faults", len(c.Data.Faults) > 0},
-		{"data.select", c.Data.Select != nil},
-		{"data.sanitize", c.Data.Sanitize != nil},
-		{"data.disagreement", c.Data.Disagreement != nil},
-		{"data.image.unlabelled", c.Data.Image.lacksLabels()},
-		{"prepare.classifier", c.Prepare.classifier() != nil},
-		{"canaries", c.Canaries != nil},
-	} {
-		if block.given {
-			c.fail([]string{block.path, "data.label"}, "is for %s, and the model predicts the %s of %s (data.label); set it to null for this cell", others, c.Data.Label, examples)
-		}
-	}
+	c.refuse([]string{"data.pairs", "data.faults", "data.select", "data.sanitize", "data.disagreement", "data.image.unlabelled", "prepare.classifier", "canaries"}, []string{"data.label"},
+		"is for %s, and the model predicts the %s of %s (data.label); set it to null for this cell", others, c.Data.Label, examples)
 	if c.Training.Central() && c.Training.Privacy != nil {
 		c.fail([]string{"training.privacy", "training.algorithm", "data.label"}, "clips the gradient of every record with sgd, which a %s cannot; use fedavg, or set it to null for this cell", c.Model.Kind)
 	}
@@ -157,18 +142,12 @@ func (c *checker) shape() {
 
 // textAlone reports the blocks that apply only to texts.
 func (c *checker) textAlone() {
-	for _, block := range []struct {
-		path  string
-		given bool
-		does  string
-	}{
-		{"canaries", c.Canaries != nil, "are sequences of words or bytes, and no image holds any"},
-		{"data.sanitize", c.Data.Sanitize != nil, "finds what has the form of personal text, and images hold no text"},
-		{"data.disagreement", c.Data.Disagreement != nil, "compares how two language models take a sentence, and images are none"},
+	for _, block := range [][2]string{
+		{"canaries", "are sequences of words or bytes, and no image holds any"},
+		{"data.sanitize", "finds what has the form of personal text, and images hold no text"},
+		{"data.disagreement", "compares how two language models take a sentence, and images are none"},
 	} {
-		if block.given {
-			c.fail([]string{block.path, "data.level"}, "%s (data.level: image); set it to null for this cell", block.does)
-		}
+		c.refuse(block[:1], []string{"data.level"}, "%s (data.level: image); set it to null for this cell", block[1])
 	}
 }
 

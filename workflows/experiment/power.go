@@ -137,18 +137,16 @@ func (s *Spec) rows() (rows [][]*Cell) {
 	places := map[string]int{}
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		at, known := len(rows), false
+		name := c.Name
 		if c.Row != nil {
-			at, known = places[c.Row.Name]
+			name = c.Row.Name
 		}
-		if known {
-			rows[at] = append(rows[at], c)
-			continue
+		at, known := places[name]
+		if !known {
+			at = len(rows)
+			places[name], rows = at, append(rows, nil)
 		}
-		if c.Row != nil {
-			places[c.Row.Name] = len(rows)
-		}
-		rows = append(rows, []*Cell{c})
+		rows[at] = append(rows[at], c)
 	}
 	return rows
 }

@@ -136,7 +136,7 @@ func (c *checker) preparingClassifier() {
 	if !c.Data.Select.predicted() && !slices.ContainsFunc(c.Audit.Requested(), judges) {
 		c.fail([]string{path, "data.select"}, "is used by nothing; expected data.select.examples, data.select.users, audit.generated_images or audit.accuracy_per_user, or no such preparation")
 	}
-	c.learningRate(path, &p.Optimizer)
+	c.prepared(path, p)
 }
 
 func (c *checker) preparingLanguage(l language) {
@@ -147,19 +147,15 @@ func (c *checker) preparingLanguage(l language) {
 		c.fail([]string{l.path, "data.select"}, "is used by nothing; expected data.select.examples: unlikely, or no such preparation")
 	}
 	if l.of.Source == "" {
-		c.withoutSource(l)
+		c.refuse([]string{l.path + ".sha256", l.path + ".form", l.path + ".columns"}, []string{l.path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.path)
 	}
-	c.learningRate(l.path, &l.of.Optimizer)
+	c.prepared(l.path, &l.of.Preparation)
 }
 
-// withoutSource reports fields of a missing source.
-func (c *checker) withoutSource(l language) {
-	for _, field := range []struct {
-		name  string
-		given bool
-	}{{"sha256", l.of.SHA256 != ""}, {"form", l.of.Form != ""}, {"columns", l.of.Columns != nil}} {
-		if field.given {
-			c.fail([]string{l.path + "." + field.name, l.path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.path)
-		}
+// prepared checks the optimizer of a preparation.
+func (c *checker) prepared(path string, p *Preparation) {
+	c.learningRate(path, &p.Optimizer)
+	if err := p.Schedule.check(p.Steps); err != nil {
+		c.fail([]string{path + ".schedule", path + ".steps"}, "%v", err)
 	}
 }

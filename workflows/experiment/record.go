@@ -341,27 +341,9 @@ func (e *Experiment) checkRounds(ps *problems, root *node) {
 	if f, _ := lookup("training.rounds"); !f.limits.contains(big.NewRat(int64(e.Training.Rounds), 1)) {
 		ps.add(root.at, "training.rounds", "is %d; expected %s", e.Training.Rounds, f.expected())
 	}
-	if e.Audit != nil {
-		if wrong := e.Audit.checkAt(e.Training.Rounds); wrong != "" {
-			ps.add(root.at, "audit.at", "%s", wrong)
-		}
+	for _, m := range e.misfits(e.Training.Rounds) {
+		ps.add(root.at, m.path, "%s", m.message)
 	}
-	for path, o := range map[string]*Optimizer{"training.client": &e.Training.Client.Optimizer, "training.server": e.Training.Server.optimizer()} {
-		if o == nil || o.Schedule == nil {
-			continue
-		}
-		if err := o.Schedule.check(e.Training.Rounds); err != nil {
-			ps.add(root.at, path+".schedule", "%v", err)
-		}
-	}
-}
-
-// optimizer returns nil without a server.
-func (s *Server) optimizer() *Optimizer {
-	if s == nil {
-		return nil
-	}
-	return &s.Optimizer
 }
 
 // asFile returns the experiment as in a file: without rounds that follow from epochs.

@@ -1,14 +1,16 @@
 package experiment
 
 import (
-	"coalmine/internal/readable"
+	"fmt"
 	"math/big"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"coalmine/internal/numbers"
+	"coalmine/internal/readable"
 	"coalmine/models"
 	"coalmine/tasks/datasets/patterns"
 )
@@ -76,7 +78,7 @@ var relations = []relation{
 	{"data model training", (*checker).updates},
 	{"canaries.user_probability canaries.example_probability canaries.insertions", (*checker).configurations},
 	{"data canaries", (*checker).canaries},
-	{"audit.at training.rounds", (*checker).measuring},
+	{"training.rounds training.epochs", (*checker).duration},
 	{setting + " audit.control", (*checker).audit},
 	{setting, (*checker).limits},
 }
@@ -99,6 +101,22 @@ func (c *checker) fail(paths []string, format string, args ...any) {
 		return
 	}
 	c.problems.add(c.root.place(paths[0]), paths[0], format, args...)
+}
+
+// refuse reports those of the fields at some paths that the cell has; others are the fields that rule them out.
+func (c *checker) refuse(paths, others []string, format string, args ...any) {
+	for _, path := range paths {
+		if _, v, ok := fieldAt(reflect.ValueOf(c.Experiment), path); ok && !v.IsZero() {
+			c.fail(append([]string{path}, others...), format, args...)
+		}
+	}
+}
+
+// digest checks the form of a digest, "" for none.
+func (c *checker) digest(path, digest, hint string) {
+	if digest != "" && !sha256Pattern.MatchString(digest) {
+		c.fail([]string{path}, "is %s; expected 64 lower-case hex digits%s", quote(digest), hint)
+	}
 }
 
 func (c *checker) name() {
@@ -129,9 +147,7 @@ func (c *checker) sources() {
 
 // source checks how a block names its source.
 func (c *checker) source(block, source, sha256 string) {
-	if sha256 != "" && !sha256Pattern.MatchString(sha256) {
-		c.fail([]string{block + ".sha256"}, "is %s; expected 64 lower-case hex digits, as sha256sum prints them", quote(sha256))
-	}
+	c.digest(block+".sha256", sha256, ", as sha256sum prints them")
 	path := []string{block + ".source"}
 	switch {
 	case len(source) > maxSource:
@@ -197,6 +213,53 @@ func (c *checker) length() {
 	}
 }
 
+// misfit is a field that does not fit the number of rounds of the training.
+type misfit struct{ path, message string }
+
+// misfits lists the fields that do not fit a number of rounds; nothing for 0, an unknown number.
+func (e *Experiment) misfits(rounds int) (found []misfit) {
+	if rounds == 0 {
+		return nil
+	}
+	add := func(path, format string, args ...any) {
+		found = append(found, misfit{path, fmt.Sprintf(format, args...)})
+	}
+	t := &e.Training
+	if s := t.EarlyStopping; s != nil && s.Every > rounds {
+		add("training.early_stopping.every", "is %d; expected at most the %s of the training", s.Every, readable.Count(rounds, "step"))
+	}
+	if s := t.StopAt; s != nil && s.Every > rounds {
+		add("training.stop_at.every", "is %d; expected at most the %s (sgd: steps) of the training", s.Every, readable.Count(rounds, "round"))
+	}
+	if t.Record != nil {
+		if path, problem := t.Record.misses(rounds); problem != "" {
+			add(path, "%s", problem)
+		}
+	}
+	schedule := func(path string, s *Schedule) {
+		if err := s.check(rounds); err != nil {
+			add(path+".schedule", "%v; the training has %s", err, readable.Count(rounds, "round"))
+		}
+	}
+	schedule("training.client", t.Client.Schedule)
+	if t.Server != nil {
+		schedule("training.server", t.Server.Schedule)
+	}
+	if e.Audit != nil {
+		if wrong := e.Audit.checkAt(rounds); wrong != "" {
+			add("audit.at", "%s", wrong)
+		}
+	}
+	return found
+}
+
+// duration checks the fields that depend on the rounds. With epochs the rounds are unknown; Resolve checks them.
+func (c *checker) duration() {
+	for _, m := range c.misfits(c.Training.Rounds) {
+		c.fail([]string{m.path, "training.rounds"}, "%s", m.message)
+	}
+}
+
 func (c *checker) cohort() {
 	t := &c.Training
 	if t.Central() {
@@ -230,10 +293,6 @@ func (c *checker) earlyStopping() {
 	if c.Training.Privacy != nil {
 		c.fail([]string{"training.early_stopping", "training.privacy"}, "would end a training whose privacy is counted to its last step; set one of the two to null for this cell")
 	}
-	// With epochs the steps are unknown; Resolve checks them.
-	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
-		c.fail([]string{"training.early_stopping.every", "training.rounds"}, "is %d; expected at most the %s of the training", s.Every, readable.Count(c.Training.Rounds, "step"))
-	}
 }
 
 func (c *checker) stopAt() {
@@ -249,10 +308,6 @@ func (c *checker) stopAt() {
 		c.fail([]string{path, "data.validation.fraction", "data.validation.split"}, "needs a validation part; set data.validation.fraction, such as 10%%")
 	}
 	c.stopAtBeside(path)
-	// With epochs the rounds are unknown; Resolve checks them.
-	if c.Training.Rounds > 0 && s.Every > c.Training.Rounds {
-		c.fail([]string{path + ".every", "training.rounds"}, "is %d; expected at most the %s (sgd: steps) of the training", s.Every, readable.Count(c.Training.Rounds, "round"))
-	}
 }
 
 // stopAtBeside rejects fields that contradict training.stop_at.
@@ -275,12 +330,6 @@ func (c *checker) learningRate(path string, o *Optimizer) {
 	}
 	if err := o.Config().Validate(); err != nil {
 		c.fail([]string{path}, "%v", err)
-	}
-	// With epochs the rounds are unknown; Resolve checks them.
-	if s := o.Schedule; s != nil && c.Training.Rounds > 0 {
-		if err := s.check(c.Training.Rounds); err != nil {
-			c.fail([]string{path + ".schedule", "training.rounds"}, "%v", err)
-		}
 	}
 }
 

@@ -190,12 +190,6 @@ func (c *checker) recording() {
 	if r.Every > 0 && len(r.Rounds) > 0 {
 		c.fail([]string{path + ".rounds", path + ".every"}, "given together with %s.every; give one of them (in a grid, null removes the other)", path)
 	}
-	// With epochs the rounds are unknown; Resolve checks them.
-	if rounds := c.Training.Rounds; rounds > 0 {
-		if at, problem := r.misses(rounds); problem != "" {
-			c.fail([]string{at, "training.rounds"}, "%s", problem)
-		}
-	}
 	if c.Model.Config(&c.Data).Validate() != nil {
 		return // reported
 	}
