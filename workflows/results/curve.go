@@ -109,12 +109,12 @@ func spread[T any](items []T, n int) []T {
 
 // addAudited reads the measurements that are inputs of the report's node.
 func (c *Curve) addAudited(ctx context.Context, archive *storage.Archive, report *plan.Node) error {
-	var params reports.CellParams
-	if err := json.Unmarshal(report.Params, &params); err != nil {
-		return fmt.Errorf("parameters of its report: %w", err)
+	params, err := paramsOf(report)
+	if err != nil {
+		return err
 	}
 	for _, round := range params.Measured {
-		point, err := measured(ctx, archive, report, &params, round)
+		point, err := measured(ctx, archive, report, params, round)
 		if err != nil {
 			return fmt.Errorf("after round %d: %w", round, err)
 		}
@@ -123,6 +123,15 @@ func (c *Curve) addAudited(ctx context.Context, archive *storage.Archive, report
 		}
 	}
 	return nil
+}
+
+// paramsOf returns the parameters of a report.
+func paramsOf(report *plan.Node) (*reports.CellParams, error) {
+	params := new(reports.CellParams)
+	if err := json.Unmarshal(report.Params, params); err != nil {
+		return nil, fmt.Errorf("parameters of its report: %w", err)
+	}
+	return params, nil
 }
 
 // measured returns the measurements of a round that are complete.
@@ -192,25 +201,21 @@ func LoadCanaryLives(ctx context.Context, archive *storage.Archive, run *runs.Ru
 	if err != nil {
 		return nil, err
 	}
-	lives := newCanaryLives(run, spec)
+	lives := &CanaryLives{
+		Run: run.ID, Cell: spec.Name, Label: spec.Label, Unit: compile.Unit(&spec.Experiment.Training),
+		Canaries: []LivingCanary{}, Rounds: []CanaryRound{},
+	}
 	if err := lives.read(ctx, archive, p.Nodes[planned.Report.Key], points); err != nil {
 		return nil, fmt.Errorf("run %s, cell %s: %w", run.ID, cell, err)
 	}
 	return lives, nil
 }
 
-func newCanaryLives(run *runs.Run, spec *experiment.Cell) *CanaryLives {
-	return &CanaryLives{
-		Run: run.ID, Cell: spec.Name, Label: spec.Label, Unit: compile.Unit(&spec.Experiment.Training),
-		Canaries: []LivingCanary{}, Rounds: []CanaryRound{},
-	}
-}
-
 // read reads the inputs of the report's node.
 func (l *CanaryLives) read(ctx context.Context, archive *storage.Archive, report *plan.Node, points int) error {
-	var params reports.CellParams
-	if err := json.Unmarshal(report.Params, &params); err != nil {
-		return fmt.Errorf("parameters of its report: %w", err)
+	params, err := paramsOf(report)
+	if err != nil {
+		return err
 	}
 	if err := l.readCanaries(ctx, archive, report); err != nil || len(l.Canaries) == 0 {
 		return err

@@ -31,26 +31,27 @@ type Format struct {
 	write func(*view, io.Writer) error
 	// flat writes a table with one value per column; nil if the format has no such form.
 	flat func(*flatTable, io.Writer) error
-	// writeRounds writes one row per round; nil if the format has no such form.
-	writeRounds func(*Rounds, io.Writer) error
 }
+
+// jsonName is the name of the format with everything.
+const jsonName = "json"
 
 // formats is the registry for the command, its completion, the API and the page. The first is the
 // command's default.
 var formats = []Format{
 	{
 		Name: "table", Description: "the columns of the papers, for people", MediaType: "text/plain; charset=utf-8",
-		write: (*view).writeTable, flat: writeListed, writeRounds: (*Rounds).writeTable,
+		write: (*view).writeTable, flat: writeListed,
 	},
-	{Name: "json", Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON, writeRounds: (*Rounds).writeJSON},
+	{Name: jsonName, Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON},
 	{
 		Name: "csv", Description: "one row a cell, a canary, an attack or a round", MediaType: "text/csv; charset=utf-8", Extension: ".csv",
-		flat: writeCSV, writeRounds: (*Rounds).writeCSV,
+		flat: writeCSV,
 	},
 	{Name: "latex", Description: "the table, for a paper", MediaType: "text/x-latex; charset=utf-8", Extension: ".tex", write: (*view).writeLaTeX},
 	{
 		Name: "parquet", Description: "one row a cell, a canary, an attack or a round", MediaType: "application/vnd.apache.parquet", Extension: ".parquet",
-		flat: writeParquet, writeRounds: (*Rounds).writeParquet,
+		flat: writeParquet,
 	},
 	{Name: "html", Description: "a page that stands alone, with figures", MediaType: "text/html; charset=utf-8", Extension: ".html", Shown: true, Pictures: true, write: (*view).writeHTML},
 }
@@ -155,7 +156,7 @@ func (f Format) Has(rows Rows) error {
 	case rows == Cells:
 		return nil
 	case rows == RoundRows:
-		has = func(f Format) bool { return f.writeRounds != nil }
+		has = func(f Format) bool { return f.flat != nil || f.Name == jsonName }
 	case flatTables[rows] == nil:
 		return fmt.Errorf("rows %.40q: expected one of %s", rows, strings.Join(rowsNames(), ", "))
 	}

@@ -126,19 +126,9 @@ func (all *drawings) addCell(c *viewCell) error {
 		d.last = append(d.last, all.share(m.Name, m.About, newHeatMap(m, c.Cell.Cell)))
 	}
 	d.last = append(d.last, c.lineFigures()...)
-	earlier, err := c.earlierFigures()
-	if err != nil {
-		return err
-	}
-	for _, r := range earlier {
-		drawn := roundDrawings{round: r.round}
-		for _, f := range r.figures {
-			drawn.figures = append(drawn.figures, all.share(f.Name, f.About, newDrawing(f, c.Cell.Cell)))
-		}
-		d.earlier = append(d.earlier, drawn)
-	}
+	err := all.addEarlier(c, &d)
 	all.cells = append(all.cells, d)
-	return nil
+	return err
 }
 
 // share registers a figure that shares its axes with others of its name.
@@ -176,35 +166,32 @@ func (v *viewCell) figures() []*audits.Figure {
 	return figures
 }
 
-// roundFigures holds the figures of the model after one round.
-type roundFigures struct {
-	round   int
-	figures []*audits.Figure
-}
-
 // mostEarlier is the maximum number of earlier rounds with figures, evenly spaced, to keep the page
 // short.
 const mostEarlier = 12
 
-// earlierFigures returns the figures of earlier models, the latest first.
-func (v *viewCell) earlierFigures() ([]roundFigures, error) {
-	if v.Report == nil || len(v.Curve) < 2 {
-		return nil, nil
+// addEarlier adds the figures of earlier models of a cell, the latest first.
+func (all *drawings) addEarlier(c *viewCell, to *cellDrawings) error {
+	if c.Report == nil || len(c.Curve) < 2 {
+		return nil
 	}
-	var rounds []roundFigures
-	before := len(v.Curve) - 1
+	before := len(c.Curve) - 1
 	shown := min(before, mostEarlier)
 	for k := range shown {
-		p := &v.Curve[before-1-k*before/shown]
+		p := &c.Curve[before-1-k*before/shown]
 		figures, err := figuresOf(p)
 		if err != nil {
-			return nil, fmt.Errorf("round %d: %w", p.Round, err)
+			return fmt.Errorf("round %d: %w", p.Round, err)
+		}
+		drawn := roundDrawings{round: p.Round}
+		for _, f := range figures {
+			drawn.figures = append(drawn.figures, all.share(f.Name, f.About, newDrawing(f, c.Cell.Cell)))
 		}
 		if len(figures) > 0 {
-			rounds = append(rounds, roundFigures{p.Round, figures})
+			to.earlier = append(to.earlier, drawn)
 		}
 	}
-	return rounds, nil
+	return nil
 }
 
 // figuresOf returns the figures of a point's outcomes.

@@ -12,8 +12,6 @@ import (
 	"coalmine/internal/encoding"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/audits"
-	"coalmine/tasks/audits/all"
 	"coalmine/tasks/external"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
@@ -40,9 +38,9 @@ const roundsLookedAt = 4
 // readSoFar reads the newest measurement of a cell, nil before the first. open are nodes that
 // storage has once there is a newer one.
 func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.Cell, report *plan.Node, cell *plan.Cell) (found *Interim, open []storage.Key, err error) {
-	var params reports.CellParams
-	if err := json.Unmarshal(report.Params, &params); err != nil {
-		return nil, nil, fmt.Errorf("parameters of its report: %w", err)
+	params, err := paramsOf(report)
+	if err != nil {
+		return nil, nil, err
 	}
 	reached, err := roundReached(ctx, archive, cell)
 	if err != nil {
@@ -50,7 +48,7 @@ func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.C
 	}
 	behind := sort.SearchInts(params.Measured, reached+1)
 	for i := behind - 1; i >= max(0, behind-roundsLookedAt); i-- {
-		point, err := measured(ctx, archive, report, &params, params.Measured[i])
+		point, err := measured(ctx, archive, report, params, params.Measured[i])
 		if err != nil {
 			return nil, nil, fmt.Errorf("after round %d: %w", params.Measured[i], err)
 		}
@@ -59,10 +57,10 @@ func readSoFar(ctx context.Context, archive *storage.Archive, spec *experiment.C
 		}
 		training := &spec.Experiment.Training
 		found = &Interim{Unit: compile.Unit(training), Steps: training.Rounds, Measured: point}
-		open, err = found.readOutcomes(ctx, archive, report, &params)
-		return found, append(open, nextMeasured(report, &params, i+1)...), err
+		open, err = found.readOutcomes(ctx, archive, report, params)
+		return found, append(open, nextMeasured(report, params, i+1)...), err
 	}
-	return nil, nextMeasured(report, &params, max(0, behind-roundsLookedAt)), nil
+	return nil, nextMeasured(report, params, max(0, behind-roundsLookedAt)), nil
 }
 
 // nextMeasured returns the first node that measures after the i-th measured round, or nil.
@@ -107,12 +105,12 @@ func (s *Interim) readOutcomes(ctx context.Context, archive *storage.Archive, re
 			}
 			continue
 		}
-		outcome, err := archive.ReadOutput(ctx, key, a.OutcomeBlob)
-		if errors.Is(err, storage.ErrNotFound) {
+		outcome, err := readOutput(ctx, archive, key, a.OutcomeBlob)
+		switch {
+		case err != nil:
+		case outcome == nil:
 			open = append(open, key)
-			continue
-		}
-		if err == nil {
+		default:
 			err = s.Audit.Set(a.Name, json.RawMessage(outcome))
 		}
 		if err != nil {
@@ -128,22 +126,6 @@ func (s *Interim) outcome(audit string) (json.RawMessage, bool) {
 		return s.Measured.Utility, s.Measured.Utility != nil
 	}
 	return s.Audit.Get(audit)
-}
-
-// outcomes returns one outcome for each description of package all, nil if absent.
-func (s *Interim) outcomes() ([]audits.Outcome, error) {
-	out := make([]audits.Outcome, len(all.Audits()))
-	for i, d := range all.Audits() {
-		raw, there := s.outcome(d.Name)
-		if d.Derive != nil || !there {
-			continue
-		}
-		out[i] = d.Outcome()
-		if err := json.Unmarshal(raw, out[i]); err != nil {
-			return nil, fmt.Errorf("%s so far: %w", d.Name, err)
-		}
-	}
-	return out, nil
 }
 
 // at returns a text such as "round 300 of 800".

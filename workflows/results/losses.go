@@ -75,25 +75,18 @@ func addLosses(ctx context.Context, archive *storage.Archive, e *experiment.Expe
 			known := published(e, *row)
 			row = &known
 		}
-		err = errors.Join(setLosses(p, row), setPositive(p, learningRate, client), setPositive(p, serverLearningRate, server), setOfRound(e, p, row, rates))
+		err = errors.Join(setLosses(p, row), setPositive(p, learningRate, client), setPositive(p, serverLearningRate, server))
+		if row != nil {
+			round := roundOf(e, *row, rates)
+			for _, m := range ofRound {
+				err = errors.Join(err, setPositive(p, m.name, m.of(&round)))
+			}
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// setOfRound sets the metrics of a round's row other than losses; it does nothing if the row is missing.
-func setOfRound(e *experiment.Experiment, p *reports.Point, row *checkpoints.Row, rates func(round int) (client, server float64)) error {
-	if row == nil {
-		return nil
-	}
-	round := roundOf(e, *row, rates)
-	var errs []error
-	for _, m := range ofRound {
-		errs = append(errs, setPositive(p, m.name, m.of(&round)))
-	}
-	return errors.Join(errs...)
 }
 
 // rowAt returns the metric row of the task that ends at a round, nil if it is missing.
@@ -152,22 +145,16 @@ func addOutcomes(ctx context.Context, archive *storage.Archive, report *plan.Nod
 			if key == (storage.Key{}) {
 				break // audit not requested
 			}
-			if err := addOutcome(ctx, archive, key, d.Name, d.OutcomeBlob, p); err != nil {
+			outcome, err := readOutput(ctx, archive, key, d.OutcomeBlob)
+			if err == nil && outcome != nil {
+				err = p.Metrics.Set(d.Name, json.RawMessage(outcome))
+			}
+			if err != nil {
 				return fmt.Errorf("%s after round %d: %w", d.Name, p.Round, err)
 			}
 		}
 	}
 	return nil
-}
-
-func addOutcome(ctx context.Context, archive *storage.Archive, key storage.Key, name, blob string, p *reports.Point) error {
-	data, err := archive.ReadOutput(ctx, key, blob)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	return p.Metrics.Set(name, json.RawMessage(data))
 }
 
 // ofCell holds the first columns of a row about a part of a cell.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,10 +136,8 @@ func (r *pictureReader) outcome(ctx context.Context, d *audits.Description, roun
 	if key == (storage.Key{}) {
 		return false, nil
 	}
-	data, err := r.archive.ReadOutput(ctx, key, d.OutcomeBlob)
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	} else if err != nil {
+	data, err := readOutput(ctx, r.archive, key, d.OutcomeBlob)
+	if err != nil || data == nil {
 		return false, err
 	}
 	return true, json.Unmarshal(data, into)
@@ -195,7 +192,8 @@ func newPictureGrid(cells []viewCell, pictures []Picture) *pictureGrid {
 		if len(byCell[c.Cell.Cell]) == 0 {
 			continue
 		}
-		others, last := splitAxes(c.Axes)
+		n := max(0, len(c.Axes)-1)
+		others, last := c.Axes[:n], c.Axes[n:] // pictures are side by side along the last axis
 		g.Cells = append(g.Cells, picturedCell{
 			Name: c.Cell.Cell, Label: c.Label, Series: seriesOf(byCell[c.Cell.Cell]),
 			Row: 1 + place(&rows, text(others)), Column: 1 + place(&columns, text(last)),
@@ -207,12 +205,6 @@ func newPictureGrid(cells []viewCell, pictures []Picture) *pictureGrid {
 		return nil
 	}
 	return g
-}
-
-// splitAxes separates the last axis, along which pictures are placed side by side.
-func splitAxes(axes experiment.Axes) (others, last experiment.Axes) {
-	n := max(0, len(axes)-1)
-	return axes[:n], axes[n:]
 }
 
 // text formats the values of axes.
@@ -239,16 +231,13 @@ func aboutAxes(others, last experiment.Axes) string {
 		parts = append(parts, "Side by side: the values of "+last[0].Path+".")
 	}
 	if len(others) > 0 {
-		parts = append(parts, "One below the other: those of "+strings.Join(paths(others), ", ")+".")
+		var paths []string
+		for _, a := range others {
+			paths = append(paths, a.Path)
+		}
+		parts = append(parts, "One below the other: those of "+strings.Join(paths, ", ")+".")
 	}
 	return strings.Join(parts, " ")
-}
-
-func paths(axes experiment.Axes) (list []string) {
-	for _, a := range axes {
-		list = append(list, a.Path)
-	}
-	return list
 }
 
 // seriesOf groups the pictures of one cell, which ascend by round.

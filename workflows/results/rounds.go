@@ -3,7 +3,6 @@ package results
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -165,13 +164,14 @@ func (r *Rounds) Write(w io.Writer, format string) error {
 	if err != nil {
 		return err
 	}
-	return f.writeRounds(r, w)
+	if f.Name == jsonName {
+		return encodeJSON(w, r)
+	}
+	return f.flat(r.table(), w)
 }
 
 // WriteScreen writes the table for a terminal.
 func (r *Rounds) WriteScreen(w io.Writer, s *Terminal) error { return s.writeListed(r.table(), w) }
-
-func (r *Rounds) writeJSON(w io.Writer) error { return encodeJSON(w, r) }
 
 // roundRow is a round with its cell, as one row.
 type roundRow struct {
@@ -198,12 +198,6 @@ func (r *Rounds) table() *flatTable {
 	return t
 }
 
-func (r *Rounds) writeTable(w io.Writer) error { return r.WriteScreen(w, nil) }
-
-func (r *Rounds) writeCSV(w io.Writer) error { return writeCSV(r.table(), w) }
-
-func (r *Rounds) writeParquet(w io.Writer) error { return writeParquet(r.table(), w) }
-
 // readBatches returns the effect of short batches on the learning rate of a cell's clients; nil if
 // there is none, or if storage no longer has the population.
 func readBatches(ctx context.Context, archive *storage.Archive, e *experiment.Experiment, planned *plan.Cell) (*training.Batches, error) {
@@ -215,11 +209,8 @@ func readBatches(ctx context.Context, archive *storage.Archive, e *experiment.Ex
 	if at < 0 {
 		return nil, nil
 	}
-	data, err := archive.ReadOutput(ctx, inputs[at].Key, datasets.PopulationIndexBlob)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	data, err := readOutput(ctx, archive, inputs[at].Key, datasets.PopulationIndexBlob)
+	if err != nil || data == nil {
 		return nil, err
 	}
 	index, err := datasets.DecodeIndex(data)

@@ -116,55 +116,43 @@ func (t *flatTable) withMetrics(metrics []map[string]float64) {
 			names[name] = true
 		}
 	}
-	if len(names) == 0 {
-		return
-	}
-	root := joined{fields: slices.Clone(t.schema.Fields())}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		root.fields = append(root.fields, parquet.Group{"metrics." + name: parquet.Optional(parquet.Leaf(parquet.DoubleType))}.Fields()...)
-		for i := range t.rows {
-			value, column := parquet.NullValue(), len(t.rows[i])
-			if number, there := metrics[i][name]; there {
-				value = parquet.DoubleValue(number).Level(0, 1, column)
-			}
-			t.rows[i] = append(t.rows[i], value.Level(0, value.DefinitionLevel(), column))
-		}
+		t.addColumn("metrics."+name, parquet.DoubleType, func(row int) (parquet.Value, bool) {
+			number, there := metrics[row][name]
+			return parquet.DoubleValue(number), there
+		})
 	}
+}
+
+// addColumn appends a column that is null in rows without a value.
+func (t *flatTable) addColumn(name string, kind parquet.Type, of func(row int) (parquet.Value, bool)) {
+	root := joined{fields: slices.Concat(t.schema.Fields(), parquet.Group{name: parquet.Optional(parquet.Leaf(kind))}.Fields())}
 	t.schema = parquet.NewSchema(t.schema.Name(), root)
+	for i, row := range t.rows {
+		value, there := of(i)
+		if there {
+			value = value.Level(0, 1, len(row))
+		} else {
+			value = parquet.NullValue().Level(0, 0, len(row))
+		}
+		t.rows[i] = append(row, value)
+	}
 }
 
 // finite replaces NaN and infinite numbers by null. For each column with an infinite number it
 // appends a column NAME_infinite, which is true in those rows.
 func (t *flatTable) finite() *flatTable {
-	columns := t.infiniteColumns()
-	root := joined{fields: slices.Clone(t.schema.Fields())}
-	for _, c := range columns {
-		flag := parquet.Group{t.header()[c] + "_infinite": parquet.Optional(parquet.Leaf(parquet.BooleanType))}
-		root.fields = append(root.fields, flag.Fields()...)
-	}
-	out := &flatTable{schema: parquet.NewSchema(t.schema.Name(), root)}
+	out := &flatTable{schema: t.schema}
 	for _, row := range t.rows {
-		whole := slices.Clone(row)
-		for _, c := range columns {
-			flag := parquet.NullValue()
-			if isInfinite(row[c]) {
-				flag = parquet.BooleanValue(true).Level(0, 1, len(whole))
-			}
-			whole = append(whole, flag.Level(0, flag.DefinitionLevel(), len(whole)))
+		out.rows = append(out.rows, withoutInfinite(slices.Clone(row)))
+	}
+	for c, f := range t.schema.Fields() {
+		infinite := func(row int) (parquet.Value, bool) { return parquet.BooleanValue(true), isInfinite(t.rows[row][c]) }
+		if f.Optional() && slices.ContainsFunc(t.rows, func(row parquet.Row) bool { return isInfinite(row[c]) }) {
+			out.addColumn(f.Name()+"_infinite", parquet.BooleanType, infinite)
 		}
-		out.rows = append(out.rows, withoutInfinite(whole))
 	}
 	return out
-}
-
-// infiniteColumns returns the columns with an infinite number.
-func (t *flatTable) infiniteColumns() (columns []int) {
-	for c, f := range t.schema.Fields() {
-		if f.Optional() && slices.ContainsFunc(t.rows, func(row parquet.Row) bool { return isInfinite(row[c]) }) {
-			columns = append(columns, c)
-		}
-	}
-	return columns
 }
 
 func isInfinite(v parquet.Value) bool { return v.Kind() == parquet.Double && math.IsInf(v.Double(), 0) }

@@ -76,6 +76,15 @@ func thresholdsOf(ctx context.Context, archive *storage.Archive, s *tasks.Spec) 
 	return selection.Thresholds(s.Params, users, clean)
 }
 
+// readOutput reads a blob of a node, nil if storage lacks it.
+func readOutput(ctx context.Context, archive *storage.Archive, node storage.Key, name string) ([]byte, error) {
+	data, err := archive.ReadOutput(ctx, node, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	return data, err
+}
+
 // readJSON decodes a blob of a node.
 func readJSON(ctx context.Context, archive *storage.Archive, node storage.Key, name string, into any) error {
 	data, err := archive.ReadOutput(ctx, node, name)

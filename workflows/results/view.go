@@ -74,23 +74,16 @@ func newViewCell(c *Cell) (viewCell, error) {
 	if c.Report == nil {
 		var err error
 		if c.Interim != nil {
-			v.soFar, err = c.Interim.outcomes()
+			v.soFar, err = decodeOutcomes(c.Interim.outcome)
 		}
 		return v, err
 	}
 	v.decoded.Privacy, v.decoded.Selection = c.Privacy, c.Selection
-	for i, d := range all.Audits() {
-		if d.Derive != nil {
-			continue
-		}
-		raw, measured := c.Outcome(d.Name)
-		if !measured {
-			continue
-		}
-		outcome := d.Outcome()
-		if err := json.Unmarshal(raw, outcome); err != nil {
-			return v, fmt.Errorf("%s: %w", d.Name, err)
-		}
+	outcomes, err := decodeOutcomes(c.Outcome)
+	if err != nil {
+		return v, err
+	}
+	for i, outcome := range outcomes {
 		v.add(i, outcome)
 	}
 	if err := v.addCanaries(); err != nil {
@@ -102,6 +95,22 @@ func newViewCell(c *Cell) (viewCell, error) {
 		}
 	}
 	return v, nil
+}
+
+// decodeOutcomes decodes the outcomes of audits, one for each description of package all, nil if absent.
+func decodeOutcomes(of func(audit string) (json.RawMessage, bool)) ([]audits.Outcome, error) {
+	outcomes := make([]audits.Outcome, len(all.Audits()))
+	for i, d := range all.Audits() {
+		raw, measured := of(d.Name)
+		if d.Derive != nil || !measured {
+			continue
+		}
+		outcomes[i] = d.Outcome()
+		if err := json.Unmarshal(raw, outcomes[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+	}
+	return outcomes, nil
 }
 
 // addDerived adds outcomes that follow from others to the report.
