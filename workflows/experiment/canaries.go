@@ -199,7 +199,9 @@ func (c *checker) canaries() {
 		if len(c.Canaries.Formats) > 0 {
 			path = itemPath("canaries.formats", i)
 		}
-		c.canaryFormat(&f, path)
+		if c.sequence(&f, path) && c.symbols(&f, path) {
+			c.room(&f, path)
+		}
 	}
 	c.distinctFormats()
 }
@@ -233,13 +235,6 @@ func repeated[T comparable](c *checker, path string, values []T) {
 		if slices.Contains(values[:i], v) {
 			c.fail([]string{path}, "has %v twice; for more canaries of one configuration raise canaries.per_configuration", v)
 		}
-	}
-}
-
-// canaryFormat checks one format, and that it has enough sequences to draw canaries from.
-func (c *checker) canaryFormat(f *CanaryFormat, path string) {
-	if c.sequence(f, path) && c.symbols(f, path) {
-		c.room(f, path)
 	}
 }
 

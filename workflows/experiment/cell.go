@@ -88,22 +88,11 @@ func (a Axis) Text() string { return plain(a.Value) }
 
 // MarshalJSON writes an object that keeps the order.
 func (a Axes) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
+	object := make(encoding.Object, len(a))
 	for i, axis := range a {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		path, err := json.Marshal(axis.Path)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(path)
-		b.WriteByte(':')
-		b.Write(axis.Value)
+		object[i] = encoding.Member{Name: axis.Path, Value: axis.Value}
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return object.MarshalJSON()
 }
 
 // UnmarshalJSON reads the object back in its order.

@@ -102,18 +102,14 @@ func (s *Spec) Resolve(facts []Facts) error {
 	for i := range s.Cells {
 		s.Cells[i].noteBudget(rounds[i])
 		s.Cells[i].data, s.Cells[i].phrases, s.Cells[i].sizes = facts[i].of(&s.Cells[i]), facts[i].Phrases, facts[i].Sizes
-		s.Cells[i].Experiment.Data.SHA256 = s.sourceOf(facts[i].Files)
+		for _, source := range s.Cells[i].Experiment.named(&facts[i]) {
+			*source.sha256 = s.sourceOf(source.files)
+		}
 		if splits := facts[i].FileSplits; splits != nil {
 			s.Cells[i].Experiment.Data.FileSplits = splits
 		}
 		if d := &s.Cells[i].Experiment.Data; d.ReadingRules == 0 {
 			d.ReadingRules = facts[i].rules()
-		}
-		for j, source := range s.Cells[i].Experiment.Sources() {
-			source.Of.SHA256 = s.sourceOf(facts[i].Prepared[j].Files)
-		}
-		for _, b := range s.Cells[i].Experiment.besides(&facts[i]) {
-			*b.sha256 = s.sourceOf(b.files)
 		}
 		t := &s.Cells[i].Experiment.Training
 		if directory, digest := t.CodeOf(); directory != "" {
@@ -167,17 +163,18 @@ func (c *dataChecker) fail(path, format string, args ...any) {
 
 func (c *dataChecker) check() {
 	e, f := &c.Experiment, c.facts
-	c.checkDigest("data", e.Data.Source, e.Data.SHA256, f.Files)
+	for _, s := range e.named(&f) {
+		c.checkDigest(s)
+	}
 	if given := e.Data.FileSplits; given != nil && f.FileSplits != nil && !slices.Equal(given, f.FileSplits) {
 		c.fail("data.file_splits", "is %q, but the files of %s are of %q; correct it, or leave it out", given, e.Data.Source, f.FileSplits)
 	} else if given != nil && len(given) != len(f.Files) {
 		c.fail("data.file_splits", "has %s, and %s has %s; expected one for each", readable.Count(len(given), "split"), e.Data.Source, readable.Count(len(f.Files), "file"))
 	}
-	for _, b := range e.besides(&f) {
-		c.checkDigest(b.path, b.source, *b.sha256, b.files)
-	}
-	for j, source := range e.Sources() {
-		c.checkPrepared(source, &f.Prepared[j])
+	for j, s := range e.Sources() {
+		if most := f.Prepared[j].Examples; s.Of.Batch > most {
+			c.fail(s.Path+".batch", "is %d; expected at most %d, the examples of %s", s.Of.Batch, most, s.Of.Source)
+		}
 	}
 	c.checkCode()
 	if s := e.Data.Select; s != nil && s.Examples == selection.Unlabelled && f.Unlabelled == 0 {
@@ -208,18 +205,9 @@ func (c *dataChecker) check() {
 }
 
 // checkDigest compares the digest that a block gives for its source with the digest of the source.
-func (c *dataChecker) checkDigest(block, source, given string, files []storage.Digest) {
-	if found := SourceDigest(files).String(); given != "" && given != found {
-		c.fail(block+".sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", given, source, found)
-	}
-}
-
-// checkPrepared compares the preparation of a language model with its own source.
-func (c *dataChecker) checkPrepared(source Source, f *Facts) {
-	p := source.Of
-	c.checkDigest(source.Path, p.Source, p.SHA256, f.Files)
-	if p.Batch > f.Examples {
-		c.fail(source.Path+".batch", "is %d; expected at most %d, the examples of %s", p.Batch, f.Examples, p.Source)
+func (c *dataChecker) checkDigest(s namedSource) {
+	if found := SourceDigest(s.files).String(); *s.sha256 != "" && *s.sha256 != found {
+		c.fail(s.path+".sha256", "is %s, but %s has %s; the data has changed: restore it, or correct the field", *s.sha256, s.source, found)
 	}
 }
 

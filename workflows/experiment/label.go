@@ -77,7 +77,9 @@ func labelBySettings(cells []Cell) {
 	columns := differingColumns(cells)
 	for _, part := range settingParts {
 		if len(cells) == 1 || part.differs(columns) {
-			appendParts(cells, func(e *Experiment) string { return part.text(e) })
+			for i := range cells {
+				addPart(&cells[i], part.text(&cells[i].Experiment))
+			}
 		}
 	}
 	for _, path := range slices.Concat(allPaths(), slices.Sorted(maps.Keys(columns))) { // allPaths lacks the fields of free blocks
@@ -174,12 +176,6 @@ func setValue(columns map[string][]string, leaf leafValue, cell, cells int, firs
 		columns[leaf.path] = column
 	}
 	column[cell] = leaf.json
-}
-
-func appendParts(cells []Cell, text func(*Experiment) string) {
-	for i := range cells {
-		addPart(&cells[i], text(&cells[i].Experiment))
-	}
 }
 
 func addPart(c *Cell, part string) {

@@ -71,47 +71,34 @@ func (p *Prepare) all() []*Preparation {
 		all = append(all, p.Classifier)
 	}
 	for _, l := range p.languages() {
-		all = append(all, &l.of.Preparation)
+		all = append(all, &l.Of.Preparation)
 	}
 	return all
 }
 
-// language is a preparation of a language model and the path of its block.
-type language struct {
-	path string
-	of   *LanguagePreparation
-}
-
-// languages returns the language models to prepare.
-func (p *Prepare) languages() []language {
-	var found []language
-	if p != nil && p.LanguageModel != nil {
-		found = append(found, language{"prepare.language_model", p.LanguageModel})
-	}
-	if p != nil && p.SecondLanguageModel != nil {
-		found = append(found, language{"prepare.second_language_model", p.SecondLanguageModel})
-	}
-	return found
-}
-
-// Source is a source in addition to data.source.
+// Source is the preparation of a language model, on its own source if it names one.
 type Source struct {
-	// Path is the path of the block that names the source.
+	// Path is the path of the block.
 	Path string
 	// Of is the block.
 	Of *LanguagePreparation
 }
 
+// languages returns the language models to prepare.
+func (p *Prepare) languages() (found []Source) {
+	if p != nil && p.LanguageModel != nil {
+		found = append(found, Source{"prepare.language_model", p.LanguageModel})
+	}
+	if p != nil && p.SecondLanguageModel != nil {
+		found = append(found, Source{"prepare.second_language_model", p.SecondLanguageModel})
+	}
+	return found
+}
+
 // Sources returns the cell's sources in addition to data.source, for language models prepared on
 // other data.
 func (e *Experiment) Sources() []Source {
-	var sources []Source
-	for _, l := range e.Prepare.languages() {
-		if l.of.Source != "" {
-			sources = append(sources, Source{l.path, l.of})
-		}
-	}
-	return sources
+	return slices.DeleteFunc(e.Prepare.languages(), func(s Source) bool { return s.Of.Source == "" })
 }
 
 func (c *checker) preparingLanguages() {
@@ -139,17 +126,17 @@ func (c *checker) preparingClassifier() {
 	c.prepared(path, p)
 }
 
-func (c *checker) preparingLanguage(l language) {
+func (c *checker) preparingLanguage(l Source) {
 	if c.Data.Level.Scheme().Images {
-		c.fail([]string{l.path, "data.level"}, "says how likely texts are, and data.level is %s; expected texts", c.Data.Level)
+		c.fail([]string{l.Path, "data.level"}, "says how likely texts are, and data.level is %s; expected texts", c.Data.Level)
 	}
 	if !c.Data.Select.unlikely() {
-		c.fail([]string{l.path, "data.select"}, "is used by nothing; expected data.select.examples: unlikely, or no such preparation")
+		c.fail([]string{l.Path, "data.select"}, "is used by nothing; expected data.select.examples: unlikely, or no such preparation")
 	}
-	if l.of.Source == "" {
-		c.refuse([]string{l.path + ".sha256", l.path + ".form", l.path + ".columns"}, []string{l.path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.path)
+	if l.Of.Source == "" {
+		c.refuse([]string{l.Path + ".sha256", l.Path + ".form", l.Path + ".columns"}, []string{l.Path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.Path)
 	}
-	c.prepared(l.path, &l.of.Preparation)
+	c.prepared(l.Path, &l.Of.Preparation)
 }
 
 // prepared checks the optimizer of a preparation.

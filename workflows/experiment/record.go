@@ -301,20 +301,12 @@ func (e *Experiment) check() error {
 	if len(ps.found) > 0 {
 		return errors.New(brief(ps.found[0]))
 	}
-	if _, err := storage.ParseDigest(e.Data.SHA256); err != nil {
-		return fmt.Errorf("data.sha256: %w", err)
-	}
 	if _, err := storage.ParseDigest(e.Data.TokenizerSHA256); err != nil && e.Data.Tokenizer != "" {
 		return fmt.Errorf("data.tokenizer_sha256: %w", err)
 	}
-	for _, source := range e.Sources() {
-		if _, err := storage.ParseDigest(source.Of.SHA256); err != nil {
-			return fmt.Errorf("%s.sha256: %w", source.Path, err)
-		}
-	}
-	for _, b := range e.besides(new(Facts)) {
-		if _, err := storage.ParseDigest(*b.sha256); err != nil {
-			return fmt.Errorf("%s.sha256: %w", b.path, err)
+	for _, s := range e.named(new(Facts)) {
+		if _, err := storage.ParseDigest(*s.sha256); err != nil {
+			return fmt.Errorf("%s.sha256: %w", s.path, err)
 		}
 	}
 	return e.same(again)

@@ -136,12 +136,8 @@ func (c *checker) ownLabel() {
 
 // sources checks how the blocks name their sources.
 func (c *checker) sources() {
-	c.source("data", c.Data.Source, c.Data.SHA256)
-	for _, b := range c.besides(new(Facts)) {
-		c.source(b.path, b.source, *b.sha256)
-	}
-	for _, s := range c.Sources() {
-		c.source(s.Path, s.Of.Source, s.Of.SHA256)
+	for _, s := range c.named(new(Facts)) {
+		c.source(s.path, s.source, *s.sha256)
 	}
 }
 

@@ -82,22 +82,31 @@ func (e *Experiment) AuditSources() (list []audits.Source) {
 	return list
 }
 
-// beside is an additional source.
-type beside struct {
+// namedSource is a source that a block names.
+type namedSource struct {
 	path, source string
 	sha256       *string
 	files        []storage.Digest
 }
 
-// besides returns the second sources and those of audits, with their files from f.
-func (e *Experiment) besides(f *Facts) (list []beside) {
+// named returns all sources of a cell, with their files as far as f has them: that of the data, the second ones, those
+// of audits, and those of prepared language models.
+func (e *Experiment) named(f *Facts) []namedSource {
+	list := []namedSource{{"data", e.Data.Source, &e.Data.SHA256, f.Files}}
 	for j, second := range e.Data.SecondSources() {
 		if source := second.Of; source != nil {
-			list = append(list, beside{second.Path, source.Source, &source.SHA256, f.Second[j]})
+			list = append(list, namedSource{second.Path, source.Source, &source.SHA256, f.Second[j]})
 		}
 	}
 	for _, x := range e.AuditSources() {
-		list = append(list, beside{x.Path, x.Source, x.SHA256, f.OfAudits[x.Path]})
+		list = append(list, namedSource{x.Path, x.Source, x.SHA256, f.OfAudits[x.Path]})
+	}
+	for j, source := range e.Sources() {
+		s := namedSource{source.Path, source.Of.Source, &source.Of.SHA256, nil}
+		if j < len(f.Prepared) {
+			s.files = f.Prepared[j].Files
+		}
+		list = append(list, s)
 	}
 	return list
 }
