@@ -38,9 +38,7 @@ func (l *Local) History(ctx context.Context, name string) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &History{Run: run.ID, Events: []Event{}, Dropped: run.State.History.Dropped}
-	h.Events = append(h.Events, sentences(run.State.History.Events)...)
-	return h, nil
+	return &History{run.ID, append([]Event{}, sentences(run.State.History.Events)...), run.State.History.Dropped}, nil
 }
 
 // sentences returns the events with their texts. The text of a node that was given up omits the error if the event of
@@ -79,7 +77,8 @@ func checkRemark(e runs.Entry) error {
 		return fmt.Errorf("%d tags for a run %w: at most %d", len(e.Tags), ErrInput, maxTags)
 	}
 	for _, tag := range e.Tags {
-		if !isTag(tag) {
+		n := utf8.RuneCountInString(tag)
+		if n == 0 || n > maxTagCharacters || strings.ContainsFunc(tag, splitsTag) {
 			return fmt.Errorf("tag %.60q %w: expected a word of at most %d characters, without blanks and commas", tag, ErrInput, maxTagCharacters)
 		}
 	}
@@ -91,12 +90,9 @@ func isUnprintable(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
-func isTag(tag string) bool {
-	plain := func(r rune) bool {
-		return r != ',' && r != utf8.RuneError && unicode.IsGraphic(r) && !unicode.IsSpace(r)
-	}
-	n := utf8.RuneCountInString(tag)
-	return n > 0 && n <= maxTagCharacters && strings.IndexFunc(tag, func(r rune) bool { return !plain(r) }) < 0
+// splitsTag reports whether a character may not stand in a tag.
+func splitsTag(r rune) bool {
+	return r == ',' || r == utf8.RuneError || !unicode.IsGraphic(r) || unicode.IsSpace(r)
 }
 
 // remarked returns a copy of a shared status, with the run's note and tags.

@@ -41,7 +41,7 @@ const jsonName = "json"
 var formats = []Format{
 	{
 		Name: "table", Description: "the columns of the papers, for people", MediaType: "text/plain; charset=utf-8",
-		write: (*view).writeTable, flat: writeListed,
+		write: func(v *view, w io.Writer) error { return (*Terminal)(nil).write(v, readable.Writer(w)) }, flat: writeListed,
 	},
 	{Name: jsonName, Description: "everything, with every canary and every audited round", MediaType: "application/json", write: (*view).writeJSON},
 	{

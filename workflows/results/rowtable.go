@@ -16,7 +16,7 @@ const aboutRows = "A row is several trainings that differ in the seed alone: the
 	"of the mean by Student's t, cut off where the number cannot be; of counts of canaries that of the share in all trainings together by Korn and Graubard."
 
 // spreads names the numbers of a cell below a table of a terminal, which shows no legends.
-const spreads = "mean ± standard deviation over seeds; in brackets the 95% interval of the mean, and of counts, in percent, that of the share in all seeds\n"
+const spreads = "mean ± standard deviation over seeds; in brackets the 95% interval of the mean, and of counts, in percent, that of the share in all seeds"
 
 // spreads returns the explanation of the texts of rows with several seeds, or "".
 func (t *Table) spreads() string {

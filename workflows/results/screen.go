@@ -42,30 +42,38 @@ func (r *Results) WriteScreen(w io.Writer, rows Rows, s *Terminal) error {
 		}
 		return s.writeListed(t, w)
 	}
+	return s.write(v, w)
+}
+
+// write writes the table of cells, its differences and its notes.
+func (s *Terminal) write(v *view, w io.Writer) error {
 	table := v.table()
 	var b strings.Builder
 	s.table(&b, table.Header, table.texts())
 	if spreads := table.spreads(); spreads != "" {
-		s.paragraph(&b, strings.TrimSuffix(spreads, "\n"))
+		s.paragraph(&b, spreads)
 	}
 	if d := table.Differences; d != nil {
-		b.WriteString("\nEach setting less its baseline, seed by seed:\n")
+		b.WriteByte('\n')
 		header := slices.Clone(d.Header)
-		header[1] = "baseline"
+		if s != nil {
+			b.WriteString("Each setting less its baseline, seed by seed:\n")
+			header[1] = "baseline"
+		}
 		s.table(&b, header, d.texts())
 	}
 	if table.Best != "" {
 		s.paragraph(&b, table.Best)
 	}
 	s.notes(&b, v, table.NotesOnce)
-	_, err = io.WriteString(w, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // notes writes all notes, or the necessary ones and the number of others.
 func (s *Terminal) notes(b *strings.Builder, v *view, all []string) {
 	shown := all
-	if !s.Notes {
+	if s != nil && !s.Notes {
 		shown = v.once(slices.DeleteFunc(v.allNotes(), func(n note) bool {
 			return !strings.HasPrefix(n.text, " failed") && !strings.HasPrefix(n.text, ": "+audits.Mark)
 		}))
@@ -78,7 +86,12 @@ func (s *Terminal) notes(b *strings.Builder, v *view, all []string) {
 	}
 }
 
+// paragraph writes a text, which a screen folds.
 func (s *Terminal) paragraph(b *strings.Builder, text string) {
+	if s == nil {
+		b.WriteString(text + "\n")
+		return
+	}
 	for _, line := range s.paper().wrap(text, s.Width) {
 		b.WriteString(line + "\n")
 	}

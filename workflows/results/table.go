@@ -3,7 +3,6 @@ package results
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -333,26 +332,6 @@ func (v *viewCell) canaryShare() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(": canaries are %.2g%% of the training examples, more than %g%%: utility and memorization are those of a training on canaries; lower their probabilities or insertions", 100*share, 100*largeShare)}
-}
-
-// writeTable writes an aligned table for people, with notes.
-func (v *view) writeTable(w io.Writer) error {
-	table := v.table()
-	var b strings.Builder
-	writeAligned(&b, table.Header, table.texts())
-	b.WriteString(table.spreads())
-	if d := table.Differences; d != nil {
-		b.WriteByte('\n')
-		writeAligned(&b, d.Header, d.texts())
-	}
-	if table.Best != "" {
-		b.WriteString(table.Best + "\n")
-	}
-	for _, note := range table.NotesOnce {
-		b.WriteString(note + "\n")
-	}
-	_, err := io.WriteString(readable.Writer(w), b.String())
-	return err
 }
 
 func (t *Table) texts() [][]string {

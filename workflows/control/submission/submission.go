@@ -152,20 +152,14 @@ func (s *Submission) uses() []use {
 type named struct {
 	source, sha256 string
 	limits         datasets.Limits
-	image          datasets.Image // zero for texts
-	unlabelled     bool
-	label          datasets.Label // of texts
-	tags           string
-	pairs, timed   bool
-	grouped        bool
-	rules          datasets.Rules
-	origin         datasets.Origin
+	reading        datasets.Reading // without the level and what follows from it, which a survey reads side by side
 }
 
 func (u *use) named() named {
 	d := &u.experiment.Data
 	reading := d.Reading()
-	return named{d.Source, d.SHA256, compile.Limits(u.experiment), reading.Image, reading.Unlabelled, reading.Label, reading.Tags, d.Pairs, reading.Timed, reading.Grouped, reading.Rules, reading.Origin}
+	reading.Level, reading.Tokenizer, reading.Sequence = "", storage.Digest{}, 0
+	return named{d.Source, d.SHA256, compile.Limits(u.experiment), reading}
 }
 
 // survey reads every source once, for all cells that use it.
