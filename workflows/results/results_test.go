@@ -295,16 +295,17 @@ func TestAFailedGateStandsInEveryForm(t *testing.T) {
 		"json":  {`"gate": "failed"`, `"gate": "met"`, first},
 		"csv":   {",gate,breaches,", `,failed,"` + first + `; accuracy`, ",met,,"},
 		"html":  {">gate</th>", ">failed</td>", "gate failed: " + first},
+
+		"parquet": {"gate failed\n", "gate met\n", "breaches " + first + "; accuracy"},
 	} {
-		var b strings.Builder
-		must.Do(t, r.Write(&b, format))
+		text := written(t, r, format)
 		for _, want := range wants {
-			if !strings.Contains(b.String(), want) {
-				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, text)
 			}
 		}
-		if strings.Contains(b.String(), "passed") {
-			t.Errorf("%s says passed:\n%s", format, b.String())
+		if strings.Contains(text, "passed") {
+			t.Errorf("%s says passed:\n%s", format, text)
 		}
 	}
 	if sample().Gate() != "" {
@@ -323,12 +324,13 @@ func TestAModelAtItsBaselineIsMarkedInEveryForm(t *testing.T) {
 		"json":  {`"at_baseline": true`, "utility is at the level of"},
 		"csv":   {"baseline_perplexity", ",389.1,"},
 		"html":  {">5.0 *</td>", "utility is at the level of"},
+
+		"parquet": {"at_baseline true\n", "baseline_perplexity 389.1\n"},
 	} {
-		var b strings.Builder
-		must.Do(t, r.Write(&b, format))
+		text := written(t, r, format)
 		for _, want := range wants {
-			if !strings.Contains(b.String(), want) {
-				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, text)
 			}
 		}
 	}
