@@ -142,6 +142,9 @@ func (r *gzipReader) member() error {
 	if next[0] == 0 {
 		return onlyZeros(r.in)
 	}
+	if head, _ := r.in.Peek(len(gzipMagic)); !bytes.HasPrefix(gzipMagic, head) {
+		return errors.New("gzip: unexpected content after the last member")
+	}
 	if err := r.Reset(r.in); err != nil {
 		return noEOF(err)
 	}
@@ -157,7 +160,7 @@ func onlyZeros(in *bufio.Reader) error {
 			return err
 		}
 		if b != 0 {
-			return errors.New("gzip: unexpected content behind the zeros after the last member")
+			return errors.New("gzip: unexpected content after the last member and its zeros")
 		}
 	}
 }

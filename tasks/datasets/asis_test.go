@@ -182,3 +182,27 @@ func TestMessagesHoldNoBytesOfTheData(t *testing.T) {
 		}
 	}
 }
+
+func TestATableWhoseLinesEndInCarriageReturnsAloneIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, form := range []Form{forms.CSV, forms.TSV} {
+		for name, data := range map[string]string{
+			"plain":  "user,text\rann,hello\rbob,good day\r",
+			"quoted": "\"user\",\"text\"\r\"ann\",\"hello\"\r",
+			"long":   "user,text\r" + strings.Repeat("ann,hello\r", 1<<18),
+		} {
+			if form == forms.TSV {
+				data = strings.ReplaceAll(data, ",", "\t")
+			}
+			_, err := readAs(t, Reading{Origin: Origin{Form: form, SkipFaults: true}}, []byte(data))
+			if err == nil || !strings.HasPrefix(err.Error(), "posts: lines end in carriage returns alone") {
+				t.Errorf("%s, %s: got %v", form, name, err)
+			}
+		}
+	}
+	// In a text, and before a line feed, a carriage return ends no line.
+	data := "user,\"te\rxt\",text\r\nann,x,\"he\rllo\"\r\n"
+	if got, err := readAs(t, Reading{Origin: Origin{Form: forms.CSV}}, []byte(data)); err != nil || len(got) != 1 || got[0].Text != "he\rllo" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}

@@ -111,7 +111,9 @@ func TestBadInputNamesFileLineAndWhatIsExpected(t *testing.T) {
 		{"a.jsonl.gz", "the file is truncated; get it again", compressed[:len(compressed)-20]},
 		{"a.jsonl.gz", "the compressed data is corrupt (gzip: invalid checksum)", flipped},
 		{"a.jsonl.gz", "the file is truncated", compressed[:2]},
-		{"a.jsonl.gz", "the compressed data is corrupt", append(bytes.Clone(compressed), "trailing garbage"...)},
+		{"a.jsonl.gz", "the compressed data is corrupt (gzip: unexpected content after the last member)", append(bytes.Clone(compressed), "trailing garbage"...)},
+		{"a.jsonl.gz", "the compressed data is corrupt (gzip: unexpected content after the last member)", append(bytes.Clone(compressed), 'x')},
+		{"a.jsonl.gz", "the file is truncated; get it again", append(bytes.Clone(compressed), compressed[:1]...)},
 		{"a.jsonl.zst", "the file is truncated; get it again", zst[:len(zst)-3]},
 		{"a.jsonl.zst", "the compressed data is corrupt", append(bytes.Clone(zst[:4]), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)},
 	} {

@@ -50,8 +50,12 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	if mark, _ := content.Peek(3); string(mark) == "\ufeff" {
 		_, _ = content.Discard(3) // Peek has returned them
 	}
+	header := unquotedHeader(content)
+	if strings.Contains(strings.TrimSuffix(header, "\r"), "\r") {
+		return nil, mistaken("lines end in carriage returns alone; replace each by a line feed: tr '\\r' '\\n' < FILE")
+	}
 	if comma == 0 {
-		comma = separator(content)
+		comma = separator(header)
 	}
 	guard := &rowGuard{Reader: content, most: r.MaxRow}
 	table := &csvTable{Reader: csv.NewReader(guard), guard: guard}
@@ -67,25 +71,34 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	return table, nil
 }
 
-// separator returns the separator of a table: a comma if its header has one outside of quotes, or else
-// the first semicolon, tab or bar, as spreadsheets write where the comma is the decimal mark.
-func separator(content *bufio.Reader) rune {
-	header, _ := content.Peek(content.Size()) // the table reports an error of its content
-	other, quoted := ',', false
-	for _, c := range string(header) {
+// unquotedHeader returns the first line of a table, as far as it stands outside of quotes in the
+// first bytes.
+func unquotedHeader(content *bufio.Reader) string {
+	head, _ := content.Peek(content.Size()) // the table reports an error of its content
+	var header strings.Builder
+	quoted := false
+	for _, c := range string(head) {
 		switch {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
-		case c == ',':
-			return ','
 		case c == '\n':
-			return other
-		case other == ',' && strings.ContainsRune(";\t|", c):
-			other = c
+			return header.String()
+		default:
+			header.WriteRune(c)
 		}
 	}
-	return other
+	return header.String()
+}
+
+// separator returns the separator of a table: a comma if its header has one outside of quotes, or else
+// the first semicolon, tab or bar, as spreadsheets write where the comma is the decimal mark.
+func separator(header string) rune {
+	i := strings.IndexAny(header, ";\t|")
+	if i < 0 || strings.Contains(header, ",") {
+		return ','
+	}
+	return rune(header[i])
 }
 
 func (r *reader) csvNames(comma rune) ([]string, error) {
