@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"text/tabwriter"
 
@@ -76,11 +77,7 @@ func (g *global) importSource(ctx context.Context, from, name string, look *insp
 }
 
 func (g *global) nameSource(ctx context.Context, from, name string, source *sources.Source, look *inspecting) error {
-	p, err := g.places.place()
-	if err != nil {
-		return err
-	}
-	archive, err := g.storeHere(ctx, p)
+	archive, err := g.storeHere(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,8 +104,11 @@ func (g *global) nameSource(ctx context.Context, from, name string, source *sour
 
 // storeHere returns the store of a cluster or, without one, of the home. Several processes may use
 // either.
-func (g *global) storeHere(ctx context.Context, p place) (*storage.Archive, error) {
+func (g *global) storeHere(ctx context.Context) (*storage.Archive, error) {
+	p, err := g.places.place()
 	switch {
+	case err != nil:
+		return nil, err
 	case p.server != "":
 		return nil, fmt.Errorf("the store keeps the names of sources, but this command acts on %s: give --store in place of --server", p)
 	case p.clustered():
@@ -124,7 +124,8 @@ func (g *global) storeHere(ctx context.Context, p place) (*storage.Archive, erro
 	return g.archive(store), nil
 }
 
-// library returns the library of sources named in the store.
+// library returns the library of sources named in the store, for reading: that of a home needs no
+// right to write.
 func (g *global) library(ctx context.Context) (*sources.Library, error) {
 	p, err := g.places.place()
 	if err != nil {
@@ -134,8 +135,15 @@ func (g *global) library(ctx context.Context) (*sources.Library, error) {
 		if err := p.homeExists(); err != nil {
 			return nil, err
 		}
+		store, err := dir.OpenReadOnly(datadir.StorePath(p.home))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err == nil {
+			return &sources.Library{Archive: g.archive(store)}, nil
+		}
 	}
-	archive, err := g.storeHere(ctx, p)
+	archive, err := g.storeHere(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +215,11 @@ otherwise the next "coalmine gc" deletes them.`,
 			if _, err := all.Find(c.Context(), name); err != nil && !errors.Is(err, storage.ErrCorrupt) {
 				return err
 			}
-			if err := all.Archive.DeleteEntry(c.Context(), name); err != nil {
+			archive, err := g.storeHere(c.Context())
+			if err != nil {
+				return err
+			}
+			if err := archive.DeleteEntry(c.Context(), name); err != nil {
 				return err
 			}
 			return g.report(map[string]string{"removed": name, "at": g.where()}, "%s%s: removed from %s\n", sources.StorePrefix, name, g.where())

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/control"
 	"coalmine/workflows/data/sources"
+	"coalmine/workflows/runs/datadir"
 )
 
 // A source that was imported under a name no longer needs its file, and its corpus is the
@@ -28,7 +31,12 @@ func TestAnImportedSourceIsUsedByItsName(t *testing.T) {
 	var entry sources.Entry
 	decodeJSON(t, prints(t, "data", "import", text, "--name", "posts", "--home", home, "--json"), &entry)
 	must.Do(t, os.Remove(text))
+	temporary := filepath.Join(datadir.StorePath(home), "~temporary") // made by any process that may write
+	must.Do(t, os.RemoveAll(temporary))
 	listed := prints(t, "data", "list", "--home", home)
+	if _, err := os.Stat(temporary); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("data list opens the store for writing: %v", err)
+	}
 	for _, part := range []string{"store:posts", entry.SHA256.Short(), "300"} {
 		if !strings.Contains(listed, part) {
 			t.Errorf("%q does not list %q", listed, part)
