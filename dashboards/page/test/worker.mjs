@@ -36,6 +36,19 @@ async function follow(name) {
   await page.keyboard.press('Enter');
 }
 
+/** whileItAdvances waits for a target, beyond the patience if the page shows more steps than before. */
+async function whileItAdvances(target) {
+  for (let before = ''; ; ) {
+    try {
+      return await target.waitFor();
+    } catch (e) {
+      const steps = ((await page.locator('main').innerText()).match(/[\d,]+\/[\d,]+/g) ?? []).join();
+      if (steps === before) throw e;
+      before = steps;
+    }
+  }
+}
+
 // The run comes by itself to a page that is open.
 await page.goto(origin);
 await page.getByText('No run yet').waitFor();
@@ -66,7 +79,7 @@ await connection.getByText('live').waitFor();
 // Another takes over what the first had begun, up to the end. On a busy machine it may seem to
 // vanish itself for a while, so that nothing is said of what it is at.
 console.log('START WORKER');
-await page.locator('h1 + [role=status]').getByText('done').waitFor();
+await whileItAdvances(page.locator('h1 + [role=status]').getByText('done'));
 console.log('DONE');
 await page.getByText(`worker ${id} vanished`).first().waitFor();
 
