@@ -425,9 +425,9 @@ func (l *Local) standing(ctx context.Context, run *runs.Run, record *recorded, g
 	case err != nil:
 		stick(s, status.WaitQueue, fmt.Sprintf("the queue does not answer, so nothing is known of coordinators and workers: %v; %s", err, looked))
 	case l.coordinator == nil && s.Phase == runs.Queued:
-		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it yet; coalmine serve takes it up, and so does: coalmine run --continue %s; %s", s.Run, looked))
+		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it yet; start coalmine serve (and a coalmine worker, if the queue is a Redis), or: coalmine run --continue %s; %s", s.Run, looked))
 	case l.coordinator == nil:
-		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it; the same command goes on, and so do: coalmine run --continue %s, or coalmine serve; %s", s.Run, looked))
+		stick(s, status.WaitCoordinator, fmt.Sprintf("no process works on it; the same command continues it, and so does coalmine serve or: coalmine run --continue %s; %s", s.Run, looked))
 	}
 	return s
 }

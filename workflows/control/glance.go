@@ -64,9 +64,9 @@ func (g *glance) at(ctx context.Context, spec *experiment.Spec, s *status.Run) s
 	case err != nil:
 		return fmt.Sprintf("how far it is could not be read from storage: %v", err)
 	case len(some) < len(open):
-		return fmt.Sprintf("how far it is was read from storage for %d of its %d open cells", len(some), len(open))
+		return fmt.Sprintf("progress read from storage for %d of its %d open cells", len(some), len(open))
 	}
-	return "how far it is was read from storage"
+	return "progress read from storage"
 }
 
 // ageOf returns status.Run.AgeSeconds, 0 for the zero time.

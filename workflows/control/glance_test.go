@@ -146,7 +146,7 @@ func TestWithoutACoordinatorAStatusShowsWhatStorageHas(t *testing.T) {
 		}
 	}
 	if !s.FromStorage || s.Health != status.Stuck || s.Waits[0].Reason != status.WaitCoordinator ||
-		!strings.HasSuffix(s.Waits[0].Detail, "how far it is was read from storage") {
+		!strings.HasSuffix(s.Waits[0].Detail, "progress read from storage") {
 		t.Errorf("from storage %v, %s, waits %+v", s.FromStorage, s.Health, s.Waits)
 	}
 	if asked > 4*25 {
@@ -194,7 +194,7 @@ func TestAListOfManyCellsIsLookedUpInPart(t *testing.T) {
 	list := must.Get(control.New(x.archive, nil, nil).List(t.Context()))(t)
 	details, unseen := 0, 0
 	for _, run := range list {
-		details += strings.Count(run.Waits[0].Detail, "how far it is was read from storage")
+		details += strings.Count(run.Waits[0].Detail, "progress read from storage")
 		unseen += strings.Count(run.Waits[0].Detail, "for 0 of its")
 	}
 	if len(list) != 6 || details != 6 || unseen == 0 {

@@ -199,8 +199,8 @@ func (w *waits) addDeaths(x *graph.Task) {
 	memory, other := policy.Deaths(x.Trouble().Deaths)
 	w.add(waitFor{status.WaitTakeover, x.Key.String()}, 0, status.Wait{
 		Tasks: 1, Key: &x.Key, Attempt: x.Number,
-		Detail: fmt.Sprintf("%s: its worker died %d times near the limit of its memory, and %d times otherwise; it is given up after %d or %d of these",
-			x.Label(), memory, other, policy.MaxMemoryDeaths, policy.MaxDeaths),
+		Detail: fmt.Sprintf("%s: its worker died %s near the limit of its memory, and %s otherwise; it is given up after %d or %d of these",
+			x.Label(), readable.Count(memory, "time"), readable.Count(other, "time"), policy.MaxMemoryDeaths, policy.MaxDeaths),
 	})
 }
 
