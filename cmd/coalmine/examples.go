@@ -16,6 +16,7 @@ import (
 	"coalmine/clients/python"
 	"coalmine/examples"
 	"coalmine/internal/childprocess"
+	"coalmine/internal/readable"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/data/conversion"
 	"coalmine/workflows/data/sources"
@@ -61,7 +62,11 @@ func (g *global) readExperiment(name string) (found string, text []byte, err err
 		text, err = fs.ReadFile(examples.Root, shipped)
 		return shipped, text, err
 	}
-	return name, nil, fmt.Errorf("%w, and no example has this name; coalmine init writes a first file, coalmine data example lists the examples", err)
+	hint := "; coalmine init writes a first file, coalmine data example lists the examples"
+	if likely, err := examples.Find(filepath.ToSlash(name)); err == nil {
+		hint = readable.DidYouMean(likely)
+	}
+	return name, nil, fmt.Errorf("%w, and no example has this name%s", err, hint)
 }
 
 func newDataExampleCommand(g *global) *cobra.Command {

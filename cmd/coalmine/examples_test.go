@@ -41,6 +41,7 @@ func TestExamplesRunFromAnyFolder(t *testing.T) {
 	if names := strings.Fields(listed); err != nil || !slices.Equal(names, examples.Names()) {
 		t.Errorf("%v: %d names; expected those of all %d examples", err, len(names), len(examples.Names()))
 	}
+	refuses(t, "did you mean examples/thakkar-2020/table-1.yaml?", "plan", "examples/thakkar-2020/table1.yaml")
 	for _, name := range []string{"figure1.yaml", "nothing", "../quickstart.yaml", ""} { // the end of a name may be a slip in one's own
 		if output, err := inEmptyFolder(t, folder, "plan", name); err == nil || !strings.Contains(output, "coalmine data example lists") {
 			t.Errorf("plan %q: %v, without advice:\n%s", name, err, output)

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -295,6 +297,14 @@ func (g *global) prepareProposed(ctx context.Context, text []byte, folder string
 // write writes the experiment last, so that an experiment file implies that its other files are
 // complete.
 func (o *outputs) write() error {
+	err := o.writeFiles()
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w; name a FILE in a folder that can be written: coalmine init FOLDER/experiment.yaml", err)
+	}
+	return err
+}
+
+func (o *outputs) writeFiles() error {
 	for path, text := range o.beside {
 		if err := writeWhole(path, text); err != nil {
 			return err

@@ -109,7 +109,7 @@ func (g *global) fitProgram(ctx context.Context, p *starter.Proposal, budget tim
 	}
 	speed := g.programs(ctx, sub, true)
 	if speed(0) == nil {
-		g.note("the speed of the programs is unknown: the experiment trains on at most about %d texts (data.share); once python3 has torch and %s works, the same command with --force fits a share into --time", unmeasuredTexts, python.ModelFile)
+		g.note("the experiment trains on at most about %d texts (data.share), because the speed of the programs is unknown; the same command with --force measures it again, once python3 has torch, %s works, and the machine is idle", unmeasuredTexts, python.ModelFile)
 		return p.With(ctx, programEpochs, p.PercentOf(unmeasuredTexts))
 	}
 	seconds := func(percent int) (*starter.Proposal, float64, error) {

@@ -39,7 +39,7 @@ func (g *global) programs(ctx context.Context, sub *submission.Submission, measu
 			return speed
 		}
 		parent := ctx
-		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("measuring programs has taken %v", maxMeasuring))
+		ctx, cancel := context.WithDeadlineCause(ctx, end, fmt.Errorf("the measurement did not end within %v", maxMeasuring))
 		defer cancel()
 		g.note("measuring the speed of the program of %s, for at most a minute", sub.Spec.Cells[cell].Name)
 		err := goroutines.Recover(func() (err error) { known[name], err = p.speed(ctx); return err })

@@ -59,7 +59,10 @@ func (h LocalFinder) places(name string) []string {
 	if h.Folder == "" || filepath.IsAbs(name) {
 		return []string{name}
 	}
-	return []string{name, filepath.Join(h.Folder, name)}
+	if joined := filepath.Join(h.Folder, name); joined != filepath.Clean(name) {
+		return []string{name, joined}
+	}
+	return []string{name}
 }
 
 // lookUp tries the places of a name on this machine, and then among the shipped files. The error is

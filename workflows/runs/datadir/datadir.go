@@ -79,7 +79,7 @@ func Claim(path string) (*Dir, error) {
 		return nil, fmt.Errorf("home: %w", err)
 	}
 	if err := dir.Make(path, 0o700); err != nil {
-		return nil, fmt.Errorf("home %s: %w", path, err)
+		return nil, fmt.Errorf("home %s: %w; name a directory that can be written by --home", path, err)
 	}
 	deadline := time.Now().Add(patience)
 	for pause := firstPause; ; pause = min(2*pause, longest) {
