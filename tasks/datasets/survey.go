@@ -39,6 +39,8 @@ type Facts struct {
 	// Rules is CurrentRules if FirstRules read the source differently, so that Import needs the
 	// parameter; otherwise 0. It is 0 for a recipe with FirstRules.
 	Rules Rules `json:"rules,omitempty"`
+	// Similar counts the users of the source with similar names.
+	Similar SimilarUsers `json:"similar,omitzero"`
 }
 
 // Member is a user that trains.
@@ -97,7 +99,12 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 	if err := s.others(ctx, surveys[len(first):], facts[len(first):]); err != nil {
 		return nil, err
 	}
-	return facts, s.selectWords(ctx, surveys, facts)
+	similar := similarUsers(s.names.all)
+	err := s.selectWords(ctx, surveys, facts)
+	for i := range facts {
+		facts[i].Similar = similar
+	}
+	return facts, err
 }
 
 // surveyor reads a source for several recipes.

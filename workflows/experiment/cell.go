@@ -10,6 +10,7 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/storage"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
 )
 
 // Spec is a whole experiment in its resolved form. Two files with equal specs
@@ -44,6 +45,8 @@ type Cell struct {
 	data      *audits.Data // nil until the data are read
 	phrases   []int        // see Facts
 	sizes     map[int]int  // see Facts
+
+	similar datasets.SimilarUsers // see Facts
 }
 
 // Row is a row of the table of results: the cells of one point of the grid, which differ only in

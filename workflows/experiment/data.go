@@ -56,6 +56,8 @@ type Facts struct {
 	Phrases []int
 	// Sizes counts the clients of federated training with each number of examples.
 	Sizes map[int]int
+	// Similar counts the users of the source with similar names.
+	Similar datasets.SimilarUsers
 	// Prepared are the facts of Experiment.Sources, in their order.
 	Prepared []Facts
 	// Tokens is the number of tokens of the tokenizer, 0 without one.
@@ -348,7 +350,7 @@ func (c *Cell) noteBudget(rounds int) {
 
 // Warnings returns doubtful choices of the cell that are not mistakes, one sentence each.
 func (c *Cell) Warnings() []string {
-	warnings := slices.Concat(c.measuringWarnings(), c.canaryWarnings(), c.phraseWarnings(), c.powerWarnings())
+	warnings := slices.Concat(c.measuringWarnings(), c.userWarnings(), c.canaryWarnings(), c.phraseWarnings(), c.powerWarnings())
 	if b := c.Experiment.Batches(c.sizes); b != nil {
 		warnings = append(warnings, b.String())
 	}
@@ -424,6 +426,16 @@ func (c *Canaries) carriers(users, examples int) int {
 
 // minInData is the expected number of canaries occurring in the data above which a warning is given.
 const minInData = 0.01
+
+// userWarnings names users that may be the same.
+func (c *Cell) userWarnings() []string {
+	s := &c.similar
+	if s.Names == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s has %s like another but for spaces around it or its Unicode form, first %+q and %+q: each is a user of its own; write the names of a user alike",
+		c.Experiment.Data.Source, readable.Count(s.Names, "user name"), s.Name, s.Other)}
+}
 
 // phraseWarnings lists formats with so many matches in the data that canaries, drawn uniformly from
 // the whole space, may be among them.

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks/datasets"
 )
 
 // plenty fits every experiment of these tests.
@@ -160,6 +161,17 @@ func TestFormatsOfWhichTheDataHaveSomeGiveAWarning(t *testing.T) {
 	must.Do(t, spec.Resolve(factsFor(spec, facts)))
 	got, want := spec.Cells[0].Warnings(), `a.jsonl has 30 of the 100 sequences "pin ## over digits" by itself, and with them about 3 of the 10 canaries of this form`
 	if len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		t.Errorf("got %q, want one that begins with %s", got, want)
+	}
+}
+
+func TestSimilarNamesOfUsersGiveAWarning(t *testing.T) {
+	t.Parallel()
+	spec, facts := parse(t, minimal), plenty
+	facts.Similar = datasets.SimilarUsers{Names: 1, Name: "cafe\u0301", Other: "caf\u00e9"}
+	must.Do(t, spec.Resolve(factsFor(spec, facts)))
+	got, want := spec.Cells[0].Warnings(), `a.jsonl has 1 user name like another`
+	if len(got) != 1 || !strings.HasPrefix(got[0], want) || !strings.Contains(got[0], `"cafe\u0301" and "caf\u00e9"`) {
 		t.Errorf("got %q, want one that begins with %s", got, want)
 	}
 }

@@ -276,6 +276,7 @@ func cellFacts(files []storage.Digest, f *datasets.Facts) experiment.Facts {
 		Sizes:         f.Sizes,
 		Unlabelled:    f.Source.Unlabelled,
 		Rules:         f.Rules,
+		Similar:       f.Similar,
 	}
 }
 
