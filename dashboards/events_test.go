@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +123,30 @@ func TestAWatchEndsWhenTheServerRefuses(t *testing.T) {
 	next(t, statuses)
 	stop()
 	startOn(t, newTestServer(t, api, Options{OperatorToken: operatorToken}), c.base.Host)
+	ends(t, statuses)
+}
+
+func TestAWatchSurvivesTheRefusalOfAProxy(t *testing.T) {
+	t.Parallel()
+	api := newFake()
+	server := newTestServer(t, api, Options{})
+	served, requests := server.handler, atomic.Int32{}
+	server.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 2 {
+			http.Error(w, "too busy", http.StatusForbidden)
+			return
+		}
+		served.ServeHTTP(w, r)
+	})
+	c, _ := startOn(t, server, alone("127.0.0.1"))
+	c.watch.silence = time.Second // far below the heartbeat, so that the connection is lost
+	statuses := must.Get(c.Watch(t.Context(), ""))(t)
+	next(t, statuses)
+	next(t, statuses)
+	if n := requests.Load(); n < 3 {
+		t.Errorf("after %d requests the watch goes on; expected the third to be answered", n)
+	}
+	api.set(func(s *status.Run) { s.Phase = runs.Done })
 	ends(t, statuses)
 }
 

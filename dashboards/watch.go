@@ -112,8 +112,8 @@ func (w *watcher) reconnect(ctx context.Context) *stream {
 		if err == nil {
 			return s
 		}
-		if answer, ok := errors.AsType[*Error](err); ok && answer.Status/100 == 4 {
-			return nil
+		if answer, ok := errors.AsType[*Error](err); ok && answer.Status/100 == 4 && answer.Kind != "" {
+			return nil // a refusal of the server; one without a kind is of a proxy, which may be overloaded or restarting
 		}
 	}
 	return nil
