@@ -222,7 +222,9 @@ func (a *auditFlags) auditEndpoint(c *cobra.Command, g *global, address string, 
 	if err := a.checkPace(); err != nil {
 		return nil, err
 	}
-	vocabulary, err := readFlag("vocabulary", a.vocabulary, "", func(_ string, r io.Reader) (*modelaudit.Vocabulary, error) { return modelaudit.ReadVocabulary(r, a.begin) })
+	vocabulary, err := readFlag("vocabulary", a.vocabulary, "", func(_ string, r io.Reader) (*modelaudit.Vocabulary, error) {
+		return modelaudit.ReadVocabulary(r, a.begin)
+	})
 	if err != nil {
 		return nil, err
 	}

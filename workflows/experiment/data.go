@@ -104,6 +104,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 	for i := range s.Cells {
 		s.Cells[i].noteBudget(rounds[i])
 		s.Cells[i].data, s.Cells[i].phrases, s.Cells[i].sizes = facts[i].of(&s.Cells[i]), facts[i].Phrases, facts[i].Sizes
+		s.Cells[i].similar = facts[i].Similar
 		for _, source := range s.Cells[i].Experiment.named(&facts[i]) {
 			*source.sha256 = s.sourceOf(source.files)
 		}
@@ -433,7 +434,7 @@ func (c *Cell) userWarnings() []string {
 	if s.Names == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s has %s like another but for spaces around it or its Unicode form, first %+q and %+q: each is a user of its own; write the names of a user alike",
+	return []string{fmt.Sprintf("%s has %s that differ from another only by surrounding spaces or Unicode form, first %+q and %+q: they are separate users; spell each user in one way",
 		c.Experiment.Data.Source, readable.Count(s.Names, "user name"), s.Name, s.Other)}
 }
 

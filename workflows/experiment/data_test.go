@@ -170,7 +170,7 @@ func TestSimilarNamesOfUsersGiveAWarning(t *testing.T) {
 	spec, facts := parse(t, minimal), plenty
 	facts.Similar = datasets.SimilarUsers{Names: 1, Name: "cafe\u0301", Other: "caf\u00e9"}
 	must.Do(t, spec.Resolve(factsFor(spec, facts)))
-	got, want := spec.Cells[0].Warnings(), `a.jsonl has 1 user name like another`
+	got, want := spec.Cells[0].Warnings(), `a.jsonl has 1 user name that`
 	if len(got) != 1 || !strings.HasPrefix(got[0], want) || !strings.Contains(got[0], `"cafe\u0301" and "caf\u00e9"`) {
 		t.Errorf("got %q, want one that begins with %s", got, want)
 	}
