@@ -111,7 +111,7 @@ func share(o *outcome) audits.Share {
 	for _, canaries := range o.second {
 		ratio.Add(int(sum(canaries)), len(canaries))
 	}
-	return ratio.Share()
+	return ratio.ShareOfCanaries()
 }
 
 // paired is the difference of the two rows' shares, by Student's t over the seeds.
@@ -200,6 +200,7 @@ func RunCoverage(draws int, seed uint64) []CoverageRow {
 		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: canaries, Goal: goal}, thakkar(5, -0.8), pooled},
 		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: "canaries alike, trainings not", Goal: goal}, together, pooled},
 		{CoverageRow{Interval: "sign test, p >= 5% of equal rows", Of: identical, Goal: bound}, equal, signs},
+		{CoverageRow{Interval: "Korn-Graubard, mean count", Of: canaries + ", hardly any memorized", Goal: bound}, thakkar(5, -5), mean},
 	} {
 		c.Seeds, c.Draws = c.study.Seeds, draws
 		covered := 0

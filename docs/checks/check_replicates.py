@@ -64,9 +64,11 @@ def pooled(counts, sizes):
     counts, sizes = numpy.array(counts), numpy.array(sizes)
     g, of, p = len(counts), sizes.sum(), counts.sum() / sizes.sum()
     variance = g / max(1, g - 1) * ((counts - p * sizes) ** 2).sum() / of**2
-    n = float(g)
-    if g > 1 and variance > 0:
-        n = min(of, p * (1 - p) / variance * (stats.t.ppf(0.975, of - 1) / stats.t.ppf(0.975, g - 1)) ** 2)
+    n = float(min(g, of))
+    if g > 1 and of > 1:
+        few = (stats.t.ppf(0.975, of - 1) / stats.t.ppf(0.975, g - 1)) ** 2
+        equal = variance <= 1e-12 * (counts**2).sum() / of**2
+        n = max(g, few * of) if equal else min(of, few * p * (1 - p) / variance)
     low = stats.beta.ppf(0.025, p * n, n - p * n + 1) if p > 0 else 0.0
     high = stats.beta.ppf(0.975, p * n + 1, n - p * n) if p < 1 else 1.0
     return {"pooled_count": int(counts.sum()), "pooled_of": int(of), "pooled_share": p, "pooled_low": low, "pooled_high": high}

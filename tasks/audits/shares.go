@@ -139,29 +139,49 @@ func (r *Ratio) Add(count, size int) {
 // Share has the interval of Korn and Graubard (1998): Clopper and Pearson for the number of independent
 // things with the ratio's variance, corrected for few groups. If the variance is 0, it is the number of
 // groups.
-func (r *Ratio) Share() Share {
+func (r *Ratio) Share() Share { return r.share(min(r.groups, r.size)) }
+
+// ShareOfCanaries is Share for things that depend on each other little, such as canaries of a training. If
+// the variance is 0, they count as independent, as in the standard of the NCHS (Parker et al. 2017), but the
+// correction for few groups stays, down to the number of groups.
+func (r *Ratio) ShareOfCanaries() Share {
+	if r.groups < 2 || r.size < 2 {
+		return r.Share()
+	}
+	return r.share(max(r.groups, r.size*r.fewGroups()))
+}
+
+// share returns the share; without variance, its interval is that of the given number of independent things.
+func (r *Ratio) share(withoutVariance float64) Share {
 	s := NewShare(int(r.count), int(r.size))
-	if n := r.effective(); n > 0 {
+	if n := r.effective(withoutVariance); n > 0 {
 		s.Low, s.High = ClopperPearson(s.Share*n, n, intervalTail)
 	}
 	return s
 }
 
+// fewGroups is the squared ratio of Student's t for the things and for the groups.
+func (r *Ratio) fewGroups() float64 {
+	fewer := StudentT(int(r.size)-1) / StudentT(int(r.groups)-1)
+	return fewer * fewer
+}
+
 // effective is the equivalent number of independent things.
-func (r *Ratio) effective() float64 {
+func (r *Ratio) effective(withoutVariance float64) float64 {
 	if r.groups < 2 || r.size == 0 {
 		return min(r.groups, r.size)
 	}
 	p := r.count / r.size
 	squares := r.countCount - float64(2*p*r.countSize) + float64(float64(p*p)*r.sizeSize)
 	variance := squares * r.groups / (r.groups - 1) / float64(r.size*r.size)
-	if !(variance > 0) {
-		return min(r.groups, r.size)
+	if squares <= equal*r.countCount {
+		return withoutVariance
 	}
-	// Student's t for the groups instead of the things.
-	fewer := StudentT(int(r.size)-1) / StudentT(int(r.groups)-1)
-	return math.Min(p*(1-p)/variance*float64(fewer*fewer), r.size)
+	return math.Min(p*(1-p)/variance*r.fewGroups(), r.size)
 }
+
+// equal is the relative rounding error of squares whose groups have equal shares.
+const equal = 1e-12
 
 // maxExact bounds the additions of an exact p-value to about ten milliseconds: 40 values in any division, or
 // 200 with one in a sample.

@@ -145,6 +145,24 @@ func TestFewGroupsTellLittleOfTheirVariance(t *testing.T) {
 	}
 }
 
+// Equal counts of 5 trainings have the interval of Clopper and Pearson for 185 x (t184 / t4)^2 = 93.42
+// canaries. The numbers are SciPy's: stats.t.ppf and stats.beta.ppf.
+func TestEqualCountsOfCanariesAreThoseOfIndependentOnes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		count     int
+		low, high float64
+	}{{0, 0, 0.03871919113261255}, {2, 0.017907695066777394, 0.12120609519152897}, {37, 0.9612808088673874, 1}} {
+		var r Ratio
+		for range 5 {
+			r.Add(c.count, 37)
+		}
+		if s := r.ShareOfCanaries(); math.Abs(s.Low-c.low) > 1e-9 || math.Abs(s.High-c.high) > 1e-9 {
+			t.Errorf("%d of 37 five times: %v to %v, want %v to %v", c.count, s.Low, s.High, c.low, c.high)
+		}
+	}
+}
+
 // Of 1000 intervals of groups of dependent things, at least 925 contain the truth: with a
 // coverage of 95%, fewer do with probability 3e-4. The seed is fixed.
 func TestTheIntervalOfARatioCoversTheTruth(t *testing.T) {

@@ -112,7 +112,7 @@ func (r *viewRow) pooled(m *tableColumn) *audits.Share {
 			ratio.Add(int(count), int(total))
 		}
 	}
-	return new(ratio.Share())
+	return new(ratio.ShareOfCanaries())
 }
 
 // values returns the numbers in a column of an audit's rows, for the seeds that have one.

@@ -207,11 +207,11 @@ func TestRowsAreRecomputedFromTheirCanaries(t *testing.T) {
 			canaries.Add(n, len(held[row.Row][seed]))
 		}
 		want, got := audits.NewEstimate(counts), row.Measures["random_sampling_memorized"]
-		want.Pool(canaries.Share())
+		want.Pool(canaries.ShareOfCanaries())
 		if !reflect.DeepEqual(got.Estimate, *want) || got.N != len(row.Seeds) {
 			t.Errorf("row %s: %+v, by its canaries %+v", row.Row, got.Estimate, want)
 		}
-		if share := canaries.Share(); *got.Pooled != share {
+		if share := canaries.ShareOfCanaries(); *got.Pooled != share {
 			t.Errorf("row %s: %+v, by its canaries %+v", row.Row, *got.Pooled, share)
 		}
 	}
