@@ -124,5 +124,13 @@ var made = []GeneratedData{
 	{"augenstein-2020/task6-small", "public.jsonl.gz", []string{"earlier.py", "state-of-the-union.jsonl.gz"}},
 }
 
+// Read reports whether an example reads a source of this name.
+func Read(source string) bool {
+	return slices.ContainsFunc(Names(), func(name string) bool {
+		text, err := fs.ReadFile(Root, path.Join(Folder, name)+".yaml")
+		return err == nil && strings.Contains(string(text), "source: "+source+"\n")
+	})
+}
+
 // MadeData lists the data that programs make.
 func MadeData() []GeneratedData { return slices.Clone(made) }

@@ -40,12 +40,15 @@ func (shipped) Open(name string) (fs.File, error) {
 	return examples.Root.Open(name)
 }
 
-// makeAdvice explains how to make the data of an example.
+// makeAdvice explains how to make or get the data of an example.
 func makeAdvice(source string) string {
 	for _, m := range examples.MadeData() {
 		if m.File == path.Base(filepath.ToSlash(source)) {
 			return fmt.Sprintf("; make it here by: coalmine data example %s", m.Example)
 		}
+	}
+	if examples.Read(source) {
+		return "; examples come without it, and docs/data.md says where it is"
 	}
 	return ""
 }
@@ -64,7 +67,7 @@ func (g *global) readExperiment(name string) (found string, text []byte, err err
 	}
 	hint := "; coalmine init writes a first file, coalmine data example lists the examples"
 	if likely, err := examples.Find(filepath.ToSlash(name)); err == nil {
-		hint = readable.DidYouMean(likely)
+		hint += readable.DidYouMean(likely)
 	}
 	return name, nil, fmt.Errorf("%w, and no example has this name%s", err, hint)
 }

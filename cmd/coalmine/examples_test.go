@@ -47,9 +47,13 @@ func TestExamplesRunFromAnyFolder(t *testing.T) {
 			t.Errorf("plan %q: %v, without advice:\n%s", name, err, output)
 		}
 	}
-	output, err := inEmptyFolder(t, folder, "plan", "examples/carlini-2019/table2-small.yaml")
-	if err == nil || !strings.Contains(output, "coalmine data example carlini-2019/table2-small") {
-		t.Errorf("%v, without the command that makes the data:\n%s", err, output)
+	for name, advice := range map[string]string{
+		"examples/carlini-2019/table2-small.yaml": "make it here by: coalmine data example carlini-2019/table2-small",
+		"thakkar-2020/table-1":                    "docs/data.md says where it is",
+	} {
+		if output, err := inEmptyFolder(t, folder, "plan", name); err == nil || !strings.Contains(output, advice) {
+			t.Errorf("plan %s: %v, without the advice %q:\n%s", name, err, advice, output)
+		}
 	}
 }
 

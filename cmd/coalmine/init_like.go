@@ -99,5 +99,5 @@ func smaller(example string) string {
 	if _, err := fs.Stat(examples.Root, example+"-small.yaml"); errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	return fmt.Sprintf(" (docs/data.md says where it is); --like %s-small needs none", strings.TrimPrefix(example, examples.Folder+"/"))
+	return fmt.Sprintf("; --like %s-small needs none", strings.TrimPrefix(example, examples.Folder+"/"))
 }
