@@ -15,7 +15,7 @@ import (
 
 // Workers implements API. It asks the queue for live workers, and the coordinator for their tasks.
 func (l *Local) Workers(ctx context.Context) (*status.Fleet, error) {
-	f := newFleet()
+	f := &fleet{workers: map[string]*status.FleetWorker{}, queues: map[tasks.Class]*status.Queue{}, at: map[string]bool{}, waits: []status.Wait{}}
 	alive, err := l.alive(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -67,10 +67,6 @@ type fleet struct {
 	queues  map[tasks.Class]*status.Queue
 	at      map[string]bool // attempts of earlier runs
 	waits   []status.Wait
-}
-
-func newFleet() *fleet {
-	return &fleet{workers: map[string]*status.FleetWorker{}, queues: map[tasks.Class]*status.Queue{}, at: map[string]bool{}, waits: []status.Wait{}}
 }
 
 func (f *fleet) wait(reason status.WaitReason, detail string) {

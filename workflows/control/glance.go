@@ -168,7 +168,9 @@ func (g *glance) see(ctx context.Context, p *plan.Plan) (*seen, error) {
 	}
 	for _, recipe := range plan.SortedKeys(goals) {
 		group.Go(func() error {
-			found, err := g.survey(ctx, p.Chains[recipe], goals[recipe])
+			chain := p.Chains[recipe]
+			surveyor := availability.Surveyor{LookUp: g.lookUp, Has: g.has, Chain: chain, Kept: retention.ClaimOf(chain).StepsKept}
+			found, err := surveyor.Survey(ctx, chain.Steps, goals[recipe])
 			mu.Lock()
 			defer mu.Unlock()
 			x.chains[recipe] = found
@@ -194,11 +196,6 @@ func targets(p *plan.Plan) (nodes map[storage.Key]bool, goals map[storage.Key][]
 		}
 	}
 	return nodes, goals
-}
-
-func (g *glance) survey(ctx context.Context, chain *plan.Chain, goals []int) (availability.Chain, error) {
-	surveyor := availability.Surveyor{LookUp: g.lookUp, Has: g.has, Chain: chain, Kept: retention.ClaimOf(chain).StepsKept}
-	return surveyor.Survey(ctx, chain.Steps, goals)
 }
 
 // errTooLong reports that a glance has made its maximum number of requests.

@@ -175,16 +175,6 @@ type exporter struct {
 	experiment *experiment.Experiment
 }
 
-func newExporter(run *planned.Run, name string) (*exporter, error) {
-	p := run.Plan
-	for i := range p.Cells {
-		if p.Cells[i].Name == name || name == "" && len(p.Cells) == 1 {
-			return &exporter{run, p, &p.Cells[i], &run.Spec.Cells[i].Experiment}, nil
-		}
-	}
-	return nil, noCell(run.Run, p, name)
-}
-
 func (x *exporter) rounds() int {
 	if x.run.Unreadable != nil {
 		return x.cell.Rounds()
@@ -212,11 +202,14 @@ func (l *Local) exporter(ctx context.Context, name, cell string) (*exporter, err
 	if err != nil {
 		return nil, err
 	}
-	x, err := newExporter(found, cell)
-	if err != nil {
-		return nil, err
+	p := found.Plan
+	for i := range p.Cells {
+		if p.Cells[i].Name == cell || cell == "" && len(p.Cells) == 1 {
+			x := &exporter{found, p, &p.Cells[i], &found.Spec.Cells[i].Experiment}
+			return x, found.CheckReports(ctx, l.archive, x.cell)
+		}
 	}
-	return x, found.CheckReports(ctx, l.archive, x.cell)
+	return nil, noCell(run, p, cell)
 }
 
 // checkpoint returns the model after a round, and the round, with LastRound resolved.

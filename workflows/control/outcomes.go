@@ -15,7 +15,6 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/reports"
-	"coalmine/workflows/experiment"
 	"coalmine/workflows/results"
 	"coalmine/workflows/runs"
 	"coalmine/workflows/runs/availability"
@@ -133,16 +132,6 @@ type verdict struct {
 	position int
 	gate     string              // of the run; "" if no cell has been judged
 	breaches map[string][]string // by cell
-}
-
-// isGated reports whether some cell has limits of audit.fail_if.
-func isGated(spec *experiment.Spec) bool {
-	for i := range spec.Cells {
-		if audit := spec.Cells[i].Experiment.Audit; audit != nil && audit.FailIf != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // judged adds the failed gates to the status of a finished run. If its results cannot be read,

@@ -39,7 +39,7 @@ func (l *Local) newRecorded(ctx context.Context, run *runs.Run) *recorded {
 		r.cells = l.plannedCells(ctx, run)
 		return r
 	}
-	r.gated = isGated(spec)
+	r.gated = slices.ContainsFunc(spec.Cells, func(c experiment.Cell) bool { return c.Experiment.Audit != nil && c.Experiment.Audit.FailIf != nil })
 	head := *spec
 	head.Cells = slices.Clone(spec.Cells[:min(len(spec.Cells), glanceCells)])
 	if lost, err := planned.CellUnderOtherKey(ctx, l.archive, run, spec); err == nil && lost != "" {

@@ -203,7 +203,12 @@ func (c *checker) canaries() {
 			c.room(&f, path)
 		}
 	}
-	c.distinctFormats()
+	spaces := c.Canaries.Spaces(&c.Data)
+	for i, s := range spaces {
+		if slices.Contains(spaces[:i], s) {
+			c.fail([]string{itemPath("canaries.formats", i)}, "asks for canaries %q, as one before does; for more canaries of one format raise canaries.per_configuration", s)
+		}
+	}
 }
 
 // configurations checks the numbers of insertions.
@@ -312,16 +317,6 @@ func (c *checker) room(f *CanaryFormat, path string) {
 	}
 }
 
-// distinctFormats reports a format that occurs twice.
-func (c *checker) distinctFormats() {
-	spaces := c.Canaries.Spaces(&c.Data)
-	for i, s := range spaces {
-		if slices.Contains(spaces[:i], s) {
-			c.fail([]string{itemPath("canaries.formats", i)}, "asks for canaries %q, as one before does; for more canaries of one format raise canaries.per_configuration", s)
-		}
-	}
-}
-
 // checkCanaries compares the canaries with the data.
 func (c *dataChecker) checkCanaries() {
 	e := &c.Experiment
@@ -401,14 +396,9 @@ func (c *checker) measuresPairs(m Method) {
 	switch {
 	case m.Pairs == audits.NoPairs:
 		c.fail([]string{path, "data.pairs"}, "measures no models of pairs (data.pairs: true); set it to null for this cell")
-	case m.Pairs == audits.TargetSecrets && c.Canaries != nil && c.echoes():
+	case m.Pairs == audits.TargetSecrets && c.Canaries != nil && slices.ContainsFunc(c.Canaries.Spaces(&c.Data), canaries.Space.Echoes):
 		c.fail([]string{path, "canaries.format", "canaries.formats"}, "walks the tree of continuations of one source, and canaries have their secret in both texts; let the format have no #, so that it is in the target alone, or set %s to null", path)
 	}
-}
-
-// echoes reports whether the secret of canaries is in both texts.
-func (c *checker) echoes() bool {
-	return slices.ContainsFunc(c.Canaries.Spaces(&c.Data), canaries.Space.Echoes)
 }
 
 // paired returns a space of pairs; the second text is read like the first.

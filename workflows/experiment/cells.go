@@ -47,7 +47,11 @@ func (g *grid) cells(limit int, ps *problems) []Cell {
 		ps.addCell(&c.Cell, &c.problems)
 	}
 	if len(ps.found) == 0 {
-		g.unused(used, ps)
+		for i, x := range g.exclude {
+			if !used[i] {
+				ps.add(x.at, "grid.exclude", "matches no cell; remove it, or correct its values")
+			}
+		}
 		g.duplicates(cells, ps)
 	}
 	return cells
@@ -103,14 +107,6 @@ func (g *grid) excludes(c *candidate, used []bool) bool {
 		}
 	}
 	return excluded
-}
-
-func (g *grid) unused(used []bool, ps *problems) {
-	for i, x := range g.exclude {
-		if !used[i] {
-			ps.add(x.at, "grid.exclude", "matches no cell; remove it, or correct its values")
-		}
-	}
 }
 
 // duplicates finds cells with equal experiments: a value without effect would produce two equal rows.

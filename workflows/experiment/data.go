@@ -102,7 +102,9 @@ func (s *Spec) Resolve(facts []Facts) error {
 		return err
 	}
 	for i := range s.Cells {
-		s.Cells[i].noteBudget(rounds[i])
+		if t := &s.Cells[i].Experiment.Training; t.Privacy != nil && t.Privacy.Budget != nil && rounds[i] < t.Rounds {
+			s.Cells[i].shortened = t.Rounds
+		}
 		s.Cells[i].data, s.Cells[i].phrases, s.Cells[i].sizes = facts[i].of(&s.Cells[i]), facts[i].Phrases, facts[i].Sizes
 		s.Cells[i].similar = facts[i].Similar
 		for _, source := range s.Cells[i].Experiment.named(&facts[i]) {
@@ -339,14 +341,6 @@ func (c *Cell) Privacy() (*privacy.Report, error) {
 	}
 	report, err := privacy.Account(c.Experiment.recipe(population))
 	return &report, err
-}
-
-// noteBudget records the requested rounds if the privacy budget allows fewer.
-func (c *Cell) noteBudget(rounds int) {
-	t := &c.Experiment.Training
-	if t.Privacy != nil && t.Privacy.Budget != nil && rounds < t.Rounds {
-		c.shortened = t.Rounds
-	}
 }
 
 // Warnings returns doubtful choices of the cell that are not mistakes, one sentence each.

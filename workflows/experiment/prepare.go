@@ -103,7 +103,16 @@ func (e *Experiment) Sources() []Source {
 
 func (c *checker) preparingLanguages() {
 	for _, l := range c.Prepare.languages() {
-		c.preparingLanguage(l)
+		if c.Data.Level.Scheme().Images {
+			c.fail([]string{l.Path, "data.level"}, "says how likely texts are, and data.level is %s; expected texts", c.Data.Level)
+		}
+		if !c.Data.Select.unlikely() {
+			c.fail([]string{l.Path, "data.select"}, "is used by nothing; expected data.select.examples: unlikely, or no such preparation")
+		}
+		if l.Of.Source == "" {
+			c.refuse([]string{l.Path + ".sha256", l.Path + ".form", l.Path + ".columns"}, []string{l.Path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.Path)
+		}
+		c.prepared(l.Path, &l.Of.Preparation)
 	}
 }
 
@@ -124,19 +133,6 @@ func (c *checker) preparingClassifier() {
 		c.fail([]string{path, "data.select"}, "is used by nothing; expected data.select.examples, data.select.users, audit.generated_images or audit.accuracy_per_user, or no such preparation")
 	}
 	c.prepared(path, p)
-}
-
-func (c *checker) preparingLanguage(l Source) {
-	if c.Data.Level.Scheme().Images {
-		c.fail([]string{l.Path, "data.level"}, "says how likely texts are, and data.level is %s; expected texts", c.Data.Level)
-	}
-	if !c.Data.Select.unlikely() {
-		c.fail([]string{l.Path, "data.select"}, "is used by nothing; expected data.select.examples: unlikely, or no such preparation")
-	}
-	if l.Of.Source == "" {
-		c.refuse([]string{l.Path + ".sha256", l.Path + ".form", l.Path + ".columns"}, []string{l.Path + ".source"}, "is that of a source, and there is none; expected %s.source beside it", l.Path)
-	}
-	c.prepared(l.Path, &l.Of.Preparation)
 }
 
 // prepared checks the optimizer of a preparation.

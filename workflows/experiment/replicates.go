@@ -115,15 +115,13 @@ func (g *grid) nameRows(kept []*candidate) {
 	points = slices.Compact(points)
 	rows := make([]Row, len(points))
 	for i := range rows {
-		rows[i].Name = rowName(i, len(rows))
+		rows[i].Name = numbered("r", i, len(rows))
 	}
 	for _, c := range kept {
 		at, _ := slices.BinarySearch(points, c.point)
 		c.Row = &rows[at]
 	}
 }
-
-func rowName(index, count int) string { return numbered("r", index, count) }
 
 // labelCells labels every cell and, with replicates, every row with the label of its cells without
 // their seeds.

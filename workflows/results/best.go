@@ -43,7 +43,8 @@ func newBest(rows []*viewRow) *Best {
 	}
 	b := &Best{Utility: utility, Undecided: []string{}, rows: map[string]*viewRow{}}
 	for _, row := range rows {
-		if row == top || repeated(row, utility) && matches(row, top) {
+		d := newDifference(row, top)
+		if row == top || repeated(row, utility) && d != nil && d.Utility != nil && d.Utility.Matched {
 			b.Among = append(b.Among, row.Name)
 			b.rows[row.Name] = row
 		}
@@ -56,11 +57,6 @@ func newBest(rows []*viewRow) *Best {
 
 // repeated reports whether a row has a measure for two seeds or more.
 func repeated(row *viewRow, measure string) bool { return row.Measures[measure].N > 1 }
-
-func matches(row, to *viewRow) bool {
-	d := newDifference(row, to)
-	return d != nil && d.Utility != nil && d.Utility.Matched
-}
 
 // topUtility returns the row with the best mean of the first measure of utility that rows have.
 func topUtility(rows []*viewRow) (measure string, top *viewRow) {

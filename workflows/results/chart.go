@@ -235,20 +235,13 @@ func difference(first, cell experiment.Axes) string {
 			continue
 		}
 		part := a.Path[strings.LastIndexByte(a.Path, '.')+1:]
-		if members := membersOf(a.Value); len(members) > 0 {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(a.Value, &members) == nil && len(members) > 0 {
 			part += " (" + strings.Join(slices.Sorted(maps.Keys(members)), ", ") + ")"
 		}
 		parts = append(parts, part)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// membersOf returns the members of a block, nil for other values.
-func membersOf(value json.RawMessage) (members map[string]json.RawMessage) {
-	if json.Unmarshal(value, &members) != nil {
-		return nil
-	}
-	return members
 }
 
 // scalar reports whether a value is neither a block nor a list.

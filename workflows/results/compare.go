@@ -198,11 +198,9 @@ func (s Side) partners(other Side) map[int]int {
 	return partners
 }
 
-// WriteTable writes the differences of the runs as a table: fields of the experiment, then the
-// columns of the results, as in "3/8 -> 5/8", and the differences between rows of replicates.
-func (c *Comparison) WriteTable(w io.Writer) error { return c.WriteScreen(w, nil) }
-
-// WriteScreen is WriteTable for a terminal.
+// WriteScreen writes the differences of the runs as a table for a terminal, or for a file if s is nil: fields of the
+// experiment, then the columns of the results, as in "3/8 -> 5/8", or the differences between rows of replicates, and
+// the rows without matched utility.
 func (c *Comparison) WriteScreen(w io.Writer, s *Terminal) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s -> %s\n", c.Before, c.After)
@@ -215,7 +213,12 @@ func (c *Comparison) WriteScreen(w io.Writer, s *Terminal) error {
 		fmt.Fprintf(&b, "only in %s: %s\n", c.After, label)
 	}
 	if len(c.Rows) > 0 {
-		c.writeRows(&b, s)
+		table := differenceTable(c.columns, c.Rows)
+		b.WriteByte('\n')
+		s.table(&b, table.Header, table.texts())
+		for _, note := range unmatched(c.Rows) {
+			b.WriteString(note + "\n")
+		}
 	} else if len(c.Pairs) > 0 {
 		header, rows, err := c.rows()
 		if err != nil {
@@ -229,17 +232,6 @@ func (c *Comparison) WriteScreen(w io.Writer, s *Terminal) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// writeRows writes the differences between rows of replicates, and lists the rows without matched
-// utility.
-func (c *Comparison) writeRows(b *strings.Builder, s *Terminal) {
-	table := differenceTable(c.columns, c.Rows)
-	b.WriteByte('\n')
-	s.table(b, table.Header, table.texts())
-	for _, note := range unmatched(c.Rows) {
-		b.WriteString(note + "\n")
-	}
 }
 
 // writeShared writes, for different grids, the number of common cells and the axes that differ, and

@@ -42,7 +42,7 @@ func TestRunsAreComparedCellByCell(t *testing.T) {
 	t.Parallel()
 	before, after := gridSide(t, "grid-1", "", 3), gridSide(t, "grid-2", "training.rounds=60 training.client.gradient_clip=0.5", 5)
 	var b bytes.Buffer
-	must.Do(t, compared(t, before, after).WriteTable(&b))
+	must.Do(t, compared(t, before, after).WriteScreen(&b, nil))
 	const want = `grid-1 -> grid-2
   training.rounds: 40 -> 60
   training.client.gradient_clip: none -> 0.5
@@ -66,7 +66,7 @@ func TestCellsOfOneRunAloneAreNamed(t *testing.T) {
 		t.Fatalf("comparison %+v, want one pair and a cell of each run", c)
 	}
 	var b bytes.Buffer
-	must.Do(t, c.WriteTable(&b))
+	must.Do(t, c.WriteScreen(&b, nil))
 	for _, want := range []string{"  the experiments are the same\n", "the grids differ: 1 of 3 cells at the same point of both; axes of both: data.partition\n", "two cells are compared by: coalmine compare grid-1/c01 grid-2/c01\n", "only in grid-1: by-user\n", "only in grid-2: by-user\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, &b)
@@ -93,7 +93,7 @@ func TestTwoCellsOfARunAreComparedByTheirSamples(t *testing.T) {
 	}
 	var b bytes.Buffer
 	c := compared(t, sides[0], sides[1])
-	must.Do(t, c.WriteTable(&b))
+	must.Do(t, c.WriteScreen(&b, nil))
 	for _, want := range []string{
 		"grid-1/c01 -> grid-1/c02\n  data.partition: iid -> by-user\n",
 		"\niid:\n  samples: probability that the first word is out of vocabulary: 0.06 -> 0.15 (exact)\n" +
@@ -140,7 +140,7 @@ func TestTwoRowsAreComparedSeedBySeed(t *testing.T) {
 		t.Errorf("difference %+v", d)
 	}
 	var b bytes.Buffer
-	must.Do(t, c.WriteTable(&b))
+	must.Do(t, c.WriteScreen(&b, nil))
 	for _, want := range []string{
 		"grid-1/r01 -> grid-1/r04\n  data.partition: iid -> by-user\n", "\nsetting       compared with  seeds  RS memorized", "\nby-user, b=8  iid, b=5       2      -5.0, 0:10, p 0.002  -5.0 (-12.0 to +7.7), 0:10, p 0.002  ",
 		"grid-1/r04 (by-user, b=8) against grid-1/r01 (iid, b=5): utility is not matched: recall_at_1 differs by -0.01",
@@ -176,7 +176,7 @@ func TestReplicatesAreComparedWithASingleSeedCellByCell(t *testing.T) {
 	alone := gridSide(t, "grid-2", "grid=null", 3)
 	c := compared(t, alone, one)
 	var b bytes.Buffer
-	must.Do(t, c.WriteTable(&b))
+	must.Do(t, c.WriteScreen(&b, nil))
 	if len(c.Rows) != 0 || len(c.Pairs) != 1 || !strings.Contains(b.String(), "3/8 -> ") {
 		t.Errorf("%d rows, %d pairs:\n%s", len(c.Rows), len(c.Pairs), &b)
 	}

@@ -225,11 +225,17 @@ func (l *CanaryLives) read(ctx context.Context, archive *storage.Archive, report
 		return err
 	}
 	for _, r := range rounds {
-		if r.Outcomes != nil {
-			l.Rounds = append(l.Rounds, r)
+		if r.Outcomes == nil {
+			continue
+		}
+		l.Rounds = append(l.Rounds, r)
+		for i, outcome := range r.Outcomes { // the newest come last
+			if err := l.Canaries[i].Canary.Outcomes.Merge(outcome); err != nil {
+				return err
+			}
 		}
 	}
-	return l.showNewest()
+	return nil
 }
 
 // readCanaries reads the placements of the canaries, if they exist.
@@ -296,18 +302,6 @@ func (l *CanaryLives) readOutcomes(ctx context.Context, archive *storage.Archive
 	for i, canaryOutcome := range canaryOutcomes {
 		if err := into.Outcomes[i].Join(canaryOutcome); err != nil {
 			return fmt.Errorf("canary %d: %w: %w", i, storage.ErrCorrupt, err)
-		}
-	}
-	return nil
-}
-
-// showNewest sets each canary's newest outcomes.
-func (l *CanaryLives) showNewest() error {
-	for _, r := range l.Rounds {
-		for i, canaryOutcome := range r.Outcomes {
-			if err := l.Canaries[i].Canary.Outcomes.Merge(canaryOutcome); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -88,7 +88,7 @@ func newDifferences(rows []*viewRow) []Difference {
 	for _, row := range rows {
 		var baselines []*viewRow
 		for i := range row.Axes {
-			line := alongAxis(row.Axes, i)
+			line := row.Axes[i].Path + "\n" + text(slices.Concat(row.Axes[:i], row.Axes[i+1:])) // equal for rows that differ only in this axis
 			switch first := firsts[line]; first {
 			case nil:
 				firsts[line] = row
@@ -106,12 +106,6 @@ func newDifferences(rows []*viewRow) []Difference {
 		}
 	}
 	return list
-}
-
-// alongAxis returns a key that is equal for rows that differ only in the i-th axis.
-func alongAxis(axes experiment.Axes, i int) string {
-	others := slices.Concat(axes[:i], axes[i+1:])
-	return axes[i].Path + "\n" + text(others)
 }
 
 // newDifference compares two rows; it returns nil if they have no common finished seed.

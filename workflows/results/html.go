@@ -122,8 +122,12 @@ func (all *drawings) addCell(c *viewCell) error {
 	for _, f := range c.figures() {
 		d.last = append(d.last, all.share(f.Name, f.About, newDrawing(f, c.Cell.Cell)))
 	}
-	for _, m := range c.heatMaps() {
-		d.last = append(d.last, all.share(m.Name, m.About, newHeatMap(m, c.Cell.Cell)))
+	for a, outcome := range c.measured() {
+		if a.HeatMaps != nil {
+			for _, m := range a.HeatMaps(outcome) {
+				d.last = append(d.last, all.share(m.Name, m.About, newHeatMap(m, c.Cell.Cell)))
+			}
+		}
 	}
 	d.last = append(d.last, c.lineFigures()...)
 	err := all.addEarlier(c, &d)
@@ -138,16 +142,6 @@ func (all *drawings) share(name, about string, d *drawing) *drawing {
 	}
 	all.named[name] = append(all.named[name], &d.Figure)
 	return d
-}
-
-// heatMaps returns the heat maps of the cell's outcomes.
-func (v *viewCell) heatMaps() (maps []*audits.HeatMap) {
-	for d, outcome := range v.measured() {
-		if d.HeatMaps != nil {
-			maps = append(maps, d.HeatMaps(outcome)...)
-		}
-	}
-	return maps
 }
 
 // figures returns the figures of the cell's outcomes.

@@ -260,12 +260,12 @@ func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, s
 			return nil, planned.Report.Key, err
 		}
 	}
-	r, err = readReport(ctx, archive, planned.Report.Key)
-	switch {
+	r = new(reports.Report)
+	switch err := readJSON(ctx, archive, planned.Report.Key, reports.CellBlob, r); {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, planned.Report.Key, nil
 	case err != nil:
-		return nil, missing, err
+		return nil, missing, fmt.Errorf("report: %w", err)
 	case len(spec.Experiment.Audit.Requested()) > 0, done: // the model may have been deleted meanwhile
 		return r, missing, nil
 	}
@@ -274,14 +274,6 @@ func finished(ctx context.Context, archive *storage.Archive, run *planned.Run, s
 		return nil, planned.Model.Key, err
 	}
 	return r, missing, nil
-}
-
-func readReport(ctx context.Context, archive *storage.Archive, key storage.Key) (*reports.Report, error) {
-	var report reports.Report
-	if err := readJSON(ctx, archive, key, reports.CellBlob, &report); err != nil {
-		return nil, fmt.Errorf("report: %w", err)
-	}
-	return &report, nil
 }
 
 // failures returns the errors that made the cell fail, in the order of their nodes' keys.

@@ -16,7 +16,6 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
-	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 )
 
@@ -305,7 +304,8 @@ func (v *view) cellRow(c *viewCell) (cellRow, error) {
 		Partition: c.Partition, Setting: c.Setting, Axes: axes, Status: c.Status,
 	}
 	if c.Report != nil {
-		row.addTraining(&c.Training)
+		t := &c.Training
+		row.Rounds, row.Epochs, row.Users, row.Examples = new(int64(t.Rounds)), &t.Epochs, new(int64(t.Users)), new(int64(t.Examples))
 	}
 	return row, err
 }
@@ -315,11 +315,6 @@ func axesJSON(axes experiment.Axes) (string, error) {
 	var b strings.Builder
 	err := json.NewEncoder(readable.JSON(&b)).Encode(axes)
 	return strings.TrimSuffix(b.String(), "\n"), err
-}
-
-func (r *cellRow) addTraining(t *reports.Training) {
-	r.Rounds, r.Epochs = new(int64(t.Rounds)), &t.Epochs
-	r.Users, r.Examples = new(int64(t.Users)), new(int64(t.Examples))
 }
 
 // canaryRow holds the columns of every canary; columns that only the canaries block has are null

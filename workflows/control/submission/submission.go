@@ -295,7 +295,11 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 	w, err := p.Divide(users)
 	few, ok := errors.AsType[*devices.TooFewError](err)
 	if ok && e.Data.Narrowed() {
-		w, err = divideOthers(&p, users, few.Users)
+		p.AtLeast = max(p.AtLeast, 1)
+		for _, user := range few.Users {
+			users[user] = devices.Owned{}
+		}
+		w, err = p.Divide(users)
 	}
 	if err != nil {
 		if ok {
@@ -309,15 +313,6 @@ func divide(e *experiment.Experiment, members []datasets.Member, f *experiment.F
 		f.Sizes[size]++
 	}
 	f.Users, f.Examples = f.Devices.Devices, w.Examples()
-}
-
-// divideOthers divides all users except some.
-func divideOthers(p *devices.SplitParams, users []devices.Owned, but []int) (*devices.World, error) {
-	p.AtLeast = max(p.AtLeast, 1)
-	for _, user := range but {
-		users[user] = devices.Owned{}
-	}
-	return p.Divide(users)
 }
 
 // Sources returns the sources of the data, each once.
