@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"coalmine/tasks/datasets"
@@ -44,5 +45,20 @@ func TestWhatIsBesideTheDataIsReadInItsForm(t *testing.T) {
 		if got := e.Data.Background.Reading(&e.Data).Origin; got != want {
 			t.Errorf("a background with %q: %+v, want %+v", own, got, want)
 		}
+	}
+}
+
+// The rounds of the training do not bound the schedule of a preparation; its own steps do.
+func TestSchedulesOfPreparationsAreCheckedAgainstTheirSteps(t *testing.T) {
+	t.Parallel()
+	text := fmt.Appendf(nil, besideTable, "")
+	schedule := "prepare.language_model.schedule={kind: cosine, warm_up: 30}"
+	if _, err := Parse("x.yaml", text, Options{Sets: []string{schedule, "prepare.language_model.steps=100"}}); err != nil {
+		t.Errorf("a warm-up of 30 of 100 steps, before a training of 20 rounds: %v", err)
+	}
+	const want = "prepare.language_model.schedule: learning-rate schedule: 25 steps with a warm-up of 30"
+	_, err := Parse("x.yaml", text, Options{Sets: []string{schedule, "prepare.language_model.steps=25", "training.rounds=200"}})
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a warm-up of 30 of 25 steps: error %v, want %q in it", err, want)
 	}
 }
