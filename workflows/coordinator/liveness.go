@@ -251,7 +251,9 @@ func (t *term) relaunchAfterDeath(x *graph.Task) {
 	t.pause(x, pause)
 }
 
-// helpStragglers gives stragglers a second attempt while slots are free; the first commit wins.
+// helpStragglers gives stragglers a second attempt while slots are free; the first commit wins. If second
+// attempts fail, the next follows after a pause, and the last try is left to the straggler: a broken worker
+// that is always free must not end a task which another worker is about to finish.
 func (t *term) helpStragglers() {
 	if t.queueAway.On() {
 		return
@@ -260,6 +262,9 @@ func (t *term) helpStragglers() {
 		x := a.Task
 		idleSlots := t.dispatcher.Fleet.Slots[a.Class] - t.graph.InFlight(a.Class)
 		if idleSlots <= 0 || len(x.Wants) == 0 || a.Stopping || x.State() != graph.InFlight || len(t.graph.AttemptsAt(x)) != 1 {
+			continue
+		}
+		if trouble := x.Trouble(); trouble.Tries+1 >= t.MaxTries || t.now().Before(trouble.Until) {
 			continue
 		}
 		if _, straggles := t.graph.Straggles(a); straggles {

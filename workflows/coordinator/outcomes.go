@@ -118,11 +118,11 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 		t.fail(x, fmt.Sprintf("failed %s, the last time on worker %s: %s", readable.Count(trouble.Tries, "time"), o.Worker, o.Error))
 		return
 	}
-	if x.State() != graph.Idle {
-		return // a second attempt is still running
-	}
 	pause := policy.Backoff(trouble.Tries)
 	trouble.Until = t.now().Add(pause)
+	if x.State() != graph.Idle {
+		return // another attempt is still running
+	}
 	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", trouble.Tries, "pause", pause, "error", o.Error)
 	t.pause(x, pause)
 	// A torn record may have caused the failure; it must not block the next try.
