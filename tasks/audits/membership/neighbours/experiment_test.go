@@ -2,17 +2,20 @@ package neighbours_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/privacy/empirical/replay"
 	"coalmine/tasks/audits/membership/neighbours"
+	"coalmine/tasks/taskstest"
 	"coalmine/workflows/plan/compile/compiletest"
 )
 
@@ -40,9 +43,20 @@ func replayed(t *testing.T, sets ...string) *neighbours.Outcome {
 	return v
 }
 
-// Each of these trainings is refuted with a probability of 1e-4 at most.
+// Each training is refuted with a probability of 1e-4 at most, so that one of the 216 of -whole is with one of 2.2%. An interval
+// misses the claimed noise with one of 5% at most: more than 24 of 216 do with one of 2e-4. Fixed seeds give one outcome.
 func TestRightTrainingsAreNotRefuted(t *testing.T) {
 	t.Parallel()
+	seeds, allowed := 1, 0
+	if taskstest.Whole() {
+		seeds, allowed = 12, 24
+	}
+	var missed atomic.Int64
+	t.Cleanup(func() {
+		if n := missed.Load(); n > int64(allowed) {
+			t.Errorf("%d intervals miss the claimed noise multiplier; expected at most %d", n, allowed)
+		}
+	})
 	for name, sets := range map[string]string{
 		"fixed size":       "training.sampling=fixed-size",
 		"poisson":          "training.sampling=poisson",
@@ -63,20 +77,25 @@ func TestRightTrainingsAreNotRefuted(t *testing.T) {
 		"after one_shot":   "model={embedding:32,units:32} audit.one_shot={canaries:20}",
 		"canaries in data": "canaries={per_configuration:2,words:3,user_probability:[1/2],example_probability:[1/2]}",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := replayed(t, strings.Fields(sets)...)
-			if v.Refuted || v.Sensitivity > v.ClaimedSensitivity+replay.Tolerance || v.Outside > replay.Tolerance {
-				t.Errorf("refuted: %+v", v)
-			}
-			if v.Sensitivity < 1-replay.Tolerance { // a clip norm that is 1.01 times the claimed one is found
-				t.Errorf("sensitivity %g: nobody was clipped", v.Sensitivity)
-			}
-			if v.Noise.Low > v.Claimed || v.Noise.High < v.Claimed || v.Epsilon == nil {
-				t.Errorf("noise multiplier %+v, claimed %g", v.Noise, v.Claimed)
-			}
-			t.Logf("p %.2g by %s, sensitivity %.6g of %g in %d moves, noise multiplier %.3g [%.3g, %.3g] of %s", v.P, v.By, v.Sensitivity, v.ClaimedSensitivity, v.Moves, v.Noise.Measured, v.Noise.Low, v.Noise.High, v.Noise.Part)
-		})
+		for seed := range seeds {
+			t.Run(fmt.Sprint(name, " ", seed+1), func(t *testing.T) {
+				t.Parallel()
+				v := replayed(t, append(strings.Fields(sets), fmt.Sprint("seed=", seed+1))...)
+				if v.Refuted || v.Sensitivity > v.ClaimedSensitivity+replay.Tolerance || v.Outside > replay.Tolerance {
+					t.Errorf("refuted: %+v", v)
+				}
+				if v.Sensitivity < 1-replay.Tolerance { // a clip norm that is 1.01 times the claimed one is found
+					t.Errorf("sensitivity %g: nobody was clipped", v.Sensitivity)
+				}
+				if v.Epsilon == nil {
+					t.Error("no epsilon of the noise")
+				}
+				if v.Noise.Low > v.Claimed || v.Noise.High < v.Claimed {
+					missed.Add(1)
+				}
+				t.Logf("p %.2g by %s, sensitivity %.6g of %g in %d moves, noise multiplier %.3g [%.3g, %.3g] of %s, claimed %.3g", v.P, v.By, v.Sensitivity, v.ClaimedSensitivity, v.Moves, v.Noise.Measured, v.Noise.Low, v.Noise.High, v.Noise.Part, v.Claimed)
+			})
+		}
 	}
 }
 
