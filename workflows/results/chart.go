@@ -283,6 +283,10 @@ func (v *view) rowCharts() (list []Chart) {
 // chartedRows returns the rows whose canaries have a number in a column.
 func (v *view) chartedRows(m *audits.Measure) *charted {
 	q := &charted{name: m.Drawn, point: "A point is the mean over trainings that differ in the seed alone; vertical lines are its 95% intervals by Student's t."}
+	if m.Scale == audits.Percent {
+		q.point = "A point is the share in all trainings that differ in the seed alone; vertical lines are its 95% intervals by Korn and Graubard."
+	}
+	limited, of := 0, 0
 	for _, row := range v.rows {
 		found := audits.NewEstimate(row.each(func(c *viewCell) (float64, bool) {
 			mean, ok := c.meanOfInserted(m.Name)
@@ -291,10 +295,38 @@ func (v *view) chartedRows(m *audits.Measure) *charted {
 		if found != nil && !found.Infinite {
 			least, most := m.Range()
 			found.Clip(m.Scale.Of(least), m.Scale.Of(most))
-			q.cells = append(q.cells, measuredCell{row.Name, row.Label, row.Axes, bounded(found), row.utility()})
+			drawn := bounded(found)
+			if m.Scale == audits.Percent && found.N > 1 { // as in the tables of rows
+				pooled := row.shareOfInserted(m.Name)
+				drawn = audits.Interval{Value: 100 * pooled.Share, Low: 100 * pooled.Low, High: 100 * pooled.High}
+			}
+			q.cells = append(q.cells, measuredCell{row.Name, row.Label, row.Axes, drawn, row.utility()})
+			atLimit := row.shareOfInserted(m.Name + censoredSuffix)
+			limited, of = limited+atLimit.Count, of+atLimit.Of
 		}
 	}
+	if limited > 0 {
+		q.point += fmt.Sprintf(" %d of %d values are lower bounds, at the limit of the references: their means are lower bounds too, and no interval covers the true mean for sure.", limited, of)
+	}
 	return q
+}
+
+// censoredSuffix ends the column that says whether a number of a canary is at the limit of the references.
+const censoredSuffix = "_censored"
+
+// shareOfInserted counts the inserted canaries that have a property, each training a group.
+func (r *viewRow) shareOfInserted(column string) audits.Share {
+	var ratio audits.Ratio
+	for _, seed := range r.Seeds {
+		numbers, count := r.done[seed].inserted(column), 0
+		for _, number := range numbers {
+			count += int(number)
+		}
+		if len(numbers) > 0 {
+			ratio.Add(count, len(numbers))
+		}
+	}
+	return ratio.ShareOfCanaries()
 }
 
 // each returns a number of the finished cells that have it, in the order of the seeds.
