@@ -278,12 +278,10 @@ func (a *accountFlags) mixed(f *pflag.FlagSet) error {
 	case a.tree && f.Changed("clip-count-noise"):
 		return fmt.Errorf("--tree with --clip-count-noise: expected a fixed clip norm, since the count of clipped updates is no part of the tree")
 	}
-	for _, name := range []string{"participations", "separation"} {
-		if !a.tree && f.Changed(name) {
-			return fmt.Errorf("--%s without --tree: sampled cohorts say by themselves how often a user takes part", name)
-		}
+	if a.tree {
+		return nil
 	}
-	return nil
+	return refuseFlags(f, []string{"participations", "separation"}, "--%s without --tree: sampled cohorts say by themselves how often a user takes part")
 }
 
 // samplings returns the values of --sampling.

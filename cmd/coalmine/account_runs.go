@@ -49,7 +49,7 @@ var composeFlags = []string{"compose", "delta", "conversion", "accountant", "uni
 // accountFile prints the joint cost of the recipes in a file.
 func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	f := c.Flags()
-	if err := only(c, composeFlags, "--compose, whose file has the recipes: leave it out, or write it into the file"); err != nil {
+	if err := onlyFlags(c, composeFlags, "--%s with --compose, whose file has the recipes: leave it out, or write it into the file"); err != nil {
 		return err
 	}
 	if err := a.checkCompose(f); err != nil {
@@ -106,11 +106,11 @@ func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.Privac
 	return forecast.Account(recipes, forecast.PrivacyQuestion{Delta: a.recipe.Delta})
 }
 
-// only rejects flags that are not in the list; with is the flag that limits them.
-func only(c *cobra.Command, allowed []string, with string) (err error) {
+// onlyFlags returns an error if a flag of the command is given that is not in the list; format has a place for its name.
+func onlyFlags(c *cobra.Command, allowed []string, format string) (err error) {
 	c.Flags().Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(allowed, flag.Name) && c.InheritedFlags().Lookup(flag.Name) == nil {
-			err = fmt.Errorf("--%s with %s", flag.Name, with)
+			err = fmt.Errorf(format, flag.Name)
 		}
 	})
 	return err
@@ -119,7 +119,7 @@ func only(c *cobra.Command, allowed []string, with string) (err error) {
 // question converts the flags to a question about runs.
 func (a *accountFlags) question(c *cobra.Command) (q forecast.PrivacyQuestion, err error) {
 	f := c.Flags()
-	if err := only(c, runFlags, "a RUN, whose cells say what the recipe is: leave it out, or give a whole recipe and no RUN"); err != nil {
+	if err := onlyFlags(c, runFlags, "--%s with a RUN, whose cells say what the recipe is: leave it out, or give a whole recipe and no RUN"); err != nil {
 		return q, err
 	}
 	if err := a.empty(f); err != nil {

@@ -41,12 +41,10 @@ func (a *auditFlags) checkAsked(c *cobra.Command) error {
 	if a.controls != "" && (a.canaries == "" || a.References == 0) {
 		return errors.New("--controls is compared with the canaries by random sampling: expected --canaries, and --references above 0")
 	}
-	for _, flag := range []string{"sequence", "prefix-users", "neighbour-texts"} {
-		if c.Flags().Changed(flag) && a.belong.members == "" {
-			return fmt.Errorf("--%s is for --members and --nonmembers; leave it out", flag)
-		}
+	if a.belong.members != "" {
+		return nil
 	}
-	return nil
+	return refuseFlags(c.Flags(), []string{"sequence", "prefix-users", "neighbour-texts"}, "--%s is for --members and --nonmembers; leave it out")
 }
 
 // askedOf holds the canaries, the members, or both, that the model is asked to score.

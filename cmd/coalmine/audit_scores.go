@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -30,14 +29,8 @@ var ofScores = []string{"canaries", "scores", "initial-scores", "plain-loss", "j
 
 // auditScores audits a file of scores without a model.
 func (a *auditFlags) auditScores(c *cobra.Command, g *global) error {
-	var other error
-	c.Flags().Visit(func(f *pflag.Flag) {
-		if c.LocalNonPersistentFlags().Lookup(f.Name) != nil && !slices.Contains(ofScores, f.Name) {
-			other = fmt.Errorf("--%s with --scores, which has no model to ask: leave it out", f.Name)
-		}
-	})
-	if other != nil {
-		return other
+	if err := onlyFlags(c, ofScores, "--%s with --scores, which has no model to ask: leave it out"); err != nil {
+		return err
 	}
 	if a.scored.plain && a.scored.initial != "" {
 		return errors.New("--plain-loss and --initial-scores: expected one of them, the one that was decided on before the training")

@@ -65,14 +65,6 @@ func newBarDisplay(w io.Writer, rows int, options ...mpb.ContainerOption) *barDi
 	}
 }
 
-func terminalRows(f *os.File) int {
-	_, rows, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 24
-	}
-	return rows
-}
-
 // look updates the measurements periodically.
 func (d *barDisplay) look(s *status.Run) {
 	if d.measured != nil && time.Since(d.looked) >= linesEvery && anyRuns(s) {

@@ -318,15 +318,11 @@ const anyPort = "127.0.0.1:0"
 
 // suitEmbedded rejects the flags that do not apply to embedded runs. The default address is any port.
 func (l *listenFlags) suitEmbedded(given *pflag.FlagSet) error {
-	for _, name := range []string{"host", "external-url", "tls-cert", "tls-key", "insecure"} {
-		if given.Changed(name) {
-			return fmt.Errorf("--%s: a home is served to its own machine alone, over plain HTTP; reach it from elsewhere by ssh -L, or serve a cluster with --redis and --store", name)
-		}
-	}
 	if !given.Changed("listen") {
 		l.address = anyPort
 	}
-	return nil
+	return refuseFlags(given, []string{"host", "external-url", "tls-cert", "tls-key", "insecure"},
+		"--%s: a home is served to its own machine alone, over plain HTTP; reach it from elsewhere by ssh -L, or serve a cluster with --redis and --store")
 }
 
 // complete reads the token files.

@@ -11,7 +11,6 @@ import (
 	"coalmine/workflows/control"
 	"coalmine/workflows/results"
 	"coalmine/workflows/results/trackers"
-	"coalmine/workflows/runs/status"
 )
 
 // completionPatience is the time that a shell waits for the names of runs.
@@ -66,33 +65,24 @@ func (g *global) complete(ctx context.Context, argument string, args []string) (
 	ctx, cancel := context.WithTimeout(ctx, completionPatience)
 	defer cancel()
 	// If the runs cannot be read, nothing is completed; the command itself reports the reason.
-	_ = g.withControl(ctx, func(api control.API) (err error) {
+	_ = g.withControl(ctx, func(api control.API) error {
 		switch argument {
 		case "RUN":
-			out, err = completeRuns(ctx, api)
+			list, err := api.List(ctx)
+			for _, s := range list {
+				out = append(out, cobra.CompletionWithDesc(s.Run, fmt.Sprintf("%s, %s cells", stateText(s), cellCounts(s))))
+			}
+			return err
 		case "CELL":
-			out, err = completeCells(ctx, api, args[0])
+			s, err := api.Status(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			for _, c := range s.Cells {
+				out = append(out, cobra.CompletionWithDesc(c.Cell, c.Label))
+			}
 		}
-		return err
+		return nil
 	})
 	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-func completeRuns(ctx context.Context, api control.API) (out []cobra.Completion, err error) {
-	list, err := api.List(ctx)
-	for _, s := range list {
-		out = append(out, cobra.CompletionWithDesc(s.Run, fmt.Sprintf("%s, %s cells", stateText(s), cellCounts(s))))
-	}
-	return out, err
-}
-
-func completeCells(ctx context.Context, api control.API, run string) (out []cobra.Completion, err error) {
-	var s *status.Run
-	if s, err = api.Status(ctx, run); err != nil {
-		return nil, err
-	}
-	for _, c := range s.Cells {
-		out = append(out, cobra.CompletionWithDesc(c.Cell, c.Label))
-	}
-	return out, nil
 }

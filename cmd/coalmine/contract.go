@@ -191,25 +191,21 @@ func (g *global) writeConformance(c *checked) error {
 			return err
 		}
 	} else {
-		g.printFindings(c.findings)
+		for _, f := range c.findings {
+			g.printf("%-5s  %s\n", f.Status, f.Check)
+			if f.Message != "" {
+				g.printf("       %s\n", f.Message)
+			}
+			if f.Status == contracts.Failed {
+				g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
+			}
+		}
 		g.printf("%s%d of %d checks failed\n", c.itself, broken, len(c.findings))
 	}
 	if broken > 0 {
 		return &exitError{code: exitCellFailed}
 	}
 	return nil
-}
-
-func (g *global) printFindings(findings []contracts.Finding) {
-	for _, f := range findings {
-		g.printf("%-5s  %s\n", f.Status, f.Check)
-		if f.Message != "" {
-			g.printf("       %s\n", f.Message)
-		}
-		if f.Status == contracts.Failed {
-			g.printf("       rule %d: %s\n", f.Rule, f.Sentence)
-		}
-	}
 }
 
 // describeScorer describes a program that scores texts.

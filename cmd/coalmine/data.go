@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"coalmine/storage"
 	"coalmine/tasks"
@@ -69,7 +67,8 @@ class and user; --sheet draws some of them.`,
 			"  coalmine data inspect examples/data/handwriting.jsonl.gz --level image --sheet digits.png",
 		RunE: func(c *cobra.Command, args []string) error {
 			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
-				if err := onlyOf(c, args[0], "set", "max-cells"); err != nil {
+				message := "--%s is for sources; " + strings.ReplaceAll(args[0], "%", "%%") + " says itself how its data is prepared: override that by --set"
+				if err := onlyFlags(c, []string{"set", "max-cells"}, message); err != nil {
 					return err
 				}
 				return g.inspectExperiment(c.Context(), &experimentFlags, args[0])
@@ -77,7 +76,7 @@ class and user; --sheet draws some of them.`,
 			if len(experimentFlags.sets) > 0 {
 				return fmt.Errorf("--set is for experiment files; %s is taken for a source", args[0])
 			}
-			if err := look.complete(c.Flags().Changed); err != nil {
+			if err := look.complete(c.Flags()); err != nil {
 				return err
 			}
 			return g.inspectSource(c.Context(), args[0], &look)
@@ -111,18 +110,6 @@ func (g *global) inspectSource(ctx context.Context, name string, look *inspectin
 		}
 	}
 	return g.show(found, func() error { return writeFacts(g.stdout, &found, look.Recipe) })
-}
-
-// onlyOf rejects the command's flags except the named ones, because an experiment file sets the
-// others.
-func onlyOf(c *cobra.Command, path string, names ...string) error {
-	var wrong error
-	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed && !slices.Contains(names, f.Name) {
-			wrong = fmt.Errorf("--%s is for sources; %s says itself how its data is prepared: override that by --set", f.Name, path)
-		}
-	})
-	return wrong
 }
 
 // inspection is the output of data inspect --json.
@@ -280,11 +267,4 @@ func writeSteps(w io.Writer, f *datasets.Facts, whole bool, last string, text fu
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t\n", s.name, s.Users, s.Examples, text(s.Counts))
 	}
 	return t.Flush()
-}
-
-// addLimits adds the flags for data.limits.
-func addLimits(f *pflag.FlagSet, l *datasets.Limits) {
-	f.IntVar(&l.LineBytes, "limit-line", datasets.DefaultLineBytes, "longest line, in bytes")
-	f.Int64Var(&l.TotalBytes, "limit-text", datasets.DefaultTotalBytes, "most that the source may hold decompressed, in bytes")
-	f.IntVar(&l.Ratio, "limit-ratio", datasets.DefaultRatio, "most times its size that a compressed file may grow, after 16 MiB")
 }

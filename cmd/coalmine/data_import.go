@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"text/tabwriter"
@@ -40,7 +41,7 @@ belongs to one source, and "coalmine gc" keeps it until data remove. --name requ
 		Example: "  coalmine data import texts.jsonl.zst --store s3://coalmine/runs\n" +
 			"  coalmine data import dump/ --name history-meta",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := look.complete(c.Flags().Changed); err != nil {
+			if err := look.complete(c.Flags()); err != nil {
 				return err
 			}
 			return g.importSource(c.Context(), args[0], name, &look)
@@ -170,16 +171,13 @@ func newDataListCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return g.printEntries(entries)
+			return g.show(map[string]any{"sources": entries}, func() error { return writeEntries(g.stdout, entries) })
 		},
 	}
 }
 
-func (g *global) printEntries(entries []sources.Entry) error {
-	if g.json {
-		return g.printJSON(map[string]any{"sources": entries})
-	}
-	t := tabwriter.NewWriter(g.stdout, 0, 0, 2, ' ', 0)
+func writeEntries(w io.Writer, entries []sources.Entry) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "source\tsha256\tfiles\tusers\texamples\twords\tread as")
 	for _, e := range entries {
 		fmt.Fprintf(t, "%s%s\t%s\t%d\t%d\t%d\t%d\t%s\n", sources.StorePrefix, e.Name, e.SHA256.Short(), len(e.Files), e.Holds.Users, e.Holds.Examples, e.Holds.Words, readAs(e.Reading))

@@ -120,7 +120,7 @@ func (g *global) exportData(ctx context.Context, api control.API, run, cell stri
 	if err := f.writeManifest(out, before); err != nil {
 		return err
 	}
-	return g.show(out, func() error { return writeExported(g.stdout, out.Files) })
+	return g.show(out, func() error { return out.write(g.stdout) })
 }
 
 // exportManifest is the file of an export that lists its format, the build that wrote it, and its
@@ -270,10 +270,10 @@ func (w *tableWriter) rows(format dataexport.Format) (int64, error) {
 	return file.NumRows(), nil
 }
 
-func writeExported(w io.Writer, files []exportedFile) error {
+func (e *exportedData) write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "table\trows\tbytes\tfile")
-	for _, f := range files {
+	for _, f := range e.Files {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", f.Table, f.Rows, f.Bytes, f.Path)
 	}
 	return t.Flush()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"coalmine/internal/chart"
@@ -122,6 +121,3 @@ func (f *figureFlags) writeOne(output string, figures []results.Figure, width ch
 	}
 	return drawn, tempfiles.WriteFile(output, data)
 }
-
-// drawsFigures reports whether a format has figures.
-func drawsFigures(format string) bool { return slices.Contains(chart.Formats, format) }

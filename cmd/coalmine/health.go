@@ -44,13 +44,9 @@ func (g *global) checkHealth(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case p.server != "":
-		return g.checkServer(ctx, p)
+	case p.server == "":
+		return checkWorker(ctx, p)
 	}
-	return checkWorker(ctx, p)
-}
-
-func (g *global) checkServer(ctx context.Context, p place) error {
 	server, err := g.places.client(p)
 	if err != nil {
 		return fmt.Errorf("--server: %w", err)

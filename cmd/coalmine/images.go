@@ -33,9 +33,14 @@ type inspecting struct {
 
 // addReading adds the flags that describe the lines.
 func (i *inspecting) addReading(f *pflag.FlagSet) {
-	addLimits(f, &i.limits)
+	f.IntVar(&i.limits.LineBytes, "limit-line", datasets.DefaultLineBytes, "longest line, in bytes")
+	f.Int64Var(&i.limits.TotalBytes, "limit-text", datasets.DefaultTotalBytes, "most that the source may hold decompressed, in bytes")
+	f.IntVar(&i.limits.Ratio, "limit-ratio", datasets.DefaultRatio, "most times its size that a compressed file may grow, after 16 MiB")
 	f.StringVar((*string)(&i.Level), "level", string(datasets.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
-	addShape(f, &i.Image)
+	f.IntVar(&i.Image.Width, "width", datasets.DefaultImage.Width, "width of images, in pixels")
+	f.IntVar(&i.Image.Height, "height", datasets.DefaultImage.Height, "height of images, in pixels")
+	f.IntVar(&i.Image.Channels, "channels", datasets.DefaultImage.Channels, "channels of images: 1 (grey) or 3 (red, green and blue)")
+	f.IntVar(&i.Image.Classes, "classes", datasets.DefaultImage.Classes, "classes of images: labels are 0 to one less")
 	f.BoolVar(&i.Unlabelled, "unlabelled", false, "images may have no label")
 	f.StringSliceVar(&i.tags, "tags", nil, "tags that images have in place of a label, with commas between")
 	i.addTable(f)
@@ -71,14 +76,6 @@ func (i *inspecting) readColumns() error {
 	return i.Origin.Check(i.Level.Scheme().Images)
 }
 
-// addShape adds the flags for data.image.
-func addShape(f *pflag.FlagSet, m *datasets.Image) {
-	f.IntVar(&m.Width, "width", datasets.DefaultImage.Width, "width of images, in pixels")
-	f.IntVar(&m.Height, "height", datasets.DefaultImage.Height, "height of images, in pixels")
-	f.IntVar(&m.Channels, "channels", datasets.DefaultImage.Channels, "channels of images: 1 (grey) or 3 (red, green and blue)")
-	f.IntVar(&m.Classes, "classes", datasets.DefaultImage.Classes, "classes of images: labels are 0 to one less")
-}
-
 // add adds the flags of data inspect that describe a source.
 func (i *inspecting) add(f *pflag.FlagSet) {
 	i.addReading(f)
@@ -96,41 +93,36 @@ func (i *inspecting) add(f *pflag.FlagSet) {
 }
 
 // complete sets the values that follow from the level, and rejects flags that do not apply to it.
-func (i *inspecting) complete(given func(flag string) bool) error {
+func (i *inspecting) complete(f *pflag.FlagSet) error {
 	if err := i.readColumns(); err != nil {
 		return err
 	}
-	if err := i.completeParts(given); err != nil {
+	if err := i.completeParts(f); err != nil {
 		return err
 	}
 	level := i.Level.Scheme()
-	if level.Fixed() && !given("vocabulary") {
+	if level.Fixed() && !f.Changed("vocabulary") {
 		i.VocabularySize = 0
 	}
 	if level.Images {
-		if !given("words") {
+		if !f.Changed("words") {
 			i.Words = 0
 		}
 		return errors.Join(i.checkTags(), i.checkSheet())
 	}
 	i.Image = datasets.Image{}
-	for _, flag := range []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns", "tags"} {
-		if given(flag) {
-			return fmt.Errorf("--%s is for images; add --level image", flag)
-		}
-	}
-	return nil
+	return refuseFlags(f, []string{"width", "height", "channels", "classes", "unlabelled", "sheet", "rows", "columns", "tags"}, "--%s is for images; add --level image")
 }
 
 // completeParts sets the fractions of parts that are splits to 0.
-func (i *inspecting) completeParts(given func(flag string) bool) error {
+func (i *inspecting) completeParts(f *pflag.FlagSet) error {
 	for _, part := range []struct {
 		name, split string
 		fraction    *float64
 	}{{"test", i.TestSplit, &i.TestFraction}, {"validation", i.ValidationSplit, &i.ValidationFraction}} {
 		switch {
 		case part.split == "":
-		case given(part.name):
+		case f.Changed(part.name):
 			return fmt.Errorf("--%s and --%s-split: expected one of them", part.name, part.name)
 		default:
 			*part.fraction = 0

@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"coalmine/examples"
@@ -16,15 +15,10 @@ import (
 	"coalmine/workflows/standalone/starter"
 )
 
-// flagsBesideLike set values that an example already contains.
-var flagsBesideLike = []string{"data", "form", "column", "algorithm", "private", "time", "trainer"}
-
 // copyExample makes an experiment file from an example.
 func (g *global) copyExample(ctx context.Context, f *initFlags, out *outputs) error {
-	for _, name := range changed(f.set) {
-		if slices.Contains(flagsBesideLike, name) {
-			return fmt.Errorf("--%s and --like: expected one of them; an example has its data and its training", name)
-		}
+	if err := refuseFlags(f.set, []string{"data", "form", "column", "algorithm", "private", "time", "trainer"}, "--%s and --like: expected one of them; an example has its data and its training"); err != nil {
+		return err
 	}
 	name, err := examples.Find(f.like)
 	if err != nil {

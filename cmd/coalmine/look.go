@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -416,7 +417,7 @@ func (g *global) writeResults(c *cobra.Command, run, format, rows, output string
 		}
 		return g.track(ctx, run, f, output)
 	}
-	if drawsFigures(format) {
+	if slices.Contains(chart.Formats, format) {
 		if rows != string(results.Cells) {
 			return fmt.Errorf("--rows %s: format %s has figures; leave out --rows", rows, format)
 		}

@@ -95,36 +95,29 @@ func (g *global) plan(ctx context.Context, sub *submission.Submission, cores []i
 	if err = errors.Join(err, done()); err != nil {
 		return err
 	}
-	cells := make([]plannedCell, len(p.Cells))
-	for i := range cells {
-		cells[i] = plannedCell{Cell: &x.Cells[i], training: trainingToRun(&p.Cells[i], x, i)}
-		if cells[i].privacy, err = sub.Spec.Cells[i].Privacy(); err != nil {
+	cost := forecast.CostOf(sub, p, x)
+	out := &plannedRun{
+		FalseAlarms: sub.Spec.FalseAlarms(), Power: forecast.Planned(sub.Spec), Powerless: sub.Spec.Powerless(), Tasks: x.TasksToRun(),
+		TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded, cost: cost,
+	}
+	for i, c := range x.Cells {
+		report, err := sub.Spec.Cells[i].Privacy()
+		if err != nil {
 			return err
 		}
+		out.Cells = append(out.Cells, plannedCell{c.Name, c.Label, c.Cached, trainingToRun(&p.Cells[i], x, i), c.Groups, report})
 	}
 	predicted := newPrediction(ctx, sub, p, x, g.programs(ctx, sub, programs && x.TasksToRun() > 0), measureSpeed())
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	clusters, err := predicted.on(cores)
-	if err != nil {
+	if out.Clusters, err = predicted.on(cores); err != nil {
 		return err
 	}
-	here, err := predicted.here()
-	if err != nil {
+	if out.ThisMachine, err = predicted.here(); err != nil {
 		return err
 	}
-	cost := forecast.CostOf(sub, p, x)
-	if g.json {
-		return g.printJSON(planView(cells, sub.Spec, cost, x.TasksToRun(), here, clusters))
-	}
-	for i := range cells {
-		g.writePlannedCell(&cells[i], nodes)
-	}
-	g.writePower(forecast.Planned(sub.Spec), sub.Spec.Powerless())
-	g.writePlan(sub.Spec.FalseAlarms(), cost, tasksText(x), here)
-	g.writeClusters(x, clusters)
-	return nil
+	return g.show(out, func() error { g.writePlan(out, tasksText(x), nodes); return nil })
 }
 
 // thisMachine is the predicted time of a plan on this machine.
@@ -224,20 +217,13 @@ func (f *prediction) on(cores []int) ([]simulatedCluster, error) {
 	return clusters, nil
 }
 
-// writeClusters prints the times on clusters, after the number of tasks.
-func (g *global) writeClusters(x *forecast.Explanation, clusters []simulatedCluster) {
-	for _, c := range clusters {
-		g.printf("about %s on %d such cores, at work %.0f%% of the time (simulated; %s)%s\n",
-			roughly(c.Seconds), c.Cores, 100*c.Busy, readable.Count(x.TasksToRun(), "task"), withoutUnknown(c.UnknownTasks))
+// text describes the time of a number of tasks.
+func (c *simulatedCluster) text(count int) string {
+	text := fmt.Sprintf("about %s on %d such cores, at work %.0f%% of the time (simulated; %s)", roughly(c.Seconds), c.Cores, 100*c.Busy, readable.Count(count, "task"))
+	if c.UnknownTasks > 0 {
+		text += fmt.Sprintf(", without %s of programs, whose time is unknown", readable.Count(c.UnknownTasks, "task"))
 	}
-}
-
-// withoutUnknown notes the number of tasks that a time omits, or returns "" for 0.
-func withoutUnknown(tasks int) string {
-	if tasks == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", without %s of programs, whose time is unknown", readable.Count(tasks, "task"))
+	return text
 }
 
 // roughly formats a time for people: "3 days 4 hours".
@@ -254,11 +240,33 @@ func roughly(seconds float64) string {
 	return fmt.Sprintf("%.0f days", seconds/day)
 }
 
+// plannedRun is the output of plan.
+type plannedRun struct {
+	Cells         []plannedCell           `json:"cells"`
+	FalseAlarms   []experiment.FalseAlarm `json:"false_alarms,omitempty"`
+	Power         []forecast.Power        `json:"power,omitempty"`
+	Powerless     []experiment.Powerless  `json:"powerless,omitempty"`
+	TrainingFLOP  float64                 `json:"training_flop"`
+	MeasuringFLOP float64                 `json:"measuring_flop"`
+	Bytes         float64                 `json:"bytes"`
+	RecordedBytes float64                 `json:"recorded_bytes,omitempty"`
+	Tasks         int                     `json:"tasks"`
+	ThisMachine   thisMachine             `json:"this_machine"`
+	Clusters      []simulatedCluster      `json:"clusters,omitempty"`
+
+	cost forecast.Cost
+}
+
 // plannedCell is the work of a run for a cell.
 type plannedCell struct {
-	*forecast.Cell
-	training []string        // part to run, and its first step
-	privacy  *privacy.Report // privacy cost; nil without clipping
+	Cell   string `json:"cell"`
+	Label  string `json:"label"`
+	Cached bool   `json:"cached"`
+	// Training is the part to run, and its first step.
+	Training []string         `json:"training"`
+	Nodes    []forecast.Group `json:"nodes"`
+	// Privacy is the privacy cost; nil without clipping.
+	Privacy *privacy.Report `json:"privacy,omitempty"`
 }
 
 // trainingToRun describes the part of cell i's training to run: steps of its chain, and the tail.
@@ -339,16 +347,29 @@ func tasksText(x *forecast.Explanation) string {
 	return fmt.Sprintf("%s, %s cached", readable.Count(x.TasksToRun(), "task"), cached)
 }
 
-// writePlan prints a summary of the plan.
-func (g *global) writePlan(alarms []experiment.FalseAlarm, cost forecast.Cost, tasks string, here thisMachine) {
-	for _, f := range alarms {
+// writePlan prints a plan; tasks describes the number of its tasks.
+func (g *global) writePlan(p *plannedRun, tasks string, nodes bool) {
+	for i := range p.Cells {
+		g.writePlannedCell(&p.Cells[i], nodes)
+	}
+	g.writePower(p.Power, p.Powerless)
+	for _, f := range p.FalseAlarms {
 		g.printf("%s\n", f)
 	}
+	cost := p.cost
 	g.printf("\n%s; %s; about %s through the store\n", tasks, arithmetic(cost), bytesText(cost.Bytes))
 	if cost.Recorded > 0 {
 		g.printf("about %s of recorded updates stay in the store; until they are gathered, for each such training up to %s more\n",
 			bytesText(cost.Recorded), bytesText(cost.Gathering))
 	}
+	g.writeTime(&p.ThisMachine)
+	for _, c := range p.Clusters {
+		g.printf("%s\n", c.text(p.Tasks))
+	}
+}
+
+// writeTime prints the time of a plan on this machine.
+func (g *global) writeTime(here *thisMachine) {
 	if here.Seconds == nil {
 		g.printf("how long it takes on this machine is unknown: a program was not measured that is needed by %s\n", readable.Count(here.UnknownTasks, "task"))
 		return
@@ -366,20 +387,20 @@ func (g *global) writePlannedCell(c *plannedCell, nodes bool) {
 	if c.Cached {
 		state = "cached"
 	}
-	g.printf("%s  %s: %s\n", c.Name, c.Label, state)
-	if c.privacy != nil {
-		g.printf("      privacy: %s\n", c.privacy.Summary())
+	g.printf("%s  %s: %s\n", c.Cell, c.Label, state)
+	if c.Privacy != nil {
+		g.printf("      privacy: %s\n", c.Privacy.Summary())
 	}
 	if c.Cached || !nodes {
 		return
 	}
-	for _, line := range c.training {
+	for _, line := range c.Training {
 		g.printf("      training: %s\n", line)
 	}
-	if len(c.training) == 0 {
+	if len(c.Training) == 0 {
 		g.printf("      training: cached\n")
 	}
-	g.writeGroups(c.Groups)
+	g.writeGroups(c.Nodes)
 }
 
 // writeGroups prints which tasks of a cell run, and why. It only counts them if all run for one
@@ -401,35 +422,6 @@ func (g *global) writeGroups(groups []forecast.Group) {
 		}
 	}
 	g.printf("      other tasks: %d cached, %d not needed any more\n", cached, unneeded)
-}
-
-// planView is the output of plan --json.
-func planView(cells []plannedCell, spec *experiment.Spec, cost forecast.Cost, tasks int, here thisMachine, clusters []simulatedCluster) any {
-	type cell struct {
-		Cell     string           `json:"cell"`
-		Label    string           `json:"label"`
-		Cached   bool             `json:"cached"`
-		Training []string         `json:"training"`
-		Nodes    []forecast.Group `json:"nodes"`
-		Privacy  *privacy.Report  `json:"privacy,omitempty"`
-	}
-	view := struct {
-		Cells         []cell                  `json:"cells"`
-		FalseAlarms   []experiment.FalseAlarm `json:"false_alarms,omitempty"`
-		Power         []forecast.Power        `json:"power,omitempty"`
-		Powerless     []experiment.Powerless  `json:"powerless,omitempty"`
-		TrainingFLOP  float64                 `json:"training_flop"`
-		MeasuringFLOP float64                 `json:"measuring_flop"`
-		Bytes         float64                 `json:"bytes"`
-		RecordedBytes float64                 `json:"recorded_bytes,omitempty"`
-		Tasks         int                     `json:"tasks"`
-		ThisMachine   thisMachine             `json:"this_machine"`
-		Clusters      []simulatedCluster      `json:"clusters,omitempty"`
-	}{Clusters: clusters, Tasks: tasks, ThisMachine: here, FalseAlarms: spec.FalseAlarms(), Power: forecast.Planned(spec), Powerless: spec.Powerless(), TrainingFLOP: cost.TrainingFLOP, MeasuringFLOP: cost.MeasuringFLOP, Bytes: cost.Bytes, RecordedBytes: cost.Recorded}
-	for _, c := range cells {
-		view.Cells = append(view.Cells, cell{c.Name, c.Label, c.Cached, c.training, c.Groups, c.privacy})
-	}
-	return view
 }
 
 // arithmetic returns a text such as "3.5 TFLOP to train and 81 GFLOP to measure"; it excludes the

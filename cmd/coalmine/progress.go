@@ -23,7 +23,11 @@ func (g *global) showProgress(ctx context.Context, api control.API, statuses <-c
 	measured := func(run string) map[string]results.Latest { return measuredSoFar(ctx, api, run) }
 	var display display = &lineDisplay{note: g.note, measured: measured}
 	if f, ok := g.terminal(); ok {
-		bars := newBarDisplay(f, terminalRows(f))
+		_, rows, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			rows = 24
+		}
+		bars := newBarDisplay(f, rows)
 		bars.measured = measured
 		g.bars.Store(bars.progress)
 		defer g.bars.Store(nil)

@@ -122,9 +122,9 @@ unfinished run as it was submitted, without FILE.`
 // checkRun returns an error unless run has either a file or --continue, which excludes the flags of
 // a submission.
 func (s *submitFlags) checkRun(c *cobra.Command, args []string) error {
-	for _, name := range []string{"set", "new", "max-cells", "priority"} {
-		if s.goesOn != "" && c.Flags().Changed(name) {
-			return fmt.Errorf("run: --continue resumes a run as it was submitted, and --%s is for a submission; leave one of them out", name)
+	if s.goesOn != "" {
+		if err := refuseFlags(c.Flags(), []string{"set", "new", "max-cells", "priority"}, "run: --continue resumes a run as it was submitted, and --%s is for a submission; leave one of them out"); err != nil {
+			return err
 		}
 	}
 	if (len(args) == 1) == (s.goesOn != "") {

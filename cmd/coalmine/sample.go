@@ -78,44 +78,32 @@ func (s *sampleFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.Prefix, "prefix", "", "text that every sample begins with")
 	f.IntVar(&s.round, "round", s.round, "round (of sgd: step) after which the model is taken; 0 is the initial one")
 	f.Lookup("round").DefValue = "the newest that is stored"
-	f.StringVar(&s.sheet, sheetFlag, "", "of a gan: PNG file to draw the images to, side by side")
-	f.IntVar(&s.columns, columnsFlag, 6, "for a GAN: columns of the sheet")
-	f.StringVarP(&s.output, outputFlag, "o", "", "of a gan: directory to write the images to, each a PNG file")
+	f.StringVar(&s.sheet, "sheet", "", "of a gan: PNG file to draw the images to, side by side")
+	f.IntVar(&s.columns, "columns", 6, "for a GAN: columns of the sheet")
+	f.StringVarP(&s.output, "output", "o", "", "of a gan: directory to write the images to, each a PNG file")
 }
 
-// Flags that apply to only one kind of model.
-const (
-	sheetFlag   = "sheet"
-	columnsFlag = "columns"
-	outputFlag  = "output"
-)
-
-// onlyFor returns an error if one of the flags is given.
-func onlyFor(f *pflag.FlagSet, kind string, flags ...string) error {
-	for _, name := range flags {
+// refuseFlags returns an error if one of the flags is given; format has a place for its name.
+func refuseFlags(f *pflag.FlagSet, names []string, format string) error {
+	for _, name := range names {
 		if f.Changed(name) {
-			return fmt.Errorf("--%s is for %s; leave it out", name, kind)
+			return fmt.Errorf(format, name)
 		}
 	}
 	return nil
 }
 
-// sampleText prints samples of a language model.
+// sampleText prints samples of a language model as they are drawn; JSON output waits for all.
 func (g *global) sampleText(c *cobra.Command, file []byte, flags *sampleFlags) error {
-	if err := onlyFor(c.Flags(), "models that make images", sheetFlag, columnsFlag, outputFlag); err != nil {
+	if err := refuseFlags(c.Flags(), []string{"sheet", "columns", "output"}, "--%s is for models that make images; leave it out"); err != nil {
 		return err
 	}
 	model, err := modelaudit.OpenModel(bytes.NewReader(file))
 	if err != nil {
 		return err
 	}
-	return g.printSamples(c, model, flags.SampleOptions)
-}
-
-// printSamples prints samples as they are drawn; JSON output waits for all samples.
-func (g *global) printSamples(c *cobra.Command, model *modelaudit.Model, o modelaudit.SampleOptions) error {
 	var all []samples.Text
-	err := modelaudit.Sample(c.Context(), model, o, func(text samples.Text) error {
+	err = modelaudit.Sample(c.Context(), model, flags.SampleOptions, func(text samples.Text) error {
 		if g.json {
 			all = append(all, text)
 		} else {

@@ -32,7 +32,7 @@ type sampledImages struct {
 // sampleImages writes images of a generator; name is the name of the sheet without extension,
 // unless the flags set one.
 func (g *global) sampleImages(c *cobra.Command, generator *modelaudit.Generator, flags *sampleFlags, name string) error {
-	if err := onlyFor(c.Flags(), "language models", "length", "temperature", "top-k", "prefix"); err != nil {
+	if err := refuseFlags(c.Flags(), []string{"length", "temperature", "top-k", "prefix"}, "--%s is for language models; leave it out"); err != nil {
 		return err
 	}
 	if !c.Flags().Changed("count") {

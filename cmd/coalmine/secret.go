@@ -135,7 +135,8 @@ func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh boo
 		return nil
 	}
 	g := s.global
-	if !s.makesHome || g.hasHome() {
+	p, err := g.places.place()
+	if toCome := err == nil && p.home != "" && p.homeExists() != nil; !s.makesHome || !toCome {
 		err := g.withControl(ctx, func(api control.API) error { return control.CheckKeys(ctx, api, e) })
 		switch waits := errors.Is(err, control.ErrKey); {
 		case waits && !fresh:
@@ -149,10 +150,4 @@ func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh boo
 	}
 	g.note("wrote a new secret key to %s: keep it apart from the results; every worker needs it", g.secretKey)
 	return nil
-}
-
-// hasHome reports whether the place is not a home still to be created.
-func (g *global) hasHome() bool {
-	p, err := g.places.place()
-	return err != nil || p.home == "" || p.homeExists() == nil
 }

@@ -117,18 +117,15 @@ func writeNode(w io.Writer, n *control.Node) {
 		fmt.Fprintf(w, "  reads   %s  %s\n", in.Key, in.Name)
 	}
 	for _, b := range n.Blobs {
-		fmt.Fprintf(w, "  wrote   %s  %s, %d bytes%s\n", b.SHA256, readable.Text(b.Name), b.Bytes, storedText(b))
+		deleted := ""
+		if !b.Stored {
+			deleted = ", deleted since"
+		}
+		fmt.Fprintf(w, "  wrote   %s  %s, %d bytes%s\n", b.SHA256, readable.Text(b.Name), b.Bytes, deleted)
 	}
 	if len(n.Metrics) > 0 {
 		fmt.Fprintf(w, "  metrics %s\n", n.Metrics)
 	}
-}
-
-func storedText(b control.NodeBlob) string {
-	if b.Stored {
-		return ""
-	}
-	return ", deleted since"
 }
 
 // preparation describes the steps from an experiment's source to the population that some of its
@@ -248,7 +245,11 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 		read[insertions] = p.Insertions
 	}
 	for key, into := range read {
-		if err := readMetrics(ctx, x, key, into); err != nil {
+		c, err := x.Commit(ctx, key)
+		if err == nil {
+			err = json.Unmarshal(c.Metrics, into)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -265,14 +266,6 @@ func prepare(ctx context.Context, x *localexec.Executor, whole *plan.Plan, n *pl
 	}
 	p.Canaries = byConfiguration(placements)
 	return p, nil
-}
-
-func readMetrics(ctx context.Context, x *localexec.Executor, key storage.Key, into any) error {
-	c, err := x.Commit(ctx, key)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(c.Metrics, into)
 }
 
 // byConfiguration sums placements by configuration, in order of first occurrence.

@@ -38,7 +38,12 @@ Coalmine and of the third-party software in it.`,
 		Example: "  coalmine version --json | jq .kinds\n  coalmine version --licenses | less",
 		RunE: func(*cobra.Command, []string) error {
 			if licenses {
-				return g.printLicenses()
+				text, err := licensesText()
+				if err != nil {
+					return err
+				}
+				return g.report(map[string]string{"license": "Apache-2.0", "notice": text},
+					"Coalmine is licensed under the Apache License 2.0: https://www.apache.org/licenses/LICENSE-2.0\n\n%s", text)
 			}
 			facts := versionFacts{
 				build.Read(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH,
@@ -77,13 +82,4 @@ func licensesText() (string, error) {
 		notice += fmt.Sprintf("\n%s\n%s %s, in the page, %s\n\n%s\n", strings.Repeat("=", 80), p.Name, p.Version, p.Identifier, strings.TrimSpace(p.Text))
 	}
 	return notice, err
-}
-
-func (g *global) printLicenses() error {
-	text, err := licensesText()
-	if err != nil {
-		return err
-	}
-	return g.report(map[string]string{"license": "Apache-2.0", "notice": text},
-		"Coalmine is licensed under the Apache License 2.0: https://www.apache.org/licenses/LICENSE-2.0\n\n%s", text)
 }
