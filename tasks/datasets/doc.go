@@ -7,7 +7,7 @@
 //	balance    train  -> balanced users of about the same number of words
 //	           (package canaries draws canaries and inserts them here)
 //	partition  balanced users -> the population: by-user, or iid
-//	sanitize   population -> the same without what patterns find, where that is asked for
+//	           (package filters removes examples from it)
 //
 // The words used here:
 //
@@ -34,7 +34,7 @@ import "coalmine/tasks"
 
 // Kinds lists the kinds of this package.
 func Kinds() []tasks.Kind {
-	return []tasks.Kind{Import, Encode, OutOfVocabulary, Balance, Partition, Sanitize, Half, Disagree, ReferenceUsers}
+	return []tasks.Kind{Import, Encode, OutOfVocabulary, Balance, Partition, ReferenceUsers}
 }
 
 // Counts is a number of users, of their examples, and of the words in those.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/taskstest"
 )
 
 // pairLine is one record of a source of pairs.
@@ -120,38 +119,6 @@ func TestPairsThatDoNotFitAreRefused(t *testing.T) {
 	pairs.Pairs = true
 	if _, err := Survey(t.Context(), []File{fileOf("data", []byte(good))}, Limits{}, []Recipe{pairs, smallRecipe}); err == nil || !strings.Contains(err.Error(), "as pairs and as texts alone") {
 		t.Errorf("a source read both ways: error %v", err)
-	}
-}
-
-// Only tokens of the texts are masked; the separator stays.
-func TestPairsAreSanitizedTextByText(t *testing.T) {
-	t.Parallel()
-	data := jsonPairs(t, []pairLine{{"ann", "call 12", "34 ruf an"}, {"ann", "hello", "hallo"}})
-	p := runPipeline(t, data, Recipe{Reading: Reading{Level: ByteLevel, Pairs: true}, Words: 1})
-	insertions := p.insert(t, nil, 1)
-	population := p.partition(PartitionParams{Partition: ByUser}, taskstest.In(InsertionsInput, insertions))
-	for own, want := range map[string]string{
-		`[0-9]{2}`:      "call ##\n## ruf an|hello\nhallo",
-		`[0-9]{3}`:      "call 12\n34 ruf an|hello\nhallo", // no number goes on in the target
-		`2\s3`:          "call 1#\n#4 ruf an|hello\nhallo",
-		`h.*`:           "call 12\n34 ruf an|#####\n#####",
-		`[a-z]+\n[a-z]`: "call 12\n34 ruf an|#####\n#allo",
-	} {
-		clean := p.Run(Sanitize, SanitizeParams{Own: []string{own}, Remove: RemoveMatch},
-			taskstest.In(PopulationInput, population), taskstest.In(ShardsInput, p.parts), taskstest.In(PartsInput, p.parts))
-		task := p.Task(taskstest.In("population", clean), taskstest.In("shards", clean))
-		opened := must.Get(OpenPopulation(t.Context(), task, "population", "shards"))(t)
-		var got []string
-		for _, sentence := range everyUser(t, opened) {
-			var text []byte
-			for _, token := range sentence[1 : WordsOf(sentence)+1] {
-				text = append(text, byteOf(token))
-			}
-			got = append(got, string(text))
-		}
-		if strings.Join(got, "|") != want {
-			t.Errorf("%s: got %q, want %q", own, strings.Join(got, "|"), want)
-		}
 	}
 }
 

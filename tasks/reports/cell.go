@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -211,11 +212,11 @@ func (r *Report) readCountermeasures(ctx context.Context, t *tasks.Task) error {
 				return err
 			}
 		case SanitizedInput:
-			if err := t.InputJSON(ctx, SanitizedInput, datasets.SanitizedBlob, &r.Sanitized); err != nil {
+			if err := t.InputJSON(ctx, SanitizedInput, filters.SanitizedBlob, &r.Sanitized); err != nil {
 				return err
 			}
 		case DisagreementInput:
-			if err := t.InputJSON(ctx, DisagreementInput, datasets.DisagreementBlob, &r.Disagreement); err != nil {
+			if err := t.InputJSON(ctx, DisagreementInput, filters.DisagreementBlob, &r.Disagreement); err != nil {
 				return err
 			}
 		}

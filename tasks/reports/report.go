@@ -9,6 +9,7 @@ import (
 	"coalmine/privacy"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/training"
@@ -35,9 +36,9 @@ type Report struct {
 	// Devices describes the division of users by data.devices; nil without it.
 	Devices *devices.Summary `json:"devices,omitempty"`
 	// Sanitized counts the removals of sanitization; nil without it.
-	Sanitized *datasets.Sanitized `json:"sanitized,omitempty"`
+	Sanitized *filters.Sanitized `json:"sanitized,omitempty"`
 	// Disagreement counts the removals of the filter of two models; nil without it.
-	Disagreement *datasets.Disagreement `json:"disagreement,omitempty"`
+	Disagreement *filters.Disagreement `json:"disagreement,omitempty"`
 	// Stopping is the choice of early stopping; nil without it.
 	Stopping *training.Stopping `json:"early_stopping,omitempty"`
 	// StopAt is the progress towards the target of the training; nil without a target.

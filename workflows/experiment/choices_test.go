@@ -13,6 +13,7 @@ import (
 	"coalmine/privacy/rdp"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/taskstest"
 )
@@ -88,7 +89,7 @@ func patternChoice() choice {
 
 func removalChoice() choice {
 	c := choice{"`data.sanitize.remove`", []string{"word", "the remaining text"}, nil}
-	for _, r := range datasets.Removals() {
+	for _, r := range filters.Removals() {
 		c.rows = append(c.rows, []string{string(r.Removal), r.Summary})
 	}
 	return c

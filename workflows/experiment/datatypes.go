@@ -5,6 +5,7 @@ import (
 
 	"coalmine/internal/numbers"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/devices"
@@ -173,7 +174,7 @@ type Sanitize struct {
 	// Regular expressions (RE2) to remove. One or a list.
 	Own []string `json:"own,omitempty"`
 	// match masks a match; sentence removes its sentence.
-	Remove datasets.Removal `json:"remove" default:"match"`
+	Remove filters.Removal `json:"remove" default:"match"`
 }
 
 // Disagreement removes the sentences on which two models disagree. Each trains on half of the

@@ -27,6 +27,7 @@ import (
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/external"
 	"coalmine/tasks/reports"
@@ -40,7 +41,7 @@ import (
 // Registry returns every kind that a plan may hold: the kinds that workers must support.
 func Registry() tasks.Registry {
 	return tasks.NewRegistry(slices.Concat(
-		datasets.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
+		datasets.Kinds(), filters.Kinds(), canaries.Kinds(), training.Kinds(), aggregation.Kinds(),
 		updates.Kinds(), selection.Kinds(), devices.Kinds(), external.Kinds(), all.Kinds(), reports.Kinds(),
 	)...)
 }

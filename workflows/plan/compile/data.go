@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/training"
 	"coalmine/workflows/experiment"
@@ -134,7 +135,7 @@ func (c *cell) sanitize() {
 	if s == nil {
 		return
 	}
-	c.sanitized = c.node(datasets.Sanitize, "sanitize", datasets.SanitizeParams{Patterns: s.Patterns, Own: s.Own, Remove: s.Remove},
+	c.sanitized = c.node(filters.Sanitize, "sanitize", filters.SanitizeParams{Patterns: s.Patterns, Own: s.Own, Remove: s.Remove},
 		edge{datasets.PopulationInput, c.population}, edge{datasets.ShardsInput, c.shards}, edge{datasets.PartsInput, c.parts})
 	c.population, c.shards = c.sanitized, c.sanitized
 }
@@ -148,13 +149,13 @@ func (c *cell) disagree() {
 	whole := []edge{{datasets.PopulationInput, c.population}, {datasets.ShardsInput, c.shards}}
 	seed, edges := c.experiment.Seed, slices.Clone(whole)
 	for half := range 2 {
-		data := c.node(datasets.Half, fmt.Sprintf("half %d of 2", half+1), datasets.HalfParams{Seed: seed, Half: half}, whole...)
+		data := c.node(filters.Half, fmt.Sprintf("half %d of 2", half+1), filters.HalfParams{Seed: seed, Half: half}, whole...)
 		losses := c.node(training.Losses, fmt.Sprintf("losses under the model of half %d", half+1), struct{}{}, append([]edge{
 			{training.ModelInput, c.trainApart(data, d.StepsOf(c.experiment.Training.Rounds))},
 		}, c.dataEdges()...)...)
-		edges = append(edges, edge{datasets.LossesInput(half), losses})
+		edges = append(edges, edge{filters.LossesInput(half), losses})
 	}
-	c.disagreed = c.node(datasets.Disagree, "disagreement filter", datasets.DisagreeParams{Seed: seed, Threshold: d.Threshold}, edges...)
+	c.disagreed = c.node(filters.Disagree, "disagreement filter", filters.DisagreeParams{Seed: seed, Threshold: d.Threshold}, edges...)
 	c.population, c.shards = c.disagreed, c.disagreed
 }
 

@@ -1,4 +1,4 @@
-package datasets
+package filters
 
 import (
 	"context"
@@ -8,13 +8,14 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/internal/registry"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
 )
 
 // Sanitize removes text with the form of personal data from a population, canaries included, as a
 // blacklist does (Carlini et al. 2019, section 9.2), and counts the removals.
 //
-// Params: SanitizeParams. Inputs: PopulationInput, ShardsInput; PartsInput: Encode. Blobs and
+// Params: SanitizeParams. Inputs: datasets.PopulationInput, datasets.ShardsInput; datasets.PartsInput: Encode. Blobs and
 // metrics are as for Partition, with new shards. A canary that a pattern matched becomes an
 // ordinary example with the remaining words; other canaries stay canaries. In addition:
 //
@@ -113,7 +114,7 @@ func runSanitize(ctx context.Context, t *tasks.Task, p *SanitizeParams) error {
 	if err != nil {
 		return err
 	}
-	if err := RewritePopulation(ctx, t, s.sanitize); err != nil {
+	if err := datasets.RewritePopulation(ctx, t, s.sanitize); err != nil {
 		return err
 	}
 	return t.PutJSON(ctx, SanitizedBlob, s.caught)
@@ -122,7 +123,7 @@ func runSanitize(ctx context.Context, t *tasks.Task, p *SanitizeParams) error {
 type sanitizer struct {
 	params     *SanitizeParams
 	set        *patterns.Set
-	vocabulary *Vocabulary
+	vocabulary *datasets.Vocabulary
 	bytewise   bool
 	caught     Sanitized
 	text       []byte   // of an example at the byte level
@@ -140,11 +141,11 @@ func newSanitizer(ctx context.Context, t *tasks.Task, p *SanitizeParams) (*sanit
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	vocabulary, err := ReadVocabulary(ctx, t, PartsInput)
+	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return nil, err
 	}
-	s := &sanitizer{params: p, set: set, vocabulary: vocabulary, bytewise: vocabulary.Level() == ByteLevel}
+	s := &sanitizer{params: p, set: set, vocabulary: vocabulary, bytewise: vocabulary.Level() == datasets.ByteLevel}
 	s.caught = Sanitized{Remove: p.Remove, Canaries: []CaughtCanary{}}
 	for _, pattern := range set.Patterns() {
 		s.caught.Patterns = append(s.caught.Patterns, PatternFindings{Pattern: pattern})
@@ -153,7 +154,7 @@ func newSanitizer(ctx context.Context, t *tasks.Task, p *SanitizeParams) (*sanit
 }
 
 // sanitize returns an example without its matches.
-func (s *sanitizer) sanitize(x PopulationExample) ([]int32, error) {
+func (s *sanitizer) sanitize(x datasets.PopulationExample) ([]int32, error) {
 	spans, err := s.find(x.Words)
 	if err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func (s *sanitizer) sanitize(x PopulationExample) ([]int32, error) {
 	masked := slices.Clone(x.Words)
 	for _, span := range spans {
 		for i := span.Start; i < span.End; i++ {
-			if masked[i] != Separator {
+			if masked[i] != datasets.Separator {
 				masked[i] = s.mask(masked[i])
 			}
 		}
@@ -180,7 +181,7 @@ func (s *sanitizer) sanitize(x PopulationExample) ([]int32, error) {
 func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
 	s.text, s.words = s.text[:0], s.words[:0]
 	for _, token := range tokens {
-		if int(token) >= s.vocabulary.Size() || s.bytewise && token < FirstWord && token != Separator {
+		if int(token) >= s.vocabulary.Size() || s.bytewise && token < datasets.FirstWord && token != datasets.Separator {
 			return nil, tasks.Permanent(fmt.Errorf("token %d is no word of the vocabulary of %d", token, s.vocabulary.Size()))
 		}
 		if s.bytewise {
@@ -198,25 +199,25 @@ func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
 // byteOf returns the byte of a token at the byte level. The separator of a pair becomes a newline,
 // so that patterns match each text separately.
 func byteOf(token int32) byte {
-	if token == Separator {
+	if token == datasets.Separator {
 		return '\n'
 	}
-	return byte(token - FirstWord)
+	return byte(token - datasets.FirstWord)
 }
 
 // mask replaces a matched token.
 func (s *sanitizer) mask(token int32) int32 {
 	if !s.bytewise {
-		return Unknown
+		return datasets.Unknown
 	}
-	b := byte(token - FirstWord)
+	b := byte(token - datasets.FirstWord)
 	if '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z' || b >= 0x80 {
-		return FirstWord + '#'
+		return datasets.FirstWord + '#'
 	}
 	return token
 }
 
-func (s *sanitizer) count(x PopulationExample, spans []patterns.Span) {
+func (s *sanitizer) count(x datasets.PopulationExample, spans []patterns.Span) {
 	if x.Canary >= 0 {
 		s.countCanary(x.Canary, len(spans) > 0)
 		return

@@ -1,4 +1,4 @@
-package datasets
+package filters
 
 import (
 	"encoding/json"
@@ -10,30 +10,31 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 )
 
 func (s secretive) half(half int) (*taskstest.Node, error) {
-	return s.Try(Half, HalfParams{Seed: 5, Half: half}, taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts))
+	return s.Try(Half, HalfParams{Seed: 5, Half: half}, taskstest.In(datasets.PopulationInput, s.population), taskstest.In(datasets.ShardsInput, s.parts))
 }
 
 // disagree runs the filter on losses that the test made, by record.
 func (s secretive) disagree(threshold float64, first, second []float64) (*taskstest.Node, error) {
 	return s.Try(Disagree, DisagreeParams{Seed: 5, Threshold: threshold},
-		taskstest.In(PopulationInput, s.population), taskstest.In(ShardsInput, s.parts),
-		taskstest.In(LossesInput(0), s.Put("first", map[string][]byte{LossesBlob: EncodeLosses(first)})),
-		taskstest.In(LossesInput(1), s.Put("second", map[string][]byte{LossesBlob: EncodeLosses(second)})))
+		taskstest.In(datasets.PopulationInput, s.population), taskstest.In(datasets.ShardsInput, s.parts),
+		taskstest.In(LossesInput(0), s.Put("first", map[string][]byte{datasets.LossesBlob: datasets.EncodeLosses(first)})),
+		taskstest.In(LossesInput(1), s.Put("second", map[string][]byte{datasets.LossesBlob: datasets.EncodeLosses(second)})))
 }
 
 func (s secretive) textsOf(t *testing.T, node, shards *taskstest.Node) []string {
 	t.Helper()
-	p := must.Get(OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", shards)), "p", "s"))(t)
+	p := must.Get(datasets.OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", shards)), "p", "s"))(t)
 	return s.texts(t, p)
 }
 
 func TestTheTwoHalvesShareNoRecordAndHaveAll(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	coins := seeds.Stream(5, seeds.Halves)
 	var want [2][]string
 	for _, text := range s.textsOf(t, s.population, s.parts) {
@@ -60,7 +61,7 @@ var (
 
 func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	node := must.Get(s.disagree(0.5, firstLosses, secondLosses))(t)
 	all := s.textsOf(t, s.population, s.parts)
 	if got, want := s.textsOf(t, node, node), slices.Concat(all[:2], all[3:6], all[7:]); !slices.Equal(got, want) {
@@ -97,7 +98,7 @@ func TestTheReportTellsCanariesInOneHalfFromThoseInBoth(t *testing.T) {
 
 func TestTheDisagreementFilterRefusesWhatItCannotUse(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, ByteLevel, "a", "b")
+	s := newSecretive(t, datasets.ByteLevel, "a", "b")
 	for want, try := range map[string]func() (*taskstest.Node, error){
 		"more than 0": func() (*taskstest.Node, error) { return s.disagree(0, firstLosses, secondLosses) },
 		"too few":     func() (*taskstest.Node, error) { return s.disagree(1, firstLosses, secondLosses[:3]) },
@@ -113,7 +114,7 @@ func TestTheDisagreementFilterRefusesWhatItCannotUse(t *testing.T) {
 
 func TestGoldenDisagreement(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	half := must.Get(s.half(0))(t)
 	taskstest.Golden(t, half)
 	node := must.Get(s.disagree(0.5, firstLosses, secondLosses))(t)

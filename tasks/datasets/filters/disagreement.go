@@ -1,8 +1,7 @@
-package datasets
+package filters
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -10,12 +9,13 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets"
 )
 
 // Half keeps one half of a population, chosen by a coin per record. The two halves of one seed are
 // disjoint and together have all records.
 //
-// Params: HalfParams. Inputs: PopulationInput, ShardsInput. Blobs and metrics are as for Partition,
+// Params: HalfParams. Inputs: datasets.PopulationInput, datasets.ShardsInput. Blobs and metrics are as for Partition,
 // with new shards.
 var Half = tasks.Kind{Name: "datasets/half", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runHalf)}
 
@@ -31,7 +31,7 @@ func runHalf(ctx context.Context, t *tasks.Task, p *HalfParams) error {
 		return tasks.Permanent(fmt.Errorf("half %d of a population; expected 0 or 1", p.Half))
 	}
 	next := halves(p.Seed)
-	return RewritePopulation(ctx, t, func(x PopulationExample) ([]int32, error) {
+	return datasets.RewritePopulation(ctx, t, func(x datasets.PopulationExample) ([]int32, error) {
 		if next() != p.Half {
 			return nil, nil
 		}
@@ -50,7 +50,7 @@ func halves(seed uint64) func() int {
 // (Carlini et al. 2019, section 9.2): one has seen a sentence, the other has not, and they disagree
 // if the first has memorized it. The filter may miss a sentence that is in both halves.
 //
-// Params: DisagreeParams. Inputs: PopulationInput, ShardsInput, and LossesInput of both halves.
+// Params: DisagreeParams. Inputs: datasets.PopulationInput, datasets.ShardsInput, and LossesInput of both halves.
 // Blobs and metrics are as for Partition, with new shards, and
 //
 //	disagreement   Disagreement, as JSON
@@ -58,10 +58,6 @@ var Disagree = tasks.Kind{Name: "datasets/disagree", Version: 1, Class: tasks.Co
 
 // DisagreementBlob is a Disagreement, as JSON.
 const DisagreementBlob = "disagreement"
-
-// LossesBlob has the mean loss of every record of a population under a model, in nats per token:
-// float64, little-endian, in the order of the records.
-const LossesBlob = "losses"
 
 // LossesInput returns the name of the input with the LossesBlob under the model of a half.
 func LossesInput(half int) string { return fmt.Sprintf("losses-%d", half) }
@@ -137,59 +133,34 @@ func runDisagree(ctx context.Context, t *tasks.Task, p *DisagreeParams) error {
 	if !(p.Threshold > 0) {
 		return tasks.Permanent(fmt.Errorf("disagreement by more than %g nats a token; expected more than 0", p.Threshold))
 	}
-	list, err := ReadPlacements(ctx, t, PopulationInput)
+	list, err := datasets.ReadPlacements(ctx, t, datasets.PopulationInput)
 	if err != nil {
 		return err
 	}
 	f := disagreeFilter{threshold: p.Threshold, placements: list, half: halves(p.Seed)}
 	f.found = Disagreement{Threshold: p.Threshold, Configurations: []RemovedConfiguration{}, Canaries: []DisagreedCanary{}}
 	for half := range f.losses {
-		if f.losses[half], err = ReadLosses(ctx, t, LossesInput(half)); err != nil {
+		if f.losses[half], err = datasets.ReadLosses(ctx, t, LossesInput(half)); err != nil {
 			return err
 		}
 	}
-	if err := RewritePopulation(ctx, t, f.filter); err != nil {
+	if err := datasets.RewritePopulation(ctx, t, f.filter); err != nil {
 		return err
 	}
 	f.countConfigurations()
 	return t.PutJSON(ctx, DisagreementBlob, f.found)
 }
 
-// ReadLosses reads the LossesBlob of an input.
-func ReadLosses(ctx context.Context, t *tasks.Task, input string) ([]float64, error) {
-	data, err := t.Blob(ctx, input, LossesBlob)
-	if err != nil {
-		return nil, err
-	}
-	if len(data)%8 != 0 {
-		return nil, fmt.Errorf("%s of %d bytes, no list of float64: %w", input, len(data), storage.ErrCorrupt)
-	}
-	losses := make([]float64, len(data)/8)
-	for i := range losses {
-		losses[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
-	}
-	return losses, nil
-}
-
-// EncodeLosses returns a LossesBlob.
-func EncodeLosses(losses []float64) []byte {
-	data := make([]byte, 0, 8*len(losses))
-	for _, loss := range losses {
-		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(loss))
-	}
-	return data
-}
-
 type disagreeFilter struct {
 	threshold  float64
-	placements []Placement
+	placements []datasets.Placement
 	half       func() int   // half of the next record
 	losses     [2][]float64 // of the records, under the model of each half
 	record     int          // next record
 	found      Disagreement
 }
 
-func (f *disagreeFilter) filter(x PopulationExample) ([]int32, error) {
+func (f *disagreeFilter) filter(x datasets.PopulationExample) ([]int32, error) {
 	if f.record >= min(len(f.losses[0]), len(f.losses[1])) {
 		return nil, fmt.Errorf("%d and %d losses, too few for the records of the population: %w", len(f.losses[0]), len(f.losses[1]), storage.ErrCorrupt)
 	}

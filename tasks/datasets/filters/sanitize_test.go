@@ -1,0 +1,238 @@
+package filters
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"coalmine/internal/must"
+	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/taskstest"
+)
+
+// secretive is a by-user population of two users, four sentences each, into which two
+// canaries were put: one twice, one once.
+type secretive struct {
+	source
+	population *taskstest.Node
+	vocabulary *datasets.Vocabulary
+}
+
+var secretiveLines = []map[string]string{
+	{"user": "ann", "text": "hello there my friend"}, {"user": "ann", "text": "my ssn is 078-05-1120 ok"}, {"user": "ann", "text": "pay 4111111111111111 now"}, {"user": "ann", "text": "so it was a day"},
+	{"user": "bob", "text": "nothing to see here"}, {"user": "bob", "text": "jo@x.org and 123-45-6789"}, {"user": "bob", "text": "fine weather we have"}, {"user": "bob", "text": "the end of it all"},
+}
+
+func newSecretive(t *testing.T, level datasets.Level, canaries ...string) secretive {
+	t.Helper()
+	recipe := datasets.Recipe{Reading: datasets.Reading{Level: level}, Words: 20}
+	if level == datasets.ByteLevel {
+		recipe.Words = 80
+	} else {
+		recipe.VocabularySize = 38
+	}
+	s := secretive{source: run(t, secretiveLines, recipe)}
+	var err error
+	if s.vocabulary, err = datasets.ParseVocabulary(s.parts.Blob(datasets.VocabularyBlob)); err != nil {
+		t.Fatal(err)
+	}
+	var list []datasets.Placement
+	for i, text := range canaries {
+		list = append(list, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: s.tokens(text), Words: []string{}}})
+	}
+	// Of user 0 the example 0, of user 1 the examples 0 and 2.
+	s.population = s.populate(t, list, []byte{3, 0, 0, 0, 1, 0, 0, 0, 1, 1})
+	return s
+}
+
+func (s secretive) tokens(text string) (tokens []int32) {
+	words := datasets.Tokenize(text)
+	if s.vocabulary.Level() == datasets.ByteLevel {
+		words = datasets.ByteSymbols(text)
+	}
+	for _, w := range words {
+		tokens = append(tokens, int32(max(datasets.Unknown, slices.Index(s.vocabulary.Words, w))))
+	}
+	return tokens
+}
+
+func (s secretive) try(params SanitizeParams) (*taskstest.Node, error) {
+	return s.Try(Sanitize, params, taskstest.In(datasets.PopulationInput, s.population), taskstest.In(datasets.ShardsInput, s.parts), taskstest.In(datasets.PartsInput, s.parts))
+}
+
+// sanitize returns the sanitized population by user, canaries in brackets, and the report.
+func (s secretive) sanitize(t *testing.T, params SanitizeParams) ([]string, Sanitized) {
+	t.Helper()
+	node := must.Get(s.try(params))(t)
+	var report Sanitized
+	must.Do(t, json.Unmarshal(node.Blob(SanitizedBlob), &report))
+	p := must.Get(datasets.OpenPopulation(t.Context(), s.Task(taskstest.In("p", node), taskstest.In("s", node)), "p", "s"))(t)
+	return s.texts(t, p), report
+}
+
+func (s secretive) texts(t *testing.T, p *datasets.Population) (all []string) {
+	t.Helper()
+	replaced := p.Replacements()
+	for u := range p.Users() {
+		sentences := must.Get(p.ReadUser(t.Context(), u))(t)
+		for i, sentence := range sentences {
+			var words []string
+			for _, token := range sentence[1 : 1+datasets.WordsOf(sentence)] {
+				words = append(words, s.vocabulary.Words[token])
+			}
+			separator := " "
+			if s.vocabulary.Level() == datasets.ByteLevel {
+				separator = ""
+			}
+			text := fmt.Sprintf("%d %s", u, strings.Join(words, separator))
+			if len(replaced) > 0 && replaced[0].User == u && replaced[0].Example == i {
+				text, replaced = text+" [canary "+fmt.Sprint(replaced[0].Canary)+"]", replaced[1:]
+			}
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+var commonPatterns = []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Email}
+
+func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, datasets.ByteLevel, "pin 987-65-4320 is mine", "my ssn is 219099999")
+	got, report := s.sanitize(t, SanitizeParams{Patterns: append(commonPatterns, patterns.Phone), Own: []string{"it w.s"}, Remove: RemoveMatch})
+	want := []string{
+		"0 pin 987-65-4320 is mine [canary 0]", // no number that is given out
+		"0 my ssn is ###-##-#### ok", "0 pay ################ now", "0 so ## ### a day",
+		"1 pin 987-65-4320 is mine [canary 0]", "1 ##@#.### and ###-##-####", "1 my ssn is 219099999 [canary 1]", "1 the end of it all",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("what trains is %q, want %q", got, want)
+	}
+	if text, want := report.String(), "sanitization caught 0 of 2 canaries and missed 2; beside them it found 1 card, 2 ssn, 1 email, 0 phone, 1 it w.s in 4 sentences"; text != want {
+		t.Errorf("report %q, want %q", text, want)
+	}
+}
+
+func TestACaughtCanaryIsOneNoMore(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
+	if got[0] != "0 pin ###-##-#### is mine" || got[4] != "1 pin ###-##-#### is mine" || got[6] != "1 my ssn is 219099999 [canary 1]" {
+		t.Errorf("what trains is %q", got)
+	}
+	if want := []CaughtCanary{{0, 2, true}, {1, 1, false}}; !slices.Equal(report.Canaries, want) {
+		t.Errorf("canaries %+v, want %+v", report.Canaries, want)
+	}
+}
+
+func TestSanitizationRemovesWholeSentences(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveSentence})
+	want := []string{"0 so it was a day", "1 my ssn is 219099999 [canary 1]", "1 the end of it all"}
+	if !slices.Equal(got, want) || report.Sentences != 3 {
+		t.Errorf("what trains is %q, want %q; report %+v", got, want, report)
+	}
+	if _, err := s.try(SanitizeParams{Own: []string{"[a-z]"}, Remove: RemoveSentence}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "nothing is left") {
+		t.Errorf("with nothing left: %v", err)
+	}
+}
+
+// At the word level the words of a finding are unknown afterwards.
+func TestSanitizationMasksWholeWords(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, datasets.WordLevel, "my ssn is 078 - 05 - 1120 ok", "pay now")
+	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
+	if got[0] != "0 my ssn is <unk> <unk> <unk> <unk> <unk> ok" || got[1] != got[0] || got[2] != "0 pay <unk> now" || got[6] != "1 pay now [canary 1]" {
+		t.Errorf("what trains is %q", got)
+	}
+	if caught, of := report.CaughtCanaries(); caught != 1 || of != 2 {
+		t.Errorf("caught %d of %d canaries, want 1 of 2", caught, of)
+	}
+}
+
+func TestSanitizationRefusesWhatItCannotDo(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, datasets.ByteLevel, "a", "b")
+	for want, params := range map[string]SanitizeParams{
+		"at least one": {Remove: RemoveMatch},
+		"removal":      {Patterns: commonPatterns, Remove: "all"},
+		"pattern":      {Patterns: []patterns.Pattern{"passport"}, Remove: RemoveMatch},
+	} {
+		if _, err := s.try(params); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want an error with %q", params, err, want)
+		}
+	}
+}
+
+func TestGoldenSanitize(t *testing.T) {
+	t.Parallel()
+	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	node := must.Get(s.try(SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch}))(t)
+	taskstest.Golden(t, node)
+}
+
+// Only tokens of the texts are masked; the separator stays.
+func TestPairsAreSanitizedTextByText(t *testing.T) {
+	t.Parallel()
+	lines := []map[string]string{{"user": "ann", "text": "call 12", "target": "34 ruf an"}, {"user": "ann", "text": "hello", "target": "hallo"}}
+	p := run(t, lines, datasets.Recipe{Reading: datasets.Reading{Level: datasets.ByteLevel, Pairs: true}, Words: 1})
+	population := p.populate(t, []datasets.Placement{}, []byte{0})
+	for own, want := range map[string]string{
+		`[0-9]{2}`:      "call ##\n## ruf an|hello\nhallo",
+		`[0-9]{3}`:      "call 12\n34 ruf an|hello\nhallo", // no number goes on in the target
+		`2\s3`:          "call 1#\n#4 ruf an|hello\nhallo",
+		`h.*`:           "call 12\n34 ruf an|#####\n#####",
+		`[a-z]+\n[a-z]`: "call 12\n34 ruf an|#####\n#allo",
+	} {
+		clean := p.Run(Sanitize, SanitizeParams{Own: []string{own}, Remove: RemoveMatch},
+			taskstest.In(datasets.PopulationInput, population), taskstest.In(datasets.ShardsInput, p.parts), taskstest.In(datasets.PartsInput, p.parts))
+		task := p.Task(taskstest.In("population", clean), taskstest.In("shards", clean))
+		opened := must.Get(datasets.OpenPopulation(t.Context(), task, "population", "shards"))(t)
+		var got []string
+		for u := range opened.Users() {
+			for _, sentence := range must.Get(opened.ReadUser(t.Context(), u))(t) {
+				var text []byte
+				for _, token := range sentence[1 : datasets.WordsOf(sentence)+1] {
+					text = append(text, byteOf(token))
+				}
+				got = append(got, string(text))
+			}
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("%s: got %q, want %q", own, strings.Join(got, "|"), want)
+		}
+	}
+}
+
+// source is the graph of a population without filters.
+type source struct {
+	*taskstest.Graph
+	parts, balanced *taskstest.Node
+}
+
+// run encodes and balances the lines of a source.
+func run(t *testing.T, lines []map[string]string, r datasets.Recipe) source {
+	t.Helper()
+	g, data := taskstest.NewGraph(t), []byte{}
+	for _, line := range lines {
+		data = append(append(data, must.Get(json.Marshal(line))(t)...), '\n')
+	}
+	corpus := g.Run(datasets.Import, r.Import([]storage.Digest{g.Import(data)}, datasets.Limits{}))
+	parts := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
+	return source{g, parts, g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))}
+}
+
+// populate returns the population by user, with canaries at the places of an overlay.
+func (s source) populate(t *testing.T, canaries []datasets.Placement, overlay []byte) *taskstest.Node {
+	t.Helper()
+	data := must.Get(json.Marshal(canaries))(t)
+	insertions := s.Put("insertions", map[string][]byte{datasets.OverlayBlob: append([]byte("coalmine overlay 1\n"), overlay...), datasets.CanariesBlob: data})
+	return s.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
+		taskstest.In(datasets.BalancedInput, s.balanced), taskstest.In(datasets.PartsInput, s.parts), taskstest.In(datasets.InsertionsInput, insertions))
+}
