@@ -5,3 +5,5 @@ package contracts
 import "time"
 
 func idle() (time.Duration, bool) { return 0, false }
+
+func load() float64 { return 0 }

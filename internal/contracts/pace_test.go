@@ -2,18 +2,30 @@ package contracts
 
 import (
 	"errors"
+	"math"
 	"os/exec"
 	"runtime"
 	"slices"
 	"testing"
 )
 
-// A process that waits takes its time, unless all processors are busy; one that counts takes that of a processor.
+// A process that sleeps takes its time, also where all processors are busy; one that counts takes that of a processor.
 func TestProcessesCountByTheLargerOfTheirTimes(t *testing.T) {
 	t.Parallel()
 	slept, err := timed(exec.Command("sleep", "0.3").Run)
-	if err != nil || slept.clock != slept.processors && slept.beyond(took{}) < 0.3 {
+	if err != nil || slept.clock <= 0 {
 		t.Errorf("a process that sleeps 0.3 s takes %+v, %v", slept, err)
+	}
+	for _, c := range []struct{ clock, processors, perProcessor, want float64 }{
+		{16, 0.2, 3, 15.6}, // it sleeps
+		{15, 5, 3, 5},      // it works, and waits for a processor
+		{14, 5, 3, 5},
+		{20, 5, 3, 10}, // it works for 5 s and sleeps for 5
+		{16, 4, 1, 16},
+	} {
+		if got := (took{c.clock, c.processors}).alone(c.perProcessor); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%+v: alone it takes %g s, want %g", c, got, c.want)
+		}
 	}
 	busy, err := timed(exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done").Run)
 	if err != nil || busy.processors == 0 && runtime.GOOS == "linux" {

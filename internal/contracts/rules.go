@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -283,16 +284,23 @@ func Numbers(i, n, words int) []int {
 type took struct{ clock, processors float64 }
 
 // timed measures do. Nothing else may start processes meanwhile. On a machine without an idle processor, a
-// process waits longer than it works: wall-clock time then counts no more than processor time.
+// process also waits for one; this wait does not count.
 func timed(do func() error) (took, error) {
 	began, before := time.Now(), processors()
 	idleBefore, known := idle()
 	err := do()
 	t := took{time.Since(began).Seconds(), (processors() - before).Seconds()}
 	if after, _ := idle(); known && (after-idleBefore).Seconds() < crowded*t.clock {
-		t.clock = t.processors
+		t.clock = t.alone(max(1, load()/float64(runtime.NumCPU())))
 	}
 	return t, err
+}
+
+// alone estimates the wall-clock time on an idle machine from that beside others: with the given number
+// of runnable processes per processor, work takes as many times its processor time. The rest of the
+// time the process has slept, or waited for another device.
+func (t took) alone(perProcessor float64) float64 {
+	return t.processors + max(0, t.clock-t.processors*perProcessor)
 }
 
 // crowded is the average number of idle processors below which the machine counts as busy.
