@@ -205,3 +205,18 @@ func TestGoldenGather(t *testing.T) {
 	edges, _ := rounds(t, g, small, []int{1, 2}, 3)
 	taskstest.Golden(t, g.Run(updates.Gather, updates.GatherParams{Chunks: 3}, edges...))
 }
+
+// The order in which an audit lists layers changes nothing: they are read in that of the model.
+func TestListedLayersStandInTheOrderOfTheModel(t *testing.T) {
+	t.Parallel()
+	layout := updates.Layout{Layers: []updates.Layer{{Name: "embedding"}, {Name: "cell.input"}, {Name: "cell.bias"}, {Name: "output.bias"}}}
+	want := []string{"cell", "output.bias", "none"}
+	for _, names := range [][]string{{"cell", "output.bias", "none"}, {"none", "output.bias", "cell"}, {"output.bias", "none", "cell"}} {
+		if got := layout.InOrder(names); !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", names, got, want)
+		}
+	}
+	if got := new(updates.Layout).InOrder([]string{"b", "a"}); !slices.Equal(got, []string{"b", "a"}) {
+		t.Errorf("a layout without layers gives %q", got)
+	}
+}
