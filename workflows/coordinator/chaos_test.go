@@ -13,6 +13,7 @@ import (
 	"coalmine/internal/build"
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/workflows/coordinator/policy"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/plantest"
 	"coalmine/workflows/runs"
@@ -57,6 +58,19 @@ func (w *world) checkTruth(names ...string) {
 	}
 	for _, wrong := range w.store.wrong {
 		w.fail("%s", wrong)
+	}
+}
+
+// checkAttempts fails if a node was executed more often than misfortunes explain: a lost blob costs a node
+// at most PurgeAfter executions that miss it and one that follows, any other misfortune one.
+func (w *world) checkAttempts() {
+	w.t.Helper()
+	most := 1 + w.lost*(policy.PurgeAfter+1) + w.restarts + w.flushes + w.deaths
+	for key, n := range w.tried {
+		if n > most {
+			w.fail("node %s was executed %d times, at most %d expected after %d lost blobs, %d restarts, %d flushes, %d deaths",
+				key.Short(), n, most, w.lost, w.restarts, w.flushes, w.deaths)
+		}
 	}
 }
 
@@ -173,6 +187,7 @@ func TestAnythingMayHappenAndTheBytesAreTheSame(t *testing.T) {
 			w.faults = 0
 			w.settle()
 			w.checkTruth("a", "b")
+			w.checkAttempts()
 			// Garbage collection deletes two things: the output of an attempt that outlives its term and
 			// has its report lost; and a step that is under way, after a loss, when the coordinator ends.
 			left := w.restarts

@@ -54,11 +54,12 @@ type world struct {
 	override func(attempts.Attempt) *attempts.Outcome
 	kills    func(attempts.Attempt) bool
 	faults   int
-	ran      map[string]int // executions by kind
-	kinds    []string       // the workers' advertised kinds
-	keys     []string       // secret keys that workers hold
-	resident queue.Memory   // the workers' kinds
-	classes  []string       // that workers take
+	ran      map[string]int      // executions by kind
+	tried    map[storage.Key]int // executions by node
+	kinds    []string            // the workers' advertised kinds
+	keys     []string            // secret keys that workers hold
+	resident queue.Memory        // the workers' kinds
+	classes  []string            // that workers take
 	slow     func(*execution) float64
 	// seconds is how long an attempt says that it took.
 	seconds func(attempts.Attempt) float64
@@ -74,6 +75,7 @@ type world struct {
 	targets  map[string]bool // keys that the cells want
 	restarts int
 	deaths   int
+	flushes  int
 	lost     int
 	trace    []string
 }
@@ -172,7 +174,7 @@ func (s *watchedStore) Create(ctx context.Context, name string, data []byte) err
 func newWorld(t testing.TB, seed uint64, c chaos, plans map[string]*plan.Plan) *world {
 	w := &world{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), chaos: c, plans: plans,
-		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), kinds: plantest.Kinds.Advertised(), classes: []string{string(tasks.Compute)}, seconds: simSeconds, resident: simMemory,
+		clock: time.Unix(1_700_000_000, 0), ran: make(map[string]int), tried: make(map[storage.Key]int), kinds: plantest.Kinds.Advertised(), classes: []string{string(tasks.Compute)}, seconds: simSeconds, resident: simMemory,
 	}
 	w.targets = make(map[string]bool)
 	for _, p := range plans {
@@ -417,6 +419,7 @@ func (w *world) misfortune() {
 // the next ones within a second.
 func (w *world) flush() {
 	w.note("flush: the queue forgets %d messages and %d reports", len(w.pending), len(w.reports))
+	w.flushes++
 	w.pending, w.reports, w.silence = nil, nil, w.clock.Add(time.Second)
 }
 
@@ -541,6 +544,7 @@ func (w *world) lookFirst(x *simWorker, e *execution) {
 
 func (w *world) compute(x *simWorker, e *execution) {
 	w.ran[e.attempt.Kind]++
+	w.tried[e.attempt.Key]++
 	if w.kills != nil && w.kills(e.attempt) {
 		w.kill(x)
 		w.hire(1)
