@@ -54,6 +54,7 @@ nightly:
 	scripts/setup.sh
 	scripts/fuzz.sh $(FUZZTIME)
 	$(MAKE) check KEPT_SECONDS=1000
+	go test $(TAGS) -timeout 0 -run 'Steps|Right' ./tasks/audits/membership/neighbours -whole
 	scripts/check-release.sh
 	$(MAKE) chaos SEEDS=200
 	$(MAKE) soak ROUNDS=10000

@@ -284,6 +284,6 @@ func evidenceOfDeaths(deaths []runs.Death) string {
 	if memory >= policy.MaxMemoryDeaths {
 		advice = "it probably needs more memory than they have: raise --memory, lower --slots, or use larger machines, and retry the run"
 	}
-	return fmt.Sprintf("its worker died %d times near the limit of its memory (at most %d) and %d times otherwise (at most %d): %s (memory by the last heartbeat); %s",
-		memory, policy.MaxMemoryDeaths, other, policy.MaxDeaths, strings.Join(all, ", "), advice)
+	return fmt.Sprintf("its worker died %s near the limit of its memory (at most %d) and %s otherwise (at most %d): %s (memory by the last heartbeat); %s",
+		readable.Count(memory, "time"), policy.MaxMemoryDeaths, readable.Count(other, "time"), policy.MaxDeaths, strings.Join(all, ", "), advice)
 }
