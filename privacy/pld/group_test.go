@@ -121,9 +121,10 @@ func TestNoDataExceedTheBoundOfAReplacedGroup(t *testing.T) {
 						after[i] = before[i]
 					}
 				}
-				if n == 0 {
+				switch n {
+				case 0:
 					before, after = []float64{1, 1, -1, -1, -1}, []float64{-1, -1, -1, -1, -1}
-				} else if n == 1 {
+				case 1:
 					before, after = []float64{1, 1, 0, 0, 0}, []float64{-1, -1, 0, 0, 0}
 				}
 				if got := integrated(ofPairs(before, sigma), ofPairs(after, sigma), -2-12*sigma, 2+12*sigma, bound); got > delta*(1+1e-5) {
