@@ -110,48 +110,75 @@ func TestAStragglersFailureIsNotTakenForItsSecondAttempts(t *testing.T) {
 	w.untilPhase(runs.Done, id)
 }
 
-// A broken worker fails every task at once, so it is always free for second attempts. They must not use up
-// the tries of a task that is at work on a healthy worker.
-func TestFailedSecondAttemptsDoNotEndAStraggler(t *testing.T) {
+// A broken worker fails every task at once, so it is always free for second attempts, and a small one dies of
+// them. Neither must use up the tries of a task that is at work on a healthy worker.
+func TestSecondAttemptsDoNotEndAStraggler(t *testing.T) {
 	t.Parallel()
-	p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
-	w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
-	var stuck *execution
-	var failed []time.Time
-	w.override = func(a attempts.Attempt) *attempts.Outcome {
-		if a.Kind != plantest.Part.Name || a.Step != 4 || a.Part != 2 {
-			return nil
-		}
-		if a.Number == 1 {
-			_, stuck = (*simQueue)(w).find(a.ID())
-			return hang
-		}
-		failed = append(failed, w.clock)
-		return &attempts.Outcome{Result: attempts.Failed, Error: "no such device"}
+	for _, c := range []struct {
+		name  string
+		kills bool
+		want  int
+		pause func(int) time.Duration
+	}{
+		{"they fail", false, policy.MaxTries - 1, policy.Backoff},
+		{"their workers die", true, policy.MaxMemoryDeaths - 1, policy.DeathPause},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := plantest.Federated(t, plantest.ChainOptions{Salt: "x", Width: 4, Steps: 6, Big: true})
+			w := newWorld(t, 13, chaos{}, map[string]*plan.Plan{"a": p})
+			w.resident = queue.Memory{Used: 2 << 30, Limit: 2 << 30}
+			for _, x := range w.workers {
+				x.slots = 1 // the worker of a second attempt has no other
+				w.hire(1)
+			}
+			var stuck *execution
+			var seconds []time.Time
+			first := func(a attempts.Attempt) bool { return a.Number == 1 }
+			straggles := func(a attempts.Attempt) bool { return a.Kind == plantest.Part.Name && a.Step == 4 && a.Part == 2 }
+			w.kills = func(a attempts.Attempt) bool {
+				if !c.kills || !straggles(a) || first(a) {
+					return false
+				}
+				seconds = append(seconds, w.clock)
+				return true
+			}
+			w.override = func(a attempts.Attempt) *attempts.Outcome {
+				switch {
+				case !straggles(a):
+					return nil
+				case first(a):
+					_, stuck = (*simQueue)(w).find(a.ID())
+					return hang
+				}
+				seconds = append(seconds, w.clock)
+				return &attempts.Outcome{Result: attempts.Failed, Error: "no such device"}
+			}
+			w.slow = func(e *execution) float64 {
+				if e == stuck {
+					return 11
+				}
+				return 0.1
+			}
+			id := w.submit("a", 0)
+			w.until(func() bool { return len(seconds) > 0 && w.clock.Sub(seconds[0]) > 5*time.Minute })
+			if len(seconds) != c.want {
+				w.fail("%d second attempts, want %d", len(seconds), c.want)
+			}
+			for i, at := range seconds[1:] {
+				if pause := at.Sub(seconds[i]); pause < c.pause(i+1) {
+					w.fail("attempt %d came %s after the one before, want at least %s", i+3, pause, c.pause(i+1))
+				}
+			}
+			worker, straggler := (*simQueue)(w).find(stuck.id)
+			straggler.next = func() { // it computes after all
+				w.kills, w.override = nil, nil
+				w.compute(worker, straggler)
+			}
+			w.untilPhase(runs.Done, id)
+			w.checkTruth("a")
+		})
 	}
-	w.slow = func(e *execution) float64 {
-		if e == stuck {
-			return 11
-		}
-		return 0.1
-	}
-	id := w.submit("a", 0)
-	w.until(func() bool { return len(failed) > 0 && w.clock.Sub(failed[0]) > 5*time.Minute })
-	if len(failed) != policy.MaxTries-1 {
-		w.fail("%d second attempts, want %d", len(failed), policy.MaxTries-1)
-	}
-	for i, at := range failed[1:] {
-		if pause := at.Sub(failed[i]); pause < policy.Backoff(i+1) {
-			w.fail("attempt %d came %s after a failure, want at least %s", i+3, pause, policy.Backoff(i+1))
-		}
-	}
-	worker, straggler := (*simQueue)(w).find(stuck.id)
-	straggler.next = func() { // it computes after all
-		w.override = nil
-		w.compute(worker, straggler)
-	}
-	w.untilPhase(runs.Done, id)
-	w.checkTruth("a")
 }
 
 // An operator may see a failure, and have its node tried again, before the

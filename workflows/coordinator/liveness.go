@@ -252,8 +252,8 @@ func (t *term) relaunchAfterDeath(x *graph.Task) {
 }
 
 // helpStragglers gives stragglers a second attempt while slots are free; the first commit wins. If second
-// attempts fail, the next follows after a pause, and the last try is left to the straggler: a broken worker
-// that is always free must not end a task which another worker is about to finish.
+// attempts fail, the next follows after a pause. The last try, and the last death of a worker, are left to the
+// straggler: a broken or small worker that is always free must not end a task which another is about to finish.
 func (t *term) helpStragglers() {
 	if t.queueAway.On() {
 		return
@@ -264,7 +264,7 @@ func (t *term) helpStragglers() {
 		if idleSlots <= 0 || len(x.Wants) == 0 || a.Stopping || x.State() != graph.InFlight || len(t.graph.AttemptsAt(x)) != 1 {
 			continue
 		}
-		if trouble := x.Trouble(); trouble.Tries+1 >= t.MaxTries || t.now().Before(trouble.Until) {
+		if trouble := x.Trouble(); t.isLastTry(&trouble) || t.now().Before(trouble.Until) {
 			continue
 		}
 		if _, straggles := t.graph.Straggles(a); straggles {
@@ -272,4 +272,10 @@ func (t *term) helpStragglers() {
 			t.launch(x, a.Run)
 		}
 	}
+}
+
+// isLastTry reports whether one more failure, or death of a worker, may end a task with some trouble.
+func (t *term) isLastTry(trouble *graph.Trouble) bool {
+	memory, other := policy.Deaths(trouble.Deaths)
+	return trouble.Tries+1 >= t.MaxTries || memory+1 >= policy.MaxMemoryDeaths || other+1 >= policy.MaxDeaths
 }
