@@ -63,7 +63,7 @@ func TestBadInputGivesOneClearMessageAndLeavesNoRun(t *testing.T) {
 		},
 		"no such data": {
 			replace: [2]string{"text.jsonl", "absent.jsonl"},
-			says:    []string{"experiment.yaml:3:16: data.source: absent.jsonl", "looked for"},
+			says:    []string{"experiment.yaml:3:16: data.source: absent.jsonl: there is no such file"},
 		},
 		"truncated gzip": {
 			replace: [2]string{"text.jsonl", "text.jsonl.gz"},
