@@ -264,12 +264,11 @@ func (a *arena) logs() []string {
 	return must.Get(filepath.Glob(filepath.Join(a.dir, "*.log")))(a.t)
 }
 
-// Resources of an idle process: the connections that the pools of both servers
-// keep open, two goroutines for each of them, those that wait for work, and
-// some more.
+// Resources of an idle process: up to 64 connections to S3 that package s3 keeps open after a burst of requests, up
+// to 20 to Redis (ten a core), two goroutines for each of them, those that wait for work, and some more.
 const (
-	maxDescriptors = 60
-	maxGoroutines  = 160
+	maxDescriptors = 100
+	maxGoroutines  = 200
 )
 
 // checkVitals makes sure that no process holds on to broken connections, or to
