@@ -154,7 +154,7 @@ type Optimizer struct {
 	// Learning rate, with sgd, momentum and nesterov by default 0.5 for clients (Augenstein et al.
 	// 2020, appendix B.2), 1 for the server and 0.005 for central training (Thakkar et al. 2020,
 	// section 4.2); required with other rules.
-	LearningRate float64 `json:"learning_rate,omitzero" range:"(0,1e6]" also:"lr rate"`
+	LearningRate float64 `json:"learning_rate,omitzero" range:"[1e-37,1e6]" also:"lr rate"`
 	optimizers.RuleParameters
 	// Schedule of the learning rate. Absent: constant.
 	Schedule *Schedule `json:"schedule,omitempty" also:"learning_rate_schedule decay warmup"`

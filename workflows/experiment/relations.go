@@ -319,15 +319,10 @@ func (c *checker) stopAtBeside(path string) {
 	}
 }
 
-// minLearningRate is about the smallest normal float32.
-const minLearningRate = 1e-37
-
 func (c *checker) learningRate(path string, o *Optimizer) {
 	if o.LearningRate == 0 {
 		c.fail([]string{path + ".learning_rate", path + ".optimizer"},
 			"missing; %s has no default learning rate: expected a number above 0", o.Name)
-	} else if float32(o.LearningRate) < minLearningRate {
-		c.fail([]string{path + ".learning_rate"}, "is %g; expected at least %g, because a smaller one changes no float32 parameter", o.LearningRate, minLearningRate)
 	}
 	if err := o.Config().Validate(); err != nil {
 		c.fail([]string{path}, "%v", err)

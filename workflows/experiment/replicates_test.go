@@ -169,7 +169,7 @@ func TestAPageSaysWhatTheReferenceSays(t *testing.T) {
 		"training.privacy":                  {Value: "a block of fields", Default: "absent", Meaning: "Differential privacy"},
 		"data.faults.fault":                 {Value: "one of join-words", Default: "required", Meaning: "Kind of fault"},
 		"canaries.formats.words":            {Value: "a whole number from 1 to 1000", Default: "5", Meaning: "Words"},
-		"training.client.learning_rate":     {Value: "a number above 0", Default: "depends", Meaning: "0.5 for clients"},
+		"training.client.learning_rate":     {Value: "a number from 1e-37", Default: "depends", Meaning: "0.5 for clients"},
 		"grid.replicates":                   {Value: "or a list of seeds", Default: "absent", Meaning: "Seeds"},
 		"":                                  {Value: "a block", Default: "by field", Meaning: "experiment"},
 		"model":                             {Value: "a block", Default: "by field", Meaning: "network"},

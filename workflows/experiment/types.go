@@ -361,7 +361,7 @@ type Generator struct {
 	// Images in a step.
 	Batch int `json:"batch" default:"32" range:"[1,1000000]" unit:"images" also:"batch_size" source:"Augenstein et al. 2020, table 9"`
 	// Learning rate.
-	LearningRate float64 `json:"learning_rate" default:"0.005" range:"(0,1e6]" also:"lr rate" source:"Augenstein et al. 2020, table 9"`
+	LearningRate float64 `json:"learning_rate" default:"0.005" range:"[1e-37,1e6]" also:"lr rate" source:"Augenstein et al. 2020, table 9"`
 }
 
 // Privacy is differential privacy at the level of users, as DP-FedAvg with fixed-size rounds (Thakkar et
