@@ -264,7 +264,7 @@ func (t *term) helpStragglers() {
 		if idleSlots <= 0 || len(x.Wants) == 0 || a.Stopping || x.State() != graph.InFlight || len(t.graph.AttemptsAt(x)) != 1 {
 			continue
 		}
-		if trouble := x.Trouble(); t.isLastTry(&trouble) || t.now().Before(trouble.Until) {
+		if trouble := x.Trouble(); trouble.Tries+1 >= t.MaxTries || policy.DeathsLeft(trouble.Deaths) <= 1 || t.now().Before(trouble.Until) {
 			continue
 		}
 		if _, straggles := t.graph.Straggles(a); straggles {
@@ -272,10 +272,4 @@ func (t *term) helpStragglers() {
 			t.launch(x, a.Run)
 		}
 	}
-}
-
-// isLastTry reports whether one more failure, or death of a worker, may end a task with some trouble.
-func (t *term) isLastTry(trouble *graph.Trouble) bool {
-	memory, other := policy.Deaths(trouble.Deaths)
-	return trouble.Tries+1 >= t.MaxTries || memory+1 >= policy.MaxMemoryDeaths || other+1 >= policy.MaxDeaths
 }

@@ -242,7 +242,7 @@ func (t *term) died(x *graph.Task, d runs.Death, seconds float64) (givenUp bool)
 	trouble := x.AddTrouble()
 	trouble.Deaths, trouble.HandedBack = append(trouble.Deaths, d), ""
 	t.logTrouble(x, runs.Entry{Kind: runs.WorkerDied, Attempts: d.Attempt, Worker: d.Worker, Seconds: seconds, MemoryBytes: d.MemoryBytes, MemoryLimitBytes: d.MemoryLimitBytes})
-	if policy.TooManyDeaths(trouble.Deaths) {
+	if policy.DeathsLeft(trouble.Deaths) <= 0 {
 		t.fail(x, evidenceOfDeaths(trouble.Deaths))
 		return true
 	}

@@ -60,10 +60,11 @@ func nearLimit(d runs.Death) bool {
 	return d.MemoryLimitBytes > 0 && d.MemoryBytes >= d.MemoryLimitBytes/10*9
 }
 
-// TooManyDeaths reports whether a task with these deaths of workers is given up.
-func TooManyDeaths(deaths []runs.Death) bool {
+// DeathsLeft returns the number of further deaths, all of one kind, after which a task with these deaths of
+// workers is given up: 0 or less if it is given up already.
+func DeathsLeft(deaths []runs.Death) int {
 	memory, other := Deaths(deaths)
-	return memory >= MaxMemoryDeaths || other >= MaxDeaths
+	return min(MaxMemoryDeaths-memory, MaxDeaths-other)
 }
 
 // DeathPause returns the pause before a task is sent again after n workers died with it: 0 for the first

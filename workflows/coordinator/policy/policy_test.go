@@ -62,7 +62,7 @@ func TestATaskIsGivenUpSoonerForMemory(t *testing.T) {
 		{slices.Repeat([]runs.Death{far}, MaxDeaths-1), false},
 		{slices.Repeat([]runs.Death{far, unknown}, MaxDeaths/2), true},
 	} {
-		if got := TooManyDeaths(x.deaths); got != x.want {
+		if got := DeathsLeft(x.deaths) <= 0; got != x.want {
 			t.Errorf("%d deaths %v are too many: %v, want %v", len(x.deaths), x.deaths, got, x.want)
 		}
 	}
