@@ -49,8 +49,8 @@ var composeFlags = []string{"compose", "delta", "conversion", "accountant", "uni
 // accountFile prints the joint cost of the recipes in a file.
 func (g *global) accountFile(c *cobra.Command, a *accountFlags) error {
 	f := c.Flags()
-	if err := onlyFlags(c, composeFlags, "--%s with --compose, whose file has the recipes: leave it out, or write it into the file"); err != nil {
-		return err
+	if flag := otherFlag(c, composeFlags); flag != "" {
+		return fmt.Errorf("--%s with --compose, whose file has the recipes: leave it out, or write it into the file", flag)
 	}
 	if err := a.checkCompose(f); err != nil {
 		return err
@@ -106,21 +106,11 @@ func (a *accountFlags) composed(recipes []forecast.Training) (_ *forecast.Privac
 	return forecast.Account(recipes, forecast.PrivacyQuestion{Delta: a.recipe.Delta})
 }
 
-// onlyFlags returns an error if a flag of the command is given that is not in the list; format has a place for its name.
-func onlyFlags(c *cobra.Command, allowed []string, format string) (err error) {
-	c.Flags().Visit(func(flag *pflag.Flag) {
-		if !slices.Contains(allowed, flag.Name) && c.InheritedFlags().Lookup(flag.Name) == nil {
-			err = fmt.Errorf(format, flag.Name)
-		}
-	})
-	return err
-}
-
 // question converts the flags to a question about runs.
 func (a *accountFlags) question(c *cobra.Command) (q forecast.PrivacyQuestion, err error) {
 	f := c.Flags()
-	if err := onlyFlags(c, runFlags, "--%s with a RUN, whose cells say what the recipe is: leave it out, or give a whole recipe and no RUN"); err != nil {
-		return q, err
+	if flag := otherFlag(c, runFlags); flag != "" {
+		return q, fmt.Errorf("--%s with a RUN, whose cells have the recipe: leave it out, or give a whole recipe and no RUN", flag)
 	}
 	if err := a.empty(f); err != nil {
 		return q, err

@@ -29,8 +29,8 @@ var ofScores = []string{"canaries", "scores", "initial-scores", "plain-loss", "j
 
 // auditScores audits a file of scores without a model.
 func (a *auditFlags) auditScores(c *cobra.Command, g *global) error {
-	if err := onlyFlags(c, ofScores, "--%s with --scores, which has no model to ask: leave it out"); err != nil {
-		return err
+	if flag := otherFlag(c, ofScores); flag != "" {
+		return fmt.Errorf("--%s with --scores, which has no model to ask: leave it out", flag)
 	}
 	if a.scored.plain && a.scored.initial != "" {
 		return errors.New("--plain-loss and --initial-scores: expected one of them, the one that was decided on before the training")

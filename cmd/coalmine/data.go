@@ -67,9 +67,8 @@ class and user; --sheet draws some of them.`,
 			"  coalmine data inspect examples/data/handwriting.jsonl.gz --level image --sheet digits.png",
 		RunE: func(c *cobra.Command, args []string) error {
 			if ext := filepath.Ext(args[0]); ext == ".yaml" || ext == ".yml" {
-				message := "--%s is for sources; " + strings.ReplaceAll(args[0], "%", "%%") + " says itself how its data is prepared: override that by --set"
-				if err := onlyFlags(c, []string{"set", "max-cells"}, message); err != nil {
-					return err
+				if flag := otherFlag(c, []string{"set", "max-cells"}); flag != "" {
+					return fmt.Errorf("--%s is for sources; %s says itself how its data is prepared: override that by --set", flag, args[0])
 				}
 				return g.inspectExperiment(c.Context(), &experimentFlags, args[0])
 			}

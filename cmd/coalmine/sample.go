@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -81,16 +80,6 @@ func (s *sampleFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.sheet, "sheet", "", "of a gan: PNG file to draw the images to, side by side")
 	f.IntVar(&s.columns, "columns", 6, "for a GAN: columns of the sheet")
 	f.StringVarP(&s.output, "output", "o", "", "of a gan: directory to write the images to, each a PNG file")
-}
-
-// refuseFlags returns an error if one of the flags is given; format has a place for its name.
-func refuseFlags(f *pflag.FlagSet, names []string, format string) error {
-	for _, name := range names {
-		if f.Changed(name) {
-			return fmt.Errorf(format, name)
-		}
-	}
-	return nil
 }
 
 // sampleText prints samples of a language model as they are drawn; JSON output waits for all.

@@ -135,8 +135,7 @@ func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh boo
 		return nil
 	}
 	g := s.global
-	p, err := g.places.place()
-	if toCome := err == nil && p.home != "" && p.homeExists() != nil; !s.makesHome || !toCome {
+	if !s.makesHome || g.hasHome() {
 		err := g.withControl(ctx, func(api control.API) error { return control.CheckKeys(ctx, api, e) })
 		switch waits := errors.Is(err, control.ErrKey); {
 		case waits && !fresh:
@@ -150,4 +149,10 @@ func (s *submissionKey) write(ctx context.Context, e *experiment.Spec, fresh boo
 	}
 	g.note("wrote a new secret key to %s: keep it apart from the results; every worker needs it", g.secretKey)
 	return nil
+}
+
+// hasHome reports whether the place is not a home still to be created.
+func (g *global) hasHome() bool {
+	p, err := g.places.place()
+	return err != nil || p.home == "" || p.homeExists() == nil
 }

@@ -20,9 +20,9 @@ import (
 // newSteerCommands returns the commands that affect an existing run.
 func newSteerCommands(g *global) []*cobra.Command {
 	return []*cobra.Command{
-		newPhaseCommand(g, "pause", "Pause a run: what is at work ends, nothing new begins", runs.PauseEntry),
+		newPhaseCommand(g, "pause", "Pause a run: running tasks end, no others begin", runs.PauseEntry),
 		newPhaseCommand(g, "resume", "Resume a paused or cancelled run, or a done run whose outputs are missing", runs.ResumeEntry),
-		newPhaseCommand(g, "cancel", "Cancel a run; what it has computed stays", runs.CancelEntry),
+		newPhaseCommand(g, "cancel", "Cancel a run; its finished tasks stay in the store", runs.CancelEntry),
 		newRetryCommand(g),
 		newPriorityCommand(g),
 		newPinCommand(g, "pin", "Keep a run, or some of its cells, from retention and removal", true),

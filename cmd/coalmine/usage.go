@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -136,4 +137,24 @@ func suggestFlag(c *cobra.Command, err error) string {
 		}
 	})
 	return readable.DidYouMean(readable.Nearest("--"+unknown.GetSpecifiedName(), names))
+}
+
+// refuseFlags returns an error if one of the flags is given; format has a place for its name.
+func refuseFlags(f *pflag.FlagSet, names []string, format string) error {
+	for _, name := range names {
+		if f.Changed(name) {
+			return fmt.Errorf(format, name)
+		}
+	}
+	return nil
+}
+
+// otherFlag returns the name of a flag of the command that is given and not in the list, "" if there is none.
+func otherFlag(c *cobra.Command, allowed []string) (name string) {
+	c.Flags().Visit(func(flag *pflag.Flag) {
+		if !slices.Contains(allowed, flag.Name) && c.InheritedFlags().Lookup(flag.Name) == nil {
+			name = flag.Name
+		}
+	})
+	return name
 }

@@ -75,7 +75,8 @@ func fieldNamed(t reflect.Type, name string) (field, bool) {
 	return field{}, false
 }
 
-// fieldAt returns the field at a path below a block, and its value; false if the block has none, or lacks a block around it.
+// fieldAt returns the field at a path below a block, and its value. It returns false if the path names no field, or leads
+// through an absent block.
 func fieldAt(block reflect.Value, path string) (f field, v reflect.Value, ok bool) {
 	v = block
 	for _, name := range splitPath(path) {

@@ -65,7 +65,7 @@ func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
 	node := must.Get(s.disagree(0.5, firstLosses, secondLosses))(t)
 	all := s.textsOf(t, s.population, s.parts)
 	if got, want := s.textsOf(t, node, node), slices.Concat(all[:2], all[3:6], all[7:]); !slices.Equal(got, want) {
-		t.Errorf("what trains is %q, want %q", got, want)
+		t.Errorf("the training texts are %q, want %q", got, want)
 	}
 	var found Disagreement
 	must.Do(t, json.Unmarshal(node.Blob(DisagreementBlob), &found))

@@ -111,7 +111,7 @@ func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
 		"1 pin 987-65-4320 is mine [canary 0]", "1 ##@#.### and ###-##-####", "1 my ssn is 219099999 [canary 1]", "1 the end of it all",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("what trains is %q, want %q", got, want)
+		t.Errorf("the training texts are %q, want %q", got, want)
 	}
 	if text, want := report.String(), "sanitization caught 0 of 2 canaries and missed 2; beside them it found 1 card, 2 ssn, 1 email, 0 phone, 1 it w.s in 4 sentences"; text != want {
 		t.Errorf("report %q, want %q", text, want)
@@ -123,7 +123,7 @@ func TestACaughtCanaryIsOneNoMore(t *testing.T) {
 	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
 	if got[0] != "0 pin ###-##-#### is mine" || got[4] != "1 pin ###-##-#### is mine" || got[6] != "1 my ssn is 219099999 [canary 1]" {
-		t.Errorf("what trains is %q", got)
+		t.Errorf("the training texts are %q", got)
 	}
 	if want := []CaughtCanary{{0, 2, true}, {1, 1, false}}; !slices.Equal(report.Canaries, want) {
 		t.Errorf("canaries %+v, want %+v", report.Canaries, want)
@@ -136,7 +136,7 @@ func TestSanitizationRemovesWholeSentences(t *testing.T) {
 	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveSentence})
 	want := []string{"0 so it was a day", "1 my ssn is 219099999 [canary 1]", "1 the end of it all"}
 	if !slices.Equal(got, want) || report.Sentences != 3 {
-		t.Errorf("what trains is %q, want %q; report %+v", got, want, report)
+		t.Errorf("the training texts are %q, want %q; report %+v", got, want, report)
 	}
 	if _, err := s.try(SanitizeParams{Own: []string{"[a-z]"}, Remove: RemoveSentence}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "nothing is left") {
 		t.Errorf("with nothing left: %v", err)
@@ -149,7 +149,7 @@ func TestSanitizationMasksWholeWords(t *testing.T) {
 	s := newSecretive(t, datasets.WordLevel, "my ssn is 078 - 05 - 1120 ok", "pay now")
 	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
 	if got[0] != "0 my ssn is <unk> <unk> <unk> <unk> <unk> ok" || got[1] != got[0] || got[2] != "0 pay <unk> now" || got[6] != "1 pay now [canary 1]" {
-		t.Errorf("what trains is %q", got)
+		t.Errorf("the training texts are %q", got)
 	}
 	if caught, of := report.CaughtCanaries(); caught != 1 || of != 2 {
 		t.Errorf("caught %d of %d canaries, want 1 of 2", caught, of)

@@ -152,7 +152,7 @@ func (s *Submission) uses() []use {
 type named struct {
 	source, sha256 string
 	limits         datasets.Limits
-	reading        datasets.Reading // without the level and what follows from it, which a survey reads side by side
+	reading        datasets.Reading // without the level and the fields that depend on it: a survey reads all levels at once
 }
 
 func (u *use) named() named {
