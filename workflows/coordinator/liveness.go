@@ -242,12 +242,11 @@ func (t *term) lost(a *graph.Attempt, killed *queue.Worker) {
 // relaunchAfterDeath schedules another attempt at a task after deaths of its workers.
 func (t *term) relaunchAfterDeath(x *graph.Task) {
 	pause := policy.DeathPause(len(x.Trouble().Deaths))
-	if x.State() != graph.Idle || pause == 0 {
+	if pause == 0 {
 		t.relaunch(x)
 		return
 	}
 	x.Urgent = true
-	x.AddTrouble().Until = t.now().Add(pause)
 	t.pause(x, pause)
 }
 

@@ -85,9 +85,6 @@ func (t *term) storeFailed(a *graph.Attempt, o attempts.Outcome) {
 // because of such returns.
 func (t *term) handedBack(a *graph.Attempt, why string) {
 	x := a.Task
-	if x.State() != graph.Idle {
-		return
-	}
 	if a.Stopping {
 		t.relaunch(x) // wanted again meanwhile
 		return
@@ -99,10 +96,14 @@ func (t *term) handedBack(a *graph.Attempt, why string) {
 	t.pause(x, policy.ReturnedPause(x.Key, trouble.Returned))
 }
 
-// pause delays the next try of an idle task.
+// pause delays the next attempt at a task: the next try if it is idle, and another second attempt if
+// it has a straggler.
 func (t *term) pause(x *graph.Task, d time.Duration) {
-	t.graph.Pause(x)
-	t.after(d, func() { t.graph.Resume(x) })
+	x.AddTrouble().Until = t.now().Add(d)
+	if x.State() == graph.Idle {
+		t.graph.Pause(x)
+		t.after(d, func() { t.graph.Resume(x) })
+	}
 }
 
 // tryAgain counts a retryable error.
@@ -119,12 +120,11 @@ func (t *term) tryAgain(x *graph.Task, o attempts.Outcome) {
 		return
 	}
 	pause := policy.Backoff(trouble.Tries)
-	trouble.Until = t.now().Add(pause)
-	if x.State() != graph.Idle {
+	t.pause(x, pause)
+	if x.State() != graph.Pausing {
 		return // another attempt is still running
 	}
 	t.logOf(x).Warn("attempt failed; trying again", "attempt", o.Number, "worker", o.Worker, "tries", trouble.Tries, "pause", pause, "error", o.Error)
-	t.pause(x, pause)
 	// A torn record may have caused the failure; it must not block the next try.
 	pausing := func() bool { return x.State() == graph.Pausing }
 	t.persist(reading, "removing a torn commit", pausing, func(ctx context.Context) (func(), error) {
