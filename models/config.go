@@ -36,6 +36,8 @@ type Config struct {
 	Context int `json:"context,omitempty"`
 	// Blocks are the options of a Transformer's blocks. Other kinds have none.
 	Blocks Blocks `json:"blocks,omitzero"`
+	// Adapters are trained in place of all other parameters of a Transformer. Other kinds have none.
+	Adapters Adapters `json:"adapters,omitzero"`
 	// Projection is the width that every layer's output is projected to (Sak et al., "Long
 	// Short-Term Memory Recurrent Neural Network Architectures", 2014, section 2.2). 0 means
 	// Embedding; with Unprojected the output is as wide as Units.
@@ -96,6 +98,12 @@ func (c Config) outputWidth() int {
 	return c.Projection
 }
 
+// Frozen returns the configuration of the parameters that Adapters freeze.
+func (c Config) Frozen() Config {
+	c.Adapters = Adapters{}
+	return c
+}
+
 // Validate reports all errors of the configuration at once.
 func (c Config) Validate() error {
 	if c.Kind == External {
@@ -123,6 +131,9 @@ func (c Config) Validate() error {
 	}
 	if c.Blocks != (Blocks{}) {
 		problems = append(problems, fmt.Errorf("blocks %+v: a model of kind %s has none", c.Blocks, c.Kind))
+	}
+	if c.Adapters != (Adapters{}) {
+		problems = append(problems, fmt.Errorf("adapters %+v: a model of kind %s has none", c.Adapters, c.Kind))
 	}
 	kind, err := kinds.Find(c.Kind)
 	if err != nil {

@@ -16,6 +16,8 @@ type Outline string
 type Shape struct {
 	Name  string `json:"name"`
 	Shape []int  `json:"shape"`
+	// Frozen tensors are not trained. They follow the trained ones.
+	Frozen bool `json:"frozen,omitempty"`
 }
 
 // Limits of an outline, far above any network that trains on one machine.
@@ -47,8 +49,14 @@ func checkShapes(shapes []Shape) error {
 	if len(shapes) == 0 || len(shapes) > maxTensors {
 		return fmt.Errorf("a network of %d tensors; expected 1 to %d", len(shapes), maxTensors)
 	}
+	if shapes[0].Frozen {
+		return fmt.Errorf("tensor %q, the first, is frozen; expected the trained tensors first, and at least one", shapes[0].Name)
+	}
 	names, size := make(map[string]bool, len(shapes)), 0
-	for _, s := range shapes {
+	for i, s := range shapes {
+		if i > 0 && shapes[i-1].Frozen && !s.Frozen {
+			return fmt.Errorf("tensor %q is trained and follows the frozen %q; expected the trained tensors first", s.Name, shapes[i-1].Name)
+		}
 		values, err := s.values()
 		if err != nil {
 			return err
@@ -83,9 +91,9 @@ func (s *Shape) values() (int, error) {
 
 // ExternalNetwork is the layout of an external network. Coalmine cannot compute with it.
 type ExternalNetwork struct {
-	config  Config
-	tensors []Tensor
-	size    int
+	config        Config
+	tensors       []Tensor
+	size, trained int
 }
 
 // NewExternal returns the network of a configuration of kind External.
@@ -102,6 +110,9 @@ func NewExternal(config Config) (*ExternalNetwork, error) {
 		t := Tensor{Name: s.Name, Shape: s.Shape, Offset: m.size}
 		m.tensors = append(m.tensors, t)
 		m.size += t.Size()
+		if !s.Frozen {
+			m.trained = m.size
+		}
 	}
 	return m, nil
 }
@@ -112,8 +123,8 @@ func (m *ExternalNetwork) Config() Config { return m.config }
 // Parameters implements Network.
 func (m *ExternalNetwork) Parameters() int { return m.size }
 
-// Trained implements Network: all parameters are trained.
-func (m *ExternalNetwork) Trained() int { return m.size }
+// Trained implements Network: all parameters are trained, but those of frozen tensors.
+func (m *ExternalNetwork) Trained() int { return m.trained }
 
 // Tensors implements Network.
 func (m *ExternalNetwork) Tensors() []Tensor { return slices.Clone(m.tensors) }

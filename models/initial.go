@@ -14,7 +14,7 @@ const (
 )
 
 // Init draws initial parameters. Each weight takes one number from rng, tensor
-// after tensor in the order of the flat vector; biases take none.
+// after tensor in the order of the flat vector, but those of Adapters last; biases take none.
 //
 // The embedding is uniform in ±sqrt(3/embedding), so that a token vector has an expected squared
 // length of 1 at any width, and untied output weights likewise by their width. The matrices of a
@@ -23,7 +23,7 @@ const (
 // Networks", 2010, equation 16). The kernel of a conv is uniform in ±sqrt(6/(kernel*in)), because
 // rectified outputs halve the variance (He et al., "Delving Deep into Rectifiers", 2015, equation
 // 10). Biases are zero, except -1 for the input gate of a cifg-lstm and 1 for the forget gate of an
-// lstm.
+// lstm. Factors A of Adapters are normal with variance 1/rows, factors B zero.
 func (m *Language) Init(rng *rand.Rand) []float32 {
 	params := make([]float32, m.Parameters())
 	w := m.layout.views(params)
@@ -39,6 +39,7 @@ func (m *Language) Init(rng *rand.Rand) []float32 {
 	if m.config.Separator != 0 {
 		initializeStack(rng, &w.encoder, m.cells)
 	}
+	m.layout.initializeAdapters(rng, params)
 	return params
 }
 

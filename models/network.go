@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // Network is a model of any architecture, as used by trainings and checkpoints: the layout of one
@@ -12,7 +13,7 @@ type Network interface {
 	// Config describes the network: New of package architectures makes an equal network from it.
 	Config() Config
 	// Parameters is the length of the flat vector. The first Trained parameters are learned from
-	// data: all, unless the server trains a part of the network.
+	// data: all, unless the server trains a part of the network, or a part is frozen.
 	Parameters() int
 	Trained() int
 	// Tensors lists the named tensors in the order of the flat vector, which they fill
@@ -144,6 +145,11 @@ func CheckParameters(n interface{ Parameters() int }, params []float32) error {
 	return checkLength("the parameter vector", len(params), n.Parameters())
 }
 
+// TrainedTensors lists the tensors of the trained parameters.
+func TrainedTensors(n Network) []Tensor {
+	return slices.DeleteFunc(n.Tensors(), func(t Tensor) bool { return t.Offset >= n.Trained() })
+}
+
 // LanguageOf returns the network as a language model, or an error that names its kind.
 func LanguageOf(n Network) (*Language, error) {
 	if l, ok := n.(*Language); ok {
@@ -152,8 +158,8 @@ func LanguageOf(n Network) (*Language, error) {
 	return nil, fmt.Errorf("the model is a %s; expected a language model, of kind %v", n.Config().Kind, Kinds())
 }
 
-// Trained implements Network: all parameters are trained.
-func (m *Language) Trained() int { return m.Parameters() }
+// Trained implements Network: all parameters are trained, or the Adapters.
+func (m *Language) Trained() int { return m.layout.trained }
 
 // NewLearner implements Network: it returns a Trainer, or for a transformer a learner that returns an error.
 func (m *Language) NewLearner([]float32) Learner {

@@ -21,7 +21,7 @@ import (
 //	output.weights        [vocabulary, out]        if untied
 //	output.bias           [vocabulary]
 //
-// A Transformer has other layers; see PositionTensor. All are row-major and applied
+// A Transformer has other layers; see PositionTensor. Its Adapters come first. All are row-major and applied
 // as row vector times matrix. The gates*units columns are, in this order, of a
 // cifg-lstm input gate, candidate and output gate; of an lstm input gate, forget gate, candidate and output gate; of a gru
 // reset gate, update gate and candidate; a conv has one column for each filter.
@@ -91,8 +91,14 @@ func (m *Language) ScoringFLOPs() float64 {
 }
 
 // TrainingFLOPs is ScoringFLOPs for the gradient of one token: each product of the forward pass has
-// two in the backward pass.
-func (m *Language) TrainingFLOPs() float64 { return 3 * m.ScoringFLOPs() }
+// two in the backward pass. With adapters it has one, because the gradient of a frozen matrix is not
+// needed; the products with the factors are few.
+func (m *Language) TrainingFLOPs() float64 {
+	if len(m.layout.adapters) > 0 {
+		return 2 * m.ScoringFLOPs()
+	}
+	return 3 * m.ScoringFLOPs()
+}
 
 // Tensor is a named part of the flat vector.
 type Tensor struct {
@@ -126,6 +132,8 @@ type layout struct {
 	Layout
 	decoder, encoder   stackLayout // a plain model has only the first
 	output, outputBias Span
+	adapters           []adapter // in the order of the vector
+	trained            int       // number of trained parameters
 }
 
 // Layout names the tensors of a flat vector, one after the other.
@@ -172,6 +180,8 @@ func (l *Layout) Clone() []Tensor {
 
 func newLayout(c Config) layout {
 	var l layout
+	l.addAdapters(c)
+	l.trained = l.Size
 	l.decoder = l.addStack("", c)
 	l.output = l.decoder.embedding
 	if c.Untied {
@@ -180,6 +190,10 @@ func newLayout(c Config) layout {
 	l.outputBias = l.Add(OutputBiasTensor, c.Vocabulary)
 	if c.Separator != 0 {
 		l.encoder = l.addStack(EncoderPrefix, c)
+	}
+	l.placeAdapters()
+	if len(l.adapters) == 0 {
+		l.trained = l.Size
 	}
 	return l
 }

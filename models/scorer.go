@@ -60,7 +60,7 @@ func (m *Language) NewScorer(params []float32) (*Scorer, error) {
 	s := &Scorer{model: m, weights: m.layout.views(params)}
 	s.floats = int64(len(params))
 	if b := m.layout.decoder.layers[0].blocks; b != nil {
-		s.layers, s.blocks = []scorerLayer{{cell: m.cells[0]}}, b.prepare(m.cells[0], sourceOf(params))
+		s.layers, s.blocks = []scorerLayer{{cell: m.cells[0]}}, b.prepare(m.cells[0], m.merge(sourceOf(params)))
 	} else {
 		s.layers = prepareLayers(m.cells, &s.weights.stackWeights)
 	}

@@ -67,7 +67,7 @@ func (m *Language) ReadScorer(read func(t Tensor, values []float32) error) (*Sco
 	}
 	s := &Scorer{model: m}
 	s.weights.embedding = r.keep(layout.decoder.embedding)
-	s.layers, s.blocks = []scorerLayer{{cell: m.cells[0]}}, b.prepare(m.cells[0], r)
+	s.layers, s.blocks = []scorerLayer{{cell: m.cells[0]}}, b.prepare(m.cells[0], m.merge(r))
 	s.weights.output = s.weights.embedding
 	if m.config.Untied {
 		s.weights.output = r.keep(layout.output)

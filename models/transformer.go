@@ -67,12 +67,15 @@ func (c Config) validateTransformer() error {
 	within(&problems, "context", c.context(), 1, maxContext)
 	within(&problems, "heads", c.Heads, 1, maxWidth)
 	c.Blocks.validate(&problems, &c)
+	if c.Adapters != (Adapters{}) && len(problems) == 0 {
+		c.Adapters.validate(&problems, cellsOf(c)[0])
+	}
 	used := Config{
 		Kind: c.Kind, Vocabulary: c.Vocabulary, Embedding: c.Embedding, Units: c.Units, Layers: c.Layers,
-		Heads: c.Heads, Context: c.Context, Untied: c.Untied, Blocks: c.Blocks,
+		Heads: c.Heads, Context: c.Context, Untied: c.Untied, Blocks: c.Blocks, Adapters: c.Adapters,
 	}
 	if c != used {
-		problems = append(problems, fmt.Errorf("%+v: a transformer has a vocabulary, embedding, units, layers, heads, context, untied and blocks only", c))
+		problems = append(problems, fmt.Errorf("%+v: a transformer has a vocabulary, embedding, units, layers, heads, context, untied, blocks and adapters only", c))
 	}
 	if len(problems) == 0 && c.Embedding%c.Heads != 0 {
 		problems = append(problems, fmt.Errorf("heads %d: want a divisor of the embedding's width %d, which they share", c.Heads, c.Embedding))

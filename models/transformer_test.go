@@ -24,13 +24,15 @@ func transformers(vocabulary int) []Config {
 		{Kind: Transformer, Vocabulary: vocabulary, Embedding: 6, Units: 9, Heads: 2, Context: 16},
 		{Kind: Transformer, Vocabulary: vocabulary, Embedding: 5, Units: 3, Heads: 1, Layers: 3, Untied: true},
 		{Kind: Transformer, Vocabulary: vocabulary, Embedding: 12, Units: 50, Heads: 12, Layers: 2},
+		{Kind: Transformer, Vocabulary: vocabulary, Embedding: 6, Units: 9, Heads: 3, Layers: 2, Adapters: Adapters{Rank: 2, Alpha: 3}},
 		{
 			Kind: Transformer, Vocabulary: vocabulary, Embedding: 12, Units: 10, Heads: 2, Layers: 2, Context: 20,
 			Blocks: Blocks{Rotary: 2, Parallel: true, Activation: ExactGELU, Epsilon: 1e-3},
 		},
 		{
 			Kind: Transformer, Vocabulary: vocabulary, Embedding: 24, Units: 7, Heads: 6, Layers: 2, Untied: true,
-			Blocks: Blocks{Rotary: 4, Theta: 500, KeyHeads: 2, RMS: true, Gated: true, Unbiased: true, Activation: SiLU},
+			Blocks:   Blocks{Rotary: 4, Theta: 500, KeyHeads: 2, RMS: true, Gated: true, Unbiased: true, Activation: SiLU},
+			Adapters: Adapters{Rank: 1, Matrices: "attention.query,attention.key,attention.output,feed.input,feed.output"},
 		},
 	}
 }
@@ -112,6 +114,8 @@ func TestTheStoredResultsOfPyTorchAreItsOwnElsewhere(t *testing.T) {
 // wholly computes log p of every token but the first from all tokens before it at once, in
 // float64 and without keys and values of earlier tokens.
 func wholly(m *Language, params []float32, sentence []int32) []float64 {
+	params = mergedParams(m, params)
+	m = &Language{config: m.config.Frozen(), layout: newLayout(m.config.Frozen())}
 	tensors := map[string][]float64{}
 	for _, t := range m.Tensors() {
 		tensors[t.Name] = widen(t.View(params))
@@ -353,12 +357,18 @@ func TestATransformersConfigurationIsCheckedWhole(t *testing.T) {
 	good := Config{Kind: Transformer, Vocabulary: 9, Embedding: 8, Units: 5, Heads: 2}
 	for want, change := range map[string]func(*Config){
 		"heads 3: want a divisor of the embedding's width 8": func(c *Config) { c.Heads = 3 },
-		"heads 0: want 1 to":         func(c *Config) { c.Heads = 0 },
-		"layers 65: want 1 to 64":    func(c *Config) { c.Layers = 65 },
-		"context -1: want 1 to":      func(c *Config) { c.Context = -1 },
-		"context, untied and blocks": func(c *Config) { c.Projection = 8 },
-		"a separator":                func(c *Config) { c.Kind, c.Heads, c.Separator = Conv, 0, 3 },
-		"has neither":                func(c *Config) { c.Kind = LSTM },
+		"heads 0: want 1 to":                   func(c *Config) { c.Heads = 0 },
+		"layers 65: want 1 to 64":              func(c *Config) { c.Layers = 65 },
+		"context -1: want 1 to":                func(c *Config) { c.Context = -1 },
+		"context, untied, blocks and adapters": func(c *Config) { c.Projection = 8 },
+		"a separator":                          func(c *Config) { c.Kind, c.Heads, c.Separator = Conv, 0, 3 },
+		"has neither":                          func(c *Config) { c.Kind = LSTM },
+		"adapters {Rank:2 Alpha:0 Matrices:}: a model of kind gru has none":     func(c *Config) { c.Kind, c.Heads, c.Adapters.Rank = GRU, 0, 2 },
+		"adapters: rank 0: want 1 to 8":                                         func(c *Config) { c.Adapters.Alpha = 1 },
+		"adapters: rank 6: want 1 to 5, the rank of feed.output [5, 8] at most": func(c *Config) { c.Adapters = Adapters{Rank: 6, Matrices: "feed.output"} },
+		`adapters: matrix "query": want some of attention.query, `:              func(c *Config) { c.Adapters = Adapters{Rank: 1, Matrices: "query"} },
+		`adapters: matrix "feed.output": want some of`:                          func(c *Config) { c.Adapters = Adapters{Rank: 1, Matrices: "feed.output,feed.output"} },
+		"adapters: alpha -1: want a positive number":                            func(c *Config) { c.Adapters = Adapters{Rank: 1, Alpha: -1} },
 	} {
 		c := good
 		change(&c)

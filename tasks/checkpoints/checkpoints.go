@@ -271,7 +271,7 @@ func decode(size int64, read partReader, part part) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTensors(network, file); err != nil {
+	if err := checkTensors(network.Tensors(), network, file); err != nil {
 		return nil, err
 	}
 	from, to := part(network)
@@ -280,7 +280,7 @@ func decode(size int64, read partReader, part part) (*Model, error) {
 	if err := file.Floats(func(name string) []float32 { return views[name] }); err != nil {
 		return nil, err
 	}
-	if err := checkFinite(network, views); err != nil {
+	if err := checkFinite(network.Tensors(), views); err != nil {
 		return nil, err
 	}
 	return &Model{network, params}, nil
@@ -315,11 +315,10 @@ func networkOf(file *safetensors.Parts) (models.Network, error) {
 	return NewNetwork(config)
 }
 
-// checkTensors compares the file's tensors with the model's. It trusts no claim of the
+// checkTensors compares the file's tensors with those wanted of a network. It trusts no claim of the
 // configuration, and allocates nothing, before the file confirms it. first holds dimensions that
 // precede the shape of every tensor.
-func checkTensors(network models.Network, file *safetensors.Parts, first ...int) error {
-	want := network.Tensors()
+func checkTensors(want []models.Tensor, network models.Network, file *safetensors.Parts, first ...int) error {
 	for _, w := range want {
 		shape, floats, ok := file.Shape(w.Name)
 		if !ok {
@@ -345,8 +344,8 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("model file: tensor %q has values that are not finite: the model's training has diverged, or the file is damaged", e.Tensor)
 }
 
-func checkFinite(network models.Network, views map[string][]float32) error {
-	for _, t := range network.Tensors() {
+func checkFinite(tensors []models.Tensor, views map[string][]float32) error {
+	for _, t := range tensors {
 		if _, err := models.FiniteNorm("tensor", views[t.Name]); err != nil {
 			return &NotFiniteError{t.Name}
 		}
@@ -422,18 +421,27 @@ func CopyParameters(network models.Network, params []float32, data []byte) error
 	if err := models.CheckParameters(network, params); err != nil {
 		return err
 	}
+	return copyTensors(network.Tensors(), network, params, data)
+}
+
+// CopyTrained is CopyParameters for the trained tensors alone; params are the trained parameters.
+func CopyTrained(network models.Network, params []float32, data []byte) error {
+	return copyTensors(models.TrainedTensors(network), network, params[:network.Trained()], data)
+}
+
+func copyTensors(tensors []models.Tensor, network models.Network, params []float32, data []byte) error {
 	file, err := safetensors.OpenParts(int64(len(data)), inMemory(data))
 	if err != nil {
 		return err
 	}
-	if err := checkTensors(network, file); err != nil {
+	if err := checkTensors(tensors, network, file); err != nil {
 		return err
 	}
 	views := viewsOf(network, params, 0)
 	if err := file.Floats(func(name string) []float32 { return views[name] }); err != nil {
 		return err
 	}
-	return checkFinite(network, views)
+	return checkFinite(tensors, views)
 }
 
 // NewNetwork checks the configuration and returns its network.

@@ -69,11 +69,11 @@ type Client interface {
 	// Initial draws the first parameters: the tensors of the Description in order, flat, all
 	// finite. The seed is below 2^53.
 	Initial(ctx context.Context, seed uint64) ([]float32, error)
-	// Fit trains from a model's parameters, and sets params to the trained ones, in the layout of
-	// Initial. After an error the content of params is undefined.
+	// Fit trains from a model's parameters, and sets params to the user's, in the layout of Initial
+	// without the frozen tensors, which are last. After an error the content of params is undefined.
 	Fit(ctx context.Context, w Work, params []float32) (*Fitted, error)
 	// FitMany trains several users from a model's parameters, at most Together.Users, and calls
-	// each with their results in order. The parameters have the layout of Initial, and are valid
+	// each with their results in order. The parameters have the layout of Fit, and are valid
 	// until each returns; its error ends FitMany. Description.Together must not be nil.
 	FitMany(ctx context.Context, w ManyWork, each func(i int, f *Fitted, params []float32) error) error
 	// Sum trains users as FitMany does, and sets sum, laid out as parameters, to the sum over the users of

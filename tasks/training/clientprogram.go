@@ -107,9 +107,9 @@ func newFitter(ctx context.Context, t *tasks.Task, p *ClientsParams, network mod
 	return &fitter{client: client, model: model, seed: p.Seed, native: native}, nil
 }
 
-// sameTensors reports whether two networks have the same tensors in the same order.
+// sameTensors reports whether two networks have the same tensors in the same order, and train the same.
 func sameTensors(a, b models.Network) bool {
-	return slices.EqualFunc(a.Tensors(), b.Tensors(), func(x, y models.Tensor) bool {
+	return a.Trained() == b.Trained() && slices.EqualFunc(a.Tensors(), b.Tensors(), func(x, y models.Tensor) bool {
 		return x.Name == y.Name && slices.Equal(x.Shape, y.Shape)
 	})
 }

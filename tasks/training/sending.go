@@ -52,13 +52,7 @@ type sender struct {
 
 // newSender returns a sender for the trained tensors of a network.
 func newSender(t *tasks.Task, p *ClientsParams, n models.Network) *sender {
-	s := &sender{task: t, params: p}
-	for _, tensor := range n.Tensors() {
-		if tensor.Offset < n.Trained() {
-			s.tensors = append(s.tensors, tensor)
-		}
-	}
-	return s
+	return &sender{task: t, params: p, tensors: models.TrainedTensors(n)}
 }
 
 // changes reports whether the sent update differs from the clipped one.

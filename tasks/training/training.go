@@ -74,7 +74,8 @@ func (l *Local) Rate(step int) float64 {
 type InitialParams struct {
 	Seed  uint64        `json:"seed"`
 	Model models.Config `json:"model"`
-	// Checkpoint is the digest of an imported model file to start from; zero draws the model.
+	// Checkpoint is the digest of an imported model file to start from; zero draws the model. With
+	// Adapters it has the frozen parameters only.
 	Checkpoint storage.Digest `json:"checkpoint,omitzero"`
 }
 
@@ -87,7 +88,7 @@ func runInitial(ctx context.Context, t *tasks.Task, p *InitialParams) error {
 		return tasks.Permanent(err)
 	}
 	if p.Checkpoint != (storage.Digest{}) {
-		params, err := importedParams(ctx, t, network, p.Checkpoint)
+		params, err := importedParams(ctx, t, network, p)
 		if err != nil {
 			return err
 		}
@@ -96,9 +97,14 @@ func runInitial(ctx context.Context, t *tasks.Task, p *InitialParams) error {
 	return checkpoints.Write(ctx, t, network, network.Init(seeds.Stream(p.Seed, seeds.Weights)))
 }
 
-// importedParams reads the parameters of an imported model file, which must match the network.
-func importedParams(ctx context.Context, t *tasks.Task, network models.Network, digest storage.Digest) ([]float32, error) {
-	file, err := t.Imported(ctx, digest)
+// importedParams reads the parameters of an imported model file, which must match the network without
+// its adapters, and draws the adapters.
+func importedParams(ctx context.Context, t *tasks.Task, network models.Network, p *InitialParams) ([]float32, error) {
+	frozen, err := checkpoints.NewNetwork(p.Model.Frozen())
+	if err != nil {
+		return nil, tasks.Permanent(err)
+	}
+	file, err := t.Imported(ctx, p.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +113,12 @@ func importedParams(ctx context.Context, t *tasks.Task, network models.Network, 
 		return nil, err
 	}
 	params := make([]float32, network.Parameters())
-	if err := checkpoints.CopyParameters(network, params, data); err != nil {
-		return nil, tasks.Permanent(fmt.Errorf("checkpoint %s that the training begins with: %w", digest.Short(), err))
+	adapters := network.Parameters() - frozen.Parameters()
+	if adapters > 0 {
+		params = network.Init(seeds.Stream(p.Seed, seeds.Weights))
+	}
+	if err := checkpoints.CopyParameters(frozen, params[adapters:], data); err != nil {
+		return nil, tasks.Permanent(fmt.Errorf("checkpoint %s that the training begins with: %w", p.Checkpoint.Short(), err))
 	}
 	return params, nil
 }

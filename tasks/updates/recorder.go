@@ -53,10 +53,8 @@ func (r *Recording) RoundsOf(rounds int) []int {
 // LayersOf returns the layers that a network's devices can send: its trained tensors.
 func LayersOf(n models.Network) []Layer {
 	var layers []Layer
-	for _, t := range n.Tensors() {
-		if t.Offset < n.Trained() {
-			layers = append(layers, Layer{Name: t.Name, Values: t.Size()})
-		}
+	for _, t := range models.TrainedTensors(n) {
+		layers = append(layers, Layer{Name: t.Name, Values: t.Size()})
 	}
 	return layers
 }

@@ -10,6 +10,7 @@ import (
 	"coalmine/internal/contracts"
 	"coalmine/internal/score"
 	"coalmine/models"
+	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
 )
@@ -136,10 +137,18 @@ func (c *checker) beginBy(seed uint64, number int) (clientprograms.Work, []float
 	return w, params, err
 }
 
+// fit returns all parameters after training, the frozen ones included.
 func (c *checker) fit(w clientprograms.Work) ([]float32, error) {
-	params := make([]float32, c.program.network.Parameters())
-	_, err := c.program.Fit(c.ctx, w, params)
-	return params, err
+	data, err := w.Model.Read(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	model, err := checkpoints.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.program.Fit(c.ctx, w, model.Params[:c.program.network.Trained()])
+	return model.Params, err
 }
 
 func (c *checker) seeded() error {

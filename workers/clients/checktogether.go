@@ -56,7 +56,7 @@ func (c *checker) trainsMany() error {
 
 // alike compares the parameters of a user by fit_many with those by fit.
 func (c *checker) alike(i int, together, alone, start []float32) error {
-	apart, update := distance(together, alone), distance(alone, start)
+	apart, update := distance(together, alone[:len(together)]), distance(alone, start)
 	if most := float64(c.program.description.Together.Tolerance * update); !(apart <= most) {
 		return ManyAsOne.Errorf("it trains user %d of fit_many to parameters at a distance of %.3g from those of fit, and the user's update has the norm %.3g; expected at most %.3g, its tolerance of %g times that",
 			i+1, apart, update, most, c.program.description.Together.Tolerance)
@@ -98,6 +98,7 @@ func (c *checker) sumsTo(w clientprograms.ManyWork, start []float32, clip float6
 	for i := range weights {
 		weights[i] = float64(1 + i)
 	}
+	start = start[:c.program.network.Trained()]
 	got := make([]float32, len(start))
 	users, err := c.program.Sum(c.ctx, w, clip, weights, got)
 	if err != nil {

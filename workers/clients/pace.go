@@ -64,7 +64,7 @@ func (p *Pace) ask(ctx context.Context, s clientprograms.Setting, o Options, exa
 		return err
 	}
 	w := clientprograms.Work{Model: model, Examples: examples, Round: 1, Seed: 11}
-	if err := c.fitMany(ctx, w, fits, together, params); err != nil || text == nil {
+	if err := c.fitMany(ctx, w, fits, together, params[:c.network.Trained()]); err != nil || text == nil {
 		return err
 	}
 	if s.OfImages() {

@@ -160,7 +160,7 @@ func (c *program) Initial(ctx context.Context, seed uint64) ([]float32, error) {
 	into := filepath.Join(c.directory, "initial.safetensors")
 	defer os.Remove(into)
 	err := c.ask(ctx, initial, initial, request{Into: into, Seed: &seed}, func(json.RawMessage) error {
-		return c.read(into, params)
+		return c.read(into, params, checkpoints.CopyParameters)
 	})
 	return params, err
 }
@@ -179,7 +179,7 @@ func (c *program) Fit(ctx context.Context, w clientprograms.Work, params []float
 		if f, err = decodeFitted(result, len(w.Examples)); err != nil {
 			return err
 		}
-		return c.read(into, params)
+		return c.read(into, params, checkpoints.CopyTrained)
 	})
 	return f, err
 }
@@ -256,13 +256,13 @@ func (c *program) scorePairs(ctx context.Context, parameters string, pairs []cli
 // headerRoom is the limit on the header of a file of parameters, in bytes.
 const headerRoom = 16 << 20
 
-// read reads the parameters that the program has written.
-func (c *program) read(path string, params []float32) error {
+// read copies the parameters that the program has written: all, or the trained ones.
+func (c *program) read(path string, params []float32, copyInto func(models.Network, []float32, []byte) error) error {
 	data, err := childprocess.ReadFile(path, int64(4*len(params))+headerRoom)
 	if err != nil {
 		return unreadable(err, len(params))
 	}
-	return misshapen(checkpoints.CopyParameters(c.network, params, data), SameTensors)
+	return misshapen(copyInto(c.network, params, data), SameTensors)
 }
 
 // unreadable is the error of an unreadable file of parameters.

@@ -57,7 +57,7 @@ func (c *program) FitMany(ctx context.Context, w clientprograms.ManyWork, each f
 	}
 	defer letGo()
 	about := c.many(path, &w)
-	about.PerFile = max(1, maxStacked/(4*c.network.Parameters()))
+	about.PerFile = max(1, maxStacked/(4*c.network.Trained()))
 	for from := 0; from < len(w.Users); from += about.PerFile {
 		about.Files = append(about.Files, filepath.Join(c.directory, fmt.Sprintf("many-%d.safetensors", from/about.PerFile)))
 	}
@@ -78,7 +78,7 @@ func (c *program) FitMany(ctx context.Context, w clientprograms.ManyWork, each f
 
 // readMany calls each with the parameters of every user in turn. refused is its error, err that of a file.
 func (c *program) readMany(about *request, users []clientprograms.Summed, each func(int, *clientprograms.Fitted, []float32) error) (refused, err error) {
-	params := make([]float32, c.network.Parameters())
+	params := make([]float32, c.network.Trained())
 	for i := range users {
 		file, at := i/about.PerFile, i%about.PerFile
 		if at == 0 {
@@ -96,7 +96,7 @@ func (c *program) readMany(about *request, users []clientprograms.Summed, each f
 
 // readStack reads a file of the parameters of several users; with users 0 there is no leading axis.
 func (c *program) readStack(path string, users int, stamp string, rule contracts.Rule) error {
-	size := max(1, users) * c.network.Parameters()
+	size := max(1, users) * c.network.Trained()
 	f, length, err := childprocess.OpenFile(path, int64(4*size)+headerRoom)
 	if err != nil {
 		return unreadable(err, size)

@@ -60,6 +60,7 @@ class Client:
     deterministic = False  # whether equal requests have equal answers, to the last bit
     users = 0  # the most users of fit_many, by the configuration alone; 0: it trains one at a time
     memory = 0  # bytes of each of them, or 0
+    frozen = ()  # names of the parameters that training leaves as they are, the last of initial; files of results omit them
     tolerance = 1e-5  # by which a user's parameters from fit_many may differ from those of fit, as a share of the update
 
     def __init__(self, config, vocabulary, threads):
@@ -83,10 +84,11 @@ class Client:
         An update is a user's parameters minus the given ones; clip is 0 for none, weights None for those by examples.
         """
         fitted, results = self.fit_many(parameters, users, round)
-        total = {name: numpy.zeros(numpy.shape(array)) for name, array in parameters.items()}
+        start = {name: array for name, array in parameters.items() if name not in self.frozen}
+        total = {name: numpy.zeros(numpy.shape(array)) for name, array in start.items()}
         norms = []
         for i, (examples, _) in enumerate(results):
-            update = {name: fitted[name][i] - array for name, array in parameters.items()}
+            update = {name: fitted[name][i] - array for name, array in start.items()}
             norms.append(math.sqrt(sum(float(numpy.square(u, dtype=float).sum()) for u in update.values())))
             scale = scale_of(norms[-1], examples, clip, weights and weights[i])
             for name, u in update.items():
@@ -200,9 +202,10 @@ class Answers:
     def describe(self, request):
         self.client = self.make(request["config"], self.about(request), request["threads"])
         self.shapes = {name: list(numpy.shape(array)) for name, array in self.client.initial(0).items()}
+        frozen = {name: {"frozen": True} for name in self.client.frozen}
+        parameters = [{"name": name, "shape": shape, **frozen.get(name, {})} for name, shape in self.shapes.items()]
         return {"contract": CONTRACT, "version": min(VERSION, max(request["versions"])), "program": self.client.name, "input": self.client.input,
-                "deterministic": self.client.deterministic, "parameters": [{"name": name, "shape": shape} for name, shape in self.shapes.items()],
-                **self.optional()}
+                "deterministic": self.client.deterministic, "parameters": parameters, **self.optional()}
 
     def optional(self):
         """What the client can beside what every client can."""
@@ -220,13 +223,16 @@ class Answers:
         return Vocabulary(**request["vocabulary"])
 
     def initial(self, request):
-        self.write(request["into"], self.client.initial(request["seed"]))
+        self.write(request["into"], self.client.initial(request["seed"]), self.shapes)
         return {}
 
     def fit(self, request):
         parameters, examples, metrics = self.client.fit(self.read(request), self.examples(request), request["seed"], request["round"])
-        self.write(request["into"], parameters)
+        self.write(request["into"], self.trained(parameters), self.trained(self.shapes))
         return fitted(examples, metrics)
+
+    def trained(self, named):
+        return {name: value for name, value in named.items() if name not in self.client.frozen}
 
     def users(self, request):
         return [User(self.examples(user), user["seed"], user.get("batches"), request.get("learning_rate")) for user in request["users"]]
@@ -237,13 +243,14 @@ class Answers:
         one_each(results, users)
         for i, path in enumerate(request["files"]):
             first, end = i * each, min((i + 1) * each, len(users))
-            self.write(path, {name: array[first:end] for name, array in arrays.items()}, [end - first], request["stamp"])
+            shapes = {name: [end - first, *shape] for name, shape in self.trained(self.shapes).items()}
+            self.write(path, {name: array[first:end] for name, array in self.trained(arrays).items()}, shapes, request["stamp"])
         return {"users": [fitted(*result) for result in results]}
 
     def sum(self, request):
         users = self.users(request)
         total, results = self.client.sum(self.read(request), users, request["round"], request.get("clip", 0), request.get("weights"))
-        self.write(request["into"], total, [], request["stamp"])
+        self.write(request["into"], self.trained(total), self.trained(self.shapes), request["stamp"])
         return {"users": [fitted(examples, metrics) | {"norm": number("norm", norm)} for examples, metrics, norm in one_each(results, users)]}
 
     def evaluate(self, request):
@@ -273,11 +280,9 @@ class Answers:
             self.last = (key, tensors.read(path))
         return {name: array.copy() for name, array in self.last[1].items()}
 
-    def write(self, path, parameters, first=(), stamp=None):
-        """Names and shapes, after the first dimensions, must be those that were described. JSON and safetensors have their own
-        checks of the rest."""
+    def write(self, path, parameters, expected, stamp=None):
+        """Names and shapes must be the expected ones. JSON and safetensors have their own checks of the rest."""
         shapes = {name: list(numpy.shape(array)) for name, array in parameters.items()}
-        expected = {name: [*first, *shape] for name, shape in self.shapes.items()}
         if shapes != expected:
             raise ValueError(f"parameters of the shapes {shapes}; expected {expected}")
         for name, array in parameters.items():

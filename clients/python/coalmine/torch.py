@@ -33,6 +33,8 @@ CPU_LOGITS = 1 << 22  # the most logits at a time on a CPU: more do not fit its 
 class Shape:
     """The tensors of a model: shapes by their names, in the order of its files."""
 
+    frozen = ()  # names of those that are not trained
+
     def __init__(self, model, vocabulary):
         if model["kind"] not in GATES or model.get("separator"):
             raise ValueError(f"model.kind is {model['kind']!r}, without or with pairs; expected one of {', '.join(GATES)}, transformer, without pairs")
@@ -115,6 +117,8 @@ class Shape:
     def read(self, w, ids):
         """The vectors of tokens [users, rows]."""
         table = w["embedding"]
+        if "embedding" in self.frozen:  # one for all users
+            return functional.embedding(ids, table[0])
         users = torch.arange(len(ids), device=ids.device)[:, None]
         return functional.embedding(ids + users * self.vocabulary, table.reshape(-1, self.embedding))
 
@@ -259,8 +263,8 @@ class Trainer(Client):
         self.shape = shape_of(config["model"], vocabulary.size)
         self.local, self.epochs, self.steps = config["local"], config.get("epochs") or 1, config.get("steps") or 0
         self.batch = self.local["batch"]
-        self.users = config.get("users") or 16
-        size = sum(math.prod(shape) for shape in self.shape.tensors.values())
+        self.users, self.frozen = config.get("users") or 16, self.shape.frozen
+        size = sum(math.prod(shape) for name, shape in self.shape.tensors.items() if name not in self.frozen)
         self.memory = 4 * (5 * size + 4 * 20 * self.batch * self.shape.vocabulary)
         Rule(self.local.get("optimizer", {}), 1)
 
@@ -269,6 +273,9 @@ class Trainer(Client):
 
     def load(self, parameters):
         return {name: torch.from_numpy(parameters[name]).to(self.device) for name in self.shape.tensors}
+
+    def trained(self, named):
+        return {name: value for name, value in named.items() if name not in self.frozen}
 
     # Training.
 
@@ -285,12 +292,12 @@ class Trainer(Client):
             results += part
         if len(parts) == 1:
             return parts[0], results
-        return {name: numpy.concatenate([part[name] for part in parts]) for name in start}, results
+        return {name: numpy.concatenate([part[name] for part in parts]) for name in parts[0]}, results
 
     def sum(self, parameters, users, round, clip, weights):
         start, results = self.load(parameters), []
         precise = torch.float32 if self.device.type == "mps" else torch.float64
-        total = {name: torch.zeros_like(w, dtype=precise) for name, w in start.items()}
+        total = {name: torch.zeros_like(w, dtype=precise) for name, w in self.trained(start).items()}
         for stacked, part in self.groups(start, users):
             for name, w in stacked.items():
                 w -= start[name]
@@ -329,7 +336,7 @@ class Trainer(Client):
         """Stacked weights after each user's steps. Those with the most steps come first, so that the others' end early."""
         plans = [self.batches(user) for user in users]
         order = sorted(range(len(users)), key=lambda i: -len(plans[i]))
-        weights = {name: w.unsqueeze(0).repeat(len(users), *[1] * w.dim()) for name, w in start.items()}
+        weights = {name: w.unsqueeze(0).repeat(len(users), *[1] * w.dim()) for name, w in self.trained(start).items()}
         rule, losses, targets = Rule(self.local.get("optimizer", {}), len(users)), [0.0] * len(users), [0] * len(users)
         streams = [torch.Generator().manual_seed(users[i].seed) for i in order]
         for step in range(len(plans[order[0]])):
@@ -352,7 +359,8 @@ class Trainer(Client):
 
     def move(self, rule, w, start, batch, rates, streams):
         """A step of the weights of all users in place, and the sum of each one's losses before it."""
-        rows = self.losses(w, batch, self.dropping(batch, streams)).sum(1)
+        shared = {name: start[name].expand(len(rates), *start[name].shape) for name in self.frozen}
+        rows = self.losses({**shared, **w}, batch, self.dropping(batch, streams)).sum(1)
         counts = torch.from_numpy(numpy.maximum(batch.counts, 1)).to(self.device)
         gradients = dict(zip(w, torch.autograd.grad((rows / counts).sum(), list(w.values()))))
         rule.steps += 1

@@ -1,6 +1,6 @@
 """Decoder-only transformers for coalmine.torch: model.kind transformer.
 
-    model: {kind: transformer, layers: 4, embedding: 256, heads: 8, context: 128}   # and blocks
+    model: {kind: transformer, layers: 4, embedding: 256, heads: 8, context: 128}   # and blocks, adapters
 
 docs/model.md has the equations, and the names and shapes of the tensors. The weights of all users are stacked, [users, ...].
 """
@@ -25,7 +25,37 @@ class Transformer(Shape):
             raise ValueError(f"model.heads is {self.heads}; expected a divisor of the embedding, {self.width}")
         self.blocks_of(model.get("blocks") or {})
         self.tied = not model.get("untied")
-        self.tensors = dict(self.list())
+        self.adapt(model.get("adapters") or {})
+        frozen = dict(self.list())
+        self.tensors = {**dict(self.factors()), **frozen}
+        if self.adapters:
+            self.frozen = tuple(frozen)
+
+    def adapt(self, options):
+        """Products of low rank (LoRA): docs/model.md has them. self.adapters has by tensor the name, the first column and the shape
+        of each matrix in it."""
+        width, keys, self.adapters = self.width, self.key_width, {}
+        if not options:
+            return
+        known = {
+            "attention.query": ("attention.input", 0, width, width), "attention.key": ("attention.input", width, width, keys),
+            "attention.value": ("attention.input", width + keys, width, keys), "attention.output": ("attention.output", 0, width, width),
+            "feed.input": ("feed.input", 0, width, (1 + bool(self.gated)) * self.units), "feed.output": ("feed.output", 0, self.units, width)}
+        chosen = (options.get("matrices") or "attention.query,attention.value").split(",")
+        if not {"rank", "alpha", "matrices"}.issuperset(options) or not set(known).issuperset(chosen) or not options.get("rank", 0) >= 1:
+            raise ValueError(f"model.adapters is {options}; expected a rank of at least 1, and perhaps alpha and matrices, some of {', '.join(known)}")
+        self.rank = options["rank"]
+        self.scale = (options.get("alpha") or self.rank) / self.rank
+        for layer in range(self.layers):
+            for matrix, (tensor, *place) in known.items():
+                if matrix in chosen:
+                    self.adapters.setdefault(self.name(tensor, layer), []).append((self.name(matrix, layer), *place))
+
+    def factors(self):
+        for matrices in self.adapters.values():
+            for name, _, rows, columns in matrices:
+                yield name + "_a", [rows, self.rank]
+                yield name + "_b", [self.rank, columns]
 
     def blocks_of(self, options):
         """Variants of blocks: docs/model.md has them."""
@@ -65,7 +95,9 @@ class Transformer(Shape):
         generator, drawn = torch.Generator().manual_seed(seed), {}
         for name, shape in self.tensors.items():
             drawn[name] = torch.full(shape, 1.0 if name.endswith(".scale") else 0.0)
-            if len(shape) == 2:
+            if name.endswith("_a"):
+                drawn[name].normal_(0, 1 / math.sqrt(shape[0]), generator=generator)
+            elif len(shape) == 2 and not name.endswith("_b"):
                 bound = math.sqrt(3 / shape[1]) if "." not in name or name == "output.weights" else 1 / math.sqrt(shape[0])
                 if name.endswith(".output"):
                     bound /= math.sqrt(2 * self.layers)
@@ -80,8 +112,12 @@ class Transformer(Shape):
 
     def product(self, w, name, x):
         if not self.biased:
-            return torch.bmm(x, w[name])
-        return torch.baddbmm(w[name + "_bias"].unsqueeze(1), x, w[name])
+            y = torch.bmm(x, w[name])
+        else:
+            y = torch.baddbmm(w[name + "_bias"].unsqueeze(1), x, w[name])
+        for matrix, first, _, columns in self.adapters.get(name, ()):
+            y[..., first:first + columns] += self.scale * torch.bmm(torch.bmm(x, w[matrix + "_a"]), w[matrix + "_b"])
+        return y
 
     def half(self, w, room, x, between):
         """attention or feed: a normalisation, two products and what stands between them."""

@@ -17,10 +17,16 @@ try:
 except ImportError:
     raise unittest.SkipTest("PyTorch is not installed")
 
-from coalmine import devices
+from coalmine import devices, tensors
 from coalmine.client import Answers, User, Vocabulary
 from coalmine.torch import Batch, Trainer
 
+ADAPTED = (
+    {"heads": 2, "layers": 2, "adapters": {"rank": 2}},
+    {"heads": 3, "untied": True, "adapters": {"rank": 1, "alpha": 3, "matrices": "attention.key,attention.output,feed.input,feed.output"}},
+    {"heads": 3, "blocks": {"rotary": 2, "key_heads": 1, "rms": True, "gated": True, "unbiased": True, "activation": "silu"},
+     "adapters": {"rank": 2, "alpha": 3, "matrices": "attention.query,attention.key,attention.value,feed.input"}},
+)
 VOCABULARY = Vocabulary(11, 2, 3, 4, "/none")
 RULES = {
     "sgd": {}, "momentum": {"momentum": .9}, "nesterov": {"momentum": .9}, "adam": {"beta1": .9, "beta2": .999, "epsilon": 1e-3},
@@ -49,7 +55,7 @@ class Together(unittest.TestCase):
         together, results = t.fit_many(dict(start), many, 1)
         for i, user in enumerate(many):
             alone, *result = t.fit(dict(start), user.examples, user.seed, 1)
-            update = numpy.linalg.norm(flat(alone) - flat(start))
+            update = numpy.linalg.norm(flat(alone) - flat(t.trained(start)))
             apart = numpy.linalg.norm(flat({name: array[i] for name, array in together.items()}) - flat(alone))
             self.assertGreater(update, 0)
             self.assertLessEqual(apart, t.tolerance * update)
@@ -63,7 +69,7 @@ class Together(unittest.TestCase):
                     self.check(trainer(kind, {"gradient_clip": .3, "dropout": .25, "weight_decay": .1, "proximal": .5}, model=model), users())
 
     def test_users_learn_a_transformer_together_as_alone(self):
-        for model in ({"heads": 2}, {"layers": 2, "heads": 3, "context": 9, "untied": True}):
+        for model in ({"heads": 2}, {"layers": 2, "heads": 3, "context": 9, "untied": True}, *ADAPTED):
             with self.subTest(**model):
                 local = {"gradient_clip": .3, "dropout": .25, "weight_decay": .1, "proximal": .5, "optimizer": {"kind": "momentum", **RULES["momentum"]}}
                 self.check(trainer("transformer", local, model={"embedding": 6, **model}), users())
@@ -200,6 +206,81 @@ class Transformer(unittest.TestCase):
             t.fit(t.initial(1), users()[0].examples, 1, 1)
         with self.assertRaisesRegex(ValueError, "^a sequence has more than 3 tokens"):
             t.loglikelihood_tree(t.initial(1), [-1, 0, 1, 2], [4, 5, 6, 7])
+
+
+class Adapters(unittest.TestCase):
+    def cases(self):
+        """Trainers, and their parameters [1, ...] in float64, none of which is 0."""
+        for model in ADAPTED:
+            t = trainer("transformer", model={"embedding": 6, **model})
+            draw = torch.Generator().manual_seed(5)
+            yield t, {name: torch.randn(1, *shape, generator=draw, dtype=torch.float64) for name, shape in t.shape.tensors.items()}
+
+    def merged(self, t, w):
+        """The parameters of the model without adapters that computes the same."""
+        merged = {name: w[name].clone() for name in t.shape.frozen}
+        for tensor, matrices in t.shape.adapters.items():
+            for name, first, rows, columns in matrices:
+                merged[tensor][..., first:first + columns] += t.shape.scale * w[name + "_a"] @ w[name + "_b"]
+        return merged
+
+    def test_they_compute_with_the_merged_matrices(self):
+        for t, w in self.cases():
+            batch = Batch([[[2, 5, 7, 3], [2, 9]]], t.device)
+            plain = trainer("transformer", model={**t.config["model"], "adapters": None})
+            self.assertEqual(list(plain.shape.tensors), list(t.shape.frozen))
+            self.assertTrue(torch.allclose(t.losses(w, batch), plain.losses(self.merged(t, w), batch), rtol=1e-12, atol=1e-12))
+
+    def test_their_gradients_are_those_of_differences_and_of_the_merged_matrix(self):
+        for t, w in self.cases():
+            batch, factors = Batch([[[2, 5, 7, 3], [2, 9]]], t.device), t.trained(w)
+            for factor in factors.values():
+                factor.requires_grad_()
+            gradients = dict(zip(factors, torch.autograd.grad(t.losses(w, batch).sum(), list(factors.values()))))
+            w = {name: tensor.detach() for name, tensor in w.items()}
+            plain, merged = trainer("transformer", model={**t.config["model"], "adapters": None}), self.merged(t, w)
+            whole = dict(zip(merged, torch.autograd.grad(plain.losses({n: m.requires_grad_() for n, m in merged.items()}, batch).sum(), list(merged.values()))))
+            for tensor, matrices in t.shape.adapters.items():
+                for name, first, rows, columns in matrices:
+                    a, b, of = w[name + "_a"], w[name + "_b"], whole[tensor][..., first:first + columns]
+                    self.assertTrue(torch.allclose(gradients[name + "_a"], t.shape.scale * of @ b.transpose(1, 2), rtol=1e-9, atol=1e-11))
+                    self.assertTrue(torch.allclose(gradients[name + "_b"], t.shape.scale * a.transpose(1, 2) @ of, rtol=1e-9, atol=1e-11))
+            for name, gradient in gradients.items():
+                for at in (0, gradient.numel() - 1):
+                    found = []
+                    for step in (1e-5, -1e-5):
+                        moved = w[name].clone()
+                        moved.view(-1)[at] += step
+                        found.append(float(t.losses({**w, name: moved}, batch).sum()))
+                    self.assertAlmostEqual((found[0] - found[1]) / 2e-5, float(gradient.view(-1)[at]), delta=1e-6)
+
+    def test_updates_and_norms_are_of_factors_alone(self):
+        for t, w in self.cases():
+            start = {name: tensor[0].float().numpy() for name, tensor in w.items()}
+            fitted, _, _ = t.fit(dict(start), users()[0].examples, users()[0].seed, 1)
+            self.assertEqual(set(start) - set(fitted), set(t.frozen))
+            total, ((_, _, norm),) = t.sum(dict(start), users()[:1], 1, 1e9, [1])
+            update = flat(fitted) - flat(t.trained(start))
+            self.assertAlmostEqual(norm, numpy.linalg.norm(update), delta=1e-5 * norm)
+            self.assertLess(numpy.linalg.norm(flat(total) - update), 1e-5 * norm)
+
+    def test_the_program_names_frozen_tensors_and_leaves_them_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            t = trainer("transformer", model={"embedding": 6, **ADAPTED[0]})
+            answers, path = Answers(lambda *_: t), os.path.join(folder, "p")
+            described = json.loads(answers.to({"id": 1, "method": "describe", "config": {}, "vocabulary": {"size": 11, "begin": 2, "end": 3, "first_word": 4, "words": ""}, "threads": 1, "versions": [2]}))
+            parameters = described["result"]["parameters"]
+            self.assertEqual([p["name"] for p in parameters[:4]], ["attention.query_a", "attention.query_b", "attention.value_a", "attention.value_b"])
+            self.assertEqual([p["name"] for p in parameters if p.get("frozen")], list(t.frozen))
+            answers.to({"id": 2, "method": "initial", "seed": 1, "into": path})
+            self.assertEqual(len(tensors.read(path)), len(parameters))
+            answers.to({"id": 3, "method": "fit", "parameters": path, "round": 1, "examples": users()[0].examples, "seed": 1, "into": path + "f"})
+            self.assertEqual(list(tensors.read(path + "f")), [p["name"] for p in parameters if not p.get("frozen")])
+
+    def test_bad_ones_are_told_in_a_sentence(self):
+        for adapters in ({"rank": 0}, {"rank": 2, "matrices": "query"}, {"alpha": 2}, {"rank": 1, "dropout": 1}):
+            with self.assertRaisesRegex(ValueError, "^model.adapters is .*; expected a rank of at least 1, and perhaps alpha and matrices"):
+                trainer("transformer", model={"embedding": 6, "heads": 2, "adapters": adapters})
 
 
 class Scores(unittest.TestCase):

@@ -177,10 +177,8 @@ func (b *replayer) step(p *Params) (replay.Step, replay.Claim, error) {
 
 // Parts implements replay.Step.
 func (b *replayer) Parts() (list []replay.Part) {
-	for _, tensor := range b.network.Tensors() {
-		if tensor.Offset < b.network.Trained() {
-			list = append(list, replay.Part{Name: tensor.Name, Offset: tensor.Offset, Size: tensor.Size()})
-		}
+	for _, tensor := range models.TrainedTensors(b.network) {
+		list = append(list, replay.Part{Name: tensor.Name, Offset: tensor.Offset, Size: tensor.Size()})
 	}
 	return list
 }
