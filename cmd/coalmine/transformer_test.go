@@ -1,10 +1,15 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"coalmine/internal/build"
+	"coalmine/internal/must"
 	"coalmine/internal/testserver"
+	"coalmine/tasks/checkpoints"
 )
 
 // transformersFile trains transformers on words and bytes by FedAvg, DP-FedAvg and DP-FTRL.
@@ -23,7 +28,34 @@ grid:
   include:
     - {data: {level: word, vocabulary: {size: 80}}, model.untied: true, training.privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-4}}
     - {data: {level: word, vocabulary: {size: 80}}, training.sampling: separated, training.privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-4, mechanism: {kind: tree}}}
+    - {data: {level: word, vocabulary: {size: 80}}, model.adapters: {rank: 3, alpha: 6}, training.privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-4}}
+    - data: {level: word, vocabulary: {size: 80}}
+      model.adapters: {rank: 2, matrices: [attention.key, attention.output, feed.input, feed.output]}
+      training.server: {optimizer: adam, learning_rate: 0.05}
+      training.sampling: separated
+      training.privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-4, mechanism: {kind: tree}}
 `
+
+// checkFrozen compares the exported model of a cell with adapters, trained with noise, with its initial
+// one: the factors differ, all other tensors are equal to the bit.
+func checkFrozen(t *testing.T, home, cell, dir string) {
+	t.Helper()
+	prints(t, "export", "latest", cell, "--home", home, "--round", "0", "-o", filepath.Join(dir, "initial.safetensors"))
+	var models [2]*checkpoints.Model
+	for i, name := range []string{"initial.safetensors", "model.safetensors"} {
+		models[i] = must.Get(checkpoints.Decode(must.Get(os.ReadFile(filepath.Join(dir, name)))(t)))(t)
+	}
+	network := models[1].Network
+	if network.Trained() == network.Parameters() {
+		t.Errorf("%s: all %d parameters are trained", cell, network.Parameters())
+	}
+	for _, tensor := range network.Tensors() {
+		equal := slices.Equal(tensor.View(models[0].Params), tensor.View(models[1].Params))
+		if trained := tensor.Offset < network.Trained(); trained == equal {
+			t.Errorf("%s: %s is trained: %v, and equal after six rounds with noise: %v", cell, tensor, trained, equal)
+		}
+	}
+}
 
 // The environment is shared by tests.
 func TestATransformerIsTrainedAndAuditedElsewhere(t *testing.T) {
@@ -32,10 +64,13 @@ func TestATransformerIsTrainedAndAuditedElsewhere(t *testing.T) {
 	}
 	python := testserver.Python(t, "torch")
 	setPython(t, python)
-	dirs := exportCells(t, smallRun(t, transformersFile))
-	if len(dirs) != 4 {
-		t.Fatalf("%d cells, want 4", len(dirs))
+	home := smallRun(t, transformersFile)
+	dirs := exportCells(t, home)
+	if len(dirs) != 6 {
+		t.Fatalf("%d cells, want 6", len(dirs))
 	}
+	checkFrozen(t, home, "c05", dirs[4])
+	checkFrozen(t, home, "c06", dirs[5])
 	for _, program := range []string{"check_export", "check_audit"} {
 		runPython(t, ".", append([]string{python, "-m", program}, dirs...)...)
 	}

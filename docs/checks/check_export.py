@@ -42,6 +42,21 @@ class Model:
         config = json.loads(self.metadata["model"])
         self.kind, self.units, self.layers = config["kind"], config["units"], config.get("layers", 1)
         self.vocabulary, self.separator, self.heads = config["vocabulary"], config.get("separator"), config.get("heads")
+        self.adapters = config.get("adapters")
+        self.frozen, self.tensors = self.tensors, self.merged(self.tensors)
+
+    def merged(self, tensors):
+        """The tensors that the model computes with: the products of adapters are added to their matrices."""
+        tensors, width = dict(tensors), tensors["embedding"].shape[1]
+        parts = {"query": slice(0, width), "key": slice(width, 2 * width), "value": slice(2 * width, None)}
+        for name in [name.removesuffix("_a") for name in tensors if name.endswith("_a")]:
+            scale = self.adapters.get("alpha", self.adapters["rank"]) / self.adapters["rank"]
+            product, (room, matrix) = scale * tensors.pop(name + "_a") @ tensors.pop(name + "_b"), name.split(".")
+            tensor = f"{room}.input" if matrix in parts else name
+            whole = tensors[tensor] + 0
+            whole[:, parts.get(matrix, slice(None))] += product
+            tensors[tensor] = whole
+        return tensors
 
     def encoder(self):
         """The part of an encoder-decoder that reads the source of a pair; self is the decoder."""

@@ -41,6 +41,9 @@ func (m *Model) Config(d *Data) models.Config {
 			c.Context = m.Context
 		}
 		c.Blocks, _ = m.blocks() // checker.model has checked them
+		if a := m.Adapters; a != nil {
+			c.Adapters = models.NewAdapters(a.Rank, a.Alpha, a.Matrices)
+		}
 	}
 	if m.Kernel != models.DefaultKernel {
 		c.Kernel = m.Kernel

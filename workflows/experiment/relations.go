@@ -344,11 +344,14 @@ func (c *checker) model() {
 	if longest := c.Data.Reading().Sequence; c.Model.Kind == models.Transformer && longest > c.Model.Context {
 		c.fail([]string{"model.context", "data.sequence"}, "is %d, and an example has up to %d tokens (data.sequence); expected at least as many", c.Model.Context, longest)
 	}
-	err := c.Model.Config(&c.Data).Validate()
+	config := c.Model.Config(&c.Data)
+	err := config.Validate()
 	switch {
 	case err == nil || c.Model.Kind.ForImages() != c.Data.Level.Scheme().Images || labelOf(c.Model.Kind) != c.Data.Label:
 	case c.Model.Kind.ForImages():
 		c.fail([]string{"model", "data.image"}, "does not work with images of %s: %v", c.Data.Reading().Image, err)
+	case c.Model.Adapters != nil && config.Frozen().Validate() == nil:
+		c.fail([]string{"model.adapters", "model.embedding"}, "does not fit the matrices of the model: %v", err)
 	case c.Model.Kind == models.Transformer && c.Data.Pairs:
 		c.fail([]string{"data.pairs", "model.kind"}, "makes an encoder-decoder of the model, which no %s is; remove it for this cell", models.Transformer)
 	default:

@@ -149,6 +149,9 @@ type Model struct {
 	// Variants of a transformer's blocks: rotary, theta, key_heads, parallel, rms, epsilon, activation, gated,
 	// unbiased (docs/model.md). Absent: those of GPT-2. Submitted runs carry those of model.pretrained.
 	Blocks Free `json:"blocks,omitempty" when:"kind=transformer" source:"Black et al. 2022; Touvron et al. 2023"`
+	// Products of low rank (LoRA) added to matrices of every block. They alone are trained, clipped and noised;
+	// all other weights are frozen.
+	Adapters *Adapters `json:"adapters,omitempty" when:"kind=transformer" also:"lora peft low_rank" source:"Hu et al. 2021"`
 	// Width of every layer's projected output, by default the embedding's. 0: none.
 	Projection *int `json:"projection,omitempty" range:"[0,65536]" when:"kind=cifg-lstm lstm gru conv" source:"Sak et al. 2014, section 2.2"`
 	// Gives the output layer its own weights, not the embedding's, with which projection must equal
@@ -163,6 +166,16 @@ type Model struct {
 	Loss models.AdversarialLoss `json:"loss,omitzero" default:"wasserstein" when:"kind=gan" source:"Augenstein et al. 2020, appendix C.2"`
 	// Coefficient of the gradient penalty, by default 10. 0: none.
 	Penalty *float64 `json:"penalty,omitempty" range:"[0,1e6]" when:"kind=gan" also:"gradient_penalty" source:"10 in Augenstein et al. 2020, appendix C.2"`
+}
+
+// Adapters are products of two factors that are trained in place of a transformer.
+type Adapters struct {
+	// Columns of the first factor and rows of the second, at most those of each matrix.
+	Rank int `json:"rank" default:"8" range:"[1,65536]" also:"r dimension" source:"Hu et al. 2021, section 4.1"`
+	// Products are multiplied by alpha / rank. Absent: the rank.
+	Alpha float64 `json:"alpha,omitzero" range:"(0,1e6]" also:"lora_alpha scale" source:"Hu et al. 2021, section 4.1"`
+	// Matrices with a product, by the names of docs/model.md. Absent: attention.query and attention.value.
+	Matrices []models.AdaptedMatrix `json:"matrices,omitempty" also:"target_modules modules layers" source:"Hu et al. 2021, section 4.2"`
 }
 
 // Algorithm names a training algorithm.
