@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -169,4 +170,35 @@ func newBalanceMetrics(part Counts, users int, members, out Counts) BalanceMetri
 	m.DiscardedExamples = part.Examples - m.Balanced.Examples - m.HeldOut.Examples
 	m.DiscardedWords = part.Words - m.Balanced.Words - m.HeldOut.Words
 	return m
+}
+
+// checkFraction accepts 0 <= f < 1.
+func checkFraction(name string, f float64) error {
+	if !(f >= 0 && f < 1) {
+		return fmt.Errorf("%s is %v; expected at least 0 and less than 1", name, f)
+	}
+	return nil
+}
+
+// heldOut draws which of n balanced users are held out: fraction x n of them, rounded to the
+// nearest, all sets of that size equally likely.
+func heldOut(seed uint64, n int, fraction float64) []bool {
+	out := make([]bool, n)
+	if fraction == 0 {
+		return out
+	}
+	for _, u := range seeds.Stream(seed, seeds.HeldOutUsers).Perm(n)[:int(fraction*float64(n)+0.5)] {
+		out[u] = true
+	}
+	return out
+}
+
+// NothingToPredict is the error of a part without ordinary words or labels, with advice: more
+// examples if it has none, otherwise words that are in the vocabulary.
+func NothingToPredict(part Part, examples bool) error {
+	if !examples {
+		return fmt.Errorf("the %s part has nothing to predict: raise data.%s.fraction, or name a split with examples by data.%s.split", part, part, part)
+	}
+	return fmt.Errorf("the %s part has words, but none of them is in the vocabulary: raise data.vocabulary.size, or take for the %s part texts whose words the training part has, too",
+		part, part)
 }

@@ -36,21 +36,3 @@ import "coalmine/tasks"
 func Kinds() []tasks.Kind {
 	return []tasks.Kind{Import, Encode, OutOfVocabulary, Balance, Partition, ReferenceUsers}
 }
-
-// Counts is a number of users, of their examples, and of the words in those.
-type Counts struct {
-	Users    int `json:"users"`
-	Examples int `json:"examples"`
-	Words    int `json:"words"`
-}
-
-func (c *Counts) addExample(words int) {
-	c.Examples++
-	c.Words += words
-}
-
-func (c *Counts) addUser(examples, words int) {
-	c.Users++
-	c.Examples += examples
-	c.Words += words
-}

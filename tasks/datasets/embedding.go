@@ -6,8 +6,6 @@ import (
 	"math"
 
 	"coalmine/internal/encoding"
-	"coalmine/storage"
-	"coalmine/tasks"
 )
 
 // Embeddings holds a vector per user: the mean over the user's lines.
@@ -79,14 +77,6 @@ func (e *Embeddings) Row(user int) []float32 {
 		row[i] = float32(e.rows[user*e.Values+i])
 	}
 	return row
-}
-
-// ReadImportedEmbeddings reads the vectors in the imported sources of a task, with the same checks
-// as at import.
-func ReadImportedEmbeddings(ctx context.Context, t *tasks.Task, sources []storage.Digest, limits Limits) (*Embeddings, error) {
-	files := importedFiles{ctx: ctx, task: t}
-	e, err := ReadEmbeddings(ctx, files.of(sources), limits)
-	return e, files.classify(err)
 }
 
 // parseEmbedding reads the fields of a line with a vector, whose numbers become the text, in

@@ -70,7 +70,7 @@ type EncodeMetrics struct {
 }
 
 func (p *EncodeParams) check() error {
-	if _, err := levels.Find(cmp.Or(p.Level, WordLevel)); err != nil {
+	if err := p.Level.Check(); err != nil {
 		return err
 	}
 	switch fixed := p.Level.Scheme().Symbols != nil; {
@@ -176,7 +176,8 @@ func (e *encoder) ordinaryWords(ctx context.Context) ([]string, error) {
 	if !scheme.Fixed() {
 		return e.countedWords(ctx)
 	}
-	words := slices.DeleteFunc(slices.Clone(e.words), func(w string) bool { return endsSource(w) || w == specials[Unknown] })
+	unknown := Specials()[Unknown]
+	words := slices.DeleteFunc(slices.Clone(e.words), func(w string) bool { return endsSource(w) || w == unknown })
 	if scheme.Subwords {
 		e.metrics.DistinctWords = len(words)
 		return words, e.checkSubwords(len(words))
@@ -394,4 +395,88 @@ func (w *partWriter) endUser() {
 
 func (w *partWriter) close() (*Index, error) {
 	return newIndex(int64(w.stream.size), w.sequence, w.extents), w.stream.Close()
+}
+
+func setOf(words []string) map[string]bool {
+	set := make(map[string]bool, len(words))
+	for _, w := range words {
+		set[w] = true
+	}
+	return set
+}
+
+// mostFrequent returns the numbers of the size words with the highest counts, ties by the word in
+// byte order. Words that never occur are left out, so there may be fewer.
+func mostFrequent(words []string, counts []int64, size int) []uint32 {
+	var found []uint32
+	for w, n := range counts {
+		if n > 0 {
+			found = append(found, uint32(w))
+		}
+	}
+	slices.SortFunc(found, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(words[a], words[b]))
+	})
+	return found[:min(size, len(found))]
+}
+
+// SplitsBlob of a corpus has the part of each example of the source, in order, if the data have
+// their own splits: uvarints, alternating between a part (0 train, 1 test, 2 validation) and its
+// number of consecutive examples.
+const SplitsBlob = "splits"
+
+// partRuns are the parts of examples, one after another.
+type partRuns struct {
+	encoded []byte
+	part    partNumber
+	length  uint64 // length of the run not yet encoded
+}
+
+func (r *partRuns) add(part partNumber) {
+	if part != r.part {
+		r.flush()
+		r.part = part
+	}
+	r.length++
+}
+
+func (r *partRuns) flush() {
+	if r.length > 0 {
+		r.encoded = binary.AppendUvarint(append(r.encoded, byte(r.part)), r.length)
+		r.length = 0
+	}
+}
+
+// readSplits replaces the drawn parts by the data's own splits. An example of the training split
+// keeps its drawn part.
+func readSplits(ctx context.Context, t *tasks.Task, parts []partNumber) error {
+	encoded, err := t.Blob(ctx, CorpusInput, SplitsBlob)
+	if err != nil {
+		return err
+	}
+	at := uint64(0)
+	for len(encoded) > 0 {
+		part := partNumber(encoded[0])
+		length, n := binary.Uvarint(encoded[1:])
+		if n <= 0 || part > validation || length > uint64(len(parts))-at {
+			return fmt.Errorf("splits of a corpus: %w", storage.ErrCorrupt)
+		}
+		for i := range parts[at : at+length] {
+			parts[at+uint64(i)] = parts[at+uint64(i)].within(part)
+		}
+		at, encoded = at+length, encoded[1+n:]
+	}
+	if at != uint64(len(parts)) {
+		return fmt.Errorf("splits of %d examples of a corpus with %d: %w", at, len(parts), storage.ErrCorrupt)
+	}
+	return nil
+}
+
+// within returns the part of an example with drawn part p in a split: the draw counts only in the
+// training split.
+func (p partNumber) within(split partNumber) partNumber {
+	if split != train {
+		return split
+	}
+	return p
 }

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -136,7 +137,7 @@ func truncate(text string, length int, first bool) string {
 	if utf8.RuneCountInString(text) <= length {
 		return text
 	}
-	text = strings.TrimLeftFunc(text, func(r rune) bool { return isSeparator(r) || isFormat(r, first) })
+	text = TrimLeft(text, first)
 	for at := range text {
 		if length--; length < 0 {
 			return text[:at]
@@ -164,7 +165,7 @@ func (p *Planted) check(level Level) error {
 		return err
 	}
 	errs := []error{checkFaultShare(p.Fault, "users", p.Users), checkFaultShare(p.Fault, "examples", p.Examples)}
-	if level = (Reading{Level: level}).Complete().Level; !slices.Contains(scheme.Levels, level) {
+	if level = cmp.Or(level, WordLevel); !slices.Contains(scheme.Levels, level) {
 		errs = append(errs, fmt.Errorf("fault %s at the %s level; expected one of the levels %v", p.Fault, level, scheme.Levels))
 	}
 	if p.Users == 0 && p.Examples == 0 {

@@ -3,15 +3,10 @@ package datasets
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strings"
 
-	"coalmine/internal/encoding"
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets/forms"
 )
 
 // GroupsBlob has the group of every example of a population, if the source was read with groups:
@@ -21,67 +16,6 @@ import (
 const GroupsBlob = "groups"
 
 const groupsMagic = "coalmine groups 1\n"
-
-func (f lineForm) grouped() lineForm {
-	parse := f.parse
-	f.wanted += ` (and "group", such as the name of an album or a document, since data.devices.prior is groups)`
-	f.parse = func(line []byte) (Record, error) {
-		rec, err := parse(line)
-		if err == nil {
-			rec.Group, err = parseGroup(line)
-		}
-		return rec, err
-	}
-	return f
-}
-
-// parseGroup reads the field "group" of a line: a text, or a number as written.
-func parseGroup(line []byte) (string, error) {
-	var fields struct {
-		Group json.RawMessage `json:"group"`
-	}
-	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
-		return "", err
-	}
-	if len(fields.Group) == 0 || string(fields.Group) == "null" {
-		return "", unexpected(`"group" is missing`)
-	}
-	row, err := forms.ParseLine([]byte(`{"group":`+string(fields.Group)+`}`), forms.Columns{}, forms.Needs{Group: true})
-	switch {
-	case errors.Is(err, encoding.ErrHalfPair):
-		return "", err
-	case err != nil || row.Group == nil:
-		return "", badLine(`"group" is %s; expected a text or a number`, encoding.ShowJSON(fields.Group))
-	case *row.Group == "":
-		return "", unexpected(`"group" is empty`)
-	}
-	return strings.Clone(*row.Group), nil
-}
-
-// groupNumbering gives the groups of each user numbers from 0 in order of first appearance.
-type groupNumbering struct {
-	ids  map[userGroup]uint32
-	next []uint32 // by user
-}
-
-type userGroup struct {
-	user uint64
-	name string
-}
-
-func newGroupNumbering() *groupNumbering { return &groupNumbering{ids: map[userGroup]uint32{}} }
-
-func (g *groupNumbering) id(user uint64, name string) uint32 {
-	key := userGroup{user, name}
-	id, ok := g.ids[key]
-	if !ok {
-		g.next = resized(g.next, int(user)+1)
-		id = g.next[user]
-		g.ids[key] = id
-		g.next[user]++
-	}
-	return id
-}
 
 func encodeGroups(groups []uint32) []byte {
 	out := binary.AppendUvarint([]byte(groupsMagic), uint64(len(groups)))

@@ -2,10 +2,7 @@ package datasets
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -13,8 +10,6 @@ import (
 	"image/jpeg"
 	"image/png"
 	"strings"
-
-	"coalmine/internal/encoding"
 )
 
 // Image is the shape of the images of a source, and their number of classes. All images of a source
@@ -211,15 +206,6 @@ func (m Image) pixelsOf(picture image.Image) []byte {
 // NoLabel is the label of an image without one.
 const NoLabel = -1
 
-// Image returns the image of a record read at the image level: its label, or NoLabel, and its
-// pixels row by row, channels innermost.
-func (r *Record) Image() (label int, pixels []byte) {
-	if r.Unlabelled {
-		return NoLabel, []byte(r.Text)
-	}
-	return int(r.Text[0]), []byte(r.Text[1:])
-}
-
 // ImageOf divides a sentence at the image level, with one label: the label, or NoLabel, and the
 // pixels row by row, channels innermost.
 func ImageOf(sentence []int32) (label int, pixels []byte) {
@@ -244,150 +230,4 @@ func ImageSentence(label int, pixels []byte) []int32 {
 		sentence = append(sentence, FirstWord+int32(p))
 	}
 	return sentence
-}
-
-// TaggedImage returns the tags of a record read at the image level, 0 or 1 each, and its pixels.
-func (r *Record) TaggedImage(tags int) (has, pixels []byte) {
-	return []byte(r.Text[:tags]), []byte(r.Text[tags:])
-}
-
-// imageLines returns the lineForm of a source read at the image level.
-func (r Reading) imageLines() lineForm {
-	image := cmp.Or(r.Image, DefaultImage)
-	if r.Label == TagsLabel {
-		return image.taggedLines(r.TagList(), r.recordRules())
-	}
-	return image.lines(r.Unlabelled, r.recordRules())
-}
-
-// lines returns the lineForm of a source of images of the shape. With unlabelled, images may lack a
-// label.
-func (m Image) lines(unlabelled bool, rules recordRules) lineForm {
-	return lineForm{
-		wanted:  `expected {"user": "…", "label": 7, "pixels": "…"} on every line, the pixels in base64, or in their place "image", a PNG or JPEG file in base64`,
-		convert: `make such lines by "coalmine data convert"`,
-		parse:   func(line []byte) (Record, error) { return m.parse(line, unlabelled, rules) },
-	}
-}
-
-// taggedLines returns the lineForm of a source of images of the shape, each with a list of tags.
-func (m Image) taggedLines(tags []string, rules recordRules) lineForm {
-	form := m.lines(false, rules)
-	form.wanted = `expected {"user": "…", "tags": ["…"], "pixels": "…"} on every line (data.label: tags; "labels" is "tags", too), the pixels in base64, or in their place "image", a PNG or JPEG file in base64`
-	form.convert = `make such lines by "coalmine data convert", and give each its tags`
-	form.parse = func(line []byte) (Record, error) { return m.parseTagged(line, tags, rules) }
-	return form
-}
-
-// parseTagged reads the fields of a line: the text of the record is 0 or 1 for each tag, and
-// the pixels.
-func (m Image) parseTagged(line []byte, tags []string, rules recordRules) (Record, error) {
-	var fields imageFields
-	var said labelFields
-	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
-		return Record{}, err
-	}
-	if err := encoding.UnmarshalJSON(line, &said); err != nil {
-		return Record{}, err
-	}
-	if err := checkUser(fields.User); err != nil {
-		return Record{}, err
-	}
-	if err := fields.checkPixels(); err != nil {
-		return Record{}, err
-	}
-	numbers, err := tagsOf(&said, tags)
-	if err != nil {
-		return Record{}, err
-	}
-	pixels, err := m.pixels(&fields, rules)
-	if err != nil {
-		return Record{}, err
-	}
-	text := make([]byte, len(tags), len(tags)+len(pixels))
-	for _, tag := range numbers {
-		text[tag] = 1
-	}
-	return Record{User: *fields.User, Text: string(append(text, pixels...))}, nil
-}
-
-// imageFields holds the fields of a line of a source of images.
-type imageFields struct {
-	User   *string         `json:"user"`
-	Text   json.RawMessage `json:"text"`
-	Label  *int            `json:"label"`
-	Pixels *string         `json:"pixels"`
-	Image  *string         `json:"image"`
-}
-
-func (m Image) parse(line []byte, unlabelled bool, rules recordRules) (Record, error) {
-	var fields imageFields
-	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
-		return Record{}, err
-	}
-	if err := checkUser(fields.User); err != nil {
-		return Record{}, err
-	}
-	if err := m.checkLabel(&fields, unlabelled); err != nil {
-		return Record{}, err
-	}
-	pixels, err := m.pixels(&fields, rules)
-	if err != nil {
-		return Record{}, err
-	}
-	if fields.Label == nil {
-		return Record{User: *fields.User, Text: string(pixels), Unlabelled: true}, nil
-	}
-	return Record{User: *fields.User, Text: string(append([]byte{byte(*fields.Label)}, pixels...))}, nil
-}
-
-// checkPixels returns an error for an image that is missing or given twice.
-func (f *imageFields) checkPixels() error {
-	switch {
-	case f.Pixels == nil && f.Image == nil && f.Text != nil:
-		return unexpected("the line is a text, and the source is read as images (data.level: image)")
-	case f.Pixels == nil && f.Image == nil:
-		return unexpected(`both "pixels" and "image" are missing`)
-	case f.Pixels != nil && f.Image != nil:
-		return unexpected(`"pixels" stand beside "image"; give one of them`)
-	}
-	return nil
-}
-
-func (m Image) checkLabel(f *imageFields, unlabelled bool) error {
-	if err := f.checkPixels(); err != nil {
-		return err
-	}
-	switch {
-	case f.Label == nil && unlabelled:
-		return nil
-	case f.Label == nil:
-		return unexpected(`"label" is missing, and nothing says that images may lack one (data.image.unlabelled: true)`)
-	case *f.Label < 0 || *f.Label >= m.Classes:
-		return badLine(`"label" is %d; expected 0 to %d, one of %d classes (data.image.classes)`, *f.Label, m.Classes-1, m.Classes)
-	}
-	return nil
-}
-
-// pixels decodes "pixels" or "image", whichever is present.
-func (m Image) pixels(f *imageFields, rules recordRules) ([]byte, error) {
-	name, text := "pixels", f.Pixels
-	if text == nil {
-		name, text = "image", f.Image
-	}
-	data, err := base64.StdEncoding.DecodeString(*text)
-	if err != nil {
-		return nil, unexpected("%q is not base64 (%w)", name, err)
-	}
-	if f.Pixels != nil {
-		if len(data) != m.Pixels() {
-			return nil, badLine(`"pixels" are %d bytes; expected %d, for %s (data.image)`, len(data), m.Pixels(), m)
-		}
-		return data, nil
-	}
-	pixels, err := rules.decode(m, data)
-	if err != nil {
-		return nil, badLine(`"image" is %w (data.image)`, err)
-	}
-	return pixels, nil
 }

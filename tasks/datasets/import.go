@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"coalmine/internal/tempfiles"
 	"coalmine/storage"
@@ -216,7 +215,7 @@ func (imp *importer) add(rec Record) error {
 	if rec.Unlabelled {
 		imp.unlabelled++
 	}
-	imp.parts.add(rec.part)
+	imp.parts.add(numberOf(rec.part))
 	if int(u) == len(imp.users) {
 		imp.users = append(imp.users, importedUser{last: -1})
 	}
@@ -298,152 +297,41 @@ func (imp *importer) index() *Index {
 	return newIndex(shardBytes, imp.lexicon.reading.Longest(), extents)
 }
 
-// numbering gives names numbers from 0 in order of first appearance.
-type numbering struct {
-	ids map[string]uint64
-	all []string
-}
-
-func newNumbering() *numbering { return &numbering{ids: map[string]uint64{}} }
-
-func (n *numbering) id(name []byte) uint64 {
-	id, ok := n.ids[string(name)]
-	if !ok {
-		id = uint64(len(n.all))
-		owned := string(name)
-		n.ids[owned] = id
-		n.all = append(n.all, owned)
+// timeKey returns a key with the order of the numbers.
+func timeKey(t float64) uint64 {
+	bits := math.Float64bits(t + 0) // -0 becomes 0
+	if bits>>63 != 0 {
+		return ^bits
 	}
-	return id
+	return bits | 1<<63
 }
 
-// lexicon turns texts into sentences of word numbers, one after another in order of the source.
-type lexicon struct {
-	reading     Reading
-	planted     FaultParams
-	cutSentence func(l *lexicon, text string) (cut bool) // function of the level
-	faults      *planter                                 // nil without faults
-	words       *numbering
-	separator   uint32 // number of the separator of pairs
-	noLabel     uint32 // number for a missing label of an image
-	labels      int    // count of labels of texts, which have the first numbers
-	tokenizer   Tokenizer
-	subwords    *subwords.Encoder // at the subword level
-	alphabet    subwords.Alphabet // alphabet of its tokens
-	misreading  []string          // words of a text with faults
-	sentenced   []uint32
+// later keeps an example until all have been read, to order users' examples by time.
+func (imp *importer) later(user uint64, at float64, example []byte) error {
+	record := binary.AppendUvarint(nil, user)
+	record = binary.AppendUvarint(record, uint64(imp.examples))
+	return imp.byTime.Add(timeKey(at), append(record, example...))
 }
 
-func newLexicon(r Reading, f FaultParams) *lexicon {
-	r = r.Complete()
-	scheme := r.Level.Scheme()
-	l := &lexicon{reading: r, planted: f, cutSentence: scheme.sentence, words: newNumbering(), tokenizer: Tokenizer{first: r.Rules.first()}}
-	l.words.all = scheme.Symbols
-	if scheme.Subwords {
-		l.subwords, l.words.all = r.tokenizer.Encoder(), r.tokenizer.Names(specials)
-		l.alphabet = subwords.AlphabetOf(l.words.all)
-		for id, name := range l.words.all {
-			l.words.ids[name] = uint64(id)
+// placeTimed places the kept examples in order of time.
+func (imp *importer) placeTimed() error {
+	for record, err := range imp.byTime.Sorted() {
+		if err != nil {
+			return err
+		}
+		user, n := binary.Uvarint(record)
+		ordinal, m := binary.Uvarint(record[n:])
+		if err := imp.place(user, int(ordinal), record[n+m:]); err != nil {
+			return err
 		}
 	}
-	if words := r.LabelWords(); len(words) > 0 {
-		l.words.all, l.labels = words, len(words)
-	}
-	if r.Pairs {
-		l.separator = l.addSpecial(Separator)
-	}
-	if r.Unlabelled {
-		l.noLabel = l.addSpecial(Unknown)
-	}
-	l.restart()
-	return l
+	return nil
 }
 
-// restart resets the lexicon to the beginning of the source. Words keep their numbers.
-func (l *lexicon) restart() {
-	if len(l.planted.Faults) > 0 {
-		l.faults = newPlanter(l.planted)
-		l.faults.first = l.tokenizer.first
-	}
-}
-
-// addSpecial numbers a special token among the words: after the symbols of a level with fixed
-// symbols, otherwise first. No word of a text equals its name.
-func (l *lexicon) addSpecial(token int) uint32 {
-	l.words.all = append(l.words.all[:len(l.words.all):len(l.words.all)], specials[token])
-	return uint32(len(l.words.all) - 1)
-}
-
-// distinct returns the number of words so far.
-func (l *lexicon) distinct() int {
-	if l.reading.Pairs || l.reading.Unlabelled {
-		return len(l.words.all) - 1
-	}
-	return len(l.words.all) - l.labels
-}
-
-// sentence returns the first words of a user's text, at most a sequence, valid until the next call,
-// and whether there were more. Users are numbered in order of first appearance. For a pair it
-// returns the words of both texts with the separator between them.
-func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
-	l.sentenced = l.sentenced[:0]
-	unlabelled := l.reading.Unlabelled && len(text) == l.reading.Image.Pixels()
-	if unlabelled {
-		text = "\x00" + text
-	}
-	if l.faults != nil {
-		l.faults.next(user)
-		text = l.faults.image(l.reading.Image, unlabelled, l.faults.text(text))
-	}
-	switch {
-	case l.reading.Pairs:
-		cut = l.pair(text)
-	case l.labels > 0:
-		cut = l.labelled(text)
-	default:
-		cut = l.cutSentence(l, text)
-	}
-	if unlabelled {
-		l.sentenced[0] = l.noLabel
-	}
-	return l.sentenced, cut
-}
-
-// misread appends the sentence of a text at the word level after faults.
-func (l *lexicon) misread(text string) (cut bool) {
-	l.tokenizer.keepCase = l.faults.keepsCase(text)
-	l.misreading = l.misreading[:0]
-	for w := range l.tokenizer.Words(text) {
-		l.misreading = append(l.misreading, string(w))
-	}
-	l.tokenizer.keepCase = false
-	words := l.faults.words(l.misreading)
-	kept := words[:min(len(words), l.reading.Sequence)]
-	for _, w := range kept {
-		l.sentenced = append(l.sentenced, uint32(l.words.id([]byte(w))))
-	}
-	return len(kept) < len(words)
-}
-
-// found returns the counts of planted faults.
-func (l *lexicon) found() []PlantedFault {
-	if l.faults == nil {
-		return nil
-	}
-	return l.faults.found()
-}
-
-// joinLines ends every word with a newline; no word holds one.
-func joinLines(words []string) []byte {
-	if len(words) == 0 {
-		return nil
-	}
-	return []byte(strings.Join(words, "\n") + "\n")
-}
-
-func splitLines(data []byte) []string {
-	if len(data) == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+// ReadImportedEmbeddings reads the vectors in the imported sources of a task, with the same checks
+// as at import.
+func ReadImportedEmbeddings(ctx context.Context, t *tasks.Task, sources []storage.Digest, limits Limits) (*Embeddings, error) {
+	files := importedFiles{ctx: ctx, task: t}
+	e, err := ReadEmbeddings(ctx, files.of(sources), limits)
+	return e, files.classify(err)
 }

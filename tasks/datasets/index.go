@@ -9,6 +9,7 @@ import (
 	"sort"
 	"unsafe"
 
+	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
 )
@@ -221,4 +222,24 @@ func (f *fields) done() error {
 		return fmt.Errorf("%d bytes after the end of the blob: %w", len(f.rest), storage.ErrCorrupt)
 	}
 	return f.err
+}
+
+const maxNumbers = models.MaxLabels + MaxPixels
+
+// Counts is a number of users, of their examples, and of the words in those.
+type Counts struct {
+	Users    int `json:"users"`
+	Examples int `json:"examples"`
+	Words    int `json:"words"`
+}
+
+func (c *Counts) addExample(words int) {
+	c.Examples++
+	c.Words += words
+}
+
+func (c *Counts) addUser(examples, words int) {
+	c.Users++
+	c.Examples += examples
+	c.Words += words
 }

@@ -219,23 +219,6 @@ func tagsOf(f *labelFields, tags []string) ([]byte, error) {
 	return numbers, nil
 }
 
-// labelled appends the numbers of a text's labels and then of its words to the lexicon's sentence.
-func (l *lexicon) labelled(text string) (cut bool) {
-	numbers, text, _ := strings.Cut(text, pairMark)
-	for i := range len(numbers) {
-		l.sentenced = append(l.sentenced, uint32(numbers[i]))
-	}
-	return l.cutSentence(l, text)
-}
-
-// Separator is the token between the two texts of a pair: the end of the source, and the
-// first input of a decoder (Sutskever et al., "Sequence to Sequence Learning with Neural
-// Networks", 2014, figure 1). A pair is one example: source, Separator, target.
-const Separator = End
-
-// MaxExample is the largest length of an example of text: a pair of two sequences of MaxSequence.
-const MaxExample = 2*MaxSequence + 1
-
 // pairMark separates the two texts of a Record that is a pair. UTF-8 never contains it.
 const pairMark = "\xff"
 
@@ -269,15 +252,3 @@ func (u recordRules) parsePair(line []byte) (Record, error) {
 	rec.Text += pairMark + *fields.Target
 	return rec, nil
 }
-
-// pair appends the numbers of the first words of each text, at most a sequence, to the lexicon's
-// sentence.
-func (l *lexicon) pair(text string) (cut bool) {
-	source, target, _ := strings.Cut(text, pairMark)
-	sourceCut := l.cutSentence(l, source)
-	l.sentenced = append(l.sentenced, l.separator)
-	return l.cutSentence(l, target) || sourceCut
-}
-
-// endsSource reports whether a word of a dictionary is the separator of pairs.
-func endsSource(word string) bool { return word == specials[Separator] }

@@ -60,6 +60,9 @@ func orientationOf(file []byte) orientation {
 	return tiffOrientation(exif(file))
 }
 
+// Oriented reports whether a PNG or JPEG file has an orientation other than upright.
+func Oriented(file []byte) bool { return orientationOf(file) > 1 }
+
 // jpegEXIF returns the TIFF structure of the APP1 segment with EXIF data, or nil.
 func jpegEXIF(file []byte) []byte {
 	const (

@@ -57,7 +57,7 @@ func runOutOfVocabulary(ctx context.Context, t *tasks.Task, p *OutOfVocabularyPa
 	if err != nil {
 		return err
 	}
-	if err := t.Put(ctx, VocabularyBlob, joinLines(append(Specials(), byteSymbols...))); err != nil {
+	if err := t.Put(ctx, VocabularyBlob, joinLines(append(Specials(), ByteLevel.Scheme().Symbols...))); err != nil {
 		return err
 	}
 	e.metrics.DistinctWords = Bytes
@@ -70,7 +70,7 @@ func openOutside(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams) (
 	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
-	if slices.Equal(e.words, byteSymbols) {
+	if slices.Equal(e.words, ByteLevel.Scheme().Symbols) {
 		return nil, tasks.Permanent(fmt.Errorf("the corpus was imported at the %s level; expected words, of which those outside of a vocabulary are selected", ByteLevel))
 	}
 	v, err := ReadVocabulary(ctx, t, VocabularyInput)

@@ -344,9 +344,9 @@ type PartitionScheme struct {
 	// UserOrder reports that central training processes the records user after user; otherwise it
 	// shuffles them.
 	UserOrder bool
-	// Params are the node's parameters: only the fields of the recipe that the scheme depends on,
-	// so that cells that differ in other fields share the node.
-	Params func(Recipe) PartitionParams
+	// Params are the node's parameters, for users of a number of words: only those that the scheme
+	// depends on, so that cells that differ in others share the node.
+	Params func(words int, seed uint64) PartitionParams
 
 	// check returns an error for parameters that Params does not make.
 	check func(PartitionParams) error
@@ -370,7 +370,7 @@ var byUser = PartitionScheme{
 	Unit:      "balanced user",
 	WholeUnit: "user",
 	UserOrder: true,
-	Params:    func(Recipe) PartitionParams { return PartitionParams{Partition: ByUser} },
+	Params:    func(int, uint64) PartitionParams { return PartitionParams{Partition: ByUser} },
 	check: func(p PartitionParams) error {
 		if p.Words != 0 || p.Seed != 0 {
 			return fmt.Errorf("a %s partition takes neither words nor seed; got %d and %d", ByUser, p.Words, p.Seed)
@@ -388,8 +388,8 @@ var iid = PartitionScheme{
 	WholeUnit: "synthetic user",
 	Rewrites:  true,
 	Refills:   true,
-	Params: func(r Recipe) PartitionParams {
-		return PartitionParams{Partition: IID, Words: r.Words, Seed: r.Seed}
+	Params: func(words int, seed uint64) PartitionParams {
+		return PartitionParams{Partition: IID, Words: words, Seed: seed}
 	},
 	check: func(p PartitionParams) error {
 		if p.Words < 0 {

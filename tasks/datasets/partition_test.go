@@ -288,7 +288,7 @@ func TestAPartitionWritesShardsWhereItsEntrySaysSo(t *testing.T) {
 		if s.Summary == "" || s.Source == "" || s.Unit == "" {
 			t.Errorf("the entry of %s lacks a summary, a source or a unit", s.Partition)
 		}
-		params := s.Params(smallRecipe)
+		params := s.Params(smallRecipe.Words, smallRecipe.Seed)
 		if params.Partition != s.Partition {
 			t.Errorf("%s: parameters %+v", s.Partition, params)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"coalmine/internal/seeds"
 )
@@ -20,7 +21,7 @@ const (
 	partNumbers = iota
 )
 
-var allParts = [...]Part{train: Train, test: Test, validation: Validation}
+func numberOf(p Part) partNumber { return partNumber(slices.Index(allParts[:], p)) }
 
 // partCoins assigns examples to parts, one after another in order of the source. Each example takes
 // one number from every stream regardless of the outcome, so that a larger fraction only adds
@@ -64,41 +65,10 @@ func (c *partCoins) next() partNumber {
 	return train
 }
 
-// checkFraction accepts 0 <= f < 1.
-func checkFraction(name string, f float64) error {
-	if !(f >= 0 && f < 1) {
-		return fmt.Errorf("%s is %v; expected at least 0 and less than 1", name, f)
-	}
-	return nil
-}
-
 // checkTrainShare accepts 0 <= share <= 1.
 func checkTrainShare(share float64) error {
 	if !(share >= 0 && share <= 1) {
 		return fmt.Errorf("share of the training part is %v; expected above 0 and at most 1, or 0 for all of it", share)
 	}
 	return nil
-}
-
-// heldOut draws which of n balanced users are held out: fraction x n of them, rounded to the
-// nearest, all sets of that size equally likely.
-func heldOut(seed uint64, n int, fraction float64) []bool {
-	out := make([]bool, n)
-	if fraction == 0 {
-		return out
-	}
-	for _, u := range seeds.Stream(seed, seeds.HeldOutUsers).Perm(n)[:int(fraction*float64(n)+0.5)] {
-		out[u] = true
-	}
-	return out
-}
-
-// NothingToPredict is the error of a part without ordinary words or labels, with advice: more
-// examples if it has none, otherwise words that are in the vocabulary.
-func NothingToPredict(part Part, examples bool) error {
-	if !examples {
-		return fmt.Errorf("the %s part has nothing to predict: raise data.%s.fraction, or name a split with examples by data.%s.split", part, part, part)
-	}
-	return fmt.Errorf("the %s part has words, but none of them is in the vocabulary: raise data.vocabulary.size, or take for the %s part texts whose words the training part has, too",
-		part, part)
 }

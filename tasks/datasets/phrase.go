@@ -87,23 +87,3 @@ func (p *phraseCount) lists(l *lexicon, word uint32) bool {
 	}
 	return len(p.Random) == 0 || p.listed[word]
 }
-
-// number returns the number of a word, if the text has had it; the empty word stands for any word.
-func (l *lexicon) number(word string) (number uint32, known bool) {
-	switch {
-	case word == "":
-		return 0, true
-	case l.reading.Level.Scheme().Symbols != nil:
-		return uint32(word[0]), true
-	}
-	id, known := l.words.ids[l.alphabet.Word(word)]
-	return uint32(id), known
-}
-
-// word returns the word with a number.
-func (l *lexicon) word(number int) string {
-	if l.reading.Level.Scheme().Symbols != nil {
-		return string([]byte{byte(number)})
-	}
-	return l.words.all[number]
-}

@@ -342,7 +342,7 @@ func (s *surveyor) readWords(ctx context.Context, following map[*readText][]*rec
 		for t, recipes := range following {
 			words, _ := t.lexicon.sentence(user, record.Text)
 			for _, r := range recipes {
-				r.addWords(user, record.part, words, group)
+				r.addWords(user, numberOf(record.part), words, group)
 			}
 		}
 	}

@@ -88,7 +88,7 @@ type Record struct {
 	// Unlabelled reports that an image has no label; Text is then only its pixels.
 	Unlabelled bool
 	// part is the part of the record's split; records of a source without splits train.
-	part partNumber
+	part Part
 }
 
 // SourceError is a fault of a source file. A retry does not help.

@@ -67,7 +67,7 @@ func TestRecordsReadsEveryCompressionAlike(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		want := []Record{{User: "ann", Text: "Hello there.", File: name, Line: 1}, {User: "bob", Text: "Bye", File: name, Line: 2}}
+		want := []Record{{User: "ann", Text: "Hello there.", File: name, Line: 1, part: Train}, {User: "bob", Text: "Bye", File: name, Line: 2, part: Train}}
 		if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}

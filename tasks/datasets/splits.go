@@ -2,23 +2,14 @@ package datasets
 
 import (
 	"cmp"
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"coalmine/storage"
-	"coalmine/tasks"
 	"coalmine/tasks/datasets/forms"
 )
-
-// SplitsBlob of a corpus has the part of each example of the source, in order, if the data have
-// their own splits: uvarints, alternating between a part (0 train, 1 test, 2 validation) and its
-// number of consecutive examples.
-const SplitsBlob = "splits"
 
 // Divides reports whether the test or validation part is one of the data's own splits. Examples
 // outside the chosen splits are then not read.
@@ -45,9 +36,9 @@ func (o Origin) Named() bool { return o.Divides() || o.Split != "" || o.Columns.
 // SplitByFile reports whether file names determine splits: splits are read, and not from a column.
 func (o Origin) SplitByFile() bool { return o.Named() && o.Columns.Split == "" }
 
-// splits returns the splits that are read, by part; empty for a part without one.
+// splits returns the splits that are read, in the order of allParts; empty for a part without one.
 func (o Origin) splits() [3]string {
-	return [...]string{train: cmp.Or(o.Split, forms.TrainSplit), test: o.TestSplit, validation: o.ValidationSplit}
+	return [...]string{cmp.Or(o.Split, forms.TrainSplit), o.TestSplit, o.ValidationSplit}
 }
 
 // wanted returns the names of the splits that are read.
@@ -86,11 +77,13 @@ func (s *splitReader) begin(split string) bool {
 	return slices.Contains(s.wanted(), split)
 }
 
-// ofFile sets the part of a record to that of the file's split, if the file has one.
+// ofFile sets the part of a record to that of the file's split, if the file has one. Records
+// without a split train.
 func (s *splitReader) ofFile(rec *Record) {
 	if s.file != "" {
 		rec.part, _, _ = s.part(nil) // begin has checked that the split is read
 	}
+	rec.part = cmp.Or(rec.part, Train)
 }
 
 // lacking reports whether splits are required of a file that has none: not its own, not in a
@@ -107,22 +100,25 @@ const maxSplits = 50
 
 // part returns the part of a record of a split, or false if the split is not read. Records of a
 // source without splits train.
-func (s *splitReader) part(split *string) (partNumber, bool, error) {
+func (s *splitReader) part(split *string) (part Part, wanted bool, err error) {
 	if !s.Named() {
-		return train, true, nil
+		return Train, true, nil
 	}
 	if s.file != "" {
 		split = &s.file
 	}
 	if split == nil || *split == "" {
-		return 0, false, fmt.Errorf("%q is missing", s.Columns.Split)
+		return "", false, fmt.Errorf("%q is missing", s.Columns.Split)
 	}
 	if len(s.seen) < maxSplits {
 		s.seen[*split] = true
 	}
 	names := s.splits()
 	at := slices.Index(names[:], *split)
-	return partNumber(max(at, 0)), at >= 0, nil
+	if at < 0 {
+		return "", false, nil
+	}
+	return allParts[at], true, nil
 }
 
 // absent returns an error for a required split that the source lacks, nil if it has all.
@@ -138,60 +134,4 @@ func (s *splitReader) absent() error {
 // withoutSplits returns the error for a file without splits.
 func withoutSplits(name, form string) error {
 	return &SourceError{File: name, mistaken: true, Err: fmt.Errorf("the file is %s, which has no splits of its own; name the column that has them (data.columns.split), put its files into a directory for each split, or remove data.split, data.test.split and data.validation.split", form)}
-}
-
-// partRuns are the parts of examples, one after another.
-type partRuns struct {
-	encoded []byte
-	part    partNumber
-	length  uint64 // length of the run not yet encoded
-}
-
-func (r *partRuns) add(part partNumber) {
-	if part != r.part {
-		r.flush()
-		r.part = part
-	}
-	r.length++
-}
-
-func (r *partRuns) flush() {
-	if r.length > 0 {
-		r.encoded = binary.AppendUvarint(append(r.encoded, byte(r.part)), r.length)
-		r.length = 0
-	}
-}
-
-// readSplits replaces the drawn parts by the data's own splits. An example of the training split
-// keeps its drawn part.
-func readSplits(ctx context.Context, t *tasks.Task, parts []partNumber) error {
-	encoded, err := t.Blob(ctx, CorpusInput, SplitsBlob)
-	if err != nil {
-		return err
-	}
-	at := uint64(0)
-	for len(encoded) > 0 {
-		part := partNumber(encoded[0])
-		length, n := binary.Uvarint(encoded[1:])
-		if n <= 0 || part > validation || length > uint64(len(parts))-at {
-			return fmt.Errorf("splits of a corpus: %w", storage.ErrCorrupt)
-		}
-		for i := range parts[at : at+length] {
-			parts[at+uint64(i)] = parts[at+uint64(i)].within(part)
-		}
-		at, encoded = at+length, encoded[1+n:]
-	}
-	if at != uint64(len(parts)) {
-		return fmt.Errorf("splits of %d examples of a corpus with %d: %w", at, len(parts), storage.ErrCorrupt)
-	}
-	return nil
-}
-
-// within returns the part of an example with drawn part p in a split: the draw counts only in the
-// training split.
-func (p partNumber) within(split partNumber) partNumber {
-	if split != train {
-		return split
-	}
-	return p
 }

@@ -101,7 +101,7 @@ func TestADatabaseHasItsOwnSplits(t *testing.T) {
 	example := func(text string) []byte { return message(1, texts("tokens", text)) }
 	database := tffDatabase(t, t.TempDir(), "train", "a", example("one"), "test", "b", example("two"), "heldout", "c", []byte("not read"), "train", "a", example("three"))
 	got, err := readAs(t, Reading{Origin: Origin{TestSplit: "test"}}, database)
-	if err != nil || !slices.Equal(lines(got), []string{"a: one", "b: two", "a: three"}) || got[1].part != test || got[2].part != train {
+	if err != nil || !slices.Equal(lines(got), []string{"a: one", "b: two", "a: three"}) || got[1].part != Test || got[2].part != Train {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -123,7 +123,7 @@ func TestEveryTableHasSplitsInAColumn(t *testing.T) {
 		r := bySubset("test", "")
 		r.Form = form
 		got, err := readAs(t, r, data)
-		if err != nil || !slices.Equal(lines(got), want) || got[0].part != train || got[1].part != test {
+		if err != nil || !slices.Equal(lines(got), want) || got[0].part != Train || got[1].part != Test {
 			t.Errorf("%s: got %+v, %v", form, got, err)
 		}
 	}

@@ -24,6 +24,9 @@ const (
 	corpusPart Part = "corpus" // every example, before the vocabulary
 )
 
+// allParts are the parts that Encode writes.
+var allParts = [...]Part{Train, Test, Validation}
+
 // shardBytes is the size of a shard. A stream is cut at this size even within an example, so that a
 // position in the stream is one number; a reader joins the pieces.
 const shardBytes = 32 << 20

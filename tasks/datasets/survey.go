@@ -364,7 +364,7 @@ func (t *readText) add(user int, record *Record, known bool) {
 	counted := !t.lexicon.reading.Level.Scheme().Fixed()
 	t.open.add(user, words, counted)
 	if t.lexicon.reading.Divides() {
-		t.open.parts = append(t.open.parts, record.part)
+		t.open.parts = append(t.open.parts, numberOf(record.part))
 	}
 	if known {
 		return
@@ -420,14 +420,6 @@ func (t *readText) lookFor(phrases []Phrase) []*phraseCount {
 		counts = append(counts, t.phrases[i])
 	}
 	return counts
-}
-
-// resized returns a slice of at least n elements; new elements are zero.
-func resized[T any](s []T, n int) []T {
-	if missing := n - len(s); missing > 0 {
-		return append(s, make([]T, missing)...)
-	}
-	return s
 }
 
 func (t *readText) source() ImportMetrics {

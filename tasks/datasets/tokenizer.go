@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"iter"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -112,6 +113,11 @@ func (t *Tokenizer) firstVisible(s string) rune {
 		}
 	}
 	return -1
+}
+
+// TrimLeft drops the characters before the first that belongs to a word, by FirstRules or not.
+func TrimLeft(text string, first bool) string {
+	return strings.TrimLeftFunc(text, func(r rune) bool { return isSeparator(r) || isFormat(r, first) })
 }
 
 func isWordRune(r rune) bool {

@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -98,29 +97,6 @@ func textsOf[T int32 | uint32](words []string, numbers []T) []string {
 	return texts
 }
 
-func setOf(words []string) map[string]bool {
-	set := make(map[string]bool, len(words))
-	for _, w := range words {
-		set[w] = true
-	}
-	return set
-}
-
-// mostFrequent returns the numbers of the size words with the highest counts, ties by the word in
-// byte order. Words that never occur are left out, so there may be fewer.
-func mostFrequent(words []string, counts []int64, size int) []uint32 {
-	var found []uint32
-	for w, n := range counts {
-		if n > 0 {
-			found = append(found, uint32(w))
-		}
-	}
-	slices.SortFunc(found, func(a, b uint32) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(words[a], words[b]))
-	})
-	return found[:min(size, len(found))]
-}
-
 // Text returns the text of tokens: words separated by spaces, or bytes, not necessarily UTF-8. At
 // the byte level all tokens must be ordinary.
 func (v *Vocabulary) Text(tokens []int32) string {
@@ -156,4 +132,19 @@ func (v *Vocabulary) unspaced(text string) string {
 		return strings.TrimPrefix(text, " ")
 	}
 	return text
+}
+
+// joinLines ends every word with a newline; no word holds one.
+func joinLines(words []string) []byte {
+	if len(words) == 0 {
+		return nil
+	}
+	return []byte(strings.Join(words, "\n") + "\n")
+}
+
+func splitLines(data []byte) []string {
+	if len(data) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }

@@ -122,7 +122,8 @@ func (c *cell) arrange(balanced, insertions plan.Ref) (population, shards plan.R
 	if insertions != (plan.Ref{}) {
 		edges = append(edges, edge{datasets.InsertionsInput, insertions})
 	}
-	population = c.node(datasets.Partition, string(scheme.Partition)+" partition", scheme.Params(Recipe(c.experiment)), edges...)
+	recipe := Recipe(c.experiment)
+	population = c.node(datasets.Partition, string(scheme.Partition)+" partition", scheme.Params(recipe.Words, recipe.Seed), edges...)
 	if scheme.Rewrites {
 		return population, population
 	}

@@ -1,12 +1,13 @@
 package datasets
 
 import (
-	"encoding/binary"
 	"encoding/json"
-	"math"
+	"errors"
+	"strings"
 	"time" //nolint:depguard // dates are parsed, and no clock is read
 
 	"coalmine/internal/encoding"
+	"coalmine/tasks/datasets/forms"
 )
 
 // Order is the order of a user's examples.
@@ -74,33 +75,38 @@ func parseDate(text string) (seconds float64, ok bool) {
 	return 0, false
 }
 
-// timeKey returns a key with the order of the numbers.
-func timeKey(t float64) uint64 {
-	bits := math.Float64bits(t + 0) // -0 becomes 0
-	if bits>>63 != 0 {
-		return ^bits
+func (f lineForm) grouped() lineForm {
+	parse := f.parse
+	f.wanted += ` (and "group", such as the name of an album or a document, since data.devices.prior is groups)`
+	f.parse = func(line []byte) (Record, error) {
+		rec, err := parse(line)
+		if err == nil {
+			rec.Group, err = parseGroup(line)
+		}
+		return rec, err
 	}
-	return bits | 1<<63
+	return f
 }
 
-// later keeps an example until all have been read, to order users' examples by time.
-func (imp *importer) later(user uint64, at float64, example []byte) error {
-	record := binary.AppendUvarint(nil, user)
-	record = binary.AppendUvarint(record, uint64(imp.examples))
-	return imp.byTime.Add(timeKey(at), append(record, example...))
-}
-
-// placeTimed places the kept examples in order of time.
-func (imp *importer) placeTimed() error {
-	for record, err := range imp.byTime.Sorted() {
-		if err != nil {
-			return err
-		}
-		user, n := binary.Uvarint(record)
-		ordinal, m := binary.Uvarint(record[n:])
-		if err := imp.place(user, int(ordinal), record[n+m:]); err != nil {
-			return err
-		}
+// parseGroup reads the field "group" of a line: a text, or a number as written.
+func parseGroup(line []byte) (string, error) {
+	var fields struct {
+		Group json.RawMessage `json:"group"`
 	}
-	return nil
+	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
+		return "", err
+	}
+	if len(fields.Group) == 0 || string(fields.Group) == "null" {
+		return "", unexpected(`"group" is missing`)
+	}
+	row, err := forms.ParseLine([]byte(`{"group":`+string(fields.Group)+`}`), forms.Columns{}, forms.Needs{Group: true})
+	switch {
+	case errors.Is(err, encoding.ErrHalfPair):
+		return "", err
+	case err != nil || row.Group == nil:
+		return "", badLine(`"group" is %s; expected a text or a number`, encoding.ShowJSON(fields.Group))
+	case *row.Group == "":
+		return "", unexpected(`"group" is empty`)
+	}
+	return strings.Clone(*row.Group), nil
 }
