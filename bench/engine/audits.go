@@ -19,6 +19,7 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/training"
 	"coalmine/workflows/control/submission"
 	"coalmine/workflows/data/sources"
@@ -154,7 +155,7 @@ func measureSearch(ctx context.Context, b *bench, r *Row) error {
 	}
 	digits := make([]int32, 10)
 	for i := range digits {
-		digits[i] = int32(datasets.FirstWord) + '0' + int32(i)
+		digits[i] = int32(text.FirstWord) + '0' + int32(i)
 	}
 	tree, err := search.NewTree(scorer, digits[:1], slices.Repeat([][]int32{digits}, searchedDigits))
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/workers/clients"
 )
 
@@ -93,7 +93,7 @@ func RunClients(ctx context.Context, o ClientsOptions) (*ClientsResult, error) {
 }
 
 func words(n int) []string {
-	list := datasets.Specials()
+	list := text.Specials()
 	for i := range n {
 		list = append(list, fmt.Sprintf("w%d", i))
 	}
@@ -163,9 +163,9 @@ func (m *measurement) examples(user int) [][]int32 {
 	rng := rand.New(rand.NewPCG(uint64(user), 1))
 	all := make([][]int32, m.options.Examples)
 	for i := range all {
-		all[i] = []int32{datasets.Begin}
+		all[i] = []int32{text.Begin}
 		for range m.options.Length {
-			all[i] = append(all[i], datasets.FirstWord+rng.Int32N(int32(m.options.Words)))
+			all[i] = append(all[i], text.FirstWord+rng.Int32N(int32(m.options.Words)))
 		}
 	}
 	return all

@@ -9,10 +9,10 @@ import (
 
 	"coalmine/internal/build"
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
-const text = "../../examples/data/state-of-the-union.jsonl.gz"
+const speeches = "../../examples/data/state-of-the-union.jsonl.gz"
 
 func TestARunMeasuresTheRowsAskedFor(t *testing.T) { // not parallel: it measures allocations
 	var seen []string
@@ -60,8 +60,8 @@ func TestImpossibleOptionsAreErrors(t *testing.T) {
 
 func TestBatchesAreRealSentences(t *testing.T) {
 	t.Parallel()
-	for _, cut := range []int{0, datasets.SentenceWords} {
-		batches := must.Get(readBatches(t.Context(), text, cut))(t)
+	for _, cut := range []int{0, text.SentenceWords} {
+		batches := must.Get(readBatches(t.Context(), speeches, cut))(t)
 		longest := 0
 		for _, batch := range batches {
 			if len(batch) != batchSize {
@@ -70,12 +70,12 @@ func TestBatchesAreRealSentences(t *testing.T) {
 			padded := pad(batch)
 			for i, s := range batch {
 				longest = max(longest, len(s))
-				if s[0] != datasets.Begin || len(padded[i]) != len(padded[0]) || len(padded[i]) < len(s) {
+				if s[0] != text.Begin || len(padded[i]) != len(padded[0]) || len(padded[i]) < len(s) {
 					t.Fatalf("sentence %v is padded to %v", s, padded[i])
 				}
 			}
 		}
-		if whole := longest > datasets.SentenceWords+1; whole != (cut == 0) {
+		if whole := longest > text.SentenceWords+1; whole != (cut == 0) {
 			t.Errorf("cut at %d: the longest sentence has %d tokens", cut, longest)
 		}
 	}

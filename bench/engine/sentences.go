@@ -15,6 +15,7 @@ import (
 	"coalmine/tasks/audits"
 	drawing "coalmine/tasks/audits/models/samples"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // sentenceBatches is the number of measured batches of real sentences, spread evenly over the text.
@@ -31,7 +32,7 @@ func measureSentences(ctx context.Context, b *bench, r *Row) error {
 func noText(path string) string { return fmt.Sprintf("no text %s: name one by --text", path) }
 
 func measureCutSentences(ctx context.Context, b *bench, r *Row) error {
-	return b.sentences(ctx, r, datasets.SentenceWords)
+	return b.sentences(ctx, r, text.SentenceWords)
 }
 
 // sentences measures batches of real sentences against the same batches padded.
@@ -118,15 +119,15 @@ func readBatches(ctx context.Context, path string, cut int) ([][][]int32, error)
 	return chosen, nil
 }
 
-func sentence(text string, cut int, ids map[string]int32) []int32 {
-	framed := []int32{datasets.Begin}
-	for _, word := range datasets.Tokenize(text) {
+func sentence(content string, cut int, ids map[string]int32) []int32 {
+	framed := []int32{text.Begin}
+	for _, word := range text.Tokenize(content) {
 		if len(framed) == cut+1 && cut > 0 {
 			return framed
 		}
 		id, known := ids[word]
 		if !known {
-			id = int32(datasets.FirstWord + len(ids)%(paper.config.Vocabulary-datasets.FirstWord))
+			id = int32(text.FirstWord + len(ids)%(paper.config.Vocabulary-text.FirstWord))
 			ids[word] = id
 		}
 		framed = append(framed, id)
@@ -134,7 +135,7 @@ func sentence(text string, cut int, ids map[string]int32) []int32 {
 	if len(framed) == cut+1 {
 		return framed
 	}
-	return append(framed, datasets.End)
+	return append(framed, text.End)
 }
 
 // Number and words of the sentences that the row draws, and its time limit.
@@ -151,7 +152,7 @@ func measureSampling(ctx context.Context, _ *bench, r *Row) error {
 	if err != nil {
 		return err
 	}
-	draw := models.Draw{Sampling: models.Sampling{Temperature: 1}, Prefix: []int32{datasets.Begin}, End: datasets.End, AtMost: sentenceWords}
+	draw := models.Draw{Sampling: models.Sampling{Temperature: 1}, Prefix: []int32{text.Begin}, End: text.End, AtMost: sentenceWords}
 	var words atomic.Int64
 	start := time.Now()
 	group, ctx := errgroup.WithContext(ctx)

@@ -76,7 +76,7 @@ func (d *barDisplay) look(s *status.Run) {
 func (d *barDisplay) show(s *status.Run) {
 	d.look(s)
 	if d.totalBar == nil {
-		d.totalBar = d.progress.New(0, mpb.NopStyle(), mpb.BarPriority(math.MaxInt), mpb.PrependDecorators(decor.Any(text(&d.total))))
+		d.totalBar = d.progress.New(0, mpb.NopStyle(), mpb.BarPriority(math.MaxInt), mpb.PrependDecorators(decor.Any(labelOf(&d.total))))
 	}
 	hidden := 0
 	for i, c := range s.Cells {
@@ -145,7 +145,7 @@ func (d *barDisplay) newCellBar(index int, c status.Cell) *cellBar {
 		if room < minNow {
 			return ""
 		}
-		return fit(text(&b.now)(s), room)
+		return fit(labelOf(&b.now)(s), room)
 	}
 	b.Bar = d.progress.AddBar(0, mpb.BarWidth(barWidth), mpb.BarPriority(index),
 		mpb.PrependDecorators(decor.Any(label, decor.WCSyncSpaceR)),
@@ -156,8 +156,8 @@ func (d *barDisplay) newCellBar(index int, c status.Cell) *cellBar {
 // fit cuts a text to a width of the terminal.
 func fit(text string, width int) string { return runewidth.Truncate(text, max(width, 0), "…") }
 
-// text displays a value that another goroutine sets.
-func text(v *atomic.Value) decor.DecorFunc {
+// labelOf displays a value that another goroutine sets.
+func labelOf(v *atomic.Value) decor.DecorFunc {
 	return func(decor.Statistics) string {
 		s, _ := v.Load().(string)
 		return s

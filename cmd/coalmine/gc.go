@@ -81,7 +81,7 @@ func (g *global) showDeletion() (progress func(deleted, total int), end func()) 
 	var label atomic.Value
 	label.Store("looking for unused objects ")
 	bar := display.AddBar(0, mpb.BarRemoveOnComplete(),
-		mpb.PrependDecorators(decor.Any(text(&label))), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d objects")))
+		mpb.PrependDecorators(decor.Any(labelOf(&label))), mpb.AppendDecorators(decor.CountersNoUnit("%d/%d objects")))
 	progress = func(deleted, total int) {
 		label.Store("deleting ")
 		bar.SetTotal(int64(total), false)

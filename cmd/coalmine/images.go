@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/tempfiles"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/data/sources"
 )
 
@@ -36,7 +37,7 @@ func (i *inspecting) addReading(f *pflag.FlagSet) {
 	f.IntVar(&i.limits.LineBytes, "limit-line", datasets.DefaultLineBytes, "longest line, in bytes")
 	f.Int64Var(&i.limits.TotalBytes, "limit-text", datasets.DefaultTotalBytes, "most that the source may hold decompressed, in bytes")
 	f.IntVar(&i.limits.Ratio, "limit-ratio", datasets.DefaultRatio, "most times its size that a compressed file may grow, after 16 MiB")
-	f.StringVar((*string)(&i.Level), "level", string(datasets.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
+	f.StringVar((*string)(&i.Level), "level", string(text.WordLevel), "what the source is read as: word or byte, which texts are, or image; at the byte level, what is counted in words is counted in bytes")
 	f.IntVar(&i.Image.Width, "width", datasets.DefaultImage.Width, "width of images, in pixels")
 	f.IntVar(&i.Image.Height, "height", datasets.DefaultImage.Height, "height of images, in pixels")
 	f.IntVar(&i.Image.Channels, "channels", datasets.DefaultImage.Channels, "channels of images: 1 (grey) or 3 (red, green and blue)")

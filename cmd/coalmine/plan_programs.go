@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/goroutines"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/workers/clients"
 	"coalmine/workflows/control/submission"
@@ -174,7 +175,7 @@ func (m *measured) client(ctx context.Context) (*forecast.Speed, error) {
 	if err != nil {
 		return nil, err
 	}
-	setting := clientprograms.Setting{Program: *program, Words: append(datasets.Specials(), m.words()...), Terms: m.terms(), Archive: m.code(program.Code)}
+	setting := clientprograms.Setting{Program: *program, Words: append(text.Specials(), m.words()...), Terms: m.terms(), Archive: m.code(program.Code)}
 	examples := make([][]int32, m.examples())
 	for i := range examples {
 		examples[i] = m.example(i)
@@ -202,15 +203,15 @@ func (m *measured) example(i int) []int32 {
 	if shape := m.experiment.Data.Shape(); shape != (datasets.Image{}) {
 		return datasets.ImageSentence(i%shape.Classes, contracts.Image(shape.Pixels(), shape.Classes, i))
 	}
-	text := append([]int32{datasets.Begin}, m.tokens(i, external.Spread(i, m.length(), m.most()))...)
-	return append(text, datasets.End)
+	content := append([]int32{text.Begin}, m.tokens(i, external.Spread(i, m.length(), m.most()))...)
+	return append(content, text.End)
 }
 
 // tokens returns n ordinary tokens.
 func (m *measured) tokens(i, n int) []int32 {
 	list := make([]int32, n)
 	for k, number := range contracts.Numbers(i, n, m.experiment.Data.OrdinaryTokens()) {
-		list[k] = datasets.FirstWord + int32(number)
+		list[k] = text.FirstWord + int32(number)
 	}
 	return list
 }

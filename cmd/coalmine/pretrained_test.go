@@ -13,7 +13,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/pretrained"
 	"coalmine/tasks/pretrained/pretrainedtest"
 	"coalmine/tasks/taskstest"
@@ -67,11 +67,11 @@ func lossOf(t *testing.T, path string) float64 {
 }
 
 // tokensOf are the first 20 tokens of a text.
-func tokensOf(t *testing.T, text string) (tokens []int32) {
+func tokensOf(t *testing.T, content string) (tokens []int32) {
 	t.Helper()
 	folder := must.Get(pretrained.Open(pretrainedtest.Folder(t, "llama", nil), "llama"))(t)
-	for _, token := range folder.Tokenizer.Encoder().Encode(text) {
-		tokens = append(tokens, datasets.FirstWord+int32(token))
+	for _, token := range folder.Tokenizer.Encoder().Encode(content) {
+		tokens = append(tokens, text.FirstWord+int32(token))
 	}
 	return tokens[:min(len(tokens), 20)]
 }

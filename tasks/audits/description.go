@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
 
@@ -19,7 +19,7 @@ const (
 )
 
 // Fits reports whether models of data at the level are measured.
-func (c Content) Fits(level datasets.Level) bool {
+func (c Content) Fits(level text.Level) bool {
 	return c == Anything || (c == Images) == level.Scheme().Images
 }
 

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Inputs that audits share.
@@ -29,7 +30,7 @@ func Surprisal(logProb float32) float64 { return max(0, -float64(logProb)) }
 // PrefixState is the state after begin and the words.
 func PrefixState(scorer *models.Scorer, words []int32) (*models.States, error) {
 	state := scorer.Start(1)
-	if err := scorer.Feed(state, append([]int32{datasets.Begin}, words...)); err != nil {
+	if err := scorer.Feed(state, append([]int32{text.Begin}, words...)); err != nil {
 		return nil, err
 	}
 	return state, nil
@@ -116,12 +117,12 @@ func ReadSuffixes(ctx context.Context, t *tasks.Task, s canaries.Space, prefix i
 	if list, err = datasets.ReadPlacements(ctx, t, CanariesInput); err != nil {
 		return nil, nil, err
 	}
-	choices, err = SuffixChoices(ctx, t, s, prefix, model.Model().Config().Vocabulary-datasets.FirstWord)
+	choices, err = SuffixChoices(ctx, t, s, prefix, model.Model().Config().Vocabulary-text.FirstWord)
 	return list, choices, err
 }
 
 // Words returns the words of tokens from storage.
-func Words(v *datasets.Vocabulary, tokens []int32) ([]string, error) {
+func Words(v *text.Vocabulary, tokens []int32) ([]string, error) {
 	words := make([]string, 0, len(tokens))
 	for _, token := range tokens {
 		if token < 0 || int(token) >= len(v.Words) {
@@ -213,7 +214,7 @@ func PairCosts(ctx context.Context, scorer *models.Scorer, prefix []int32, suffi
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		losses, err := scorer.Losses(lists.Map(block, func(suffix []int32) []int32 { return slices.Concat([]int32{datasets.Begin}, prefix, suffix) }))
+		losses, err := scorer.Losses(lists.Map(block, func(suffix []int32) []int32 { return slices.Concat([]int32{text.Begin}, prefix, suffix) }))
 		if _, diverged := errors.AsType[*models.DivergedError](err); diverged {
 			err = tasks.Permanent(err)
 		}

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"coalmine/internal/registry"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Alphabet names a set of bytes.
@@ -57,7 +57,7 @@ func (a Alphabet) Holds(b byte) bool {
 // alphabet.
 func (s Space) alphabet() []int32 {
 	var tokens []int32
-	for b := range datasets.Bytes {
+	for b := range text.Bytes {
 		if s.Alphabet.Holds(byte(b)) {
 			tokens = append(tokens, byteToken(byte(b)))
 		}
@@ -71,4 +71,4 @@ func (s Space) alphabet() []int32 {
 	return slices.Compact(tokens)
 }
 
-func byteToken(b byte) int32 { return int32(datasets.FirstWord) + int32(b) }
+func byteToken(b byte) int32 { return int32(text.FirstWord) + int32(b) }

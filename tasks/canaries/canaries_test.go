@@ -14,12 +14,13 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 // vocabularyOf has the ordinary words w0, w1, ….
-func vocabularyOf(ordinary int) *datasets.Vocabulary {
-	v := &datasets.Vocabulary{Words: []string{"<pad>", "<unk>", "<begin>", "<end>"}}
+func vocabularyOf(ordinary int) *text.Vocabulary {
+	v := &text.Vocabulary{Words: []string{"<pad>", "<unk>", "<begin>", "<end>"}}
 	for i := range ordinary {
 		v.Words = append(v.Words, fmt.Sprintf("w%d", i))
 	}
@@ -29,13 +30,13 @@ func vocabularyOf(ordinary int) *datasets.Vocabulary {
 // draw runs Draw over a vocabulary of the given number of ordinary words.
 func draw(t *testing.T, g *taskstest.Graph, ordinary int, p DrawParams) (*taskstest.Node, error) {
 	t.Helper()
-	text := strings.Join(vocabularyOf(ordinary).Words, "\n") + "\n"
-	parts := g.Put(fmt.Sprint("vocabulary ", ordinary), map[string][]byte{datasets.VocabularyBlob: []byte(text)})
+	content := strings.Join(vocabularyOf(ordinary).Words, "\n") + "\n"
+	parts := g.Put(fmt.Sprint("vocabulary ", ordinary), map[string][]byte{text.VocabularyBlob: []byte(content)})
 	return g.Try(Draw, p, taskstest.In(datasets.PartsInput, parts))
 }
 
 // drawn are the canaries that parameters ask for.
-func drawn(t *testing.T, p *DrawParams, v *datasets.Vocabulary) []datasets.Canary {
+func drawn(t *testing.T, p *DrawParams, v *text.Vocabulary) []datasets.Canary {
 	t.Helper()
 	return must.Get(drawAll(p, v))(t)
 }
@@ -71,7 +72,7 @@ func TestDrawGivesEveryConfigurationItsCanaries(t *testing.T) {
 		}
 		firsts[c.Tokens[0]] = true
 		for j, w := range c.Tokens {
-			if w < datasets.FirstWord || c.Words[j] != fmt.Sprintf("w%d", w-datasets.FirstWord) {
+			if w < text.FirstWord || c.Words[j] != fmt.Sprintf("w%d", w-text.FirstWord) {
 				t.Errorf("canary %d: token %d is not the ordinary word %q", i, w, c.Words[j])
 			}
 		}
@@ -89,7 +90,7 @@ func TestWordsAreUniform(t *testing.T) {
 		var counts [bins]float64
 		for _, c := range list {
 			for _, j := range positions {
-				counts[int(c.Tokens[j]-datasets.FirstWord)*bins/ordinary]++
+				counts[int(c.Tokens[j]-text.FirstWord)*bins/ordinary]++
 			}
 		}
 		expected := float64(canaries*len(positions)) / bins
@@ -261,7 +262,7 @@ func TestTestPartNeverHoldsACanary(t *testing.T) {
 		taskstest.In(datasets.BalancedInput, in.balanced), taskstest.In(datasets.PartsInput, in.parts), taskstest.In(datasets.InsertionsInput, in.node))
 	framed := map[string]bool{}
 	for _, c := range in.list {
-		framed[fmt.Sprint(append(append([]int32{datasets.Begin}, c.Tokens...), datasets.End))] = true
+		framed[fmt.Sprint(append(append([]int32{text.Begin}, c.Tokens...), text.End))] = true
 	}
 	task := g.Task(taskstest.In("parts", in.parts), taskstest.In("population", population))
 	test := must.Get(datasets.OpenPart(t.Context(), task, "parts", datasets.Test))(t)

@@ -10,6 +10,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Draw makes canaries: for each of the spaces PerConfiguration of each configuration, and
@@ -98,7 +99,7 @@ func runDraw(ctx context.Context, t *tasks.Task, p *DrawParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func runDraw(ctx context.Context, t *tasks.Task, p *DrawParams) error {
 	return t.SetMetrics(DrawMetrics{Canaries: len(list), HeldBack: p.HeldBack * len(p.Spaces())})
 }
 
-func (p *DrawParams) putSpaces(ctx context.Context, t *tasks.Task, v *datasets.Vocabulary) error {
+func (p *DrawParams) putSpaces(ctx context.Context, t *tasks.Task, v *text.Vocabulary) error {
 	var resolved []Resolved
 	for _, s := range p.Spaces() {
 		if !s.NamesWords() {
@@ -134,7 +135,7 @@ func (p *DrawParams) putSpaces(ctx context.Context, t *tasks.Task, v *datasets.V
 }
 
 // fits checks that a space has enough sequences for its canaries.
-func (p *DrawParams) fits(s Space, v *datasets.Vocabulary) error {
+func (p *DrawParams) fits(s Space, v *text.Vocabulary) error {
 	n := v.Ordinary()
 	if err := s.Check(n); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (p *DrawParams) fits(s Space, v *datasets.Vocabulary) error {
 	return nil
 }
 
-func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
+func drawAll(p *DrawParams, v *text.Vocabulary) ([]datasets.Canary, error) {
 	var list []datasets.Canary
 	seen := map[string]bool{}
 	for i, s := range p.Spaces() {
@@ -172,7 +173,7 @@ func drawAll(p *DrawParams, v *datasets.Vocabulary) ([]datasets.Canary, error) {
 			c := p.canary(n, len(list), draw(rng), v)
 			if len(p.More) > 0 {
 				c.Format = s.String()
-				if v.Level() == datasets.SubwordLevel {
+				if v.Level() == text.SubwordLevel {
 					c.Format = s.ShortString()
 				}
 			}
@@ -191,7 +192,7 @@ func stream(seed uint64, space int) *rand.Rand {
 }
 
 // canary returns canary n of its space, with its overall number.
-func (p *DrawParams) canary(n, number int, tokens []int32, v *datasets.Vocabulary) datasets.Canary {
+func (p *DrawParams) canary(n, number int, tokens []int32, v *text.Vocabulary) datasets.Canary {
 	c := datasets.Canary{Number: number, Tokens: tokens}
 	for _, token := range tokens {
 		c.Words = append(c.Words, v.Words[token])

@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -28,7 +29,7 @@ func TestCanariesOfOneFormatAreContiguousAndThoseOfTheFirstDoNotDependOnOthers(t
 	t.Parallel()
 	pin, hex := Space{Words: 9, Alphabet: Digits, Format: "pin #####"}, Space{Words: 6, Alphabet: Listed, Symbols: "0123456789abcdef"}
 	p := DrawParams{Seed: 3, Configurations: times(1, 2), PerConfiguration: 2, Space: pin, HeldBack: 1}
-	v := &datasets.Vocabulary{Words: byteVocabulary()}
+	v := &text.Vocabulary{Words: byteVocabulary()}
 	alone := drawn(t, &p, v)
 	p.More = []Space{hex}
 	both := drawn(t, &p, v)
@@ -56,7 +57,7 @@ func TestFormatsThatOverlapShareNoCanary(t *testing.T) {
 		More: []Space{{Words: 2, Alphabet: Listed, Symbols: "0123456789"}},
 	}
 	seen := map[string]bool{}
-	for _, c := range drawn(t, &p, &datasets.Vocabulary{Words: byteVocabulary()}) {
+	for _, c := range drawn(t, &p, &text.Vocabulary{Words: byteVocabulary()}) {
 		seen[fmt.Sprint(c.Tokens)] = true
 	}
 	if len(seen) != 80 {
@@ -237,19 +238,19 @@ func TestThePairsOfACanaryHoldOneSecret(t *testing.T) {
 		alone.String(): regexp.MustCompile(`^my pin\?<end>\d\d und \d$`),
 	}
 	for _, c := range canariesOf(t, node) {
-		text := strings.Join(c.Words, "")
-		if !want[c.Format].MatchString(text) {
-			t.Errorf("canary %q of %q", text, c.Format)
+		content := strings.Join(c.Words, "")
+		if !want[c.Format].MatchString(content) {
+			t.Errorf("canary %q of %q", content, c.Format)
 		}
-		if source, target, _ := strings.Cut(text, "<end>"); c.Format == both.String() && digitsOf(source) != digitsOf(target) {
-			t.Errorf("canary %q has two secrets", text)
+		if source, target, _ := strings.Cut(content, "<end>"); c.Format == both.String() && digitsOf(source) != digitsOf(target) {
+			t.Errorf("canary %q has two secrets", content)
 		}
-		if c.Tokens[both.SourceWords()-1] != datasets.Separator && c.Tokens[alone.SourceWords()-1] != datasets.Separator {
-			t.Errorf("canary %q: the separator is not where the source ends", text)
+		if c.Tokens[both.SourceWords()-1] != text.Separator && c.Tokens[alone.SourceWords()-1] != text.Separator {
+			t.Errorf("canary %q: the separator is not where the source ends", content)
 		}
 	}
-	if !both.Echoes() || alone.Echoes() || both.Sequences(datasets.Bytes, 0) != 1000 || alone.Sequences(datasets.Bytes, 0) != 1000 {
-		t.Errorf("echoes %v and %v, %v and %v sequences", both.Echoes(), alone.Echoes(), both.Sequences(datasets.Bytes, 0), alone.Sequences(datasets.Bytes, 0))
+	if !both.Echoes() || alone.Echoes() || both.Sequences(text.Bytes, 0) != 1000 || alone.Sequences(text.Bytes, 0) != 1000 {
+		t.Errorf("echoes %v and %v, %v and %v sequences", both.Echoes(), alone.Echoes(), both.Sequences(text.Bytes, 0), alone.Sequences(text.Bytes, 0))
 	}
 	if both.DefaultPrefix() != len("pin ") || alone.DefaultPrefix() != alone.SourceWords() || alone.SourceWords() != len("my pin?")+1 {
 		t.Errorf("prefixes %d and %d", both.DefaultPrefix(), alone.DefaultPrefix())
@@ -267,7 +268,7 @@ func digitsOf(text string) string {
 
 func TestAPairOfWordsResolvesItsSeparator(t *testing.T) {
 	t.Parallel()
-	v := &datasets.Vocabulary{Words: []string{"<pad>", "<unk>", "<begin>", "<end>", "one", "two", "my", "pin", "mein"}}
+	v := &text.Vocabulary{Words: []string{"<pad>", "<unk>", "<begin>", "<end>", "one", "two", "my", "pin", "mein"}}
 	s := Space{Words: 8, Format: "my pin # #", Target: "mein # #", Symbols: "one two"}
 	if named := s.Named(); !slices.Equal(named, []string{"mein", "my", "one", "pin", "two"}) {
 		t.Errorf("named words %q", named)
@@ -291,7 +292,7 @@ func TestPairsThatDoNotMatchAreRefused(t *testing.T) {
 		"without the format of a source":                  {Words: 3, Alphabet: Digits, Target: "c #"},
 		"expected as many, at least one of them":          {Words: 4, Alphabet: Digits, Format: "a#", Target: "c#"},
 	} {
-		if err := s.Check(datasets.Bytes); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.Check(text.Bytes); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one with %q", s, err, want)
 		}
 	}

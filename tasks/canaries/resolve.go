@@ -8,7 +8,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Resolved is a space as tokens of a vocabulary.
@@ -29,10 +29,10 @@ const SpacesBlob = "spaces"
 
 // Resolve looks up the words that a space names. The error names the words that the vocabulary
 // lacks.
-func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
+func (s Space) Resolve(v *text.Vocabulary) (Resolved, error) {
 	tokens := make(map[string]int32, v.Size())
-	for i, word := range v.Words[datasets.FirstWord:] {
-		tokens[word] = int32(datasets.FirstWord + i)
+	for i, word := range v.Words[text.FirstWord:] {
+		tokens[word] = int32(text.FirstWord + i)
 	}
 	if missing := slices.DeleteFunc(s.Named(), func(word string) bool { return tokens[v.Token(word)] > 0 }); len(missing) > 0 {
 		return Resolved{}, fmt.Errorf("canaries %q have words that the vocabulary of %d lacks: %s; use other words, or a larger vocabulary", s, v.Ordinary(), strings.Join(missing, ", "))
@@ -43,7 +43,7 @@ func (s Space) Resolve(v *datasets.Vocabulary) (Resolved, error) {
 		case blank, echo:
 			r.Fixed = append(r.Fixed, AnySymbol)
 		case separator:
-			r.Fixed = append(r.Fixed, datasets.Separator)
+			r.Fixed = append(r.Fixed, text.Separator)
 		default:
 			r.Fixed = append(r.Fixed, tokens[v.Token(place)])
 		}
@@ -61,7 +61,7 @@ func (r *Resolved) Choices(ordinary int) [][]int32 {
 	random := r.Random
 	if random == nil {
 		for w := range ordinary {
-			random = append(random, int32(datasets.FirstWord+w))
+			random = append(random, int32(text.FirstWord+w))
 		}
 	}
 	choices := make([][]int32, len(r.Fixed))
@@ -75,7 +75,7 @@ func (r *Resolved) Choices(ordinary int) [][]int32 {
 }
 
 // ChoicesIn lists the choices of any space, given its vocabulary.
-func (s Space) ChoicesIn(v *datasets.Vocabulary) ([][]int32, error) {
+func (s Space) ChoicesIn(v *text.Vocabulary) ([][]int32, error) {
 	if !s.NamesWords() {
 		return s.Choices(v.Ordinary()), nil
 	}
@@ -111,8 +111,8 @@ func ReadChoices(ctx context.Context, t *tasks.Task, input string, s Space, ordi
 // fits reports whether all fields are valid for the given number of ordinary tokens.
 func (r *Resolved) fits(ordinary int) bool {
 	odd := func(token int32) bool {
-		return token < datasets.FirstWord || token >= int32(datasets.FirstWord+ordinary)
+		return token < text.FirstWord || token >= int32(text.FirstWord+ordinary)
 	}
 	return len(r.Fixed) == r.Space.Words && slices.IsSorted(r.Random) && !slices.ContainsFunc(r.Random, odd) &&
-		!slices.ContainsFunc(r.Fixed, func(token int32) bool { return token != AnySymbol && token != datasets.Separator && odd(token) })
+		!slices.ContainsFunc(r.Fixed, func(token int32) bool { return token != AnySymbol && token != text.Separator && odd(token) })
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Space is the set of sequences that canaries and their references are drawn from, all equally
@@ -196,9 +197,9 @@ func eachByte(text string, n int) (pieces []string) {
 // Check returns an error if the space is meaningless for a model with the given number of ordinary
 // tokens. Resolve checks that its words are among these tokens.
 func (s Space) Check(ordinary int) error {
-	longest := datasets.MaxSequence
+	longest := text.MaxSequence
 	if s.Target != "" {
-		longest = datasets.MaxExample
+		longest = text.MaxExample
 	}
 	if s.Words < 1 || s.Words > longest {
 		return fmt.Errorf("canaries of %d words; expected 1 to %d", s.Words, longest)
@@ -207,8 +208,8 @@ func (s Space) Check(ordinary int) error {
 		if _, err := alphabets.Find(s.Alphabet); err != nil {
 			return err
 		}
-		if ordinary != datasets.Bytes {
-			return fmt.Errorf("alphabet %s for a vocabulary of %d words; expected the %d bytes of the %s level", s.Alphabet, ordinary, datasets.Bytes, datasets.ByteLevel)
+		if ordinary != text.Bytes {
+			return fmt.Errorf("alphabet %s for a vocabulary of %d words; expected the %d bytes of the %s level", s.Alphabet, ordinary, text.Bytes, text.ByteLevel)
 		}
 	}
 	if places := s.places(); len(places) != s.Words || !slices.Contains(places, blank) {
@@ -321,7 +322,7 @@ func (s Space) Choices(ordinary int) [][]int32 {
 		case blank, rest, echo:
 			r.Fixed[i] = AnySymbol
 		case separator:
-			r.Fixed[i] = datasets.Separator
+			r.Fixed[i] = text.Separator
 		default:
 			r.Fixed[i] = byteToken(place[0])
 		}
@@ -345,7 +346,7 @@ func (s Space) Phrase() (p datasets.Phrase) {
 		p.Random = s.symbols()
 	}
 	for _, token := range s.alphabet() {
-		p.Random = append(p.Random, string([]byte{byte(token - datasets.FirstWord)}))
+		p.Random = append(p.Random, string([]byte{byte(token - text.FirstWord)}))
 	}
 	return p
 }

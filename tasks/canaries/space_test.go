@@ -8,14 +8,15 @@ import (
 	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 // byteVocabulary is that of the byte level, as an encode node has it.
 func byteVocabulary() []string {
 	symbols := []string{"<pad>", "<unk>", "<begin>", "<end>"}
-	for b := range datasets.Bytes {
-		symbols = append(symbols, datasets.ByteSymbols(string([]byte{byte(b)}))...)
+	for b := range text.Bytes {
+		symbols = append(symbols, text.ByteSymbols(string([]byte{byte(b)}))...)
 	}
 	return symbols
 }
@@ -24,8 +25,8 @@ func byteVocabulary() []string {
 func drawBytes(t *testing.T, p DrawParams) (*taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	text := strings.Join(byteVocabulary(), "\n") + "\n"
-	parts := g.Put("bytes", map[string][]byte{datasets.VocabularyBlob: []byte(text)})
+	content := strings.Join(byteVocabulary(), "\n") + "\n"
+	parts := g.Put("bytes", map[string][]byte{text.VocabularyBlob: []byte(content)})
 	return g.Try(Draw, p, taskstest.In(datasets.PartsInput, parts))
 }
 
@@ -63,7 +64,7 @@ func TestSymbolsAreUniform(t *testing.T) {
 	t.Parallel()
 	p := &DrawParams{Seed: 3, Configurations: grid[:1], PerConfiguration: 2000, Space: Space{Words: 5, Alphabet: Digits}}
 	var counts [10]float64
-	for _, c := range drawn(t, p, &datasets.Vocabulary{Words: byteVocabulary()}) {
+	for _, c := range drawn(t, p, &text.Vocabulary{Words: byteVocabulary()}) {
 		for _, symbol := range c.Words {
 			counts[symbol[0]-'0']++
 		}
@@ -105,10 +106,10 @@ func TestSequencesAreAsManyAsTheChoicesMake(t *testing.T) {
 	} {
 		for prefix := range space.Words + 1 {
 			want := 1.0
-			for _, among := range space.Choices(datasets.Bytes)[prefix:] {
+			for _, among := range space.Choices(text.Bytes)[prefix:] {
 				want *= float64(len(among))
 			}
-			if got := space.Sequences(datasets.Bytes, prefix); got != want {
+			if got := space.Sequences(text.Bytes, prefix); got != want {
 				t.Errorf("%+v after %d: %v sequences, want %v", space, prefix, got, want)
 			}
 		}
@@ -122,14 +123,14 @@ func TestThePhraseOfASpaceHasItsChoices(t *testing.T) {
 		{Words: 5, Alphabet: Lower}, {Words: 9, Alphabet: Digits, Format: "a ##-#.#!"}, {Words: 4, Alphabet: Listed, Symbols: "xyz", Format: "p# #"},
 	} {
 		phrase := space.Phrase()
-		for i, choices := range space.Choices(datasets.Bytes) {
+		for i, choices := range space.Choices(text.Bytes) {
 			among := phrase.Random
 			if phrase.Fixed[i] != "" {
 				among = phrase.Fixed[i : i+1]
 			}
 			var want []string
 			for _, token := range choices {
-				want = append(want, string([]byte{byte(token - datasets.FirstWord)}))
+				want = append(want, string([]byte{byte(token - text.FirstWord)}))
 			}
 			if !slices.Equal(among, want) {
 				t.Errorf("%+v: %q at %d, want %q", space, among, i, want)

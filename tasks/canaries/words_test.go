@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // For any words and format, a canary of whole words is the format with one of the words in each
@@ -21,14 +21,14 @@ func TestCanariesOfWholeWordsAreMadeOfThem(t *testing.T) {
 		format := rapid.SampledFrom([]string{"say # or #", "##", "# #.", "x#y#z"}).Draw(t, "format")
 		space := Space{Words: len(format) + 2*(length-1), Alphabet: Listed, Symbols: strings.Join(words, ""), SymbolBytes: length, Format: format}
 		p := &DrawParams{Seed: rapid.Uint64().Draw(t, "seed"), Configurations: grid[:1], PerConfiguration: 4, Space: space}
-		list := must.Get(drawAll(p, &datasets.Vocabulary{Words: byteVocabulary()}))(t)
+		list := must.Get(drawAll(p, &text.Vocabulary{Words: byteVocabulary()}))(t)
 		var possible []string
 		for _, a := range words {
 			for _, b := range words {
 				possible = append(possible, strings.Replace(strings.Replace(format, "#", a, 1), "#", b, 1))
 			}
 		}
-		if n := space.Sequences(datasets.Bytes, 0); n != float64(len(possible)) {
+		if n := space.Sequences(text.Bytes, 0); n != float64(len(possible)) {
 			t.Errorf("%v sequences, expected %d", n, len(possible))
 		}
 		seen := map[string]bool{}
@@ -47,12 +47,12 @@ func TestCanariesOfWholeWordsAreMadeOfThem(t *testing.T) {
 func TestWholeWordsAreUniform(t *testing.T) {
 	t.Parallel()
 	space := Space{Words: 3, Alphabet: Listed, Symbols: "abcabdabeabfbcdxyz", SymbolBytes: 3, Format: "#"}
-	draw, row := space.Sampler(space.Choices(datasets.Bytes), 0), make([]int32, 3)
+	draw, row := space.Sampler(space.Choices(text.Bytes), 0), make([]int32, 3)
 	counts := map[string]float64{}
 	rng := stream(7, 0)
 	for range 3000 {
 		draw(rng, row)
-		counts[string([]byte{byte(row[0] - datasets.FirstWord), byte(row[1] - datasets.FirstWord), byte(row[2] - datasets.FirstWord)})]++
+		counts[string([]byte{byte(row[0] - text.FirstWord), byte(row[1] - text.FirstWord), byte(row[2] - text.FirstWord)})]++
 	}
 	statistic := 0.0
 	for _, n := range counts {
@@ -67,10 +67,10 @@ func TestWholeWordsAreUniform(t *testing.T) {
 func TestTheTargetOfAPairRepeatsWholeWords(t *testing.T) {
 	t.Parallel()
 	space := Space{Words: len("say # #") + 4 + 1 + len("# is #") + 4, Alphabet: Listed, Symbols: "catdogcow", SymbolBytes: 3, Format: "say # #", Target: "# is #"}
-	if err := space.Check(datasets.Bytes); err != nil {
+	if err := space.Check(text.Bytes); err != nil {
 		t.Fatal(err)
 	}
-	list := must.Get(drawAll(&DrawParams{Configurations: grid[:1], PerConfiguration: 4, Space: space}, &datasets.Vocabulary{Words: byteVocabulary()}))(t)
+	list := must.Get(drawAll(&DrawParams{Configurations: grid[:1], PerConfiguration: 4, Space: space}, &text.Vocabulary{Words: byteVocabulary()}))(t)
 	for _, c := range list {
 		text := strings.Join(c.Words, "")
 		source, target := text[len("say "):len("say ")+7], text[len(text)-len("cat is cat"):]

@@ -102,7 +102,7 @@ func balance(ctx context.Context, t *tasks.Task, index *Index, words int) (all [
 		all = slices.DeleteFunc(slices.Clone(index.Extents), func(e Extent) bool { return e.Examples == 0 })
 		return all, len(all), nil
 	}
-	scan := trainStream(t, PartsInput, index).scan(ctx, index.end())
+	scan := scan(ctx, t, PartsInput, Train, index)
 	sentence := make([]int32, 0, index.Sequence)
 	for u, extent := range index.Extents {
 		before := len(all)

@@ -7,6 +7,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 )
 
 // CanariesBlob is the name of a list of canaries: a JSON array of Canary, or of
@@ -51,7 +52,7 @@ func ReadPlacements(ctx context.Context, t *tasks.Task, input string) ([]Placeme
 		return nil, err
 	}
 	for i, c := range list {
-		if c.Number != i || len(c.Tokens) == 0 || len(c.Tokens) > MaxExample {
+		if c.Number != i || len(c.Tokens) == 0 || len(c.Tokens) > text.MaxExample {
 			return nil, fmt.Errorf("canary %d has number %d and %d tokens: %w", i, c.Number, len(c.Tokens), storage.ErrCorrupt)
 		}
 	}

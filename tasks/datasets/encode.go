@@ -11,6 +11,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 )
 
 // Encode splits a corpus into parts by example, takes the vocabulary from the
@@ -38,7 +39,7 @@ const (
 type EncodeParams struct {
 	Seed uint64 `json:"seed"`
 	// Level is the level of the corpus.
-	Level Level `json:"level,omitzero"`
+	Level text.Level `json:"level,omitzero"`
 	// VocabularySize is the number of ordinary words, also of an input vocabulary, without specials
 	// and labels of texts. It is 0 at the byte level, which has a fixed vocabulary, and the
 	// tokenizer's number of tokens at the subword level.
@@ -103,13 +104,13 @@ type encoder struct {
 	corpus  *Index
 	words   []string     // the dictionary
 	parts   []partNumber // of each example, in order of the source
-	tokens  []uint32     // of each word of the dictionary
+	tokens  []int32      // of each word of the dictionary
 	metrics EncodeMetrics
 	// sequence is the length at which examples are cut.
 	sequence int
 	// outside holds the lengths of words, if words are examples; see bytesOutside.
 	outside []int32
-	bytes   []uint32 // of a word
+	bytes   []int32 // of a word
 }
 
 func (m *EncodeMetrics) counts(part partNumber) *Counts {
@@ -125,7 +126,7 @@ func (e *encoder) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	e.words = splitLines(dictionary)
+	e.words = text.SplitLines(dictionary)
 	e.sequence = e.corpus.Sequence
 	e.tossCoins()
 	if e.params.Splits {
@@ -150,23 +151,23 @@ func (e *encoder) chooseVocabulary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	known := make(map[string]uint32, len(ordinary))
+	known := make(map[string]int32, len(ordinary))
 	for i, w := range ordinary {
-		known[w] = uint32(FirstWord + i)
+		known[w] = int32(text.FirstWord + i)
 	}
-	e.tokens = make([]uint32, len(e.words))
-	for w, text := range e.words {
-		e.tokens[w] = Unknown
-		if token, ok := known[text]; ok {
+	e.tokens = make([]int32, len(e.words))
+	for w, content := range e.words {
+		e.tokens[w] = text.Unknown
+		if token, ok := known[content]; ok {
 			e.tokens[w] = token
 		}
 	}
 	for w, word := range e.words {
-		if endsSource(word) {
-			e.tokens[w] = Separator
+		if text.EndsSource(word) {
+			e.tokens[w] = text.Separator
 		}
 	}
-	return e.task.Put(ctx, VocabularyBlob, joinLines(append(Specials(), ordinary...)))
+	return e.task.Put(ctx, text.VocabularyBlob, text.JoinLines(append(text.Specials(), ordinary...)))
 }
 
 // ordinaryWords returns the ordinary words of the vocabulary in order.
@@ -176,8 +177,8 @@ func (e *encoder) ordinaryWords(ctx context.Context) ([]string, error) {
 	if !scheme.Fixed() {
 		return e.countedWords(ctx)
 	}
-	unknown := Specials()[Unknown]
-	words := slices.DeleteFunc(slices.Clone(e.words), func(w string) bool { return endsSource(w) || w == unknown })
+	unknown := text.Specials()[text.Unknown]
+	words := slices.DeleteFunc(slices.Clone(e.words), func(w string) bool { return text.EndsSource(w) || w == unknown })
 	if scheme.Subwords {
 		e.metrics.DistinctWords = len(words)
 		return words, e.checkSubwords(len(words))
@@ -216,7 +217,7 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 		if isLabelWord(word) {
 			labels = append(labels, word)
 		}
-		if endsSource(word) || isLabelWord(word) {
+		if text.EndsSource(word) || isLabelWord(word) {
 			counts[w] = 0
 		}
 	}
@@ -232,20 +233,20 @@ func (e *encoder) countedWords(ctx context.Context) ([]string, error) {
 	for _, w := range found[size:] {
 		e.metrics.UnknownWords += int(counts[w])
 	}
-	return append(labels, textsOf(e.words, found[:size])...), nil
+	return append(labels, text.TextsOf(e.words, found[:size])...), nil
 }
 
 // givenWords returns the words of the input vocabulary.
 func (e *encoder) givenWords(ctx context.Context, counts []int64) ([]string, error) {
-	v, err := ReadVocabulary(ctx, e.task, VocabularyInput)
+	v, err := text.ReadVocabulary(ctx, e.task, VocabularyInput)
 	if err != nil {
 		return nil, err
 	}
 	if v.Ordinary() != e.params.VocabularySize {
 		return nil, tasks.Permanent(fmt.Errorf("the vocabulary that is given has %d words; expected %d", v.Ordinary(), e.params.VocabularySize))
 	}
-	e.metrics.UnknownWords = unknownWords(e.words, counts, v.Words[FirstWord:])
-	return v.Words[FirstWord:], nil
+	e.metrics.UnknownWords = unknownWords(e.words, counts, v.Words[text.FirstWord:])
+	return v.Words[text.FirstWord:], nil
 }
 
 // unknownWords counts the occurrences of words outside a vocabulary.
@@ -261,20 +262,25 @@ func unknownWords(words []string, counts []int64, vocabulary []string) int {
 }
 
 func (e *encoder) writeParts(ctx context.Context) error {
-	var writers [len(allParts)]partWriter
+	var writers [len(allParts)]*partWriter
 	for j, part := range allParts {
-		writers[j] = partWriter{stream: newStreamWriter(ctx, e.task, part), sequence: e.sequence}
+		writers[j] = newPartWriter(ctx, e.task, part, e.sequence)
 	}
-	writers[train].grouped = e.params.Grouped
+	var groups []uint32 // of the training part
 	err := e.eachExample(ctx, func(x sourceExample) error {
 		if e.parts[x.ordinal] == unused {
 			return nil
 		}
-		w := &writers[e.parts[x.ordinal]]
-		return e.pieces(x, func(tokens []uint32) error { return w.add(tokens, x.group) })
+		part := e.parts[x.ordinal]
+		return e.pieces(x, func(tokens []int32) error {
+			if e.params.Grouped && part == train {
+				groups = append(groups, x.group)
+			}
+			return writers[part].add(tokens)
+		})
 	}, func() {
-		for j := range writers {
-			writers[j].endUser()
+		for _, w := range writers {
+			w.endUser()
 		}
 	})
 	if err != nil {
@@ -291,7 +297,7 @@ func (e *encoder) writeParts(ctx context.Context) error {
 		*e.metrics.counts(partNumber(j)) = index.Counts()
 	}
 	if e.params.Grouped {
-		if err := e.task.Put(ctx, groupsBlob(Train), encodeGroups(writers[train].groups)); err != nil {
+		if err := writeGroups(ctx, e.task, Train, groups); err != nil {
 			return err
 		}
 	}
@@ -299,7 +305,7 @@ func (e *encoder) writeParts(ctx context.Context) error {
 }
 
 // pieces calls do with the tokens of each example made from an example of the source.
-func (e *encoder) pieces(x sourceExample, do func(tokens []uint32) error) error {
+func (e *encoder) pieces(x sourceExample, do func(tokens []int32) error) error {
 	if e.outside != nil {
 		return e.eachOutside(x.words, do)
 	}
@@ -312,23 +318,22 @@ func (e *encoder) pieces(x sourceExample, do func(tokens []uint32) error) error 
 // sourceExample is an example in a corpus.
 type sourceExample struct {
 	user    int
-	ordinal int      // its place in the source, from 0
-	words   []uint32 // valid only during the call, which may change them
-	group   uint32   // number within the user; 0 without groups
+	ordinal int     // its place in the source, from 0
+	words   []int32 // valid only during the call, which may change them
+	group   uint32  // number within the user; 0 without groups
 }
 
 // eachExample calls example with each example of the corpus, and endUser, if not nil, after each
 // user.
 func (e *encoder) eachExample(ctx context.Context, example func(sourceExample) error, endUser func()) error {
-	corpus := stream{task: e.task, input: CorpusInput, part: corpusPart, size: e.corpus.ShardBytes}
-	scan := corpus.scan(ctx, e.corpus.end())
-	words := make([]uint32, 0, e.corpus.Sequence)
+	scan := scan(ctx, e.task, CorpusInput, corpusPart, e.corpus)
+	words := make([]int32, 0, e.corpus.Sequence)
 	for u, extent := range e.corpus.Extents {
 		ordinal := -1
 		for range extent.Examples {
-			gap, err := binary.ReadUvarint(scan)
+			gap, err := readNumber(scan)
 			if err != nil {
-				return damaged(err)
+				return err
 			}
 			if words, err = readExample(scan, words, e.corpus.Sequence, len(e.words)); err != nil {
 				return err
@@ -358,43 +363,8 @@ func (e *encoder) groupOf(scan io.ByteReader) (uint32, error) {
 	if !e.params.Grouped {
 		return 0, nil
 	}
-	group, err := binary.ReadUvarint(scan)
-	if err != nil {
-		return 0, damaged(err)
-	}
-	return uint32(group), nil
-}
-
-// partWriter writes the stream of one part, user after user, and its index.
-type partWriter struct {
-	stream   *streamWriter
-	sequence int
-	open     Extent
-	extents  []Extent
-	record   []byte
-	grouped  bool
-	groups   []uint32 // groups of the examples, if requested
-}
-
-func (w *partWriter) add(words []uint32, group uint32) error {
-	w.record = appendExample(w.record[:0], words)
-	w.open.Examples++
-	w.open.Words += len(words)
-	if w.grouped {
-		w.groups = append(w.groups, group)
-	}
-	_, err := w.stream.Write(w.record)
-	return err
-}
-
-func (w *partWriter) endUser() {
-	w.open.Length = w.stream.offset - w.open.Offset
-	w.extents = append(w.extents, w.open)
-	w.open = Extent{Offset: w.stream.offset}
-}
-
-func (w *partWriter) close() (*Index, error) {
-	return newIndex(int64(w.stream.size), w.sequence, w.extents), w.stream.Close()
+	group, err := readNumber(scan)
+	return uint32(group), err
 }
 
 func setOf(words []string) map[string]bool {

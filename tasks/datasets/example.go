@@ -2,6 +2,8 @@ package datasets
 
 import (
 	"coalmine/storage"
+	"coalmine/tasks"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -18,33 +20,67 @@ func appendExample[T int32 | uint32](dst []byte, words []T) []byte {
 
 // readExample decodes the example at r, at most a sequence, into dst, which it
 // overwrites. Ids must be below the limit.
-func readExample[T int32 | uint32](r io.ByteReader, dst []T, sequence, limit int) ([]T, error) {
-	n, err := binary.ReadUvarint(r)
+func readExample(r io.ByteReader, dst []int32, sequence, limit int) ([]int32, error) {
+	n, err := readNumber(r)
 	if err != nil {
-		return nil, damaged(err)
+		return nil, err
 	}
 	if n == 0 || n > uint64(sequence) {
 		return nil, fmt.Errorf("example of %d words, expected 1 to %d: %w", n, sequence, storage.ErrCorrupt)
 	}
 	dst = dst[:0]
 	for range n {
-		w, err := binary.ReadUvarint(r)
+		w, err := readNumber(r)
 		if err != nil {
-			return nil, damaged(err)
+			return nil, err
 		}
 		if w >= uint64(limit) {
 			return nil, fmt.Errorf("token %d, expected one below %d: %w", w, limit, storage.ErrCorrupt)
 		}
-		dst = append(dst, T(w))
+		dst = append(dst, int32(w))
 	}
 	return dst, nil
 }
 
-// damaged turns an unexpected end of the data into storage.ErrCorrupt. It returns other errors
-// unchanged.
-func damaged(err error) error {
+// readNumber reads a uvarint. An unexpected end of the data is storage.ErrCorrupt.
+func readNumber(r io.ByteReader) (uint64, error) {
+	n, err := binary.ReadUvarint(r)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("data ends within an example: %w", storage.ErrCorrupt)
+		err = fmt.Errorf("data ends within an example: %w", storage.ErrCorrupt)
 	}
+	return n, err
+}
+
+// partWriter writes the stream of a part, user after user, and its index.
+type partWriter struct {
+	stream   *streamWriter
+	sequence int
+	open     Extent
+	extents  []Extent
+	record   []byte
+}
+
+func newPartWriter(ctx context.Context, t *tasks.Task, part Part, sequence int) *partWriter {
+	return &partWriter{stream: newStreamWriter(ctx, t, part), sequence: sequence}
+}
+
+// add adds an example, words without Begin and End, at least one, to the current user.
+func (w *partWriter) add(words []int32) error {
+	w.record = appendExample(w.record[:0], words)
+	w.open.Examples++
+	w.open.Words += len(words)
+	_, err := w.stream.Write(w.record)
 	return err
+}
+
+// endUser ends the current user. The next example belongs to the next user.
+func (w *partWriter) endUser() {
+	w.open.Length = w.stream.offset - w.open.Offset
+	w.extents = append(w.extents, w.open)
+	w.open = Extent{Offset: w.stream.offset}
+}
+
+// close writes the last shard, and returns the index of the part.
+func (w *partWriter) close() (*Index, error) {
+	return newIndex(int64(w.stream.size), w.sequence, w.extents), w.stream.Close()
 }

@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/internal/registry"
 	"coalmine/internal/seeds"
+	"coalmine/tasks/datasets/text"
 )
 
 // Fault names a fault of a data pipeline to plant on purpose, to test whether an experiment finds
@@ -39,7 +40,7 @@ type FaultScheme struct {
 	// Summary describes the fault in one line.
 	Summary string
 	// Levels are the levels that support the fault.
-	Levels []Level
+	Levels []text.Level
 
 	// text returns the replacement of a text that has a word; the replacement has a word too. first
 	// reports that texts are read by FirstRules.
@@ -56,43 +57,43 @@ var faults = registry.New("fault", func(s FaultScheme) Fault { return s.Fault },
 	FaultScheme{
 		Fault:   JoinWords,
 		Summary: "the first two words of a sentence become one with a space in it",
-		Levels:  []Level{WordLevel},
+		Levels:  []text.Level{text.WordLevel},
 		words:   joinWords,
 	},
 	FaultScheme{
 		Fault:     KeepCase,
 		Summary:   "the tokenizer leaves capital letters as they are",
-		Levels:    []Level{WordLevel},
+		Levels:    []text.Level{text.WordLevel},
 		keepsCase: true,
 	},
 	FaultScheme{
 		Fault:   Latin1,
 		Summary: "the bytes of the text's UTF-8 are taken for characters of Latin-1",
-		Levels:  []Level{WordLevel, ByteLevel},
+		Levels:  []text.Level{text.WordLevel, text.ByteLevel},
 		text:    func(_ *Planted, text string, _ bool) string { return asLatin1(text) },
 	},
 	FaultScheme{
 		Fault:   Truncate,
 		Summary: "a longer text is cut after `length` characters, counted from its first visible one, also within a word",
-		Levels:  []Level{WordLevel, ByteLevel},
+		Levels:  []text.Level{text.WordLevel, text.ByteLevel},
 		text:    func(p *Planted, text string, first bool) string { return truncate(text, p.Length, first) },
 	},
 	FaultScheme{
 		Fault:   Invert,
 		Summary: "every pixel p is 255 - p: black is white, and white black",
-		Levels:  []Level{ImageLevel},
+		Levels:  []text.Level{text.ImageLevel},
 		image:   func(_ Image, example []byte) { invert(example[1:]) },
 	},
 	FaultScheme{
 		Fault:   Blank,
 		Summary: "every pixel is 0",
-		Levels:  []Level{ImageLevel},
+		Levels:  []text.Level{text.ImageLevel},
 		image:   func(_ Image, example []byte) { clear(example[1:]) },
 	},
 	FaultScheme{
 		Fault:   ShiftLabels,
 		Summary: "a label is the next one, and the last the first",
-		Levels:  []Level{ImageLevel},
+		Levels:  []text.Level{text.ImageLevel},
 		image:   func(shape Image, example []byte) { example[0] = byte((int(example[0]) + 1) % shape.Classes) },
 	},
 )
@@ -133,17 +134,17 @@ func asLatin1(text string) string {
 
 // truncate keeps the given number of characters of a longer text, beginning with the
 // first that starts a word.
-func truncate(text string, length int, first bool) string {
-	if utf8.RuneCountInString(text) <= length {
-		return text
+func truncate(content string, length int, first bool) string {
+	if utf8.RuneCountInString(content) <= length {
+		return content
 	}
-	text = TrimLeft(text, first)
-	for at := range text {
+	content = text.TrimLeft(content, first)
+	for at := range content {
 		if length--; length < 0 {
-			return text[:at]
+			return content[:at]
 		}
 	}
-	return text
+	return content
 }
 
 // Planted is a fault planted in a part of a source. At least one of the shares is given; with both,
@@ -159,13 +160,13 @@ type Planted struct {
 	Length int `json:"length,omitempty"`
 }
 
-func (p *Planted) check(level Level) error {
+func (p *Planted) check(level text.Level) error {
 	scheme, err := faults.Find(p.Fault)
 	if err != nil {
 		return err
 	}
 	errs := []error{checkFaultShare(p.Fault, "users", p.Users), checkFaultShare(p.Fault, "examples", p.Examples)}
-	if level = cmp.Or(level, WordLevel); !slices.Contains(scheme.Levels, level) {
+	if level = cmp.Or(level, text.WordLevel); !slices.Contains(scheme.Levels, level) {
 		errs = append(errs, fmt.Errorf("fault %s at the %s level; expected one of the levels %v", p.Fault, level, scheme.Levels))
 	}
 	if p.Users == 0 && p.Examples == 0 {
@@ -209,7 +210,7 @@ type FaultParams struct {
 	FaultSeed uint64 `json:"fault_seed,omitempty"`
 }
 
-func (p FaultParams) check(level Level) error {
+func (p FaultParams) check(level text.Level) error {
 	var errs []error
 	for i := range p.Faults {
 		errs = append(errs, p.Faults[i].check(level))

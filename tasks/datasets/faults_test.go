@@ -14,6 +14,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -40,7 +41,7 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 		c.fault.Examples = 1
 		l := newLexicon(Reading{}, FaultParams{Faults: []Planted{c.fault}})
 		numbers, _ := l.sentence(0, c.text)
-		if words := textsOf(l.words.all, numbers); !slices.Equal(words, c.words) {
+		if words := text.TextsOf(l.words.all, numbers); !slices.Equal(words, c.words) {
 			t.Errorf("%s makes %q of %q, want %q", c.fault.Fault, words, c.text, c.words)
 		}
 		if found := l.found()[0]; found.Examples != 1 || found.Users != 1 || found.Changed == 1 != c.changed {
@@ -53,10 +54,10 @@ func TestEachFaultDoesWhatItSays(t *testing.T) {
 func TestSentencesAreCutAfterTheFault(t *testing.T) {
 	t.Parallel()
 	l := newLexicon(Reading{Sequence: 2}, FaultParams{Faults: []Planted{{Fault: JoinWords, Users: 1}}})
-	for text, want := range map[string]bool{"a b c": false, "a b c d": true} {
-		numbers, cut := l.sentence(0, text)
-		if words := textsOf(l.words.all, numbers); !slices.Equal(words, []string{"a b", "c"}) || cut != want {
-			t.Errorf("%q reads %q, cut: %v", text, words, cut)
+	for content, want := range map[string]bool{"a b c": false, "a b c d": true} {
+		numbers, cut := l.sentence(0, content)
+		if words := text.TextsOf(l.words.all, numbers); !slices.Equal(words, []string{"a b", "c"}) || cut != want {
+			t.Errorf("%q reads %q, cut: %v", content, words, cut)
 		}
 	}
 }
@@ -72,22 +73,22 @@ func faultyLines(n int) []line {
 
 // bruteForce is the text of an example with a fault in it, written from its definition
 // alone: words with one space between, a joined word with _.
-func bruteForce(f *Planted, text string) string {
-	words := Tokenize(text)
+func bruteForce(f *Planted, content string) string {
+	words := text.Tokenize(content)
 	switch f.Fault {
 	case JoinWords:
 		return strings.Replace(strings.Join(words, " "), " ", "_", 1)
 	case KeepCase:
 		// The texts of these tests have no punctuation.
-		return text
+		return content
 	case Latin1:
 		var out strings.Builder
-		for i := range len(text) {
-			out.WriteRune(rune(text[i]))
+		for i := range len(content) {
+			out.WriteRune(rune(content[i]))
 		}
-		return strings.Join(Tokenize(out.String()), " ")
+		return strings.Join(text.Tokenize(out.String()), " ")
 	default:
-		return strings.Join(Tokenize(string([]rune(text)[:min(f.Length, len([]rune(text)))])), " ")
+		return strings.Join(text.Tokenize(string([]rune(content)[:min(f.Length, len([]rune(content)))])), " ")
 	}
 }
 
@@ -122,7 +123,7 @@ func TestImportPlantsFaultsWhereTheirStreamsSay(t *testing.T) {
 		want := PlantedFault{Fault: f.Fault}
 		reached := map[string]bool{}
 		for i, l := range lines {
-			text := strings.Join(Tokenize(l.Text), " ")
+			text := strings.Join(text.Tokenize(l.Text), " ")
 			if hit[i] {
 				faulty := bruteForce(&f, l.Text)
 				want.Examples++
@@ -159,16 +160,16 @@ func TestFaultsAreIndependentAndStack(t *testing.T) {
 		if _, known := users[x.User]; !known {
 			users[x.User] = len(users)
 		}
-		text := x.Text
+		content := x.Text
 		if hit[1][i] {
-			text = truncate(text, 20, false)
+			content = truncate(content, 20, false)
 		}
-		if text = strings.Join(Tokenize(text), " "); hit[0][i] {
-			text = bruteForce(&both[0], text)
+		if content = strings.Join(text.Tokenize(content), " "); hit[0][i] {
+			content = bruteForce(&both[0], content)
 		}
 		numbers, _ := l.sentence(users[x.User], x.Text)
-		if got := underscored(textsOf(l.words.all, numbers)); !strings.HasPrefix(text+" ", got+" ") {
-			t.Fatalf("example %d reads %q, want %q", i, got, text)
+		if got := underscored(text.TextsOf(l.words.all, numbers)); !strings.HasPrefix(content+" ", got+" ") {
+			t.Fatalf("example %d reads %q, want %q", i, got, content)
 		}
 		met[[2]bool{hit[0][i], hit[1][i]}]++
 	}
@@ -213,10 +214,10 @@ func TestFaultsChangeNeitherPartsNorVocabulary(t *testing.T) {
 	clean, faulty := smallRecipe, smallRecipe
 	faulty.Faults = []Planted{{Fault: JoinWords, Users: 0.5}}
 	a, b := runPipeline(t, data, clean), runPipeline(t, data, faulty)
-	if !slices.Equal(a.parts.Blob(VocabularyBlob), b.parts.Blob(VocabularyBlob)) {
+	if !slices.Equal(a.parts.Blob(text.VocabularyBlob), b.parts.Blob(text.VocabularyBlob)) {
 		t.Error("the fault has changed the vocabulary")
 	}
-	v := must.Get(ParseVocabulary(b.parts.Blob(VocabularyBlob)))(t)
+	v := must.Get(text.ParseVocabulary(b.parts.Blob(text.VocabularyBlob)))(t)
 	joined := 0
 	for _, part := range allParts {
 		before, after := partSentences(t, a, part), partSentences(t, b, part)
@@ -239,7 +240,7 @@ func TestFaultsChangeNeitherPartsNorVocabulary(t *testing.T) {
 	unknown := 0
 	for _, user := range partSentences(t, b, Train) {
 		for _, sentence := range user {
-			unknown += len(sentence) - len(slices.DeleteFunc(sentence, func(w int32) bool { return w == Unknown }))
+			unknown += len(sentence) - len(slices.DeleteFunc(sentence, func(w int32) bool { return w == text.Unknown }))
 		}
 	}
 	if joined < 100 || m.UnknownWords != unknown {
@@ -274,7 +275,7 @@ func TestSurveyFindsFaultsAsTheTasksDo(t *testing.T) {
 		r.TrainShare = float64(i%2) / 2
 		recipes = append(recipes, r)
 		if i > 2 {
-			r.Level, r.VocabularySize, r.Named, r.Faults = ByteLevel, 0, "", list[len(list)-1:]
+			r.Level, r.VocabularySize, r.Named, r.Faults = text.ByteLevel, 0, "", list[len(list)-1:]
 			recipes = append(recipes, r)
 		}
 	}
@@ -300,7 +301,7 @@ func factsOf(t *testing.T, p pipeline, r Recipe) Facts {
 	p.parts.DecodeMetrics(&f.Parts)
 	p.balanced.DecodeMetrics(&f.Balance)
 	if r.Named != "" {
-		f.Missing = missing(t, p.parts.Blob(VocabularyBlob), r.Named)
+		f.Missing = missing(t, p.parts.Blob(text.VocabularyBlob), r.Named)
 	}
 	if p.vocabulary != nil {
 		var m EncodeMetrics
@@ -316,13 +317,13 @@ func TestNoFaultLeavesATextWithoutWords(t *testing.T) {
 	planted := []Planted{{Fault: Latin1, Examples: 0.7}, {Fault: Truncate, Examples: 0.7, Length: 1}, {Fault: JoinWords, Examples: 0.7}, {Fault: KeepCase, Examples: 0.7}}
 	l := newLexicon(Reading{}, FaultParams{Faults: planted})
 	for range 5000 {
-		text := make([]rune, 1+rng.IntN(6))
-		for i := range text {
+		content := make([]rune, 1+rng.IntN(6))
+		for i := range content {
 			ranges := []int{0x80, 0x100, 0x3000, unicode.MaxRune}
-			text[i] = rune(rng.IntN(ranges[rng.IntN(len(ranges))]))
+			content[i] = rune(rng.IntN(ranges[rng.IntN(len(ranges))]))
 		}
-		valid := strings.ToValidUTF8(string(text), "")
-		if !hasWord(valid, false) {
+		valid := strings.ToValidUTF8(string(content), "")
+		if !text.HasWord(valid, false) {
 			continue
 		}
 		if words, _ := l.sentence(0, valid); len(words) == 0 {
@@ -337,7 +338,7 @@ func TestFaultsThatCannotBePlantedAreRefused(t *testing.T) {
 	source := []storage.Digest{g.Import([]byte(twoLines))}
 	for want, p := range map[string]ImportParams{
 		`fault "rot13": expected one of join-words, keep-case`: {FaultParams: FaultParams{Faults: []Planted{{Fault: "rot13", Users: 1}}}},
-		"fault keep-case at the byte level; expected one of t": {Reading: Reading{Level: ByteLevel}, FaultParams: FaultParams{Faults: []Planted{{Fault: KeepCase, Users: 1}}}},
+		"fault keep-case at the byte level; expected one of t": {Reading: Reading{Level: text.ByteLevel}, FaultParams: FaultParams{Faults: []Planted{{Fault: KeepCase, Users: 1}}}},
 		"fault latin-1 has no share":                           {FaultParams: FaultParams{Faults: []Planted{{Fault: Latin1}}}},
 		"fault latin-1 hits a share 1.5 of the users":          {FaultParams: FaultParams{Faults: []Planted{{Fault: Latin1, Users: 1.5}}}},
 		"fault latin-1 hits a share -1 of the examples":        {FaultParams: FaultParams{Faults: []Planted{{Fault: Latin1, Examples: -1}}}},
@@ -349,7 +350,7 @@ func TestFaultsThatCannotBePlantedAreRefused(t *testing.T) {
 			t.Errorf("%+v: %v, want an error with %q", p, err, want)
 		}
 		r := Recipe{Reading: p.Reading, Faults: p.Faults, Words: 1}
-		if r.Level != ByteLevel {
+		if r.Level != text.ByteLevel {
 			r.VocabularySize = 1
 		}
 		if _, err := Survey(context.Background(), []File{fileOf("data", []byte(twoLines))}, Limits{}, []Recipe{r}); err == nil || !strings.Contains(err.Error(), want) {

@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -23,7 +23,7 @@ func TestIndexComesBackAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var extents []Extent
 		end := int64(0)
-		sequence := rapid.SampledFrom([]int{1, SentenceWords, 100, MaxSequence}).Draw(t, "sequence")
+		sequence := rapid.SampledFrom([]int{1, text.SentenceWords, 100, text.MaxSequence}).Draw(t, "sequence")
 		for range rapid.IntRange(0, 20).Draw(t, "users") {
 			examples := rapid.IntRange(0, 50).Draw(t, "examples")
 			words := rapid.IntRange(examples, examples*sequence).Draw(t, "words")
@@ -74,7 +74,7 @@ func TestOverlayComesBackAsWritten(t *testing.T) {
 // FuzzBlobs decodes arbitrary bytes: an error wraps storage.ErrCorrupt, and a
 // decoded value survives encoding and decoding.
 func FuzzBlobs(f *testing.F) {
-	f.Add(newIndex(8, SentenceWords, []Extent{{Offset: 3, Length: 9, Examples: 2, Words: 7}, {Offset: 12}}).encode())
+	f.Add(newIndex(8, text.SentenceWords, []Extent{{Offset: 3, Length: 9, Examples: 2, Words: 7}, {Offset: 12}}).encode())
 	f.Add(Overlay{{0, 3, 1}, {0, 4, 0}, {7, 0, 2}}.encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		index, err := DecodeIndex(data)
@@ -104,14 +104,10 @@ func smallShards(t *testing.T, examples [][]int32, perUser, size int) (*taskstes
 	g := taskstest.NewGraph(t)
 	var node *taskstest.Node
 	kind := tasks.Kind{Name: "test/shards", Run: func(ctx context.Context, task *tasks.Task) error {
-		w := partWriter{stream: newStreamWriter(ctx, task, Train), sequence: SentenceWords}
+		w := newPartWriter(ctx, task, Train, text.SentenceWords)
 		w.stream.size = size
 		for i, words := range examples {
-			tokens := make([]uint32, len(words))
-			for j, word := range words {
-				tokens[j] = uint32(word)
-			}
-			if err := w.add(tokens, 0); err != nil {
+			if err := w.add(words); err != nil {
 				return err
 			}
 			if (i+1)%perUser == 0 {
@@ -133,9 +129,9 @@ func TestReadersJoinWhatShardEdgesDivide(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var examples [][]int32
 	for range 60 {
-		words := make([]int32, 1+rng.IntN(SentenceWords))
+		words := make([]int32, 1+rng.IntN(text.SentenceWords))
 		for i := range words {
-			words[i] = FirstWord + rng.Int32N(1000)
+			words[i] = text.FirstWord + rng.Int32N(1000)
 		}
 		examples = append(examples, words)
 	}
@@ -148,14 +144,14 @@ func TestReadersJoinWhatShardEdgesDivide(t *testing.T) {
 			t.Fatalf("shards of %d bytes: %v", size, err)
 		}
 		for i, words := range examples {
-			if want := frame(nil, words, SentenceWords); !slices.Equal(sentences[i], want) {
+			if want := text.Frame(nil, words, text.SentenceWords); !slices.Equal(sentences[i], want) {
 				t.Fatalf("shards of %d bytes: example %d is %v, want %v", size, i, sentences[i], want)
 			}
 		}
-		scan := p.stream.scan(t.Context(), p.index.end())
+		scan := scan(t.Context(), task, "parts", Train, p.index)
 		for i := 0; i < len(examples); i += 6 {
 			scan.skipTo(p.index.Extents[i/6].Offset)
-			if got, err := readExample[int32](scan, nil, SentenceWords, maxToken); err != nil || !slices.Equal(got, examples[i]) {
+			if got, err := readExample(scan, nil, text.SentenceWords, maxToken); err != nil || !slices.Equal(got, examples[i]) {
 				t.Fatalf("shards of %d bytes: scan found %v (%v), want %v", size, got, err, examples[i])
 			}
 		}
@@ -178,35 +174,11 @@ func TestDamagedShardsAreReportedAsCorrupt(t *testing.T) {
 	}
 }
 
-func TestFramingFollowsTheStackOverflowTask(t *testing.T) {
-	t.Parallel()
-	long := slices.Repeat([]int32{9}, SentenceWords)
-	if got := frame(nil, []int32{7, 8}, SentenceWords); !slices.Equal(got, []int32{Begin, 7, 8, End}) {
-		t.Errorf("a short sentence is %v", got)
-	}
-	if got := frame(nil, long, SentenceWords); len(got) != SentenceWords+1 || got[0] != Begin || got[SentenceWords] != 9 {
-		t.Errorf("a full sentence is %v; it must not have an end", got)
-	}
-	if got := frame(nil, long[1:], SentenceWords); len(got) != SentenceWords+1 || got[SentenceWords] != End {
-		t.Errorf("a sentence one short of full is %v", got)
-	}
-}
-
 func TestVocabularyOrdersByFrequencyThenWord(t *testing.T) {
 	t.Parallel()
 	words := []string{"pear", "fig", "apple", "never", "plum"}
 	got := mostFrequent(words, []int64{2, 5, 2, 0, 1}, 4)
 	if want := []uint32{1, 2, 0, 4}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
-	}
-	if _, err := ParseVocabulary([]byte("<pad>\n<unk>\nthe\n")); !errors.Is(err, storage.ErrCorrupt) {
-		t.Errorf("a vocabulary without specials: %v", err)
-	}
-	v, err := ParseVocabulary(joinLines(append(slices.Clone(specials), words...)))
-	if err != nil || v.Ordinary() != 5 || v.Size() != 9 || v.Words[FirstWord] != "pear" {
-		t.Errorf("got %+v (%v)", v, err)
-	}
-	if bytes.Contains(joinLines(nil), []byte("\n")) || len(splitLines(nil)) != 0 {
-		t.Error("no words are no lines")
 	}
 }

@@ -79,6 +79,11 @@ func putGroups(ctx context.Context, t *tasks.Task, groups []uint32) error {
 	return t.Put(ctx, GroupsBlob, encodeGroups(groups))
 }
 
+// writeGroups writes the groups of the examples of a part.
+func writeGroups(ctx context.Context, t *tasks.Task, part Part, groups []uint32) error {
+	return t.Put(ctx, groupsBlob(part), encodeGroups(groups))
+}
+
 // groupsWithin returns the groups of some users of a stream; all holds the groups of the stream.
 func groupsWithin(all []uint32, stream, users *Index) ([]uint32, error) {
 	if all == nil {

@@ -14,6 +14,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -27,7 +28,7 @@ func groupedSource(rng *rand.Rand, n int) []byte {
 }
 
 func groupedRecipe(seed uint64) Recipe {
-	return Recipe{Seed: seed, Reading: Reading{Level: ByteLevel, Grouped: true}, TestFraction: 0.2, TrainShare: 0.9, HeldOutUsers: 0.3, Members: true}
+	return Recipe{Seed: seed, Reading: Reading{Level: text.ByteLevel, Grouped: true}, TestFraction: 0.2, TrainShare: 0.9, HeldOutUsers: 0.3, Members: true}
 }
 
 // groupsOf are the groups of a population's examples; the texts of a group are alike, and those
@@ -134,7 +135,7 @@ func TestSurveyFindsTheGroups(t *testing.T) {
 func TestSelectedWordsHaveGroups(t *testing.T) {
 	t.Parallel()
 	source := []byte(`{"user":"a","text":"x y z x","group":1}` + "\n" + `{"user":"a","text":"x v","group":"two"}` + "\n" + `{"user":"a","text":"x w","group":1}` + "\n")
-	recipe := Recipe{Reading: Reading{Level: ByteLevel, Grouped: true}, Outside: Outside{Size: 1}, Members: true}
+	recipe := Recipe{Reading: Reading{Level: text.ByteLevel, Grouped: true}, Outside: Outside{Size: 1}, Members: true}
 	s := selectable{pipeline: runPipeline(t, source, recipe)}
 	s.population = s.partition(PartitionParams{Partition: ByUser})
 	task := s.Task(taskstest.In("p", s.population))
@@ -180,7 +181,7 @@ func TestARecordWithoutAGroupIsNamed(t *testing.T) {
 		{Reading{}, `{"user":"a","text":"b"}`, `line 1: "group" is missing; expected`},
 		{Reading{}, `{"user":"a","text":"b","group":""}`, `line 1: "group" is empty; expected`},
 		{Reading{}, `{"user":"a","text":"b","group":["x"]}`, `line 1: "group" is ["x"]; expected a text or a number`},
-		{Reading{Level: ImageLevel}, `{"user":"a","label":1,"pixels":"` + strings.Repeat("A", 1045) + `A=="}`, `line 1: "group" is missing; expected`},
+		{Reading{Level: text.ImageLevel}, `{"user":"a","label":1,"pixels":"` + strings.Repeat("A", 1045) + `A=="}`, `line 1: "group" is missing; expected`},
 		{Reading{Origin: Origin{Form: forms.CSV}}, "user,text,group\na,b,\n", `line 2: "group" is missing`},
 		{Reading{Origin: Origin{Form: forms.CSV, Columns: forms.Columns{Group: "album"}}}, "user,text\na,b\n", `there is no column "album"`},
 	} {

@@ -13,6 +13,8 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -127,12 +129,12 @@ func (p pipeline) insert(t testing.TB, o Overlay, canaries int) *taskstest.Node 
 	t.Helper()
 	list := make([]Placement, canaries)
 	for i := range list {
-		token := int32(FirstWord + i)
+		token := int32(text.FirstWord + i)
 		list[i] = Placement{Canary: Canary{Number: i, Tokens: []int32{token, token, token, token}, Words: []string{}}}
 	}
-	place(list, o)
-	data := must.Get(json.Marshal(list))(t)
-	return p.Put("insertions", map[string][]byte{OverlayBlob: o.encode(), CanariesBlob: data})
+	return p.Run(tasks.Kind{Name: "test/insert", Run: func(ctx context.Context, task *tasks.Task) error {
+		return WritePlacements(ctx, task, list, o)
+	}}, struct{}{})
 }
 
 // everySentence reads all users and joins each sentence to a string.

@@ -10,6 +10,8 @@ import (
 	"image/jpeg"
 	"image/png"
 	"strings"
+
+	"coalmine/tasks/datasets/text"
 )
 
 // Image is the shape of the images of a source, and their number of classes. All images of a source
@@ -209,25 +211,25 @@ const NoLabel = -1
 // ImageOf divides a sentence at the image level, with one label: the label, or NoLabel, and the
 // pixels row by row, channels innermost.
 func ImageOf(sentence []int32) (label int, pixels []byte) {
-	words := sentence[1 : 1+WordsOf(sentence)]
-	if label = NoLabel; words[0] != Unknown {
-		label = int(words[0] - FirstWord)
+	words := sentence[1 : 1+text.WordsOf(sentence)]
+	if label = NoLabel; words[0] != text.Unknown {
+		label = int(words[0] - text.FirstWord)
 	}
 	pixels = make([]byte, len(words)-1)
 	for i, w := range words[1:] {
-		pixels[i] = byte(w - FirstWord)
+		pixels[i] = byte(w - text.FirstWord)
 	}
 	return label, pixels
 }
 
 // ImageSentence returns the sentence of an image, the inverse of ImageOf.
 func ImageSentence(label int, pixels []byte) []int32 {
-	sentence := []int32{Begin, Unknown}
+	sentence := []int32{text.Begin, text.Unknown}
 	if label != NoLabel {
-		sentence[1] = FirstWord + int32(label)
+		sentence[1] = text.FirstWord + int32(label)
 	}
 	for _, p := range pixels {
-		sentence = append(sentence, FirstWord+int32(p))
+		sentence = append(sentence, text.FirstWord+int32(p))
 	}
 	return sentence
 }

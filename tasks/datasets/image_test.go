@@ -19,6 +19,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -73,7 +74,7 @@ func jpegOf(t testing.TB, picture image.Image) []byte {
 func readImages(t *testing.T, shape Image, data []byte) ([]Record, error) {
 	t.Helper()
 	var all []Record
-	for rec, err := range (Reading{Level: ImageLevel, Image: shape}).Records(t.Context(), []File{fileOf("data.jsonl", data)}, Limits{}) {
+	for rec, err := range (Reading{Level: text.ImageLevel, Image: shape}).Records(t.Context(), []File{fileOf("data.jsonl", data)}, Limits{}) {
 		if err != nil {
 			return all, err
 		}
@@ -86,7 +87,7 @@ func TestImagesTrainAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	lines := randomImages(rand.New(rand.NewPCG(1, 2)), 60, small)
 	lines[0].Pixels = []byte{0, 255, 1, 254, 3, 0} // tokens of pixels are none of the special ones
-	p := runPipeline(t, imageLines(lines), Recipe{Reading: Reading{Level: ImageLevel, Image: small}})
+	p := runPipeline(t, imageLines(lines), Recipe{Reading: Reading{Level: text.ImageLevel, Image: small}})
 	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
 	var want []string
 	for _, name := range namesInOrder(lines) {
@@ -103,8 +104,8 @@ func TestImagesTrainAsTheyWereWritten(t *testing.T) {
 		t.Errorf("sequences of %d, want a label and 6 pixels", n)
 	}
 	checkWords(t, population)
-	v, err := ParseVocabulary(p.parts.Blob(VocabularyBlob))
-	if err != nil || v.Level() != ImageLevel || v.Ordinary() != 256 || v.Words[FirstWord+255] != "255" {
+	v, err := text.ParseVocabulary(p.parts.Blob(text.VocabularyBlob))
+	if err != nil || v.Level() != text.ImageLevel || v.Ordinary() != 256 || v.Words[text.FirstWord+255] != "255" {
 		t.Errorf("a vocabulary of %d at the level %s (%v)", v.Ordinary(), v.Level(), err)
 	}
 }
@@ -117,7 +118,7 @@ func TestImagesMayLackALabel(t *testing.T) {
 {"user":"a","label":3,"pixels":"AQIDBAUG"}
 {"user":"b","pixels":"AQIDBAUG","label":null}
 `)
-	recipe := Recipe{Seed: 1, Reading: Reading{Level: ImageLevel, Image: small, Unlabelled: true}, Faults: []Planted{{Fault: Invert, Users: 1}, {Fault: ShiftLabels, Users: 1}}}
+	recipe := Recipe{Seed: 1, Reading: Reading{Level: text.ImageLevel, Image: small, Unlabelled: true}, Faults: []Planted{{Fault: Invert, Users: 1}, {Fault: ShiftLabels, Users: 1}}}
 	p := runPipeline(t, lines, recipe)
 	var source ImportMetrics
 	p.corpus.DecodeMetrics(&source)
@@ -145,9 +146,9 @@ func TestALabelMustBeThereWhereNothingSaysOtherwise(t *testing.T) {
 
 // sentenceOf is the sentence of an image in training: no End, since it fills a sequence.
 func sentenceOf(l imageLine) []int32 {
-	out := []int32{Begin, FirstWord + int32(l.Label)}
+	out := []int32{text.Begin, text.FirstWord + int32(l.Label)}
 	for _, p := range l.Pixels {
-		out = append(out, FirstWord+int32(p))
+		out = append(out, text.FirstWord+int32(p))
 	}
 	return out
 }
@@ -262,14 +263,14 @@ func TestShapesThatImagesCannotHaveAreRefused(t *testing.T) {
 		"0 classes of images; expected 1 to 256":                                                     {28, 28, 1, 0},
 		"257 classes of images":                                                                      {28, 28, 1, 257},
 	} {
-		r := Reading{Level: ImageLevel, Image: shape}
+		r := Reading{Level: text.ImageLevel, Image: shape}
 		if err := r.check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: got %v, want %q", shape, err, want)
 		}
 	}
 	for want, r := range map[string]Reading{
-		"sequences of 9 numbers; expected 7":          {Level: ImageLevel, Image: small, Sequence: 9},
-		"the shape of images at the byte level":       {Level: ByteLevel, Image: small},
+		"sequences of 9 numbers; expected 7":          {Level: text.ImageLevel, Image: small, Sequence: 9},
+		"the shape of images at the byte level":       {Level: text.ByteLevel, Image: small},
 		`level "picture": expected one of word, byte`: {Level: "picture"},
 	} {
 		if err := r.check(); err == nil || !strings.Contains(err.Error(), want) {
@@ -280,13 +281,13 @@ func TestShapesThatImagesCannotHaveAreRefused(t *testing.T) {
 
 func TestReadingsOfImagesHaveOneForm(t *testing.T) {
 	t.Parallel()
-	whole := Reading{Level: ImageLevel, Sequence: 785, Image: DefaultImage}
-	for _, r := range []Reading{{Level: ImageLevel}, {Level: ImageLevel, Image: DefaultImage}, whole} {
-		if r.Complete() != whole || r.Complete().Shortest() != (Reading{Level: ImageLevel}) {
+	whole := Reading{Level: text.ImageLevel, Sequence: 785, Image: DefaultImage}
+	for _, r := range []Reading{{Level: text.ImageLevel}, {Level: text.ImageLevel, Image: DefaultImage}, whole} {
+		if r.Complete() != whole || r.Complete().Shortest() != (Reading{Level: text.ImageLevel}) {
 			t.Errorf("%+v: complete %+v, shortest %+v", r, r.Complete(), r.Complete().Shortest())
 		}
 	}
-	other := Reading{Level: ImageLevel, Image: small}
+	other := Reading{Level: text.ImageLevel, Image: small}
 	if got := other.Complete(); got.Sequence != 7 || got.Shortest() != other {
 		t.Errorf("complete %+v, shortest %+v", got, got.Shortest())
 	}
@@ -297,7 +298,7 @@ func TestSurveyFindsWhatTheTasksFindInImages(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		data := imageLines(randomImages(rand.New(rand.NewPCG(seed, 5)), 50+60*int(seed), small))
-		read := Reading{Level: ImageLevel, Image: small}
+		read := Reading{Level: text.ImageLevel, Image: small}
 		recipes := []Recipe{
 			{Seed: seed, Reading: read, TestFraction: 0.2},
 			{Seed: seed, Reading: read, TestFraction: 0.3, ValidationFraction: 0.5, TrainShare: 0.3, HeldOutUsers: 0.4},
@@ -336,7 +337,7 @@ func TestFaultsOfImagesDoWhatTheySay(t *testing.T) {
 		}},
 	} {
 		faulty := FaultParams{Faults: []Planted{c.fault}, FaultSeed: 9}
-		lexicon, hit := newLexicon(Reading{Level: ImageLevel, Image: small}, faulty), drawn(&c.fault, 9, 0, texts)
+		lexicon, hit := newLexicon(Reading{Level: text.ImageLevel, Image: small}, faulty), drawn(&c.fault, 9, 0, texts)
 		users, hits := newNumbering(), 0
 		for i, l := range lines {
 			text := string(append([]byte{byte(l.Label)}, l.Pixels...))
@@ -372,13 +373,13 @@ func TestFaultsOfTextsAreNoFaultsOfImages(t *testing.T) {
 		if p.Fault == Truncate {
 			p.Length = 1
 		}
-		for _, level := range Levels() {
+		for _, level := range text.Levels() {
 			known := slices.Contains(s.Levels, level.Level)
 			if err := p.check(level.Level); (err == nil) != known {
 				t.Errorf("%s at the %s level: %v", s.Fault, level.Level, err)
 			}
 		}
-		if images := slices.Contains(s.Levels, ImageLevel); images != (s.image != nil) || images && len(s.Levels) > 1 {
+		if images := slices.Contains(s.Levels, text.ImageLevel); images != (s.image != nil) || images && len(s.Levels) > 1 {
 			t.Errorf("%s is a fault of %v, and changes images: %v", s.Fault, s.Levels, s.image != nil)
 		}
 	}
@@ -387,7 +388,7 @@ func TestFaultsOfTextsAreNoFaultsOfImages(t *testing.T) {
 func TestOneSourceIsReadAsOneSortOfData(t *testing.T) {
 	t.Parallel()
 	data := imageLines(randomImages(rand.New(rand.NewPCG(1, 5)), 9, small))
-	images, words := Recipe{Reading: Reading{Level: ImageLevel, Image: small}}, Recipe{VocabularySize: 1, Words: 1}
+	images, words := Recipe{Reading: Reading{Level: text.ImageLevel, Image: small}}, Recipe{VocabularySize: 1, Words: 1}
 	_, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{images, words})
 	if err == nil || !strings.Contains(err.Error(), "one source is read at the levels image and word; expected texts alone, or images of one shape") {
 		t.Errorf("got %v", err)
@@ -440,7 +441,7 @@ func TestGoldenImages(t *testing.T) {
 	t.Parallel()
 	lines := randomImages(rand.New(rand.NewPCG(12, 12)), 80, small)
 	recipe := Recipe{
-		Seed: 3, Reading: Reading{Level: ImageLevel, Image: small}, TestFraction: 0.2, HeldOutUsers: 0.3,
+		Seed: 3, Reading: Reading{Level: text.ImageLevel, Image: small}, TestFraction: 0.2, HeldOutUsers: 0.3,
 		Faults: []Planted{{Fault: Invert, Users: 0.5}, {Fault: Blank, Examples: 0.1}, {Fault: ShiftLabels, Examples: 0.2}},
 	}
 	p := runPipeline(t, imageLines(lines), recipe)
@@ -450,7 +451,7 @@ func TestGoldenImages(t *testing.T) {
 		node *taskstest.Node
 		name string
 	}{
-		{p.corpus, ShardBlob(corpusPart, 0)}, {p.corpus, CorpusIndexBlob}, {p.parts, VocabularyBlob}, {p.parts, ShardBlob(Train, 0)}, {p.parts, ShardBlob(Test, 0)},
+		{p.corpus, ShardBlob(corpusPart, 0)}, {p.corpus, CorpusIndexBlob}, {p.parts, text.VocabularyBlob}, {p.parts, ShardBlob(Train, 0)}, {p.parts, ShardBlob(Test, 0)},
 		{p.balanced, PopulationIndexBlob}, {p.balanced, HeldOutIndexBlob}, {iid, PopulationIndexBlob}, {iid, ShardBlob(Train, 0)},
 	} {
 		fmt.Fprintf(&out, "%s %s %s\n", blob.node.Kind, blob.name, storage.DigestOf(blob.node.Blob(blob.name)))

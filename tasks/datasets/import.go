@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/subwords"
+	"coalmine/tasks/datasets/text"
 )
 
 // Import reads a source and writes its corpus: the examples as word numbers, grouped by user. Users
@@ -265,7 +266,7 @@ func (imp *importer) write(ctx context.Context, t *tasks.Task) error {
 	if err := t.Put(ctx, CorpusIndexBlob, index.encode()); err != nil {
 		return err
 	}
-	if err := t.Put(ctx, DictionaryBlob, joinLines(imp.lexicon.words.all)); err != nil {
+	if err := t.Put(ctx, DictionaryBlob, text.JoinLines(imp.lexicon.words.all)); err != nil {
 		return err
 	}
 	if err := t.PutJSON(ctx, UsersBlob, imp.names.all); err != nil {
@@ -294,7 +295,7 @@ func (imp *importer) index() *Index {
 		extents[u].Offset = offset
 		offset += user.extent.Length
 	}
-	return newIndex(shardBytes, imp.lexicon.reading.Longest(), extents)
+	return newIndexOf(imp.lexicon.reading.Longest(), extents)
 }
 
 // timeKey returns a key with the order of the numbers.

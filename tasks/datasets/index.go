@@ -12,6 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 )
 
 // Index holds the positions of each user's examples in a stream. Users are numbered from 0 and
@@ -47,6 +48,11 @@ const (
 // overlap.
 func (x *Index) WithExtents(extents []Extent) *Index {
 	return newIndex(x.ShardBytes, x.Sequence, extents)
+}
+
+// newIndexOf returns an index over the extents of a stream with shards of the usual size.
+func newIndexOf(sequence int, extents []Extent) *Index {
+	return newIndex(shardBytes, sequence, extents)
 }
 
 // newIndex completes an index over extents.
@@ -100,7 +106,7 @@ func (x *Index) end() int64 {
 
 func (x *Index) encode() []byte {
 	out := []byte(indexMagic)
-	if x.Sequence != SentenceWords {
+	if x.Sequence != text.SentenceWords {
 		out = binary.AppendUvarint([]byte(sequenceIndexMagic), uint64(x.Sequence))
 	}
 	out = binary.AppendUvarint(out, uint64(x.ShardBytes))
@@ -146,14 +152,14 @@ func DecodeIndex(data []byte) (*Index, error) {
 func indexFields(data []byte) (f *fields, sequence int, err error) {
 	if !bytes.HasPrefix(data, []byte(sequenceIndexMagic)) {
 		f, err = newFields(data, indexMagic)
-		return f, SentenceWords, err
+		return f, text.SentenceWords, err
 	}
 	f, err = newFields(data, sequenceIndexMagic)
 	if err != nil {
 		return nil, 0, err
 	}
 	n := f.next()
-	if f.err == nil && (n == 0 || n > maxNumbers || n == SentenceWords) {
+	if f.err == nil && (n == 0 || n > maxNumbers || n == text.SentenceWords) {
 		return nil, 0, fmt.Errorf("index of sequences of %d words, expected 1 to %d: %w", n, maxNumbers, storage.ErrCorrupt)
 	}
 	return f, int(n), f.err

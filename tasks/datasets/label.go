@@ -10,6 +10,7 @@ import (
 	"coalmine/internal/encoding"
 	"coalmine/internal/registry"
 	"coalmine/models"
+	"coalmine/tasks/datasets/text"
 )
 
 // Label names the attribute of a whole text that a model predicts. The zero value means no label.
@@ -131,7 +132,7 @@ func (r Reading) checkLabel() error {
 		return fmt.Errorf("the label %s of images, unlabelled ones: %t; expected %s of all of them", r.Label, r.Unlabelled, TagsLabel)
 	}
 	if !r.Level.Scheme().Images && (!r.Level.IsZero() || r.Pairs) {
-		return fmt.Errorf("the label %s at the %s level or of pairs; expected single texts at the %s level, or images", r.Label, r.Level, WordLevel)
+		return fmt.Errorf("the label %s at the %s level or of pairs; expected single texts at the %s level, or images", r.Label, r.Level, text.WordLevel)
 	}
 	if r.Label != TagsLabel {
 		return nil

@@ -8,6 +8,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -31,12 +32,12 @@ func labelledCorpus(n int) string {
 }
 
 // encoded imports and encodes a source, and returns the vocabulary and the training texts.
-func encoded(t *testing.T, r Reading, source string, vocabulary int) (*Vocabulary, [][]int32) {
+func encoded(t *testing.T, r Reading, source string, vocabulary int) (*text.Vocabulary, [][]int32) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	corpus := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte(source))}, Reading: r})
 	parts := g.Run(Encode, EncodeParams{Seed: 1, Level: r.Level, VocabularySize: vocabulary, TestFraction: 0.2}, taskstest.In(CorpusInput, corpus))
-	v := must.Get(ParseVocabulary(parts.Blob(VocabularyBlob)))(t)
+	v := must.Get(text.ParseVocabulary(parts.Blob(text.VocabularyBlob)))(t)
 	part := must.Get(OpenPart(t.Context(), g.Task(taskstest.In("data", parts)), "data", Train))(t)
 	texts := must.Get(part.ReadRecords(t.Context(), 0, part.Records()))(t)
 	return v, texts
@@ -45,15 +46,15 @@ func encoded(t *testing.T, r Reading, source string, vocabulary int) (*Vocabular
 func TestScoresStandBeforeTheWordsOfTheirTexts(t *testing.T) {
 	t.Parallel()
 	v, texts := encoded(t, Reading{Label: ScoreLabel}, labelledCorpus(200), 10)
-	if want := []string{"<score 1>", "<score 1.5>", "<score 2>", "<score 2.5>", "<score 3>", "<score 3.5>", "<score 4>", "<score 4.5>", "<score 5>", "and"}; !slices.Equal(v.Words[FirstWord:][:10], want) || v.Ordinary() != 19 {
+	if want := []string{"<score 1>", "<score 1.5>", "<score 2>", "<score 2.5>", "<score 3>", "<score 3.5>", "<score 4>", "<score 4.5>", "<score 5>", "and"}; !slices.Equal(v.Words[text.FirstWord:][:10], want) || v.Ordinary() != 19 {
 		t.Errorf("vocabulary %q", v.Words)
 	}
 	seen := map[int32]bool{}
-	for _, text := range texts {
-		if len(text) != 7 || text[0] != Begin || text[1] < FirstWord || text[1] >= FirstWord+9 || text[6] != End {
-			t.Fatalf("text %v: want its begin, a score, four words and its end", text)
+	for _, content := range texts {
+		if len(content) != 7 || content[0] != text.Begin || content[1] < text.FirstWord || content[1] >= text.FirstWord+9 || content[6] != text.End {
+			t.Fatalf("text %v: want its begin, a score, four words and its end", content)
 		}
-		seen[text[1]] = true
+		seen[content[1]] = true
 	}
 	if len(seen) != 9 || len(texts) < 100 {
 		t.Errorf("%d scores in %d texts, want 9", len(seen), len(texts))
@@ -63,7 +64,7 @@ func TestScoresStandBeforeTheWordsOfTheirTexts(t *testing.T) {
 func TestTagsThatTheListHasStandBeforeTheWordsInItsOrder(t *testing.T) {
 	t.Parallel()
 	v, texts := encoded(t, taggedReading, labelledCorpus(200), 10)
-	if want := []string{"<tag r>", "<tag machine learning>", "<tag time>", "and"}; !slices.Equal(v.Words[FirstWord:][:4], want) {
+	if want := []string{"<tag r>", "<tag machine learning>", "<tag time>", "and"}; !slices.Equal(v.Words[text.FirstWord:][:4], want) {
 		t.Errorf("vocabulary %q", v.Words)
 	}
 	found := map[string]int{}
@@ -85,9 +86,9 @@ func TestALongTextKeepsItsLabelsAndItsEnd(t *testing.T) {
 	t.Parallel()
 	long := `{"user":"a","text":"` + strings.Repeat("so ", 50) + `","score":4}` + "\n"
 	_, texts := encoded(t, Reading{Label: ScoreLabel, Sequence: 8}, strings.Repeat(long, 9), 1)
-	for _, text := range texts {
-		if len(text) != 1+1+8+1 || text[len(text)-1] != End {
-			t.Fatalf("text %v: want a begin, a score, eight words and an end", text)
+	for _, content := range texts {
+		if len(content) != 1+1+8+1 || content[len(content)-1] != text.End {
+			t.Fatalf("text %v: want a begin, a score, eight words and an end", content)
 		}
 	}
 }
@@ -161,7 +162,7 @@ func TestTheSurveyOfLabelledTextsCountsWhatTheTasksCount(t *testing.T) {
 func TestReadingsOfLabelsAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, r := range map[string]Reading{
-		"expected single texts at the word level": {Label: ScoreLabel, Level: ByteLevel},
+		"expected single texts at the word level": {Label: ScoreLabel, Level: text.ByteLevel},
 		"or of pairs":                  {Label: ScoreLabel, Pairs: true},
 		`label "stars": expected`:      {Label: "stars"},
 		"tags without the label":       {Tags: "r"},
@@ -200,7 +201,7 @@ func FuzzLabelledLines(f *testing.F) {
 	})
 }
 
-var taggedImages = Reading{Level: ImageLevel, Image: Image{Width: 2, Height: 1, Channels: 1, Classes: 10}, Label: TagsLabel, Tags: Tags([]string{"dog", "cat", "tree"})}
+var taggedImages = Reading{Level: text.ImageLevel, Image: Image{Width: 2, Height: 1, Channels: 1, Classes: 10}, Label: TagsLabel, Tags: Tags([]string{"dog", "cat", "tree"})}
 
 func TestImagesHaveANumberForEachTagBeforeTheirPixels(t *testing.T) {
 	t.Parallel()

@@ -8,61 +8,42 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 // bytesOf undoes the vocabulary: the text that a sentence was made of.
 func bytesOf(t testing.TB, sentence []int32) string {
 	t.Helper()
-	var text []byte
-	for _, token := range sentence[1 : 1+WordsOf(sentence)] {
-		if token < FirstWord || token >= FirstWord+Bytes {
+	var content []byte
+	for _, token := range sentence[1 : 1+text.WordsOf(sentence)] {
+		if token < text.FirstWord || token >= text.FirstWord+text.Bytes {
 			t.Fatalf("token %d in %v is no byte", token, sentence)
 		}
-		text = append(text, byte(token-FirstWord))
+		content = append(content, byte(token-text.FirstWord))
 	}
-	return string(text)
+	return string(content)
 }
 
 func FuzzBytesComeBackAsTheyWere(f *testing.F) {
 	for _, text := range []string{"plain", "Don\u2019t \u00e9\n\t", "\x00\xff\xfe", "<0x0A> <unk>", strings.Repeat("long ", 60)} {
 		f.Add(text, uint16(20))
 	}
-	f.Fuzz(func(t *testing.T, text string, sequence uint16) {
-		r := Reading{Level: ByteLevel, Sequence: 1 + int(sequence)%MaxSequence}
-		words, cut := newLexicon(r, FaultParams{}).sentence(0, text)
+	f.Fuzz(func(t *testing.T, content string, sequence uint16) {
+		r := Reading{Level: text.ByteLevel, Sequence: 1 + int(sequence)%text.MaxSequence}
+		words, cut := newLexicon(r, FaultParams{}).sentence(0, content)
 		var got []byte
 		for _, w := range words {
 			got = append(got, byte(w))
 		}
-		if string(got) != text[:len(got)] || len(got) != min(len(text), r.Sequence) || cut != (len(got) < len(text)) {
-			t.Fatalf("%q cut at %d gives %q, cut %v", text, r.Sequence, got, cut)
+		if string(got) != content[:len(got)] || len(got) != min(len(content), r.Sequence) || cut != (len(got) < len(content)) {
+			t.Fatalf("%q cut at %d gives %q, cut %v", content, r.Sequence, got, cut)
 		}
-		symbols := ByteSymbols(string(got))
-		if back := splitLines(joinLines(symbols)); !slices.Equal(back, symbols) {
+		symbols := text.ByteSymbols(string(got))
+		if back := text.SplitLines(text.JoinLines(symbols)); !slices.Equal(back, symbols) {
 			t.Fatalf("symbols %q come back as %q", symbols, back)
 		}
 	})
-}
-
-func TestAByteVocabularyIsFixedAndKnown(t *testing.T) {
-	t.Parallel()
-	v, err := ParseVocabulary(joinLines(append(slices.Clone(specials), byteSymbols...)))
-	if err != nil || v.Ordinary() != Bytes || v.Level() != ByteLevel {
-		t.Fatalf("level %q, %d ordinary tokens (%v)", v.Level(), v.Ordinary(), err)
-	}
-	for b, want := range map[byte]string{'a': "a", ' ': " ", '~': "~", '\n': "<0x0A>", 0: "<0x00>", 0x7f: "<0x7F>", 0xc3: "<0xC3>"} {
-		if got := v.Words[FirstWord+int(b)]; got != want {
-			t.Errorf("byte %d is written %q, want %q", b, got, want)
-		}
-	}
-	distinct := slices.Compact(slices.Sorted(slices.Values(byteSymbols)))
-	if len(distinct) != Bytes {
-		t.Errorf("only %d symbols differ", len(distinct))
-	}
-	if words := NewVocabulary(append(slices.Clone(specials), "the", "of")); words.Level() != WordLevel {
-		t.Error("a vocabulary of words passes for one of bytes")
-	}
 }
 
 func TestSentencesOfBytesAreTheTexts(t *testing.T) {
@@ -72,15 +53,15 @@ func TestSentencesOfBytesAreTheTexts(t *testing.T) {
 	for _, text := range texts {
 		lines = append(lines, line{"ann", text})
 	}
-	r := Recipe{Reading: Reading{Level: ByteLevel}, Words: 1}
+	r := Recipe{Reading: Reading{Level: text.ByteLevel}, Words: 1}
 	p := runPipeline(t, jsonLines(lines), r)
 	population := p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)
 	var got []string
 	for u := range population.Users() {
 		sentences := must.Get(population.ReadUser(t.Context(), u))(t)
 		for _, s := range sentences {
-			if ended := s[len(s)-1] == End; ended != (WordsOf(s) < SentenceBytes) {
-				t.Errorf("a sentence of %d bytes ends: %v", WordsOf(s), ended)
+			if ended := s[len(s)-1] == text.End; ended != (text.WordsOf(s) < text.SentenceBytes) {
+				t.Errorf("a sentence of %d bytes ends: %v", text.WordsOf(s), ended)
 			}
 			got = append(got, bytesOf(t, s))
 		}
@@ -96,7 +77,7 @@ func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 150))
 	words, bytes, long := smallRecipe, smallRecipe, smallRecipe
-	bytes.Level, bytes.VocabularySize, bytes.Words = ByteLevel, 0, 300
+	bytes.Level, bytes.VocabularySize, bytes.Words = text.ByteLevel, 0, 300
 	long.Sequence = 25
 	short := bytes
 	short.Sequence, short.Words = 7, 40
@@ -106,7 +87,7 @@ func TestSurveyFindsWhatTheTasksFindUnderAnyReading(t *testing.T) {
 		p := ran[i]
 		iid := p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)
 		for _, s := range everyUser(t, iid) {
-			if n := WordsOf(s); n < 1 || n > r.Complete().Sequence {
+			if n := text.WordsOf(s); n < 1 || n > r.Complete().Sequence {
 				t.Fatalf("%+v: a sentence of %d words", r.Reading, n)
 			}
 		}
@@ -131,8 +112,8 @@ func TestReadingsThatDoNotFitAreRefused(t *testing.T) {
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 20))
 	words := runPipeline(t, data, Recipe{VocabularySize: 5, Words: 1})
 	for want, params := range map[string]EncodeParams{
-		"was not imported at the byte level":                       {Level: ByteLevel},
-		"vocabulary size is 9; expected none at the byte le":       {Level: ByteLevel, VocabularySize: 9},
+		"was not imported at the byte level":                       {Level: text.ByteLevel},
+		"vocabulary size is 9; expected none at the byte le":       {Level: text.ByteLevel, VocabularySize: 9},
 		`level "rune": expected one of word, byte, image, subword`: {Level: "rune", VocabularySize: 9},
 	} {
 		if _, err := words.Try(Encode, params, taskstest.In(CorpusInput, words.corpus)); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), want) {

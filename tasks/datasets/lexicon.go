@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"coalmine/tasks/datasets/subwords"
+	"coalmine/tasks/datasets/text"
 	"strings"
 )
 
@@ -40,10 +41,10 @@ func (l *lexicon) bytesOf(text string) (cut bool) {
 // words for every text.
 func firstLexicon(r Reading, f FaultParams) *lexicon {
 	level := r.Level.Scheme()
-	if r.Rules.first() || level.Images || level.Fixed() && len(f.Faults) == 0 {
+	if r.Rules.First() || level.Images || level.Fixed() && len(f.Faults) == 0 {
 		return nil
 	}
-	r.Rules = FirstRules
+	r.Rules = text.FirstRules
 	return newLexicon(r, f)
 }
 
@@ -87,7 +88,7 @@ type lexicon struct {
 	separator  uint32 // number of the separator of pairs
 	noLabel    uint32 // number for a missing label of an image
 	labels     int    // count of labels of texts, which have the first numbers
-	tokenizer  Tokenizer
+	tokenizer  text.Tokenizer
 	subwords   *subwords.Encoder // at the subword level
 	alphabet   subwords.Alphabet // alphabet of its tokens
 	misreading []string          // words of a text with faults
@@ -97,10 +98,10 @@ type lexicon struct {
 func newLexicon(r Reading, f FaultParams) *lexicon {
 	r = r.Complete()
 	scheme := r.Level.Scheme()
-	l := &lexicon{reading: r, planted: f, words: newNumbering(), tokenizer: Tokenizer{first: r.Rules.first()}}
+	l := &lexicon{reading: r, planted: f, words: newNumbering(), tokenizer: text.Tokenizer{First: r.Rules.First()}}
 	l.words.all = scheme.Symbols
 	if scheme.Subwords {
-		l.subwords, l.words.all = r.tokenizer.Encoder(), r.tokenizer.Names(Specials())
+		l.subwords, l.words.all = r.Subwords().Encoder(), r.Subwords().Names(text.Specials())
 		l.alphabet = subwords.AlphabetOf(l.words.all)
 		for id, name := range l.words.all {
 			l.words.ids[name] = uint64(id)
@@ -110,10 +111,10 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 		l.words.all, l.labels = words, len(words)
 	}
 	if r.Pairs {
-		l.separator = l.addSpecial(Separator)
+		l.separator = l.addSpecial(text.Separator)
 	}
 	if r.Unlabelled {
-		l.noLabel = l.addSpecial(Unknown)
+		l.noLabel = l.addSpecial(text.Unknown)
 	}
 	l.restart()
 	return l
@@ -123,14 +124,14 @@ func newLexicon(r Reading, f FaultParams) *lexicon {
 func (l *lexicon) restart() {
 	if len(l.planted.Faults) > 0 {
 		l.faults = newPlanter(l.planted)
-		l.faults.first = l.tokenizer.first
+		l.faults.first = l.tokenizer.First
 	}
 }
 
 // addSpecial numbers a special token among the words: after the symbols of a level with fixed
 // symbols, otherwise first. No word of a text equals its name.
 func (l *lexicon) addSpecial(token int) uint32 {
-	l.words.all = append(l.words.all[:len(l.words.all):len(l.words.all)], Specials()[token])
+	l.words.all = append(l.words.all[:len(l.words.all):len(l.words.all)], text.Specials()[token])
 	return uint32(len(l.words.all) - 1)
 }
 
@@ -171,12 +172,12 @@ func (l *lexicon) sentence(user int, text string) (words []uint32, cut bool) {
 
 // misread appends the sentence of a text at the word level after faults.
 func (l *lexicon) misread(text string) (cut bool) {
-	l.tokenizer.keepCase = l.faults.keepsCase(text)
+	l.tokenizer.KeepCase = l.faults.keepsCase(text)
 	l.misreading = l.misreading[:0]
 	for w := range l.tokenizer.Words(text) {
 		l.misreading = append(l.misreading, string(w))
 	}
-	l.tokenizer.keepCase = false
+	l.tokenizer.KeepCase = false
 	words := l.faults.words(l.misreading)
 	kept := words[:min(len(words), l.reading.Sequence)]
 	for _, w := range kept {

@@ -6,6 +6,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 )
 
 // PlacedExample is an example of a source and its part.
@@ -27,7 +28,7 @@ func EachPlaced(ctx context.Context, t *tasks.Task, p EncodeParams, do func(Plac
 	if err := e.open(ctx); err != nil {
 		return err
 	}
-	e.tokens = make([]uint32, len(e.words)) // only lengths are compared
+	e.tokens = make([]int32, len(e.words)) // only lengths are compared
 	return e.eachPlaced(ctx, do)
 }
 
@@ -49,10 +50,10 @@ func (e *encoder) eachPlaced(ctx context.Context, do func(PlacedExample) error) 
 		if err != nil {
 			return err
 		}
-		parts[j].population = population
+		parts[j] = partReader{part: part, population: population}
 	}
 	return e.eachExample(ctx, func(x sourceExample) error {
-		return e.pieces(x, func(tokens []uint32) error {
+		return e.pieces(x, func(tokens []int32) error {
 			number := e.parts[x.ordinal]
 			if number == unused {
 				return do(PlacedExample{x.ordinal, x.user, Unused, []int32{}})
@@ -61,8 +62,8 @@ func (e *encoder) eachPlaced(ctx context.Context, do func(PlacedExample) error) 
 			if err != nil {
 				return err
 			}
-			if WordsOf(sentence) != len(tokens) {
-				return fmt.Errorf("example %d of the source has %d words, %d in the part %s: %w", x.ordinal, len(tokens), WordsOf(sentence), allParts[number], storage.ErrCorrupt)
+			if text.WordsOf(sentence) != len(tokens) {
+				return fmt.Errorf("example %d of the source has %d words, %d in the part %s: %w", x.ordinal, len(tokens), text.WordsOf(sentence), allParts[number], storage.ErrCorrupt)
 			}
 			return do(PlacedExample{x.ordinal, x.user, allParts[number], sentence})
 		})
@@ -71,6 +72,7 @@ func (e *encoder) eachPlaced(ctx context.Context, do func(PlacedExample) error) 
 
 // partReader reads the examples of a part in order.
 type partReader struct {
+	part       Part
 	population *Population
 	user, read int // read counts the user's examples read so far
 }
@@ -80,7 +82,7 @@ func (r *partReader) next(ctx context.Context, user int) ([]int32, error) {
 		r.user, r.read = user, 0
 	}
 	if user >= r.population.Users() || r.read >= r.population.Examples(user) {
-		return nil, fmt.Errorf("the part %s has no example %d of user %d: %w", r.population.stream.part, r.read, user, storage.ErrCorrupt)
+		return nil, fmt.Errorf("the part %s has no example %d of user %d: %w", r.part, r.read, user, storage.ErrCorrupt)
 	}
 	sentences, err := r.population.ReadUser(ctx, user)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -38,7 +39,7 @@ func TestExamplesFollowTheirTime(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		lines, source := randomTimes(rand.New(rand.NewPCG(seed, 0)), 200)
-		recipe := Recipe{Seed: seed, Reading: Reading{Level: ByteLevel}, TestFraction: 0.2, ValidationFraction: 0.1}
+		recipe := Recipe{Seed: seed, Reading: Reading{Level: text.ByteLevel}, TestFraction: 0.2, ValidationFraction: 0.1}
 		parts := examplesByPart(t, source, recipe)
 		recipe.Timed = true
 		for part, found := range examplesByPart(t, source, recipe) {
@@ -61,12 +62,12 @@ func examplesByPart(t *testing.T, source []byte, r Recipe) map[Part][]int {
 	params := r.Encode()
 	found := map[Part][]int{}
 	must.Do(t, EachPlaced(t.Context(), p.Task(taskstest.In(CorpusInput, p.corpus), taskstest.In(PartsInput, p.parts)), params, func(x PlacedExample) error {
-		var text []byte
-		for _, token := range x.Sentence[1 : 1+WordsOf(x.Sentence)] {
-			text = append(text, byte(token-FirstWord))
+		var content []byte
+		for _, token := range x.Sentence[1 : 1+text.WordsOf(x.Sentence)] {
+			content = append(content, byte(token-text.FirstWord))
 		}
-		if string(text) != fmt.Sprint(x.Example) {
-			t.Errorf("example %d of the source is %s in the part %s", x.Example, text, x.Part)
+		if string(content) != fmt.Sprint(x.Example) {
+			t.Errorf("example %d of the source is %s in the part %s", x.Example, content, x.Part)
 		}
 		found[x.Part] = append(found[x.Part], x.Example)
 		return nil
@@ -109,7 +110,7 @@ func TestTimeKeysAreOrderedAsNumbers(t *testing.T) {
 func TestALineWithoutATimeIsNamed(t *testing.T) {
 	t.Parallel()
 	source := []byte(`{"user":"a","text":"x","time":1}` + "\n" + `{"user":"a","text":"y"}` + "\n")
-	recipe := Recipe{Reading: Reading{Level: ByteLevel, Timed: true}}
+	recipe := Recipe{Reading: Reading{Level: text.ByteLevel, Timed: true}}
 	_, err := Survey(t.Context(), []File{fileOf("s.jsonl", source)}, Limits{}, []Recipe{recipe})
 	const want = `s.jsonl, line 2: "time" is missing; expected {"user": "…", "text": "…"} on every line (and "time"`
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -125,7 +126,7 @@ func TestALineWithoutATimeIsNamed(t *testing.T) {
 func TestSurveyFindsWhatTasksMakeOfTimes(t *testing.T) {
 	t.Parallel()
 	_, source := randomTimes(rand.New(rand.NewPCG(3, 0)), 300)
-	recipe := Recipe{Seed: 4, Reading: Reading{Level: ByteLevel, Timed: true}, TestFraction: 0.1, HeldOutUsers: 0.3, Members: true}
+	recipe := Recipe{Seed: 4, Reading: Reading{Level: text.ByteLevel, Timed: true}, TestFraction: 0.1, HeldOutUsers: 0.3, Members: true}
 	facts := must.Get(Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe}))(t)
 	p := runPipeline(t, source, recipe)
 	var balance BalanceMetrics

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 )
 
 // OutOfVocabulary selects the words of a corpus outside a primary model's vocabulary, for a modeler
@@ -35,14 +36,14 @@ type OutOfVocabularyParams struct {
 // encode returns the parameters of Encode.
 func (p *OutOfVocabularyParams) encode() EncodeParams {
 	return EncodeParams{
-		Seed: p.Seed, Level: ByteLevel, TestFraction: p.TestFraction, ValidationFraction: p.ValidationFraction, TrainShare: p.TrainShare,
+		Seed: p.Seed, Level: text.ByteLevel, TestFraction: p.TestFraction, ValidationFraction: p.ValidationFraction, TrainShare: p.TrainShare,
 		Grouped: p.Grouped, Splits: p.Splits,
 	}
 }
 
 // reading returns the reading of the words.
 func (p *OutOfVocabularyParams) reading() Reading {
-	return Reading{Level: ByteLevel, Sequence: p.Sequence}.Complete()
+	return Reading{Level: text.ByteLevel, Sequence: p.Sequence}.Complete()
 }
 
 func runOutOfVocabulary(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams) error {
@@ -57,10 +58,10 @@ func runOutOfVocabulary(ctx context.Context, t *tasks.Task, p *OutOfVocabularyPa
 	if err != nil {
 		return err
 	}
-	if err := t.Put(ctx, VocabularyBlob, joinLines(append(Specials(), ByteLevel.Scheme().Symbols...))); err != nil {
+	if err := t.Put(ctx, text.VocabularyBlob, text.JoinLines(append(text.Specials(), text.ByteLevel.Scheme().Symbols...))); err != nil {
 		return err
 	}
-	e.metrics.DistinctWords = Bytes
+	e.metrics.DistinctWords = text.Bytes
 	return e.writeParts(ctx)
 }
 
@@ -70,15 +71,15 @@ func openOutside(ctx context.Context, t *tasks.Task, p *OutOfVocabularyParams) (
 	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
-	if slices.Equal(e.words, ByteLevel.Scheme().Symbols) {
-		return nil, tasks.Permanent(fmt.Errorf("the corpus was imported at the %s level; expected words, of which those outside of a vocabulary are selected", ByteLevel))
+	if slices.Equal(e.words, text.ByteLevel.Scheme().Symbols) {
+		return nil, tasks.Permanent(fmt.Errorf("the corpus was imported at the %s level; expected words, of which those outside of a vocabulary are selected", text.ByteLevel))
 	}
-	v, err := ReadVocabulary(ctx, t, VocabularyInput)
+	v, err := text.ReadVocabulary(ctx, t, VocabularyInput)
 	if err != nil {
 		return nil, err
 	}
 	e.sequence = p.reading().Sequence
-	e.outside = bytesOutside(e.words, v.Words[FirstWord:], e.sequence)
+	e.outside = bytesOutside(e.words, v.Words[text.FirstWord:], e.sequence)
 	return e, nil
 }
 
@@ -96,14 +97,14 @@ func bytesOutside(words, vocabulary []string, sequence int) []int32 {
 }
 
 // eachOutside calls do with the bytes of every word outside the vocabulary, as tokens.
-func (e *encoder) eachOutside(words []uint32, do func(tokens []uint32) error) error {
+func (e *encoder) eachOutside(words []int32, do func(tokens []int32) error) error {
 	for _, w := range words {
 		if e.outside[w] == 0 {
 			continue
 		}
 		e.bytes = e.bytes[:0]
 		for _, b := range []byte(e.words[w][:e.outside[w]]) {
-			e.bytes = append(e.bytes, FirstWord+uint32(b))
+			e.bytes = append(e.bytes, text.FirstWord+int32(b))
 		}
 		if err := do(e.bytes); err != nil {
 			return err

@@ -12,13 +12,14 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
 // selecting is a recipe of the words outside of a vocabulary.
 func selecting(seed uint64, outside Outside, sequence, words int) Recipe {
 	return Recipe{
-		Seed: seed, Reading: Reading{Level: ByteLevel, Sequence: sequence}, Outside: outside,
+		Seed: seed, Reading: Reading{Level: text.ByteLevel, Sequence: sequence}, Outside: outside,
 		TestFraction: 0.2, ValidationFraction: 0.1, TrainShare: 0.8, Words: words,
 	}
 }
@@ -36,7 +37,7 @@ func outsideByHand(lines []line, r Recipe) map[Part]map[string][]string {
 	counts := map[string]int{}
 	for i, l := range lines {
 		parts[i] = coins.next()
-		clean[i] = Tokenize(l.Text)
+		clean[i] = text.Tokenize(l.Text)
 		if faulty[i] = clean[i]; hit[i] && len(clean[i]) > 1 {
 			faulty[i] = append([]string{clean[i][0] + " " + clean[i][1]}, clean[i][2:]...)
 		}
@@ -140,7 +141,7 @@ func TestSelectedWordsAreFoundWhereTheyStand(t *testing.T) {
 			return nil
 		}
 		got[x.Part]++
-		if w := bytesOf(t, x.Sentence); !slices.Contains(Tokenize(lines[x.Example].Text), w) {
+		if w := bytesOf(t, x.Sentence); !slices.Contains(text.Tokenize(lines[x.Example].Text), w) {
 			return fmt.Errorf("example %d has no word %q", x.Example, w)
 		}
 		return nil
@@ -160,7 +161,7 @@ func TestWordsThatCannotBeSelectedAreRefused(t *testing.T) {
 	t.Parallel()
 	data := jsonLines(randomLines(rand.New(rand.NewPCG(4, 4)), 20))
 	p := runPipeline(t, data, Recipe{VocabularySize: 5, Words: 1})
-	bytes := p.Run(Import, ImportParams{Sources: []storage.Digest{p.Import(data)}, Reading: Reading{Level: ByteLevel}})
+	bytes := p.Run(Import, ImportParams{Sources: []storage.Digest{p.Import(data)}, Reading: Reading{Level: text.ByteLevel}})
 	for want, c := range map[string]struct {
 		params OutOfVocabularyParams
 		corpus *taskstest.Node
@@ -175,7 +176,7 @@ func TestWordsThatCannotBeSelectedAreRefused(t *testing.T) {
 		}
 	}
 	r := selecting(1, Outside{Size: 5}, 0, 1)
-	r.Level = WordLevel
+	r.Level = text.WordLevel
 	if _, err := Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r}); err == nil {
 		t.Error("words are selected at the word level")
 	}

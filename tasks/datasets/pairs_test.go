@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/tasks/datasets/text"
 )
 
 // pairLine is one record of a source of pairs.
@@ -52,11 +53,11 @@ func TestAPairIsOneSentence(t *testing.T) {
 	}{
 		{Reading{Sequence: 3, Pairs: true}, 12, []string{
 			"<begin> good morning <end> guten morgen <end>", "<begin> one two three <end> eins zwei drei", "<begin> yes <end> ja <end>"}},
-		{Reading{Level: ByteLevel, Sequence: 4, Pairs: true}, 0, []string{
+		{Reading{Level: text.ByteLevel, Sequence: 4, Pairs: true}, 0, []string{
 			"<begin> G o o d <end> g u t e", "<begin> o n e   <end> e i n s", "<begin> y e s <end> j a <end>"}},
 	} {
 		p := runPipeline(t, data, Recipe{Reading: c.reading, VocabularySize: c.vocabulary, Words: 1})
-		vocabulary := must.Get(ParseVocabulary(p.parts.Blob(VocabularyBlob)))(t)
+		vocabulary := must.Get(text.ParseVocabulary(p.parts.Blob(text.VocabularyBlob)))(t)
 		var got []string
 		for _, sentence := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)) {
 			var words []string
@@ -68,7 +69,7 @@ func TestAPairIsOneSentence(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%+v: got %q, want %q", c.reading, got, c.want)
 		}
-		if n := len(strings.Split(string(p.parts.Blob(VocabularyBlob)), "\n")) - 1; n != vocabulary.Size() || strings.Count(string(p.parts.Blob(VocabularyBlob)), "<end>") != 1 {
+		if n := len(strings.Split(string(p.parts.Blob(text.VocabularyBlob)), "\n")) - 1; n != vocabulary.Size() || strings.Count(string(p.parts.Blob(text.VocabularyBlob)), "<end>") != 1 {
 			t.Errorf("%+v: the separator is a word of the vocabulary", c.reading)
 		}
 	}
@@ -79,15 +80,15 @@ func TestSurveyFindsWhatTheTasksFindOfPairs(t *testing.T) {
 	data := jsonPairs(t, randomPairs(rand.New(rand.NewPCG(5, 5)), 150))
 	words, bytes, share := smallRecipe, smallRecipe, smallRecipe
 	words.Pairs, bytes.Pairs, share.Pairs = true, true, true
-	bytes.Level, bytes.VocabularySize, bytes.Words = ByteLevel, 0, 300
+	bytes.Level, bytes.VocabularySize, bytes.Words = text.ByteLevel, 0, 300
 	share.TrainShare, share.Sequence, share.VocabularySize = 0.5, 4, 20
 	recipes := []Recipe{words, bytes, share}
 	for i, p := range checkSurvey(t, data, recipes) {
 		r := recipes[i]
 		for _, s := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: IID, Words: r.Words, Seed: 1}), IID)) {
-			at, longest := slices.Index(s, Separator), r.Complete().Sequence
-			if at < 2 || at > 1+longest || WordsOf(s)-at < 1 || WordsOf(s)-at > longest {
-				t.Fatalf("%+v: a pair of %d words, separated at %d", r.Reading, WordsOf(s), at)
+			at, longest := slices.Index(s, text.Separator), r.Complete().Sequence
+			if at < 2 || at > 1+longest || text.WordsOf(s)-at < 1 || text.WordsOf(s)-at > longest {
+				t.Fatalf("%+v: a pair of %d words, separated at %d", r.Reading, text.WordsOf(s), at)
 			}
 		}
 	}
@@ -112,7 +113,7 @@ func TestPairsThatDoNotFitAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v; want an error with %q", line, err, want)
 		}
 	}
-	if err := (Reading{Level: ImageLevel, Pairs: true}).check(); err == nil || !strings.Contains(err.Error(), "pairs at the image level") {
+	if err := (Reading{Level: text.ImageLevel, Pairs: true}).check(); err == nil || !strings.Contains(err.Error(), "pairs at the image level") {
 		t.Errorf("pairs of images: error %v", err)
 	}
 	pairs := smallRecipe
@@ -135,11 +136,11 @@ func FuzzALineOfAPair(f *testing.F) {
 			}
 			return
 		}
-		text, target, both := strings.Cut(rec.Text, pairMark)
-		if rec.User == "" || !both || !hasWord(text, false) || !hasWord(target, false) || strings.Contains(target, pairMark) {
+		content, target, both := strings.Cut(rec.Text, pairMark)
+		if rec.User == "" || !both || !text.HasWord(content, false) || !text.HasWord(target, false) || strings.Contains(target, pairMark) {
 			t.Fatalf("%q is read as %+v", line, rec)
 		}
-		for _, level := range []Level{WordLevel, ByteLevel} {
+		for _, level := range []text.Level{text.WordLevel, text.ByteLevel} {
 			l := newLexicon(Reading{Level: level, Sequence: 9, Pairs: true}, FaultParams{})
 			words, _ := l.sentence(0, rec.Text)
 			if at := slices.Index(words, l.separator); at < 1 || at > 9 || len(words)-at < 2 || len(words)-at > 10 {

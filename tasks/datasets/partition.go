@@ -157,8 +157,7 @@ func (p *partitioner) words(r record) int {
 // eachExample calls f with the examples of the balanced users in order; with sharersOnly, only of
 // users with canaries.
 func (p *partitioner) eachExample(ctx context.Context, f func(record) error, sharersOnly bool) error {
-	source := trainStream(p.task, PartsInput, p.balanced)
-	scan := source.scan(ctx, p.balanced.end())
+	scan := scan(ctx, p.task, PartsInput, Train, p.balanced)
 	sentence := make([]int32, 0, p.balanced.Sequence)
 	for u, e := range p.balanced.Extents {
 		replaced := p.inserted.replacements.of(u)

@@ -8,6 +8,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -36,7 +37,7 @@ func checkWords(t *testing.T, p *Population) {
 		words := 0
 		for _, s := range sentences {
 			words += len(s) - 1
-			if s[len(s)-1] == End {
+			if s[len(s)-1] == text.End {
 				words--
 			}
 		}
@@ -83,7 +84,7 @@ func checkPlacements(t *testing.T, p pipeline, node *taskstest.Node, population 
 			sentences := must.Get(population.ReadUser(t.Context(), u))(t)
 			copies := 0
 			for _, s := range sentences {
-				if slices.Equal(s, frame(nil, c.Tokens, SentenceWords)) {
+				if slices.Equal(s, text.Frame(nil, c.Tokens, text.SentenceWords)) {
 					copies++
 				}
 			}
@@ -114,7 +115,7 @@ func TestIIDConservesRecordsWithTheirCanaries(t *testing.T) {
 		checkPlacements(t, p, node, iid)
 
 		for u := range iid.Users() {
-			if w := iid.Words(u); w < smallRecipe.Words || w >= smallRecipe.Words+SentenceWords {
+			if w := iid.Words(u); w < smallRecipe.Words || w >= smallRecipe.Words+text.SentenceWords {
 				t.Errorf("seed %d: synthetic user %d has %d words", seed, u, w)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/tasks/datasets/text"
 )
 
 // The phrases of random texts are those that regular expressions find.
@@ -23,16 +24,16 @@ func TestPhrasesAreCountedAsRegularExpressionsFindThem(t *testing.T) {
 			}
 			texts = append(texts, strings.Join(words, " "))
 		}
-		checkPhrase(t, texts, WordLevel, Phrase{Fixed: []string{"a", "", "b"}, Random: []string{"c", "d", "e"}}, "(?:^| )a ([cde]) b(?: |$)")
-		checkPhrase(t, texts, WordLevel, Phrase{Fixed: []string{"a", "", ""}}, "(?:^| )a (. .)(?: |$)")
-		checkPhrase(t, texts, WordLevel, Phrase{Fixed: []string{"a", "", "neverwritten"}}, "neverwritten")
-		checkPhrase(t, texts, WordLevel, Phrase{}, "(nothing)")
-		checkPhrase(t, texts, ByteLevel, Phrase{Fixed: []string{"a", " ", "", " ", ""}, Random: []string{"b", "f"}}, "a ([bf] [bf])")
+		checkPhrase(t, texts, text.WordLevel, Phrase{Fixed: []string{"a", "", "b"}, Random: []string{"c", "d", "e"}}, "(?:^| )a ([cde]) b(?: |$)")
+		checkPhrase(t, texts, text.WordLevel, Phrase{Fixed: []string{"a", "", ""}}, "(?:^| )a (. .)(?: |$)")
+		checkPhrase(t, texts, text.WordLevel, Phrase{Fixed: []string{"a", "", "neverwritten"}}, "neverwritten")
+		checkPhrase(t, texts, text.WordLevel, Phrase{}, "(nothing)")
+		checkPhrase(t, texts, text.ByteLevel, Phrase{Fixed: []string{"a", " ", "", " ", ""}, Random: []string{"b", "f"}}, "a ([bf] [bf])")
 	}
 }
 
 // checkPhrase compares a survey with an expression, looked for from every place on.
-func checkPhrase(t *testing.T, texts []string, level Level, phrase Phrase, expression string) {
+func checkPhrase(t *testing.T, texts []string, level text.Level, phrase Phrase, expression string) {
 	t.Helper()
 	var lines strings.Builder
 	found, pattern := map[string]bool{}, regexp.MustCompile(expression)
@@ -45,7 +46,7 @@ func checkPhrase(t *testing.T, texts []string, level Level, phrase Phrase, expre
 		}
 	}
 	recipe := Recipe{Reading: Reading{Level: level}, Words: 10, Phrases: []Phrase{phrase}}
-	if level == WordLevel {
+	if level == text.WordLevel {
 		recipe.VocabularySize = 3
 	}
 	facts := must.Get(Survey(t.Context(), []File{fileOf("data", []byte(lines.String()))}, Limits{}, []Recipe{recipe, recipe}))(t)

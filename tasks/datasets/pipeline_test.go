@@ -17,6 +17,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -29,14 +30,14 @@ func corpusTexts(t *testing.T, corpus *taskstest.Node, within string) []line {
 	index := must.Get(DecodeIndex(corpus.Blob(CorpusIndexBlob)))(t)
 	var names []string
 	must.Do(t, json.Unmarshal(corpus.Blob(UsersBlob), &names))
-	dictionary := splitLines(corpus.Blob(DictionaryBlob))
+	dictionary := text.SplitLines(corpus.Blob(DictionaryBlob))
 	r := bytes.NewReader(corpus.Blob(ShardBlob(corpusPart, 0)))
 	out := make([]line, index.Counts().Examples)
 	for u, e := range index.Extents {
 		ordinal := -1
 		for range e.Examples {
 			gap := must.Get(binary.ReadUvarint(r))(t)
-			ids := must.Get(readExample[uint32](r, nil, index.Sequence, len(dictionary)))(t)
+			ids := must.Get(readExample(r, nil, index.Sequence, len(dictionary)))(t)
 			var words []string
 			for _, id := range ids {
 				words = append(words, strings.ReplaceAll(dictionary[id], " ", within))
@@ -49,9 +50,9 @@ func corpusTexts(t *testing.T, corpus *taskstest.Node, within string) []line {
 }
 
 // cutText is the text as the corpus keeps it.
-func cutText(text string) string {
-	words := Tokenize(text)
-	return strings.Join(words[:min(len(words), SentenceWords)], " ")
+func cutText(content string) string {
+	words := text.Tokenize(content)
+	return strings.Join(words[:min(len(words), text.SentenceWords)], " ")
 }
 
 func TestImportKeepsEveryExampleInOrder(t *testing.T) {
@@ -96,10 +97,10 @@ func TestImportRefusesABadSourceForGood(t *testing.T) {
 }
 
 // vocabularyText turns tokens back to words.
-func vocabularyText(v *Vocabulary, sentence []int32) string {
+func vocabularyText(v *text.Vocabulary, sentence []int32) string {
 	var words []string
 	for _, w := range sentence {
-		if w != Begin && w != End {
+		if w != text.Begin && w != text.End {
 			words = append(words, v.Words[w])
 		}
 	}
@@ -107,11 +108,11 @@ func vocabularyText(v *Vocabulary, sentence []int32) string {
 }
 
 // withUnknown replaces the words that the vocabulary lacks.
-func withUnknown(v *Vocabulary, text string) string {
-	words := strings.Fields(text)
+func withUnknown(v *text.Vocabulary, content string) string {
+	words := strings.Fields(content)
 	for i, w := range words {
 		if !slices.Contains(v.Words, w) {
-			words[i] = v.Words[Unknown]
+			words[i] = v.Words[text.Unknown]
 		}
 	}
 	return strings.Join(words, " ")
@@ -121,7 +122,7 @@ func TestPartsHoldEveryExampleOnce(t *testing.T) {
 	t.Parallel()
 	lines := randomLines(rand.New(rand.NewPCG(5, 6)), 600)
 	p := runPipeline(t, jsonLines(lines), smallRecipe)
-	v := must.Get(ParseVocabulary(p.parts.Blob(VocabularyBlob)))(t)
+	v := must.Get(text.ParseVocabulary(p.parts.Blob(text.VocabularyBlob)))(t)
 	if v.Ordinary() != smallRecipe.VocabularySize {
 		t.Errorf("%d ordinary words, asked for %d", v.Ordinary(), smallRecipe.VocabularySize)
 	}
@@ -231,7 +232,7 @@ func TestAShareOfTheTrainingPartLeavesAllElseAsItIs(t *testing.T) {
 			}
 		}
 		before = now
-		for _, blob := range []string{VocabularyBlob, IndexBlob(Test), ShardBlob(Test, 0), IndexBlob(Validation)} {
+		for _, blob := range []string{text.VocabularyBlob, IndexBlob(Test), ShardBlob(Test, 0), IndexBlob(Validation)} {
 			if !bytes.Equal(of.Blob(blob), parts.Blob(blob)) {
 				t.Errorf("at a share of %v %s is not what it is without", share, blob)
 			}
@@ -265,7 +266,7 @@ func checkBalanced(t *testing.T, part *Index, balanced []Extent, words int) {
 		at, left := user.Offset, user.Words
 		for len(balanced) > 0 && balanced[0].Offset < user.Offset+user.Length {
 			b := balanced[0]
-			if b.Offset != at || b.Words < words || b.Words >= words+SentenceWords {
+			if b.Offset != at || b.Words < words || b.Words >= words+text.SentenceWords {
 				t.Errorf("user %d, %d words: balanced user %+v begins at %d of the stream", u, words, b, at)
 			}
 			at, left, balanced = at+b.Length, left-b.Words, balanced[1:]
@@ -305,7 +306,7 @@ func TestSurveyFindsWhatTheTasksFind(t *testing.T) {
 		for i, r := range recipes {
 			p := runPipeline(t, data, r)
 			want := p.facts()
-			want.Missing = missing(t, p.parts.Blob(VocabularyBlob), r.Named)
+			want.Missing = missing(t, p.parts.Blob(text.VocabularyBlob), r.Named)
 			if index, err := DecodeIndex(p.balanced.Blob(PopulationIndexBlob)); err != nil {
 				t.Fatal(err)
 			} else if r.Sizes {
@@ -325,7 +326,7 @@ func common(data []byte) []string {
 		if err != nil {
 			panic(err)
 		}
-		words = append(words, Tokenize(record.Text)...)
+		words = append(words, text.Tokenize(record.Text)...)
 	}
 	slices.Sort(words)
 	return slices.Compact(words)
@@ -334,7 +335,7 @@ func common(data []byte) []string {
 // missing are the named words that a vocabulary lacks.
 func missing(t *testing.T, vocabulary []byte, named string) string {
 	t.Helper()
-	v := must.Get(ParseVocabulary(vocabulary))(t)
+	v := must.Get(text.ParseVocabulary(vocabulary))(t)
 	return strings.Join(slices.DeleteFunc(strings.Fields(named), func(word string) bool { return slices.Contains(v.Words, word) }), " ")
 }
 
@@ -355,17 +356,17 @@ func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {
 // from memory, or by reading it again. The facts are those of each alone.
 func TestFactsDoNotDependOnHowManyRecipesThereAre(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
+	var content strings.Builder
 	for i := range blockExamples + 1000 {
-		fmt.Fprintf(&text, `{"user":"u%d","text":"w%d w%d w%d w%d"}`+"\n", i*i%53, i%101, i*i%997, i%(i/100+1), i*7%13)
+		fmt.Fprintf(&content, `{"user":"u%d","text":"w%d w%d w%d w%d"}`+"\n", i*i%53, i%101, i*i%997, i%(i/100+1), i*7%13)
 	}
-	source := []File{{Name: "text", Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text.String())), nil }}}
+	source := []File{{Name: "text", Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(content.String())), nil }}}
 	recipes := make([]Recipe, 2*firstRecipes+3)
 	alone := make([]Facts, len(recipes))
 	for i := range recipes {
 		recipes[i] = Recipe{Seed: uint64(i / 2), VocabularySize: 10 + 60*i, TestFraction: 0.05 * float64(i%3), ValidationFraction: 0.2 * float64(i%2), Words: 50 * (1 + i%7), HeldOutUsers: 0.1 * float64(i%4)}
 		if i%5 == 0 {
-			recipes[i].Reading, recipes[i].VocabularySize = Reading{Level: ByteLevel}, 0
+			recipes[i].Reading, recipes[i].VocabularySize = Reading{Level: text.ByteLevel}, 0
 		}
 	}
 	for i, r := range recipes {

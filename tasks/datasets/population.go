@@ -9,6 +9,7 @@ import (
 
 	"coalmine/storage"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 )
 
 // Population reads sentences for training and evaluation: users' examples as framed tokens, with
@@ -217,7 +218,7 @@ func (p *Population) decode(u int, data []byte) ([][]int32, error) {
 			words = append(words[:0], p.overlay.canaries[replaced[0].Canary].Tokens...)
 			replaced = replaced[1:]
 		}
-		arena = frame(arena, words, p.index.Sequence)
+		arena = text.Frame(arena, words, p.index.Sequence)
 		ends[i] = len(arena)
 	}
 	if r.Len() > 0 || len(replaced) > 0 {
@@ -302,7 +303,7 @@ func (p *Population) WriteWithout(ctx context.Context, t *tasks.Task, u, example
 	pieces := []Extent{{Offset: e.Offset}, {}}
 	for i := range e.Examples {
 		from := int64(len(data) - r.Len())
-		words, err := readExample[int32](r, nil, p.index.Sequence, maxToken)
+		words, err := readExample(r, nil, p.index.Sequence, maxToken)
 		if err != nil {
 			return fmt.Errorf("user %d: %w", u, err)
 		}

@@ -5,13 +5,14 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/subwords"
+	"coalmine/tasks/datasets/text"
 	"errors"
 	"fmt"
 )
 
 // Reading describes the conversion of texts to sentences. Its zero value reads SentenceWords words.
 type Reading struct {
-	Level Level `json:"level,omitzero"`
+	Level text.Level `json:"level,omitzero"`
 	// Tokenizer is the digest of the file tokenizer.json, at the subword level.
 	Tokenizer storage.Digest `json:"tokenizer,omitzero"`
 	// Sequence is the length at which a sentence is cut, in words, bytes or tokens, 1 to
@@ -34,7 +35,7 @@ type Reading struct {
 	// Grouped reports that records have a group, such as an album or a document.
 	Grouped bool `json:"grouped,omitempty"`
 	// Rules is the version of the rules for reading texts and images; 0 means FirstRules.
-	Rules Rules `json:"rules,omitempty"`
+	Rules text.Rules `json:"rules,omitempty"`
 	Origin
 
 	differs   *bool               // see recordRules
@@ -48,6 +49,9 @@ func (r Reading) WithTokenizer(t *subwords.Tokenizer) Reading {
 	return r
 }
 
+// Subwords returns the tokenizer of the reading; nil without WithTokenizer.
+func (r Reading) Subwords() *subwords.Tokenizer { return r.tokenizer }
+
 // Longest returns the largest length of an example, for a complete reading.
 func (r Reading) Longest() int {
 	if r.Pairs {
@@ -58,7 +62,7 @@ func (r Reading) Longest() int {
 
 // Complete returns the reading with defaults filled in.
 func (r Reading) Complete() Reading {
-	r.Level = cmp.Or(r.Level, WordLevel)
+	r.Level = cmp.Or(r.Level, text.WordLevel)
 	if r.Level.Scheme().Images {
 		r.Image = cmp.Or(r.Image, DefaultImage)
 	}
@@ -75,7 +79,7 @@ func (r Reading) Shortest() Reading {
 	if r.Image == DefaultImage {
 		r.Image = Image{}
 	}
-	if r.Rules.first() {
+	if r.Rules.First() {
 		r.Rules = 0
 	}
 	return r
@@ -131,11 +135,11 @@ func (r Reading) check() error {
 		return err
 	}
 	level := r.Level.Scheme()
-	if err := errors.Join(r.Rules.check(), r.checkLabel(), r.Origin.Check(level.Images)); err != nil {
+	if err := errors.Join(r.Rules.Check(), r.checkLabel(), r.Origin.Check(level.Images)); err != nil {
 		return err
 	}
 	if level.Subwords != (r.Tokenizer != storage.Digest{}) {
-		return fmt.Errorf("a tokenizer at the %s level; expected one at the %s level, and nowhere else", level.Level, SubwordLevel)
+		return fmt.Errorf("a tokenizer at the %s level; expected one at the %s level, and nowhere else", level.Level, text.SubwordLevel)
 	}
 	if level.Images {
 		return r.checkImage()
@@ -143,8 +147,8 @@ func (r Reading) check() error {
 	if r.Image != (Image{}) || r.Unlabelled {
 		return fmt.Errorf("the shape of images at the %s level; expected none", level.Level)
 	}
-	if r.Sequence < 0 || r.Sequence > MaxSequence {
-		return fmt.Errorf("sequences of %d words; expected 1 to %d, or 0 for %d", r.Sequence, MaxSequence, level.Sequence)
+	if r.Sequence < 0 || r.Sequence > text.MaxSequence {
+		return fmt.Errorf("sequences of %d words; expected 1 to %d, or 0 for %d", r.Sequence, text.MaxSequence, level.Sequence)
 	}
 	return nil
 }

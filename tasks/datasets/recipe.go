@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"coalmine/storage"
+	"coalmine/tasks/datasets/text"
 )
 
 // Recipe holds the parameters that determine the numbers of a data set: the parameters of Encode
@@ -108,8 +109,8 @@ func (r Recipe) check() error {
 	if err := errors.Join(r.Reading.check(), encode.check(), balance.check(), r.source().check()); err != nil {
 		return err
 	}
-	if r.selects() && r.Level != ByteLevel || r.Outside.Size < 0 {
-		return fmt.Errorf("words outside of a vocabulary of %d at the %s level; expected the %s level, and a vocabulary of at least 1", r.Outside.Size, r.Level, ByteLevel)
+	if r.selects() && r.Level != text.ByteLevel || r.Outside.Size < 0 {
+		return fmt.Errorf("words outside of a vocabulary of %d at the %s level; expected the %s level, and a vocabulary of at least 1", r.Outside.Size, r.Level, text.ByteLevel)
 	}
 	if r.Timed && r.Words > 0 {
 		return fmt.Errorf("balanced users of %d words, cut from examples in order of their time; expected users as they are (0)", r.Words)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"coalmine/tasks/datasets/text"
 )
 
 // recipeSurvey follows one recipe through the source.
@@ -163,7 +165,7 @@ func (r *recipeSurvey) facts() Facts {
 	}
 	f := Facts{Source: r.text.source(), Parts: r.parts(), VocabularyWords: r.vocabularyWords, Missing: r.missing()}
 	if r.differs || r.text.differs {
-		f.Rules = CurrentRules
+		f.Rules = text.CurrentRules
 	}
 	f.Balance, f.Members, f.Sizes = r.balance()
 	for _, p := range r.phrases {
@@ -177,7 +179,7 @@ func (r *recipeSurvey) missing() string {
 	if r.recipe.Named == "" {
 		return ""
 	}
-	has := r.recipe.tokenizer.HasWord
+	has := r.recipe.Subwords().HasWord
 	if !r.recipe.Level.Scheme().Subwords {
 		vocabulary := setOf(r.vocabulary())
 		has = func(word string) bool { return vocabulary[word] }
@@ -193,7 +195,7 @@ func (r *recipeSurvey) vocabulary() []string {
 	}
 	words, counts := r.text.lexicon.words.all, r.trained()
 	clear(counts[:min(len(counts), r.text.lexicon.labels)]) // labels are not words
-	return textsOf(words, mostFrequent(words, counts, r.recipe.VocabularySize))
+	return text.TextsOf(words, mostFrequent(words, counts, r.recipe.VocabularySize))
 }
 
 // trained counts the words of the training part, by number.

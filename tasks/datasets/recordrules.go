@@ -3,6 +3,8 @@ package datasets
 import (
 	"bytes"
 	"fmt"
+
+	"coalmine/tasks/datasets/text"
 )
 
 // recordRules reads the parts of a record that depend on the rules. The zero value reads
@@ -14,12 +16,12 @@ type recordRules struct {
 }
 
 func (r Reading) recordRules() recordRules {
-	return recordRules{first: r.Rules.first(), differs: r.differs}
+	return recordRules{first: r.Rules.First(), differs: r.differs}
 }
 
 // comparing returns a reading that sets differs when FirstRules read a record differently.
 func (r Reading) comparing(differs *bool) Reading {
-	if !r.Rules.first() {
+	if !r.Rules.First() {
 		r.differs = differs
 	}
 	return r
@@ -32,12 +34,12 @@ func (u recordRules) note(differs bool) {
 }
 
 // hasWord reports whether a text has a word. Each word of CurrentRules is a word of FirstRules too.
-func (u recordRules) hasWord(text string) bool {
+func (u recordRules) hasWord(content string) bool {
 	if u.first {
-		return hasWord(text, true)
+		return text.HasWord(content, true)
 	}
-	has := hasWord(text, false)
-	u.note(!has && u.differs != nil && hasWord(text, true))
+	has := text.HasWord(content, false)
+	u.note(!has && u.differs != nil && text.HasWord(content, true))
 	return has
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/storage"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -43,8 +44,8 @@ func TestAnImportWithoutRulesKeepsItsBytes(t *testing.T) {
 		want   string
 	}{
 		"texts":            {marked, ImportParams{}, "4174ef2733f1c84594ab320420431971044aafddcc82d4c78068e25118558983"},
-		"bytes, truncated": {marked, ImportParams{Reading: Reading{Level: ByteLevel}, FaultParams: FaultParams{Faults: []Planted{{Fault: Truncate, Examples: 1, Length: 3}}}}, "0a43acfb4623a692ed41c5e0ec93e776e511ad0c7aeb2836553a4e0526397863"},
-		"images":           {upended(t), ImportParams{Reading: Reading{Level: ImageLevel, Image: upendedShape}}, "cfdd238da2b8d410f7c0d0ac29d5f77b80a80c1cc76f1f3e10a037493dd6d1c2"},
+		"bytes, truncated": {marked, ImportParams{Reading: Reading{Level: text.ByteLevel}, FaultParams: FaultParams{Faults: []Planted{{Fault: Truncate, Examples: 1, Length: 3}}}}, "0a43acfb4623a692ed41c5e0ec93e776e511ad0c7aeb2836553a4e0526397863"},
+		"images":           {upended(t), ImportParams{Reading: Reading{Level: text.ImageLevel, Image: upendedShape}}, "cfdd238da2b8d410f7c0d0ac29d5f77b80a80c1cc76f1f3e10a037493dd6d1c2"},
 	} {
 		g := taskstest.NewGraph(t)
 		c.params.Sources = []storage.Digest{g.Import(c.data)}
@@ -77,7 +78,7 @@ func markedLines(rng *rand.Rand) []line {
 func randomReading(rng *rand.Rand) (Reading, []Planted) {
 	r := Reading{Sequence: 1 + rng.IntN(4), Origin: Origin{SkipFaults: true}}
 	if rng.IntN(3) == 0 {
-		r.Level = ByteLevel
+		r.Level = text.ByteLevel
 	}
 	if rng.IntN(3) > 0 {
 		return r, nil
@@ -94,8 +95,8 @@ func byRules(t *testing.T, data []byte, p ImportParams) (first, current storage.
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	p.Sources = []storage.Digest{g.Import(data)}
-	var digests [CurrentRules + 1]storage.Digest
-	for rules := FirstRules; rules <= CurrentRules; rules++ {
+	var digests [text.CurrentRules + 1]storage.Digest
+	for rules := text.FirstRules; rules <= text.CurrentRules; rules++ {
 		p.Rules = rules
 		node, err := g.Try(Import, p)
 		if fault, wrong := errors.AsType[*SourceError](err); wrong && strings.Contains(fault.Error(), "holds no records") {
@@ -106,7 +107,7 @@ func byRules(t *testing.T, data []byte, p ImportParams) (first, current storage.
 		}
 		digests[rules] = node.Digest()
 	}
-	return digests[FirstRules], digests[CurrentRules], true
+	return digests[text.FirstRules], digests[text.CurrentRules], true
 }
 
 func TestASurveyAsksForTheRulesThatChangeAnImport(t *testing.T) {
@@ -130,7 +131,7 @@ func TestASurveyAsksForTheRulesThatChangeAnImport(t *testing.T) {
 			differs = first != current
 		}
 		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{recipe}))(t)
-		if got := facts[0].Rules == CurrentRules; got != differs {
+		if got := facts[0].Rules == text.CurrentRules; got != differs {
 			t.Errorf("source %d, %s, %+v: the survey says rules %d, and the imports differ: %t", i, data, recipe, facts[0].Rules, differs)
 		}
 		if differs {
@@ -147,7 +148,7 @@ func TestASurveyAsksForTheRulesThatChangeAnImport(t *testing.T) {
 func TestASurveyAsksForTheRulesThatTurnImages(t *testing.T) {
 	t.Parallel()
 	shape := func(unlabelled bool, skip bool, m Image) Recipe {
-		return Recipe{Reading: Reading{Level: ImageLevel, Image: m, Unlabelled: unlabelled, Origin: Origin{SkipFaults: skip}}}
+		return Recipe{Reading: Reading{Level: text.ImageLevel, Image: m, Unlabelled: unlabelled, Origin: Origin{SkipFaults: skip}}}
 	}
 	narrow := Image{Width: 2, Height: 3, Channels: 1, Classes: 10}
 	lines := strings.SplitAfter(string(upended(t)), "\n")
@@ -155,13 +156,13 @@ func TestASurveyAsksForTheRulesThatTurnImages(t *testing.T) {
 	for name, c := range map[string]struct {
 		data   string
 		recipe Recipe
-		want   Rules
+		want   text.Rules
 	}{
 		"upright":              {lines[0], shape(false, false, upendedShape), 0},
-		"upside down":          {lines[0] + lines[1], shape(false, false, upendedShape), CurrentRules},
-		"mirrored":             {lines[2], shape(true, false, upendedShape), CurrentRules},
-		"sideways":             {sideways, shape(false, true, narrow), CurrentRules},
-		"sideways, left out":   {lines[0] + sideways, shape(false, true, upendedShape), CurrentRules},
+		"upside down":          {lines[0] + lines[1], shape(false, false, upendedShape), text.CurrentRules},
+		"mirrored":             {lines[2], shape(true, false, upendedShape), text.CurrentRules},
+		"sideways":             {sideways, shape(false, true, narrow), text.CurrentRules},
+		"sideways, left out":   {lines[0] + sideways, shape(false, true, upendedShape), text.CurrentRules},
 		"of other size anyway": {lines[0] + lines[1], shape(false, true, Image{Width: 3, Height: 2, Channels: 3, Classes: 2}), 0},
 	} {
 		facts, err := Survey(t.Context(), []File{fileOf("data", []byte(c.data))}, Limits{}, []Recipe{c.recipe})
@@ -179,7 +180,7 @@ func TestASurveyAsksForTheRulesThatTurnImages(t *testing.T) {
 // A reading by the first rules is surveyed as it is imported.
 func TestASurveyByTheFirstRulesCountsTheirWords(t *testing.T) {
 	t.Parallel()
-	for rules, words := range map[Rules]int{FirstRules: 12, CurrentRules: 10} {
+	for rules, words := range map[text.Rules]int{text.FirstRules: 12, text.CurrentRules: 10} {
 		data := jsonLines([]line{{"ann", "I \u2764\ufe0f the sea"}, {"bob", "one two three four five\u3164 \ufe0f six"}})
 		r := Recipe{Reading: Reading{Rules: rules}, VocabularySize: 1}
 		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r}))(t)

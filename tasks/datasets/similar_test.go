@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
+	"coalmine/tasks/datasets/text"
 )
 
 func TestUsersThatDifferInSpacesOrUnicodeFormAreNamed(t *testing.T) {
@@ -24,7 +25,7 @@ func TestUsersThatDifferInSpacesOrUnicodeFormAreNamed(t *testing.T) {
 		}
 	}
 	source := fileOf("posts.jsonl", jsonLines([]line{{"ann", "one two"}, {"ann ", "one two"}}))
-	facts := must.Get(Survey(t.Context(), []File{source}, Limits{}, []Recipe{{Reading: Reading{Level: ByteLevel}}}))(t)
+	facts := must.Get(Survey(t.Context(), []File{source}, Limits{}, []Recipe{{Reading: Reading{Level: text.ByteLevel}}}))(t)
 	if want := (SimilarUsers{1, "ann ", "ann"}); facts[0].Similar != want {
 		t.Errorf("the survey found %+v", facts[0].Similar)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/text"
 )
 
 func gzipped(t testing.TB, data []byte) []byte {
@@ -215,7 +216,7 @@ func FuzzReader(f *testing.F) {
 			t.Error("neither records nor an error")
 		}
 		for _, r := range records {
-			if r.User == "" || len(Tokenize(r.Text)) == 0 {
+			if r.User == "" || len(text.Tokenize(r.Text)) == 0 {
 				t.Errorf("record %+v", r)
 			}
 		}

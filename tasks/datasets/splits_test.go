@@ -15,6 +15,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -44,7 +45,7 @@ func TestSurveysFindTheSplitsThatTasksFind(t *testing.T) {
 		{Seed: 2, Reading: bySubset("test", ""), VocabularySize: 30, ValidationFraction: 0.2, TrainShare: 0.7, HeldOutUsers: 0.2},
 		{Seed: 3, Reading: bySubset("", "heldout"), VocabularySize: 30, TestFraction: 0.3, Words: 20},
 		{Seed: 4, Reading: bySubset("", ""), VocabularySize: 30, TestFraction: 0.3, Words: 20},
-		{Seed: 5, Reading: Reading{Level: ByteLevel, Origin: bySubset("test", "heldout").Origin}, Outside: Outside{Size: 10}},
+		{Seed: 5, Reading: Reading{Level: text.ByteLevel, Origin: bySubset("test", "heldout").Origin}, Outside: Outside{Size: 10}},
 	} {
 		facts := must.Get(Survey(t.Context(), []File{fileOf("data", data)}, Limits{}, []Recipe{r}))(t)
 		facts[0].VocabularyWords = 0

@@ -122,8 +122,9 @@ type scanner struct {
 	at     int
 }
 
-func (s stream) scan(ctx context.Context, to int64) *scanner {
-	return &scanner{ctx: ctx, stream: s, end: to}
+// scan reads a part of an input up to the end of the index's last extent.
+func scan(ctx context.Context, t *tasks.Task, input string, part Part, x *Index) *scanner {
+	return &scanner{ctx: ctx, stream: stream{task: t, input: input, part: part, size: x.ShardBytes}, end: x.end()}
 }
 
 func (s *scanner) ReadByte() (byte, error) {

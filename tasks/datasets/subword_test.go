@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/subwords"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -26,7 +27,7 @@ func subwordRecipe(t testing.TB, name string) Recipe {
 	data := tokenizerFile(t, name)
 	tokenizer := must.Get(subwords.Parse(data))(t)
 	r := Recipe{Seed: 7, VocabularySize: len(tokenizer.Tokens()), TestFraction: 0.1, ValidationFraction: 0.05, Words: 60, HeldOutUsers: 0.1}
-	r.Level, r.Tokenizer = SubwordLevel, storage.DigestOf(data)
+	r.Level, r.Tokenizer = text.SubwordLevel, storage.DigestOf(data)
 	r.Reading = r.WithTokenizer(tokenizer)
 	return r
 }
@@ -82,13 +83,13 @@ func TestSentencesOfSubwordsSpellTheTexts(t *testing.T) {
 		r := subwordRecipe(t, name)
 		r.Words, r.TestFraction, r.ValidationFraction, r.HeldOutUsers = 1, 0, 0, 0
 		p := runPipeline(t, jsonLines(lines), withoutTokenizer(r), tokenizerFile(t, name))
-		v, err := ParseVocabulary(p.parts.Blob(VocabularyBlob))
-		if err != nil || v.Level() != SubwordLevel || v.Ordinary() != r.VocabularySize {
+		v, err := text.ParseVocabulary(p.parts.Blob(text.VocabularyBlob))
+		if err != nil || v.Level() != text.SubwordLevel || v.Ordinary() != r.VocabularySize {
 			t.Fatalf("%s: level %s, %d ordinary tokens, error %v", name, v.Level(), v.Ordinary(), err)
 		}
 		var got []string
 		for _, s := range everyUser(t, p.open(t, p.partition(PartitionParams{Partition: ByUser}), ByUser)) {
-			words := s[1 : 1+WordsOf(s)]
+			words := s[1 : 1+text.WordsOf(s)]
 			got = append(got, v.Text(words))
 			for cut := range words {
 				if context, continuation := v.Texts(words[:cut], words[cut:]); context+continuation != got[len(got)-1] {
@@ -123,7 +124,7 @@ func TestTokenizersThatDoNotFitAreRefused(t *testing.T) {
 	if _, err := g.Try(Import, damaged); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), `model "WordPiece"`) {
 		t.Errorf("another model: %v", err)
 	}
-	for _, reading := range []Reading{{Level: SubwordLevel}, {Tokenizer: r.Tokenizer}} {
+	for _, reading := range []Reading{{Level: text.SubwordLevel}, {Tokenizer: r.Tokenizer}} {
 		if _, err := g.Try(Import, ImportParams{Reading: reading, Sources: source}); !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "a tokenizer at the") {
 			t.Errorf("%+v: %v", reading, err)
 		}

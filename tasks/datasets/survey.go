@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"coalmine/internal/goroutines"
+	"coalmine/tasks/datasets/text"
 )
 
 // Facts are the numbers that the tasks of one recipe find: the metrics of Import, Encode and
@@ -38,7 +39,7 @@ type Facts struct {
 	Phrases []int `json:"phrases,omitempty"`
 	// Rules is CurrentRules if FirstRules read the source differently, so that Import needs the
 	// parameter; otherwise 0. It is 0 for a recipe with FirstRules.
-	Rules Rules `json:"rules,omitempty"`
+	Rules text.Rules `json:"rules,omitempty"`
 	// Similar counts the users of the source with similar names.
 	Similar SimilarUsers `json:"similar,omitzero"`
 }
@@ -78,11 +79,11 @@ func survey(ctx context.Context, files []File, limits Limits, recipes []Recipe, 
 	s := surveyor{names: newNumbering(), groups: newGroupNumbering(), files: files, limits: limits, keep: len(recipes) > firstRecipes, memory: memory}
 	surveys := make([]*recipeSurvey, len(recipes))
 	for i, r := range recipes {
-		r.Rules = cmp.Or(r.Rules, CurrentRules)
+		r.Rules = cmp.Or(r.Rules, text.CurrentRules)
 		if err := errors.Join(r.check(), s.agree(r.source().Complete())); err != nil {
 			return nil, fmt.Errorf("surveying the data: %w", err)
 		}
-		if r.Level.Scheme().Subwords && r.tokenizer == nil {
+		if r.Level.Scheme().Subwords && r.Subwords() == nil {
 			return nil, fmt.Errorf("surveying the data: the tokenizer %s was not read", r.Tokenizer.Short())
 		}
 		surveys[i] = s.survey(r)
@@ -135,7 +136,7 @@ func (s *surveyor) agree(r Reading) error {
 		return errors.New("one source is read with and without times; expected one of them")
 	case first.Grouped != r.Grouped:
 		return errors.New("one source is read with and without groups; expected one of them")
-	case first.Rules.first() != r.Rules.first():
+	case first.Rules.First() != r.Rules.First():
 		return errors.New("one source is read by two versions of the rules; expected one of them")
 	case first.Origin != r.Origin:
 		return errors.New("one source is read in two forms, with other columns or splits, or with and without its faults; expected one of them")
@@ -392,11 +393,11 @@ func (t *readText) add(user int, record *Record, known bool) {
 }
 
 // compare records whether FirstRules read a text differently.
-func (t *readText) compare(user int, text string, words []uint32, cut bool) {
-	if t.first == nil || t.first.faults == nil && !hasNewlyDropped(text) {
+func (t *readText) compare(user int, content string, words []uint32, cut bool) {
+	if t.first == nil || t.first.faults == nil && !text.HasNewlyDropped(content) {
 		return
 	}
-	others, otherCut := t.first.sentence(user, text)
+	others, otherCut := t.first.sentence(user, content)
 	if cut != otherCut || !sameWords(t.lexicon, t.first, words, others) {
 		t.differs, t.first = true, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -72,7 +73,7 @@ func TestSurveyFindsWhatTheTasksFindOfUsersAsTheyAre(t *testing.T) {
 	for seed := range uint64(4) {
 		data := jsonLines(randomLines(rand.New(rand.NewPCG(seed, 9)), 40+90*int(seed)))
 		balanced, whole, bytes := smallRecipe, wholeRecipe, wholeRecipe
-		bytes.Level, bytes.VocabularySize, bytes.TrainShare = ByteLevel, 0, 0.5
+		bytes.Level, bytes.VocabularySize, bytes.TrainShare = text.ByteLevel, 0, 0.5
 		balanced.Words, whole.Seed = 20, seed
 		checkSurvey(t, data, []Recipe{balanced, whole, bytes})
 	}

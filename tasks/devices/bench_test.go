@@ -11,6 +11,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -54,13 +55,13 @@ func newBench(t *testing.T, sizes ...int) *bench {
 // encoded is a source of texts read as bytes, all in the training part.
 func (b *bench) encoded(lines string) *taskstest.Node {
 	b.t.Helper()
-	return b.encodedAs(datasets.Reading{Level: datasets.ByteLevel}, lines)
+	return b.encodedAs(datasets.Reading{Level: text.ByteLevel}, lines)
 }
 
 func (b *bench) encodedAs(reading datasets.Reading, lines string) *taskstest.Node {
 	b.t.Helper()
 	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(lines))}, Reading: reading})
-	return b.Run(datasets.Encode, datasets.EncodeParams{Level: datasets.ByteLevel, Grouped: reading.Grouped}, taskstest.In(datasets.CorpusInput, corpus))
+	return b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ByteLevel, Grouped: reading.Grouped}, taskstest.In(datasets.CorpusInput, corpus))
 }
 
 func (b *bench) data() []taskstest.Edge {

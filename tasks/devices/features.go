@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // textFeatures is the number of features of a text.
@@ -35,7 +36,7 @@ func (l FeatureLayout) isLabel(at int, word int32) bool {
 	if l.Images {
 		return at < l.Labels
 	}
-	return word >= datasets.FirstWord && int(word) < datasets.FirstWord+l.Labels
+	return word >= text.FirstWord && int(word) < text.FirstWord+l.Labels
 }
 
 // FeatureSet makes vectors of the contents of examples.
@@ -58,7 +59,7 @@ func NewFeatures(ctx context.Context, l FeatureLayout, p *datasets.Population) (
 }
 
 // FeatureWords returns the tokens of a sentence without Begin and End.
-func FeatureWords(sentence []int32) []int32 { return sentence[1 : 1+datasets.WordsOf(sentence)] }
+func FeatureWords(sentence []int32) []int32 { return sentence[1 : 1+text.WordsOf(sentence)] }
 
 // pixels is the number of pixels of an image.
 type pixels int
@@ -67,7 +68,7 @@ func (p pixels) Dimension() int { return int(p) }
 
 func (p pixels) Fill(x []float32, content []int32) {
 	for i, w := range content {
-		x[i] = float32(w-datasets.FirstWord) / 255
+		x[i] = float32(w-text.FirstWord) / 255
 	}
 }
 

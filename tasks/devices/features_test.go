@@ -11,6 +11,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -32,8 +33,8 @@ func TestFeaturesOfAnImageAreItsPixelsAfterTheLabels(t *testing.T) {
 		reading datasets.Reading
 		said    string
 	}{
-		{FeatureLayout{Images: true, Labels: 1}, datasets.Reading{Level: datasets.ImageLevel, Image: shape}, `"label":7`},
-		{FeatureLayout{Images: true, Labels: 3}, datasets.Reading{Level: datasets.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}, `"tags":["b"]`},
+		{FeatureLayout{Images: true, Labels: 1}, datasets.Reading{Level: text.ImageLevel, Image: shape}, `"label":7`},
+		{FeatureLayout{Images: true, Labels: 3}, datasets.Reading{Level: text.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}, `"tags":["b"]`},
 	} {
 		p := training(t, fmt.Sprintf(`{"user":"u",%s,"pixels":%q}`+"\n", c.said, pixels), c.reading, 0)
 		set := must.Get(NewFeatures(t.Context(), c.layout, p))(t)
@@ -54,7 +55,7 @@ func TestFeaturesOfATextAreHashedWeights(t *testing.T) {
 	lines := `{"user":"u","text":"a b c"}` + "\n" + `{"user":"u","text":"a d"}` + "\n" + `{"user":"u","text":"a b b"}` + "\n"
 	p := training(t, lines, datasets.Reading{}, 4) // tokens 4 and 5 are a and b
 	set := must.Get(NewFeatures(t.Context(), FeatureLayout{}, p))(t)
-	const b, c = datasets.FirstWord + 1, datasets.FirstWord + 2
+	const b, c = text.FirstWord + 1, text.FirstWord + 2
 	x, want := make([]float32, set.Dimension()), make([]float64, 512)
 	set.Fill(x, []int32{4, b, c, 900}) // nobody has 900
 	for word, weight := range map[uint64]float64{b: math.Log(1.5), c: math.Log(3)} {

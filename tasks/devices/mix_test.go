@@ -12,6 +12,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -126,9 +127,9 @@ func TestADeviceIsMixedWithOneMode(t *testing.T) {
 	b := newBench(t, 20, 20, 20, 20, 20, 20, 20, 20)
 	divided := b.Run(Split, SplitParams{Seed: 1, Prior: Random, Share: 0.5}, b.data()...)
 	crowd := b.crowd(40)
-	modes := b.Run(Modes, ModesParams{Seed: 3, Modes: 2, Level: datasets.ByteLevel}, taskstest.In(BackgroundInput, crowd))
+	modes := b.Run(Modes, ModesParams{Seed: 3, Modes: 2, Level: text.ByteLevel}, taskstest.In(BackgroundInput, crowd))
 	node := must.Get(b.mixed(divided, MixParams{Seed: 4, Augment: 1}, taskstest.In(BackgroundInput, crowd), taskstest.In(ModesInput, modes)))(t)
-	x, y := fmt.Sprint(datasets.FirstWord+'x'), fmt.Sprint(datasets.FirstWord+'y')
+	x, y := fmt.Sprint(text.FirstWord+'x'), fmt.Sprint(text.FirstWord+'y')
 	topics := map[bool]int{}
 	for device, d := range b.devices(node) {
 		added := of(b.read(node, node), device)[10:]
@@ -160,11 +161,11 @@ func TestBackgroundsThatCannotBeMixedAreRefused(t *testing.T) {
 		}
 	}
 	for _, modes := range []int{0, 1, 11} {
-		if _, err := b.Try(Modes, ModesParams{Modes: modes, Level: datasets.ByteLevel}, taskstest.In(BackgroundInput, crowd)); err == nil || !tasks.IsPermanent(err) {
+		if _, err := b.Try(Modes, ModesParams{Modes: modes, Level: text.ByteLevel}, taskstest.In(BackgroundInput, crowd)); err == nil || !tasks.IsPermanent(err) {
 			t.Errorf("%d modes: the error is %v", modes, err)
 		}
 	}
-	other := b.Run(Modes, ModesParams{Modes: 2, Level: datasets.ByteLevel}, taskstest.In(BackgroundInput, b.crowd(8)))
+	other := b.Run(Modes, ModesParams{Modes: 2, Level: text.ByteLevel}, taskstest.In(BackgroundInput, b.crowd(8)))
 	if _, err := b.mixed(divided, MixParams{Augment: 1}, taskstest.In(BackgroundInput, crowd), taskstest.In(ModesInput, other)); err == nil {
 		t.Error("modes of another background are taken")
 	}
@@ -214,7 +215,7 @@ func TestGoldenMix(t *testing.T) {
 	b := newBench(t, 14, 9, 17)
 	divided := b.Run(Split, SplitParams{Seed: 1, Prior: Random, Share: 0.5}, b.data()...)
 	crowd := taskstest.In(BackgroundInput, b.crowd(30))
-	modes := b.Run(Modes, ModesParams{Seed: 1, Modes: 3, Level: datasets.ByteLevel}, crowd)
+	modes := b.Run(Modes, ModesParams{Seed: 1, Modes: 3, Level: text.ByteLevel}, crowd)
 	var nodes []*taskstest.Node
 	for _, edges := range [][]taskstest.Edge{{crowd}, {crowd, taskstest.In(ModesInput, modes)}} {
 		for _, p := range []MixParams{{Seed: 2, Replace: 0.5}, {Seed: 2, Augment: 1.5}} {

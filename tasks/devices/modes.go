@@ -9,6 +9,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Modes divides the examples of a background into topics by k-means over their features (Orekondy
@@ -32,7 +33,7 @@ type ModesParams struct {
 	// Modes is the number of modes, 2 to MaxModes, and at most the number of records.
 	Modes int `json:"modes"`
 	// Level is the level of the background.
-	Level datasets.Level `json:"level,omitzero"`
+	Level text.Level `json:"level,omitzero"`
 	// Labels is the number of labels before the pixels of an image; 0 means 1.
 	Labels int `json:"labels,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -28,7 +29,7 @@ func newGroupedBench(t *testing.T, users ...[]int) *bench {
 			}
 		}
 	}
-	b.parts = b.encodedAs(datasets.Reading{Level: datasets.ByteLevel, Grouped: true}, lines.String())
+	b.parts = b.encodedAs(datasets.Reading{Level: text.ByteLevel, Grouped: true}, lines.String())
 	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
 	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
@@ -41,14 +42,14 @@ func albumOf(text string) string { return strings.Fields(text)[2] }
 
 // textOf is the text of tokens of bytes.
 func textOf(tokens string) string {
-	var text []byte
+	var content []byte
 	for _, word := range strings.Fields(strings.Trim(tokens, "[]")) {
 		var token int
-		if _, err := fmt.Sscan(word, &token); err == nil && token >= datasets.FirstWord {
-			text = append(text, byte(token-datasets.FirstWord))
+		if _, err := fmt.Sscan(word, &token); err == nil && token >= text.FirstWord {
+			content = append(content, byte(token-text.FirstWord))
 		}
 	}
-	return string(text)
+	return string(content)
 }
 
 // No group is on both devices, both have some, and together all but those that the adversary

@@ -7,6 +7,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -19,9 +20,9 @@ func (b *bench) profiled(divided *taskstest.Node) *taskstest.Node {
 {"user":"weapons","text":"pike"}
 `
 	corpus := b.Run(datasets.Import, datasets.ImportParams{
-		Sources: []storage.Digest{b.Import([]byte(lines))}, Reading: datasets.Reading{Level: datasets.ByteLevel},
+		Sources: []storage.Digest{b.Import([]byte(lines))}, Reading: datasets.Reading{Level: text.ByteLevel},
 	})
-	encoded := b.Run(datasets.Encode, datasets.EncodeParams{Level: datasets.ByteLevel}, taskstest.In(datasets.CorpusInput, corpus))
+	encoded := b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ByteLevel}, taskstest.In(datasets.CorpusInput, corpus))
 	return b.Run(Profiles, struct{}{}, taskstest.In(datasets.PopulationInput, divided),
 		taskstest.In(ProfilesInput, encoded), taskstest.In(datasets.CorpusInput, corpus))
 }

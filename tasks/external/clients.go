@@ -9,7 +9,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // VocabularyInput is the datasets/encode node with the tokens of a program.
@@ -17,8 +17,8 @@ const VocabularyInput = "vocabulary"
 
 // BorrowClient returns a client of a program that reads the tokens of VocabularyInput. The caller
 // must give it back.
-func BorrowClient(ctx context.Context, t *tasks.Task, p *clientprograms.Program) (clientprograms.Client, *datasets.Vocabulary, error) {
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, VocabularyInput)
+func BorrowClient(ctx context.Context, t *tasks.Task, p *clientprograms.Program) (clientprograms.Client, *text.Vocabulary, error) {
+	vocabulary, err := text.ReadVocabulary(ctx, t, VocabularyInput)
 	if err != nil {
 		return nil, nil, err
 	}

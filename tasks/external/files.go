@@ -13,6 +13,7 @@ import (
 	"coalmine/internal/childprocess"
 	"coalmine/internal/dataformats"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // MaxShards is the largest number of files of training data.
@@ -72,7 +73,7 @@ type counts struct{ users, examples int }
 
 // write writes the examples of a population to files, user by user. All examples of a user are in
 // one file.
-func (x *training) write(ctx context.Context, v *datasets.Vocabulary, files []string, p *datasets.Population) (n counts, err error) {
+func (x *training) write(ctx context.Context, v *text.Vocabulary, files []string, p *datasets.Population) (n counts, err error) {
 	for i, run := range spans(p, len(files)) {
 		f, err := x.create(files[i], run.examples)
 		if err != nil {
@@ -87,7 +88,7 @@ func (x *training) write(ctx context.Context, v *datasets.Vocabulary, files []st
 }
 
 // writeUsers writes the examples of a run of users.
-func (x *training) writeUsers(ctx context.Context, f *exampleFile, v *datasets.Vocabulary, p *datasets.Population, run span) error {
+func (x *training) writeUsers(ctx context.Context, f *exampleFile, v *text.Vocabulary, p *datasets.Population, run span) error {
 	for u := run.first; u < run.end; u++ {
 		sentences, err := p.ReadUser(ctx, u)
 		if err != nil {
@@ -111,7 +112,7 @@ type example struct {
 }
 
 // example encodes a sentence for files.
-func (p *TrainParams) example(v *datasets.Vocabulary, user string, sentence []int32) example {
+func (p *TrainParams) example(v *text.Vocabulary, user string, sentence []int32) example {
 	if !p.ofImages() {
 		return example{Example{user, v.Text(Words(sentence))}, nil}
 	}
@@ -181,5 +182,5 @@ func (f *exampleFile) close() error {
 
 // Words returns the tokens of a sentence without begin and end.
 func Words(sentence []int32) []int32 {
-	return slices.DeleteFunc(slices.Clone(sentence), func(token int32) bool { return token == datasets.Begin || token == datasets.End })
+	return slices.DeleteFunc(slices.Clone(sentence), func(token int32) bool { return token == text.Begin || token == text.End })
 }

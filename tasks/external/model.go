@@ -12,6 +12,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // ModelParams describes the scoring of the model of an external/train node. It is part of
@@ -182,7 +183,7 @@ func (m *Model) tellsApart(pairs []score.Pair, answers []score.Answer) error {
 }
 
 // CheckTotal returns an error if the words after a prefix have probabilities that add up to more than 1.
-func (m *Model) CheckTotal(ctx context.Context, v *datasets.Vocabulary, prefix []int32) error {
+func (m *Model) CheckTotal(ctx context.Context, v *text.Vocabulary, prefix []int32) error {
 	pairs := Following(v, prefix)
 	answers, err := m.client.LogLikelihoods(ctx, pairs, batch) // words may have equal scores
 	if err != nil {
@@ -253,7 +254,7 @@ func (m *Model) Classify(ctx context.Context, image datasets.Image, sentences []
 }
 
 // Costs returns the log-perplexities of suffixes after one prefix, in nats.
-func (m *Model) Costs(ctx context.Context, v *datasets.Vocabulary, prefix []int32, suffixes [][]int32) ([]float64, error) {
+func (m *Model) Costs(ctx context.Context, v *text.Vocabulary, prefix []int32, suffixes [][]int32) ([]float64, error) {
 	pairs := make([]score.Pair, len(suffixes))
 	for i, suffix := range suffixes {
 		pairs[i] = PairOf(v, prefix, suffix)
@@ -291,17 +292,17 @@ func ReadResult(ctx context.Context, t *tasks.Task, input string) (*Result, erro
 }
 
 // PairOf returns the texts of a prefix and its continuation. A pair of bytes need not be UTF-8.
-func PairOf(v *datasets.Vocabulary, prefix, suffix []int32) score.Pair {
+func PairOf(v *text.Vocabulary, prefix, suffix []int32) score.Pair {
 	context, continuation := v.Texts(prefix, suffix)
 	return score.Pair{Context: context, Continuation: continuation}
 }
 
 // Joined joins texts into one, without begin and end tokens; at the byte level, one per line.
-func Joined(v *datasets.Vocabulary, texts [][]int32) (all []int32) {
-	for _, text := range texts {
-		all = append(all, Words(text)...)
-		if v.Level() == datasets.ByteLevel {
-			all = append(all, datasets.FirstWord+'\n')
+func Joined(v *text.Vocabulary, texts [][]int32) (all []int32) {
+	for _, content := range texts {
+		all = append(all, Words(content)...)
+		if v.Level() == text.ByteLevel {
+			all = append(all, text.FirstWord+'\n')
 		}
 	}
 	return all
@@ -312,16 +313,16 @@ const maxFollowing = 256
 
 // FollowingTokens returns the first ordinary tokens of a vocabulary; for words, the most frequent
 // ones.
-func FollowingTokens(v *datasets.Vocabulary) []int32 {
+func FollowingTokens(v *text.Vocabulary) []int32 {
 	tokens := make([]int32, min(v.Ordinary(), maxFollowing))
 	for i := range tokens {
-		tokens[i] = int32(datasets.FirstWord + i)
+		tokens[i] = int32(text.FirstWord + i)
 	}
 	return tokens
 }
 
 // Following returns pairs of a prefix and each of these tokens, except tokens that are not texts.
-func Following(v *datasets.Vocabulary, prefix []int32) (pairs []score.Pair) {
+func Following(v *text.Vocabulary, prefix []int32) (pairs []score.Pair) {
 	for _, token := range FollowingTokens(v) {
 		if pair := PairOf(v, prefix, []int32{token}); utf8.ValidString(pair.Context) && utf8.ValidString(pair.Continuation) {
 			pairs = append(pairs, pair)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"coalmine/internal/contracts"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Sample describes synthetic data.
@@ -89,9 +89,9 @@ func (x *trial) writeSample() error {
 	job := x.newJob()
 	job.Users, job.Examples = s.Users, s.Users*s.Examples
 	x.members = map[string]int{"user": job.Users, "record": job.Examples}
-	text, err := json.Marshal(job)
+	content, err := json.Marshal(job)
 	if err == nil && !x.params.ofImages() {
-		err = x.putWords(append(datasets.Specials(), s.Words...))
+		err = x.putWords(append(text.Specials(), s.Words...))
 	}
-	return errors.Join(err, x.workspace.Put(jobFile, text))
+	return errors.Join(err, x.workspace.Put(jobFile, content))
 }

@@ -26,6 +26,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/taskstest"
@@ -94,7 +95,7 @@ func TestAccuracyOfAModelWhoseTokensAreNoBytesIsNotKnown(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	m, params := model(t, g, bothModels)
-	r := datasets.Recipe{Reading: datasets.Reading{Level: datasets.ByteLevel}, Seed: 1, TestFraction: 0.5}
+	r := datasets.Recipe{Reading: datasets.Reading{Level: text.ByteLevel}, Seed: 1, TestFraction: 0.5}
 	text := strings.Repeat(`{"user":"u1","text":"eight le"}`+"\n"+`{"user":"u2","text":"eight me"}`+"\n", 10)
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text))}, Reading: r.Reading})
 	encoded := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
@@ -144,7 +145,7 @@ func images(t *testing.T, g *taskstest.Graph, m datasets.Image) *taskstest.Node 
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d",%s"pixels":"AQIDBAUG"}`+"\n", i%12, label)
 	}
-	r := datasets.Recipe{Reading: datasets.Reading{Level: datasets.ImageLevel, Image: m, Unlabelled: true}, Seed: 1, TestFraction: 0.5}
+	r := datasets.Recipe{Reading: datasets.Reading{Level: text.ImageLevel, Image: m, Unlabelled: true}, Seed: 1, TestFraction: 0.5}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(lines.String()))}, Reading: r.Reading})
 	return g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
 }

@@ -15,6 +15,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // TrainParams are the parameters of external/train.
@@ -202,7 +203,7 @@ func (x *training) furnish(ctx context.Context) error {
 // writeData writes the parts of the data, and the vocabulary of texts, and counts the
 // training data.
 func (x *training) writeData(ctx context.Context, job *Job) error {
-	vocabulary, err := datasets.ReadVocabulary(ctx, x.task, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, x.task, datasets.PartsInput)
 	if err != nil {
 		return err
 	}

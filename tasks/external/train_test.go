@@ -20,6 +20,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -166,7 +167,7 @@ var imageShape = datasets.Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
 // Images stand in files of their own beside lines with users and labels.
 func TestACommandFindsImagesAndLabels(t *testing.T) {
 	t.Parallel()
-	b := newBenchOf(t, imageLines, datasets.Reading{Level: datasets.ImageLevel, Image: imageShape, Unlabelled: true})
+	b := newBenchOf(t, imageLines, datasets.Reading{Level: text.ImageLevel, Image: imageShape, Unlabelled: true})
 	n := must.Get(b.train(t, `ls in > out/listed; cat in/job.json in/train-*.jsonl > out/found; tail -c 6 in/train-00000-of-00002.npy > out/first
 tail -c 12 in/train-00001-of-00002.npy > out/last; head -c 128 in/train-00001-of-00002.npy > out/head; `+finish,
 		func(p *TrainParams) { p.Image, p.Shards = imageShape, 2 }))(t)

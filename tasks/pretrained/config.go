@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"coalmine/models"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // config has the fields of config.json that determine a model's predictions.
@@ -125,7 +125,7 @@ func (c *config) specials(rows int) (begin, end int32, err error) {
 			return 0, 0, fmt.Errorf("bos_token_id and eos_token_id are %d and %d; expected tokens of the model, 0 to %d", first, ids[0], rows-1)
 		}
 	}
-	return int32(datasets.FirstWord + first), int32(datasets.FirstWord + ids[0]), nil
+	return int32(text.FirstWord + first), int32(text.FirstWord + ids[0]), nil
 }
 
 // activation returns the activation by its name in the library.

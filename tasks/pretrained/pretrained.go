@@ -28,8 +28,8 @@ import (
 
 	"coalmine/models"
 	"coalmine/storage/safetensors"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/subwords"
+	"coalmine/tasks/datasets/text"
 )
 
 // Files of a folder.
@@ -44,7 +44,7 @@ const (
 type Folder struct {
 	Model      *models.Language
 	Tokenizer  *subwords.Tokenizer
-	Vocabulary *datasets.Vocabulary
+	Vocabulary *text.Vocabulary
 	// Begin and End are the tokens that begin and end a text, by number in Vocabulary.
 	Begin, End int32
 
@@ -114,10 +114,10 @@ func (f *Folder) NewScorer() (*models.Scorer, error) {
 }
 
 // Names returns the names of a text's tokens in Vocabulary.
-func (f *Folder) Names(e *subwords.Encoder, text string) []string {
+func (f *Folder) Names(e *subwords.Encoder, content string) []string {
 	var names []string
-	for _, token := range e.Encode(text) {
-		names = append(names, f.Vocabulary.Words[datasets.FirstWord+int(token)])
+	for _, token := range e.Encode(content) {
+		names = append(names, f.Vocabulary.Words[text.FirstWord+int(token)])
 	}
 	return names
 }
@@ -288,12 +288,12 @@ func (f *Folder) readTokenizer(c *config) error {
 	if tokens > rows {
 		return f.fail(TokenizerFile, fmt.Errorf("%d tokens, and the model has vectors for %d; expected the model's own tokenizer", tokens, rows))
 	}
-	words := append(datasets.Specials(), f.Tokenizer.Names(datasets.Specials())...)
+	words := append(text.Specials(), f.Tokenizer.Names(text.Specials())...)
 	for id := tokens; id < rows; id++ {
 		words = append(words, fmt.Sprintf("<unused-%d>", id))
 	}
-	f.Vocabulary = datasets.NewVocabulary(words)
-	if f.Vocabulary.Level() != datasets.SubwordLevel {
+	f.Vocabulary = text.NewVocabulary(words)
+	if f.Vocabulary.Level() != text.SubwordLevel {
 		return f.fail(TokenizerFile, errors.New("no token begins with a space; expected tokens such as \" the\", of a word after a space"))
 	}
 	if f.Begin, f.End, err = c.specials(rows); err != nil {
@@ -338,7 +338,7 @@ func (f *Folder) checkTensors() error {
 // rows returns the number of rows of a matrix in the folder.
 func (f *Folder) rows(t models.Tensor) int {
 	if perToken(t.Name) {
-		return t.Shape[0] - datasets.FirstWord
+		return t.Shape[0] - text.FirstWord
 	}
 	return t.Shape[0]
 }

@@ -9,7 +9,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/models"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/pretrained"
 	"coalmine/tasks/pretrained/pretrainedtest"
 )
@@ -32,7 +32,7 @@ func TestLogitsAreThoseOfTheLibrary(t *testing.T) {
 			folder, scorer := opened(t, pretrainedtest.Folder(t, name, nil))
 			state, row, compared := scorer.Start(1), make([]float32, folder.Vocabulary.Size()), 0
 			for at, token := range want.Tokens {
-				must.Do(t, scorer.Feed(state, []int32{datasets.FirstWord + token}))
+				must.Do(t, scorer.Feed(state, []int32{text.FirstWord + token}))
 				if compared == len(want.After) || want.After[compared] != at {
 					continue
 				}
@@ -54,11 +54,11 @@ func checkRow(t *testing.T, row []float32, logits []float64) {
 		sum += math.Exp(logit)
 	}
 	for token, logit := range logits {
-		if got, want := float64(row[datasets.FirstWord+token]), logit-math.Log(sum); math.Abs(got-want) > 1e-5 {
+		if got, want := float64(row[text.FirstWord+token]), logit-math.Log(sum); math.Abs(got-want) > 1e-5 {
 			t.Fatalf("log p of token %d is %v, by the library %v", token, got, want)
 		}
 	}
-	for token, logProb := range row[:datasets.FirstWord] {
+	for token, logProb := range row[:text.FirstWord] {
 		if math.Exp(float64(logProb)) != 0 {
 			t.Errorf("a token that the folder does not have, %d, has log p %v", token, logProb)
 		}
@@ -70,7 +70,7 @@ func TestTheFirstTokenIsThatOfTheFolder(t *testing.T) {
 	t.Parallel()
 	for _, name := range pretrainedtest.Names {
 		folder, scorer := opened(t, pretrainedtest.Folder(t, name, nil))
-		losses := must.Get(scorer.Losses([][]int32{{datasets.Begin, 70, 80, folder.End}, {folder.Begin, 70, 80, folder.End}}))(t)
+		losses := must.Get(scorer.Losses([][]int32{{text.Begin, 70, 80, folder.End}, {folder.Begin, 70, 80, folder.End}}))(t)
 		if losses[0] != losses[1] || losses[0].Tokens != 3 {
 			t.Errorf("%s: the losses of a text are %+v after the first token of texts, %+v after that of the folder", name, losses[0], losses[1])
 		}
@@ -89,15 +89,15 @@ func TestATrainingBeginsWithThePredictionsOfTheFolder(t *testing.T) {
 		}
 		scorer := must.Get(model.NewScorer(params))(t)
 		tokens := model.Config().Vocabulary
-		if tokens != datasets.FirstWord+len(folder.Tokenizer.Tokens()) {
+		if tokens != text.FirstWord+len(folder.Tokenizer.Tokens()) {
 			t.Errorf("%s: %d tokens, want those of the tokenizer and the special ones", name, tokens)
 		}
-		want, got := rowAfter(t, whole, datasets.Begin, 70, 80), rowAfter(t, scorer, datasets.Begin, 70, 80)
+		want, got := rowAfter(t, whole, text.Begin, 70, 80), rowAfter(t, scorer, text.Begin, 70, 80)
 		left := 0.0
 		for _, logProb := range want[tokens:] {
 			left += math.Exp(float64(logProb))
 		}
-		want[datasets.End], want[folder.End] = want[folder.End], want[datasets.End]
+		want[text.End], want[folder.End] = want[folder.End], want[text.End]
 		for token, logProb := range got {
 			own := float64(want[token]) - math.Log1p(-left)
 			if math.Exp(own) != 0 && math.Abs(own-float64(logProb)) > 1e-5 || math.Exp(own) == 0 && math.Exp(float64(logProb)) != 0 {

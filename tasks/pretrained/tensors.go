@@ -8,7 +8,7 @@ import (
 	"coalmine/internal/kernels"
 	"coalmine/internal/numbers"
 	"coalmine/models"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // family is a type of model: the names of its tensors and the reading of its configuration.
@@ -101,7 +101,7 @@ func (f *family) transposed(t models.Tensor) bool {
 // fill sets values to the elements of a tensor of the model.
 func (f *Folder) fill(t models.Tensor, values []float32) error {
 	if t.Name == models.OutputBiasTensor {
-		models.Fill(values[:datasets.FirstWord], models.Absent)
+		models.Fill(values[:text.FirstWord], models.Absent)
 		return nil
 	}
 	if perToken(t.Name) {
@@ -137,7 +137,7 @@ func (f *Folder) part(name string) ([]float32, error) {
 // fillTokens sets the rows of the tokens; the tensor may have fewer of them than the folder.
 func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
 	name, width := f.family.tensors[t.Name][0], t.Shape[1]
-	own := values[datasets.FirstWord*width:]
+	own := values[text.FirstWord*width:]
 	if f.shape(name)[0]*width == len(own) {
 		if err := f.convert(name, own); err != nil {
 			return err
@@ -149,9 +149,9 @@ func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
 		}
 		copy(own, read)
 	}
-	for i := range datasets.FirstWord {
+	for i := range text.FirstWord {
 		token := f.Begin
-		if i == datasets.End {
+		if i == text.End {
 			token = f.End
 		}
 		copy(values[i*width:(i+1)*width], values[int(token)*width:])
@@ -164,9 +164,9 @@ func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
 // own token.
 func (f *Folder) Initial() (*models.Language, []float32, error) {
 	config := f.Model.Config()
-	config.Vocabulary = datasets.FirstWord + len(f.Tokenizer.Tokens())
+	config.Vocabulary = text.FirstWord + len(f.Tokenizer.Tokens())
 	if last := int(max(f.Begin, f.End)); last >= config.Vocabulary {
-		return nil, nil, fmt.Errorf("%s: token %d begins or ends a text (%s), and %s has %d tokens; expected one of them", f.name, last-datasets.FirstWord, ConfigFile, TokenizerFile, config.Vocabulary-datasets.FirstWord)
+		return nil, nil, fmt.Errorf("%s: token %d begins or ends a text (%s), and %s has %d tokens; expected one of them", f.name, last-text.FirstWord, ConfigFile, TokenizerFile, config.Vocabulary-text.FirstWord)
 	}
 	model, err := models.New(config)
 	if err != nil {
@@ -179,7 +179,7 @@ func (f *Folder) Initial() (*models.Language, []float32, error) {
 			return nil, nil, fmt.Errorf("%s: %w", f.name, err)
 		}
 		if t.Name == models.OutputBiasTensor {
-			values[datasets.End], values[f.End] = 0, models.Absent
+			values[text.End], values[f.End] = 0, models.Absent
 		}
 	}
 	return model, params, nil

@@ -9,6 +9,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // ExamplesParams are the parameters of Examples.
@@ -45,14 +46,14 @@ func runExamples(ctx context.Context, t *tasks.Task, p *ExamplesParams) error {
 		if record >= len(classes) {
 			return false, fmt.Errorf("%d predictions, fewer than the population has records: %w", len(classes), storage.ErrCorrupt)
 		}
-		correct := x.Words[0]-datasets.FirstWord == int32(classes[record])
+		correct := x.Words[0]-text.FirstWord == int32(classes[record])
 		record++
 		return labelled(x) && correct == (p.Outcome == Correct), nil
 	})
 }
 
 // labelled reports whether an image has a label.
-func labelled(x datasets.PopulationExample) bool { return x.Words[0] != datasets.Unknown }
+func labelled(x datasets.PopulationExample) bool { return x.Words[0] != text.Unknown }
 
 // selectExamples writes the population of the examples that keep selects, and the counts.
 func selectExamples(ctx context.Context, t *tasks.Task, found *Selection, keep func(datasets.PopulationExample) (bool, error)) error {

@@ -11,6 +11,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -18,8 +19,8 @@ import (
 func newTexts(t *testing.T, lines ...string) *bench {
 	t.Helper()
 	b := &bench{Graph: taskstest.NewGraph(t), t: t}
-	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(strings.Join(lines, "\n")))}, Reading: datasets.Reading{Level: datasets.ByteLevel}})
-	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: datasets.ByteLevel}, taskstest.In(datasets.CorpusInput, corpus))
+	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(strings.Join(lines, "\n")))}, Reading: datasets.Reading{Level: text.ByteLevel}})
+	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ByteLevel}, taskstest.In(datasets.CorpusInput, corpus))
 	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
 	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
@@ -106,7 +107,7 @@ func TestImagesAreSelectedByWhetherTheyHaveALabel(t *testing.T) {
 	t.Parallel()
 	b := newUnlabelledBench(t)
 	all := b.read(b.population, b.parts)
-	for criterion, prefix := range map[Criterion]string{Unlabelled: fmt.Sprintf("[%d %d ", datasets.Begin, datasets.Unknown), Labelled: fmt.Sprintf("[%d %d ", datasets.Begin, datasets.FirstWord+1)} {
+	for criterion, prefix := range map[Criterion]string{Unlabelled: fmt.Sprintf("[%d %d ", text.Begin, text.Unknown), Labelled: fmt.Sprintf("[%d %d ", text.Begin, text.FirstWord+1)} {
 		var want [][]string
 		for _, texts := range all {
 			texts = slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return !strings.HasPrefix(s, prefix) })
@@ -136,7 +137,7 @@ func newUnlabelledBench(t *testing.T) *bench {
 		pixels[rng.IntN(len(pixels))] = byte(rng.Uint32())
 		lines = append(lines, fmt.Sprintf(`{"user":"u%d",%s"pixels":%q}`, rng.IntN(12), label, base64.StdEncoding.EncodeToString(pixels)))
 	}
-	b.load([]byte(strings.Join(lines, "\n")), datasets.Reading{Level: datasets.ImageLevel, Image: shape, Unlabelled: true}, 1)
+	b.load([]byte(strings.Join(lines, "\n")), datasets.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 1)
 	return b
 }
 
@@ -146,8 +147,8 @@ func TestWithoutALabelNothingIsMisclassified(t *testing.T) {
 	b := newUnlabelledBench(t)
 	labelled := 0
 	for _, texts := range b.read(b.population, b.parts) {
-		for _, text := range texts {
-			if !strings.HasPrefix(text, fmt.Sprintf("[%d %d ", datasets.Begin, datasets.Unknown)) {
+		for _, content := range texts {
+			if !strings.HasPrefix(content, fmt.Sprintf("[%d %d ", text.Begin, text.Unknown)) {
 				labelled++
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -41,14 +42,14 @@ func newBench(t *testing.T, seed uint64) *bench {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", rng.IntN(12), rng.IntN(3), base64.StdEncoding.EncodeToString(pixels))
 	}
-	b.load([]byte(lines.String()), datasets.Reading{Level: datasets.ImageLevel, Image: shape}, seed)
+	b.load([]byte(lines.String()), datasets.Reading{Level: text.ImageLevel, Image: shape}, seed)
 	return b
 }
 
 // load makes a population of a source, and has the classifier predict.
 func (b *bench) load(lines []byte, reading datasets.Reading, seed uint64) {
 	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import(lines)}, Reading: reading})
-	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: datasets.ImageLevel}, taskstest.In(datasets.CorpusInput, corpus))
+	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ImageLevel}, taskstest.In(datasets.CorpusInput, corpus))
 	balanced := b.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, b.parts))
 	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
@@ -87,10 +88,10 @@ func (b *bench) read(population, shards *taskstest.Node) (all [][]string) {
 func (b *bench) labels() (all [][]int) {
 	for _, user := range b.read(b.population, b.parts) {
 		var list []int
-		for _, text := range user {
+		for _, content := range user {
 			var begin, label int
-			must.Get(fmt.Sscanf(text, "[%d %d", &begin, &label))(b.t)
-			list = append(list, label-datasets.FirstWord)
+			must.Get(fmt.Sscanf(content, "[%d %d", &begin, &label))(b.t)
+			list = append(list, label-text.FirstWord)
 		}
 		all = append(all, list)
 	}

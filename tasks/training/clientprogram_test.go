@@ -18,7 +18,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
 )
@@ -184,7 +184,7 @@ func TestAProgramDrawsTheInitialModel(t *testing.T) {
 	t.Parallel()
 	b, n, origin := programmed(t)
 	m := b.model(origin)
-	if m.Network.Config().Kind != models.External || !slices.Equal(m.Params, n.model.Params) || len(n.words) != vocabulary+datasets.FirstWord {
+	if m.Network.Config().Kind != models.External || !slices.Equal(m.Params, n.model.Params) || len(n.words) != vocabulary+text.FirstWord {
 		t.Errorf("the first model is a %s of %d parameters, for %d words", m.Network.Config().Kind, len(m.Params), len(n.words))
 	}
 	var metrics ClientInitialMetrics

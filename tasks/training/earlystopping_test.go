@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -30,20 +31,20 @@ func newStoppingBench(t *testing.T, stop *EarlyStopping) stoppingBench {
 	t.Helper()
 	b := &bench{Graph: taskstest.NewGraph(t), t: t}
 	rng := rand.New(rand.NewPCG(5, 6))
-	var text strings.Builder
+	var content strings.Builder
 	for range 120 {
 		words := make([]string, 6)
 		for i := range words {
 			words[i] = fmt.Sprintf("w%02d", int(rng.ExpFloat64()*8)%30)
 		}
-		fmt.Fprintf(&text, `{"user":"u","text":%q}`+"\n", strings.Join(words, " "))
+		fmt.Fprintf(&content, `{"user":"u","text":%q}`+"\n", strings.Join(words, " "))
 	}
-	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(text.String()))}})
+	corpus := b.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{b.Import([]byte(content.String()))}})
 	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: 20, ValidationFraction: 0.3}, taskstest.In(datasets.CorpusInput, corpus))
 	balanced := b.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, b.parts))
 	b.population = b.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, b.parts), taskstest.In(datasets.BalancedInput, balanced))
-	b.origin = b.Run(Initial, InitialParams{Seed: 4, Model: models.Config{Kind: models.LSTM, Vocabulary: 20 + datasets.FirstWord, Embedding: 8, Units: 24}})
+	b.origin = b.Run(Initial, InitialParams{Seed: 4, Model: models.Config{Kind: models.LSTM, Vocabulary: 20 + text.FirstWord, Embedding: 8, Units: 24}})
 	params := SGDParams{
 		Seed: 1, Order: ByRecord, StepsPerTask: 10, EarlyStopping: stop,
 		Local: Local{Optimizer: optimizers.Config{Kind: optimizers.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, LearningRate: 0.02, Batch: 8},

@@ -16,6 +16,7 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -36,9 +37,9 @@ func newGANBench(t *testing.T) *bench {
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", i*i%10+i/30, i%2, base64.StdEncoding.EncodeToString(values))
 	}
 	corpus := g.Run(datasets.Import, datasets.ImportParams{
-		Sources: []storage.Digest{g.Import([]byte(lines.String()))}, Reading: datasets.Reading{Level: datasets.ImageLevel, Image: pixels},
+		Sources: []storage.Digest{g.Import([]byte(lines.String()))}, Reading: datasets.Reading{Level: text.ImageLevel, Image: pixels},
 	})
-	parts := g.Run(datasets.Encode, datasets.EncodeParams{Level: datasets.ImageLevel}, taskstest.In(datasets.CorpusInput, corpus))
+	parts := g.Run(datasets.Encode, datasets.EncodeParams{Level: text.ImageLevel}, taskstest.In(datasets.CorpusInput, corpus))
 	balanced := g.Run(datasets.Balance, datasets.BalanceParams{}, taskstest.In(datasets.PartsInput, parts))
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))

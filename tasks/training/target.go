@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Target ends a training of either algorithm when recall@1 on the ordinary words of the validation
@@ -183,7 +184,7 @@ func validate(ctx context.Context, t *tasks.Task, model *checkpoints.Model) (tot
 	if err != nil {
 		return total, tasks.Permanent(err)
 	}
-	ordinary := func(target int32) bool { return target >= datasets.FirstWord }
+	ordinary := func(target int32) bool { return target >= text.FirstWord }
 	for from := 0; from < part.Records(); from += validationBlock {
 		sentences, err := part.ReadRecords(ctx, from, min(from+validationBlock, part.Records()))
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -40,11 +41,11 @@ func (b stoppingBench) usefulness(n *taskstest.Node) (recall, perplexity float64
 	for i := range part.Records() {
 		records := must.Get(part.ReadRecords(b.t.Context(), i, i+1))(b.t)
 		for _, target := range records[0][1:] {
-			if target >= datasets.FirstWord {
+			if target >= text.FirstWord {
 				words++
 			}
 		}
-		found := must.Get(scorer.Evaluate(records, func(target int32) bool { return target >= datasets.FirstWord }))(b.t)
+		found := must.Get(scorer.Evaluate(records, func(target int32) bool { return target >= text.FirstWord }))(b.t)
 		hits, loss = hits+int(found.Counted.Hits), loss+found.Counted.Loss
 	}
 	return float64(hits) / float64(words), math.Exp(loss / float64(words))

@@ -22,6 +22,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -39,21 +40,21 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	var text strings.Builder
+	var content strings.Builder
 	for i := range 900 {
 		words := make([]string, 3+i%6)
 		for j := range words {
 			words[j] = fmt.Sprintf("w%d", (i*(j+3)+j*j*7+i/11)%61)
 		}
-		fmt.Fprintf(&text, `{"user":"u%d","text":%q}`+"\n", i*i%13, strings.Join(words, " "))
+		fmt.Fprintf(&content, `{"user":"u%d","text":%q}`+"\n", i*i%13, strings.Join(words, " "))
 	}
-	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(text.String()))}})
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import([]byte(content.String()))}})
 	parts := g.Run(datasets.Encode, datasets.EncodeParams{VocabularySize: vocabulary}, taskstest.In(datasets.CorpusInput, corpus))
 	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, parts))
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
 	origin := g.Run(Initial, InitialParams{Seed: 4, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: vocabulary + datasets.FirstWord, Embedding: 5, Units: 6,
+		Kind: models.CIFGLSTM, Vocabulary: vocabulary + text.FirstWord, Embedding: 5, Units: 6,
 	}})
 	return &bench{g, t, parts, population, origin}
 }

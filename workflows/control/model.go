@@ -17,7 +17,7 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan"
@@ -131,11 +131,11 @@ func (l *Local) Prepared(ctx context.Context, run, cell, name string) ([]byte, e
 
 // vocabulary returns the words of the cell's tokens as a JSON array.
 func (l *Local) vocabulary(ctx context.Context, x *exporter) (string, error) {
-	data, err := l.archive.ReadOutput(ctx, x.cell.Vocabulary.Key, datasets.VocabularyBlob)
+	data, err := l.archive.ReadOutput(ctx, x.cell.Vocabulary.Key, text.VocabularyBlob)
 	if err != nil {
 		return "", fmt.Errorf("vocabulary of cell %s: %w", x.cell.Name, err)
 	}
-	v, err := datasets.ParseVocabulary(data)
+	v, err := text.ParseVocabulary(data)
 	if err != nil {
 		return "", err
 	}
@@ -149,7 +149,7 @@ func ExportedVocabulary(model []byte) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, ok := file.Metadata[vocabularyField]
+	content, ok := file.Metadata[vocabularyField]
 	if why := file.Metadata[leftOutField]; !ok && why != "" {
 		return nil, fmt.Errorf("the model file has no vocabulary in its metadata: %s", why)
 	}
@@ -157,11 +157,11 @@ func ExportedVocabulary(model []byte) ([]string, error) {
 		return nil, fmt.Errorf("the model file has no vocabulary in its metadata; expected one that coalmine export has written")
 	}
 	var words []string
-	if err := json.Unmarshal([]byte(text), &words); err != nil {
+	if err := json.Unmarshal([]byte(content), &words); err != nil {
 		return nil, fmt.Errorf("model file: metadata field %q: %w", vocabularyField, err)
 	}
-	if len(words) <= datasets.FirstWord {
-		return nil, fmt.Errorf("the model file's vocabulary has %d tokens; expected more than the %d special ones", len(words), datasets.FirstWord)
+	if len(words) <= text.FirstWord {
+		return nil, fmt.Errorf("the model file's vocabulary has %d tokens; expected more than the %d special ones", len(words), text.FirstWord)
 	}
 	return words, nil
 }

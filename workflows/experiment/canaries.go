@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // AllFormats returns Formats or, if there are none, the single format.
@@ -33,7 +34,7 @@ func (c *Canaries) Spaces(d *Data) []canaries.Space {
 // space returns the space of a format. At the word level its words are those that the tokenizer
 // makes of the format.
 func (f *CanaryFormat) space(d *Data) canaries.Space {
-	if d.Level == datasets.ByteLevel {
+	if d.Level == text.ByteLevel {
 		s := canaries.Space{Alphabet: f.Alphabet, Format: f.Format, Symbols: strings.Join(f.Symbols, ""), SymbolBytes: f.symbolBytes()}
 		bytes := func(text string) int { return len(text) + strings.Count(text, "#")*(max(1, s.SymbolBytes)-1) }
 		s.Words = bytes(cmp.Or(f.Format, strings.Repeat("#", max(0, f.Words))))
@@ -41,7 +42,7 @@ func (f *CanaryFormat) space(d *Data) canaries.Space {
 	}
 	words := d.wordsOf(f.Format)
 	s := canaries.Space{Words: f.Words, Format: strings.Join(words, " "), Symbols: strings.Join(f.Symbols, " ")}
-	if d.Level == datasets.SubwordLevel && s.Symbols == "" {
+	if d.Level == text.SubwordLevel && s.Symbols == "" {
 		s.Symbols = unlistedWords
 	}
 	if f.Format != "" {
@@ -54,7 +55,7 @@ func (f *CanaryFormat) space(d *Data) canaries.Space {
 // wordsOf returns the words of a format: at the word level the tokenizer's words, at the subword
 // level the texts between spaces.
 func (d *Data) wordsOf(format string) []string {
-	if d.Level == datasets.SubwordLevel {
+	if d.Level == text.SubwordLevel {
 		return strings.Fields(format)
 	}
 	return d.ReadingRules.Tokenize(format)
@@ -138,7 +139,7 @@ const symbolsAtByteLevel = 10
 // insertions replace.
 func (d *decoder) completeCanaries(c *Canaries, data *Data) {
 	if data.ReadingRules == 0 && data.Level.IsZero() && c.readOtherwise() {
-		data.ReadingRules = datasets.CurrentRules
+		data.ReadingRules = text.CurrentRules
 	}
 	if len(c.Insertions) > 0 {
 		d.replace("canaries.insertions", "canaries.user_probability", "canaries.example_probability")
@@ -159,8 +160,8 @@ func (d *decoder) completeCanaries(c *Canaries, data *Data) {
 // from the first rules.
 func (c *Canaries) readOtherwise() bool {
 	return slices.ContainsFunc(c.AllFormats(), func(f CanaryFormat) bool {
-		return slices.ContainsFunc(append([]string{f.Format, f.Target}, f.Symbols...), func(text string) bool {
-			return !slices.Equal(datasets.FirstRules.Tokenize(text), datasets.CurrentRules.Tokenize(text))
+		return slices.ContainsFunc(append([]string{f.Format, f.Target}, f.Symbols...), func(content string) bool {
+			return !slices.Equal(text.FirstRules.Tokenize(content), text.CurrentRules.Tokenize(content))
 		})
 	})
 }
@@ -176,13 +177,13 @@ func (d *decoder) replace(by string, paths ...string) {
 
 // completeFormat sets the number of random symbols, and the alphabet of listed ones.
 func (d *decoder) completeFormat(f *CanaryFormat, path string, data *Data) {
-	if data.Level == datasets.ByteLevel && len(f.Symbols) > 0 && d.present[join(path, "alphabet")] == nil {
+	if data.Level == text.ByteLevel && len(f.Symbols) > 0 && d.present[join(path, "alphabet")] == nil {
 		f.Alphabet = canaries.Listed
 	}
 	if d.present[join(path, "words")] != nil {
 		return
 	}
-	if data.Level == datasets.ByteLevel {
+	if data.Level == text.ByteLevel {
 		f.Words = symbolsAtByteLevel
 	}
 	if n := f.space(data); n.Blanks() > 0 {
@@ -276,7 +277,7 @@ func (c *checker) sequence(f *CanaryFormat, path string) bool {
 
 // symbols checks the listed symbols.
 func (c *checker) symbols(f *CanaryFormat, path string) bool {
-	if c.Data.Level != datasets.ByteLevel {
+	if c.Data.Level != text.ByteLevel {
 		for _, word := range f.Symbols {
 			if read := c.Data.wordsOf(word); len(read) != 1 || read[0] != word {
 				c.fail([]string{join(path, "symbols")}, "has %s, which is read as the words %q; expected single words as texts are read, such as %q", quote(word), read, "blue")
@@ -285,7 +286,7 @@ func (c *checker) symbols(f *CanaryFormat, path string) bool {
 		}
 	}
 	for _, word := range f.Symbols {
-		if first := f.Symbols[0]; c.Data.Level == datasets.ByteLevel && len(word) != len(first) {
+		if first := f.Symbols[0]; c.Data.Level == text.ByteLevel && len(word) != len(first) {
 			c.fail([]string{join(path, "symbols")}, "has %s and %s; expected words of one length, so that all canaries are equally long, or one text of single characters", quote(first), quote(word))
 			return false
 		}
@@ -328,7 +329,7 @@ func (c *dataChecker) checkCanaries() {
 		if len(e.Canaries.Formats) > 0 {
 			path = "canaries.formats"
 		}
-		if e.Data.Level == datasets.SubwordLevel {
+		if e.Data.Level == text.SubwordLevel {
 			c.fail(path, "needs words that are not one token each of %s: %s; use words that are", e.Data.Tokenizer, strings.Join(missing, ", "))
 			return
 		}
@@ -366,7 +367,7 @@ func (c *checker) pairs() {
 		return
 	}
 	if c.Data.Level.Scheme().Images {
-		c.fail([]string{"data.pairs", "data.level"}, "are of texts, and data.level is %s; expected %s, %s or %s", c.Data.Level, datasets.WordLevel, datasets.ByteLevel, datasets.SubwordLevel)
+		c.fail([]string{"data.pairs", "data.level"}, "are of texts, and data.level is %s; expected %s, %s or %s", c.Data.Level, text.WordLevel, text.ByteLevel, text.SubwordLevel)
 	}
 	c.refuse([]string{"data.faults", "data.select"}, []string{"data.pairs"}, "is of single texts, and the data are pairs (data.pairs: true); set it to null for this cell")
 	for _, m := range c.Audit.Requested() {

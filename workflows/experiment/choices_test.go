@@ -15,6 +15,7 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -55,7 +56,7 @@ func (c choice) markdown() string {
 
 func levelChoice() choice {
 	c := choice{"`data.level`", []string{"word", "an example is read as", "vocabulary", "sentences are cut after"}, nil}
-	for _, l := range datasets.Levels() {
+	for _, l := range text.Levels() {
 		vocabulary := "the most frequent ones"
 		if n := len(l.Symbols); n > 0 {
 			vocabulary = fmt.Sprintf("all %d", n)

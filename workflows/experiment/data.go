@@ -14,6 +14,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/selection"
@@ -27,7 +28,7 @@ type Facts struct {
 	FileSplits []string
 	// Rules are the rules of reading that the sources need, except those of Prepared; 0 if all
 	// versions read the same.
-	Rules datasets.Rules
+	Rules text.Rules
 	// Users and Examples count the balanced training population, without held-out users, before
 	// canaries are inserted.
 	Users, Examples int
@@ -136,7 +137,7 @@ func (s *Spec) Resolve(facts []Facts) error {
 }
 
 // rules returns the rules of reading that the sources of a cell need together.
-func (f *Facts) rules() datasets.Rules {
+func (f *Facts) rules() text.Rules {
 	needed := f.Rules
 	for i := range f.Prepared {
 		needed = max(needed, f.Prepared[i].Rules)

@@ -8,6 +8,7 @@ import (
 	"coalmine/tasks/datasets/filters"
 	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/selection"
 )
@@ -39,14 +40,14 @@ type Data struct {
 	FileSplits []string `json:"file_splits,omitempty"`
 	// Version of the rules of reading (docs/data.md). Absent: 2 if that changes anything; submitted runs
 	// then carry it.
-	ReadingRules datasets.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
+	ReadingRules text.Rules `json:"reading_rules,omitzero" range:"[1,2]" also:"rules exif orientation variation_selectors"`
 	// Faulty records: stop refuses them before anything runs, with file and place; skip leaves out and
 	// counts them.
 	OnError datasets.OnError `json:"on_error,omitzero" default:"stop" also:"errors on_fault"`
 	// Level of reading: lower-cased words and punctuation marks; bytes of UTF-8, or tokens of
 	// data.tokenizer (subword), counted where fields say words; or images, counted as a label and width x
 	// height x channels pixels.
-	Level datasets.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
+	Level text.Level `json:"level,omitzero" default:"word" source:"byte: Carlini et al. 2019; Chen et al. 2019"`
 	// File tokenizer.json of the tokenizers library (byte-level BPE or Unigram), found as data.source. Its
 	// tokens are the vocabulary.
 	Tokenizer string `json:"tokenizer,omitzero" when:"level=subword" also:"tokenizer_file" source:"Sennrich et al. 2016; Kudo 2018"`

@@ -10,6 +10,7 @@ import (
 	"coalmine/models"
 	"coalmine/privacy"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // scope is a block around a field, in which a condition looks up its field.
@@ -38,7 +39,7 @@ func (d *decoder) complete(e *Experiment) {
 		d.completeAudits(e)
 	}
 	e.Model.complete(d.present["model.units"] != nil)
-	if d := &e.Data; e.Model.Pretrained != "" && d.Level == datasets.SubwordLevel && d.Tokenizer == "" {
+	if d := &e.Data; e.Model.Pretrained != "" && d.Level == text.SubwordLevel && d.Tokenizer == "" {
 		d.Tokenizer = strings.TrimRight(e.Model.Pretrained, "/") + "/tokenizer.json"
 	}
 	for _, p := range e.Prepare.all() {

@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/forms"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 )
 
@@ -76,7 +77,7 @@ func (c *checker) wholeExamples() {
 	case c.Data.Level.Scheme().Images:
 		others, examples = "images with one class each", "images"
 	case !c.Data.Level.IsZero():
-		c.fail([]string{"data.label", "data.level"}, "is predicted of words, and data.level is %s; expected %s", c.Data.Level, datasets.WordLevel)
+		c.fail([]string{"data.label", "data.level"}, "is predicted of words, and data.level is %s; expected %s", c.Data.Level, text.WordLevel)
 	}
 	c.refuse([]string{"data.pairs", "data.faults", "data.select", "data.sanitize", "data.disagreement", "data.image.unlabelled", "prepare.classifier", "canaries"}, []string{"data.label"},
 		"is for %s, and the model predicts the %s of %s (data.label); set it to null for this cell", others, c.Data.Label, examples)
@@ -130,7 +131,7 @@ func (c *checker) kind(path string, kind models.Kind) {
 		reads, others = "images", models.Kind("").Choices()
 	}
 	if kind.ForImages() != c.Data.Level.Scheme().Images {
-		c.fail([]string{path + ".kind", "data.level"}, "is %s, a model of %s, and data.level is %s; expected one of %s", kind, reads, cmp.Or(c.Data.Level, datasets.WordLevel), strings.Join(others, ", "))
+		c.fail([]string{path + ".kind", "data.level"}, "is %s, a model of %s, and data.level is %s; expected one of %s", kind, reads, cmp.Or(c.Data.Level, text.WordLevel), strings.Join(others, ", "))
 	}
 }
 
@@ -199,4 +200,4 @@ func (d *Data) OrdinaryTokens() int {
 func (d *Data) Labels() int { return len(d.Reading().LabelWords()) }
 
 // Tokens returns the size of a model's vocabulary, special tokens included.
-func (d *Data) Tokens() int { return d.OrdinaryTokens() + datasets.FirstWord }
+func (d *Data) Tokens() int { return d.OrdinaryTokens() + text.FirstWord }

@@ -12,6 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Config returns the network for the data: a language model over their vocabulary, special tokens included,
@@ -56,7 +57,7 @@ func (m *Model) Config(d *Data) models.Config {
 		c.Projection = *p
 	}
 	if d.Pairs {
-		c.Separator = datasets.Separator
+		c.Separator = text.Separator
 	}
 	return c
 }
@@ -105,8 +106,8 @@ func (c *checker) pretrained() {
 		}
 		return
 	}
-	if c.Data.Level != datasets.SubwordLevel {
-		c.fail([]string{field, "data.level"}, "needs the tokens of its tokenizer, and data.level is %s; expected %s", c.Data.Level, datasets.SubwordLevel)
+	if c.Data.Level != text.SubwordLevel {
+		c.fail([]string{field, "data.level"}, "needs the tokens of its tokenizer, and data.level is %s; expected %s", c.Data.Level, text.SubwordLevel)
 	}
 	if !m.unread() {
 		if _, err := storage.ParseDigest(m.PretrainedSHA256); err != nil {
@@ -173,7 +174,7 @@ func makeUnlistedWords() string {
 // ListCanaryWords lists the words from which canaries at the subword level are drawn, at most the
 // first MaxCanaryWords, in formats without a list. It does not change other experiments.
 func (e *Experiment) ListCanaryWords(words []string) error {
-	if e.Canaries == nil || e.Data.Level != datasets.SubwordLevel {
+	if e.Canaries == nil || e.Data.Level != text.SubwordLevel {
 		return nil
 	}
 	words = words[:min(len(words), MaxCanaryWords)]
@@ -206,7 +207,7 @@ func (c *Cell) checkRead() error {
 	where, content := "canaries", "words of "+e.Data.Tokenizer
 	if e.Model.Pretrained != "" {
 		where, content = "model", "the sizes of "+e.Model.Pretrained
-	} else if e.Data.Level != datasets.SubwordLevel || e.Canaries == nil {
+	} else if e.Data.Level != text.SubwordLevel || e.Canaries == nil {
 		return nil
 	}
 	if err := e.check(); err != nil {
@@ -217,7 +218,7 @@ func (c *Cell) checkRead() error {
 
 // subwords checks the fields that the subword level needs or excludes.
 func (c *checker) subwords() {
-	if c.Data.Level != datasets.SubwordLevel {
+	if c.Data.Level != text.SubwordLevel {
 		return
 	}
 	if c.Data.Tokenizer == "" {

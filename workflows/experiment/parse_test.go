@@ -16,7 +16,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/models/optimizers"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -510,7 +510,7 @@ func TestModelsOfEqualMeaningHaveOneConfiguration(t *testing.T) {
 	t.Parallel()
 	config := func(sets ...string) models.Config {
 		e := parse(t, minimal, sets...).Cells[0].Experiment
-		return e.Model.Config(&Data{Vocabulary: Vocabulary{Size: 50 - datasets.FirstWord}})
+		return e.Model.Config(&Data{Vocabulary: Vocabulary{Size: 50 - text.FirstWord}})
 	}
 	plain := models.Config{Kind: models.CIFGLSTM, Vocabulary: 50, Embedding: 96, Units: 670}
 	for set, want := range map[string]models.Config{

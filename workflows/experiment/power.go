@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/all"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Statement is a statement of a cell's audit with a computable power.
@@ -287,7 +288,7 @@ func (c *checker) faults() {
 }
 
 // faultLevels returns the levels that support a fault; nil for an unknown fault.
-func faultLevels(f datasets.Fault) []datasets.Level {
+func faultLevels(f datasets.Fault) []text.Level {
 	for _, s := range datasets.Faults() {
 		if s.Fault == f {
 			return s.Levels
@@ -296,7 +297,7 @@ func faultLevels(f datasets.Fault) []datasets.Level {
 	return nil
 }
 
-func listed(levels []datasets.Level) string {
+func listed(levels []text.Level) string {
 	var words []string
 	for _, l := range levels {
 		words = append(words, string(l))

@@ -7,7 +7,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/models/optimizers"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 func TestAFieldOfAScheduleStandsWithTheKindsThatUseIt(t *testing.T) {
@@ -55,7 +55,7 @@ func TestTheSizeOfAVocabularyStandsWithTheLevelsThatCountIt(t *testing.T) {
 	if !ok {
 		t.Fatal("there is no data.vocabulary.size")
 	}
-	for _, l := range datasets.Levels() {
+	for _, l := range text.Levels() {
 		if counted := l.Symbols == nil; counted != slices.Contains(f.when.values, string(l.Level)) {
 			t.Errorf("the tag when of data.vocabulary.size says level=%v, and the entry of %s: counted: %v; make them agree", f.when.values, l.Level, counted)
 		}

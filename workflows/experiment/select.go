@@ -6,13 +6,14 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/models"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/selection"
 )
 
 // sourceLevel is the level at which the source is read.
-func (d *Data) sourceLevel() datasets.Level {
+func (d *Data) sourceLevel() text.Level {
 	if d.selectedWords() != nil {
-		return datasets.WordLevel
+		return text.WordLevel
 	}
 	return d.Reading().Level
 }
@@ -32,7 +33,7 @@ func (d *Data) Outside() datasets.Outside {
 		return datasets.Outside{}
 	}
 	o := datasets.Outside{Size: w.Outside, Sequence: w.Sequence}
-	if o.Sequence == datasets.SentenceWords {
+	if o.Sequence == text.SentenceWords {
 		o.Sequence = 0
 	}
 	return o
@@ -92,7 +93,7 @@ func (c *checker) selecting() {
 	if s.AtLeast > 0 && s.Examples == "" {
 		c.fail([]string{"data.select.at_least", "data.select.examples"}, "is about selected examples; expected data.select.examples beside it")
 	}
-	if s.Words != nil && c.Data.Level != datasets.ByteLevel {
+	if s.Words != nil && c.Data.Level != text.ByteLevel {
 		c.fail([]string{"data.select.words", "data.level"}, "selects words, which are spelled in bytes, and data.level is %s; expected byte", c.Data.Reading().Level)
 	}
 	c.selectedExamples(s)

@@ -11,7 +11,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Runner is a clientprograms.Runner that lends itself as the client.
@@ -82,7 +82,7 @@ func (r *Runner) Evaluate(ctx context.Context, w clientprograms.Work) (*clientpr
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.Evaluate(w.Examples, func(target int32) bool { return target >= datasets.FirstWord })
+	e, err := s.Evaluate(w.Examples, func(target int32) bool { return target >= text.FirstWord })
 	targets := e.Counted.Tokens * max(1, r.TokensPerWord)
 	return &clientprograms.Evaluation{Targets: targets, Correct: e.Counted.Hits, Loss: e.Counted.Loss / float64(max(1, targets))}, err
 }
@@ -105,7 +105,7 @@ func (r *Runner) LogLikelihoods(ctx context.Context, m clientprograms.Model, pai
 // logProb feeds the tokens of a pair one by one.
 func logProb(s *models.Scorer, p clientprograms.Pair) (sum float64, err error) {
 	states, one := s.Start(1), make([]float32, 1)
-	if err := s.Feed(states, append([]int32{datasets.Begin}, p.Context...)); err != nil {
+	if err := s.Feed(states, append([]int32{text.Begin}, p.Context...)); err != nil {
 		return 0, err
 	}
 	for _, token := range p.Continuation {

@@ -11,6 +11,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -34,7 +35,7 @@ func (s secretive) textsOf(t *testing.T, node, shards *taskstest.Node) []string 
 
 func TestTheTwoHalvesShareNoRecordAndHaveAll(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	coins := seeds.Stream(5, seeds.Halves)
 	var want [2][]string
 	for _, text := range s.textsOf(t, s.population, s.parts) {
@@ -61,7 +62,7 @@ var (
 
 func TestSentencesOnWhichTheModelsDisagreeAreRemoved(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	node := must.Get(s.disagree(0.5, firstLosses, secondLosses))(t)
 	all := s.textsOf(t, s.population, s.parts)
 	if got, want := s.textsOf(t, node, node), slices.Concat(all[:2], all[3:6], all[7:]); !slices.Equal(got, want) {
@@ -98,7 +99,7 @@ func TestTheReportTellsCanariesInOneHalfFromThoseInBoth(t *testing.T) {
 
 func TestTheDisagreementFilterRefusesWhatItCannotUse(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "a", "b")
+	s := newSecretive(t, text.ByteLevel, "a", "b")
 	for want, try := range map[string]func() (*taskstest.Node, error){
 		"more than 0": func() (*taskstest.Node, error) { return s.disagree(0, firstLosses, secondLosses) },
 		"too few":     func() (*taskstest.Node, error) { return s.disagree(1, firstLosses, secondLosses[:3]) },
@@ -114,7 +115,7 @@ func TestTheDisagreementFilterRefusesWhatItCannotUse(t *testing.T) {
 
 func TestGoldenDisagreement(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	half := must.Get(s.half(0))(t)
 	taskstest.Golden(t, half)
 	node := must.Get(s.disagree(0.5, firstLosses, secondLosses))(t)

@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 )
 
 // Sanitize removes text with the form of personal data from a population, canaries included, as a
@@ -123,7 +124,7 @@ func runSanitize(ctx context.Context, t *tasks.Task, p *SanitizeParams) error {
 type sanitizer struct {
 	params     *SanitizeParams
 	set        *patterns.Set
-	vocabulary *datasets.Vocabulary
+	vocabulary *text.Vocabulary
 	bytewise   bool
 	caught     Sanitized
 	text       []byte   // of an example at the byte level
@@ -141,11 +142,11 @@ func newSanitizer(ctx context.Context, t *tasks.Task, p *SanitizeParams) (*sanit
 	if err != nil {
 		return nil, tasks.Permanent(err)
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return nil, err
 	}
-	s := &sanitizer{params: p, set: set, vocabulary: vocabulary, bytewise: vocabulary.Level() == datasets.ByteLevel}
+	s := &sanitizer{params: p, set: set, vocabulary: vocabulary, bytewise: vocabulary.Level() == text.ByteLevel}
 	s.caught = Sanitized{Remove: p.Remove, Canaries: []CaughtCanary{}}
 	for _, pattern := range set.Patterns() {
 		s.caught.Patterns = append(s.caught.Patterns, PatternFindings{Pattern: pattern})
@@ -169,7 +170,7 @@ func (s *sanitizer) sanitize(x datasets.PopulationExample) ([]int32, error) {
 	masked := slices.Clone(x.Words)
 	for _, span := range spans {
 		for i := span.Start; i < span.End; i++ {
-			if masked[i] != datasets.Separator {
+			if masked[i] != text.Separator {
 				masked[i] = s.mask(masked[i])
 			}
 		}
@@ -181,7 +182,7 @@ func (s *sanitizer) sanitize(x datasets.PopulationExample) ([]int32, error) {
 func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
 	s.text, s.words = s.text[:0], s.words[:0]
 	for _, token := range tokens {
-		if int(token) >= s.vocabulary.Size() || s.bytewise && token < datasets.FirstWord && token != datasets.Separator {
+		if int(token) >= s.vocabulary.Size() || s.bytewise && token < text.FirstWord && token != text.Separator {
 			return nil, tasks.Permanent(fmt.Errorf("token %d is no word of the vocabulary of %d", token, s.vocabulary.Size()))
 		}
 		if s.bytewise {
@@ -199,20 +200,20 @@ func (s *sanitizer) find(tokens []int32) ([]patterns.Span, error) {
 // byteOf returns the byte of a token at the byte level. The separator of a pair becomes a newline,
 // so that patterns match each text separately.
 func byteOf(token int32) byte {
-	if token == datasets.Separator {
+	if token == text.Separator {
 		return '\n'
 	}
-	return byte(token - datasets.FirstWord)
+	return byte(token - text.FirstWord)
 }
 
 // mask replaces a matched token.
 func (s *sanitizer) mask(token int32) int32 {
 	if !s.bytewise {
-		return datasets.Unknown
+		return text.Unknown
 	}
-	b := byte(token - datasets.FirstWord)
+	b := byte(token - text.FirstWord)
 	if '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z' || b >= 0x80 {
-		return datasets.FirstWord + '#'
+		return text.FirstWord + '#'
 	}
 	return token
 }

@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -20,7 +21,7 @@ import (
 type secretive struct {
 	source
 	population *taskstest.Node
-	vocabulary *datasets.Vocabulary
+	vocabulary *text.Vocabulary
 }
 
 var secretiveLines = []map[string]string{
@@ -28,17 +29,17 @@ var secretiveLines = []map[string]string{
 	{"user": "bob", "text": "nothing to see here"}, {"user": "bob", "text": "jo@x.org and 123-45-6789"}, {"user": "bob", "text": "fine weather we have"}, {"user": "bob", "text": "the end of it all"},
 }
 
-func newSecretive(t *testing.T, level datasets.Level, canaries ...string) secretive {
+func newSecretive(t *testing.T, level text.Level, canaries ...string) secretive {
 	t.Helper()
 	recipe := datasets.Recipe{Reading: datasets.Reading{Level: level}, Words: 20}
-	if level == datasets.ByteLevel {
+	if level == text.ByteLevel {
 		recipe.Words = 80
 	} else {
 		recipe.VocabularySize = 38
 	}
 	s := secretive{source: run(t, secretiveLines, recipe)}
 	var err error
-	if s.vocabulary, err = datasets.ParseVocabulary(s.parts.Blob(datasets.VocabularyBlob)); err != nil {
+	if s.vocabulary, err = text.ParseVocabulary(s.parts.Blob(text.VocabularyBlob)); err != nil {
 		t.Fatal(err)
 	}
 	var list []datasets.Placement
@@ -50,13 +51,13 @@ func newSecretive(t *testing.T, level datasets.Level, canaries ...string) secret
 	return s
 }
 
-func (s secretive) tokens(text string) (tokens []int32) {
-	words := datasets.Tokenize(text)
-	if s.vocabulary.Level() == datasets.ByteLevel {
-		words = datasets.ByteSymbols(text)
+func (s secretive) tokens(content string) (tokens []int32) {
+	words := text.Tokenize(content)
+	if s.vocabulary.Level() == text.ByteLevel {
+		words = text.ByteSymbols(content)
 	}
 	for _, w := range words {
-		tokens = append(tokens, int32(max(datasets.Unknown, slices.Index(s.vocabulary.Words, w))))
+		tokens = append(tokens, int32(max(text.Unknown, slices.Index(s.vocabulary.Words, w))))
 	}
 	return tokens
 }
@@ -82,11 +83,11 @@ func (s secretive) texts(t *testing.T, p *datasets.Population) (all []string) {
 		sentences := must.Get(p.ReadUser(t.Context(), u))(t)
 		for i, sentence := range sentences {
 			var words []string
-			for _, token := range sentence[1 : 1+datasets.WordsOf(sentence)] {
+			for _, token := range sentence[1 : 1+text.WordsOf(sentence)] {
 				words = append(words, s.vocabulary.Words[token])
 			}
 			separator := " "
-			if s.vocabulary.Level() == datasets.ByteLevel {
+			if s.vocabulary.Level() == text.ByteLevel {
 				separator = ""
 			}
 			text := fmt.Sprintf("%d %s", u, strings.Join(words, separator))
@@ -103,7 +104,7 @@ var commonPatterns = []patterns.Pattern{patterns.Card, patterns.SSN, patterns.Em
 
 func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "pin 987-65-4320 is mine", "my ssn is 219099999")
+	s := newSecretive(t, text.ByteLevel, "pin 987-65-4320 is mine", "my ssn is 219099999")
 	got, report := s.sanitize(t, SanitizeParams{Patterns: append(commonPatterns, patterns.Phone), Own: []string{"it w.s"}, Remove: RemoveMatch})
 	want := []string{
 		"0 pin 987-65-4320 is mine [canary 0]", // no number that is given out
@@ -120,7 +121,7 @@ func TestSanitizationMasksWhatItFindsAndSaysWhatItMissed(t *testing.T) {
 
 func TestACaughtCanaryIsOneNoMore(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
 	if got[0] != "0 pin ###-##-#### is mine" || got[4] != "1 pin ###-##-#### is mine" || got[6] != "1 my ssn is 219099999 [canary 1]" {
 		t.Errorf("the training texts are %q", got)
@@ -132,7 +133,7 @@ func TestACaughtCanaryIsOneNoMore(t *testing.T) {
 
 func TestSanitizationRemovesWholeSentences(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveSentence})
 	want := []string{"0 so it was a day", "1 my ssn is 219099999 [canary 1]", "1 the end of it all"}
 	if !slices.Equal(got, want) || report.Sentences != 3 {
@@ -146,7 +147,7 @@ func TestSanitizationRemovesWholeSentences(t *testing.T) {
 // At the word level the words of a finding are unknown afterwards.
 func TestSanitizationMasksWholeWords(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.WordLevel, "my ssn is 078 - 05 - 1120 ok", "pay now")
+	s := newSecretive(t, text.WordLevel, "my ssn is 078 - 05 - 1120 ok", "pay now")
 	got, report := s.sanitize(t, SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch})
 	if got[0] != "0 my ssn is <unk> <unk> <unk> <unk> <unk> ok" || got[1] != got[0] || got[2] != "0 pay <unk> now" || got[6] != "1 pay now [canary 1]" {
 		t.Errorf("the training texts are %q", got)
@@ -158,7 +159,7 @@ func TestSanitizationMasksWholeWords(t *testing.T) {
 
 func TestSanitizationRefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "a", "b")
+	s := newSecretive(t, text.ByteLevel, "a", "b")
 	for want, params := range map[string]SanitizeParams{
 		"at least one": {Remove: RemoveMatch},
 		"removal":      {Patterns: commonPatterns, Remove: "all"},
@@ -172,7 +173,7 @@ func TestSanitizationRefusesWhatItCannotDo(t *testing.T) {
 
 func TestGoldenSanitize(t *testing.T) {
 	t.Parallel()
-	s := newSecretive(t, datasets.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
+	s := newSecretive(t, text.ByteLevel, "pin 219-09-9999 is mine", "my ssn is 219099999")
 	node := must.Get(s.try(SanitizeParams{Patterns: commonPatterns, Remove: RemoveMatch}))(t)
 	taskstest.Golden(t, node)
 }
@@ -181,7 +182,7 @@ func TestGoldenSanitize(t *testing.T) {
 func TestPairsAreSanitizedTextByText(t *testing.T) {
 	t.Parallel()
 	lines := []map[string]string{{"user": "ann", "text": "call 12", "target": "34 ruf an"}, {"user": "ann", "text": "hello", "target": "hallo"}}
-	p := run(t, lines, datasets.Recipe{Reading: datasets.Reading{Level: datasets.ByteLevel, Pairs: true}, Words: 1})
+	p := run(t, lines, datasets.Recipe{Reading: datasets.Reading{Level: text.ByteLevel, Pairs: true}, Words: 1})
 	population := p.populate(t, []datasets.Placement{}, []byte{0})
 	for own, want := range map[string]string{
 		`[0-9]{2}`:      "call ##\n## ruf an|hello\nhallo",
@@ -197,11 +198,11 @@ func TestPairsAreSanitizedTextByText(t *testing.T) {
 		var got []string
 		for u := range opened.Users() {
 			for _, sentence := range must.Get(opened.ReadUser(t.Context(), u))(t) {
-				var text []byte
-				for _, token := range sentence[1 : datasets.WordsOf(sentence)+1] {
-					text = append(text, byteOf(token))
+				var content []byte
+				for _, token := range sentence[1 : text.WordsOf(sentence)+1] {
+					content = append(content, byteOf(token))
 				}
-				got = append(got, string(text))
+				got = append(got, string(content))
 			}
 		}
 		if strings.Join(got, "|") != want {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 )
 
 func newSet(t *testing.T, named []patterns.Pattern, own ...string) *patterns.Set {
@@ -64,8 +64,8 @@ func TestFormsAreFoundInWords(t *testing.T) {
 		"4111111111111111", "4111 1111 1111 1111", "3782-822463-10005", "123-45-6789", "078 05 1120",
 		"(212) 555-0123", "+1-212-555-0123", "212.555.0199", "+49 30 901820", "jo.doe+x@mail.example.org",
 	} {
-		words, before := datasets.Tokenize("write to "+secret+", or call"), 2
-		want := datasets.Tokenize(secret)
+		words, before := text.Tokenize("write to "+secret+", or call"), 2
+		want := text.Tokenize(secret)
 		spans := s.FindWords(words)
 		if len(spans) != 1 || spans[0].Start != before || spans[0].End != before+len(want) {
 			t.Errorf("in %q found %v, want the words %q", words, spans, want)
@@ -106,12 +106,12 @@ func TestFindingsNeverOverlapAndStayInside(t *testing.T) {
 	s, rng := newSet(t, all, `\d+`, "[a-z]{3}"), rand.New(rand.NewPCG(3, 4))
 	const letters = "0123456789 -.@+()ab"
 	for range 2000 {
-		var text strings.Builder
+		var content strings.Builder
 		for range rng.IntN(60) {
-			text.WriteByte(letters[rng.IntN(len(letters))])
+			content.WriteByte(letters[rng.IntN(len(letters))])
 		}
-		words := datasets.Tokenize(text.String())
-		checkSpans(t, s.Find(text.String()), text.Len())
+		words := text.Tokenize(content.String())
+		checkSpans(t, s.Find(content.String()), content.Len())
 		checkSpans(t, s.FindWords(words), len(words))
 	}
 }

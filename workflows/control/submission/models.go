@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/subwords"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/pretrained"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
@@ -58,7 +59,7 @@ func (r *readModel) begin(c *experiment.Cell) error {
 		return nil // the experiment file has its sizes
 	}
 	if d := &c.Experiment.Data; d.Tokens() != r.network.Vocabulary {
-		return fmt.Errorf("%s: is %d, and the tokenizer.json of %s has %d tokens; set it to that", c.Where("data.vocabulary.size"), d.Vocabulary.Size, c.Experiment.Model.Pretrained, r.network.Vocabulary-datasets.FirstWord)
+		return fmt.Errorf("%s: is %d, and the tokenizer.json of %s has %d tokens; set it to that", c.Where("data.vocabulary.size"), d.Vocabulary.Size, c.Experiment.Model.Pretrained, r.network.Vocabulary-text.FirstWord)
 	}
 	return c.Experiment.Model.Begin(r.network, r.digest)
 }

@@ -29,7 +29,7 @@ audit: {random_sampling: {references: 50}}
 // prepareTuned prepares an experiment beside a folder with a model. edit may change the folder's files.
 func prepareTuned(t *testing.T, edit func(file string, data []byte) []byte, sets ...string) (*Submission, error) {
 	t.Helper()
-	dir := folder(t, "tuned", map[string]string{"text.jsonl": text(0, 400), "tuned.yaml": tuned})
+	dir := folder(t, "tuned", map[string]string{"text.jsonl": words(0, 400), "tuned.yaml": tuned})
 	must.Do(t, os.CopyFS(filepath.Join(dir, "llama"), pretrainedtest.Folder(t, "llama", edit)))
 	code := filepath.Join(dir, experiment.TrainerCode)
 	must.Do(t, os.Mkdir(code, 0o755))
@@ -107,7 +107,7 @@ audit: {random_sampling: {references: 50}}
 // A changed file runs again only the nodes that get the file.
 func TestAChangedFileOfCodeChangesTheKeysOfItsRoles(t *testing.T) {
 	t.Parallel()
-	data := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300)})
+	data := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300)})
 	code := folder(t, "code", map[string]string{"train.sh": "a", "score.sh": "b", "client.sh": "c", "both.sh": "d"})
 	file := filepath.Join(t.TempDir(), "programmed.yaml")
 	content := fmt.Sprintf(programmed, data, code)
@@ -172,7 +172,7 @@ func tokenizer(t *testing.T) string {
 // prepareSubworded prepares an experiment beside a file tokenizer.json.
 func prepareSubworded(t *testing.T, tokenizer string, sets ...string) (*Submission, error) {
 	t.Helper()
-	dir := folder(t, "subwords", map[string]string{"text.jsonl": text(0, 400), "tokenizer.json": tokenizer, "tiny.yaml": subworded})
+	dir := folder(t, "subwords", map[string]string{"text.jsonl": words(0, 400), "tokenizer.json": tokenizer, "tiny.yaml": subworded})
 	return Prepare(t.Context(), filepath.Join(dir, "tiny.yaml"), experiment.Options{Sets: sets}, nil)
 }
 
@@ -204,7 +204,7 @@ func TestAFolderOfATokenizerIsNamed(t *testing.T) {
 		"data.tokenizer=several":   "several has 2 files; expected one file tokenizer.json",
 		"data.tokenizer=none.json": "expected a file tokenizer.json: ",
 	} {
-		dir := folder(t, "folders", map[string]string{"text.jsonl": text(0, 400), "tiny.yaml": subworded, "model/tokenizer.json": tokenizer(t), "model/config.json": "{}", "empty/weights": "", "several/a.json": "{}", "several/b.json": "{}"})
+		dir := folder(t, "folders", map[string]string{"text.jsonl": words(0, 400), "tiny.yaml": subworded, "model/tokenizer.json": tokenizer(t), "model/config.json": "{}", "empty/weights": "", "several/a.json": "{}", "several/b.json": "{}"})
 		_, err := Prepare(t.Context(), filepath.Join(dir, "tiny.yaml"), experiment.Options{Sets: []string{set}}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v; expected %q", set, err, want)

@@ -17,6 +17,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/subwords"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/workflows/data/sources"
 	"coalmine/workflows/experiment"
@@ -256,7 +257,7 @@ func (s *Submission) recipes(uses []use) (recipes []datasets.Recipe, at []int) {
 
 // targets returns the number of predictions on examples: a token after each word, and one
 // for a whole image.
-func targets(level datasets.LevelScheme, c datasets.Counts) float64 {
+func targets(level text.LevelScheme, c datasets.Counts) float64 {
 	if level.Images {
 		return float64(c.Examples)
 	}

@@ -29,7 +29,7 @@ audit: {random_sampling: {references: 50}}
 `
 
 // text is the examples from one number up to another.
-func text(from, to int) string {
+func words(from, to int) string {
 	var b strings.Builder
 	for i := from; i < to; i++ {
 		fmt.Fprintf(&b, `{"user":"u%d","text":"w%d w%d w%d"}`+"\n", i%9, i%31, i*i%37, i*7%29)
@@ -65,7 +65,7 @@ func report(t *testing.T, s *Submission) storage.Key {
 
 func TestKeysFollowWhatFilesHoldAndNotTheirNames(t *testing.T) {
 	t.Parallel()
-	first, second := text(0, 300), text(300, 600)
+	first, second := words(0, 300), words(300, 600)
 	want := report(t, prepare(t, folder(t, "texts", map[string]string{"a.jsonl": first, "b.jsonl": second})))
 	renamed := folder(t, "renamed", map[string]string{"x.jsonl": first, "y.jsonl": second, "notes.txt": "!"})
 	if got := report(t, prepare(t, renamed)); got != want {
@@ -83,7 +83,7 @@ func TestKeysFollowWhatFilesHoldAndNotTheirNames(t *testing.T) {
 
 func TestTheDigestOfADirectoryIsThatOfItsFilesDigests(t *testing.T) {
 	t.Parallel()
-	first, second := text(0, 300), text(300, 600)
+	first, second := words(0, 300), words(300, 600)
 	dir := folder(t, "texts", map[string]string{"a.jsonl": first, "b.jsonl": second})
 	lines := fmt.Sprintf("%s\n%s\n", storage.DigestOf([]byte(first)), storage.DigestOf([]byte(second)))
 	want := storage.DigestOf([]byte(lines)).String()
@@ -104,7 +104,7 @@ func TestTheDigestOfADirectoryIsThatOfItsFilesDigests(t *testing.T) {
 func TestLimitsOfTheDataHoldAndAreAPartOfTheKey(t *testing.T) {
 	t.Parallel()
 	long := fmt.Sprintf(`{"user":"u1","text":"%s"}`+"\n", strings.Repeat("w ", 1<<20))
-	dir := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300) + long, "e.yaml": fmt.Sprintf(tiny, ".")})
+	dir := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300) + long, "e.yaml": fmt.Sprintf(tiny, ".")})
 	path := filepath.Join(dir, "e.yaml")
 	sets := []string{"data.source=" + dir}
 	_, err := Prepare(t.Context(), path, experiment.Options{Sets: sets}, nil)
@@ -150,8 +150,8 @@ func (u *upload) PutSource(_ context.Context, body io.ReadSeeker) (storage.Diges
 // The report of a directory is, number for number, that of one file with the same lines.
 func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
 	t.Parallel()
-	parts := folder(t, "parts", map[string]string{"a.jsonl": text(0, 250), "b.jsonl": text(250, 600)})
-	whole := folder(t, "whole", map[string]string{"a.jsonl": text(0, 600)})
+	parts := folder(t, "parts", map[string]string{"a.jsonl": words(0, 250), "b.jsonl": words(250, 600)})
+	whole := folder(t, "whole", map[string]string{"a.jsonl": words(0, 600)})
 	var outcomes []string
 	for _, source := range []string{parts, whole} {
 		outcomes = append(outcomes, string(outcomeOf(t, prepare(t, source))))
@@ -164,7 +164,7 @@ func TestARunOnADirectoryIsTheRunOnItsLines(t *testing.T) {
 // Who has too few examples for the split is known before anything runs.
 func TestUsersWithTooFewExamplesForDevicesAreNamed(t *testing.T) {
 	t.Parallel()
-	source := text(0, 300) + `{"user":"quiet","text":"w1 w2"}` + "\n"
+	source := words(0, 300) + `{"user":"quiet","text":"w1 w2"}` + "\n"
 	dir := folder(t, "texts", map[string]string{"a.jsonl": source, "e.yaml": fmt.Sprintf(tiny, "a.jsonl")})
 	sets := []string{"data.users.words=0", "data.test.fraction=0", "data.devices.size=16", "audit.utility=false"}
 	_, err := Prepare(t.Context(), filepath.Join(dir, "e.yaml"), experiment.Options{Sets: sets}, nil)
@@ -177,7 +177,7 @@ func TestUsersWithTooFewExamplesForDevicesAreNamed(t *testing.T) {
 // A cohort consists of devices, and a guarantee protects devices.
 func TestDevicesTakeThePlaceOfUsers(t *testing.T) {
 	t.Parallel()
-	s := prepare(t, folder(t, "texts", map[string]string{"a.jsonl": text(0, 300)}),
+	s := prepare(t, folder(t, "texts", map[string]string{"a.jsonl": words(0, 300)}),
 		"data.users.words=0", "data.devices={unseen: 1/3, size: 4}", "training.cohort=15", "training.rounds=null", "training.epochs=2",
 		"training.privacy={clip: 1, noise_multiplier: 1, delta: 1e-5}")
 	cell := &s.Spec.Cells[0]
@@ -218,12 +218,12 @@ func reportOf(t *testing.T, s *Submission) *reports.Report {
 }
 
 // crowd is a background of words that the vocabulary has.
-func crowd(n int) string { return strings.ReplaceAll(text(0, n), `"user":"u`, `"user":"c`) }
+func crowd(n int) string { return strings.ReplaceAll(words(0, n), `"user":"u`, `"user":"c`) }
 
 // Both sources are read, checked and uploaded, and the background reaches the devices.
 func TestABackgroundIsMixedIntoTheDevices(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300), "crowd.jsonl": crowd(40)})
+	dir := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300), "crowd.jsonl": crowd(40)})
 	sets := []string{"data.users.words=0", "data.background.source=" + filepath.Join(dir, "crowd.jsonl"), "data.devices={defence: {augment: 2, modes: 3}}"}
 	s := prepare(t, filepath.Join(dir, "a.jsonl"), sets...)
 	if got, want := s.Spec.Cells[0].Experiment.Data.Background.SHA256, storage.DigestOf([]byte(crowd(40))).String(); got != want {
@@ -245,7 +245,7 @@ func inTable(lines string) string {
 func TestABackgroundMayBeInAnotherForm(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{
-		"a.jsonl": text(0, 300), "a.csv": inTable(text(0, 300)), "crowd.jsonl": crowd(40), "crowd.csv": inTable(crowd(40)),
+		"a.jsonl": words(0, 300), "a.csv": inTable(words(0, 300)), "crowd.jsonl": crowd(40), "crowd.csv": inTable(crowd(40)),
 	})
 	const table = "form: csv, columns: {user: author, text: body}"
 	seen := map[string]bool{}
@@ -271,7 +271,7 @@ func TestABackgroundMayBeInAnotherForm(t *testing.T) {
 // looked for.
 func TestProfilesAreLookedFor(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, "texts", map[string]string{"a.jsonl": text(0, 300), "profiles.jsonl": crowd(40)})
+	dir := folder(t, "texts", map[string]string{"a.jsonl": words(0, 300), "profiles.jsonl": crowd(40)})
 	s := prepare(t, filepath.Join(dir, "a.jsonl"), "data.users.words=0", "training.record={}", "training.cohort=27", "audit.profiles={attacks: [knn, cosine], found: 2}",
 		"data.devices={profiles: {source: '"+filepath.Join(dir, "profiles.jsonl")+"'}}")
 	if got, want := s.Spec.Cells[0].Experiment.Data.Devices.Profiles.SHA256, storage.DigestOf([]byte(crowd(40))).String(); got != want {
@@ -290,7 +290,7 @@ func TestProfilesAreLookedFor(t *testing.T) {
 func TestABackgroundOfAnotherFormIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, "texts", map[string]string{
-		"a.jsonl": text(0, 300), "images.jsonl": `{"user":"u","label":3,"pixels":"AAAA"}` + "\n", "e.yaml": fmt.Sprintf(tiny, "a.jsonl"),
+		"a.jsonl": words(0, 300), "images.jsonl": `{"user":"u","label":3,"pixels":"AAAA"}` + "\n", "e.yaml": fmt.Sprintf(tiny, "a.jsonl"),
 	})
 	for source, want := range map[string]string{
 		"images.jsonl": `images.jsonl, line 1: "text" is missing: the line is an image`,

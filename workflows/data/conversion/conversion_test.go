@@ -17,6 +17,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // images yields examples, each followed by its error.
@@ -47,7 +48,7 @@ func written(t testing.TB, examples Examples, o Options) ([]string, *Summary, er
 	}
 	file := datasets.File{Name: "out", Open: func() (io.ReadCloser, error) { return io.NopCloser(&out), nil }}
 	var lines []string
-	for record, err := range (datasets.Reading{Level: datasets.ImageLevel, Image: found.Image}).Records(t.Context(), []datasets.File{file}, datasets.Limits{}) {
+	for record, err := range (datasets.Reading{Level: text.ImageLevel, Image: found.Image}).Records(t.Context(), []datasets.File{file}, datasets.Limits{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,10 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
-var dot = datasets.Reading{Level: datasets.ImageLevel, Image: datasets.Image{Width: 1, Height: 1, Channels: 1, Classes: 4}}
+var dot = datasets.Reading{Level: text.ImageLevel, Image: datasets.Image{Width: 1, Height: 1, Channels: 1, Classes: 4}}
 
 // dots are images of one pixel: number i has the value i and, in turn, the labels 0, 1 and 2.
 // Users have 1, 2, 3, … of them.

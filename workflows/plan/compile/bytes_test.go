@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/reports"
 	"coalmine/workflows/experiment"
 	"coalmine/workflows/plan/compile"
@@ -94,13 +95,13 @@ func TestTheByteLevelHasDefaultsOfItsOwn(t *testing.T) {
 		`canaries.format="call ####"`: `{"words":4,"alphabet":"lower","format":"call ####",`,
 		`canaries.alphabet=printable`: `{"words":10,"alphabet":"printable",`,
 	} {
-		text := "name: x\ndata: {source: a, level: byte}\ncanaries: {user_probability: 1, example_probability: 1}\n" +
+		content := "name: x\ndata: {source: a, level: byte}\ncanaries: {user_probability: 1, example_probability: 1}\n" +
 			"training: {rounds: 1, cohort: 1}\naudit: {random_sampling: {references: 9}, beam_search: {}}\n"
 		var options experiment.Options
 		if sets != "" {
 			options.Sets = []string{sets}
 		}
-		spec := must.Get(experiment.Parse("x.yaml", []byte(text), options))(t)
+		spec := must.Get(experiment.Parse("x.yaml", []byte(content), options))(t)
 		e := &spec.Cells[0].Experiment
 		if !strings.Contains(string(e.Canonical()), `"canaries":`+want) {
 			t.Errorf("%q: %s, want %s", sets, e.Canonical(), want)
@@ -111,7 +112,7 @@ func TestTheByteLevelHasDefaultsOfItsOwn(t *testing.T) {
 		if sampling.RandomSampling.Prefix != prefix || beam.BeamSearch.Prefix != prefix {
 			t.Errorf("%q: prefixes %d, %d; want %d", sets, sampling.RandomSampling.Prefix, beam.BeamSearch.Prefix, prefix)
 		}
-		if got := compile.Recipe(e); got.Complete() != (datasets.Reading{Level: datasets.ByteLevel, Sequence: 100}) || got.VocabularySize != 0 {
+		if got := compile.Recipe(e); got.Complete() != (datasets.Reading{Level: text.ByteLevel, Sequence: 100}) || got.VocabularySize != 0 {
 			t.Errorf("recipe %+v", got)
 		}
 		again, err := experiment.Parse("again.yaml", e.Canonical(), experiment.Options{})

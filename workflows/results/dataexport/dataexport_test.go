@@ -24,6 +24,7 @@ import (
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/updates"
 	"coalmine/workflows/experiment"
@@ -174,7 +175,7 @@ func TestEveryExampleOfTheSourceStandsInOnePart(t *testing.T) {
 	t.Parallel()
 	s := store(t)
 	words, examples := rows[Word](t, s, Vocabulary), rows[Example](t, s, Parts)
-	if len(words) != 64 || words[datasets.Begin].Text != "<begin>" || words[63].Token != 63 {
+	if len(words) != 64 || words[text.Begin].Text != "<begin>" || words[63].Token != 63 {
 		t.Errorf("%d tokens: %v", len(words), words)
 	}
 	var counted datasets.EncodeMetrics
@@ -184,8 +185,8 @@ func TestEveryExampleOfTheSourceStandsInOnePart(t *testing.T) {
 		seen[x.Example] = true
 		parts[x.Part]++
 		// taskstest.Text: example i is of user i^2 mod 37 and has 6 + i mod 7 words and a point.
-		if want := fmt.Sprintf("u%d", x.Example*x.Example%37); x.User != want || datasets.WordsOf(x.Tokens) != int(7+x.Example%7) {
-			t.Errorf("example %d is of %s and has %d words", x.Example, x.User, datasets.WordsOf(x.Tokens))
+		if want := fmt.Sprintf("u%d", x.Example*x.Example%37); x.User != want || text.WordsOf(x.Tokens) != int(7+x.Example%7) {
+			t.Errorf("example %d is of %s and has %d words", x.Example, x.User, text.WordsOf(x.Tokens))
 		}
 	}
 	want := map[string]int{"train": counted.Train.Examples, "test": counted.Test.Examples, "validation": counted.Validation.Examples}
@@ -300,7 +301,7 @@ func TestReferencesAreTheSequencesThatNoCanaryIs(t *testing.T) {
 		suffixes[fmt.Sprint(c.Tokens[1:])] = true
 	}
 	for i, r := range references {
-		if r.Number != int64(i) || len(r.Tokens) != 2 || suffixes[fmt.Sprint(r.Tokens)] || slices.Min(r.Tokens) < datasets.FirstWord || slices.Max(r.Tokens) >= 64 {
+		if r.Number != int64(i) || len(r.Tokens) != 2 || suffixes[fmt.Sprint(r.Tokens)] || slices.Min(r.Tokens) < text.FirstWord || slices.Max(r.Tokens) >= 64 {
 			t.Errorf("reference %d is %+v", i, r)
 		}
 	}
@@ -482,15 +483,15 @@ func TestTwoMillionReferencesTakeNoMoreMemoryThanAFew(t *testing.T) {
 // manyWords is the cell with a vocabulary of n ordinary words in place of its own.
 func (s *stored) manyWords(t *testing.T, n int) *Cell {
 	t.Helper()
-	var text bytes.Buffer
-	for _, special := range datasets.Specials() {
-		fmt.Fprintln(&text, special)
+	var content bytes.Buffer
+	for _, special := range text.Specials() {
+		fmt.Fprintln(&content, special)
 	}
 	for i := range n {
-		fmt.Fprintf(&text, "word%d\n", i)
+		fmt.Fprintf(&content, "word%d\n", i)
 	}
 	node, archive := s.Plan.Nodes[s.Cell.Cell.Vocabulary.Key], storage.NewArchive(storagetest.NewMemory())
-	blob := must.Get(archive.PutBlob(t.Context(), node.Key, datasets.VocabularyBlob, text.Bytes(), storage.Durable))(t)
+	blob := must.Get(archive.PutBlob(t.Context(), node.Key, text.VocabularyBlob, content.Bytes(), storage.Durable))(t)
 	commit := &storage.Commit{Key: node.Key, Kind: node.Kind, KindVersion: 1, Attempt: "of the test", Blobs: []storage.Blob{blob}}
 	if _, _, err := archive.Commit(t.Context(), commit); err != nil {
 		t.Fatal(err)

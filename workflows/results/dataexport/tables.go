@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/audits/membership/membership"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
@@ -38,18 +39,18 @@ const (
 )
 
 func (c *Cell) eachWord(ctx context.Context, row func(Word) error) error {
-	words, err := c.source().open(ctx, c.Cell.Vocabulary.Key, datasets.VocabularyBlob)
+	words, err := c.source().open(ctx, c.Cell.Vocabulary.Key, text.VocabularyBlob)
 	if err != nil {
 		return err
 	}
-	return datasets.EachWord(words, func(token int32, text string) error { return row(Word{token, text}) })
+	return text.EachWord(words, func(token int32, text string) error { return row(Word{token, text}) })
 }
 
 // ordinary is the number of ordinary words of the vocabulary.
 func (c *Cell) ordinary(ctx context.Context) (int, error) {
 	words := 0
 	err := c.eachWord(ctx, func(Word) error { words++; return nil })
-	return words - datasets.FirstWord, err
+	return words - text.FirstWord, err
 }
 
 func (c *Cell) eachExample(ctx context.Context, row func(Example) error) error {

@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks/audits/membership/onerun"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/workflows/plan"
 	"coalmine/workflows/plan/localexec"
@@ -40,7 +41,7 @@ type exporter struct {
 	nodes   []*plan.Node // needed by the cell
 	options ExportOptions
 	file    *File
-	words   *datasets.Vocabulary
+	words   *text.Vocabulary
 	drawn   canaries.DrawParams
 }
 
@@ -97,11 +98,11 @@ func (e *exporter) vocabulary(n *plan.Node) error {
 	if err := e.tasks.Reach(e.ctx, plan.Ref{Key: parts}); err != nil {
 		return err
 	}
-	data, err := e.tasks.Blob(e.ctx, parts, datasets.VocabularyBlob)
+	data, err := e.tasks.Blob(e.ctx, parts, text.VocabularyBlob)
 	if err != nil {
 		return err
 	}
-	e.words, err = datasets.ParseVocabulary(data)
+	e.words, err = text.ParseVocabulary(data)
 	return err
 }
 

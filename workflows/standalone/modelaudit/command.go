@@ -20,7 +20,7 @@ import (
 	"coalmine/tasks/audits/models/generatedimages"
 	"coalmine/tasks/audits/models/samples"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
 
@@ -44,7 +44,7 @@ func NewCommand(client *score.Client, vocabulary *Vocabulary, batch int) (*Comma
 
 // BytesVocabulary returns the vocabulary of canaries that are plain texts.
 func BytesVocabulary() *Vocabulary {
-	return &Vocabulary{tokens: &datasets.Vocabulary{Words: append(datasets.Specials(), datasets.ByteLevel.Scheme().Symbols...)}}
+	return &Vocabulary{tokens: &text.Vocabulary{Words: append(text.Specials(), text.ByteLevel.Scheme().Symbols...)}}
 }
 
 // ReadWords reads the words of canaries and references for a command: from a file of
@@ -54,10 +54,10 @@ func ReadWords(file io.Reader) (*Vocabulary, error) {
 	if err != nil || !v.listed {
 		return v, err
 	}
-	words := datasets.Specials()
+	words := text.Specials()
 	for _, id := range v.ids {
 		word := v.texts[id]
-		if read := datasets.Tokenize(word); len(read) != 1 || read[0] != word || slices.Contains(words, word) {
+		if read := text.Tokenize(word); len(read) != 1 || read[0] != word || slices.Contains(words, word) {
 			return nil, fmt.Errorf("entry %d of the list is %q; expected words as texts are read, each once, such as %q", id+1, word, "pin")
 		}
 		words = append(words, word)
@@ -193,7 +193,7 @@ func (o *SampleOptions) check() error {
 	if o.Count < 1 || o.Count > MaxSamples {
 		return fmt.Errorf("%d samples: expected from 1 to %d", o.Count, MaxSamples)
 	}
-	if most := datasets.MaxSequence + 1; o.Length < 0 || o.Length > most {
+	if most := text.MaxSequence + 1; o.Length < 0 || o.Length > most {
 		return fmt.Errorf("samples of at most %d words or bytes: expected from 1 to %d, or 0 for the default", o.Length, most)
 	}
 	return o.Check()
@@ -215,7 +215,7 @@ func Sample(ctx context.Context, model *Model, o SampleOptions, give func(sample
 	if err != nil {
 		return err
 	}
-	draw := models.Draw{Sampling: o.Sampling, Prefix: append([]int32{datasets.Begin}, prefix...), End: model.end, AtMost: o.Length}
+	draw := models.Draw{Sampling: o.Sampling, Prefix: append([]int32{text.Begin}, prefix...), End: model.end, AtMost: o.Length}
 	reader := samples.NewReader(model.vocabulary)
 	for _, span := range audits.Split(o.Count, samples.Together) {
 		if err := ctx.Err(); err != nil {
@@ -240,13 +240,13 @@ func Sample(ctx context.Context, model *Model, o SampleOptions, give func(sample
 
 // encode reads a text as the model does. A word that is not in its vocabulary is an error,
 // because the model cannot distinguish such words.
-func (m *Model) encode(text string) ([]int32, error) {
+func (m *Model) encode(content string) ([]int32, error) {
 	l := m.texts
 	var tokens []int32
-	for _, word := range l.words(&Line{Text: text}) {
+	for _, word := range l.words(&Line{Text: content}) {
 		token, known := l.tokens[word]
 		if !known {
-			return nil, fmt.Errorf("prefix %q: the word %q is not in the model's vocabulary; expected words such as %s", text, word, strings.Join(m.vocabulary.Words[datasets.FirstWord:][:min(3, m.vocabulary.Ordinary())], ", "))
+			return nil, fmt.Errorf("prefix %q: the word %q is not in the model's vocabulary; expected words such as %s", content, word, strings.Join(m.vocabulary.Words[text.FirstWord:][:min(3, m.vocabulary.Ordinary())], ", "))
 		}
 		tokens = append(tokens, token)
 	}

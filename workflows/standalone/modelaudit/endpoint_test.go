@@ -14,7 +14,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/control"
 	"coalmine/workflows/standalone/modelaudit"
 	"coalmine/workflows/standalone/modelaudit/servetest"
@@ -143,7 +143,7 @@ func TestAListOfTokensIsAVocabulary(t *testing.T) {
 	words := must.Get(control.ExportedVocabulary(model))(t)
 	var ids, texts strings.Builder
 	tokens := make([]any, len(words))
-	for id := datasets.FirstWord; id < len(words); id++ {
+	for id := text.FirstWord; id < len(words); id++ {
 		tokens[id] = words[id]
 	}
 	for _, c := range want.Canaries {
@@ -160,7 +160,7 @@ func TestAListOfTokensIsAVocabulary(t *testing.T) {
 		list       string
 	}{
 		"export's words": {words, -1, texts.String()},
-		"foreign tokens": {tokens, datasets.Begin, ids.String()},
+		"foreign tokens": {tokens, text.Begin, ids.String()},
 	} {
 		data := must.Get(json.Marshal(c.vocabulary))(t)
 		vocabulary := must.Get(modelaudit.ReadVocabulary(bytes.NewReader(data), c.begin))(t)
@@ -214,7 +214,7 @@ func TestAnEndpointWithAnotherVocabularyIsRefused(t *testing.T) {
 	s := servetest.ServeCompletions(t, model)
 	words := must.Get(control.ExportedVocabulary(model))(t)
 	swapped := slices.Clone(words)
-	slices.Reverse(swapped[datasets.FirstWord:])
+	slices.Reverse(swapped[text.FirstWord:])
 	for want, words := range map[string][]string{
 		"other tokens than it was asked about": swapped,
 		"is not in the model's vocabulary":     words[:20],

@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks/audits/models/samples"
 	space "coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/pretrained"
 	"coalmine/tasks/pretrained/pretrainedtest"
 	"coalmine/workflows/standalone/modelaudit"
@@ -30,10 +31,10 @@ func opened(t *testing.T, name string) (*modelaudit.Model, *pretrained.Folder, *
 }
 
 // tokensOf returns the tokens of an unchanged text.
-func tokensOf(f *pretrained.Folder, text string) []int32 {
+func tokensOf(f *pretrained.Folder, content string) []int32 {
 	var tokens []int32
-	for _, token := range f.Tokenizer.Encoder().Encode(text) {
-		tokens = append(tokens, datasets.FirstWord+int32(token))
+	for _, token := range f.Tokenizer.Encoder().Encode(content) {
+		tokens = append(tokens, text.FirstWord+int32(token))
 	}
 	return tokens
 }

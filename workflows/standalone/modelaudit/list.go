@@ -14,7 +14,7 @@ import (
 	"coalmine/internal/readable"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/control"
 )
 
@@ -33,22 +33,22 @@ type lexicon struct {
 	// words returns the words of a line, tokens their tokens in a model.
 	words      func(*Line) []string
 	tokens     map[string]int32
-	vocabulary *datasets.Vocabulary
+	vocabulary *text.Vocabulary
 	listed     bool // a line is a JSON list of ids
 }
 
 // newLexicon returns the lexicon of a model of words or bytes.
-func newLexicon(vocabulary *datasets.Vocabulary) lexicon {
+func newLexicon(vocabulary *text.Vocabulary) lexicon {
 	l := lexicon{tokens: make(map[string]int32, vocabulary.Ordinary()), vocabulary: vocabulary}
-	for i, word := range vocabulary.Words[datasets.FirstWord:] {
-		l.tokens[word] = int32(datasets.FirstWord + i)
+	for i, word := range vocabulary.Words[text.FirstWord:] {
+		l.tokens[word] = int32(text.FirstWord + i)
 	}
-	l.words = func(line *Line) []string { return datasets.Tokenize(line.Text) }
+	l.words = func(line *Line) []string { return text.Tokenize(line.Text) }
 	switch vocabulary.Level() {
-	case datasets.WordLevel, datasets.ImageLevel:
-	case datasets.ByteLevel:
-		l.words = func(line *Line) []string { return datasets.ByteSymbols(line.Text) }
-	case datasets.SubwordLevel:
+	case text.WordLevel, text.ImageLevel:
+	case text.ByteLevel:
+		l.words = func(line *Line) []string { return text.ByteSymbols(line.Text) }
+	case text.SubwordLevel:
 		l.words = func(line *Line) (tokens []string) {
 			for word := range strings.FieldsSeq(line.Text) {
 				tokens = append(tokens, vocabulary.Token(word))
@@ -141,8 +141,8 @@ func (l *Line) encode(by *lexicon, o *Options) (canary, error) {
 	if err != nil {
 		return canary{}, err
 	}
-	if n := len(words); n <= o.Prefix || n > datasets.MaxSequence {
-		return canary{}, l.fail("a canary of %s; expected more than the prefix of %d, and at most %d", readable.Count(n, "word"), o.Prefix, datasets.MaxSequence)
+	if n := len(words); n <= o.Prefix || n > text.MaxSequence {
+		return canary{}, l.fail("a canary of %s; expected more than the prefix of %d, and at most %d", readable.Count(n, "word"), o.Prefix, text.MaxSequence)
 	}
 	c := canary{words: words}
 	for _, word := range words {
@@ -175,7 +175,7 @@ func (l *Line) fits(c *canary, choices [][]int32, o *Options) error {
 // Vocabulary has the tokens of a served model.
 type Vocabulary struct {
 	// tokens are the tokens that audits use: the special ones, then the ordinary ones.
-	tokens *datasets.Vocabulary
+	tokens *text.Vocabulary
 	// texts has the texts of tokens by the server's ids; empty if unknown.
 	texts []string
 	// ids has the server's ids of the ordinary tokens, in the order of tokens.
@@ -220,7 +220,7 @@ func readTokenList(file io.Reader, begin int) (*Vocabulary, error) {
 	if err := json.NewDecoder(io.LimitReader(file, maxTokenList)).Decode(&list); err != nil {
 		return nil, fmt.Errorf("not a JSON list of the texts of tokens: %w", err)
 	}
-	v := &Vocabulary{listed: true, texts: make([]string, len(list)), tokens: &datasets.Vocabulary{Words: datasets.Specials()}}
+	v := &Vocabulary{listed: true, texts: make([]string, len(list)), tokens: &text.Vocabulary{Words: text.Specials()}}
 	for id, text := range list {
 		if text == nil {
 			continue
@@ -234,7 +234,7 @@ func readTokenList(file io.Reader, begin int) (*Vocabulary, error) {
 		return nil, fmt.Errorf("%d tokens; expected at most %d", len(list), math.MaxInt32)
 	case len(v.ids) == 0:
 		return nil, fmt.Errorf("no token in the list; expected the text of each, in the order of their ids")
-	case len(v.texts) > datasets.FirstWord && slices.Equal(v.texts[:datasets.FirstWord], datasets.Specials()):
+	case len(v.texts) > text.FirstWord && slices.Equal(v.texts[:text.FirstWord], text.Specials()):
 		v = exportedVocabulary(v.texts)
 	}
 	return v.beginningWith(begin)
@@ -242,8 +242,8 @@ func readTokenList(file io.Reader, begin int) (*Vocabulary, error) {
 
 // exportedVocabulary returns the vocabulary of an exported model.
 func exportedVocabulary(words []string) *Vocabulary {
-	v := &Vocabulary{tokens: datasets.NewVocabulary(words), texts: words, begin: []int32{datasets.Begin}}
-	for id := datasets.FirstWord; id < len(words); id++ {
+	v := &Vocabulary{tokens: text.NewVocabulary(words), texts: words, begin: []int32{text.Begin}}
+	for id := text.FirstWord; id < len(words); id++ {
 		v.ids = append(v.ids, int32(id))
 	}
 	return v
@@ -286,11 +286,11 @@ func (v *Vocabulary) prompt(parts ...[]int32) []int32 {
 	prompt := slices.Clone(v.begin)
 	for _, part := range parts {
 		for _, token := range part {
-			if token < datasets.FirstWord { // an unknown word, which only exported vocabularies have
+			if token < text.FirstWord { // an unknown word, which only exported vocabularies have
 				prompt = append(prompt, token)
 				continue
 			}
-			prompt = append(prompt, v.ids[token-datasets.FirstWord])
+			prompt = append(prompt, v.ids[token-text.FirstWord])
 		}
 	}
 	return prompt

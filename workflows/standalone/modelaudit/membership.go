@@ -22,7 +22,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/membership/membership"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
 
@@ -105,8 +105,8 @@ type MembershipReport struct {
 const maxNeighbours = 100
 
 func (m *Membership) check() error {
-	if m.Sequence < 0 || m.Sequence > datasets.MaxSequence {
-		return fmt.Errorf("texts cut at %d words or bytes: expected 1 to %d, or 0 for the default", m.Sequence, datasets.MaxSequence)
+	if m.Sequence < 0 || m.Sequence > text.MaxSequence {
+		return fmt.Errorf("texts cut at %d words or bytes: expected 1 to %d, or 0 for the default", m.Sequence, text.MaxSequence)
 	}
 	if m.PrefixUsers < 0 || m.PrefixUsers >= len(m.NonMembers) {
 		return fmt.Errorf("the texts of %d non-members before the others: expected fewer than the %d that there are, who are compared with members", m.PrefixUsers, len(m.NonMembers))
@@ -150,7 +150,7 @@ func (m *Membership) shared() [][]string {
 }
 
 // sequence returns the maximum number of words or bytes of a text.
-func (m *Membership) sequence(l datasets.Level) int { return cmp.Or(m.Sequence, l.Scheme().Sequence) }
+func (m *Membership) sequence(l text.Level) int { return cmp.Or(m.Sequence, l.Scheme().Sequence) }
 
 // name returns a unique name of the owner.
 func (o *Owner) name() string {
@@ -263,7 +263,7 @@ func (m *Membership) compare(ctx context.Context, all *ownedTexts, users []membe
 	if m.NeighbourTexts == 0 {
 		return nil
 	}
-	pool := slices.DeleteFunc(slices.Concat(all.texts...), func(token int32) bool { return token < datasets.FirstWord })
+	pool := slices.DeleteFunc(slices.Concat(all.texts...), func(token int32) bool { return token < text.FirstWord })
 	var neighbours [][]int32
 	streams := map[int]*rand.Rand{}
 	for i, text := range all.texts {
@@ -320,15 +320,15 @@ func textsOf(owners []Owner) []membership.UserText {
 
 // encode cuts a text as a training does. Unknown words are one token; a model of bytes keeps characters
 // whole.
-func (m *Membership) encode(l *lexicon, text string) ([]int32, error) {
-	words := l.words(&Line{Text: text})
+func (m *Membership) encode(l *lexicon, content string) ([]int32, error) {
+	words := l.words(&Line{Text: content})
 	if l.listed && words == nil {
-		return nil, fmt.Errorf("%.80q is no list of token ids; expected one such as [17, 4, 99], because the vocabulary is a list of tokens", text)
+		return nil, fmt.Errorf("%.80q is no list of token ids; expected one such as [17, 4, 99], because the vocabulary is a list of tokens", content)
 	}
 	level := l.vocabulary.Level()
 	most := m.sequence(level)
-	if level == datasets.ByteLevel {
-		for most < len(text) && most > 0 && !utf8.RuneStart(text[most]) {
+	if level == text.ByteLevel {
+		for most < len(content) && most > 0 && !utf8.RuneStart(content[most]) {
 			most--
 		}
 	}
@@ -336,10 +336,10 @@ func (m *Membership) encode(l *lexicon, text string) ([]int32, error) {
 	for _, word := range words[:min(most, len(words))] {
 		token, known := l.tokens[word]
 		if !known && l.listed {
-			return nil, fmt.Errorf("%.80q: the vocabulary has no token %s", text, word)
+			return nil, fmt.Errorf("%.80q: the vocabulary has no token %s", content, word)
 		}
 		if !known {
-			token = datasets.Unknown
+			token = text.Unknown
 		}
 		tokens = append(tokens, token)
 	}
@@ -391,7 +391,7 @@ func (m *Model) Membership(ctx context.Context, test Membership) (*MembershipRep
 	sentences := func(texts [][]int32) [][]int32 {
 		list := make([][]int32, len(texts))
 		for i, tokens := range texts {
-			list[i] = append([]int32{datasets.Begin}, tokens...)
+			list[i] = append([]int32{text.Begin}, tokens...)
 			if len(tokens) < sequence {
 				list[i] = append(list[i], m.end)
 			}

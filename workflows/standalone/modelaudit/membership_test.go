@@ -12,7 +12,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/internal/score"
 	"coalmine/tasks/audits/membership/membership"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/control"
 	"coalmine/workflows/standalone/modelaudit"
 	"coalmine/workflows/standalone/modelaudit/servetest"
@@ -30,7 +30,7 @@ func known(t *testing.T, model []byte) func(text string) string {
 	words := must.Get(control.ExportedVocabulary(model))(t)
 	var pairs []string
 	for i := 1; i <= 9; i++ {
-		pairs = append(pairs, fmt.Sprintf("w%d", i), words[datasets.FirstWord+i])
+		pairs = append(pairs, fmt.Sprintf("w%d", i), words[text.FirstWord+i])
 	}
 	return strings.NewReplacer(pairs...).Replace
 }

@@ -46,6 +46,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/pretrained"
 	"coalmine/workflows/control"
 )
@@ -80,12 +81,12 @@ func (o *Options) space(words int) canaries.Space {
 }
 
 // complete sets defaults, and looks up the words in the space.
-func (o *Options) complete(vocabulary *datasets.Vocabulary) error {
+func (o *Options) complete(vocabulary *text.Vocabulary) error {
 	switch {
-	case vocabulary.Level() == datasets.SubwordLevel:
+	case vocabulary.Level() == text.SubwordLevel:
 		o.Format, o.Symbols = strings.Join(strings.Fields(o.Format), " "), strings.Join(strings.Fields(o.Symbols), " ")
-	case vocabulary.Level() != datasets.ByteLevel:
-		o.Format, o.Symbols = strings.Join(datasets.Tokenize(o.Format), " "), strings.Join(strings.Fields(o.Symbols), " ")
+	case vocabulary.Level() != text.ByteLevel:
+		o.Format, o.Symbols = strings.Join(text.Tokenize(o.Format), " "), strings.Join(strings.Fields(o.Symbols), " ")
 	case o.Symbols != "":
 		o.Alphabet = cmp.Or(o.Alphabet, canaries.Listed)
 	default:
@@ -99,7 +100,7 @@ func (o *Options) complete(vocabulary *datasets.Vocabulary) error {
 	return err
 }
 
-func (o *Options) check(vocabulary *datasets.Vocabulary) error {
+func (o *Options) check(vocabulary *text.Vocabulary) error {
 	switch {
 	case o.References < 0 || o.References > 1_000_000_000:
 		return fmt.Errorf("%d references: expected from 0 (no random sampling) to 1000000000", o.References)
@@ -109,11 +110,11 @@ func (o *Options) check(vocabulary *datasets.Vocabulary) error {
 		return fmt.Errorf("a skew-normal fit to %d references: expected from 100 to 10000000, or 0 (none)", o.SkewNormal)
 	case o.References == 0 && o.BeamWidth == 0 && o.SkewNormal == 0:
 		return fmt.Errorf("neither references nor a beam width nor a skew-normal fit: there is nothing to do")
-	case vocabulary.Level() != datasets.ByteLevel && o.Alphabet != "":
+	case vocabulary.Level() != text.ByteLevel && o.Alphabet != "":
 		return fmt.Errorf("alphabet %q: the model reads words, and canaries are ranked among those of its vocabulary; leave it out, or list words as symbols", o.Alphabet)
 	case o.Prefix < 0:
 		return fmt.Errorf("prefix of %d words: expected at least 1, or 0 for the default", o.Prefix)
-	case vocabulary.Level() == datasets.WordLevel:
+	case vocabulary.Level() == text.WordLevel:
 		return o.checkWords()
 	}
 	return nil
@@ -122,7 +123,7 @@ func (o *Options) check(vocabulary *datasets.Vocabulary) error {
 // checkWords checks that each symbol is a single word.
 func (o *Options) checkWords() error {
 	for _, word := range strings.Fields(o.Symbols) {
-		if read := datasets.Tokenize(word); len(read) != 1 || read[0] != word {
+		if read := text.Tokenize(word); len(read) != 1 || read[0] != word {
 			return fmt.Errorf("symbol %q is read as the words %q; expected single words as texts are read, with spaces between", word, read)
 		}
 	}
@@ -196,7 +197,7 @@ type (
 
 // Model is a model from a file or a folder.
 type Model struct {
-	vocabulary *datasets.Vocabulary
+	vocabulary *text.Vocabulary
 	// scorer reads the weights at its first call.
 	scorer func() (*models.Scorer, error)
 	// context is the maximum number of tokens that the model reads; 0 for no limit.
@@ -231,11 +232,11 @@ func OpenModel(file io.Reader) (*Model, error) {
 	if want := language.Config().Vocabulary; len(words) != want {
 		return nil, fmt.Errorf("the model predicts %d tokens, and its vocabulary has %d: the file is damaged, or was put together from two", want, len(words))
 	}
-	vocabulary := datasets.NewVocabulary(words)
+	vocabulary := text.NewVocabulary(words)
 	read := newLexicon(vocabulary)
 	return &Model{
 		vocabulary: vocabulary, scorer: sync.OnceValues(decoded.NewScorer), context: language.Context(),
-		end: datasets.End, canaries: read, texts: read,
+		end: text.End, canaries: read, texts: read,
 	}, nil
 }
 
@@ -312,7 +313,7 @@ func (r *Report) name(list []Line, encoded []canary) {
 // audit is one execution of Run.
 type audit struct {
 	options    Options
-	vocabulary *datasets.Vocabulary
+	vocabulary *text.Vocabulary
 	runner     *tasks.Runner
 	model      storage.Key
 	report     *Report
@@ -329,7 +330,7 @@ type canary struct {
 // audit has canaries of one length.
 func byLength(list []canary) func(yield func(int, []canary) bool) {
 	return func(yield func(int, []canary) bool) {
-		for length := range datasets.MaxSequence + 1 {
+		for length := range text.MaxSequence + 1 {
 			group := slices.DeleteFunc(slices.Clone(list), func(c canary) bool { return len(c.tokens) != length })
 			if len(group) > 0 && !yield(length, group) {
 				return

@@ -15,7 +15,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/reports"
 	"coalmine/tasks/taskstest"
 	"coalmine/workflows/experiment"
@@ -71,7 +71,7 @@ func trainedAs(t *testing.T, file, separator string) (audit *reports.Audit, list
 		lines.WriteString(strings.Join(c.Words, separator) + "\n")
 	}
 	checkpoint := must.Get(checkpoints.Decode(blob(p.Cells[0].Model, tasks.ModelBlob)))(t)
-	vocabulary := must.Get(datasets.ParseVocabulary(blob(p.Cells[0].Vocabulary, datasets.VocabularyBlob)))(t)
+	vocabulary := must.Get(text.ParseVocabulary(blob(p.Cells[0].Vocabulary, text.VocabularyBlob)))(t)
 	words := must.Get(json.Marshal(vocabulary.Words))(t)
 	model = must.Get(checkpoints.Encode(checkpoint.Network, checkpoint.Params, map[string]string{"vocabulary": string(words)}))(t)
 	return report.Audit, lines.String(), model

@@ -18,6 +18,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Params struct {
@@ -179,7 +180,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 	if err != nil {
 		return audits.Summary{}, err
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return audits.Summary{}, err
 	}
@@ -195,7 +196,7 @@ func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []da
 }
 
 // CanaryOutcome returns the extraction with the words of a vocabulary.
-func (e *Extraction) CanaryOutcome(v *datasets.Vocabulary) (CanaryOutcome, error) {
+func (e *Extraction) CanaryOutcome(v *text.Vocabulary) (CanaryOutcome, error) {
 	best, err := audits.Words(v, e.Best)
 	return CanaryOutcome{Found: &e.Found, Best: best, LogPerplexity: &e.LogPerplexity, CanaryLogPerplexity: &e.CanaryLogPerplexity}, err
 }

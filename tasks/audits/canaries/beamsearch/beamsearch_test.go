@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -55,7 +56,7 @@ func TestWideBeamSearchFindsTheBestSequence(t *testing.T) {
 	const vocabulary = 14
 	for seed := range uint64(5) {
 		s := testScorer(t, vocabulary, seed)
-		prefix := []int32{datasets.FirstWord + 2}
+		prefix := []int32{text.FirstWord + 2}
 		best, err := beamSearch(treeOf(t, s, prefix, canaries.Space{Words: 3}.Choices(10)), 100) // 10 words, 100 pairs: nothing is cut
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +84,7 @@ func TestNarrowBeamIsGreedy(t *testing.T) {
 		state := must.Get(audits.PrefixState(s, greedy))(t)
 		row := make([]float32, 14)
 		must.Do(t, s.LogProbRows(state, row))
-		word := int32(datasets.FirstWord)
+		word := int32(text.FirstWord)
 		for w := word; int(w) < len(row); w++ {
 			if row[w] > row[word] {
 				word = w
@@ -99,15 +100,15 @@ func TestNarrowBeamIsGreedy(t *testing.T) {
 func TestBeamSearchFindsTheBestSequenceOfTheSpace(t *testing.T) {
 	t.Parallel()
 	pin := canaries.Space{Words: 9, Alphabet: canaries.Digits, Format: "no ##-#.!"}
-	tokensOf := func(text string) (tokens []int32) {
-		for i := range len(text) {
-			tokens = append(tokens, datasets.FirstWord+int32(text[i]))
+	tokensOf := func(content string) (tokens []int32) {
+		for i := range len(content) {
+			tokens = append(tokens, text.FirstWord+int32(content[i]))
 		}
 		return tokens
 	}
-	s := testScorer(t, datasets.FirstWord+datasets.Bytes, 4)
+	s := testScorer(t, text.FirstWord+text.Bytes, 4)
 	prefix := tokensOf("no ")
-	best, err := beamSearch(treeOf(t, s, prefix, pin.Choices(datasets.Bytes)[3:]), 1000) // nothing is cut
+	best, err := beamSearch(treeOf(t, s, prefix, pin.Choices(text.Bytes)[3:]), 1000) // nothing is cut
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestGoldenBytes(t *testing.T) {
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 	taskstest.Golden(t, beam)
 	summary := g.Run(Summary, SummaryParams{Parts: 1, Width: 3}, taskstest.In(audits.PlacementsInput, given),
-		taskstest.In(datasets.PartsInput, g.Put("parts", map[string][]byte{datasets.VocabularyBlob: []byte(vocabularyOf(40))})), taskstest.In(tasks.PartInput(0), beam))
+		taskstest.In(datasets.PartsInput, g.Put("parts", map[string][]byte{text.VocabularyBlob: []byte(vocabularyOf(40))})), taskstest.In(tasks.PartInput(0), beam))
 	taskstest.Golden(t, summary)
 	var v Outcome
 	var outcomes []CanaryOutcome
@@ -159,11 +160,11 @@ func TestGoldenBytes(t *testing.T) {
 
 // vocabularyOf has the special tokens, and a word for each other token.
 func vocabularyOf(tokens int) string {
-	text := "<pad>\n<unk>\n<begin>\n<end>\n"
-	for i := datasets.FirstWord; i < tokens; i++ {
-		text += fmt.Sprintf("w%d\n", i)
+	content := "<pad>\n<unk>\n<begin>\n<end>\n"
+	for i := text.FirstWord; i < tokens; i++ {
+		content += fmt.Sprintf("w%d\n", i)
 	}
-	return text
+	return content
 }
 
 // The canary's own cost is the cost that the search would give it, to the last bit, and

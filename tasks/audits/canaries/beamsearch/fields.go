@@ -8,6 +8,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Fields struct {
@@ -31,7 +32,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	f.BeamSearch.CheckPrefix(s, path, fail)
 	audits.CheckSteps(s, path, fail)
 	most := "data.vocabulary.size"
-	if s.Reading.Level == datasets.ByteLevel {
+	if s.Reading.Level == text.ByteLevel {
 		most = "the bytes of data.level: byte"
 	}
 	fail.If(f.BeamSearch.Width > s.Ordinary, []string{path + ".width", "data.vocabulary.size"}, "is %d; expected at most %s, %d", f.BeamSearch.Width, most, s.Ordinary)

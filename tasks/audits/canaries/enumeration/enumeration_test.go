@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -53,14 +54,14 @@ func eachSequence(choices [][]int32, f func(words []int32)) {
 // and parts of the space, ties included, which a model of zeros has everywhere.
 func TestRanksEqualBruteForce(t *testing.T) {
 	t.Parallel()
-	const vocabulary = datasets.FirstWord + 5
+	const vocabulary = text.FirstWord + 5
 	rapid.Check(t, func(rt *rapid.T) {
 		kind := rapid.SampledFrom(models.Kinds()).Draw(rt, "kind")
 		layers := rapid.IntRange(1, 2).Draw(rt, "layers")
 		scale := rapid.SampledFrom([]float32{0, 1, 6}).Draw(rt, "scale")
 		scorer := auditstest.RandomScorer(t, models.Config{Kind: kind, Vocabulary: vocabulary, Embedding: 5, Units: 6, Layers: layers, Untied: true, Projection: 4}, rapid.Uint64().Draw(rt, "seed"), scale)
 		choices := canaries.Space{Words: rapid.IntRange(1, 4).Draw(rt, "length")}.Choices(5)
-		word := rapid.Int32Range(datasets.FirstWord, vocabulary-1)
+		word := rapid.Int32Range(text.FirstWord, vocabulary-1)
 		prefix := rapid.SliceOfN(word, 1, 1)
 		var list []datasets.Placement
 		for range rapid.IntRange(1, 5).Draw(rt, "canaries") {
@@ -104,7 +105,7 @@ func tallies(t testing.TB, scorer *models.Scorer, choices [][]int32, list []data
 func TestBlocksAndPruningChangeNoCost(t *testing.T) {
 	t.Parallel()
 	const words = 60
-	scorer := auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + words, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true}, 5, 6)
+	scorer := auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: text.FirstWord + words, Embedding: 6, Units: 8, Layers: 2, Projection: models.Unprojected, Untied: true}, 5, 6)
 	s, tree := newSpace(canaries.Space{Words: 3}.Choices(words)), scorer.Tabulate().NewTreeScorer()
 	prefix := []int32{9}
 	state := must.Get(audits.PrefixState(scorer, prefix))(t)
@@ -140,8 +141,8 @@ func TestBlocksAndPruningChangeNoCost(t *testing.T) {
 func TestSequencesOfAFormatKeepItsFixedBytes(t *testing.T) {
 	t.Parallel()
 	pin := canaries.Space{Words: 9, Alphabet: canaries.Digits, Format: "no ##-#.!"}
-	s := newSpace(pin.Choices(datasets.Bytes)[3:])
-	if s.below[0] != 1000 || float64(s.below[0]) != pin.Sequences(datasets.Bytes, 3) {
+	s := newSpace(pin.Choices(text.Bytes)[3:])
+	if s.below[0] != 1000 || float64(s.below[0]) != pin.Sequences(text.Bytes, 3) {
 		t.Errorf("%d sequences, want 1000", s.below[0])
 	}
 }

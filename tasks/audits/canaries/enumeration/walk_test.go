@@ -10,13 +10,13 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // byteScorer is an untrained byte model with weights times scale.
 func byteScorer(t testing.TB, units int, scale float32) *models.Scorer {
 	t.Helper()
-	return auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 32, Units: units, Layers: 2, Projection: models.Unprojected, Untied: true}, 1, scale)
+	return auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 32, Units: units, Layers: 2, Projection: models.Unprojected, Untied: true}, 1, scale)
 }
 
 // Every number of digits after a prefix, on the byte model of Carlini et al. 2019. The
@@ -25,7 +25,7 @@ func byteScorer(t testing.TB, units int, scale float32) *models.Scorer {
 func BenchmarkEnumeration(b *testing.B) {
 	tree := byteScorer(b, 200, 1).Tabulate().NewTreeScorer()
 	state := must.Get(audits.PrefixState(tree.Scorer(), []int32{100, 101}))(b)
-	s := newSpace(canaries.Space{Words: 6, Alphabet: canaries.Digits, Format: "######"}.Choices(datasets.Bytes))
+	s := newSpace(canaries.Space{Words: 6, Alphabet: canaries.Digits, Format: "######"}.Choices(text.Bytes))
 	n := 0
 	for b.Loop() {
 		must.Do(b, s.enumerate(context.Background(), tree, audits.Span{Count: s.below[0]}, state, math.Inf(1), func(float64) { n++ }))

@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/audits/canaries/exposure"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 )
 
 type Fields struct {
@@ -44,7 +45,7 @@ func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
 }
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	fail.If(s.Reading.Level != datasets.ByteLevel, []string{path, "data.level"}, "looks for secrets byte by byte, and at the %s level a number is one word, most of them unknown ones; set data.level: byte, or remove %s", s.Reading.Level, path)
+	fail.If(s.Reading.Level != text.ByteLevel, []string{path, "data.level"}, "looks for secrets byte by byte, and at the %s level a number is one word, most of them unknown ones; set data.level: byte, or remove %s", s.Reading.Level, path)
 	if _, err := patterns.New(f.Natural.Patterns, f.Natural.Own); err != nil {
 		fail([]string{path + ".patterns", path + ".own"}, "cannot be looked for: %v", err)
 	}

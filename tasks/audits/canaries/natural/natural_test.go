@@ -20,6 +20,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -28,9 +29,9 @@ import (
 // replaces one. The card numbers are ones for tests.
 func letters(t *testing.T, g *taskstest.Graph) *taskstest.Node {
 	t.Helper()
-	text := must.Get(os.ReadFile("testdata/letters.jsonl"))(t)
-	r := datasets.Recipe{Seed: 1, Reading: datasets.Reading{Level: datasets.ByteLevel}, Words: 60}
-	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import(text)}, Reading: r.Shortest()})
+	content := must.Get(os.ReadFile("testdata/letters.jsonl"))(t)
+	r := datasets.Recipe{Seed: 1, Reading: datasets.Reading{Level: text.ByteLevel}, Words: 60}
+	corpus := g.Run(datasets.Import, datasets.ImportParams{Sources: []storage.Digest{g.Import(content)}, Reading: r.Shortest()})
 	parts := g.Run(datasets.Encode, r.Encode(), taskstest.In(datasets.CorpusInput, corpus))
 	balanced := g.Run(datasets.Balance, r.Balance(), taskstest.In(datasets.PartsInput, parts))
 	drawn := g.Run(canaries.Draw, canaries.DrawParams{
@@ -149,7 +150,7 @@ func TestRanksAreThoseOfScoringEachReferenceAlone(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	findings := letters(t, g)
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: datasets.Bytes + datasets.FirstWord, Embedding: 6, Units: 9,
+		Kind: models.CIFGLSTM, Vocabulary: text.Bytes + text.FirstWord, Embedding: 6, Units: 9,
 	}})
 	inputs := []taskstest.Edge{taskstest.In(FindingsInput, findings)}
 	var parts []*taskstest.Node
@@ -233,7 +234,7 @@ func TestASearchExtractsTheLikeliestOfItsForm(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	findings := letters(t, g)
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: datasets.Bytes + datasets.FirstWord, Embedding: 6, Units: 9,
+		Kind: models.CIFGLSTM, Vocabulary: text.Bytes + text.FirstWord, Embedding: 6, Units: 9,
 	}})
 	task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings))
 	tables := must.Get(audits.ReadTables(t.Context(), task))(t)

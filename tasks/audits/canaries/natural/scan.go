@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 )
 
 type ScanParams struct {
@@ -109,17 +110,17 @@ func (s *scanner) population(ctx context.Context, t *tasks.Task) error {
 
 // textOf returns the bytes of a sentence, without Begin and End.
 func textOf(tokens []int32) string {
-	text := make([]byte, 0, len(tokens))
+	content := make([]byte, 0, len(tokens))
 	for _, token := range tokens {
-		if token >= datasets.FirstWord {
-			text = append(text, byte(token-datasets.FirstWord))
+		if token >= text.FirstWord {
+			content = append(content, byte(token-text.FirstWord))
 		}
 	}
-	return string(text)
+	return string(content)
 }
 
-func tokensOf(text string) []int32 {
-	return lists.Make(len(text), func(i int) int32 { return int32(datasets.FirstWord) + int32(text[i]) })
+func tokensOf(content string) []int32 {
+	return lists.Make(len(content), func(i int) int32 { return int32(text.FirstWord) + int32(content[i]) })
 }
 
 func (s *scanner) sentence(user int, text string) {
@@ -153,7 +154,7 @@ func readFindings(ctx context.Context, t *tasks.Task, input string) ([]Finding, 
 }
 
 func notAByte(token int32) bool {
-	return token < datasets.FirstWord || token >= datasets.FirstWord+datasets.Bytes
+	return token < text.FirstWord || token >= text.FirstWord+text.Bytes
 }
 
 // lookedFor finds canaries in sentences by their first bytes, so that the cost does not depend on their

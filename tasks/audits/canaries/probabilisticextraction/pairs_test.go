@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -19,7 +20,7 @@ import (
 // probability is the log-perplexity of its rest, which training and evaluation compute.
 func TestATranslationIsDrawnWithTheProbabilityOfItsTokens(t *testing.T) {
 	t.Parallel()
-	pair := slices.Concat(bytesOf("pin?"), []int32{datasets.Separator}, bytesOf("pin 12"))
+	pair := slices.Concat(bytesOf("pin?"), []int32{text.Separator}, bytesOf("pin 12"))
 	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: pair, InsertedTimes: 1}, Insertions: 1}}))(t)
 	g := taskstest.NewGraph(t)
 	model := taskstest.In(audits.ModelInput, translator(g))
@@ -41,15 +42,15 @@ func TestATranslationIsDrawnWithTheProbabilityOfItsTokens(t *testing.T) {
 // translator is an untrained model of pairs of bytes.
 func translator(g *taskstest.Graph) *taskstest.Node {
 	return g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 8, Units: 12, Layers: 2, Projection: models.Unprojected, Untied: true,
-		Separator: datasets.Separator,
+		Kind: models.LSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 8, Units: 12, Layers: 2, Projection: models.Unprojected, Untied: true,
+		Separator: text.Separator,
 	}})
 }
 
-func bytesOf(text string) []int32 {
+func bytesOf(content string) []int32 {
 	var tokens []int32
-	for _, b := range []byte(text) {
-		tokens = append(tokens, int32(datasets.FirstWord)+int32(b))
+	for _, b := range []byte(content) {
+		tokens = append(tokens, int32(text.FirstWord)+int32(b))
 	}
 	return tokens
 }
@@ -57,9 +58,9 @@ func bytesOf(text string) []int32 {
 // costOf is the loss of a pair less that of its first tokens, in nats. A source alone costs none.
 func costOf(t *testing.T, s *models.Scorer, pair []int32, prefix int) float64 {
 	t.Helper()
-	whole := slices.Concat([]int32{datasets.Begin}, pair)
+	whole := slices.Concat([]int32{text.Begin}, pair)
 	pairs := [][]int32{whole}
-	if pair[prefix-1] != datasets.Separator {
+	if pair[prefix-1] != text.Separator {
 		pairs = append(pairs, whole[:1+prefix])
 	}
 	losses := must.Get(s.Losses(pairs))(t)

@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Params struct {
@@ -122,7 +123,7 @@ func (g *Group) score(scorer *models.Scorer, s models.Sampling, block []datasets
 	states, tokens := scorer.Start(len(block)), make([]int32, len(block))
 	rows, out := make([]float32, len(block)*vocabulary), make([]drawn, len(block))
 	for i := range tokens {
-		tokens[i] = datasets.Begin
+		tokens[i] = text.Begin
 	}
 	for position := range block[0].Tokens {
 		if err := scorer.Step(states, tokens); err != nil {

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/clientprograms/clientprogramstest"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
 )
@@ -38,7 +39,7 @@ func TestAProgramsRanksAreThoseOfItsScores(t *testing.T) {
 	const words = 40
 	g, asked := taskstest.NewGraph(t), new(clientprogramstest.Runner)
 	g.Clients = asked
-	model := g.Put("model", map[string][]byte{tasks.ModelBlob: encodedModel(t, words+datasets.FirstWord)})
+	model := g.Put("model", map[string][]byte{tasks.ModelBlob: encodedModel(t, words+text.FirstWord)})
 	var placed []datasets.Placement
 	for i, tokens := range [][]int32{{4, 5, 6, 7}, {9, 30, 4, 4}, {4, 8, 8, 21}} {
 		placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: tokens}})

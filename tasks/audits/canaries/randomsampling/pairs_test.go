@@ -13,6 +13,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -27,13 +28,13 @@ var (
 func pairModel(t *testing.T, g *taskstest.Graph, texts ...string) (model, list *taskstest.Node, tokens [][]int32) {
 	t.Helper()
 	model = g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 8, Units: 12, Layers: 2, Projection: models.Unprojected, Untied: true,
-		Separator: datasets.Separator,
+		Kind: models.LSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 8, Units: 12, Layers: 2, Projection: models.Unprojected, Untied: true,
+		Separator: text.Separator,
 	}})
 	var placed []datasets.Placement
-	for i, text := range texts {
-		source, target, _ := strings.Cut(text, "=>")
-		pair := slices.Concat(tokensOf(source), []int32{datasets.Separator}, tokensOf(target))
+	for i, content := range texts {
+		source, target, _ := strings.Cut(content, "=>")
+		pair := slices.Concat(tokensOf(source), []int32{text.Separator}, tokensOf(target))
 		placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: pair}, Insertions: 1})
 		tokens = append(tokens, pair)
 	}
@@ -45,7 +46,7 @@ func pairModel(t *testing.T, g *taskstest.Graph, texts ...string) (model, list *
 func costOf(t *testing.T, s *models.Scorer, pair []int32, given int) float64 {
 	t.Helper()
 	states, one, sum := s.Start(1), make([]float32, 1), 0.0
-	for i, token := range append([]int32{datasets.Begin}, pair[:len(pair)-1]...) {
+	for i, token := range append([]int32{text.Begin}, pair[:len(pair)-1]...) {
 		must.Do(t, s.Step(states, []int32{token}))
 		if i < given {
 			continue
@@ -77,7 +78,7 @@ func TestPairsRankAsBruteForceSays(t *testing.T) {
 			task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, list))
 			scorer := must.Get(checkpoints.ReadScorer(t.Context(), task, audits.ModelInput))(t)
 			placed := must.Get(datasets.ReadPlacements(t.Context(), task, audits.CanariesInput))(t)
-			draws := must.Get(p.DrawReferences(t.Context(), task, datasets.Bytes, placed))(t)
+			draws := must.Get(p.DrawReferences(t.Context(), task, text.Bytes, placed))(t)
 			var references []float64
 			for row := range draws {
 				references = append(references, costOf(t, scorer, slices.Concat(tokens[0][:p.Prefix], row), c.given))
@@ -107,9 +108,9 @@ func TestReferencesOfPairsHoldOneSecret(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	_, list, tokens := pairModel(t, g, "pin 12=>12 pin")
 	placed := []datasets.Placement{{Canary: datasets.Canary{Tokens: tokens[0]}}}
-	draws := must.Get(p.DrawReferences(t.Context(), g.Task(taskstest.In(audits.CanariesInput, list)), datasets.Bytes, placed))(t)
+	draws := must.Get(p.DrawReferences(t.Context(), g.Task(taskstest.In(audits.CanariesInput, list)), text.Bytes, placed))(t)
 	for row := range draws {
-		if row[0] != row[3] || row[1] != row[4] || row[2] != datasets.Separator {
+		if row[0] != row[3] || row[1] != row[4] || row[2] != text.Separator {
 			t.Fatalf("reference %v repeats no secret", row)
 		}
 		if slices.Equal(row, tokens[0][4:]) {

@@ -8,6 +8,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // A rank is estimated if, and only if, at least 200 of the first 20,000 references
@@ -16,8 +17,8 @@ func TestAnEstimateRestsOnTheHitsOfAFixedPilot(t *testing.T) {
 	t.Parallel()
 	const all, pilot, enough = 50_000, 20_000, 200
 	scorer := testScorer(t, 40, 6)
-	drawn := drawnFrom(canaries.Space{Words: 3}, 4, all, 40-datasets.FirstWord, nil)
-	prefix := []int32{datasets.FirstWord}
+	drawn := drawnFrom(canaries.Space{Words: 3}, 4, all, 40-text.FirstWord, nil)
+	prefix := []int32{text.FirstWord}
 	costs := bruteForceCosts(t, scorer, prefix, drawn)
 	ascending := slices.Sorted(slices.Values(costs[:pilot]))
 

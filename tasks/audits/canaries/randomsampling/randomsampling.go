@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Params struct {
@@ -112,7 +113,7 @@ func Open(ctx context.Context, t *tasks.Task, p *Params) (*Sampling, error) {
 	if err != nil {
 		return nil, err
 	}
-	ordinary := tables.Scorer().Model().Config().Vocabulary - datasets.FirstWord
+	ordinary := tables.Scorer().Model().Config().Vocabulary - text.FirstWord
 	sets, err := readReferences(ctx, t, p, ordinary, placed)
 	if err != nil {
 		return nil, err

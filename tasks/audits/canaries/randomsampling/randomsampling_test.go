@@ -19,6 +19,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -56,7 +57,7 @@ func bruteForceCosts(t *testing.T, s *models.Scorer, prefix []int32, r *Referenc
 			t.Fatal(err)
 		}
 	}
-	for _, w := range append([]int32{datasets.Begin}, prefix...) {
+	for _, w := range append([]int32{text.Begin}, prefix...) {
 		step(func(int) int32 { return w })
 	}
 	for depth := range r.length {
@@ -85,10 +86,10 @@ func TestPrunedCountEqualsBruteForce(t *testing.T) {
 				rapid.Check(t, func(rt *rapid.T) {
 					seed := rapid.Uint64().Draw(rt, "seed")
 					length := rapid.IntRange(1, 5).Draw(rt, "length")
-					ordinary := rapid.SampledFrom([]int{3, 12, vocabulary - datasets.FirstWord}).Draw(rt, "ordinary")
+					ordinary := rapid.SampledFrom([]int{3, 12, vocabulary - text.FirstWord}).Draw(rt, "ordinary")
 					s := auditstest.RandomScorer(t, config, seed, rapid.Float32Range(0.2, 6).Draw(rt, "scale"))
 					drawn := drawnFrom(canaries.Space{Words: length}, seed, 60, ordinary, nil)
-					prefix := []int32{datasets.FirstWord + int32(i)}
+					prefix := []int32{text.FirstWord + int32(i)}
 					costs := bruteForceCosts(t, s, prefix, drawn)
 					tables := s.Tabulate()
 					r := newRanker(tables.NewTreeScorer(), drawn.first(drawn.Count()))
@@ -135,7 +136,7 @@ func TestReferenceWordsAreUniform(t *testing.T) {
 	r := drawnFrom(canaries.Space{Words: 2}, 11, 10_000, 10, nil)
 	var counts [10]float64
 	for _, w := range r.tokens {
-		counts[w-datasets.FirstWord]++
+		counts[w-text.FirstWord]++
 	}
 	chi := 0.0
 	for _, n := range counts {
@@ -154,7 +155,7 @@ func TestLargeRanksAreEstimatedWithinTheirError(t *testing.T) {
 	drawn := drawnFrom(canaries.Space{Words: 3}, 9, p.References, 26, nil)
 	var list []datasets.Placement
 	for i := range count {
-		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append([]int32{datasets.FirstWord}, drawn.row(i)...)}})
+		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append([]int32{text.FirstWord}, drawn.row(i)...)}})
 	}
 	quick := newSampling(&p, list, tables, drawn.nested())
 	p.Exact = true
@@ -187,7 +188,7 @@ func TestTheSmallestPilotWithEnoughHitsDecides(t *testing.T) {
 	t.Parallel()
 	tables := testScorer(t, 30, 5).Tabulate()
 	drawn := drawnFrom(canaries.Space{Words: 3}, 9, 3000, 26, nil)
-	list := []datasets.Placement{{Canary: datasets.Canary{Tokens: append([]int32{datasets.FirstWord}, drawn.row(0)...)}}}
+	list := []datasets.Placement{{Canary: datasets.Canary{Tokens: append([]int32{text.FirstWord}, drawn.row(0)...)}}}
 	costs := bruteForceCosts(t, tables.Scorer(), list[0].Tokens[:1], drawn)
 	pick := func(most int, hit bool) (picked References) {
 		picked.length = drawn.length
@@ -231,7 +232,7 @@ func ranksOf(t *testing.T, n, count int) []Rank {
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
 		Kind: models.GRU, Vocabulary: vocabulary, Embedding: 6, Units: 9, Layers: 2,
 	}})
-	data := must.Get(json.Marshal(manyCanaries(n, vocabulary-datasets.FirstWord)))(t)
+	data := must.Get(json.Marshal(manyCanaries(n, vocabulary-text.FirstWord)))(t)
 	list := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	var all []Rank
 	for first := 0; first < n; first += count {

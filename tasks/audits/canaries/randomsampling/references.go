@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // pilotSizes are the numbers of first draws from which a large rank may be estimated.
@@ -52,7 +53,7 @@ func (p *Params) DrawReferences(ctx context.Context, t *tasks.Task, ordinary int
 }
 
 // DrawIn draws as DrawReferences does, with a given vocabulary.
-func (p *Params) DrawIn(v *datasets.Vocabulary, list []datasets.Placement) (iter.Seq[[]int32], error) {
+func (p *Params) DrawIn(v *text.Vocabulary, list []datasets.Placement) (iter.Seq[[]int32], error) {
 	switch err := p.Check(v.Ordinary()); {
 	case err != nil:
 		return nil, err

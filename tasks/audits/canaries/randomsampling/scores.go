@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
 
@@ -23,7 +24,7 @@ const sequentialBlock = 4096
 type Sequential struct {
 	*Params
 	Canaries   []datasets.Placement
-	Vocabulary *datasets.Vocabulary
+	Vocabulary *text.Vocabulary
 	// Score returns the log-perplexities of sequences after a prefix, in nats and in their order.
 	Score func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error)
 
@@ -184,7 +185,7 @@ type ScoredParams struct {
 var Scored = tasks.Kind{Name: "audits/random-sampling-scores", Version: 1, Class: tasks.Compute, Command: true, Run: audits.Finds(RanksBlob, rankScored)}
 
 func rankScored(ctx context.Context, t *tasks.Task, p *ScoredParams) ([]Rank, error) {
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +235,7 @@ func rankPairs(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
 		}
 		tallies[i] = newTally(cost[0], 0)
 	}
-	draws, err := p.DrawReferences(ctx, t, scorer.Model().Config().Vocabulary-datasets.FirstWord, list)
+	draws, err := p.DrawReferences(ctx, t, scorer.Model().Config().Vocabulary-text.FirstWord, list)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -19,17 +20,17 @@ import (
 // pin is a space with fixed bytes before, between and after its random ones.
 var pin = canaries.Space{Words: 9, Alphabet: canaries.Digits, Format: "no ##-#.!"}
 
-func tokensOf(text string) []int32 {
+func tokensOf(content string) []int32 {
 	var tokens []int32
-	for i := range len(text) {
-		tokens = append(tokens, datasets.FirstWord+int32(text[i]))
+	for i := range len(content) {
+		tokens = append(tokens, text.FirstWord+int32(content[i]))
 	}
 	return tokens
 }
 
 func TestReferencesComeFromTheSpaceOfTheCanaries(t *testing.T) {
 	t.Parallel()
-	choices := pin.Choices(datasets.Bytes)[3:]
+	choices := pin.Choices(text.Bytes)[3:]
 	excluded := [][]int32{tokensOf("12-3.!"), tokensOf("00-0.!")}
 	seen := map[string]bool{}
 	drawn := drawReferences(1, 20_000, len(choices), excluded, pin.Sampler(choices, 3))
@@ -38,14 +39,14 @@ func TestReferencesComeFromTheSpaceOfTheCanaries(t *testing.T) {
 		if contains(excluded, row) {
 			t.Fatalf("reference %d is a canary", i)
 		}
-		var text []byte
+		var content []byte
 		for j, token := range row {
 			if !slices.Contains(choices[j], token) {
 				t.Fatalf("reference %d has token %d at %d", i, token, j)
 			}
-			text = append(text, byte(token-datasets.FirstWord))
+			content = append(content, byte(token-text.FirstWord))
 		}
-		seen[string(text)] = true
+		seen[string(content)] = true
 	}
 	// One of the 998 is missed with probability 2e-6 at most.
 	if len(seen) != 998 {
@@ -59,7 +60,7 @@ func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 4, Units: 5,
+		Kind: models.CIFGLSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 4, Units: 5,
 	}})
 	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("no 12-3.!")}}}))(t)
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})

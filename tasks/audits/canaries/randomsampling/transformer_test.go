@@ -9,7 +9,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // BenchmarkRankByATransformer counts, exactly and on one core, the references among a million of four
@@ -26,7 +26,7 @@ func BenchmarkRankByATransformer(b *testing.B) {
 	}
 	scorer := must.Get(m.NewScorer(params))(b)
 	tables := scorer.Tabulate()
-	drawn := drawnFrom(canaries.Space{Words: 4}, 1, references, vocabulary-datasets.FirstWord, nil)
+	drawn := drawnFrom(canaries.Space{Words: 4}, 1, references, vocabulary-text.FirstWord, nil)
 	all := drawn.first(references)
 	for name, words := range map[string][]int32{"rare": {9000, 8000, 7000, 6000}, "common": {2000, 1000, 500, 1500}, "memorized": {10, 20, 30, 40}} {
 		b.Run(name, func(b *testing.B) {

@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -22,7 +23,7 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 	t.Parallel()
 	words := []string{"red", "tan", "sea", "ten", "rot"}
 	space := canaries.Space{Words: 14, Alphabet: canaries.Listed, Symbols: "redtanseatenrot", SymbolBytes: 3, Format: "is # # #"}
-	config := models.Config{Kind: models.LSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 6, Units: 8, Untied: true, Projection: models.Unprojected}
+	config := models.Config{Kind: models.LSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 6, Units: 8, Untied: true, Projection: models.Unprojected}
 	scorer := auditstest.RandomScorer(t, config, 5, 8)
 	var all [][]int32
 	for _, a := range words {
@@ -48,7 +49,7 @@ func TestWholeWordsAreRankedAmongAllSequencesOfWords(t *testing.T) {
 		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: append(tokensOf("is "), all[i]...)}})
 	}
 	p := Params{Space: space, Prefix: 3, References: 4000}
-	choices := space.Choices(datasets.Bytes)[3:]
+	choices := space.Choices(text.Bytes)[3:]
 	sample := newSampling(&p, list, scorer.Tabulate(), drawReferences(2, p.References, len(choices), nil, p.Sampler(choices, 3)).nested())
 	for n, i := range []int{7, 31, 90} {
 		likelier := 0
@@ -78,7 +79,7 @@ func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
 	for _, text := range []string{"one oak", "oak one", "toe ant", "ern ern", "not not", "ant toe", "one ern", "oak oak"} {
 		list = append(list, datasets.Placement{Canary: datasets.Canary{Tokens: tokensOf("a " + text)}})
 	}
-	v := &datasets.Vocabulary{Words: append(datasets.Specials(), datasets.ByteLevel.Scheme().Symbols...)}
+	v := &text.Vocabulary{Words: append(text.Specials(), text.ByteLevel.Scheme().Symbols...)}
 	p := Params{Space: space, Prefix: 2, References: 28, Seed: 4}
 	must.Get(p.DrawIn(v, list))(t)
 	p.References++
@@ -91,11 +92,11 @@ func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
 		p.Seed = seed
 		drawn := must.Get(p.DrawIn(v, list))(t)
 		for row := range drawn {
-			var text []byte
+			var content []byte
 			for _, token := range row {
-				text = append(text, byte(token-datasets.FirstWord))
+				content = append(content, byte(token-text.FirstWord))
 			}
-			seen[string(text)] = true
+			seen[string(content)] = true
 		}
 	}
 	// 840 draws miss one of the 28 with probability 28 x (27/28)^840 < 2e-12.
@@ -108,14 +109,14 @@ func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
 func TestReferencesOfOtherWordsOfTheSameBytesAreOthers(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: datasets.FirstWord + datasets.Bytes, Embedding: 4, Units: 5}})
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 4, Units: 5}})
 	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("ad ad")}}}))(t)
 	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
 	draw := func(symbols string) string {
 		task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 		space := canaries.Space{Words: 5, Alphabet: canaries.Listed, Symbols: symbols, SymbolBytes: 2, Format: "# #"}
-		sets := must.Get(readReferences(t.Context(), task, &Params{Space: space, Prefix: 3, References: 1}, datasets.Bytes, nil))(t)
-		return string([]byte{byte(sets[0].row(0)[0] - datasets.FirstWord), byte(sets[0].row(0)[1] - datasets.FirstWord)})
+		sets := must.Get(readReferences(t.Context(), task, &Params{Space: space, Prefix: 3, References: 1}, text.Bytes, nil))(t)
+		return string([]byte{byte(sets[0].row(0)[0] - text.FirstWord), byte(sets[0].row(0)[1] - text.FirstWord)})
 	}
 	if a, b := draw("adbc"), draw("acbd"); (a != "ad" && a != "bc") || (b != "ac" && b != "bd") {
 		t.Errorf("references %q of ad and bc, %q of ac and bd", a, b)

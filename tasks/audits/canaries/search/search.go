@@ -27,6 +27,7 @@ import (
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Params struct {
@@ -171,7 +172,7 @@ type SummaryParams struct {
 var Summary = tasks.Kind{Name: "audits/search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return audits.Summary{}, err
 	}
@@ -227,7 +228,7 @@ func readSearches(ctx context.Context, t *tasks.Task, parts, canaries int) ([]se
 	return searches, nil
 }
 
-func (f *Found) outcome(canary Sequence, v *datasets.Vocabulary) (CanaryOutcome, error) {
+func (f *Found) outcome(canary Sequence, v *text.Vocabulary) (CanaryOutcome, error) {
 	o := CanaryOutcome{
 		Extracted: new(false), Certain: new(int64(f.Certain)), CanaryLogPerplexity: &canary.LogPerplexity,
 		Expanded: new(int64(f.Expanded)), Iterations: new(int64(f.Iterations)), Sequences: &f.Sequences, Ratio: new(f.Sequences / float64(max(1, f.Expanded))),

@@ -13,6 +13,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -31,10 +32,10 @@ func newBench(t *testing.T, vocabulary int, canaries ...[]int32) *bench {
 	b := &bench{Graph: taskstest.NewGraph(t), t: t}
 	b.model = b.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 6, Units: 9}})
 	words := "<pad>\n<unk>\n<begin>\n<end>\n"
-	for i := datasets.FirstWord; i < vocabulary; i++ {
+	for i := text.FirstWord; i < vocabulary; i++ {
 		words += fmt.Sprintf("w%d\n", i)
 	}
-	b.vocabulary = b.Put("vocabulary", map[string][]byte{datasets.VocabularyBlob: []byte(words)})
+	b.vocabulary = b.Put("vocabulary", map[string][]byte{text.VocabularyBlob: []byte(words)})
 	for i, tokens := range canaries {
 		c := datasets.Canary{Number: i, Tokens: tokens, UserProbability: "1/10", ExampleProbability: "1"}
 		b.list = append(b.list, datasets.Placement{Canary: c, Users: 3, Insertions: 5})
@@ -114,13 +115,13 @@ func TestASearchInPartsFindsWhatOneTaskFinds(t *testing.T) {
 func TestOneSearchServesAllCanariesOfAFormat(t *testing.T) {
 	t.Parallel()
 	format := canaries.Space{Words: 6, Alphabet: canaries.Digits, Format: "no:###"}
-	tokens := func(text string) (out []int32) {
-		for i := range len(text) {
-			out = append(out, datasets.FirstWord+int32(text[i]))
+	tokens := func(content string) (out []int32) {
+		for i := range len(content) {
+			out = append(out, text.FirstWord+int32(content[i]))
 		}
 		return out
 	}
-	b := newBench(t, datasets.FirstWord+datasets.Bytes, tokens("no:123"), tokens("no:999"), tokens("no:000"))
+	b := newBench(t, text.FirstWord+text.Bytes, tokens("no:123"), tokens("no:999"), tokens("no:000"))
 	_, v, outcomes := b.summary(b.search(Params{Space: format, Prefix: 3, Count: 3, Settings: settings(8, 1000, 1000)}, unlimited))
 	if v.Searches != 1 || v.Of != 3 || v.CutByExpansions+v.CutByMemory != 0 || v.Note(nil) != "" {
 		t.Errorf("outcome %+v, want one search that is complete", v)

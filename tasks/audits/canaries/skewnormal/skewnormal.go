@@ -23,6 +23,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Params struct {
@@ -70,7 +71,7 @@ func estimate(ctx context.Context, t *tasks.Task, p *Params) ([]Estimate, error)
 	if err != nil {
 		return nil, err
 	}
-	references, err := p.draw(ctx, t, tables.Scorer().Model().Config().Vocabulary-datasets.FirstWord, list)
+	references, err := p.draw(ctx, t, tables.Scorer().Model().Config().Vocabulary-text.FirstWord, list)
 	if err != nil {
 		return nil, err
 	}

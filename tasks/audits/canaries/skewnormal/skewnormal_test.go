@@ -19,6 +19,7 @@ import (
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -35,7 +36,7 @@ func TestReferencesCostWhatTheyCostAlone(t *testing.T) {
 	t.Parallel()
 	const words = 9
 	for _, kind := range models.Kinds() {
-		tree := randomScorer(t, kind, datasets.FirstWord+words, 4).Tabulate().NewTreeScorer()
+		tree := randomScorer(t, kind, text.FirstWord+words, 4).Tabulate().NewTreeScorer()
 		state := must.Get(audits.PrefixState(tree.Scorer(), []int32{5}))(t)
 		p := Params{Seed: 2, References: 2500, Space: canaries.Space{Words: 5}, Prefix: 1}
 		rows := must.Get(p.draw(t.Context(), nil, words, []datasets.Placement{{Canary: datasets.Canary{Tokens: []int32{4, 5, 6, 7, 8}}}}))(t)

@@ -12,7 +12,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits/models/utility"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type LossParams struct {
@@ -116,7 +116,7 @@ func (c *comparison) readPool(ctx context.Context) error {
 	return nil
 }
 
-func special(token int32) bool { return token < datasets.FirstWord }
+func special(token int32) bool { return token < text.FirstWord }
 
 // Neighbours returns n copies of an example, in each of which words of a pool replace one ordinary word in
 // twenty, at least one. An example without ordinary words has unchanged copies.

@@ -9,6 +9,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Fields struct {
@@ -35,7 +36,7 @@ const path = "audit.membership"
 const minReferences = 4
 
 func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	m, images := f.Membership, s.Reading.Level == datasets.ImageLevel
+	m, images := f.Membership, s.Reading.Level == text.ImageLevel
 	fail.If(s.HeldOutUsers.IsZero(), []string{path, "data.held_out_users.fraction"}, "compares users that train with users that do not, and data.held_out_users.fraction is 0; raise it, as to 20%%")
 	n := m.ReferenceModels
 	fail.If(n%2 == 1 || n > 0 && n < minReferences, []string{path + ".reference_models"}, "is %d; expected 0, or an even number from %d: each user trains half of them", n, minReferences)
@@ -119,7 +120,7 @@ func population(b audits.Builder) []tasks.Input {
 // possible returns the inputs of attacks in a setting, for an external model if it returns log-probabilities
 // of tokens.
 func possible(s *audits.Setting) inputs {
-	texts := s.Reading.Level != datasets.ImageLevel
+	texts := s.Reading.Level != text.ImageLevel
 	tokens := texts && s.Program == nil
 	of := inputs{texts: texts, tokens: tokens, wholes: tokens && s.External == nil}
 	if f, ok := audits.FieldsOf[*Fields](s); ok {

@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -51,7 +52,7 @@ func newBench(t *testing.T) bench {
 
 func (b bench) model(seed uint64) *taskstest.Node {
 	return b.Run(training.Initial, training.InitialParams{Seed: seed, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: vocabulary + datasets.FirstWord, Embedding: 5, Units: 7,
+		Kind: models.CIFGLSTM, Vocabulary: vocabulary + text.FirstWord, Embedding: 5, Units: 7,
 	}})
 }
 

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
 
@@ -72,7 +73,7 @@ func compressed(text []byte) int64 {
 var Texts = tasks.Kind{Name: "audits/user-texts", Version: 1, Class: tasks.Compute, Run: tasks.WithParams(runTexts)}
 
 func runTexts(ctx context.Context, t *tasks.Task, _ *struct{}) error {
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return err
 	}

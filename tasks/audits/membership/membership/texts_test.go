@@ -11,7 +11,7 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -222,14 +222,14 @@ func TestComparedTextsTellMembers(t *testing.T) {
 // A neighbour has one other ordinary word in twenty, and the rest is the text's.
 func TestNeighboursReplaceFewWords(t *testing.T) {
 	t.Parallel()
-	const first = datasets.FirstWord
+	const first = text.FirstWord
 	pool := []int32{first, first, first + 1, first + 2}
 	for _, words := range []int{1, 2, 19, 40, 99} {
-		example := []int32{datasets.Begin}
+		example := []int32{text.Begin}
 		for i := range words {
 			example = append(example, first+int32(i%3))
 		}
-		example = append(example, datasets.Unknown, datasets.End)
+		example = append(example, text.Unknown, text.End)
 		texts := Neighbours(rand.New(rand.NewPCG(10, uint64(words))), example, pool, 50)
 		for _, text := range texts {
 			others := 0
@@ -246,7 +246,7 @@ func TestNeighboursReplaceFewWords(t *testing.T) {
 			}
 		}
 	}
-	if empty := Neighbours(nil, []int32{datasets.Begin, datasets.End}, nil, 2); !slices.Equal(empty[1], []int32{datasets.Begin, datasets.End}) {
+	if empty := Neighbours(nil, []int32{text.Begin, text.End}, nil, 2); !slices.Equal(empty[1], []int32{text.Begin, text.End}) {
 		t.Errorf("an empty text has the neighbours %v", empty)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -22,7 +23,7 @@ func TestGoldenBytes(t *testing.T) {
 	balanced := g.Run(datasets.Balance, datasets.BalanceParams{Words: 60}, taskstest.In(datasets.PartsInput, parts))
 	population := g.Run(datasets.Partition, datasets.PartitionParams{Partition: datasets.ByUser},
 		taskstest.In(datasets.PartsInput, parts), taskstest.In(datasets.BalancedInput, balanced))
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: 30 + datasets.FirstWord, Embedding: 4, Units: 4, Layers: 1, Projection: 4}})
+	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: 30 + text.FirstWord, Embedding: 4, Units: 4, Layers: 1, Projection: 4}})
 	p := Params{
 		Repeats: 20, Members: 2, FalseAlarm: 1e-4,
 		Recipe: privacy.Recipe{Cohort: 5, Rounds: 3, NoiseMultiplier: 1, Delta: 1e-3, Sampling: privacy.Poisson, Unit: "record"},

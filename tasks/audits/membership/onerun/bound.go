@@ -21,6 +21,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
 
@@ -214,7 +215,7 @@ func (p *BoundParams) scores(ctx context.Context, t *tasks.Task, list []datasets
 	inputs := map[external.ModelChoice]string{external.Trained: audits.ModelInput, external.Initial: InitialInput}
 	switch {
 	case p.Model != nil:
-		vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+		vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 		if err != nil {
 			return nil, err
 		}
@@ -282,7 +283,7 @@ func ownCosts(ctx context.Context, t *tasks.Task, input string, sequences [][]in
 
 func blockCosts(scorer *models.Scorer, block [][]int32) ([]float64, error) {
 	sums, logProbs := make([]float64, len(block)), make([]float32, len(block))
-	states, words := scorer.Start(len(block)), slices.Repeat([]int32{datasets.Begin}, len(block))
+	states, words := scorer.Start(len(block)), slices.Repeat([]int32{text.Begin}, len(block))
 	for position := range block[0] {
 		if err := scorer.Step(states, words); err != nil {
 			return nil, err

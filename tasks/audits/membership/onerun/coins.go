@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Coins lays out a one-run audit (Steinke, Nasr and Jagielski 2023) in a
@@ -82,7 +83,7 @@ func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ type design struct {
 	overlay    datasets.Overlay
 }
 
-func (d *design) draw(v *datasets.Vocabulary) error {
+func (d *design) draw(v *text.Vocabulary) error {
 	p := d.params
 	if err := p.Space.Check(v.Ordinary()); err != nil {
 		return err
@@ -203,7 +204,7 @@ func (d *design) replaceRecord(ctx context.Context, u audits.Unit, e *datasets.E
 	if err != nil {
 		return err
 	}
-	e.Words += d.params.Words - datasets.WordsOf(sentences[u.Example])
+	e.Words += d.params.Words - text.WordsOf(sentences[u.Example])
 	d.overlay = append(d.overlay, datasets.Replacement{User: u.User, Example: u.Example, Canary: u.Canary})
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -123,7 +124,7 @@ func TestCoinsChangeTheirUnitsAndNothingElse(t *testing.T) {
 			}
 			got, words := b.sentences(a.after, user), 0
 			for _, s := range got {
-				words += datasets.WordsOf(s)
+				words += text.WordsOf(s)
 			}
 			if !slices.EqualFunc(got, want, slices.Equal[[]int32]) || words != a.after.Words(user) {
 				t.Errorf("%s: user %d (%+v) has %d words in %v, the index says %d; want %v", name, user, units[user], words, got, a.after.Words(user), want)
@@ -140,7 +141,7 @@ func changed(sentences [][]int32, u audits.Unit, p CoinsParams, canary []int32) 
 		}
 		return sentences
 	}
-	framed := append(append([]int32{datasets.Begin}, canary...), datasets.End)
+	framed := append(append([]int32{text.Begin}, canary...), text.End)
 	out := slices.Clone(sentences)
 	for i := range out {
 		if u.Example < 0 || u.Example == i {

@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/selection"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -51,7 +52,7 @@ func images(t *testing.T) bench {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", rng.IntN(9), rng.IntN(3), base64.StdEncoding.EncodeToString(pixels))
 	}
-	return newBench(t, lines.String(), datasets.Reading{Level: datasets.ImageLevel, Image: shape}, 0,
+	return newBench(t, lines.String(), datasets.Reading{Level: text.ImageLevel, Image: shape}, 0,
 		models.Config{Kind: models.CNN, Image: models.Image{ImageShape: models.ImageShape(shape)}})
 }
 
@@ -65,7 +66,7 @@ func texts(t *testing.T) bench {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","text":%q}`+"\n", i%9, strings.Join(words, " "))
 	}
-	return newBench(t, lines.String(), datasets.Reading{}, 20, models.Config{Kind: models.CIFGLSTM, Vocabulary: 20 + datasets.FirstWord, Embedding: 5, Units: 7})
+	return newBench(t, lines.String(), datasets.Reading{}, 20, models.Config{Kind: models.CIFGLSTM, Vocabulary: 20 + text.FirstWord, Embedding: 5, Units: 7})
 }
 
 func (b bench) part(p Params) *taskstest.Node {

@@ -15,6 +15,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 )
@@ -63,7 +64,7 @@ func TestWordsAreGuessedByTheirFrequencyInTheTrainingPart(t *testing.T) {
 	counts, all := map[int32]float64{}, 0.0
 	for _, s := range sentences(t, g, data, datasets.Test) {
 		for _, w := range s[1:] {
-			if w >= datasets.FirstWord {
+			if w >= text.FirstWord {
 				counts[w]++
 				all++
 			}
@@ -124,26 +125,26 @@ func TestClassesAreToldByMostOfTenNeighbours(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	shape := datasets.Image{Width: 4, Height: 3, Channels: 1, Classes: 7}
-	r := datasets.Reading{Level: datasets.ImageLevel, Image: shape, Unlabelled: true}
+	r := datasets.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}
 	data := parts(t, g, imageLines(shape, 500), r, 0)
-	v := measure(g, data, Params{Reading: utility.Reading{Level: datasets.ImageLevel}, Choices: shape.Classes})
+	v := measure(g, data, Params{Reading: utility.Reading{Level: text.ImageLevel}, Choices: shape.Classes})
 
 	labelled := func(part datasets.Part) [][]int32 {
-		return slices.DeleteFunc(sentences(t, g, data, part), func(s []int32) bool { return s[1] == datasets.Unknown })
+		return slices.DeleteFunc(sentences(t, g, data, part), func(s []int32) bool { return s[1] == text.Unknown })
 	}
 	train, test := labelled(datasets.Train), labelled(datasets.Test)
 	hits, counts := 0, make([]int, shape.Classes)
 	for _, s := range train {
-		counts[s[1]-datasets.FirstWord]++
+		counts[s[1]-text.FirstWord]++
 	}
 	frequent, common := slices.Index(counts, slices.Max(counts)), 0
 	for _, s := range test {
 		slices.SortStableFunc(train, func(a, b []int32) int { return farness(a[2:], s[2:]) - farness(b[2:], s[2:]) })
 		votes := make([]int, shape.Classes)
 		for _, near := range train[:Neighbours] {
-			votes[near[1]-datasets.FirstWord]++
+			votes[near[1]-text.FirstWord]++
 		}
-		truth := int(s[1] - datasets.FirstWord)
+		truth := int(s[1] - text.FirstWord)
 		if slices.Index(votes, slices.Max(votes)) == truth {
 			hits++
 		}
@@ -197,7 +198,7 @@ func neighboursOf(t *testing.T, g *taskstest.Graph, data *taskstest.Node, labels
 	}
 }
 
-func scoreOf(s []int32) float64 { return 1 + 0.5*float64(s[1]-datasets.FirstWord) }
+func scoreOf(s []int32) float64 { return 1 + 0.5*float64(s[1]-text.FirstWord) }
 
 func TestScoresAreGuessedByTheMedianAndByTheMeanOfNeighbours(t *testing.T) {
 	t.Parallel()
@@ -247,7 +248,7 @@ func TestChanceRanksTagsByNothing(t *testing.T) {
 	shares := [2]float64{}
 	for _, s := range corpus {
 		for label := range shares {
-			if slices.Contains(s[1:3], int32(datasets.FirstWord+label)) {
+			if slices.Contains(s[1:3], int32(text.FirstWord+label)) {
 				shares[label] += 1 / float64(len(corpus))
 			}
 		}
@@ -279,13 +280,13 @@ func TestTagsOfImagesAreToldByNeighbours(t *testing.T) {
 		}
 		fmt.Fprintf(&lines, `{"user":"u%d","tags":[%s],"pixels":%q}`+"\n", i%9, strings.Join(tags, ","), base64.StdEncoding.EncodeToString(pixels))
 	}
-	r := datasets.Reading{Level: datasets.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}
+	r := datasets.Reading{Level: text.ImageLevel, Image: shape, Label: datasets.TagsLabel, Tags: datasets.Tags([]string{"a", "b", "c"})}
 	data := parts(t, g, lines.String(), r, 0)
-	v := measure(g, data, Params{Reading: utility.Reading{Level: datasets.ImageLevel, Label: datasets.TagsLabel}, Choices: 3})
+	v := measure(g, data, Params{Reading: utility.Reading{Level: text.ImageLevel, Label: datasets.TagsLabel}, Choices: 3})
 	shares, test := 0., sentences(t, g, data, datasets.Test)
 	for _, s := range test {
 		for _, tag := range s[1:4] {
-			shares += float64(tag-datasets.FirstWord) / 3 / float64(len(test))
+			shares += float64(tag-text.FirstWord) / 3 / float64(len(test))
 		}
 	}
 	if math.Abs(*v.Chance.MeanAveragePrecision-shares) > 1e-12 || *v.Neighbours.MeanAveragePrecision < 0.97 || v.Examples != int64(len(test)) {
@@ -298,8 +299,8 @@ func TestNothingToPredictIsRefused(t *testing.T) {
 	g := taskstest.NewGraph(t)
 	shape := datasets.Image{Width: 2, Height: 1, Channels: 1, Classes: 2}
 	line := `{"user":"a","pixels":"AAA="}` + "\n"
-	data := parts(t, g, strings.Repeat(line, 50), datasets.Reading{Level: datasets.ImageLevel, Image: shape, Unlabelled: true}, 0)
-	_, err := g.Try(Kind, Params{Reading: utility.Reading{Level: datasets.ImageLevel}, Choices: 2}, taskstest.In(utility.DataInput, data))
+	data := parts(t, g, strings.Repeat(line, 50), datasets.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 0)
+	_, err := g.Try(Kind, Params{Reading: utility.Reading{Level: text.ImageLevel}, Choices: 2}, taskstest.In(utility.DataInput, data))
 	if err == nil || !strings.Contains(err.Error(), "no example with a label") {
 		t.Errorf("error %v", err)
 	}
@@ -312,8 +313,8 @@ func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	shape := datasets.Image{Width: 4, Height: 3, Channels: 1, Classes: 7}
-	data := parts(t, g, imageLines(shape, 200), datasets.Reading{Level: datasets.ImageLevel, Image: shape, Unlabelled: true}, 0)
-	taskstest.Golden(t, g.Run(Kind, Params{Reading: utility.Reading{Level: datasets.ImageLevel}, Choices: 7}, taskstest.In(utility.DataInput, data)))
+	data := parts(t, g, imageLines(shape, 200), datasets.Reading{Level: text.ImageLevel, Image: shape, Unlabelled: true}, 0)
+	taskstest.Golden(t, g.Run(Kind, Params{Reading: utility.Reading{Level: text.ImageLevel}, Choices: 7}, taskstest.In(utility.DataInput, data)))
 }
 
 func TestTextsSayWhatThereIs(t *testing.T) {

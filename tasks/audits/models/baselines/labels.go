@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits/models/utility"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 )
 
@@ -89,7 +90,7 @@ func (p *Params) queries(ctx context.Context, train, test *datasets.Population) 
 // divide splits an example into label tokens, absent for an image without a label, and content.
 func (s *searching) divide(sentence []int32) (said, content []int32) {
 	said, content = s.layout.Divide(devices.FeatureWords(sentence))
-	if s.layout.Images && said[0] == datasets.Unknown {
+	if s.layout.Images && said[0] == text.Unknown {
 		return nil, content
 	}
 	return append([]int32{}, said...), content
@@ -171,7 +172,7 @@ func (p *Params) predicted() *prediction {
 func (p *Params) classes() *prediction {
 	return &prediction{
 		outputs: p.Choices,
-		truth:   func(said []int32) []float32 { return oneHot(p.Choices, said[0]-datasets.FirstWord) },
+		truth:   func(said []int32) []float32 { return oneHot(p.Choices, said[0]-text.FirstWord) },
 		measure: func(predicted []models.Labelled) (Utility, error) {
 			hits := lists.Count(predicted, func(x models.Labelled) bool { return most(x.Predicted) == most(x.Truth) })
 			return Utility{RecallAt1: new(float64(hits) / float64(len(predicted)))}, nil
@@ -225,9 +226,9 @@ func (p *Params) tags() *prediction {
 		v := make([]float32, p.Choices)
 		for at, label := range said {
 			if p.Level.Scheme().Images { // images have a number for each tag
-				v[at] = float32(label - datasets.FirstWord)
+				v[at] = float32(label - text.FirstWord)
 			} else {
-				v[label-datasets.FirstWord] = 1
+				v[label-text.FirstWord] = 1
 			}
 		}
 		return v

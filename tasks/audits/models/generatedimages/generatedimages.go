@@ -20,6 +20,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Params struct {
@@ -170,7 +171,7 @@ func (s *summary) readReal(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	for _, example := range examples {
-		s.real = append(s.real, lists.Map(example[firstPixel:firstPixel+s.shape.Values()], func(token int32) byte { return byte(token - datasets.FirstWord) }))
+		s.real = append(s.real, lists.Map(example[firstPixel:firstPixel+s.shape.Values()], func(token int32) byte { return byte(token - text.FirstWord) }))
 	}
 	if len(s.real) == 0 {
 		return tasks.Permanent(fmt.Errorf("the test part is empty: raise data.test.fraction"))
@@ -208,9 +209,9 @@ func (s *summary) judge(ctx context.Context, t *tasks.Task, v *Outcome) error {
 
 // asExamples returns images in the form of a network, with the label 0.
 func asExamples(images [][]byte) [][]int32 {
-	token := func(value byte) int32 { return datasets.FirstWord + int32(value) }
+	token := func(value byte) int32 { return text.FirstWord + int32(value) }
 	return lists.Map(images, func(image []byte) []int32 {
-		return append([]int32{datasets.Begin, datasets.FirstWord}, lists.Map(image, token)...)
+		return append([]int32{text.Begin, text.FirstWord}, lists.Map(image, token)...)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -42,9 +43,9 @@ func newBench(t *testing.T) bench {
 		fmt.Fprintf(&lines, `{"user":"u%d","label":%d,"pixels":%q}`+"\n", rng.IntN(4), rng.IntN(3), base64.StdEncoding.EncodeToString(pixels))
 	}
 	corpus := b.Run(datasets.Import, datasets.ImportParams{
-		Sources: []storage.Digest{b.Import([]byte(lines.String()))}, Reading: datasets.Reading{Level: datasets.ImageLevel, Image: shape},
+		Sources: []storage.Digest{b.Import([]byte(lines.String()))}, Reading: datasets.Reading{Level: text.ImageLevel, Image: shape},
 	})
-	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: datasets.ImageLevel, TestFraction: 0.5}, taskstest.In(datasets.CorpusInput, corpus))
+	b.parts = b.Run(datasets.Encode, datasets.EncodeParams{Level: text.ImageLevel, TestFraction: 0.5}, taskstest.In(datasets.CorpusInput, corpus))
 	b.gan, b.cnn = b.initial(models.GAN), b.initial(models.CNN)
 	return b
 }
@@ -118,7 +119,7 @@ func TestRealImagesAreAtNoDistanceFromThemselves(t *testing.T) {
 	var all []byte
 	for _, example := range examples {
 		for _, value := range example[firstPixel:] {
-			all = append(all, byte(value-datasets.FirstWord))
+			all = append(all, byte(value-text.FirstWord))
 		}
 	}
 	images := b.Put("images", map[string][]byte{ImagesBlob: all})

@@ -10,6 +10,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Fields struct {
@@ -48,7 +49,7 @@ const (
 
 func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
 	length, expansions := sentenceLength, 0
-	if s.Reading.Level == datasets.ByteLevel {
+	if s.Reading.Level == text.ByteLevel {
 		length, expansions = wordLength, byteExpansions
 	}
 	if !given(path + ".length") {
@@ -129,7 +130,7 @@ var limits = []audits.Limit{
 			return breaches
 		}),
 		Check: func(s *audits.Setting, _ numbers.Probability, fail audits.Fail) {
-			fail.If(s.Reading.Level == datasets.ByteLevel, []string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
+			fail.If(s.Reading.Level == text.ByteLevel, []string{"audit.fail_if.samples_out_of_vocabulary", "data.level"}, "limits words out of vocabulary, and at the byte level nothing is; remove it, or set data.level: word")
 		},
 		FalseAlarms: falseAlarms("samples_out_of_vocabulary"),
 	}.Limit(),
@@ -143,7 +144,7 @@ var limits = []audits.Limit{
 			return audits.AboveSignificantly("samples_with_space", "", v.Spaces.Samples, limit, v.Significance)
 		}),
 		Check: func(s *audits.Setting, _ numbers.Probability, fail audits.Fail) {
-			fail.If(s.Reading.Level != datasets.ByteLevel, []string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
+			fail.If(s.Reading.Level != text.ByteLevel, []string{"audit.fail_if.samples_with_space", "data.level"}, "limits spaces in samples, which the %s level has none of; remove it, or set data.level: byte", s.Reading.Level)
 		},
 		FalseAlarms: falseAlarms("samples_with_space"),
 	}.Limit(),

@@ -22,6 +22,7 @@ import (
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 type Params struct {
@@ -53,7 +54,7 @@ type Drawn struct {
 // words returns the tokens before the end, and whether there is an end.
 func (d *Drawn) words() (words []int32, ended bool) {
 	last := len(d.Tokens) - 1
-	if last >= 0 && d.Tokens[last] == datasets.End {
+	if last >= 0 && d.Tokens[last] == text.End {
 		return d.Tokens[:last], true
 	}
 	return d.Tokens, false
@@ -83,7 +84,7 @@ func run(ctx context.Context, t *tasks.Task, p *Params) error {
 const Together = 1000
 
 func (p *Params) draw(scorer *models.Scorer, first, count int) ([]models.Sample, error) {
-	return Draw(scorer, models.Draw{Sampling: p.Sampling, Prefix: []int32{datasets.Begin}, End: datasets.End, AtMost: p.Length}, p.Seed, first, count)
+	return Draw(scorer, models.Draw{Sampling: p.Sampling, Prefix: []int32{text.Begin}, End: text.End, AtMost: p.Length}, p.Seed, first, count)
 }
 
 // Draw draws count samples, starting with number first.
@@ -122,16 +123,16 @@ func likeliest(ctx context.Context, t *tasks.Task, p *SearchParams) (found searc
 
 // tree has at least one word, and ends at the last place at the latest.
 func (p *SearchParams) tree(scorer *models.Scorer) (*search.Tree, error) {
-	words := []int32{datasets.Unknown}
-	for token := int32(datasets.FirstWord); int(token) < scorer.Model().Config().Vocabulary; token++ {
+	words := []int32{text.Unknown}
+	for token := int32(text.FirstWord); int(token) < scorer.Model().Config().Vocabulary; token++ {
 		words = append(words, token)
 	}
-	more := append([]int32{datasets.Unknown, datasets.End}, words[1:]...)
+	more := append([]int32{text.Unknown, text.End}, words[1:]...)
 	choices := [][]int32{words}
 	for len(choices)+1 < p.Length {
 		choices = append(choices, more)
 	}
-	return search.NewTree(scorer, nil, append(choices, []int32{datasets.End}), datasets.End)
+	return search.NewTree(scorer, nil, append(choices, []int32{text.End}), text.End)
 }
 
 type SummaryParams struct {
@@ -168,7 +169,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	if err != nil {
 		return err
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return err
 	}
@@ -211,8 +212,8 @@ func (p *SummaryParams) describe(r Reader, samples []Drawn) (*Outcome, error) {
 }
 
 // judge adds the statistics of the level.
-func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level datasets.Level, v *Outcome, samples []Drawn) error {
-	if level == datasets.ByteLevel {
+func (p *SummaryParams) judge(ctx context.Context, t *tasks.Task, level text.Level, v *Outcome, samples []Drawn) error {
+	if level == text.ByteLevel {
 		top := v.top()
 		v.Spaces = &Spaces{Samples: countSpaces(samples), Of: len(top), Top: lists.Count(top, func(text Text) bool { return text.spaced })}
 		return nil

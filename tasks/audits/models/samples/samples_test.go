@@ -17,6 +17,7 @@ import (
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -31,14 +32,14 @@ type bench struct {
 func newBench(t *testing.T, words ...string) *bench {
 	t.Helper()
 	b := &bench{Graph: taskstest.NewGraph(t), t: t}
-	all := append(datasets.Specials(), words...)
+	all := append(text.Specials(), words...)
 	b.model = b.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.LSTM, Vocabulary: len(all), Embedding: 6, Units: 9}})
-	b.vocabulary = b.Put("vocabulary", map[string][]byte{datasets.VocabularyBlob: []byte(strings.Join(all, "\n") + "\n")})
+	b.vocabulary = b.Put("vocabulary", map[string][]byte{text.VocabularyBlob: []byte(strings.Join(all, "\n") + "\n")})
 	return b
 }
 
 func byteBench(t *testing.T) *bench {
-	return newBench(t, datasets.ByteLevel.Scheme().Symbols...)
+	return newBench(t, text.ByteLevel.Scheme().Symbols...)
 }
 
 func (b *bench) draw(p Params) *taskstest.Node {
@@ -115,15 +116,15 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 		t.Errorf("outcome %+v", v)
 	}
 	row, state := make([]float32, 7), b.scorer().Start(1)
-	must.Do(t, b.scorer().Step(state, []int32{datasets.Begin}))
+	must.Do(t, b.scorer().Step(state, []int32{text.Begin}))
 	must.Do(t, b.scorer().LogProbRows(state, row))
 	rest := 0.0
 	for token, l := range row {
-		if token != datasets.End {
+		if token != text.End {
 			rest += math.Exp(float64(l))
 		}
 	}
-	if want := math.Exp(float64(row[datasets.Unknown])) / rest; math.Abs(u.FirstProbability-want) > 1e-6 {
+	if want := math.Exp(float64(row[text.Unknown])) / rest; math.Abs(u.FirstProbability-want) > 1e-6 {
 		t.Errorf("first word: %v, want %v", u.FirstProbability, want)
 	}
 }
@@ -132,9 +133,9 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 func sentence(length int, unknown func(position int) bool) Drawn {
 	var d Drawn
 	for i := range length {
-		token := int32(datasets.FirstWord)
+		token := int32(text.FirstWord)
 		if unknown(i) {
-			token = datasets.Unknown
+			token = text.Unknown
 		}
 		d.Tokens = append(d.Tokens, token)
 	}
@@ -192,10 +193,10 @@ func (b *bench) sequences(length int) []Drawn {
 		must.Do(b.t, s.LogProbRows(state, row))
 		logProbs := slices.Clone(row)
 		if len(words) > 0 {
-			out = append(out, Drawn{append(slices.Clone(words), datasets.End), logP + float64(logProbs[datasets.End])})
+			out = append(out, Drawn{append(slices.Clone(words), text.End), logP + float64(logProbs[text.End])})
 		}
 		for token := int32(0); int(token) < len(row) && len(words)+1 < length; token++ {
-			if token == datasets.Unknown || token >= datasets.FirstWord {
+			if token == text.Unknown || token >= text.FirstWord {
 				walk(append(slices.Clone(words), token), logP+float64(logProbs[token]))
 			}
 		}
@@ -276,14 +277,14 @@ func TestSamplesAndSearchGiveAWordOneProbability(t *testing.T) {
 
 func bytesOf(s string) (d Drawn) {
 	for i := range len(s) {
-		d.Tokens = append(d.Tokens, datasets.FirstWord+int32(s[i]))
+		d.Tokens = append(d.Tokens, text.FirstWord+int32(s[i]))
 	}
 	return d
 }
 
 func TestBytesReadAsTextWhereTheyAreIt(t *testing.T) {
 	t.Parallel()
-	r := NewReader(&datasets.Vocabulary{Words: append(datasets.Specials(), datasets.ByteLevel.Scheme().Symbols...)})
+	r := NewReader(&text.Vocabulary{Words: append(text.Specials(), text.ByteLevel.Scheme().Symbols...)})
 	for text, want := range map[string]string{
 		"i have": "i have", "naïve": "naïve", "a\nb": "a<0x0A>b", "na\xc3": "na<0xC3>", "": "",
 	} {
@@ -292,11 +293,11 @@ func TestBytesReadAsTextWhereTheyAreIt(t *testing.T) {
 			t.Errorf("%q reads %+v, want %q (%v)", text, got, want, err)
 		}
 	}
-	mixed := Drawn{Tokens: []int32{datasets.Unknown, datasets.FirstWord + 'x', datasets.End}}
+	mixed := Drawn{Tokens: []int32{text.Unknown, text.FirstWord + 'x', text.End}}
 	if got, err := r.Text(&mixed); err != nil || got.Text != "<unk>x" || got.Cut {
 		t.Errorf("%+v, %v", got, err)
 	}
-	words := NewReader(&datasets.Vocabulary{Words: append(datasets.Specials(), "good", "day")})
+	words := NewReader(&text.Vocabulary{Words: append(text.Specials(), "good", "day")})
 	if got, err := words.Text(&Drawn{Tokens: []int32{1, 5, 4, 3}}); err != nil || got.Text != "<unk> day good" {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"coalmine/internal/seeds"
 	"coalmine/models"
 	"coalmine/tasks/audits"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Unknown counts words out of vocabulary.
@@ -52,7 +52,7 @@ func (p *SummaryParams) countUnknown(samples []Drawn) *Unknown {
 				count, total = append(count, 0), append(total, 0)
 			}
 			total[position]++
-			if word == datasets.Unknown {
+			if word == text.Unknown {
 				count[position]++
 				unknown++
 			}
@@ -76,7 +76,7 @@ func (p *SummaryParams) contrast(samples []Drawn) Contrast {
 		if len(words) < 2 {
 			continue
 		}
-		first, other := words[0] == datasets.Unknown, words[1+stream.IntN(len(words)-1)] == datasets.Unknown
+		first, other := words[0] == text.Unknown, words[1+stream.IntN(len(words)-1)] == text.Unknown
 		switch {
 		case first && !other:
 			c.FirstOnly++
@@ -99,9 +99,9 @@ func firstUnknown(scorer *models.Scorer) (float64, error) {
 	if err := scorer.LogProbRows(state, row); err != nil {
 		return 0, err
 	}
-	p := math.Exp(float64(row[datasets.Unknown])) / -math.Expm1(float64(row[datasets.End]))
+	p := math.Exp(float64(row[text.Unknown])) / -math.Expm1(float64(row[text.End]))
 	if !numbers.IsFinite(p) {
-		return 0, &models.DivergedError{Name: "log probability", Value: float64(row[datasets.Unknown])}
+		return 0, &models.DivergedError{Name: "log probability", Value: float64(row[text.Unknown])}
 	}
 	return p, nil
 }
@@ -116,7 +116,7 @@ type Spaces struct {
 	Of  int `json:"of"`
 }
 
-const space = datasets.FirstWord + ' '
+const space = text.FirstWord + ' '
 
 func countSpaces(samples []Drawn) audits.Share {
 	whole := lists.Filter(samples, func(d Drawn) bool { _, ended := d.words(); return ended })
@@ -140,12 +140,12 @@ type Text struct {
 
 // Reader converts tokens to readable text.
 type Reader struct {
-	vocabulary *datasets.Vocabulary
+	vocabulary *text.Vocabulary
 	bytes      bool
 }
 
-func NewReader(v *datasets.Vocabulary) Reader {
-	return Reader{v, v.Level() == datasets.ByteLevel}
+func NewReader(v *text.Vocabulary) Reader {
+	return Reader{v, v.Level() == text.ByteLevel}
 }
 
 // Text joins words by spaces, and bytes to text, or else uses the names of bytes.
@@ -160,24 +160,24 @@ func (r Reader) Text(d *Drawn) (Text, error) {
 
 func (r Reader) join(tokens []int32) (string, error) {
 	words, err := audits.Words(r.vocabulary, tokens)
-	special := func(token int32) bool { return token < datasets.FirstWord }
-	if err == nil && r.vocabulary.Level() == datasets.SubwordLevel && !slices.ContainsFunc(tokens, special) {
+	special := func(token int32) bool { return token < text.FirstWord }
+	if err == nil && r.vocabulary.Level() == text.SubwordLevel && !slices.ContainsFunc(tokens, special) {
 		return strings.ToValidUTF8(r.vocabulary.Text(tokens), "\uFFFD"), nil
 	}
 	if err != nil || !r.bytes {
 		return strings.Join(words, " "), err
 	}
-	text := make([]byte, len(tokens))
+	content := make([]byte, len(tokens))
 	for i, token := range tokens {
-		if token < datasets.FirstWord {
+		if token < text.FirstWord {
 			return strings.Join(words, ""), nil
 		}
-		text[i] = byte(token - datasets.FirstWord)
+		content[i] = byte(token - text.FirstWord)
 	}
-	if !utf8.Valid(text) || strings.ContainsFunc(string(text), unicode.IsControl) {
+	if !utf8.Valid(content) || strings.ContainsFunc(string(content), unicode.IsControl) {
 		return strings.Join(words, ""), nil
 	}
-	return string(text), nil
+	return string(content), nil
 }
 
 // counted is a sequence with its number of samples.
@@ -190,7 +190,7 @@ type counted struct {
 // words.
 func (d *Drawn) whole() bool {
 	words, ended := d.words()
-	return ended && len(words) > 0 && !slices.Contains(words, datasets.Padding) && !slices.Contains(words, datasets.Begin)
+	return ended && len(words) > 0 && !slices.Contains(words, text.Padding) && !slices.Contains(words, text.Begin)
 }
 
 // distinct returns the different whole samples, the most probable first, equal ones by their tokens.

@@ -11,6 +11,7 @@ import (
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/clientprograms/clientprogramstest"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 	"coalmine/tasks/taskstest"
 )
@@ -35,7 +36,7 @@ func TestAProgramsUtilityIsThatOfItsPredictions(t *testing.T) {
 	if got.AllTargets != nil {
 		t.Errorf("%+v is said of targets that no program was asked about", got.AllTargets)
 	}
-	if asked.Lent != 2 || asked.Back != 2 || len(asked.Words) != 20+datasets.FirstWord {
+	if asked.Lent != 2 || asked.Back != 2 || len(asked.Words) != 20+text.FirstWord {
 		t.Errorf("%+v: not borrowed twice, given back, and told of the vocabulary", asked)
 	}
 	checkOwnTokens(t, g, asked, params, edges, &got)

@@ -11,11 +11,12 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Reading selects the tokens that a model predicts: the parameters of evaluation/frequencies.
 type Reading struct {
-	Level datasets.Level `json:"level,omitzero"`
+	Level text.Level     `json:"level,omitzero"`
 	Label datasets.Label `json:"label,omitempty"`
 	Pairs bool           `json:"pairs,omitempty"`
 }
@@ -23,7 +24,7 @@ type Reading struct {
 // ReadingOf returns the reading of an experiment's data.
 func ReadingOf(s *audits.Setting) Reading {
 	r := Reading{Level: s.Reading.Level, Label: s.Reading.Label, Pairs: s.Reading.Pairs}
-	if r.Level == datasets.WordLevel {
+	if r.Level == text.WordLevel {
 		r.Level = "" // the form of parameters of other kinds
 	}
 	return r
@@ -120,10 +121,10 @@ func (r Reading) CountBoth(ctx context.Context, train, test *datasets.Population
 func (r Reading) targets(sentence []int32) []int32 {
 	switch {
 	case r.OfWords() && r.Pairs:
-		return sentence[1+slices.Index(sentence, datasets.Separator):]
+		return sentence[1+slices.Index(sentence, text.Separator):]
 	case r.OfWords():
 		return sentence[1:]
-	case sentence[1] == datasets.Unknown:
+	case sentence[1] == text.Unknown:
 		return nil
 	}
 	return sentence[1:2]
@@ -132,8 +133,8 @@ func (r Reading) targets(sentence []int32) []int32 {
 // predict measures the frequencies of one part on the ordinary targets of another.
 func (c Counts) predict(asked Counts) Outcome {
 	known, asked := c.extended(len(asked)), asked.extended(len(c))
-	all, different, first := int64(0), int64(0), datasets.FirstWord
-	for w := datasets.FirstWord; w < len(known); w++ {
+	all, different, first := int64(0), int64(0), text.FirstWord
+	for w := text.FirstWord; w < len(known); w++ {
 		all += known[w]
 		if known[w]+asked[w] > 0 {
 			different++
@@ -143,7 +144,7 @@ func (c Counts) predict(asked Counts) Outcome {
 		}
 	}
 	var tally models.Tally
-	for w := datasets.FirstWord; w < len(asked); w++ {
+	for w := text.FirstWord; w < len(asked); w++ {
 		tally.Tokens += asked[w]
 		tally.Loss -= float64(float64(asked[w]) * math.Log(float64(known[w]+1)/float64(all+different)))
 	}
@@ -179,7 +180,7 @@ func (c Counts) MeanAbsoluteError(guess float64) (mean float64, scores int64) {
 
 // ScoreOf is the score of a token.
 func ScoreOf(token int) float64 {
-	return models.LowestScore + models.ScoreStep*float64(token-datasets.FirstWord)
+	return models.LowestScore + models.ScoreStep*float64(token-text.FirstWord)
 }
 
 // MedianScore is the median. For an even number of scores it is the middle of two, and without scores the
@@ -190,7 +191,7 @@ func (c Counts) MedianScore() float64 {
 		scores = append(scores, slices.Repeat([]float64{ScoreOf(token)}, int(n))...)
 	}
 	if len(scores) == 0 {
-		return ScoreOf(datasets.FirstWord)
+		return ScoreOf(text.FirstWord)
 	}
 	return (scores[(len(scores)-1)/2] + scores[len(scores)/2]) / 2
 }

@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
 
@@ -39,13 +40,13 @@ func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
 	train, test := wordsOf(t, g, data, datasets.Train), wordsOf(t, g, data, datasets.Test)
 	all := 0.0
 	for _, w := range train {
-		if w >= datasets.FirstWord {
+		if w >= text.FirstWord {
 			known[w]++
 			all++
 		}
 	}
 	for _, w := range append(append([]int32{}, train...), test...) {
-		if w >= datasets.FirstWord {
+		if w >= text.FirstWord {
 			either[w] = true
 		}
 	}
@@ -57,7 +58,7 @@ func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
 	}
 	words, hits, loss := 0.0, 0.0, 0.0
 	for _, w := range test {
-		if w < datasets.FirstWord {
+		if w < text.FirstWord {
 			continue
 		}
 		words++
@@ -73,18 +74,18 @@ func TestFrequenciesAreThoseOfAPlainLoop(t *testing.T) {
 
 func TestFrequenciesAreOfTheTargetsThatAModelPredicts(t *testing.T) {
 	t.Parallel()
-	sentence := []int32{datasets.Begin, datasets.Unknown, 7, datasets.Separator, 9, datasets.End}
+	sentence := []int32{text.Begin, text.Unknown, 7, text.Separator, 9, text.End}
 	for want, p := range map[string]Reading{
 		fmt.Sprint(sentence[1:]): {},
 		fmt.Sprint(sentence[4:]): {Pairs: true},
-		"[]":                     {Level: datasets.ImageLevel},
+		"[]":                     {Level: text.ImageLevel},
 	} {
 		if got := fmt.Sprint(p.targets(sentence)); got != want {
 			t.Errorf("%+v predicts %s, want %s", p, got, want)
 		}
 	}
-	image := []int32{datasets.Begin, datasets.FirstWord + 3, datasets.FirstWord + 255}
-	if got := (Reading{Level: datasets.ImageLevel}).targets(image); fmt.Sprint(got) != fmt.Sprint(image[1:2]) {
+	image := []int32{text.Begin, text.FirstWord + 3, text.FirstWord + 255}
+	if got := (Reading{Level: text.ImageLevel}).targets(image); fmt.Sprint(got) != fmt.Sprint(image[1:2]) {
 		t.Errorf("a classifier predicts %v, want the label", got)
 	}
 }
@@ -92,9 +93,9 @@ func TestFrequenciesAreOfTheTargetsThatAModelPredicts(t *testing.T) {
 func TestScoresAreHeldAgainstTheMedian(t *testing.T) {
 	t.Parallel()
 	counts := func(scores ...float64) (c Counts) {
-		c = make(Counts, datasets.FirstWord+9)
+		c = make(Counts, text.FirstWord+9)
 		for _, s := range scores {
-			c[datasets.FirstWord+int(2*(s-1))]++
+			c[text.FirstWord+int(2*(s-1))]++
 		}
 		return c
 	}

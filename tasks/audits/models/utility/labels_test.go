@@ -12,6 +12,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -43,7 +44,7 @@ var labelReadings = map[models.Kind]datasets.Reading{
 func reader(g *taskstest.Graph, kind models.Kind) *taskstest.Node {
 	labels := len(labelReadings[kind].LabelWords())
 	return g.Run(training.Initial, training.InitialParams{Seed: 1, Model: models.Config{
-		Kind: kind, Vocabulary: datasets.FirstWord + labels + 12, Embedding: 5, Units: 7, Labels: labels,
+		Kind: kind, Vocabulary: text.FirstWord + labels + 12, Embedding: 5, Units: 7, Labels: labels,
 	}})
 }
 

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
 
@@ -40,7 +41,7 @@ func predictByScores(ctx context.Context, t *tasks.Task, p *ScoredParams) (any, 
 		defer model.release()
 		return (&PartParams{Data: datasets.Test, Shares: 1}).evaluate(ctx, t, model.Evaluate)
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, DataInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, DataInput)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func predictByScores(ctx context.Context, t *tasks.Task, p *ScoredParams) (any, 
 	}
 	defer model.Close()
 	predict := predictWords
-	if vocabulary.Level() == datasets.ByteLevel {
+	if vocabulary.Level() == text.ByteLevel {
 		predict = predictBytes
 	}
 	if len(examples) > 0 {
@@ -87,7 +88,7 @@ func (p *ScoredParams) examples(ctx context.Context, t *tasks.Task) (list [][]in
 }
 
 // predictWords predicts ordinary words, each after the preceding ones.
-func predictWords(ctx context.Context, model *external.Model, v *datasets.Vocabulary, examples [][]int32) (m partMetrics, err error) {
+func predictWords(ctx context.Context, model *external.Model, v *text.Vocabulary, examples [][]int32) (m partMetrics, err error) {
 	var pairs []score.Pair
 	for _, words := range examples {
 		for i, word := range words {
@@ -110,7 +111,7 @@ func predictWords(ctx context.Context, model *external.Model, v *datasets.Vocabu
 
 // predictBytes predicts bytes, up to the first that is not UTF-8. The loss is the loss of whole texts,
 // correct for any tokens of the model. The recall is known if its tokens are bytes.
-func predictBytes(ctx context.Context, model *external.Model, v *datasets.Vocabulary, examples [][]int32) (m partMetrics, err error) {
+func predictBytes(ctx context.Context, model *external.Model, v *text.Vocabulary, examples [][]int32) (m partMetrics, err error) {
 	var wholes, characters []score.Pair
 	for _, words := range examples {
 		text := validPart(v.Text(words))
@@ -274,10 +275,10 @@ func UserShares(b audits.Builder, own, scored tasks.Kind, label string, name fun
 // openExternal opens an external model, which classifies images and scores whole texts, if they are UTF-8:
 // all their words are targets, and hits are unknown.
 func (p *UserShare) openExternal(ctx context.Context, t *tasks.Task) (*UserModel, error) {
-	var vocabulary *datasets.Vocabulary
+	var vocabulary *text.Vocabulary
 	if !p.Model.OfImages() {
 		var err error
-		if vocabulary, err = datasets.ReadVocabulary(ctx, t, datasets.PartsInput); err != nil {
+		if vocabulary, err = text.ReadVocabulary(ctx, t, datasets.PartsInput); err != nil {
 			return nil, err
 		}
 	}
@@ -302,7 +303,7 @@ func (p *UserShare) openExternal(ctx context.Context, t *tasks.Task) (*UserModel
 }
 
 // scoredBy scores texts, by tokens if requested and if the model returns them.
-func scoredBy(ctx context.Context, model *external.Model, v *datasets.Vocabulary, byToken bool) func(before, texts [][]int32) (TextScores, error) {
+func scoredBy(ctx context.Context, model *external.Model, v *text.Vocabulary, byToken bool) func(before, texts [][]int32) (TextScores, error) {
 	isText := func(sentence []int32) bool { return utf8.ValidString(v.Text(external.Words(sentence))) }
 	return func(before, texts [][]int32) (found TextScores, err error) {
 		var pairs []score.Pair

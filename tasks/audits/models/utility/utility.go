@@ -20,6 +20,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/external"
 )
 
@@ -213,7 +214,7 @@ func likelier[T float32 | float64](scores []T, label int) int {
 }
 
 // isOrdinary reports whether a target counts: words do, <unk> and <end> do not.
-func isOrdinary(target int32) bool { return target >= datasets.FirstWord }
+func isOrdinary(target int32) bool { return target >= text.FirstWord }
 
 type SumParams struct {
 	Shares int `json:"shares"`

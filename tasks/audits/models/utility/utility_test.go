@@ -16,6 +16,7 @@ import (
 	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 )
@@ -36,7 +37,7 @@ func parts(t *testing.T, g *taskstest.Graph) *taskstest.Node {
 
 func initial(g *taskstest.Graph) *taskstest.Node {
 	return g.Run(training.Initial, training.InitialParams{Seed: 1, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: 20 + datasets.FirstWord, Embedding: 5, Units: 7,
+		Kind: models.CIFGLSTM, Vocabulary: 20 + text.FirstWord, Embedding: 5, Units: 7,
 	}})
 }
 
@@ -75,7 +76,7 @@ func TestUtilityIsThatOfAPlainLoop(t *testing.T) {
 			must.Do(t, scorer.Step(state, s[i:i+1]))
 			must.Do(t, scorer.LogProbRows(state, row))
 			all++
-			if target < datasets.FirstWord {
+			if target < text.FirstWord {
 				continue // <unk> and <end> are no words
 			}
 			best := 0

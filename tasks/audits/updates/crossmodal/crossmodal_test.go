@@ -21,6 +21,7 @@ import (
 	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -256,7 +257,7 @@ func TestWordVectorsAreMeansOverTheWordsOfShadowDevices(t *testing.T) {
 		examples := must.Get(devicesOf.ReadUser(t.Context(), device))(t)
 		var words []int32
 		for _, token := range slices.Concat(examples...) {
-			if token >= datasets.FirstWord {
+			if token >= text.FirstWord {
 				words = append(words, token)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/devices"
 )
 
@@ -154,7 +155,7 @@ func meanOf(examples [][]int32, words []float32, width int) []float32 {
 	sum, n := make([]float64, width), 0
 	for _, tokens := range examples {
 		for _, token := range tokens {
-			if token < datasets.FirstWord {
+			if token < text.FirstWord {
 				continue
 			}
 			n++

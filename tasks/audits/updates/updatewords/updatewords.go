@@ -24,6 +24,7 @@ import (
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Layer is a layer from which words are read.
@@ -87,7 +88,7 @@ func open(ctx context.Context, t *tasks.Task, p *Params) (w *measuring, err erro
 	if w.population, err = datasets.OpenPopulation(ctx, t, datasets.PopulationInput, datasets.ShardsInput); err != nil {
 		return nil, err
 	}
-	vocabulary, err := datasets.ReadVocabulary(ctx, t, datasets.PartsInput)
+	vocabulary, err := text.ReadVocabulary(ctx, t, datasets.PartsInput)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (w *measuring) add(ctx context.Context, o *observed.Observation) error {
 	if named > 0 {
 		r.Precision += float64(hits) / float64(named)
 	}
-	ap, err := averagePrecision(w.naming.scores[datasets.FirstWord:], words)
+	ap, err := averagePrecision(w.naming.scores[text.FirstWord:], words)
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (w *measuring) add(ctx context.Context, o *observed.Observation) error {
 
 // count returns the number of the device's words that are named, and the number of all named words.
 func (w *measuring) count(words []int32) (hits, named int) {
-	ordinary := w.naming.scores[datasets.FirstWord:]
+	ordinary := w.naming.scores[text.FirstWord:]
 	return lists.Count(words, w.naming.names), lists.Count(ordinary, func(score float32) bool { return float64(score) > w.naming.threshold })
 }
 
@@ -188,7 +189,7 @@ func (w *measuring) words(ctx context.Context, device int) ([]int32, error) {
 func averagePrecision(scores []float32, words []int32) (float64, error) {
 	has := make([]bool, len(scores))
 	for _, word := range words {
-		has[word-datasets.FirstWord] = true
+		has[word-text.FirstWord] = true
 	}
 	return ranking.AveragePrecision(scores, has)
 }
@@ -212,7 +213,7 @@ func (f *frequencies) add(device int, words []int32) {
 // baseline is the average precision of the ranking of words by their number of devices, for every device: a
 // mean over updates.
 func (w *measuring) baseline(ctx context.Context) (mean float64, err error) {
-	scores := lists.Map(w.frequent.devices[datasets.FirstWord:], func(n int) float32 { return float32(n) })
+	scores := lists.Map(w.frequent.devices[text.FirstWord:], func(n int) float32 { return float32(n) })
 	updates := 0
 	for device := range w.population.Users() {
 		sent := w.frequent.updates[device]
@@ -307,7 +308,7 @@ func (w *measuring) readCanaries(ctx context.Context, t *tasks.Task) error {
 	return nil
 }
 
-func ordinary(token int32) bool { return token >= datasets.FirstWord }
+func ordinary(token int32) bool { return token >= text.FirstWord }
 
 // addCanaries looks for every canary in a scored update.
 func (w *measuring) addCanaries(device int) {

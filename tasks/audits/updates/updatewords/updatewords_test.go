@@ -18,6 +18,7 @@ import (
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
 	"coalmine/tasks/updates"
@@ -61,7 +62,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) train(untied bool, change func(*training.ClientsParams)) *taskstest.Node {
 	b.t.Helper()
 	origin := b.Run(training.Initial, training.InitialParams{Seed: 4, Model: models.Config{
-		Kind: models.LSTM, Vocabulary: vocabulary + datasets.FirstWord, Embedding: 8, Units: 10, Untied: untied,
+		Kind: models.LSTM, Vocabulary: vocabulary + text.FirstWord, Embedding: 8, Units: 10, Untied: untied,
 	}})
 	p := training.ClientsParams{
 		Seed: 7, Cohort: 8, Chunks: 1, Sampling: privacy.FixedSize, Epochs: 1,

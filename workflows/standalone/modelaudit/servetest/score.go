@@ -28,6 +28,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/workflows/control"
 )
 
@@ -57,7 +58,7 @@ func Command(tb testing.TB, model []byte) childprocess.Command {
 // Untrained is a file of coalmine export: a small model of words with untrained weights.
 func Untrained(tb testing.TB, cell models.Kind, words []string) []byte {
 	tb.Helper()
-	words = append(datasets.Specials(), words...)
+	words = append(text.Specials(), words...)
 	language := must.Get(models.New(models.Config{Kind: cell, Vocabulary: len(words), Embedding: 4, Units: 6}))(tb)
 	vocabulary := must.Get(json.Marshal(words))(tb)
 	model := must.Get(checkpoints.Encode(language, language.Init(seeds.Stream(3, seeds.Weights)), map[string]string{"vocabulary": string(vocabulary)}))(tb)
@@ -84,7 +85,7 @@ type server struct {
 	name       string
 	classifier models.Classifier // for images; the fields below are then unset
 	scorer     *models.Scorer
-	vocabulary *datasets.Vocabulary
+	vocabulary *text.Vocabulary
 }
 
 func serveFile(path string, in io.Reader, out io.Writer) error {
@@ -105,7 +106,7 @@ func serveFile(path string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s.vocabulary = &datasets.Vocabulary{Words: words}
+	s.vocabulary = &text.Vocabulary{Words: words}
 	if s.scorer, err = decoded.NewScorer(); err != nil {
 		return err
 	}
@@ -253,7 +254,7 @@ func (s *server) score(pair [2]string) (logProbs []float64, greedy bool, err err
 func (s *server) after(context []int32) (*models.States, []float32, error) {
 	states, row := s.scorer.Start(1), make([]float32, s.vocabulary.Size())
 	var err error
-	for _, token := range append([]int32{datasets.Begin}, context...) {
+	for _, token := range append([]int32{text.Begin}, context...) {
 		err = errors.Join(err, s.scorer.Step(states, []int32{token}))
 	}
 	return states, row, errors.Join(err, s.scorer.LogProbRows(states, row))
@@ -261,17 +262,17 @@ func (s *server) after(context []int32) (*models.States, []float32, error) {
 
 func best(row []float32) int32 { return int32(slices.Index(row, slices.Max(row))) }
 
-func (s *server) bytes() bool { return s.vocabulary.Level() == datasets.ByteLevel }
+func (s *server) bytes() bool { return s.vocabulary.Level() == text.ByteLevel }
 
 // tokens returns the tokens of a part of a text: words with spaces between them, or bytes.
-func (s *server) tokens(text string) (tokens []int32, err error) {
-	words := strings.Fields(text)
+func (s *server) tokens(content string) (tokens []int32, err error) {
+	words := strings.Fields(content)
 	if s.bytes() {
-		words = datasets.ByteSymbols(text)
+		words = text.ByteSymbols(content)
 	}
 	for _, word := range words {
 		i := slices.Index(s.vocabulary.Words, word)
-		if i < datasets.FirstWord && i != datasets.Unknown {
+		if i < text.FirstWord && i != text.Unknown {
 			return nil, fmt.Errorf("the word %q is not in the vocabulary", word)
 		}
 		tokens = append(tokens, int32(i))
@@ -284,29 +285,29 @@ func (s *server) generate(prompt string, until []string, most int) (string, erro
 	if err != nil {
 		return "", err
 	}
-	text := ""
+	content := ""
 	for range most {
 		_, row, err := s.after(context)
 		if err != nil {
 			return "", err
 		}
 		token := best(row)
-		if context = append(context, token); token < datasets.FirstWord {
+		if context = append(context, token); token < text.FirstWord {
 			break
 		}
-		text += s.text(token)
+		content += s.text(token)
 		for _, end := range until {
-			if before, _, found := strings.Cut(text, end); found {
+			if before, _, found := strings.Cut(content, end); found {
 				return before, nil
 			}
 		}
 	}
-	return text, nil
+	return content, nil
 }
 
 func (s *server) text(token int32) string {
 	if s.bytes() {
-		return string([]byte{byte(token - datasets.FirstWord)})
+		return string([]byte{byte(token - text.FirstWord)})
 	}
 	return " " + s.vocabulary.Words[token]
 }

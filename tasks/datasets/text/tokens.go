@@ -1,4 +1,4 @@
-package datasets
+package text
 
 // SentenceWords is the default length at which a Reading cuts sentences: the sequence length, in
 // words, of the paper's models and of TensorFlow Federated's Stack Overflow task.
@@ -18,7 +18,7 @@ const (
 // TensorFlow Federated frames it: Begin first, and End last unless the words fill a whole sequence,
 // so that inputs and targets have at most the length of a sequence. (google-research/federated,
 // stackoverflow_word_prediction: build_to_ids_fn.)
-func frame(dst []int32, words []int32, sequence int) []int32 {
+func Frame(dst []int32, words []int32, sequence int) []int32 {
 	dst = append(dst, Begin)
 	dst = append(dst, words...)
 	if len(words) < sequence {
@@ -45,7 +45,7 @@ const Separator = End
 const MaxExample = 2*MaxSequence + 1
 
 // endsSource reports whether a word of a dictionary is the separator of pairs.
-func endsSource(word string) bool { return word == specials[Separator] }
+func EndsSource(word string) bool { return word == specials[Separator] }
 
 // MaxSequence is the largest length at which sentences are cut.
 const MaxSequence = 1000

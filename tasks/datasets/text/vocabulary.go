@@ -1,4 +1,4 @@
-package datasets
+package text
 
 import (
 	"bufio"
@@ -51,7 +51,7 @@ var errNoVocabulary = fmt.Errorf("vocabulary does not begin with %q: %w", specia
 
 // ParseVocabulary reads the blob VocabularyBlob.
 func ParseVocabulary(data []byte) (*Vocabulary, error) {
-	words := splitLines(data)
+	words := SplitLines(data)
 	if len(words) < FirstWord || !slices.Equal(words[:FirstWord], specials) {
 		return nil, errNoVocabulary
 	}
@@ -89,7 +89,7 @@ func ReadVocabulary(ctx context.Context, t *tasks.Task, input string) (*Vocabula
 }
 
 // textsOf returns the words with the given numbers.
-func textsOf[T int32 | uint32](words []string, numbers []T) []string {
+func TextsOf[T int32 | uint32](words []string, numbers []T) []string {
 	texts := make([]string, len(numbers))
 	for i, n := range numbers {
 		texts[i] = words[n]
@@ -108,9 +108,9 @@ func (v *Vocabulary) Text(tokens []int32) string {
 		return string(text)
 	}
 	if v.alphabet != 0 {
-		return v.unspaced(v.alphabet.Text(textsOf(v.Words, tokens)))
+		return v.unspaced(v.alphabet.Text(TextsOf(v.Words, tokens)))
 	}
-	return strings.Join(textsOf(v.Words, tokens), " ")
+	return strings.Join(TextsOf(v.Words, tokens), " ")
 }
 
 // Texts returns the texts of the two parts of a sequence of tokens. Spaces between the parts belong
@@ -118,7 +118,7 @@ func (v *Vocabulary) Text(tokens []int32) string {
 func (v *Vocabulary) Texts(prefix, suffix []int32) (context, continuation string) {
 	context, continuation = v.Text(prefix), v.Text(suffix)
 	if v.alphabet != 0 && len(prefix) > 0 {
-		continuation = v.alphabet.Text(textsOf(v.Words, suffix))
+		continuation = v.alphabet.Text(TextsOf(v.Words, suffix))
 	} else if v.Level() == WordLevel && context != "" {
 		return context, " " + continuation
 	}
@@ -135,14 +135,14 @@ func (v *Vocabulary) unspaced(text string) string {
 }
 
 // joinLines ends every word with a newline; no word holds one.
-func joinLines(words []string) []byte {
+func JoinLines(words []string) []byte {
 	if len(words) == 0 {
 		return nil
 	}
 	return []byte(strings.Join(words, "\n") + "\n")
 }
 
-func splitLines(data []byte) []string {
+func SplitLines(data []byte) []string {
 	if len(data) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package datasets
+package text
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ const (
 	CurrentRules Rules = 2
 )
 
-func (r Rules) check() error {
+func (r Rules) Check() error {
 	if r < 0 || r > CurrentRules {
 		return fmt.Errorf("version %d of the rules of reading; expected %d or %d", r, FirstRules, CurrentRules)
 	}
@@ -31,9 +31,9 @@ func (r Rules) check() error {
 }
 
 // first reports whether a task reads by FirstRules.
-func (r Rules) first() bool { return cmp.Or(r, FirstRules) == FirstRules }
+func (r Rules) First() bool { return cmp.Or(r, FirstRules) == FirstRules }
 
 // hasNewlyDropped reports whether CurrentRules drop a character of a text that FirstRules keep.
-func hasNewlyDropped(text string) bool {
+func HasNewlyDropped(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return isFormat(r, false) && !isFormat(r, true) })
 }

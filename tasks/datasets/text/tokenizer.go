@@ -1,4 +1,4 @@
-package datasets
+package text
 
 import (
 	"iter"
@@ -25,8 +25,8 @@ import (
 // keeps a buffer and must not be used by several goroutines at once.
 type Tokenizer struct {
 	word     []byte
-	keepCase bool // a planted fault: nothing is lower-cased
-	first    bool // read by FirstRules
+	KeepCase bool // a planted fault: nothing is lower-cased
+	First    bool // read by FirstRules
 }
 
 // Words yields the words of text. Each is valid only until the next. Bytes that
@@ -40,7 +40,7 @@ func (t *Tokenizer) Words(text string) iter.Seq[[]byte] {
 			r, size = decode(text[at:])
 			joins := len(t.word) > 0 && t.joinsWord(before, r, text[at+size:])
 			switch {
-			case isFormat(r, t.first):
+			case isFormat(r, t.First):
 				continue
 			case joins || isWordRune(r):
 				t.word = utf8.AppendRune(t.word, t.plain(r))
@@ -70,7 +70,7 @@ func Tokenize(text string) []string { return CurrentRules.Tokenize(text) }
 
 // Tokenize returns the words of text by a version of the rules.
 func (r Rules) Tokenize(text string) []string {
-	t := Tokenizer{first: r.first()}
+	t := Tokenizer{First: r.First()}
 	var words []string
 	for w := range t.Words(text) {
 		words = append(words, string(w))
@@ -78,8 +78,8 @@ func (r Rules) Tokenize(text string) []string {
 	return words
 }
 
-func hasWord(text string, first bool) bool {
-	t := Tokenizer{first: first}
+func HasWord(text string, first bool) bool {
+	t := Tokenizer{First: first}
 	for range t.Words(text) {
 		return true
 	}
@@ -108,7 +108,7 @@ func (t *Tokenizer) joinsWord(before, r rune, rest string) bool {
 // firstVisible returns the first character that is not dropped.
 func (t *Tokenizer) firstVisible(s string) rune {
 	for _, r := range s {
-		if !isFormat(r, t.first) {
+		if !isFormat(r, t.First) {
 			return r
 		}
 	}
@@ -143,7 +143,7 @@ func (t *Tokenizer) plain(r rune) rune {
 	if r == '’' {
 		return '\''
 	}
-	if t.keepCase {
+	if t.KeepCase {
 		return r
 	}
 	return unicode.ToLower(r)
