@@ -7,12 +7,15 @@ import (
 	"coalmine/internal/readable"
 )
 
-// CountOf describes the number of inserted canaries that an audit finds memorized.
-type CountOf[V any] struct {
-	// Name is the name of the limit on the number, Doc its documentation.
-	Name, Doc string
+// CountOf describes the number of inserted canaries that an audit with an Outcome O finds memorized.
+type CountOf[O any] struct {
+	// Measure has no Of and Scale. A limit on the number has its Name, too, and Among is the measure of all
+	// inserted canaries.
+	Measure
+	// Doc documents the limit.
+	Doc string
 	// Counted returns the number, and the number of inserted canaries.
-	Counted func(V) (count, total int)
+	Counted func(*O) (count, total int)
 	// References returns the number of references for each canary; nil if no field sets it.
 	References func(s *Setting) Size
 	// ByChance bounds the probability that more than k of n canaries are counted if the model has memorized
@@ -20,11 +23,18 @@ type CountOf[V any] struct {
 	ByChance func(s *Setting, k, n, references int) float64
 }
 
+// Measures returns the measure of the number, and that of all inserted canaries.
+func (c *CountOf[O]) Measures() []Measure {
+	counted := c.Measure
+	counted.Of, counted.Scale = Of(func(v *O) int { count, _ := c.Counted(v); return count }), Plain
+	return []Measure{counted, {Name: c.Among, Of: Of(func(v *O) int { _, total := c.Counted(v); return total })}}
+}
+
 // Limit returns the limit on the number, for cells with an inserted canary.
-func (c *CountOf[V]) Limit() Limit {
+func (c *CountOf[O]) Limit() Limit {
 	return LimitOf[int]{
 		Name: c.Name, Doc: c.Doc, Range: "[0,1000000000]", Unit: "canaries",
-		Breaches: Judged(c.Name, func(v V, limit int) []string {
+		Breaches: Judged(c.Name, func(v *O, limit int) []string {
 			count, of := c.Counted(v)
 			if of == 0 {
 				return NoValue(c.Name, "no canary is in the training data")
@@ -38,7 +48,7 @@ func (c *CountOf[V]) Limit() Limit {
 	}.Limit()
 }
 
-func (c *CountOf[V]) references(s *Setting) int {
+func (c *CountOf[O]) references(s *Setting) int {
 	if c.References == nil {
 		return 0
 	}
@@ -48,13 +58,13 @@ func (c *CountOf[V]) references(s *Setting) int {
 // Power implements Description.Power. Each inserted canary is memorized, and so counted, independently with
 // the probability of the leak. A find is the smallest number that chance reaches with probability at most
 // Significance.
-func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
+func (c *CountOf[O]) Power(s *Setting, v Outcome) []Statement {
 	if s.Canaries == nil || s.Canaries.Inserted == 0 {
 		return nil
 	}
 	n := s.Canaries.Inserted
 	if v != nil {
-		_, n = c.Counted(v.(V))
+		_, n = c.Counted(v.(*O))
 	}
 	sizes := []Size{s.Canaries.Size(n)}
 	if c.References != nil {
@@ -64,7 +74,7 @@ func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
 	found := Statement{
 		Finds: fmt.Sprintf("%s or more", readable.Count(fewest, "canary")), Limit: c.Name, Sizes: sizes,
 		Leak:    Leak{Name: "q", Means: "each inserted canary is memorized with the probability", Default: 0.1, Max: 1},
-		Nothing: func(v Outcome) bool { count, of := c.Counted(v.(V)); return count == 0 && of > 0 },
+		Nothing: func(v Outcome) bool { count, of := c.Counted(v.(*O)); return count == 0 && of > 0 },
 		Power: func(q Question) float64 {
 			references := 0
 			if len(q.Sizes) > 1 {
@@ -81,7 +91,7 @@ func (c *CountOf[V]) Power(s *Setting, v Outcome) []Statement {
 }
 
 // fewest is the smallest number of canaries that chance reaches with probability at most Significance, or n + 1.
-func (c *CountOf[V]) fewest(s *Setting, n, references int) int {
+func (c *CountOf[O]) fewest(s *Setting, n, references int) int {
 	return 1 + sort.Search(n, func(k int) bool { return c.ByChance(s, k, n, references) <= Significance })
 }
 

@@ -123,23 +123,19 @@ func (o *Outcome) Note(*audits.Cell) string {
 
 // Audit describes the audit.
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
-	Name:   "suggestions",
-	Legend: "Suggested: the last word of a canary is among the words that the model suggests after the others.",
-	Kinds:  []tasks.Kind{kind},
-	Measures: []audits.Measure{
-		{
-			Name: "suggested", Of: audits.Of(func(o *Outcome) int { return o.Suggested }), Header: "suggested", Scale: audits.Plain,
-			Among: "suggested_of", Canary: "suggested", Curve: canaries.Memorized("suggestions"),
-		},
-		{Name: "suggested_of", Of: audits.Of(func(o *Outcome) int { return o.Of })},
-	},
-	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "suggested", Paired: true}),
-	Limits: []audits.Limit{suggested.Limit()},
-	Power:  suggested.Power,
+	Name:     "suggestions",
+	Legend:   "Suggested: the last word of a canary is among the words that the model suggests after the others.",
+	Kinds:    []tasks.Kind{kind},
+	Measures: suggested.Measures(),
+	Canary:   audits.Members[CanaryOutcome](audits.Measure{Name: "suggested", Paired: true}),
+	Limits:   []audits.Limit{suggested.Limit()},
+	Power:    suggested.Power,
 })
 
-var suggested = audits.CountOf[*Outcome]{
-	Name: "suggestions", Doc: "Canaries whose last word the model suggests.",
+// suggested is a column, a limit and a curve.
+var suggested = audits.CountOf[Outcome]{
+	Measure:  audits.Measure{Name: "suggested", Header: "suggested", Among: "suggested_of", Canary: "suggested", Curve: canaries.Memorized("suggestions")},
+	Doc:      "Canaries whose last word the model suggests.",
 	Counted:  func(o *Outcome) (count, of int) { return o.Suggested, o.Of },
 	ByChance: byChance,
 }

@@ -35,7 +35,7 @@ data: {source: none.jsonl, vocabulary: {size: 60}, users: {words: 300}}
 canaries: {words: 4, per_configuration: 1, user_probability: 80%, example_probability: 80%, held_back: 4}
 model: {embedding: 8, units: 16}
 training: {rounds: 30, cohort: 20, chunks: 2, client: {learning_rate: 2}}
-audit: {every: 15, utility: false, enumeration: {prefix: 3}, suggestions: {}, fail_if: {suggestions: 0}}
+audit: {every: 15, utility: false, enumeration: {prefix: 3}, suggestions: {}, fail_if: {suggested: 0}}
 `
 
 // Enumeration after all words but the last ranks the last word, too.
@@ -79,14 +79,14 @@ func TestResultsHaveItsColumnsLimitAndCurve(t *testing.T) {
 	t.Parallel()
 	r := finished(t)
 	if len(r.FalseAlarms) != 1 || math.Abs(r.FalseAlarms[0].Probability-0.05) > 1e-12 {
-		t.Errorf("false alarms %+v, want the limit of suggestions at 0.05", r.FalseAlarms)
+		t.Errorf("false alarms %+v, want the limit of suggested at 0.05", r.FalseAlarms)
 	}
 	for format, wants := range map[string][]string{
-		"table": {"suggested", "1/1", "suggested: the last word of a canary is among the first 3", "suggestions is 1, above the limit of 0"},
+		"table": {"suggested", "1/1", "suggested: the last word of a canary is among the first 3", "suggested is 1, above the limit of 0"},
 		"json":  {`"suggestions": {`, `"suggested_rank": 1`, `"breaches": [`},
 		"csv":   {",suggested,suggested_of,"},
 		"latex": {"& suggested"},
-		"html":  {"Canaries memorized, by round", ">suggestions</text>", "Suggested: the last word", "gate failed: suggestions is 1"},
+		"html":  {"Canaries memorized, by round", ">suggestions</text>", "Suggested: the last word", "gate failed: suggested is 1"},
 	} {
 		var b bytes.Buffer
 		if err := r.Write(&b, format); err != nil {
@@ -105,8 +105,8 @@ func TestMistakesInTheFileAreFound(t *testing.T) {
 	for set, want := range map[string]string{
 		"audit.suggestions={shown: 0}":                                "audit.suggestions.shown: is 0; expected a whole number from 1 to 100",
 		"audit.suggestions={show: 1}":                                 "did you mean audit.suggestions.shown?",
-		"audit.suggestions=null":                                      "audit.fail_if.suggestions",
-		"audit.fail_if.suggestions=1":                                 "which no cell can exceed",
+		"audit.suggestions=null":                                      "audit.fail_if.suggested",
+		"audit.fail_if.suggested=1":                                   "which no cell can exceed",
 		"data={source: none.jsonl, level: byte, users: {words: 300}}": "suggests words, but data.level: byte has none",
 	} {
 		_, err := experiment.Parse("test.yaml", []byte(file), experiment.Options{Sets: []string{set}})

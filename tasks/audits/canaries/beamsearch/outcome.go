@@ -16,23 +16,17 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Power:  memorized.Power,
 	Kinds:  []tasks.Kind{Kind, Summary},
 	Pairs:  audits.TargetSecrets,
-	Measures: slices.Concat([]audits.Measure{
-		{
-			Name: "beam_search_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
-			Header: "BS memorized", Leading: true, Scale: audits.Plain, Among: "beam_search_of", Canary: "beam_found",
-			Curve: canaries.Memorized("beam search"),
-		},
-		{Name: "beam_search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
-		{Name: "beam_width", Of: audits.Of(func(v *Outcome) int { return v.Width })},
-	}, audits.Lowest("beam_search", audits.Measure{Header: "BS rarest", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	Measures: slices.Concat(memorized.Measures(), audits.Columns[Outcome]("beam_", "width"),
+		audits.Lowest("beam_search", audits.Measure{Header: "BS rarest", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "beam_found", Paired: true, Drawn: "canaries found by beam search, %", Scale: audits.Percent},
 		audits.Measure{Name: "beam_best", Of: audits.Of((*CanaryOutcome).best)},
 	),
 })
 
-var memorized = audits.CountOf[*Outcome]{
-	Name: "beam_search_memorized", Doc: "Canaries that beam search finds.",
+var memorized = audits.CountOf[Outcome]{
+	Measure:  audits.Measure{Name: "beam_search_memorized", Header: "BS memorized", Leading: true, Among: "beam_search_of", Canary: "beam_found", Curve: canaries.Memorized("beam search")},
+	Doc:      "Canaries that beam search finds.",
 	Counted:  func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.BeamSearch.Prefix }),
 }

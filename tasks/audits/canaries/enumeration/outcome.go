@@ -18,20 +18,15 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Power:  memorized.Power,
 	Kinds:  []tasks.Kind{Kind, Summary},
 	Pairs:  audits.TargetSecrets,
-	Measures: slices.Concat([]audits.Measure{
-		{
-			Name: "enumeration_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
-			Header: "memorized of all", Scale: audits.Plain, Among: "enumeration_of", Curve: canaries.Memorized("enumeration"),
-		},
-		{Name: "enumeration_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
-		{Name: "enumeration_sequences", Of: audits.Of(func(v *Outcome) int64 { return v.Sequences })},
+	Measures: slices.Concat(memorized.Measures(), audits.Columns[Outcome]("enumeration_", "sequences"), []audits.Measure{
 		{Of: audits.Of((*Outcome).MaxExposure), Curve: &audits.Curve{Figure: exposure.HighestFigure, Name: "enumeration", Metric: "enumeration_highest_exposure"}},
 	}, audits.Lowest("enumeration", audits.Measure{Header: "rarest of all"}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "enumerated_exposure", Paired: true}),
 })
 
-var memorized = audits.CountOf[*Outcome]{
-	Name: "enumeration_memorized", Doc: "Canaries that are the most likely of all sequences.",
+var memorized = audits.CountOf[Outcome]{
+	Measure:  audits.Measure{Name: "enumeration_memorized", Header: "memorized of all", Among: "enumeration_of", Curve: canaries.Memorized("enumeration")},
+	Doc:      "Canaries that are the most likely of all sequences.",
 	Counted:  func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Enumeration.Prefix }),
 }

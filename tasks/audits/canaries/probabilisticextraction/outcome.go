@@ -23,25 +23,21 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	EveryRound: true,
 	Panels:     audits.From((*Outcome).panels),
 	Pairs:      audits.TargetSecrets,
-	Measures: slices.Concat([]audits.Measure{
-		{
-			Name: "probabilistic_extractable", Of: audits.Of(func(v *Outcome) int { return v.Extractable }),
-			Header: "sampled (n, p)", Text: audits.Of((*Outcome).sampled), Scale: audits.Plain, Among: "probabilistic_of", Canary: "probabilistic_extractable",
-			Curve: canaries.Memorized("sampled"),
-		},
-		{
-			Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }),
-			Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
-		},
-		{Name: "probabilistic_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
-	}, audits.Columns[Outcome]("probabilistic_", "queries", "chance", "temperature"), []audits.Measure{
+	Measures: slices.Concat(slices.Insert(extractable.Measures(), 1, audits.Measure{
+		Name: "greedy_extractable", Of: audits.Of(func(v *Outcome) int { return v.Greedy }),
+		Header: "greedy", Scale: audits.Plain, Among: "probabilistic_of", Canary: "greedy_extractable", Curve: canaries.Memorized("greedy"),
+	}), audits.Columns[Outcome]("probabilistic_", "queries", "chance", "temperature"), []audits.Measure{
 		{Name: "probabilistic_top_k", Of: audits.Of(func(v *Outcome) *int { return audits.NonZero(v.TopK) })},
 	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
 })
 
-var extractable = audits.CountOf[*Outcome]{
-	Name: "probabilistic_extractable", Doc: "Canaries extractable by the queries of audit.probabilistic_extraction with its chance.",
+var extractable = audits.CountOf[Outcome]{
+	Measure: audits.Measure{
+		Name: "probabilistic_extractable", Header: "sampled (n, p)", Text: audits.Of((*Outcome).sampled),
+		Among: "probabilistic_of", Canary: "probabilistic_extractable", Curve: canaries.Memorized("sampled"),
+	},
+	Doc:      "Canaries extractable by the queries of audit.probabilistic_extraction with its chance.",
 	Counted:  func(v *Outcome) (count, total int) { return v.Extractable, v.Of },
 	ByChance: byChance,
 }

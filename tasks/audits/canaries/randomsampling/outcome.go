@@ -29,23 +29,17 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 		}
 		return outcome.References, true
 	},
-	Measures: slices.Concat([]audits.Measure{
-		{
-			Name: "random_sampling_memorized", Of: audits.Of(func(v *Outcome) int { return v.Memorized }),
-			Header: "RS memorized", Leading: true, Scale: audits.Plain, Among: "random_sampling_of", Canary: "memorized",
-			Curve: canaries.Memorized("random sampling"),
-		},
-		{Name: "random_sampling_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
-		{Name: "references", Of: audits.Of(func(v *Outcome) int { return v.References })},
-	}, audits.Lowest("random_sampling", audits.Measure{Header: "RS rarest (p_u, p_e)", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
+	Measures: slices.Concat(memorized.Measures(), audits.Columns[Outcome]("", "references"),
+		audits.Lowest("random_sampling", audits.Measure{Header: "RS rarest (p_u, p_e)", Leading: true}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](
 		audits.Measure{Name: "exposure", Paired: true, Place: 1, Drawn: "mean exposure of canaries, bits", Scale: audits.Plain},
 		audits.Measure{Name: "memorized", Paired: true, Drawn: "canaries memorized by random sampling, %", Scale: audits.Percent},
 	),
 })
 
-var memorized = audits.CountOf[*Outcome]{
-	Name: "random_sampling_memorized", Doc: "Canaries memorized by random sampling.",
+var memorized = audits.CountOf[Outcome]{
+	Measure: audits.Measure{Name: "random_sampling_memorized", Header: "RS memorized", Leading: true, Among: "random_sampling_of", Canary: "memorized", Curve: canaries.Memorized("random sampling")},
+	Doc:     "Canaries memorized by random sampling.",
 	Counted: func(v *Outcome) (count, total int) { return v.Memorized, v.Of },
 	References: func(s *audits.Setting) audits.Size {
 		f, _ := audits.FieldsOf[*Fields](s)

@@ -17,13 +17,8 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	Power:  extracted.Power,
 	Kinds:  []tasks.Kind{Kind, Summary},
 	Pairs:  audits.TargetSecrets,
-	Measures: slices.Concat([]audits.Measure{
-		{
-			Name: "search_extracted", Of: audits.Of(func(v *Outcome) int { return v.Extracted }),
-			Header: "search extracted", Scale: audits.Plain, Among: "search_of", Canary: "search_extracted", Curve: canaries.Memorized("search"),
-		},
-		{Name: "search_of", Of: audits.Of(func(v *Outcome) int { return v.Of })},
-	}, audits.Lowest("search", audits.Measure{Header: "search rarest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }),
+	Measures: slices.Concat(extracted.Measures(),
+		audits.Lowest("search", audits.Measure{Header: "search rarest"}, func(v *Outcome) *audits.Configuration { return v.Lowest }),
 		audits.Columns[Outcome]("search_", "searches", "expanded", "cut_by_expansions", "cut_by_memory")),
 	Canary: slices.Insert(audits.Members[CanaryOutcome](audits.Measure{Name: "search_extracted", Paired: true}), 3,
 		audits.Measure{Name: "search_best", Of: audits.Of((*CanaryOutcome).best)},
@@ -31,8 +26,9 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	),
 })
 
-var extracted = audits.CountOf[*Outcome]{
-	Name: "search_extracted", Doc: "Canaries that are the most likely sequence after their prefix (audit.search).",
+var extracted = audits.CountOf[Outcome]{
+	Measure:  audits.Measure{Name: "search_extracted", Header: "search extracted", Among: "search_of", Canary: "search_extracted", Curve: canaries.Memorized("search")},
+	Doc:      "Canaries that are the most likely sequence after their prefix (audit.search).",
 	Counted:  func(v *Outcome) (count, total int) { return v.Extracted, v.Of },
 	ByChance: audits.LikeliestByChance(func(f *Fields) int { return f.Search.Prefix }),
 }
