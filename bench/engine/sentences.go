@@ -83,7 +83,7 @@ func pad(batch [][]int32) [][]int32 {
 	}
 	padded := make([][]int32, len(batch))
 	for i, s := range batch {
-		padded[i] = make([]int32, longest) // datasets.Padding
+		padded[i] = make([]int32, longest) // text.Padding
 		copy(padded[i], s)
 	}
 	return padded

@@ -16,8 +16,8 @@ import (
 // At the byte level it has an alphabet. At the word level it has no alphabet, and its format and
 // symbols name words of a vocabulary: see Resolve.
 type Space struct {
-	// Words is the length of a sequence, 1 to datasets.MaxSequence, or of a pair, to
-	// datasets.MaxExample.
+	// Words is the length of a sequence, 1 to text.MaxSequence, or of a pair, to
+	// text.MaxExample.
 	Words int `json:"words"`
 	// Alphabet is the set of bytes for random symbols; empty at the word level, and for all 256
 	// bytes.

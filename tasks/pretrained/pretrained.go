@@ -11,8 +11,8 @@
 // gpt_neox (Pythia) and llama. Any setting that would change the arithmetic in an unknown way is an
 // error that names it.
 //
-// Token n of the folder is token datasets.FirstWord + n. datasets.Begin has the vector of the token
-// that begins a text; tokens below datasets.FirstWord are never predicted.
+// Token n of the folder is token text.FirstWord + n. text.Begin has the vector of the token
+// that begins a text; tokens below text.FirstWord are never predicted.
 package pretrained
 
 import (

@@ -65,7 +65,7 @@ func checkRow(t *testing.T, row []float32, logits []float64) {
 	}
 }
 
-// A text begins with the folder's own token, whose vector datasets.Begin has.
+// A text begins with the folder's own token, whose vector text.Begin has.
 func TestTheFirstTokenIsThatOfTheFolder(t *testing.T) {
 	t.Parallel()
 	for _, name := range pretrainedtest.Names {

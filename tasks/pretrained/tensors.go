@@ -160,7 +160,7 @@ func (f *Folder) fillTokens(t models.Tensor, values []float32) error {
 }
 
 // Initial returns the initial model of a training, and its parameters. The model has only the
-// tokens of the tokenizer, and predicts the end of a text as datasets.End instead of the folder's
+// tokens of the tokenizer, and predicts the end of a text as text.End instead of the folder's
 // own token.
 func (f *Folder) Initial() (*models.Language, []float32, error) {
 	config := f.Model.Config()

@@ -13,6 +13,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Report is the result of a check.
@@ -46,7 +47,7 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 	o.Directory = cmp.Or(o.Directory, sharedMemory())
 	o.Write = append(slices.Clip(o.Write), o.Directory) // to detect files written there
 	c := checker{
-		ctx: ctx, pool: NewPool(o), setting: clientprograms.Setting{Program: p, Words: append(datasets.Specials(), checkWords...)},
+		ctx: ctx, pool: NewPool(o), setting: clientprograms.Setting{Program: p, Words: append(text.Specials(), checkWords...)},
 		report: &Report{Identity: contract.Identity()},
 	}
 	defer c.pool.Close()
@@ -107,11 +108,11 @@ func user(number int, shape models.ImageShape) [][]int32 {
 		return examples
 	}
 	for _, words := range checkUsers[number] {
-		example := []int32{datasets.Begin}
+		example := []int32{text.Begin}
 		for _, w := range words {
-			example = append(example, datasets.FirstWord+int32(w))
+			example = append(example, text.FirstWord+int32(w))
 		}
-		examples = append(examples, append(example, datasets.End))
+		examples = append(examples, append(example, text.End))
 	}
 	return examples
 }
@@ -329,7 +330,7 @@ func (c *checker) total() error {
 	}
 	pairs := make([]clientprograms.Pair, len(checkWords))
 	for i := range pairs {
-		pairs[i] = clientprograms.Pair{Context: []int32{datasets.FirstWord}, Continuation: []int32{int32(datasets.FirstWord + i)}}
+		pairs[i] = clientprograms.Pair{Context: []int32{text.FirstWord}, Continuation: []int32{int32(text.FirstWord + i)}}
 	}
 	answers, err := c.pairs(w.Model, pairs)
 	if err != nil {

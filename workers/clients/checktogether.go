@@ -7,7 +7,7 @@ import (
 	"coalmine/internal/kernels"
 	"coalmine/internal/score"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // many returns work on up to three users, as many as the program accepts, with the initial parameters.
@@ -134,7 +134,7 @@ func (c *checker) trees() error {
 	if err != nil {
 		return err
 	}
-	const a, b = datasets.FirstWord, datasets.FirstWord + 1
+	const a, b = text.FirstWord, text.FirstWord + 1
 	pairs := []clientprograms.Pair{
 		{Continuation: []int32{a}}, {Continuation: []int32{a, b, a}}, {Context: []int32{a, b}, Continuation: []int32{b, a}},
 		{Context: []int32{b}, Continuation: []int32{a}}, {Context: []int32{a, b}, Continuation: []int32{a, a}},

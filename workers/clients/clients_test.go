@@ -18,14 +18,14 @@ import (
 	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 	"coalmine/workers/clients/clientstest"
 )
 
 func TestMain(m *testing.M) { clientstest.Main(m) }
 
 // vocabularyOf are the special tokens and some words.
-func vocabularyOf(words ...string) []string { return append(datasets.Specials(), words...) }
+func vocabularyOf(words ...string) []string { return append(text.Specials(), words...) }
 
 var words = vocabularyOf("the", "cat", "dog", "sat")
 

@@ -21,7 +21,7 @@ import (
 	"coalmine/tasks"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // program is a running program. It implements clientprograms.Client.
@@ -30,7 +30,7 @@ type program struct {
 	files        *files
 	name         string // identifies its setting
 	setting      clientprograms.Setting
-	vocabulary   *datasets.Vocabulary
+	vocabulary   *text.Vocabulary
 	directory    string                  // of its output
 	code         *childprocess.Workspace // below the directory; nil without code
 	conversation *contracts.Conversation
@@ -43,7 +43,7 @@ type program struct {
 
 // start starts a program and requests its description.
 func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms.Setting) (*program, error) {
-	c := &program{pool: p, files: f, name: name, setting: s, vocabulary: datasets.NewVocabulary(s.Words)}
+	c := &program{pool: p, files: f, name: name, setting: s, vocabulary: text.NewVocabulary(s.Words)}
 	var err error
 	if c.directory, err = f.slot(); err != nil {
 		return nil, fmt.Errorf("a directory for the program %q: %w", s.Command, err)
@@ -100,7 +100,7 @@ func (c *program) introduce(ctx context.Context) error {
 	}
 	about := introduction{
 		Versions: contract.Versions(), Config: c.setting.Config, Threads: c.pool.options.Threads,
-		Vocabulary: vocabulary{Size: len(c.setting.Words), Begin: datasets.Begin, End: datasets.End, FirstWord: datasets.FirstWord, Words: words},
+		Vocabulary: vocabulary{Size: len(c.setting.Words), Begin: text.Begin, End: text.End, FirstWord: text.FirstWord, Words: words},
 	}
 	if about.Config == nil {
 		about.Config = json.RawMessage("{}")
@@ -305,10 +305,10 @@ func (c *program) examples(sentences [][]int32) any {
 
 // withoutEnds returns a sentence without its begin and end tokens.
 func withoutEnds(sentence []int32) []int32 {
-	if len(sentence) > 0 && sentence[0] == datasets.Begin {
+	if len(sentence) > 0 && sentence[0] == text.Begin {
 		sentence = sentence[1:]
 	}
-	if n := len(sentence); n > 0 && sentence[n-1] == datasets.End {
+	if n := len(sentence); n > 0 && sentence[n-1] == text.End {
 		sentence = sentence[:n-1]
 	}
 	return sentence

@@ -14,6 +14,7 @@ import (
 	"coalmine/tasks/audits/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // Fields of the audit block.
@@ -33,7 +34,7 @@ func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
 	switch {
 	case s.Canaries == nil:
 		fail([]string{"audit.suggestions", "canaries"}, "looks for canaries, but the experiment inserts none; add canaries, or remove audit.suggestions")
-	case s.Reading.Level == datasets.ByteLevel:
+	case s.Reading.Level == text.ByteLevel:
 		fail([]string{"audit.suggestions", "data.level"}, "suggests words, but data.level: byte has none; use data.level: word, or remove audit.suggestions")
 	}
 }
@@ -95,7 +96,7 @@ func rankOfLast(scorer *models.Scorer, words []int32) (int, error) {
 		return 0, &models.DivergedError{Name: "probability of a suggestion", Value: p}
 	}
 	rank := 0
-	for _, p := range row[datasets.FirstWord:] {
+	for _, p := range row[text.FirstWord:] {
 		if p >= row[words[last]] {
 			rank++
 		}

@@ -8,8 +8,8 @@
 //	probabilisticextraction  how probable it is that the model writes it
 //	natural                  the same as randomsampling, for secrets in the original text
 //
-// Every audit has its fields of the audit block (fields.go), its outcome for a model and for a
-// canary (outcome.go), and its kinds of task: one for some canaries, and a summary of all.
+// Every audit declares its fields of the audit block and its outcome for a model and for a canary in
+// audit.go. It has two kinds of task: one for some canaries, and a summary of all.
 // Package exposure derives its outcome from theirs, and upperbound from the training.
 package canaries
 

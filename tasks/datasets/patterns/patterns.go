@@ -165,7 +165,7 @@ func (s *Set) Find(text string) []Span {
 	return s.find(text, func(f finder) *regexp.Regexp { return f.running })
 }
 
-// FindWords is Find for the words of datasets.Tokenizer, in whole words. The text between words is
+// FindWords is Find for the words of text.Tokenizer, in whole words. The text between words is
 // lost: "write to jo. Doe@x.org now" and "jo.doe@x.org" have the same words, and both are found as
 // the latter. Own expressions see the words joined by single spaces.
 func (s *Set) FindWords(words []string) []Span {

@@ -27,7 +27,7 @@ import (
 	"coalmine/models"
 	"coalmine/storage/safetensors"
 	"coalmine/tasks/clientprograms"
-	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/text"
 )
 
 // serve is the argument that makes a test's binary train instead of testing.
@@ -164,7 +164,7 @@ func (e *examples) UnmarshalJSON(data []byte) error {
 	for _, label := range images.Labels {
 		tokens := []int32{0}
 		if label != nil {
-			tokens = append(tokens, datasets.FirstWord+*label)
+			tokens = append(tokens, text.FirstWord+*label)
 		}
 		text, err := json.Marshal(tokens)
 		if err != nil {

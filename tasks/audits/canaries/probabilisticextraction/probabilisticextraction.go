@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"coalmine/internal/lists"
 	"coalmine/internal/numbers"
 	"coalmine/models"
 	"coalmine/tasks"
@@ -176,4 +177,69 @@ func (p *Params) outcome(g *Group, d drawn) CanaryOutcome {
 		}
 	}
 	return o
+}
+
+func (p *Params) judge(placed []datasets.Placement, outcomes []CanaryOutcome) (Outcome, error) {
+	sampled, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extractable })
+	if err != nil {
+		return Outcome{}, err
+	}
+	greedy, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Greedy })
+	if err != nil {
+		return Outcome{}, err
+	}
+	v := Outcome{
+		Extractable: sampled.Memorized, Greedy: greedy.Memorized, Of: sampled.Of, Queries: p.Queries, Chance: p.Chance,
+		Sampling: p.Sampling, Lowest: sampled.Lowest,
+	}
+	v.Curves, err = curves(placed, outcomes)
+	return v, err
+}
+
+// curves groups the canaries by configuration, in order of first occurrence.
+func curves(placed []datasets.Placement, outcomes []CanaryOutcome) ([]Curve, error) {
+	var out []Curve
+	var of [][]CanaryOutcome
+	for i, p := range placed {
+		c, err := configuration(&p.Canary)
+		if err != nil {
+			return nil, tasks.Permanent(err)
+		}
+		at := slices.IndexFunc(out, func(o Curve) bool {
+			return (o.Configuration == nil) == (c == nil) && (c == nil || *c == *o.Configuration)
+		})
+		if at < 0 {
+			at, out, of = len(out), append(out, Curve{Configuration: c}), append(of, nil)
+		}
+		of[at] = append(of[at], outcomes[i])
+	}
+	for i := range out {
+		out[i].Canaries, out[i].Points = len(of[i]), points(of[i])
+	}
+	return out, nil
+}
+
+// configuration returns nil for a held-back canary.
+func configuration(c *datasets.Canary) (*audits.Configuration, error) {
+	if c.HeldBack {
+		return nil, nil
+	}
+	of, err := audits.NewConfiguration(c)
+	return &of, err
+}
+
+// points returns the shares of the canaries that n samples extract, for n of 1, 10, ...
+func points(outcomes []CanaryOutcome) []Point {
+	out := make([]Point, 0, curvePowers+1)
+	for n, power := 1.0, 0; power <= curvePowers; n, power = 10*n, power+1 {
+		point := Point{Queries: n}
+		for _, chance := range Chances {
+			extractable := lists.Count(outcomes, func(o CanaryOutcome) bool {
+				return o.LogProbability != nil && Queries(*o.LogProbability, chance) <= n
+			})
+			point.Shares = append(point.Shares, float64(extractable)/float64(len(outcomes)))
+		}
+		out = append(out, point)
+	}
+	return out
 }

@@ -229,3 +229,58 @@ func compare(made, real []models.Prediction) (*Judgement, error) {
 	distance, err := vision.FrechetDistance(lists.Map(made, logits), lists.Map(real, logits))
 	return &Judgement{score, realScore, distance}, err
 }
+
+// measureIntensity counts the images that are nearer to inverted than to upright handwriting: by mean
+// intensity, which is about m, the mean of the real images, for upright images and 255 - m for inverted ones;
+// and by the Euclidean distance to the mean real image and to its inverse.
+func (v *Outcome) measureIntensity(generated, real [][]byte) {
+	upright := meanImage(real)
+	v.Intensity, v.RealIntensity = meanIntensity(meanImage(generated)), meanIntensity(upright)
+	inverted := func(image []byte) bool { return nearerInIntensity(image, v.RealIntensity) }
+	v.Inverted, v.RealInverted = shareOf(generated, inverted), shareOf(real, inverted)
+	v.InvertedByMeans = shareOf(generated, func(image []byte) bool { return nearerToInverse(image, upright) })
+}
+
+func shareOf(images [][]byte, has func(image []byte) bool) audits.Share {
+	return audits.NewShare(lists.Count(images, has), len(images))
+}
+
+func meanImage(images [][]byte) []float64 {
+	mean := make([]float64, len(images[0]))
+	for _, image := range images {
+		for i, value := range image {
+			mean[i] += float64(value)
+		}
+	}
+	for i := range mean {
+		mean[i] /= float64(len(images))
+	}
+	return mean
+}
+
+func meanIntensity[T byte | float64](image []T) float64 {
+	sum := 0.0
+	for _, value := range image {
+		sum += float64(value)
+	}
+	return sum / float64(len(image))
+}
+
+// nearerInIntensity reports whether the mean of an image is nearer to 255 - upright than to upright.
+func nearerInIntensity(image []byte, upright float64) bool {
+	mean := meanIntensity(image)
+	return (mean > white/2) == (upright < white/2) && mean != white/2
+}
+
+const white = 255.0
+
+// nearerToInverse reports whether an image is nearer to the inverse of upright than to upright: |x - (255 -
+// u)|² < |x - u|².
+func nearerToInverse(image []byte, upright []float64) bool {
+	difference := 0.0
+	for i, value := range image {
+		toUpright, toInverse := float64(value)-upright[i], float64(value)-(white-upright[i])
+		difference += float64(toUpright*toUpright) - float64(toInverse*toInverse)
+	}
+	return difference > 0
+}

@@ -12,11 +12,14 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"coalmine/internal/kernels"
 	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
 	"coalmine/models/optimizers"
+	"coalmine/models/ranking"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
@@ -242,4 +245,117 @@ func (l *learning) guess(s *labelled) ([][]int, error) {
 		}
 	}
 	return guesses, nil
+}
+
+const unknown = -1 // the value of users without one
+
+// valueOf returns the number of a user's value, or unknown. Two values are an error.
+func valueOf(values []Value, name string) (number int, err error) {
+	number = unknown
+	for i, v := range values {
+		if !observed.Patterns(v.Users).Fit(name) {
+			continue
+		}
+		if number != unknown {
+			return unknown, fmt.Errorf("user %q has two values, %q and %q; expected one at most", name, values[number].Value, v.Value)
+		}
+		number = i
+	}
+	return number, nil
+}
+
+func readValues(ctx context.Context, t *tasks.Task, values []Value) ([]int, error) {
+	names, err := observed.ReadNames(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	ofName := map[string]int{"": unknown}
+	for _, name := range names.Source {
+		if ofName[name], err = valueOf(values, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, v := range values {
+		if err := observed.Patterns(v.Users).CheckMatches(names.Source, fmt.Sprintf("has the value %q", v.Value)); err != nil {
+			return nil, err
+		}
+	}
+	return lists.Map(names.Users, func(name string) int { return ofName[name] }), nil
+}
+
+// score sets the accuracies of a task's guesses.
+func (w *world) score(o *AttackOutcome, task int, guesses []int) {
+	right := func(row int) bool { return guesses[row] == w.anonymous.labels[task][row] }
+	if task == identity {
+		o.Identity = w.accuracy(devices.Seen, right, false)
+		return
+	}
+	o.Attribute, o.Unseen = w.accuracy(devices.Seen, right, true), w.accuracy(devices.Unseen, right, true)
+}
+
+func (w *world) isMostFrequent(row int) bool {
+	return w.anonymous.labels[attribute][row] == w.mostFrequent
+}
+
+func (w *world) majority() Majority {
+	return Majority{
+		Value: w.Values[w.mostFrequent].Value,
+		Seen:  w.accuracy(devices.Seen, w.isMostFrequent, false), Unseen: w.accuracy(devices.Unseen, w.isMostFrequent, false),
+	}
+}
+
+func (w *world) usersByValue() []Users {
+	all := lists.Map(w.Values, func(v Value) Users { return Users{Value: v.Value} })
+	for _, user := range w.shadow.Users() {
+		all[w.values[user]].Shadow++
+	}
+	for _, user := range w.anonymous.Users() {
+		all[w.values[user]].Anonymous++
+	}
+	return all
+}
+
+// accuracy is the share of right guesses for the anonymous updates of a set and, if compared, its comparison
+// with always guessing the most frequent value; nil without an update. Users count in the order of their
+// first update.
+func (w *world) accuracy(set devices.Set, right func(row int) bool, compared bool) *Accuracy {
+	var hits, most, sent []float64 // updates by user
+	number := map[int]int{}
+	for row, o := range w.anonymous.Of {
+		if o.Set != set {
+			continue
+		}
+		i, known := number[o.User]
+		if !known {
+			i = len(sent)
+			number[o.User] = i
+			hits, most, sent = append(hits, 0), append(most, 0), append(sent, 0)
+		}
+		sent[i]++
+		if right(row) {
+			hits[i]++
+		}
+		if w.isMostFrequent(row) {
+			most[i]++
+		}
+	}
+	if len(sent) == 0 {
+		return nil
+	}
+	bounds, all := Interval(w.Seed, hits, sent, sent), floats.Sum(sent)
+	a := &Accuracy{Users: len(sent), Updates: int(all), Accuracy: floats.Sum(hits) / all, Low: bounds.Low, High: bounds.High}
+	if compared && floats.Sum(most) > 0 {
+		a.FactorLow = new(Interval(w.Seed, hits, most, sent).Low)
+	}
+	return a
+}
+
+const resamples = 1000
+
+// Interval is the interval over users of the ratio of two counts of updates. The unseen user has sent the
+// mean number of updates, all of which count below.
+func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
+	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
+	mean := ranking.Mean(sent)
+	return r.Interval(audits.Confidence, ranking.OfRatio(hits, below, 0, mean, mean))
 }

@@ -15,7 +15,6 @@ import (
 	"coalmine/internal/kernels"
 	"coalmine/internal/lists"
 	"coalmine/internal/seeds"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
@@ -99,39 +98,6 @@ func next(list []pairs.Update, similarities *square) Next {
 		n.Share, n.Chance = float64(n.Followed)/float64(n.Of), n.Chance/float64(n.Of)
 	}
 	return n
-}
-
-type Fields struct {
-	// Links anonymous devices by their recorded updates alone: by pairs and by clusters. Needs
-	// training.record.
-	Linking *Block `json:"linking,omitempty"`
-}
-
-type Block struct {
-	observed.ViewFields
-	// Maximum number of updates, of random devices, at 4 bytes of memory a pair.
-	Updates int `json:"updates" default:"2000" range:"[10,10000]" unit:"updates"`
-	// Pairs of updates to measure, half of them of one device.
-	Pairs int `json:"pairs" default:"10000" range:"[2,1000000]" unit:"pairs" source:"Orekondy et al. 2018, section 6.1.1"`
-}
-
-const path = "audit.linking"
-
-func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	observed.CheckRecorded(s, path, f.Linking.Layers, fail)
-}
-
-func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
-	p := f.Linking
-	return b.Node(Kind, "linking updates", Params{
-		Seed: b.Setting().Seed, View: p.View(b.Setting()), Updates: p.Updates, Pairs: p.Pairs,
-	}, observed.Inputs(b.Recorded(), b.Devices())...)
-}
-
-// Work counts the product of each update with each other one.
-func (f *Fields) Work(s *audits.Setting) float64 {
-	n := float64(f.Linking.Updates)
-	return s.UpdatesWork(1, n*n, 0) / 3
 }
 
 // collection is the linked anonymous updates.

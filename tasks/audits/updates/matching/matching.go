@@ -14,32 +14,12 @@ import (
 	"coalmine/internal/kernels"
 	"coalmine/internal/seeds"
 	"coalmine/models/networks"
-	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/devices"
 )
-
-type Fields struct {
-	// Trains a Siamese network on pairs of shadow devices' recorded updates, to tell pairs of anonymous
-	// updates of one user. Needs data.devices and training.record.
-	Matching *pairs.Fields `json:"matching,omitempty" also:"siamese" source:"Orekondy et al. 2018, sections 4.3 and 6.1.2"`
-}
-
-const path = "audit.matching"
-
-func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
-	observed.CheckRecorded(s, path, f.Matching.Layers, fail)
-	observed.CheckDevices(s, path, fail)
-}
-
-func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
-	return b.Node(Kind, "matching updates", f.Matching.Params(b.Setting()), observed.Inputs(b.Recorded(), b.Devices())...)
-}
-
-func (f *Fields) Work(s *audits.Setting) float64 { return f.Matching.Work(s) }
 
 // Kind trains and measures, by pairs.Params. Its inputs are those of observed.Inputs, its metrics an Outcome.
 // It needs memory for twice the values of Updates updates and four times the network.

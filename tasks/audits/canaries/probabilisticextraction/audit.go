@@ -5,12 +5,12 @@ import (
 	"math"
 	"slices"
 
-	"coalmine/internal/lists"
+	"coalmine/internal/numbers"
 	"coalmine/models"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries"
-	"coalmine/tasks/datasets"
 )
 
 var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description{
@@ -31,6 +31,95 @@ var Audit = canaries.Describe[Fields, Outcome, CanaryOutcome](audits.Description
 	}, audits.Lowest("probabilistic", audits.Measure{}, func(v *Outcome) *audits.Configuration { return v.Lowest })),
 	Canary: audits.Members[CanaryOutcome](audits.Measure{Name: "probabilistic_extractable", Paired: true}, audits.Measure{Name: "greedy_extractable", Paired: true}),
 })
+
+type Fields struct {
+	// Probability that a sample of the model after a canary's prefix completes the canary.
+	ProbabilisticExtraction *Block `json:"probabilistic_extraction,omitempty" source:"Hayes et al. 2024"`
+}
+
+type Block struct {
+	audits.PrefixField
+	// Further prefix lengths, for sampling and greedy decoding: one or a list.
+	Prefixes []int `json:"prefixes,omitempty" range:"[1,999]" unit:"words (byte level: bytes)" source:"Carlini et al. 2022"`
+	// Temperature that logits are divided by before the softmax.
+	Temperature float64 `json:"temperature" default:"1" range:"(0,1000]"`
+	// Most probable tokens that are drawn from. Absent: all.
+	TopK *int `json:"top_k,omitempty" range:"[1,1000000]" unit:"tokens"`
+	// Samples drawn to extract a canary, n.
+	Queries int `json:"queries" default:"1000" range:"[1,1000000000000]" unit:"samples" also:"n"`
+	// Probability p that n samples contain an extractable canary.
+	Chance numbers.Probability `json:"chance" default:"50%" range:"(0,1)" also:"p"`
+}
+
+const path = "audit.probabilistic_extraction"
+
+func (f *Fields) Complete(s *audits.Setting, given func(path string) bool) {
+	f.ProbabilisticExtraction.CompletePrefix(s, path, given)
+}
+
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	b := f.ProbabilisticExtraction
+	b.CheckPrefix(s, path, fail)
+	if s.Canaries == nil {
+		return
+	}
+	shortest, source := math.MaxInt, 0
+	for _, g := range s.Canaries.Groups {
+		shortest = min(shortest, g.Words)
+		if g.Target != "" {
+			source = max(source, g.SourceWords())
+		}
+	}
+	for i, prefix := range b.Prefixes {
+		paths := []string{fmt.Sprintf("%s.prefixes[%d]", path, i), "canaries.words", "canaries.format"}
+		switch {
+		case prefix >= shortest:
+			fail(paths, "is %d; expected less than the length of a canary, %d, so that a word is left to extract", prefix, shortest)
+		case prefix < source:
+			fail(paths, "is %d; expected at least %d, the source and the separator: the target is what is predicted", prefix, source)
+		}
+	}
+}
+
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	return b.Node(Kind, fmt.Sprintf("probabilistic extraction after %d", round), f.ProbabilisticExtraction.params(b.Setting().Canaries.Groups),
+		tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: audits.PlacementsInput, Key: b.Placements()})
+}
+
+func (b *Block) params(groups []audits.Group) Params {
+	p := Params{Sampling: models.Sampling{Temperature: b.Temperature}, Queries: b.Queries, Chance: b.Chance.Float64()}
+	for _, g := range groups {
+		prefixes := append([]int{g.Prefix(b.Prefix)}, b.Prefixes...)
+		slices.Sort(prefixes)
+		p.Groups = append(p.Groups, Group{First: g.First, Count: g.Count, Prefix: g.Prefix(b.Prefix), Prefixes: slices.Compact(prefixes)})
+	}
+	if b.TopK != nil {
+		p.TopK = *b.TopK
+	}
+	return p
+}
+
+func (f *Fields) States(s *audits.Setting) float64 {
+	return s.Canaries.Sum(func(g audits.Group) float64 { return float64(g.Count * g.Words) })
+}
+
+// byChance bounds the probability that more than k of n unmemorized canaries are extractable.
+func byChance(s *audits.Setting, k, n, _ int) float64 {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return 0
+	}
+	b := f.ProbabilisticExtraction
+	return audits.BinomialTail(k, n, extractableByChance(b.Queries, b.Chance.Float64(), s.Canaries.MinSequences(s.Ordinary, b.Prefix)))
+}
+
+// extractableByChance bounds the probability that the samples contain an unmemorized canary with at least the
+// chance. The probabilities of samples sum to at most 1, so at most 1/p sequences have a probability of p or
+// more, and an unmemorized canary is any of the sequences.
+func extractableByChance(queries int, chance, sequences float64) float64 {
+	least := -math.Expm1(math.Log1p(-chance) / float64(queries))
+	return min(1, 1/(least*sequences))
+}
 
 var extractable = audits.CountOf[Outcome]{
 	Measure: audits.Measure{
@@ -73,71 +162,6 @@ type Point struct {
 var Chances = []float64{0.1, 0.5, 0.9, 0.99, 0.999}
 
 const curvePowers = 12
-
-func (p *Params) judge(placed []datasets.Placement, outcomes []CanaryOutcome) (Outcome, error) {
-	sampled, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Extractable })
-	if err != nil {
-		return Outcome{}, err
-	}
-	greedy, err := audits.Count(placed, func(canary int) bool { return *outcomes[canary].Greedy })
-	if err != nil {
-		return Outcome{}, err
-	}
-	v := Outcome{
-		Extractable: sampled.Memorized, Greedy: greedy.Memorized, Of: sampled.Of, Queries: p.Queries, Chance: p.Chance,
-		Sampling: p.Sampling, Lowest: sampled.Lowest,
-	}
-	v.Curves, err = curves(placed, outcomes)
-	return v, err
-}
-
-// curves groups the canaries by configuration, in order of first occurrence.
-func curves(placed []datasets.Placement, outcomes []CanaryOutcome) ([]Curve, error) {
-	var out []Curve
-	var of [][]CanaryOutcome
-	for i, p := range placed {
-		c, err := configuration(&p.Canary)
-		if err != nil {
-			return nil, tasks.Permanent(err)
-		}
-		at := slices.IndexFunc(out, func(o Curve) bool {
-			return (o.Configuration == nil) == (c == nil) && (c == nil || *c == *o.Configuration)
-		})
-		if at < 0 {
-			at, out, of = len(out), append(out, Curve{Configuration: c}), append(of, nil)
-		}
-		of[at] = append(of[at], outcomes[i])
-	}
-	for i := range out {
-		out[i].Canaries, out[i].Points = len(of[i]), points(of[i])
-	}
-	return out, nil
-}
-
-// configuration returns nil for a held-back canary.
-func configuration(c *datasets.Canary) (*audits.Configuration, error) {
-	if c.HeldBack {
-		return nil, nil
-	}
-	of, err := audits.NewConfiguration(c)
-	return &of, err
-}
-
-// points returns the shares of the canaries that n samples extract, for n of 1, 10, ...
-func points(outcomes []CanaryOutcome) []Point {
-	out := make([]Point, 0, curvePowers+1)
-	for n, power := 1.0, 0; power <= curvePowers; n, power = 10*n, power+1 {
-		point := Point{Queries: n}
-		for _, chance := range Chances {
-			extractable := lists.Count(outcomes, func(o CanaryOutcome) bool {
-				return o.LogProbability != nil && Queries(*o.LogProbability, chance) <= n
-			})
-			point.Shares = append(point.Shares, float64(extractable)/float64(len(outcomes)))
-		}
-		out = append(out, point)
-	}
-	return out
-}
 
 func (v *Outcome) panels() []*audits.Figure {
 	var figures []*audits.Figure

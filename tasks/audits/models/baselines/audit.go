@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/models/utility"
+	"coalmine/tasks/datasets"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
@@ -22,6 +25,38 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		baseline("neighbours", "10-NN", (*Outcome).neighbours, "recall_at_1", "mean_absolute_error", "mean_average_precision"),
 	),
 })
+
+type Fields struct {
+	// Utility without a model: by chance, the best constant answer and, of images and labels of texts, 10
+	// nearest neighbours in the training part.
+	Baselines bool `json:"baselines,omitempty" default:"false" also:"baseline chance knn" source:"Orekondy et al. 2018, table 2"`
+}
+
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	fail.If(s.Generator, []string{"audit.baselines", "model.kind"}, "measures what a model could be held against, and a gan predicts nothing; set it to false for this cell")
+	audits.CheckTest(s, fail, "audit.baselines", "set audit.baselines to false")
+}
+
+func (f *Fields) CheckData(s *audits.Setting, d *audits.Data, fail audits.Fail) {
+	audits.CheckTestData(s, d, fail, "set audit.baselines to false")
+}
+
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	return b.Node(Kind, "baselines", paramsOf(b.Setting()), tasks.Input{Name: utility.DataInput, Key: b.Parts()})
+}
+
+func paramsOf(s *audits.Setting) Params {
+	p := Params{utility.ReadingOf(s), s.Ordinary}
+	switch {
+	case p.Label == datasets.TagsLabel:
+		p.Choices = len(s.Reading.TagList())
+	case p.Label != "":
+		p.Choices = len(s.Reading.LabelWords())
+	case p.Level.Scheme().Images:
+		p.Choices = s.Reading.Image.Classes
+	}
+	return p
+}
 
 // baseline returns a column of tables, and the metrics of one baseline.
 func baseline(name, header string, find func(*Outcome) *Utility, has ...string) []audits.Measure {

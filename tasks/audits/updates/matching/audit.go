@@ -6,6 +6,7 @@ import (
 
 	"coalmine/internal/lists"
 	"coalmine/internal/readable"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
@@ -42,6 +43,25 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 		),
 	),
 })
+
+type Fields struct {
+	// Trains a Siamese network on pairs of shadow devices' recorded updates, to tell pairs of anonymous
+	// updates of one user. Needs data.devices and training.record.
+	Matching *pairs.Fields `json:"matching,omitempty" also:"siamese" source:"Orekondy et al. 2018, sections 4.3 and 6.1.2"`
+}
+
+const path = "audit.matching"
+
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	observed.CheckRecorded(s, path, f.Matching.Layers, fail)
+	observed.CheckDevices(s, path, fail)
+}
+
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	return b.Node(Kind, "matching updates", f.Matching.Params(b.Setting()), observed.Inputs(b.Recorded(), b.Devices())...)
+}
+
+func (f *Fields) Work(s *audits.Setting) float64 { return f.Matching.Work(s) }
 
 type Outcome struct {
 	Learned pairs.Learned `json:"learned"`

@@ -5,17 +5,13 @@ import (
 	"math"
 	"strings"
 
-	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"coalmine/internal/lists"
-	"coalmine/internal/seeds"
-	"coalmine/models/ranking"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
-	"coalmine/tasks/devices"
 )
 
 var Audit = observed.Describe[Fields, Outcome](audits.Description{
@@ -39,6 +35,81 @@ var Audit = observed.Describe[Fields, Outcome](audits.Description{
 		shown("identity, joint %", audits.Measure{Name: "attributes_joint_identity_accuracy", Of: share(func(v *Outcome) *Accuracy { return v.Joint.Identity })}),
 	},
 })
+
+type Fields struct {
+	// Infers an attribute of users from recorded updates, alone and jointly with their identity, by a
+	// network trained on shadow devices. Needs data.devices and training.record.
+	Attributes *Block `json:"attributes,omitempty" source:"Orekondy et al. 2018, section 6.1.3"`
+}
+
+type Block struct {
+	// Values of the attribute, at least two. Users with none are left out.
+	Values []Value `json:"values" required:"true"`
+	observed.ViewFields
+	Network
+}
+
+// Network is the fields of the network and its training, and parameters of the task.
+type Network struct {
+	// Units of the hidden layer.
+	Units int `json:"units" default:"128" range:"[1,4096]" source:"Orekondy et al. 2018, section 4.3"`
+	// Maximum number of epochs: training ends when the loss on a tenth of the shadow updates has not fallen for ten.
+	Epochs int `json:"epochs" default:"300" range:"[1,10000]" unit:"epochs"`
+	// Updates in a step.
+	Batch int `json:"batch" default:"32" range:"[1,65536]" unit:"updates"`
+	// Learning rate of SGD with momentum 0.9.
+	LearningRate float64 `json:"learning_rate" default:"0.01" range:"(0,1000]" source:"Orekondy et al. 2018, section 4.3"`
+	// Maximum number of updates of shadow and of anonymous devices, drawn at random; a task has all in memory.
+	Updates int `json:"updates" default:"2000" range:"[10,100000]" unit:"updates"`
+}
+
+const block = "audit.attributes"
+
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	observed.CheckRecorded(s, block, f.Attributes.Layers, fail)
+	observed.CheckDevices(s, block, fail)
+	for _, problem := range checkValues(f.Attributes.Values) {
+		fail([]string{block + ".values"}, "%s", problem)
+	}
+	observed.CheckOwned(s, block, fail)
+}
+
+func (f *Fields) Compile(b audits.Builder, _ int) storage.Key {
+	p := f.Attributes
+	inputs := append(observed.Inputs(b.Recorded(), b.Devices()), observed.NamesInputs(b)...)
+	return b.Node(Kind, "attributes of users", Params{Seed: b.Setting().Seed, View: p.View(b.Setting()), Values: p.Values, Network: p.Network}, inputs...)
+}
+
+func (f *Fields) Work(s *audits.Setting) float64 {
+	return s.UpdatesWork(f.Attributes.Units, float64(f.Attributes.Epochs)*float64(f.Attributes.Updates), audits.MomentumWork/float64(f.Attributes.Batch))
+}
+
+// Value is one of an attribute's, and who has it.
+type Value struct {
+	// Name of the value.
+	Value string `json:"value" required:"true"`
+	// Names as in the source, or patterns with * (any text), ? (any character) and [0-9]. One or a list.
+	Users []string `json:"users" required:"true"`
+}
+
+// checkValues describes mistakes within the values.
+func checkValues(values []Value) (problems []string) {
+	names := map[string]bool{}
+	for _, v := range values {
+		if names[v.Value] {
+			problems = append(problems, fmt.Sprintf("has the value %q twice", v.Value))
+		}
+		names[v.Value] = true
+		if len(v.Users) == 0 {
+			problems = append(problems, fmt.Sprintf("gives the value %q to nobody; expected names of users, or patterns", v.Value))
+		}
+		problems = append(problems, observed.Patterns(v.Users).Check()...)
+	}
+	if len(values) < 2 {
+		problems = append(problems, fmt.Sprintf("has %d values; expected at least 2 to tell apart", len(values)))
+	}
+	return problems
+}
 
 func share(of func(*Outcome) *Accuracy) audits.Value {
 	return audits.Of(func(v *Outcome) *float64 {
@@ -167,83 +238,6 @@ func judge(v *Outcome, limit float64) *audits.Gate {
 		}
 	}
 	return &g
-}
-
-// score sets the accuracies of a task's guesses.
-func (w *world) score(o *AttackOutcome, task int, guesses []int) {
-	right := func(row int) bool { return guesses[row] == w.anonymous.labels[task][row] }
-	if task == identity {
-		o.Identity = w.accuracy(devices.Seen, right, false)
-		return
-	}
-	o.Attribute, o.Unseen = w.accuracy(devices.Seen, right, true), w.accuracy(devices.Unseen, right, true)
-}
-
-func (w *world) isMostFrequent(row int) bool {
-	return w.anonymous.labels[attribute][row] == w.mostFrequent
-}
-
-func (w *world) majority() Majority {
-	return Majority{
-		Value: w.Values[w.mostFrequent].Value,
-		Seen:  w.accuracy(devices.Seen, w.isMostFrequent, false), Unseen: w.accuracy(devices.Unseen, w.isMostFrequent, false),
-	}
-}
-
-func (w *world) usersByValue() []Users {
-	all := lists.Map(w.Values, func(v Value) Users { return Users{Value: v.Value} })
-	for _, user := range w.shadow.Users() {
-		all[w.values[user]].Shadow++
-	}
-	for _, user := range w.anonymous.Users() {
-		all[w.values[user]].Anonymous++
-	}
-	return all
-}
-
-// accuracy is the share of right guesses for the anonymous updates of a set and, if compared, its comparison
-// with always guessing the most frequent value; nil without an update. Users count in the order of their
-// first update.
-func (w *world) accuracy(set devices.Set, right func(row int) bool, compared bool) *Accuracy {
-	var hits, most, sent []float64 // updates by user
-	number := map[int]int{}
-	for row, o := range w.anonymous.Of {
-		if o.Set != set {
-			continue
-		}
-		i, known := number[o.User]
-		if !known {
-			i = len(sent)
-			number[o.User] = i
-			hits, most, sent = append(hits, 0), append(most, 0), append(sent, 0)
-		}
-		sent[i]++
-		if right(row) {
-			hits[i]++
-		}
-		if w.isMostFrequent(row) {
-			most[i]++
-		}
-	}
-	if len(sent) == 0 {
-		return nil
-	}
-	bounds, all := Interval(w.Seed, hits, sent, sent), floats.Sum(sent)
-	a := &Accuracy{Users: len(sent), Updates: int(all), Accuracy: floats.Sum(hits) / all, Low: bounds.Low, High: bounds.High}
-	if compared && floats.Sum(most) > 0 {
-		a.FactorLow = new(Interval(w.Seed, hits, most, sent).Low)
-	}
-	return a
-}
-
-const resamples = 1000
-
-// Interval is the interval over users of the ratio of two counts of updates. The unseen user has sent the
-// mean number of updates, all of which count below.
-func Interval(seed uint64, hits, below, sent []float64) ranking.Interval {
-	r := ranking.Resampling{Stream: seeds.Stream(seed, seeds.AttributeInterval), Groups: []int{len(hits)}, Resamples: resamples}
-	mean := ranking.Mean(sent)
-	return r.Interval(audits.Confidence, ranking.OfRatio(hits, below, 0, mean, mean))
 }
 
 // power returns the power of the accuracy for users with a shadow device, if the value of each is known with

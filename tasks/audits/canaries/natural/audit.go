@@ -6,9 +6,13 @@ import (
 
 	"coalmine/internal/lists"
 	"coalmine/internal/readable"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/canaries/exposure"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/datasets/patterns"
+	"coalmine/tasks/datasets/text"
 )
 
 var Audit = audits.Describe[Fields, Outcome](audits.Description{
@@ -29,6 +33,118 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		{Name: "canaries_in_data", Of: audits.Of(func(v *Outcome) int { return len(v.CanariesInData) })},
 	},
 })
+
+type Fields struct {
+	// Finds natural secrets of the training text, and ranks each among others of its form. Byte
+	// level only.
+	Natural *Block `json:"natural,omitempty"`
+}
+
+type Block struct {
+	// Named patterns to find. One or a list; by default all, unless own is given.
+	Patterns []patterns.Pattern `json:"patterns,omitempty" source:"Carlini et al. 2019, section 9.2"`
+	// Regular expressions (RE2) to find.
+	Own []string `json:"own,omitempty"`
+	// Sequences of its form that a secret is ranked among.
+	References int `json:"references" default:"10000" range:"[1,100000000]" unit:"sequences"`
+	// Secrets to rank, the most frequent. All are counted.
+	Most int `json:"most" default:"100" range:"[1,100000]" unit:"secrets"`
+	// Nodes of a shortest-path search for each ranked secret, over all texts of its form after its
+	// context. Absent: no search.
+	Search int `json:"search,omitempty" range:"[1,1000000000]" unit:"nodes" source:"Carlini et al. 2019, section 8.4"`
+	// Results have the secrets and their contexts.
+	Show bool `json:"show" default:"false"`
+}
+
+const path = "audit.natural"
+
+func (f *Fields) Complete(*audits.Setting, func(path string) bool) {
+	if b := f.Natural; len(b.Patterns) == 0 && len(b.Own) == 0 {
+		for _, pattern := range patterns.Definitions() {
+			b.Patterns = append(b.Patterns, pattern.Pattern)
+		}
+	}
+}
+
+func (f *Fields) Check(s *audits.Setting, fail audits.Fail) {
+	fail.If(s.Reading.Level != text.ByteLevel, []string{path, "data.level"}, "looks for secrets byte by byte, and at the %s level a number is one word, most of them unknown ones; set data.level: byte, or remove %s", s.Reading.Level, path)
+	if _, err := patterns.New(f.Natural.Patterns, f.Natural.Own); err != nil {
+		fail([]string{path + ".patterns", path + ".own"}, "cannot be looked for: %v", err)
+	}
+}
+
+// shares is the number of tasks that rank the findings. Their number is unknown in the plan. shares affects
+// keys, not results.
+const shares = 4
+
+func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
+	s, n := b.Setting(), f.Natural
+	findings := b.Node(Scan, "natural secrets of the training text", ScanParams{Patterns: n.Patterns, Own: n.Own, MaxFindings: n.Most},
+		tasks.Input{Name: datasets.PopulationInput, Key: b.Population()}, tasks.Input{Name: datasets.ShardsInput, Key: b.Shards()})
+	inputs := []tasks.Input{{Name: FindingsInput, Key: findings}}
+	for share := range shares {
+		part := b.Node(Kind, fmt.Sprintf("natural secrets, share %d of %d after %d", share+1, shares, round),
+			Params{Seed: s.Seed, References: n.References, Search: n.Search, Share: share, Shares: shares},
+			tasks.Input{Name: audits.ModelInput, Key: b.Model(round)}, tasks.Input{Name: FindingsInput, Key: findings})
+		inputs = append(inputs, tasks.Input{Name: tasks.PartInput(share), Key: part})
+	}
+	return b.Node(Summary, fmt.Sprintf("natural secrets after %d", round), SummaryParams{Shares: shares, Show: n.Show}, inputs...)
+}
+
+// States implements audits.Scorer: an upper bound, for secrets of about a dozen bytes.
+func (f *Fields) States(*audits.Setting) float64 {
+	const bytes = 12
+	return float64(f.Natural.Most) * (float64(f.Natural.References)*bytes/10 + float64(f.Natural.Search))
+}
+
+var limits = []audits.Limit{
+	audits.LimitOf[float64]{
+		Name: "natural_exposure", Doc: "Highest exposure of a natural secret.",
+		Range: "[0,64]", Unit: "bits", Source: "Carlini et al. 2019, section 4",
+		Breaches: audits.Judged("natural_exposure", func(v *Outcome, limit float64) []string {
+			switch {
+			case v.Found == 0:
+				return nil // see Unjudged: there is nothing to memorize
+			case v.Highest == nil:
+				return audits.NoValue("natural_exposure", "no natural secret was ranked")
+			}
+			return audits.AboveLimit("natural_exposure", *v.Highest, limit)
+		}),
+		Unjudged: audits.NotJudged(func(v *Outcome, _ float64) []string {
+			if v.Found > 0 {
+				return nil
+			}
+			return []string{"natural_exposure, because the training text has no natural secret"}
+		}),
+		Check: checkExposure, FalseAlarms: audits.Alarms(exposureAlarms),
+	}.Limit(),
+	audits.LimitOf[int]{
+		Name: "natural_found", Doc: "Different natural secrets in the training text.",
+		Range: "[0,1000000000]", Unit: "secrets",
+		Breaches: audits.Judged("natural_found", func(v *Outcome, limit int) []string { return audits.AboveLimit("natural_found", v.Found, limit) }),
+	}.Limit(),
+}
+
+func checkExposure(s *audits.Setting, limit float64, fail audits.Fail) {
+	f, ok := audits.FieldsOf[*Fields](s)
+	if !ok {
+		return
+	}
+	r := exposure.OfReferences(f.Natural.References, path+".references")
+	r.Check("natural_exposure", "secret", limit, fail)
+}
+
+// asLikely is the condition of a false alarm.
+const asLikely = "if nothing is memorized, and natural secrets are as likely as any others of their form"
+
+// exposureAlarms uses the maximum number of ranked secrets, because the number of findings is unknown in the
+// plan.
+func exposureAlarms(f *Fields, _ *audits.Setting, limit float64) []audits.FalseAlarm {
+	return []audits.FalseAlarm{{
+		Limit: "natural_exposure", Allowed: limit, Trials: f.Natural.Most, Unit: "secrets at most", Where: asLikely,
+		Probability: exposure.ByChance(f.Natural.Most, limit),
+	}}
+}
 
 // Outcome holds the secrets of the training text and their exposures.
 type Outcome struct {
