@@ -8,7 +8,6 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/models"
-	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
@@ -116,16 +115,5 @@ func TestReferencesOfPairsHoldOneSecret(t *testing.T) {
 		if slices.Equal(row, tokens[0][4:]) {
 			t.Fatal("a reference is the canary")
 		}
-	}
-}
-
-func TestCanariesOfPairsThatBeginUnlikeAreRefused(t *testing.T) {
-	t.Parallel()
-	g := taskstest.NewGraph(t)
-	model, list, _ := pairModel(t, g, "pin 12=>12 pin", "pen 12=>12 pin")
-	_, err := g.Try(Kind, Params{Seed: 5, References: 10, Space: bothTexts, Prefix: 4, Count: 2},
-		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, list))
-	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "canary 1 begins unlike canary 0") {
-		t.Errorf("error %v", err)
 	}
 }

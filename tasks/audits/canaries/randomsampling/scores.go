@@ -28,14 +28,18 @@ type Sequential struct {
 	// Score returns the log-perplexities of sequences after a prefix, in nats and in their order.
 	Score func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error)
 
-	known map[string][]float64 // of the first references, by prefix
+	draw  func() (iter.Seq[[]int32], error) // nil: by DrawIn
+	known map[string][]float64              // of the first references, by prefix
 }
 
 // Rank ranks a canary of log-perplexity cost as a task of Kind does with the same scores and pilots. Scores
 // are exact to margin nats: the order of a canary and a reference that differ by less than twice the margin
 // is uncertain, and Interval has the possible ranks.
 func (s *Sequential) Rank(ctx context.Context, prefix []int32, cost, margin float64) (Rank, Interval, error) {
-	draws, err := s.DrawIn(s.Vocabulary, s.Canaries)
+	if s.draw == nil {
+		s.draw = func() (iter.Seq[[]int32], error) { return s.DrawIn(s.Vocabulary, s.Canaries) }
+	}
+	draws, err := s.draw()
 	if err != nil {
 		return Rank{}, Interval{}, err
 	}
@@ -212,51 +216,20 @@ func rankByProgram(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error
 	return s.rankAll(ctx, t)
 }
 
-// rankPairs ranks canaries that have their secret in both texts of a pair. Their references have different
-// sources and share no state, so each is scored whole, once for all canaries of the task.
+// rankPairs ranks canaries that have their secret in both texts of a pair, among all references. These have
+// different sources and share no state, so each is scored whole, once for all canaries of the task.
 func rankPairs(ctx context.Context, t *tasks.Task, p *Params) ([]Rank, error) {
-	list, err := datasets.ReadPlacements(ctx, t, audits.CanariesInput)
-	if err != nil {
-		return nil, err
-	}
 	scorer, err := checkpoints.ReadScorer(ctx, t, audits.ModelInput)
 	if err != nil {
 		return nil, err
 	}
-	prefix := list[p.First].Tokens[:p.Prefix]
-	tallies := make([]*tally, p.Count)
-	for i, c := range list[p.First : p.First+p.Count] {
-		if !slices.Equal(c.Tokens[:p.Prefix], prefix) {
-			return nil, tasks.Permanent(fmt.Errorf("canary %d begins unlike canary %d; expected one prefix of %d, before their secret", c.Number, list[p.First].Number, p.Prefix))
-		}
-		cost, err := audits.PairCosts(ctx, scorer, nil, [][]int32{c.Tokens})
-		if err != nil {
-			return nil, fmt.Errorf("canary %d: %w", c.Number, err)
-		}
-		tallies[i] = newTally(cost[0], 0)
+	all := *p
+	all.Exact = true
+	s := &Sequential{Params: &all, Score: func(ctx context.Context, prefix []int32, suffixes [][]int32) ([]float64, error) {
+		return audits.PairCosts(ctx, scorer, prefix, suffixes)
+	}}
+	s.draw = func() (iter.Seq[[]int32], error) {
+		return p.DrawReferences(ctx, t, scorer.Model().Config().Vocabulary-text.FirstWord, s.Canaries)
 	}
-	draws, err := p.DrawReferences(ctx, t, scorer.Model().Config().Vocabulary-text.FirstWord, list)
-	if err != nil {
-		return nil, err
-	}
-	block, scored := [][]int32(nil), 0
-	for row := range draws {
-		if block = append(block, slices.Clone(row)); len(block) < sequentialBlock && scored+len(block) < p.References {
-			continue
-		}
-		costs, err := audits.PairCosts(ctx, scorer, prefix, block)
-		if err != nil {
-			return nil, err
-		}
-		for _, counted := range tallies {
-			counted.add(costs)
-		}
-		scored, block = scored+len(block), block[:0]
-		t.Progress(tasks.Progress{Done: int64(scored), Total: int64(p.References)})
-	}
-	ranks := make([]Rank, p.Count)
-	for i, counted := range tallies {
-		ranks[i], _ = counted.rank(p.References)
-	}
-	return ranks, nil
+	return s.rankAll(ctx, t)
 }
