@@ -28,21 +28,11 @@ func ReadLists[T any](ctx context.Context, t *tasks.Task, blob string, inputs ..
 	return all, nil
 }
 
-// ReadParts concatenates the JSON arrays in a blob of the inputs tasks.PartInput. It returns an error if they
-// do not have the expected number of elements in total, such as one for each canary.
-func ReadParts[T any](ctx context.Context, t *tasks.Task, parts int, blob string, total int) ([]T, error) {
-	return readCounted[T](ctx, t, blob, total, PartInputs(parts)...)
-}
-
 // PartInputs returns the names of the first inputs tasks.PartInput.
 func PartInputs(parts int) []string { return lists.Make(parts, tasks.PartInput) }
 
-// ReadPart reads the results of one of the tasks, one for each of its canaries.
-func ReadPart[T any](ctx context.Context, t *tasks.Task, part int, blob string, canaries int) ([]T, error) {
-	return readCounted[T](ctx, t, blob, canaries, tasks.PartInput(part))
-}
-
-func readCounted[T any](ctx context.Context, t *tasks.Task, blob string, total int, inputs ...string) ([]T, error) {
+// ReadParts is ReadLists for a known number of elements in total, such as one for each canary.
+func ReadParts[T any](ctx context.Context, t *tasks.Task, blob string, total int, inputs ...string) ([]T, error) {
 	list, err := ReadLists[T](ctx, t, blob, inputs...)
 	if err == nil && len(list) != total {
 		err = tasks.Permanent(fmt.Errorf("%d %s in %d parts; expected %d", len(list), blob, len(inputs), total))
@@ -66,13 +56,16 @@ type Configuration struct {
 	InsertedTimes      int     `json:"inserted_times,omitzero"`
 }
 
-// NewConfiguration returns the configuration of a canary that is not held back.
-func NewConfiguration(c *datasets.Canary) (Configuration, error) {
+// NewConfiguration returns the configuration of a canary, nil if it is held back.
+func NewConfiguration(c *datasets.Canary) (*Configuration, error) {
+	if c.HeldBack {
+		return nil, nil
+	}
 	user, example, err := canaries.ConfigurationOf(c).Probabilities()
 	if err != nil {
-		err = fmt.Errorf("canary %d: %w", c.Number, err)
+		return nil, tasks.Permanent(fmt.Errorf("canary %d: %w", c.Number, err))
 	}
-	return Configuration{user, example, c.InsertedTimes}, err
+	return &Configuration{user, example, c.InsertedTimes}, nil
 }
 
 // String returns the form of the papers, "1/5000, 10%" or "4 times"; "-" for nil.
@@ -139,10 +132,10 @@ func Count(placed []datasets.Placement, memorized func(canary int) bool) (Memori
 		c := canaries.ConfigurationOf(&p.Canary)
 		found, err := NewConfiguration(&p.Canary)
 		if err != nil {
-			return m, tasks.Permanent(err)
+			return m, err
 		}
 		if m.Lowest == nil || c.Compare(lowest) < 0 {
-			lowest, m.Lowest = c, &found
+			lowest, m.Lowest = c, found
 		}
 	}
 	return m, nil

@@ -213,8 +213,11 @@ func NewCanary(p datasets.Placement) (Canary, error) {
 		c.Role = audits.NeverInserted
 	}
 	configuration, err := audits.NewConfiguration(&p.Canary)
+	if err != nil {
+		return c, err
+	}
 	c.UserProbability, c.ExampleProbability = configuration.UserProbability, configuration.ExampleProbability
-	return c, err
+	return c, nil
 }
 
 // firstOutcomes are members that every canary has, null if no audit has set them: programs rely on

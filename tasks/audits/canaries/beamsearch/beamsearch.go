@@ -176,7 +176,7 @@ type SummaryParams struct {
 var Summary = tasks.Kind{Name: "audits/beam-search-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
-	extractions, err := audits.ReadParts[Extraction](ctx, t, p.Parts, ExtractionsBlob, len(placed))
+	extractions, err := audits.ReadParts[Extraction](ctx, t, ExtractionsBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
 		return audits.Summary{}, err
 	}

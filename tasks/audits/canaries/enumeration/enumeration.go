@@ -178,7 +178,7 @@ func sumTallies(ctx context.Context, t *tasks.Task, p *SummaryParams, canaries i
 	for _, g := range p.groups(canaries) {
 		counted := make([]Tally, g.Canaries)
 		for part := range g.Parts {
-			tallies, err := audits.ReadPart[Tally](ctx, t, first+part, TalliesBlob, g.Canaries)
+			tallies, err := audits.ReadParts[Tally](ctx, t, TalliesBlob, g.Canaries, tasks.PartInput(first+part))
 			if err != nil {
 				return nil, nil, err
 			}

@@ -154,7 +154,7 @@ func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
 	}
 	v := Outcome{Found: scanned.Found, Occurrences: scanned.Occurrences, CanariesInData: scanned.CanariesInData, Secrets: make([]Secret, len(list))}
 	for share := range p.Shares {
-		ranks, err := audits.ReadPart[Rank](ctx, t, share, RanksBlob, (len(list)-share+p.Shares-1)/p.Shares)
+		ranks, err := audits.ReadParts[Rank](ctx, t, RanksBlob, (len(list)-share+p.Shares-1)/p.Shares, tasks.PartInput(share))
 		if err != nil {
 			return err
 		}

@@ -222,7 +222,7 @@ type SummaryParams struct {
 var Summary = tasks.Kind{Name: "audits/random-sampling-summary", Version: 1, Class: tasks.Compute, Run: audits.SummaryRun(summarize)}
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
-	ranks, err := audits.ReadParts[Rank](ctx, t, p.Parts, RanksBlob, len(placed))
+	ranks, err := audits.ReadParts[Rank](ctx, t, RanksBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
 		return audits.Summary{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -193,13 +194,7 @@ func (p *Params) bootstrap(ctx context.Context, fitted []float64) ([]Distributio
 func bits(d Distribution, cost float64) float64 { return -d.LogCDF(cost) / math.Ln2 }
 
 func atMost(ascending []float64, limit float64) int64 {
-	n, _ := slices.BinarySearchFunc(ascending, limit, func(cost, limit float64) int {
-		if cost <= limit {
-			return -1
-		}
-		return 1
-	})
-	return int64(n)
+	return int64(sort.Search(len(ascending), func(i int) bool { return !(ascending[i] <= limit) }))
 }
 
 // blockRows is the number of sequences that are scored together. It does not affect results.
@@ -268,7 +263,7 @@ type Metrics struct {
 }
 
 func summarize(ctx context.Context, t *tasks.Task, p *SummaryParams, placed []datasets.Placement) (audits.Summary, error) {
-	estimates, err := audits.ReadParts[Estimate](ctx, t, p.Parts, EstimatesBlob, len(placed))
+	estimates, err := audits.ReadParts[Estimate](ctx, t, EstimatesBlob, len(placed), audits.PartInputs(p.Parts)...)
 	if err != nil {
 		return audits.Summary{}, err
 	}

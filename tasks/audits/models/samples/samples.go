@@ -165,7 +165,7 @@ type Metrics struct {
 }
 
 func runSummary(ctx context.Context, t *tasks.Task, p *SummaryParams) error {
-	samples, err := audits.ReadParts[Drawn](ctx, t, p.Parts, DrawnBlob, p.Count)
+	samples, err := audits.ReadParts[Drawn](ctx, t, DrawnBlob, p.Count, audits.PartInputs(p.Parts)...)
 	if err != nil {
 		return err
 	}

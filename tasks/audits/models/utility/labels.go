@@ -2,7 +2,6 @@ package utility
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"coalmine/models"
 	"coalmine/models/ranking"
 	"coalmine/storage"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 )
 
@@ -58,11 +58,7 @@ func deviation(text models.Labelled) (mean float64) {
 
 func (l *labelledTexts) put(ctx context.Context, t *tasks.Task) error {
 	values := lists.Map(l.texts, func(text models.Labelled) []float32 { return slices.Concat(text.Truth, text.Predicted) })
-	data, err := binary.Append(nil, binary.LittleEndian, slices.Concat(values...))
-	if err != nil {
-		return err
-	}
-	return t.Put(ctx, labelsBlob, data)
+	return t.Put(ctx, labelsBlob, safetensors.AppendFloats(nil, slices.Concat(values...)))
 }
 
 func (l *labelledTexts) read(ctx context.Context, t *tasks.Task, input string, m *partMetrics) error {
@@ -76,11 +72,11 @@ func (l *labelledTexts) read(ctx context.Context, t *tasks.Task, input string, m
 	}
 	l.kind = m.Kind
 	all := make([]float32, len(data)/4)
-	_, err = binary.Decode(data, binary.LittleEndian, all)
+	safetensors.CopyFloats(all, data)
 	for values := range slices.Chunk(all, size) {
 		l.texts = append(l.texts, models.Labelled{Truth: values[:m.Outputs], Predicted: values[m.Outputs:]})
 	}
-	return err
+	return nil
 }
 
 func (l *labelledTexts) outcome() (*Outcome, error) {

@@ -2,13 +2,13 @@ package crossmodal
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"coalmine/internal/lists"
 	"coalmine/models"
 	"coalmine/storage"
+	"coalmine/storage/safetensors"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
 	"coalmine/tasks/audits/updates/observed"
@@ -40,11 +40,7 @@ func (v *Vectors) write(ctx context.Context, t *tasks.Task) error {
 	if err := t.PutJSON(ctx, UsersBlob, v); err != nil {
 		return err
 	}
-	data, err := binary.Append(nil, binary.LittleEndian, v.rows)
-	if err != nil {
-		return err
-	}
-	return t.Put(ctx, VectorsBlob, data)
+	return t.Put(ctx, VectorsBlob, safetensors.AppendFloats(nil, v.rows))
 }
 
 func readVectors(ctx context.Context, t *tasks.Task) (*Vectors, error) {
@@ -60,8 +56,8 @@ func readVectors(ctx context.Context, t *tasks.Task) (*Vectors, error) {
 		return nil, fmt.Errorf("%d vectors of %d values in %d bytes: %w", len(v.Users), v.Values, len(data), storage.ErrCorrupt)
 	}
 	v.rows = make([]float32, len(data)/4)
-	_, err = binary.Decode(data, binary.LittleEndian, v.rows)
-	return v, err
+	safetensors.CopyFloats(v.rows, data)
+	return v, nil
 }
 
 type GivenParams struct {
