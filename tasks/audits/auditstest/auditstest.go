@@ -2,6 +2,7 @@
 package auditstest
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -9,7 +10,11 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/models"
+	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/datasets"
+	"coalmine/tasks/taskstest"
+	"coalmine/tasks/training"
 )
 
 // RandomScorer returns the scorer of a model with initial weights times scale. At 0 all sequences cost the
@@ -22,6 +27,44 @@ func RandomScorer(t testing.TB, config models.Config, seed uint64, scale float32
 		params[i] *= scale
 	}
 	return must.Get(m.NewScorer(params))(t)
+}
+
+// Untrained returns a checkpoint with initial weights.
+func Untrained(g *taskstest.Graph, vocabulary int) *taskstest.Node {
+	return g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 6, Units: 9}})
+}
+
+// Pair is an inserted canary of four tokens below 40, and one held back.
+func Pair() []datasets.Placement {
+	return []datasets.Placement{
+		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
+		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
+	}
+}
+
+// Canaries returns a node of the canaries and their places.
+func Canaries(t testing.TB, g *taskstest.Graph, list []datasets.Placement) *taskstest.Node {
+	t.Helper()
+	return g.Put("canaries", map[string][]byte{datasets.CanariesBlob: must.Get(json.Marshal(list))(t)})
+}
+
+// Summarized decodes the blobs of an audits.Summary.
+func Summarized[O, C any](t testing.TB, summary *taskstest.Node) (v O, outcomes []C) {
+	t.Helper()
+	must.Do(t, json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v))
+	must.Do(t, json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes))
+	return v, outcomes
+}
+
+// Measured tries a task whose metrics are an Outcome O.
+func Measured[O any](g *taskstest.Graph, kind tasks.Kind, params any, inputs ...taskstest.Edge) (*O, *taskstest.Node, error) {
+	n, err := g.Try(kind, params, inputs...)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := new(O)
+	n.DecodeMetrics(v)
+	return v, n, nil
 }
 
 // Texts returns the cells of an outcome in the columns of tables, in their order.

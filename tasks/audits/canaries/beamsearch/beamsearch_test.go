@@ -2,7 +2,6 @@ package beamsearch
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,12 +12,12 @@ import (
 	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/canaries/search"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
-	"coalmine/tasks/training"
 )
 
 // testScorer is an untrained model with weights large enough that its
@@ -127,25 +126,16 @@ func TestBeamSearchFindsTheBestSequenceOfTheSpace(t *testing.T) {
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9,
-	}})
-	list := []datasets.Placement{
-		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
-		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
-	}
-	data := must.Get(json.Marshal(list))(t)
-	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	model, given := auditstest.Untrained(g, 40), auditstest.Canaries(t, g, auditstest.Pair())
 	beam := g.Run(Kind, Params{Width: 3, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 	taskstest.Golden(t, beam)
 	summary := g.Run(Summary, SummaryParams{Parts: 1, Width: 3}, taskstest.In(audits.PlacementsInput, given),
 		taskstest.In(datasets.PartsInput, g.Put("parts", map[string][]byte{text.VocabularyBlob: []byte(vocabularyOf(40))})), taskstest.In(tasks.PartInput(0), beam))
 	taskstest.Golden(t, summary)
-	var v Outcome
-	var outcomes []CanaryOutcome
+	v, outcomes := auditstest.Summarized[Outcome, CanaryOutcome](t, summary)
 	var found []Extraction
-	must.Do(t, errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes), json.Unmarshal(beam.Blob(ExtractionsBlob), &found)))
+	must.Do(t, json.Unmarshal(beam.Blob(ExtractionsBlob), &found))
 	if len(outcomes) != 2 || v.Of != 1 || v.Width != 3 || (v.Memorized == 1) != *outcomes[0].Found {
 		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}

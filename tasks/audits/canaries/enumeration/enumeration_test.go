@@ -1,6 +1,7 @@
 package enumeration
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -19,7 +20,6 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
-	"coalmine/tasks/training"
 )
 
 // costAlone scores a sequence by itself, token by token, with Scorer alone.
@@ -176,7 +176,7 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 		for i, n := range insertions {
 			list[i] = datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: []int32{7}, Words: []string{"a"}, HeldBack: n == 0}, Insertions: n}
 		}
-		given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: must.Get(json.Marshal(list))(t)})
+		given := auditstest.Canaries(t, g, list)
 		part := g.Put("part", map[string][]byte{TalliesBlob: []byte(`[{"at_most": 8}, {"at_most": 1}, {"at_most": 4}]`)})
 		summary := g.Run(Summary, SummaryParams{Parts: 1, Sequences: 32}, taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), part))
 		var metrics Metrics
@@ -190,15 +190,11 @@ func TestTheHighestExposureIsThatOfAnInsertedCanary(t *testing.T) {
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9,
-	}})
-	list := []datasets.Placement{
-		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11}, Words: []string{"a", "b", "c"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
-		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4}, Words: []string{"e", "f", "g"}, HeldBack: true}},
+	list := auditstest.Pair()
+	for i := range list {
+		list[i].Tokens, list[i].Words = list[i].Tokens[:3], list[i].Words[:3]
 	}
-	data := must.Get(json.Marshal(list))(t)
-	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	model, given := auditstest.Untrained(g, 40), auditstest.Canaries(t, g, list)
 	inputs := []taskstest.Edge{taskstest.In(audits.PlacementsInput, given)}
 	var parts []*taskstest.Node
 	for i, span := range audits.Split(36*36, 700) {
@@ -210,10 +206,30 @@ func TestGoldenBytes(t *testing.T) {
 	taskstest.Golden(t, parts...)
 	summary := g.Run(Summary, SummaryParams{Parts: 2, Sequences: 36 * 36}, inputs...)
 	taskstest.Golden(t, summary)
-	var v Outcome
-	var outcomes []CanaryOutcome
-	must.Do(t, errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)))
+	v, outcomes := auditstest.Summarized[Outcome, CanaryOutcome](t, summary)
 	if len(outcomes) != 2 || v.Of != 1 || v.Sequences != 36*36 || (v.Memorized == 1) != (*outcomes[0].Rank == 1) {
 		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}
+}
+
+// byteScorer is an untrained byte model with weights times scale.
+func byteScorer(t testing.TB, units int, scale float32) *models.Scorer {
+	t.Helper()
+	return auditstest.RandomScorer(t, models.Config{Kind: models.LSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 32, Units: units, Layers: 2, Projection: models.Unprojected, Untied: true}, 1, scale)
+}
+
+// Every number of digits after a prefix, on the byte model of Carlini et al. 2019. The
+// sequences per second are of one core. Half of the sequences are within the limit where
+// branches are pruned, as with a canary of the median cost.
+func BenchmarkEnumeration(b *testing.B) {
+	tree := byteScorer(b, 200, 1).Tabulate().NewTreeScorer()
+	state := must.Get(audits.PrefixState(tree.Scorer(), []int32{100, 101}))(b)
+	s := newSpace(canaries.Space{Words: 6, Alphabet: canaries.Digits, Format: "######"}.Choices(text.Bytes))
+	n := 0
+	for b.Loop() {
+		must.Do(b, s.enumerate(context.Background(), tree, audits.Span{Count: s.below[0]}, state, math.Inf(1), func(float64) { n++ }))
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "sequences/s")
+	b.ReportMetric(float64(tree.Work().Advanced)/b.Elapsed().Seconds(), "states/s")
+	b.ReportMetric(tree.Work().FLOPs/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }

@@ -15,6 +15,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/canaries/randomsampling"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
@@ -22,7 +23,6 @@ import (
 	"coalmine/tasks/datasets/patterns"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
-	"coalmine/tasks/training"
 )
 
 // letters are the matches of a scan in the letters of four users, of which a canary
@@ -149,9 +149,7 @@ func TestRanksAreThoseOfScoringEachReferenceAlone(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	findings := letters(t, g)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: text.Bytes + text.FirstWord, Embedding: 6, Units: 9,
-	}})
+	model := auditstest.Untrained(g, text.Bytes+text.FirstWord)
 	inputs := []taskstest.Edge{taskstest.In(FindingsInput, findings)}
 	var parts []*taskstest.Node
 	for share := range 2 {
@@ -233,9 +231,7 @@ func TestASearchExtractsTheLikeliestOfItsForm(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
 	findings := letters(t, g)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: text.Bytes + text.FirstWord, Embedding: 6, Units: 9,
-	}})
+	model := auditstest.Untrained(g, text.Bytes+text.FirstWord)
 	task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(FindingsInput, findings))
 	tables := must.Get(audits.ReadTables(t.Context(), task))(t)
 	form := newSpace(patterns.SSN, "pin 12")

@@ -9,6 +9,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/text"
@@ -21,10 +22,9 @@ import (
 func TestATranslationIsDrawnWithTheProbabilityOfItsTokens(t *testing.T) {
 	t.Parallel()
 	pair := slices.Concat(bytesOf("pin?"), []int32{text.Separator}, bytesOf("pin 12"))
-	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: pair, InsertedTimes: 1}, Insertions: 1}}))(t)
 	g := taskstest.NewGraph(t)
 	model := taskstest.In(audits.ModelInput, translator(g))
-	placed := g.Put("placements", map[string][]byte{datasets.CanariesBlob: data})
+	placed := auditstest.Canaries(t, g, []datasets.Placement{{Canary: datasets.Canary{Tokens: pair, InsertedTimes: 1}, Insertions: 1}})
 	node := g.Run(Kind, Params{
 		Groups: []Group{{Count: 1, Prefix: 9, Prefixes: []int{5, 9}}}, Sampling: models.Sampling{Temperature: 1}, Queries: 1000, Chance: 0.5,
 	}, model, taskstest.In(audits.PlacementsInput, placed))

@@ -1,7 +1,6 @@
 package probabilisticextraction
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,9 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/taskstest"
 	"coalmine/tasks/training"
@@ -41,17 +43,11 @@ func measure(t *testing.T, p Params, canaries [][]int32) (*taskstest.Node, Outco
 		}
 		list = append(list, datasets.Placement{Canary: c, Users: 3, Insertions: 5})
 	}
-	data := must.Get(json.Marshal(list))(t)
-	placed := g.Put("placements", map[string][]byte{datasets.CanariesBlob: data})
-	node, err := g.Try(Kind, p, taskstest.In(audits.ModelInput, model), taskstest.In(audits.PlacementsInput, placed))
+	node, err := g.Try(Kind, p, taskstest.In(audits.ModelInput, model), taskstest.In(audits.PlacementsInput, auditstest.Canaries(t, g, list)))
 	if err != nil {
 		return nil, Outcome{}, nil, err
 	}
-	var v Outcome
-	var outcomes []CanaryOutcome
-	for name, into := range map[string]any{audits.OutcomeBlob: &v, audits.CanaryOutcomesBlob: &outcomes} {
-		must.Do(t, json.Unmarshal(node.Blob(name), into))
-	}
+	v, outcomes := auditstest.Summarized[Outcome, CanaryOutcome](t, node)
 	return node, v, outcomes, nil
 }
 
@@ -247,5 +243,39 @@ func TestWhatCannotBeMeasuredIsRefused(t *testing.T) {
 		if _, _, _, err := measure(t, p, canaries); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
 		}
+	}
+}
+
+// For any model: of all sequences of the space, at most the bound's share is extractable.
+func TestNoModelMakesMoreSequencesExtractableThanTheBound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		weights := rapid.SliceOfN(rapid.Float64Range(0, 8), 1, 200).Draw(rt, "weights")
+		queries := rapid.IntRange(1, 300).Draw(rt, "queries")
+		chance := rapid.Float64Range(0.01, 0.99).Draw(rt, "chance")
+		total := 0.0
+		for _, w := range weights {
+			total += math.Exp2(w)
+		}
+		extractable := 0
+		for _, w := range weights {
+			if Queries(math.Log(math.Exp2(w)/total), chance) <= float64(queries) {
+				extractable++
+			}
+		}
+		share, bound := float64(extractable)/float64(len(weights)), extractableByChance(queries, chance, float64(len(weights)))
+		if share > bound*(1+1e-9) {
+			rt.Fatalf("%d of %d sequences are extractable, above the bound of %v", extractable, len(weights), bound)
+		}
+	})
+}
+
+// A model that writes m sequences alone, all alike, reaches it where m is 1/p.
+func TestTheBoundIsReached(t *testing.T) {
+	t.Parallel()
+	const sequences, written, chance = 1000, 8, 0.5
+	queries := int(Queries(-math.Log(written), chance)) // 6: 1 - (7/8)^6 is 0.551
+	if bound := extractableByChance(queries, chance, sequences); bound < written/1000.0 || bound > (written+1.5)/1000 {
+		t.Errorf("bound %v, want hardly more than %v", bound, written/1000.0)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/datasets"
@@ -37,8 +38,7 @@ func pairModel(t *testing.T, g *taskstest.Graph, texts ...string) (model, list *
 		placed = append(placed, datasets.Placement{Canary: datasets.Canary{Number: i, Tokens: pair}, Insertions: 1})
 		tokens = append(tokens, pair)
 	}
-	data := must.Get(json.Marshal(placed))(t)
-	return model, g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data}), tokens
+	return model, auditstest.Canaries(t, g, placed), tokens
 }
 
 // costOf is -log p of all tokens after the first n, fed one by one.

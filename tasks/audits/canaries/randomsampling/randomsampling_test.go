@@ -2,7 +2,6 @@ package randomsampling
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -232,8 +231,7 @@ func ranksOf(t *testing.T, n, count int) []Rank {
 	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
 		Kind: models.GRU, Vocabulary: vocabulary, Embedding: 6, Units: 9, Layers: 2,
 	}})
-	data := must.Get(json.Marshal(manyCanaries(n, vocabulary-text.FirstWord)))(t)
-	list := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	list := auditstest.Canaries(t, g, manyCanaries(n, vocabulary-text.FirstWord))
 	var all []Rank
 	for first := 0; first < n; first += count {
 		node := g.Run(Kind, Params{Seed: 1, References: 500, Space: canaries.Space{Words: 4}, Prefix: 1, First: first, Count: count},
@@ -273,24 +271,14 @@ func TestRanksDoNotDependOnTheKernelSet(t *testing.T) {
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9,
-	}})
-	list := []datasets.Placement{
-		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
-		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
-	}
-	data := must.Get(json.Marshal(list))(t)
-	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	model, given := auditstest.Untrained(g, 40), auditstest.Canaries(t, g, auditstest.Pair())
 	sampling := g.Run(Kind, Params{Seed: 1, References: 300, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 2},
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 	taskstest.Golden(t, sampling)
 	summary := g.Run(Summary, SummaryParams{Parts: 1, References: 300},
 		taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), sampling))
 	taskstest.Golden(t, summary)
-	var v Outcome
-	var outcomes []CanaryOutcome
-	must.Do(t, errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)))
+	v, outcomes := auditstest.Summarized[Outcome, CanaryOutcome](t, summary)
 	if len(outcomes) != 2 || v.Of != 1 || v.References != 300 || (v.Memorized == 1) != *outcomes[0].Memorized {
 		t.Errorf("outcome %+v of outcomes %+v", v, outcomes)
 	}
@@ -299,4 +287,19 @@ func TestGoldenBytes(t *testing.T) {
 // drawnFrom draws sequences of a space, out of the given number of ordinary tokens.
 func drawnFrom(space canaries.Space, seed uint64, count, ordinary int, excluded [][]int32) *References {
 	return drawReferences(seed, count, space.Words, excluded, space.Sampler(space.Choices(ordinary), 0))
+}
+
+// A reference that costs as much as the canary stands before it. Where scores are known to
+// a margin, one that costs up to twice that more may stand before the canary, and one that costs
+// up to twice that less behind it.
+func TestRanksKnowOfTiesAndMargins(t *testing.T) {
+	t.Parallel()
+	// The canary costs 10, the margin is 0.5.
+	costs := []float64{8.9, 9, 9.01, 10, 10.99, 11, 11.01}
+	tally := newTally(10, 0.5)
+	tally.add(costs)
+	rank, interval := tally.rank(len(costs))
+	if rank.Rank != 1+4 || interval != (Interval{1 + 2, 1 + 6}) {
+		t.Errorf("rank %d in %+v, want 5 in 3 to 7", rank.Rank, interval)
+	}
 }

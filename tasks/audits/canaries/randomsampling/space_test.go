@@ -1,20 +1,17 @@
 package randomsampling
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	"coalmine/internal/must"
-	"coalmine/models"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
-	"coalmine/tasks/training"
 )
 
 // pin is a space with fixed bytes before, between and after its random ones.
@@ -59,11 +56,8 @@ func TestReferencesComeFromTheSpaceOfTheCanaries(t *testing.T) {
 func TestAReferenceSetLargerThanItsSpaceIsRefused(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{
-		Kind: models.CIFGLSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 4, Units: 5,
-	}})
-	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("no 12-3.!")}}}))(t)
-	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	model := auditstest.Untrained(g, text.FirstWord+text.Bytes)
+	given := auditstest.Canaries(t, g, []datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("no 12-3.!")}}})
 	rank := func(references int, space canaries.Space, prefix int) error {
 		_, err := g.Try(Kind, Params{References: references, Space: space, Prefix: prefix, Count: 1},
 			taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))

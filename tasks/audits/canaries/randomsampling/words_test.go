@@ -1,7 +1,6 @@
 package randomsampling
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
-	"coalmine/tasks/training"
 )
 
 // A canary of whole words is ranked among sequences of whole words. With 4,000 references the share
@@ -109,9 +107,8 @@ func TestReferencesOfWholeWordsAreTheSequencesThatAreNoCanary(t *testing.T) {
 func TestReferencesOfOtherWordsOfTheSameBytesAreOthers(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: text.FirstWord + text.Bytes, Embedding: 4, Units: 5}})
-	data := must.Get(json.Marshal([]datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("ad ad")}}}))(t)
-	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	model := auditstest.Untrained(g, text.FirstWord+text.Bytes)
+	given := auditstest.Canaries(t, g, []datasets.Placement{{Canary: datasets.Canary{Tokens: tokensOf("ad ad")}}})
 	draw := func(symbols string) string {
 		task := g.Task(taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 		space := canaries.Space{Words: 5, Alphabet: canaries.Listed, Symbols: symbols, SymbolBytes: 2, Format: "# #"}

@@ -8,14 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"coalmine/internal/must"
-	"coalmine/models"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
-	"coalmine/tasks/training"
 )
 
 // bench has an untrained model of bytes, or of 36 words, and canaries.
@@ -30,7 +28,7 @@ type bench struct {
 func newBench(t *testing.T, vocabulary int, canaries ...[]int32) *bench {
 	t.Helper()
 	b := &bench{Graph: taskstest.NewGraph(t), t: t}
-	b.model = b.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: vocabulary, Embedding: 6, Units: 9}})
+	b.model = auditstest.Untrained(b.Graph, vocabulary)
 	words := "<pad>\n<unk>\n<begin>\n<end>\n"
 	for i := text.FirstWord; i < vocabulary; i++ {
 		words += fmt.Sprintf("w%d\n", i)
@@ -40,8 +38,7 @@ func newBench(t *testing.T, vocabulary int, canaries ...[]int32) *bench {
 		c := datasets.Canary{Number: i, Tokens: tokens, UserProbability: "1/10", ExampleProbability: "1"}
 		b.list = append(b.list, datasets.Placement{Canary: c, Users: 3, Insertions: 5})
 	}
-	data := must.Get(json.Marshal(b.list))(t)
-	b.canaries = b.Put("canaries", map[string][]byte{datasets.CanariesBlob: data})
+	b.canaries = auditstest.Canaries(t, b.Graph, b.list)
 	return b
 }
 

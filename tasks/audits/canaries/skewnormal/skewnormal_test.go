@@ -1,8 +1,6 @@
 package skewnormal
 
 import (
-	"encoding/json"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -21,7 +19,6 @@ import (
 	"coalmine/tasks/datasets"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
-	"coalmine/tasks/training"
 )
 
 // randomScorer is an untrained model with initial weights times scale.
@@ -187,29 +184,18 @@ func TestAHistogramHasAllReferences(t *testing.T) {
 	}
 }
 
-func list(t *testing.T) []byte {
-	t.Helper()
-	data := must.Get(json.Marshal([]datasets.Placement{
-		{Canary: datasets.Canary{Tokens: []int32{7, 9, 11, 30}, Words: []string{"a", "b", "c", "d"}, UserProbability: "1/10", ExampleProbability: "1"}, Users: 3, Holders: 2, Insertions: 5},
-		{Canary: datasets.Canary{Number: 1, Tokens: []int32{8, 39, 4, 5}, Words: []string{"e", "f", "g", "h"}, HeldBack: true}},
-		{Canary: datasets.Canary{Number: 2, Tokens: []int32{8, 4, 4, 5}, Words: []string{"e", "h", "g", "h"}, HeldBack: true}},
-	}))(t)
-	return data
-}
-
 func TestGoldenBytes(t *testing.T) {
 	t.Parallel()
 	g := taskstest.NewGraph(t)
-	model := g.Run(training.Initial, training.InitialParams{Seed: 3, Model: models.Config{Kind: models.CIFGLSTM, Vocabulary: 40, Embedding: 6, Units: 9}})
-	given := g.Put("canaries", map[string][]byte{datasets.CanariesBlob: list(t)})
+	model := auditstest.Untrained(g, 40)
+	third := datasets.Placement{Canary: datasets.Canary{Number: 2, Tokens: []int32{8, 4, 4, 5}, Words: []string{"e", "h", "g", "h"}, HeldBack: true}}
+	given := auditstest.Canaries(t, g, append(auditstest.Pair(), third))
 	part := g.Run(Kind, Params{Seed: 1, References: 300, Bootstrap: 5, Space: canaries.Space{Words: 4}, Prefix: 1, Count: 3},
 		taskstest.In(audits.ModelInput, model), taskstest.In(audits.CanariesInput, given))
 	taskstest.Golden(t, part)
 	summary := g.Run(Summary, SummaryParams{Parts: 1}, taskstest.In(audits.PlacementsInput, given), taskstest.In(tasks.PartInput(0), part))
 	taskstest.Golden(t, summary)
-	var v Outcome
-	var outcomes []CanaryOutcome
-	must.Do(t, errors.Join(json.Unmarshal(summary.Blob(audits.OutcomeBlob), &v), json.Unmarshal(summary.Blob(audits.CanaryOutcomesBlob), &outcomes)))
+	v, outcomes := auditstest.Summarized[Outcome, CanaryOutcome](t, summary)
 	if len(outcomes) != 3 || len(v.Fits) != 2 || *v.Highest != *outcomes[0].Exposure {
 		t.Errorf("outcome %+v of outcomes %+v, want 2 fits for 2 prefixes", v, outcomes)
 	}

@@ -72,19 +72,10 @@ func otherForm(split []devices.Device, list []updates.Update) *Vectors {
 func match(t *testing.T, p pairs.Params, v *Vectors, split []devices.Device, list []updates.Update) (*Outcome, *taskstest.Node, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	var data []byte
-	for _, x := range v.rows {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
-	}
+	data := must.Get(binary.Append(nil, binary.LittleEndian, v.rows))(t)
 	users := must.Get(json.Marshal(v))(t)
 	vectors := g.Put("vectors", map[string][]byte{UsersBlob: users, VectorsBlob: data})
-	n, err := g.Try(Kind, p, append(observedtest.Inputs(g, observedtest.Layout, split, list), taskstest.In(VectorsInput, vectors))...)
-	if err != nil {
-		return nil, nil, err
-	}
-	found := new(Outcome)
-	n.DecodeMetrics(found)
-	return found, n, nil
+	return auditstest.Measured[Outcome](g, Kind, p, append(observedtest.Inputs(g, observedtest.Layout, split, list), taskstest.In(VectorsInput, vectors))...)
 }
 
 // Also of users of whom the network has seen nothing before but updates that are not theirs.

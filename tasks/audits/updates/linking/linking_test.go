@@ -9,6 +9,7 @@ import (
 
 	"coalmine/internal/must"
 	"coalmine/tasks"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/updates/observed/observedtest"
 	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/devices"
@@ -25,13 +26,8 @@ func linked(t *testing.T, p Params, split []devices.Device, list []updates.Updat
 	t.Helper()
 	g := taskstest.NewGraph(t)
 	half := len(list) / 2
-	n, err := g.Try(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list[:half], list[half:])...)
-	if err != nil {
-		return nil, err
-	}
-	var v Outcome
-	n.DecodeMetrics(&v)
-	return &v, nil
+	v, _, err := auditstest.Measured[Outcome](g, Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list[:half], list[half:])...)
+	return v, err
 }
 
 func TestDevicesAreFollowedByWhatIsTheirOwn(t *testing.T) {
@@ -246,4 +242,16 @@ func TestGoldenBytes(t *testing.T) {
 	split, list := federation(5, 10, 6, 1)
 	g := taskstest.NewGraph(t)
 	taskstest.Golden(t, g.Run(Kind, Params{Seed: 1, Updates: 1000, Pairs: 100}, observedtest.Inputs(g, observedtest.Layout, split, list)...))
+}
+
+// Limits are passed by the lower end of an interval, not by the number itself.
+func TestLimitsArePassedByLowerBounds(t *testing.T) {
+	t.Parallel()
+	v := &Outcome{}
+	v.Pairs.Users = 30
+	v.Pairs.AP.Value, v.Pairs.AP.Low = 0.9, 0.8
+	auditstest.CheckLimit(t, &Audit, v, new(Outcome), map[float64][]string{
+		1.5: {"the AP of linked updates is 1.8 times chance; at least it is 1.6, above the limit of 1.5"},
+		1.7: nil,
+	})
 }

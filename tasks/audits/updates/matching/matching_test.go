@@ -8,6 +8,7 @@ import (
 	"coalmine/internal/must"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/updates/observed/observedtest"
 	"coalmine/tasks/audits/updates/pairs"
 	"coalmine/tasks/devices"
@@ -22,13 +23,8 @@ func params() pairs.Params {
 func match(t *testing.T, p pairs.Params, split []devices.Device, list []updates.Update) (*Outcome, error) {
 	t.Helper()
 	g := taskstest.NewGraph(t)
-	n, err := g.Try(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...)
-	if err != nil {
-		return nil, err
-	}
-	var v Outcome
-	n.DecodeMetrics(&v)
-	return &v, nil
+	v, _, err := auditstest.Measured[Outcome](g, Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...)
+	return v, err
 }
 
 func TestPairsOfUsersNeverSeenAreTold(t *testing.T) {
@@ -144,4 +140,17 @@ func TestGoldenBytes(t *testing.T) {
 	p := params()
 	p.Pairs, p.Epochs = 100, 2
 	taskstest.Golden(t, g.Run(Kind, p, observedtest.Inputs(g, observedtest.Layout, split, list)...))
+}
+
+// Limits are passed by the lower end of an interval, not by the number itself.
+func TestLimitsArePassedByLowerBounds(t *testing.T) {
+	t.Parallel()
+	v := &Outcome{Shadow: new(Measurements)}
+	v.Shadow.Network.Users = 30
+	v.Shadow.Network.AP.Value, v.Shadow.Network.AP.Low = 0.9, 0.55
+	v.Shadow.Cosine.AP.Value, v.Shadow.Cosine.AP.Low = 0.7, 0.6
+	auditstest.CheckLimit(t, &Audit, v, new(Outcome), map[float64][]string{
+		1.15: {"the AP of pairs with a shadow device, told by the cosine, is 1.4 times chance; at least it is 1.2, above the limit of 1.15"},
+		1.3:  nil,
+	})
 }

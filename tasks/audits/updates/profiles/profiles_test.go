@@ -76,13 +76,8 @@ func find(t *testing.T, p Params, split []devices.Device, list []updates.Update,
 		attack := deanonymization.Params{Seed: 1, Attack: kind, Learn: all, Try: all, Profiles: true, TrainingFields: deanonymization.TrainingFields{Epochs: 200, Batch: 16, Memory: 16}}
 		inputs = append(inputs, taskstest.In(deanonymization.AttackInput(i), g.Run(deanonymization.Reidentify, attack, recorded...)))
 	}
-	n, err := g.Try(Kind, p, inputs...)
-	if err != nil {
-		return nil, nil, err
-	}
-	v := new(Outcome)
-	n.DecodeMetrics(v)
-	return n, v, nil
+	v, n, err := auditstest.Measured[Outcome](g, Kind, p, inputs...)
+	return n, v, err
 }
 
 // Fitting users rank before all others, whether held-out users or all shadows are the

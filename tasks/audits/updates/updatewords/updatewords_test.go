@@ -15,6 +15,7 @@ import (
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/audits"
+	"coalmine/tasks/audits/auditstest"
 	"coalmine/tasks/audits/updates/observed"
 	"coalmine/tasks/canaries"
 	"coalmine/tasks/datasets"
@@ -211,4 +212,14 @@ func TestGoldenBytes(t *testing.T) {
 	b := newBench(t)
 	n := must.Get(b.try(Params{Layer: OutputBias}, b.train(false, plain)))(t)
 	taskstest.Golden(t, n)
+}
+
+func TestTheLimitIsOnWhatUpdatesSayBeyondFrequency(t *testing.T) {
+	t.Parallel()
+	v := &Outcome{BaselineAP: 0.4}
+	v.AP = 0.8
+	auditstest.CheckLimit(t, &Audit, v, new(Outcome), map[float64][]string{
+		1.5: {"the AP of words read off updates, over that by their frequency alone, is 2, above the limit of 1.5"},
+		2.5: nil,
+	})
 }
