@@ -70,6 +70,7 @@ type Conversation struct {
 	child    *childprocess.Process
 	protocol Protocol
 	lines    chan []byte // to be written
+	unwatch  func() bool // stops watching its context; false if that has ended
 
 	mu      sync.Mutex
 	asked   int64                 // last id
@@ -79,14 +80,15 @@ type Conversation struct {
 	ended   sync.Once
 }
 
-// Start starts a program.
-func Start(c *childprocess.Command, s Protocol) (*Conversation, error) {
+// Start starts a program. It is killed when ctx ends, and otherwise ends with Close.
+func Start(ctx context.Context, c *childprocess.Command, s Protocol) (*Conversation, error) {
 	child, err := c.Start()
 	if err != nil {
 		return nil, fmt.Errorf("%s %w", s.Who, err)
 	}
 	s.Patience = cmp.Or(goroutines.Seconds(c.AnswerSeconds), s.Patience)
 	t := &Conversation{child: child, protocol: s, lines: make(chan []byte), pending: map[int64]chan answer{}, over: make(chan struct{})}
+	t.unwatch = context.AfterFunc(ctx, func() { t.Kill(context.Cause(ctx)) })
 	go t.write()
 	go t.read()
 	return t, nil
@@ -124,13 +126,14 @@ func (t *Conversation) Kill(reason error) { t.child.Kill(reason) }
 var errUnwanted = errors.New("no request waits for its answer")
 
 // Close ends the program's input, and the program if it does not end soon after or no answer is awaited.
-// The error reports an end that breaks the contract.
+// The error reports an end that breaks the contract; nil if the context of Start ended the program.
 func (t *Conversation) Close() error {
+	killed := !t.unwatch()
 	unwanted := t.unanswered() > 0
 	if unwanted {
 		t.Kill(errUnwanted)
 	}
-	if err := t.child.Close(); err != nil && !unwanted {
+	if err := t.child.Close(); err != nil && !unwanted && !killed {
 		return t.Explain(t.withLastLines(t.protocol.EndsWithItsInput.Errorf("%v", err)))
 	}
 	return nil

@@ -1,7 +1,7 @@
 // Package contracts communicates with external programs that implement a contract of docs/contracts: its
 // rules, the exchange of messages, the checks and the speed of a program.
 //
-//	conversation, err := contracts.Start(command, contracts.Protocol{...})
+//	conversation, err := contracts.Start(ctx, command, contracts.Protocol{...})
 //	...
 //	defer conversation.Close()
 //	err = conversation.Ask(ctx, "describe", "describe", nil, func(result json.RawMessage) error { ... })

@@ -16,7 +16,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -32,18 +31,9 @@ type Options struct {
 	Name string
 	// Concurrency is the maximum number of concurrent requests; 0 stands for 1.
 	Concurrency int
-	// Tries is the number of tries of a request if the answer is an error that permits a retry; 0 stands
-	// for DefaultTries. Pause is the first pause between tries, and doubles; 0 stands for half a second.
-	Tries int
-	Pause time.Duration
+	// Retries repeats a request whose answer is an error that permits it.
+	goroutines.Retries
 }
-
-// Defaults of Options.
-const (
-	DefaultTries = 5
-	defaultPause = 500 * time.Millisecond
-	maxPause     = time.Minute
-)
 
 // Client sends requests to one command. It is safe for concurrent use.
 type Client struct {
@@ -52,18 +42,17 @@ type Client struct {
 
 	options      Options
 	conversation *contracts.Conversation
-	unwatch      func() bool
 }
 
 // Start starts a command and requests its description. The command is killed when ctx ends, and otherwise
 // ends with Close.
 func Start(ctx context.Context, o Options) (*Client, error) {
 	o.Name = cmp.Or(o.Name, strings.Join(o.Args, " "))
-	conversation, err := contracts.Start(&o.Command, protocol(o.Name))
+	conversation, err := contracts.Start(ctx, &o.Command, protocol(o.Name))
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{options: o, conversation: conversation, unwatch: context.AfterFunc(ctx, func() { conversation.Kill(context.Cause(ctx)) })}
+	c := &Client{options: o, conversation: conversation}
 	err = c.request(ctx, describe, payload{Versions: []int{contract.Version}}, func(result json.RawMessage) error {
 		d, err := decodeDescription(result)
 		if err == nil {
@@ -86,13 +75,7 @@ func (c *Client) Name() string { return c.options.Name }
 
 // Close ends the command's input, and the command if it does not end soon after. The error reports an end
 // that breaks the contract; nil if its context ended it.
-func (c *Client) Close() error {
-	killed := !c.unwatch()
-	if err := c.conversation.Close(); !killed {
-		return err
-	}
-	return nil
-}
+func (c *Client) Close() error { return c.conversation.Close() }
 
 // LogLikelihoods scores pairs, and returns an answer for each, in order. Each request has up to batch
 // pairs.
@@ -123,42 +106,23 @@ func inBatches[A, R any](ctx context.Context, c *Client, method string, list []A
 	if !c.Description.Has(method) {
 		return nil, c.conversation.Explain(DescribeFirst.Errorf("its methods are %q; expected %q among them, which is asked here", c.Description.Methods, method))
 	}
-	answers := make([]R, len(list))
-	group, within := goroutines.WithContext(ctx)
-	group.SetLimit(max(1, c.options.Concurrency))
-	for first := 0; first < len(list) && within.Err() == nil; first += batch {
-		some := list[first:min(first+batch, len(list))]
-		group.Go(func() error {
-			return c.request(within, method, about(some), func(result json.RawMessage) error {
-				found, err := decode(result, len(some))
-				copy(answers[first:], found)
-				return err
-			})
+	return goroutines.InBatches(ctx, list, batch, c.options.Concurrency, func(ctx context.Context, some []A) (found []R, err error) {
+		return found, c.request(ctx, method, about(some), func(result json.RawMessage) (err error) {
+			found, err = decode(result, len(some))
+			return err
 		})
-	}
-	if err := cmp.Or(group.Wait(), context.Cause(ctx)); err != nil {
-		return nil, err
-	}
-	return answers, nil
+	})
 }
 
 // request retries until the command has answered, or has failed too often. An answer that decode refuses
 // ends the command.
 func (c *Client) request(ctx context.Context, method string, about payload, decode func(json.RawMessage) error) error {
-	tries, pause := cmp.Or(c.options.Tries, DefaultTries), cmp.Or(c.options.Pause, defaultPause)
-	for try := 1; ; try++ {
-		err := c.conversation.Ask(ctx, method, about.describe(method), about, decode)
-		if refused, ok := errors.AsType[*contracts.RefusedError](err); !ok || !refused.Retry {
-			return err
-		}
-		if try == tries {
-			return fmt.Errorf("%w, and so %d times in a row", err, tries)
-		}
-		if err := goroutines.Sleep(ctx, pause); err != nil {
-			return context.Cause(ctx)
-		}
-		pause = min(2*pause, maxPause)
-	}
+	return c.options.Retry(ctx, func() error {
+		return c.conversation.Ask(ctx, method, about.describe(method), about, decode)
+	}, func(err error) (again bool, least time.Duration) {
+		refused, ok := errors.AsType[*contracts.RefusedError](err)
+		return ok && refused.Retry, 0
+	})
 }
 
 // contract holds the rules of docs/contracts/score.md.

@@ -16,6 +16,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/goroutines"
 	"coalmine/internal/must"
 )
 
@@ -104,7 +105,7 @@ func TestACommandThatBreaksTheContractIsToldFrom(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			client, err := asking(t, c.script, Options{Tries: 3})
+			client, err := asking(t, c.script, Options{Retries: goroutines.Retries{Tries: 3}})
 			if err == nil {
 				_, err = client.LogLikelihoods(t.Context(), pairs, 8)
 			}

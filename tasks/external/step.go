@@ -91,7 +91,6 @@ type Stepper struct {
 
 	conversation *contracts.Conversation
 	workspace    *childprocess.Workspace
-	unwatch      func() bool
 	owned        bool // the stepper owns the workspace
 }
 
@@ -150,7 +149,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 	if err := x.workspace.Folder(stepFolder); err != nil {
 		return nil, err
 	}
-	conversation, err := contracts.Start(&childprocess.Command{
+	conversation, err := contracts.Start(ctx, &childprocess.Command{
 		Args: childprocess.Shell(r.Step), Dir: x.workspace.Path(), Terms: x.terms, Set: x.task.Variables(),
 		Write: append([]string{x.workspace.Path()}, x.task.Writable()...),
 	}, contracts.Protocol{
@@ -160,7 +159,7 @@ func startStepper(ctx context.Context, x *training, r *Result) (*Stepper, error)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stepper{conversation: conversation, workspace: x.workspace, unwatch: context.AfterFunc(ctx, func() { conversation.Kill(context.Cause(ctx)) })}
+	s := &Stepper{conversation: conversation, workspace: x.workspace}
 	err = s.introduce(ctx, x.members)
 	if err == nil {
 		err = s.initial(ctx, x.params.Seed)
@@ -278,13 +277,9 @@ func (s *Stepper) Step(ctx context.Context, r StepRequest) (release []float32, e
 
 // Close ends the command. It returns an error if the command did not end as the contract requires.
 func (s *Stepper) Close() error {
-	killed := !s.unwatch()
 	err := s.conversation.Close()
 	if s.owned {
 		s.workspace.Remove()
-	}
-	if killed {
-		return nil
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func start(ctx context.Context, p *Pool, f *files, name string, s clientprograms
 		c.clear()
 		return nil, fmt.Errorf("the code of the program %q: %w", s.Command, err)
 	}
-	if c.conversation, err = contracts.Start(c.command(code), protocol(s.Command)); err != nil {
+	if c.conversation, err = contracts.Start(context.WithoutCancel(ctx), c.command(code), protocol(s.Command)); err != nil {
 		c.clear()
 		return nil, err
 	}

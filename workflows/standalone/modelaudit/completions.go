@@ -45,22 +45,15 @@ type CompletionsClient struct {
 	Concurrency int
 	// Timeout of one request; 0 means CompletionsTimeout.
 	Timeout time.Duration
-	// Tries of a request to a busy or failing server, with status 429 or from 500; 0 means DefaultTries.
-	// Pause is the first pause between them, and doubles; 0 means half a second.
-	Tries int
-	Pause time.Duration
+	// Retries repeats a request to a busy or failing server, with status 429 or from 500.
+	goroutines.Retries
 
 	requests atomic.Int64
 }
 
-// Defaults of a Client.
 const (
+	// CompletionsTimeout is the default of Timeout.
 	CompletionsTimeout = 5 * time.Minute
-	DefaultTries       = 5
-	defaultPause       = 500 * time.Millisecond
-)
-
-const (
 	// maxPause bounds the pause that a server may ask for.
 	maxPause = time.Minute
 	// maxAnswer bounds an answer, in bytes.
@@ -94,21 +87,7 @@ func (c *CompletionsClient) Name() string {
 // tokens, except the first, each after the tokens before it. Requests have batch prompts
 // each. Every prompt must have at least two tokens.
 func (c *CompletionsClient) Score(ctx context.Context, prompts [][]int32, batch int) ([][]float64, error) {
-	scored := make([][]float64, len(prompts))
-	group, within := goroutines.WithContext(ctx)
-	group.SetLimit(max(1, c.Concurrency))
-	for first := 0; first < len(prompts) && within.Err() == nil; first += batch {
-		group.Go(func() error {
-			part := prompts[first:min(first+batch, len(prompts))]
-			logProbs, err := c.request(within, part)
-			copy(scored[first:], logProbs)
-			return err
-		})
-	}
-	if err := cmp.Or(group.Wait(), context.Cause(ctx)); err != nil {
-		return nil, err
-	}
-	return scored, nil
+	return goroutines.InBatches(ctx, prompts, batch, c.Concurrency, c.request)
 }
 
 type request struct {
@@ -127,25 +106,20 @@ func (c *CompletionsClient) request(ctx context.Context, prompts [][]int32) ([][
 	if err != nil {
 		return nil, err
 	}
-	tries, pause := cmp.Or(c.Tries, DefaultTries), cmp.Or(c.Pause, defaultPause)
-	for try := 1; ; try++ {
+	var logProbs [][]float64
+	err = c.Retry(ctx, func() error {
 		answer, err := c.post(ctx, body)
 		if err == nil {
-			logProbs, err := decode(answer, prompts, c.Texts)
-			return logProbs, c.explain(ctx, err)
+			logProbs, err = decode(answer, prompts, c.Texts)
 		}
-		busy, again := errors.AsType[*busyError](err)
-		if again && try == tries {
-			err = fmt.Errorf("%w, and so %d times in a row", err, tries)
+		return err
+	}, func(err error) (again bool, least time.Duration) {
+		if busy, ok := errors.AsType[*busyError](err); ok {
+			return true, busy.pause
 		}
-		if !again || try == tries {
-			return nil, c.explain(ctx, err)
-		}
-		if err := goroutines.Sleep(ctx, max(pause, busy.pause)); err != nil {
-			return nil, c.explain(ctx, err)
-		}
-		pause = min(2*pause, maxPause)
-	}
+		return false, 0
+	})
+	return logProbs, c.explain(ctx, err)
 }
 
 // explain adds the endpoint's name to an error, except to those of the caller's context.

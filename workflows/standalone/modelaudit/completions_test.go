@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"coalmine/internal/goroutines"
 	"coalmine/internal/score"
 )
 
@@ -30,7 +31,7 @@ func asking(t *testing.T, answer http.HandlerFunc) *CompletionsClient {
 	t.Helper()
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
-	return &CompletionsClient{URL: s.URL + "/v1/completions?token=secret", Model: "m", Texts: texts, Pause: time.Millisecond}
+	return &CompletionsClient{URL: s.URL + "/v1/completions?token=secret", Model: "m", Texts: texts, Retries: goroutines.Retries{Pause: time.Millisecond}}
 }
 
 func TestARequestIsThatOfTheHarness(t *testing.T) {
@@ -171,7 +172,7 @@ func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	}
 	away := httptest.NewServer(nil)
 	away.Close()
-	c = &CompletionsClient{URL: away.URL, Tries: 2, Pause: time.Millisecond}
+	c = &CompletionsClient{URL: away.URL, Retries: goroutines.Retries{Tries: 2, Pause: time.Millisecond}}
 	_, err = c.Score(t.Context(), [][]int32{prompt}, 1)
 	checkSentence(t, c, err, "connection refused, and so 2 times in a row")
 }
