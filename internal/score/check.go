@@ -221,13 +221,17 @@ func (c *checker) order(rule contracts.Rule) error {
 	return nil
 }
 
+// twice requests everything in batches of two sizes.
+func (c *checker) twice(one, other int) (first, second []reply, err error) {
+	if first, err = c.replies(c.things, one); err == nil {
+		second, err = c.replies(c.things, other)
+	}
+	return first, second, err
+}
+
 // together compares batched requests with individual ones.
 func (c *checker) together() error {
-	batch, err := c.replies(c.things, len(c.things))
-	if err != nil {
-		return err
-	}
-	alone, err := c.replies(c.things, 1)
+	batch, alone, err := c.twice(len(c.things), 1)
 	if err != nil {
 		return err
 	}
@@ -250,11 +254,7 @@ func (c *checker) again() error {
 	if !c.client.Description.Deterministic {
 		return contracts.Skip("it does not call itself deterministic")
 	}
-	first, err := c.replies(c.things, len(c.things))
-	if err != nil {
-		return err
-	}
-	second, err := c.replies(c.things, len(c.things))
+	first, second, err := c.twice(len(c.things), len(c.things))
 	if err != nil {
 		return err
 	}
