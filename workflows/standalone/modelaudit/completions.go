@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"coalmine/internal/childprocess"
 	"coalmine/internal/goroutines"
 	"coalmine/internal/score"
 )
@@ -208,7 +209,7 @@ func (c *CompletionsClient) redact(text string) string {
 	return strings.ReplaceAll(text, c.Key, "***")
 }
 
-// maxMessage bounds the quote of a server's message, in bytes.
+// maxMessage bounds the quote of a server's message, in characters.
 const maxMessage = 300
 
 // messageOf returns the error message in a body: in OpenAI's form, that of frameworks, or its text.
@@ -228,15 +229,7 @@ func messageOf(body []byte) string {
 		}
 		text = cmp.Or(inner.Message, text, answer.Message, string(answer.Detail))
 	}
-	return short(strings.TrimSpace(cmp.Or(text, string(body))))
-}
-
-// short cuts a server's text after maxMessage bytes.
-func short(text string) string {
-	if len(text) > maxMessage {
-		text = strings.ToValidUTF8(text[:maxMessage], "") + "..."
-	}
-	return text
+	return childprocess.Printable(strings.TrimSpace(cmp.Or(text, string(body))), maxMessage)
 }
 
 type response struct {
@@ -342,7 +335,7 @@ func logProbability(value json.RawMessage) (float64, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%s: %w", value, errNotFinite)
 	case err != nil || !score.IsLogProbability(p):
-		return 0, fmt.Errorf("%s; expected the natural logarithm of a probability, a number from -%g to 0", short(strings.Join(strings.Fields(string(value)), " ")), score.MaxLoss)
+		return 0, fmt.Errorf("%s; expected the natural logarithm of a probability, a number from -%g to 0", childprocess.Printable(strings.Join(strings.Fields(string(value)), " "), maxMessage), score.MaxLoss)
 	}
 	return p, nil
 }
