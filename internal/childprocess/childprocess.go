@@ -244,6 +244,13 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return e.how }
 
+// BySignal reports whether an error is that of a command ended by a signal or, according to the status of its
+// shell, of a child that a signal ended.
+func BySignal(err error) bool {
+	exit, ok := errors.AsType[*ExitError](err)
+	return ok && (exit.Status < 0 || exit.Status > 128)
+}
+
 // Done is closed when the command has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

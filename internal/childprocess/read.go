@@ -2,6 +2,7 @@ package childprocess
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -10,21 +11,27 @@ import (
 	"time"
 )
 
-// NotRegularError reports a link, a pipe or a device in place of a command's regular file.
-type NotRegularError struct{ Name string }
-
-func (e *NotRegularError) Error() string {
-	return e.Name + " is no regular file: expected files alone, no links, pipes or devices"
-}
-
-// TooLargeError reports a file or folder of a command that exceeds its limit.
-type TooLargeError struct {
-	Name        string
+// FileError reports a file or a folder that a command may not have.
+type FileError struct {
+	Name  string
+	Fault string // a clause
+	// Size in bytes of a file that is too large, and its Limit; else 0.
 	Size, Limit int64
 }
 
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s holds %d bytes; expected at most %d", e.Name, e.Size, e.Limit)
+func (e *FileError) Error() string { return e.Name + " " + e.Fault }
+
+// NotRegular returns the error of a link, a pipe or a device in place of a regular file.
+func NotRegular(name string) error {
+	return &FileError{Name: name, Fault: "is no regular file: expected files alone, no links, pipes or devices"}
+}
+
+// TooLarge returns the error of a file that exceeds its limit, in bytes; nil for one that does not.
+func TooLarge(name string, size, limit int64) error {
+	if size <= limit {
+		return nil
+	}
+	return &FileError{name, fmt.Sprintf("holds %d bytes; expected at most %d", size, limit), size, limit}
 }
 
 // Read returns the content of a file of at most most bytes. The error wraps fs.ErrNotExist if
@@ -48,32 +55,31 @@ func OpenFile(path string, most int64) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	f, info, err := openRegular(root, filepath.Base(path))
+	return open(root, filepath.Base(path), most)
+}
+
+// open opens a regular file of at most most bytes, and returns its size in bytes.
+func open(root *os.Root, name string, most int64) (*os.File, int64, error) {
+	f, info, err := openRegular(root, name)
 	if err != nil {
 		return nil, 0, err
 	}
-	if info.Size() > most {
+	if err := TooLarge(name, info.Size(), most); err != nil {
 		f.Close()
-		return nil, 0, &TooLargeError{filepath.Base(path), info.Size(), most}
+		return nil, 0, err
 	}
 	return f, info.Size(), nil
 }
 
 func read(root *os.Root, name string, most int64) ([]byte, error) {
-	f, info, err := openRegular(root, name)
+	f, size, err := open(root, name, most)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info.Size() > most {
-		return nil, &TooLargeError{name, info.Size(), most}
-	}
-	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead)) // large files fit without a second copy
+	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // large files fit without a second copy
 	_, err = data.ReadFrom(io.LimitReader(f, most+1))
-	if int64(data.Len()) > most {
-		return nil, &TooLargeError{name, int64(data.Len()), most}
-	}
-	return data.Bytes(), err
+	return data.Bytes(), cmp.Or(TooLarge(name, int64(data.Len()), most), err)
 }
 
 // openRegular opens a file that the command may have replaced: it does not block on a pipe, and
@@ -81,7 +87,7 @@ func read(root *os.Root, name string, most int64) ([]byte, error) {
 func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	local := filepath.FromSlash(name)
 	if info, err := root.Lstat(local); err != nil || !info.Mode().IsRegular() {
-		return nil, nil, orNotRegular(err, name)
+		return nil, nil, cmp.Or(err, NotRegular(name))
 	}
 	f, err := root.OpenFile(local, os.O_RDONLY|atOnce, 0)
 	if err != nil {
@@ -90,16 +96,9 @@ func openRegular(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		f.Close()
-		return nil, nil, orNotRegular(err, name)
+		return nil, nil, cmp.Or(err, NotRegular(name))
 	}
 	return f, info, nil
-}
-
-func orNotRegular(err error, name string) error {
-	if err != nil {
-		return err
-	}
-	return &NotRegularError{name}
 }
 
 // Holder detects files of a folder that are rewritten in place. It keeps the files of the last

@@ -306,7 +306,7 @@ type File struct {
 func (w *Workspace) List(folder string) ([]File, error) {
 	var files []File
 	if info, err := w.root.Lstat(folder); err == nil && !info.IsDir() {
-		return nil, &NotRegularError{folder}
+		return nil, NotRegular(folder)
 	}
 	err := w.walk(folder, func(name string, entry fs.DirEntry) (bool, error) {
 		if entry.IsDir() {
@@ -317,7 +317,7 @@ func (w *Workspace) List(folder string) ([]File, error) {
 		case err != nil:
 			return false, err
 		case !info.Mode().IsRegular():
-			return false, &NotRegularError{name}
+			return false, NotRegular(name)
 		}
 		files = append(files, File{strings.TrimPrefix(name, folder+"/"), info.Size(), info.ModTime().UnixNano()})
 		return true, nil
@@ -353,17 +353,10 @@ func (w *Workspace) walk(folder string, visit func(name string, entry fs.DirEntr
 			n++
 		}
 		if n > MaxFiles {
-			return &TooManyFilesError{folder}
+			return &FileError{Name: folder, Fault: fmt.Sprintf("holds more than %d files or folders: put them together", MaxFiles)}
 		}
 		return err
 	})
-}
-
-// TooManyFilesError reports a folder with more than MaxFiles files.
-type TooManyFilesError struct{ Folder string }
-
-func (e *TooManyFilesError) Error() string {
-	return fmt.Sprintf("%s holds more than %d files or folders: put them together", e.Folder, MaxFiles)
 }
 
 // MaxFiles is the limit on the files of a folder.

@@ -17,6 +17,7 @@ import (
 
 	"coalmine/internal/childprocess"
 	"coalmine/internal/contracts"
+	"coalmine/internal/score"
 	"coalmine/models"
 )
 
@@ -84,7 +85,7 @@ type Client interface {
 	// Evaluate measures a model's loss.
 	Evaluate(ctx context.Context, w Work) (*Evaluation, error)
 	// LogLikelihoods scores pairs under a model, in their order.
-	LogLikelihoods(ctx context.Context, m Model, pairs []Pair) ([]Likelihood, error)
+	LogLikelihoods(ctx context.Context, m Model, pairs []Pair) ([]score.Answer, error)
 	// GiveBack ends the use of the client.
 	GiveBack()
 }
@@ -200,11 +201,3 @@ type Evaluation struct {
 
 // Pair is the first tokens of a text, without the begin token, and their continuation.
 type Pair struct{ Context, Continuation []int32 }
-
-// Likelihood is a model's score of a pair.
-type Likelihood struct {
-	// LogProb is the natural logarithm of the probability of the continuation, at most 0.
-	LogProb float64
-	// Greedy reports that each token of the continuation is the most probable one.
-	Greedy bool
-}

@@ -3,6 +3,7 @@ package clientprograms
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,10 +53,8 @@ func PackCode(directory fs.FS, omit func(name string) bool) ([]byte, error) {
 			return fmt.Errorf("it holds more than %d files: expected code alone", childprocess.MaxFiles)
 		}
 		n, err := pack(archive, directory, name)
-		if size += n; size > MaxCode {
-			return &childprocess.TooLargeError{Name: "it", Size: size, Limit: MaxCode}
-		}
-		return err
+		size += n
+		return cmp.Or(childprocess.TooLarge("it", size, MaxCode), err)
 	})
 	if err == nil && files == 0 {
 		err = fmt.Errorf("it holds no files: expected code that a command can run")
@@ -73,7 +72,7 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 	case err != nil:
 		return 0, err
 	case !info.Mode().IsRegular():
-		return 0, &childprocess.NotRegularError{Name: name}
+		return 0, childprocess.NotRegular(name)
 	}
 	f, err := directory.Open(name)
 	if err != nil {
@@ -81,11 +80,11 @@ func pack(archive *tar.Writer, directory fs.FS, name string) (int64, error) {
 	}
 	defer f.Close()
 	info, err = f.Stat()
-	switch {
-	case err != nil:
+	if err == nil {
+		err = childprocess.TooLarge(name, info.Size(), MaxCode)
+	}
+	if err != nil {
 		return 0, err
-	case info.Size() > MaxCode:
-		return 0, &childprocess.TooLargeError{Name: name, Size: info.Size(), Limit: MaxCode}
 	}
 	mode := int64(0o644)
 	if info.Mode()&0o100 != 0 {

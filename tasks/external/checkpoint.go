@@ -118,7 +118,7 @@ func (x *training) keepFile(ctx context.Context, folder string, f childprocess.F
 		return known.blob, nil
 	}
 	data, err := x.workspace.Read(file, maxFile)
-	if _, large := errors.AsType[*childprocess.TooLargeError](err); large {
+	if file, ok := errors.AsType[*childprocess.FileError](err); ok && file.Limit > 0 {
 		return storage.Blob{}, err
 	}
 	if err != nil {

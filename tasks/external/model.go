@@ -2,6 +2,7 @@ package external
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -59,22 +60,16 @@ func (p *ModelParams) Open(ctx context.Context, t *tasks.Task, input string, whi
 	if err != nil {
 		return nil, err
 	}
-	terms, err := childprocess.DecodeTerms(t.Terms)
-	if err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	w, err := childprocess.NewWorkspace()
+	w, terms, err := workplace(t)
 	if err != nil {
 		return nil, err
 	}
 	m := &Model{workspace: w, which: which}
-	if err := m.furnish(ctx, t, input, p.Code); err != nil {
-		m.workspace.Remove()
-		return nil, err
+	if err = errors.Join(codeOf(t, p.Code).Unpack(ctx, w), w.Folder(outFolder), putLeft(ctx, t, w, input)); err == nil {
+		m.client, err = startScorer(ctx, line, w, &terms, t.Writable(), t.Variables())
 	}
-	m.client, err = startScorer(ctx, line, w, &terms, t.Writable(), t.Variables())
 	if err != nil {
-		m.workspace.Remove()
+		w.Remove()
 		return nil, CommandError(ctx, err)
 	}
 	if !m.client.Description.Deterministic {
@@ -108,17 +103,6 @@ func scoringLine(ctx context.Context, t *tasks.Task, input string, which ModelCh
 		return "", tasks.Permanent(fmt.Errorf("the %s of the training names no %s, a command that scores texts by the %s model: expected one, as the contract train says (rule %d)", resultFile, field, which, NamesItsModel.Number))
 	}
 	return line, nil
-}
-
-// furnish prepares the directory of the command.
-func (m *Model) furnish(ctx context.Context, t *tasks.Task, input string, code storage.Digest) error {
-	if err := codeOf(t, code).Unpack(ctx, m.workspace); err != nil {
-		return err
-	}
-	if err := m.workspace.Folder(outFolder); err != nil {
-		return err
-	}
-	return putLeft(ctx, t, m.workspace, input)
 }
 
 // putLeft writes the training's files below out.

@@ -3,8 +3,6 @@ package external
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"math"
 
 	"coalmine/privacy/empirical"
@@ -53,12 +51,9 @@ func (x *training) checkOneShot() error {
 	if x.params.OneShot == nil {
 		return nil
 	}
-	data, err := x.workspace.Read(oneShotFile, maxFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return TellsOfCanaries.Errorf("it ended with exit status 0 and has left no %s, and its job has one_shot", oneShotFile)
-	case err != nil:
-		return TellsOfCanaries.Errorf("its %s cannot be read: %v", oneShotFile, err)
+	data, err := x.read(oneShotFile, maxFile, TellsOfCanaries, "it ended with exit status 0 and has left no "+oneShotFile+", and its job has one_shot")
+	if err != nil {
+		return err
 	}
 	_, err = x.params.OneShot.parse(data)
 	return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"coalmine/privacy"
@@ -96,14 +95,11 @@ func (x *training) checkReplay(r *Result) error {
 	}
 	var contents [2][]byte
 	for i, name := range []string{replayFile, replayTensors} {
-		data, err := x.workspace.Read(name, maxFile)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return TellsOfReplays.Errorf("its job has replay, for audit.neighbours, and its %s names no step, and it has left no %s: it lacks a step that can be replayed", resultFile, name)
-		case err != nil:
-			return TellsOfReplays.Errorf("its %s cannot be read: %v", name, err)
+		missing := fmt.Sprintf("its job has replay, for audit.neighbours, and its %s names no step, and it has left no %s: it lacks a step that can be replayed", resultFile, name)
+		var err error
+		if contents[i], err = x.read(name, maxFile, TellsOfReplays, missing); err != nil {
+			return err
 		}
-		contents[i] = data
 	}
 	_, err := x.params.Replay.parse(contents[0], contents[1])
 	return err

@@ -43,9 +43,7 @@ func ruleOf(err error) contracts.Rule {
 	if _, ok := errors.AsType[*childprocess.LongLineError](err); ok {
 		return MetricLines
 	}
-	_, other := errors.AsType[*childprocess.NotRegularError](err)
-	_, many := errors.AsType[*childprocess.TooManyFilesError](err)
-	if _, large := errors.AsType[*childprocess.TooLargeError](err); other || many || large {
+	if _, ok := errors.AsType[*childprocess.FileError](err); ok {
 		return RegularFiles
 	}
 	return contracts.Rule{}

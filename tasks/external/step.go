@@ -120,11 +120,7 @@ func (p *TrainParams) OpenStepper(ctx context.Context, t *tasks.Task, input stri
 	if result.Step == "" {
 		return nil, ErrNoStep
 	}
-	terms, err := childprocess.DecodeTerms(t.Terms)
-	if err != nil {
-		return nil, tasks.Permanent(err)
-	}
-	w, err := childprocess.NewWorkspace()
+	w, terms, err := workplace(t)
 	if err != nil {
 		return nil, err
 	}

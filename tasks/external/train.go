@@ -83,23 +83,18 @@ type Metrics struct {
 // Again is the exit status of a command to be continued later.
 const Again = 75
 
-// signalled is the highest exit status of a command itself: a shell reports higher ones for
-// commands ended by a signal.
-const signalled = 128
-
 func runTrain(ctx context.Context, t *tasks.Task, p *TrainParams) error {
-	terms, err := childprocess.DecodeTerms(t.Terms)
-	if err := errors.Join(err, p.check()); err != nil {
+	if err := p.check(); err != nil {
 		return tasks.Permanent(err)
 	}
-	if !p.Deterministic {
-		t.DeclareNondeterministic()
-	}
-	w, err := childprocess.NewWorkspace()
+	w, terms, err := workplace(t)
 	if err != nil {
 		return err
 	}
 	defer w.Remove()
+	if !p.Deterministic {
+		t.DeclareNondeterministic()
+	}
 	x := &training{task: t, params: p, terms: terms, workspace: w, rows: metricRows{rounds: int64(p.Rounds)}}
 	if err := x.furnish(ctx); err != nil {
 		return err
@@ -111,6 +106,16 @@ func runTrain(ctx context.Context, t *tasks.Task, p *TrainParams) error {
 		return err
 	}
 	return x.finish(ctx)
+}
+
+// workplace makes a directory for a command of a task, and returns it with the terms of the command.
+func workplace(t *tasks.Task) (*childprocess.Workspace, childprocess.Terms, error) {
+	terms, err := childprocess.DecodeTerms(t.Terms)
+	if err != nil {
+		return nil, terms, tasks.Permanent(err)
+	}
+	w, err := childprocess.NewWorkspace()
+	return w, terms, err
 }
 
 // training is one execution of a command.
@@ -163,10 +168,7 @@ func classify(command string, err error) error {
 	}
 	exit, itself := errors.AsType[*childprocess.ExitError](e.Err)
 	err = fmt.Errorf("command %q: %w", command, err)
-	switch {
-	case storage.IsTrouble(e.Err) || errors.Is(e.Err, context.Canceled):
-		return err
-	case itself && (exit.Status == Again || exit.Status < 0 || exit.Status > signalled):
+	if storage.IsTrouble(e.Err) || errors.Is(e.Err, context.Canceled) || childprocess.BySignal(e.Err) || itself && exit.Status == Again {
 		return err
 	}
 	return tasks.Permanent(err)
@@ -289,18 +291,27 @@ func (x *training) finish(ctx context.Context) error {
 	return x.task.SetMetrics(m)
 }
 
+// read reads a file that a rule requires. missing is the error of a file that is not there.
+func (x *training) read(name string, most int64, rule contracts.Rule, missing string) ([]byte, error) {
+	data, err := x.workspace.Read(name, most)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, rule.Errorf("%s", missing)
+	case err != nil:
+		return nil, rule.Errorf("its %s cannot be read: %v", name, err)
+	}
+	return data, nil
+}
+
 // result reads the command's description of its model, and lists its files.
 func (x *training) result() (*Result, []childprocess.File, error) {
 	files, err := x.workspace.List(outFolder)
 	if err != nil {
 		return nil, nil, RegularFiles.Errorf("%v", err)
 	}
-	data, err := x.workspace.Read(resultFile, maxResult)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, WholeResult.Errorf("it ended with exit status 0 and has left no %s", resultFile)
-	case err != nil:
-		return nil, nil, WholeResult.Errorf("its %s cannot be read: %v", resultFile, err)
+	data, err := x.read(resultFile, maxResult, WholeResult, "it ended with exit status 0 and has left no "+resultFile)
+	if err != nil {
+		return nil, nil, err
 	}
 	r := new(Result)
 	if err := json.Unmarshal(data, r); err != nil {

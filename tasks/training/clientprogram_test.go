@@ -25,9 +25,10 @@ import (
 
 // native runs a program that trains clients as this package does, with the steps of params.
 type native struct {
-	t      *testing.T
-	model  *checkpoints.Model
-	params ClientsParams
+	clientprograms.Client // has no methods: models are not measured
+	t                     *testing.T
+	model                 *checkpoints.Model
+	params                ClientsParams
 	// refuse is the error of every training; nil for none.
 	refuse error
 	// shapes are described in place of the model's own, if there are any.
@@ -141,14 +142,6 @@ func (n *native) Sum(ctx context.Context, w clientprograms.ManyWork, clip float6
 		sum[i] = float32(v)
 	}
 	return users, err
-}
-
-func (*native) Evaluate(context.Context, clientprograms.Work) (*clientprograms.Evaluation, error) {
-	return nil, errors.ErrUnsupported
-}
-
-func (*native) LogLikelihoods(context.Context, clientprograms.Model, []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
-	return nil, errors.ErrUnsupported
 }
 
 var program = clientprograms.Program{Command: "native", Config: []byte(`{"a":1}`)}

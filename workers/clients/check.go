@@ -60,17 +60,17 @@ func Check(ctx context.Context, p clientprograms.Program, o Options) (*Report, e
 		{Name: "describes itself", Rule: DescribeFirst, Run: func() error { return nil }}, // checked by starting
 		{Name: "draws parameters by the seed", Rule: SeededStart, Run: c.seeded},
 		{Name: "leaves what it reads as it is", Rule: FilesAsAsked, Run: c.reads},
-		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.trains},
-		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.rounds},
-		{Name: "remembers nothing of other users", Rule: NoMemory, Run: c.forgets},
-		{Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.trainsMany},
-		{Name: "sums updates", Rule: SumOfMany, Run: c.sums},
-		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.evaluates},
-		{Name: "scores pairs in their order", Rule: InTheirOrder, Run: c.scores},
-		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.total},
-		{Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.trees},
+		{Name: "trains on a user's examples", Rule: WhatFitSays, Run: c.begun(c.unskipped, c.trains)},
+		{Name: "keeps names and shapes over rounds", Rule: SameTensors, Run: c.begun(c.unskipped, c.rounds)},
+		{Name: "remembers nothing of other users", Rule: NoMemory, Run: c.begun(c.varies, c.forgets)},
+		{Name: "trains users together as it trains one", Rule: ManyAsOne, Run: c.begun(c.takesOne, c.trainsMany)},
+		{Name: "sums updates", Rule: SumOfMany, Run: c.begun(c.addsNothing, c.sums)},
+		{Name: "evaluates parameters", Rule: WhatEvaluateSays, Run: c.begun(c.unskipped, c.evaluates)},
+		{Name: "scores pairs in their order", Rule: InTheirOrder, Run: c.begun(c.readsImages, c.scores)},
+		{Name: "gives probabilities that add up to at most 1", Rule: AtMostOne, Run: c.begun(c.readsImages, c.total)},
+		{Name: "scores a tree as it scores pairs", Rule: TreeAsPairs, Run: c.begun(c.hasNoTrees, c.trees)},
 		{Name: "answers an unknown method by an error, and goes on", Rule: UnknownMethods, Run: c.unknown},
-		{Name: "gives another process the same answers", Rule: Deterministic, Run: c.again},
+		{Name: "gives another process the same answers", Rule: Deterministic, Run: c.begun(c.varies, c.again)},
 		{Name: "ends with its input", Rule: EndsWithItsInput, Run: c.ends},
 	}, c.start)
 	return c.report, err
@@ -123,13 +123,54 @@ func (c *checker) work(params []float32, number int) (clientprograms.Work, error
 	return clientprograms.Work{Model: model, Examples: user(number, c.setting.Image), Round: 1, Seed: uint64(11 + number)}, err
 }
 
-// begin returns the first work on the initial parameters.
-func (c *checker) begin() (clientprograms.Work, []float32, error) {
-	return c.beginBy(7, 0)
+// begun returns a check of the first work on the initial parameters, unless there is a reason to skip it.
+func (c *checker) begun(skipped func() (reason string), check func(w clientprograms.Work, start []float32) error) func() error {
+	return func() error {
+		if reason := skipped(); reason != "" {
+			return contracts.Skip("%s", reason)
+		}
+		w, start, err := c.begin(7, 0)
+		if err != nil {
+			return err
+		}
+		return check(w, start)
+	}
 }
 
-// beginBy returns work on the initial parameters of a seed.
-func (c *checker) beginBy(seed uint64, number int) (clientprograms.Work, []float32, error) {
+// reason returns a reason if it applies.
+func reason(applies bool, reason string) string {
+	if applies {
+		return reason
+	}
+	return ""
+}
+
+func (c *checker) unskipped() string { return "" }
+
+func (c *checker) varies() string {
+	return reason(!c.program.description.Deterministic, "it does not call itself deterministic")
+}
+
+func (c *checker) takesOne() string {
+	return reason(c.program.description.Together == nil, "it takes one user at a time")
+}
+
+func (c *checker) addsNothing() string {
+	m := c.program.description.Together
+	return reason(m == nil || !m.Sum, "it adds no updates up")
+}
+
+func (c *checker) readsImages() string {
+	return reason(c.setting.OfImages(), "models of images are not asked for texts")
+}
+
+func (c *checker) hasNoTrees() string {
+	d := c.program.description
+	return reason(!d.Tree || d.Input != clientprograms.TokensInput, "it scores no trees of tokens")
+}
+
+// begin returns work on the initial parameters of a seed.
+func (c *checker) begin(seed uint64, number int) (clientprograms.Work, []float32, error) {
 	params, err := c.program.Initial(c.ctx, seed)
 	if err != nil {
 		return clientprograms.Work{}, nil, err
@@ -169,11 +210,7 @@ func (c *checker) seeded() error {
 	return nil
 }
 
-func (c *checker) trains() error {
-	w, before, err := c.begin()
-	if err != nil {
-		return err
-	}
+func (c *checker) trains(w clientprograms.Work, before []float32) error {
 	after, err := c.fit(w)
 	if err == nil && slices.Equal(before, after) {
 		err = contracts.Doubt("training on 4 examples changes no parameter; is its learning rate 0?")
@@ -182,8 +219,7 @@ func (c *checker) trains() error {
 }
 
 // rounds trains repeatedly from its own results.
-func (c *checker) rounds() error {
-	w, _, err := c.begin()
+func (c *checker) rounds(w clientprograms.Work, _ []float32) (err error) {
 	for round := 1; round <= 3 && err == nil; round++ {
 		var params []float32
 		if params, err = c.fit(w); err == nil {
@@ -196,7 +232,7 @@ func (c *checker) rounds() error {
 
 // reads checks that the program does not change the file of parameters that it reads.
 func (c *checker) reads() error {
-	w, _, err := c.beginBy(9, 1)
+	w, _, err := c.begin(9, 1)
 	if err != nil {
 		return err
 	}
@@ -218,17 +254,8 @@ func (c *checker) reads() error {
 	return nil
 }
 
-const notDeterministic = "it does not call itself deterministic"
-
 // forgets trains a user before and after another one.
-func (c *checker) forgets() error {
-	if !c.program.description.Deterministic {
-		return contracts.Skip(notDeterministic)
-	}
-	a, _, err := c.begin()
-	if err != nil {
-		return err
-	}
+func (c *checker) forgets(a clientprograms.Work, _ []float32) (err error) {
 	b := a
 	b.Examples, b.Seed = user(1, c.setting.Image), 12
 	var fits [3][]float32
@@ -253,11 +280,7 @@ func differs(a, b []float32) int {
 	return -1
 }
 
-func (c *checker) evaluates() error {
-	w, _, err := c.begin()
-	if err != nil {
-		return err
-	}
+func (c *checker) evaluates(w clientprograms.Work, _ []float32) error {
 	before, err := c.program.Evaluate(c.ctx, w)
 	if err != nil {
 		return err
@@ -283,16 +306,9 @@ func (c *checker) evaluates() error {
 }
 
 // scores compares the answers to pairs with those to the reversed list.
-func (c *checker) scores() error {
-	if c.setting.OfImages() {
-		return contracts.Skip(noTexts)
-	}
-	w, _, err := c.begin()
-	if err != nil {
-		return err
-	}
+func (c *checker) scores(w clientprograms.Work, _ []float32) error {
 	pairs := []clientprograms.Pair{{Continuation: []int32{4, 5}}, {Context: []int32{4}, Continuation: []int32{5}}, {Context: []int32{4, 6}, Continuation: []int32{7, 9, 4}}}
-	first, second, err := contracts.InBothOrders(pairs, func(list []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+	first, second, err := contracts.InBothOrders(pairs, func(list []clientprograms.Pair) ([]score.Answer, error) {
 		return c.pairs(w.Model, list)
 	})
 	if err != nil {
@@ -307,7 +323,7 @@ func (c *checker) scores() error {
 }
 
 // pairs requests pairs one by one.
-func (c *checker) pairs(m clientprograms.Model, list []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+func (c *checker) pairs(m clientprograms.Model, list []clientprograms.Pair) ([]score.Answer, error) {
 	path, letGo, err := c.program.files.hold(c.ctx, m)
 	if err != nil {
 		return nil, err
@@ -316,18 +332,8 @@ func (c *checker) pairs(m clientprograms.Model, list []clientprograms.Pair) ([]c
 	return c.program.scorePairs(c.ctx, path, list)
 }
 
-// noTexts is the reason to skip a check of scores.
-const noTexts = "models of images are not asked for texts"
-
 // total requests every word after one context.
-func (c *checker) total() error {
-	if c.setting.OfImages() {
-		return contracts.Skip(noTexts)
-	}
-	w, _, err := c.begin()
-	if err != nil {
-		return err
-	}
+func (c *checker) total(w clientprograms.Work, _ []float32) error {
 	pairs := make([]clientprograms.Pair, len(checkWords))
 	for i := range pairs {
 		pairs[i] = clientprograms.Pair{Context: []int32{text.FirstWord}, Continuation: []int32{int32(text.FirstWord + i)}}
@@ -354,14 +360,7 @@ func (c *checker) unknown() error {
 }
 
 // again compares the answers of two processes.
-func (c *checker) again() error {
-	if !c.program.description.Deterministic {
-		return contracts.Skip(notDeterministic)
-	}
-	w, first, err := c.begin()
-	if err != nil {
-		return err
-	}
+func (c *checker) again(w clientprograms.Work, first []float32) error {
 	fitted, err := c.fit(w)
 	if err != nil {
 		return err
@@ -370,7 +369,7 @@ func (c *checker) again() error {
 	if err := c.start(); err != nil {
 		return err
 	}
-	w, second, err := c.begin()
+	w, second, err := c.begin(7, 0)
 	if err != nil {
 		return err
 	}

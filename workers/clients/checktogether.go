@@ -3,35 +3,25 @@ package clients
 import (
 	"math"
 
-	"coalmine/internal/contracts"
 	"coalmine/internal/kernels"
 	"coalmine/internal/score"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets/text"
 )
 
-// many returns work on up to three users, as many as the program accepts, with the initial parameters.
-func (c *checker) many() (clientprograms.ManyWork, []float32, error) {
-	w, params, err := c.begin()
+// many returns work on up to three users, as many as the program accepts, like that on one.
+func (c *checker) many(w clientprograms.Work) clientprograms.ManyWork {
 	many := clientprograms.ManyWork{Model: w.Model, Round: w.Round}
 	for i := range min(3, c.program.description.Together.Users) {
 		many.Users = append(many.Users, clientprograms.User{Examples: user((i+1)%2, c.setting.Image), Seed: uint64(11 + i)})
 	}
-	return many, params, err
+	return many
 }
-
-const oneAtATime = "it takes one user at a time"
 
 // trainsMany compares the parameters of users trained together with those of each trained separately,
 // twice, the second time in reverse order.
-func (c *checker) trainsMany() error {
-	if c.program.description.Together == nil {
-		return contracts.Skip(oneAtATime)
-	}
-	w, start, err := c.many()
-	if err != nil {
-		return err
-	}
+func (c *checker) trainsMany(one clientprograms.Work, start []float32) error {
+	w := c.many(one)
 	for range 2 {
 		together := make([][]float32, len(w.Users))
 		if err := c.program.FitMany(c.ctx, w, func(i int, _ *clientprograms.Fitted, params []float32) error {
@@ -73,15 +63,8 @@ func distance(a, b []float32) float64 {
 
 // sums compares sums with the updates of fit_many: one without a clip, and one whose clip is half of the
 // first norm.
-func (c *checker) sums() error {
-	if m := c.program.description.Together; m == nil || !m.Sum {
-		return contracts.Skip("it adds no updates up")
-	}
-	w, start, err := c.many()
-	if err != nil {
-		return err
-	}
-	clip := 0.0
+func (c *checker) sums(one clientprograms.Work, start []float32) error {
+	w, clip := c.many(one), 0.0
 	for range 2 {
 		norm, err := c.sumsTo(w, start, clip)
 		if err != nil {
@@ -126,14 +109,7 @@ func (c *checker) sumsTo(w clientprograms.ManyWork, start []float32, clip float6
 }
 
 // trees compares the scores of pairs in a tree with those of separate pairs.
-func (c *checker) trees() error {
-	if d := c.program.description; !d.Tree || d.Input != clientprograms.TokensInput {
-		return contracts.Skip("it scores no trees of tokens")
-	}
-	w, _, err := c.begin()
-	if err != nil {
-		return err
-	}
+func (c *checker) trees(w clientprograms.Work, _ []float32) error {
 	const a, b = text.FirstWord, text.FirstWord + 1
 	pairs := []clientprograms.Pair{
 		{Continuation: []int32{a}}, {Continuation: []int32{a, b, a}}, {Context: []int32{a, b}, Continuation: []int32{b, a}},

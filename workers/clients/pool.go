@@ -26,8 +26,6 @@ type Options struct {
 	Grace time.Duration
 	// Idle is the time after which an idle program ends; 0 stands for DefaultIdle.
 	Idle time.Duration
-	// Threads is the number of threads of a program; 0 stands for 1.
-	Threads int
 	// Directory is the directory of parameter files; "" stands for shared memory.
 	Directory string
 }
@@ -53,7 +51,7 @@ var _ clientprograms.Runner = (*Pool)(nil)
 
 // NewPool returns an empty pool. It must be closed.
 func NewPool(o Options) *Pool {
-	o.Idle, o.Threads = cmp.Or(o.Idle, DefaultIdle), cmp.Or(o.Threads, 1)
+	o.Idle = cmp.Or(o.Idle, DefaultIdle)
 	o.Directory = cmp.Or(o.Directory, sharedMemory())
 	return &Pool{options: o, idle: map[string][]*program{}}
 }

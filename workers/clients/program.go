@@ -22,6 +22,7 @@ import (
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets/text"
+	"coalmine/tasks/external"
 )
 
 // program is a running program. It implements clientprograms.Client.
@@ -72,11 +73,14 @@ func (c *program) terms() childprocess.Terms {
 	return terms
 }
 
+// threads is the number of threads of a program: that of a slot of a worker.
+const threads = 1
+
 // command returns the command of the setting in a directory.
 func (c *program) command(directory string) *childprocess.Command {
 	o := &c.pool.options
 	return &childprocess.Command{
-		Args: childprocess.Shell(c.setting.Command), Dir: directory, Terms: c.terms(), Set: append(childprocess.Threads(max(1, o.Threads)), c.setting.Set...), Grace: o.Grace,
+		Args: childprocess.Shell(c.setting.Command), Dir: directory, Terms: c.terms(), Set: append(childprocess.Threads(threads), c.setting.Set...), Grace: o.Grace,
 		Write: append([]string{c.directory}, o.Write...), Read: []string{c.files.path},
 	}
 }
@@ -99,7 +103,7 @@ func (c *program) introduce(ctx context.Context) error {
 		return err
 	}
 	about := introduction{
-		Versions: contract.Versions(), Config: c.setting.Config, Threads: c.pool.options.Threads,
+		Versions: contract.Versions(), Config: c.setting.Config, Threads: threads,
 		Vocabulary: vocabulary{Size: len(c.setting.Words), Begin: text.Begin, End: text.End, FirstWord: text.FirstWord, Words: words},
 	}
 	if about.Config == nil {
@@ -112,20 +116,13 @@ func (c *program) introduce(ctx context.Context) error {
 		c.description, c.network, err = decodeDescription(result, c.setting.OfImages())
 		return err
 	})
-	if ended, ok := errors.AsType[*contracts.EndedError](err); ok && !bySignal(ended.How) {
+	if ended, ok := errors.AsType[*contracts.EndedError](err); ok && !childprocess.BySignal(ended.How) {
 		return tasks.Permanent(err) // such as for a missing module
 	}
 	if err == nil {
 		err = c.fits()
 	}
 	return err
-}
-
-// bySignal reports whether a signal ended a program or, according to its shell-style exit code, a child of
-// the program.
-func bySignal(how error) bool {
-	exit, ok := errors.AsType[*childprocess.ExitError](how)
-	return ok && (exit.Status < 0 || exit.Status > 128)
 }
 
 func (c *program) Description() *clientprograms.Description { return c.description }
@@ -148,11 +145,7 @@ func (c *program) clear() {
 // ask sends a request and decodes the answer. An answer that decode refuses ends the program. The error is
 // permanent if a retry cannot succeed.
 func (c *program) ask(ctx context.Context, method, subject string, about any, decode func(json.RawMessage) error) error {
-	err := c.conversation.Ask(ctx, method, subject, about, decode)
-	if err == nil || ctx.Err() != nil || contracts.Retryable(err) {
-		return err
-	}
-	return tasks.Permanent(err)
+	return external.CommandError(ctx, c.conversation.Ask(ctx, method, subject, about, decode))
 }
 
 func (c *program) Initial(ctx context.Context, seed uint64) ([]float32, error) {
@@ -214,7 +207,7 @@ func (c *program) targets(sentences [][]int32) (most int) {
 	case clientprograms.TextInput: // see below
 	}
 	for _, s := range sentences {
-		most += len(printable(c.vocabulary.Text(withoutEnds(s)))) + 1
+		most += len(printable(c.vocabulary.Text(external.Words(s)))) + 1
 	}
 	return most
 }
@@ -222,7 +215,7 @@ func (c *program) targets(sentences [][]int32) (most int) {
 // pairsAsked is the number of pairs of a request.
 const pairsAsked = 256
 
-func (c *program) LogLikelihoods(ctx context.Context, m clientprograms.Model, pairs []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+func (c *program) LogLikelihoods(ctx context.Context, m clientprograms.Model, pairs []clientprograms.Pair) ([]score.Answer, error) {
 	path, letGo, err := c.files.hold(ctx, m)
 	if err != nil {
 		return nil, err
@@ -234,15 +227,13 @@ func (c *program) LogLikelihoods(ctx context.Context, m clientprograms.Model, pa
 	return c.scorePairs(ctx, path, pairs)
 }
 
-func (c *program) scorePairs(ctx context.Context, parameters string, pairs []clientprograms.Pair) (all []clientprograms.Likelihood, err error) {
+func (c *program) scorePairs(ctx context.Context, parameters string, pairs []clientprograms.Pair) (all []score.Answer, err error) {
 	for len(pairs) > 0 {
 		part := pairs[:min(len(pairs), pairsAsked)]
 		about := request{Parameters: parameters, Pairs: c.pairs(part)}
 		err := c.ask(ctx, logLikelihood, fmt.Sprintf("loglikelihood, %d pairs", len(part)), about, func(result json.RawMessage) error {
 			answers, err := score.DecodeAnswers(result, len(part), InTheirOrder, FiniteNumbers)
-			for _, a := range answers {
-				all = append(all, clientprograms.Likelihood(a))
-			}
+			all = append(all, answers...)
 			return err
 		})
 		if err != nil {
@@ -267,7 +258,7 @@ func (c *program) read(path string, params []float32, copyInto func(models.Netwo
 
 // unreadable is the error of an unreadable file of parameters.
 func unreadable(err error, params int) error {
-	if large, ok := errors.AsType[*childprocess.TooLargeError](err); ok {
+	if large, ok := errors.AsType[*childprocess.FileError](err); ok && large.Limit > 0 {
 		return SameTensors.Errorf("its file of parameters has %d bytes; expected at most %d for the %d parameters that it describes", large.Size, large.Limit, params)
 	}
 	return FilesAsAsked.Errorf("it has written no file of parameters that can be read: %v", err)
@@ -298,20 +289,9 @@ func (c *program) examples(sentences [][]int32) any {
 	}
 	texts := make([]string, len(sentences))
 	for i, s := range sentences {
-		texts[i] = printable(c.vocabulary.Text(withoutEnds(s)))
+		texts[i] = printable(c.vocabulary.Text(external.Words(s)))
 	}
 	return texts
-}
-
-// withoutEnds returns a sentence without its begin and end tokens.
-func withoutEnds(sentence []int32) []int32 {
-	if len(sentence) > 0 && sentence[0] == text.Begin {
-		sentence = sentence[1:]
-	}
-	if n := len(sentence); n > 0 && sentence[n-1] == text.End {
-		sentence = sentence[:n-1]
-	}
-	return sentence
 }
 
 // printable converts a text, which may be any bytes, to valid UTF-8.

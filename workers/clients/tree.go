@@ -42,7 +42,7 @@ func (t *tree) follow(parent int, tokens []int32) (path []int) {
 const nodesAsked = 1 << 12
 
 // scoreTrees scores pairs in prefix trees, each of the pairs of a request.
-func (c *program) scoreTrees(ctx context.Context, parameters string, pairs []clientprograms.Pair) (all []clientprograms.Likelihood, err error) {
+func (c *program) scoreTrees(ctx context.Context, parameters string, pairs []clientprograms.Pair) (all []score.Answer, err error) {
 	for len(pairs) > 0 {
 		t, paths := &tree{nodes: map[edge]int{}}, [][]int(nil)
 		for _, p := range pairs {
@@ -73,8 +73,8 @@ func (c *program) scoreTrees(ctx context.Context, parameters string, pairs []cli
 }
 
 // likelihoodOf returns the likelihood of the tokens of a path.
-func likelihoodOf(path []int, answers []score.Answer) clientprograms.Likelihood {
-	l := clientprograms.Likelihood{Greedy: true}
+func likelihoodOf(path []int, answers []score.Answer) score.Answer {
+	l := score.Answer{Greedy: true}
 	for _, node := range path {
 		l.LogProb += answers[node].LogProb
 		l.Greedy = l.Greedy && answers[node].Greedy

@@ -6,16 +6,18 @@ package clientprogramstest
 
 import (
 	"context"
-	"errors"
 
+	"coalmine/internal/score"
 	"coalmine/models"
 	"coalmine/tasks/checkpoints"
 	"coalmine/tasks/clientprograms"
 	"coalmine/tasks/datasets/text"
 )
 
-// Runner is a clientprograms.Runner that lends itself as the client.
+// Runner is a clientprograms.Runner that lends itself as the client. It does not train: other methods than
+// those below panic.
 type Runner struct {
+	clientprograms.Client
 	// Words holds the words of the last setting; Lent and Back count the calls of Borrow and
 	// GiveBack.
 	Words      []string
@@ -27,37 +29,16 @@ type Runner struct {
 	Input         clientprograms.Input
 }
 
-// Borrow implements clientprograms.Runner.
 func (r *Runner) Borrow(_ context.Context, s clientprograms.Setting) (clientprograms.Client, error) {
 	r.Words = s.Words
 	r.Lent++
 	return r, nil
 }
 
-// GiveBack implements clientprograms.Client.
 func (r *Runner) GiveBack() { r.Back++ }
 
-// Description implements clientprograms.Client.
 func (r *Runner) Description() *clientprograms.Description {
 	return &clientprograms.Description{Input: r.Input}
-}
-
-// Initial implements clientprograms.Client with an error.
-func (*Runner) Initial(context.Context, uint64) ([]float32, error) { return nil, errors.ErrUnsupported }
-
-// Fit implements clientprograms.Client with an error.
-func (*Runner) Fit(context.Context, clientprograms.Work, []float32) (*clientprograms.Fitted, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// FitMany implements clientprograms.Client with an error.
-func (*Runner) FitMany(context.Context, clientprograms.ManyWork, func(int, *clientprograms.Fitted, []float32) error) error {
-	return errors.ErrUnsupported
-}
-
-// Sum implements clientprograms.Client with an error.
-func (*Runner) Sum(context.Context, clientprograms.ManyWork, float64, []float64, []float32) ([]clientprograms.Summed, error) {
-	return nil, errors.ErrUnsupported
 }
 
 // scorer returns the scorer of a checkpoint.
@@ -76,7 +57,6 @@ func (r *Runner) scorer(ctx context.Context, m clientprograms.Model) (*models.Sc
 	return model.NewScorer()
 }
 
-// Evaluate implements clientprograms.Client.
 func (r *Runner) Evaluate(ctx context.Context, w clientprograms.Work) (*clientprograms.Evaluation, error) {
 	s, err := r.scorer(ctx, w.Model)
 	if err != nil {
@@ -87,13 +67,12 @@ func (r *Runner) Evaluate(ctx context.Context, w clientprograms.Work) (*clientpr
 	return &clientprograms.Evaluation{Targets: targets, Correct: e.Counted.Hits, Loss: e.Counted.Loss / float64(max(1, targets))}, err
 }
 
-// LogLikelihoods implements clientprograms.Client.
-func (r *Runner) LogLikelihoods(ctx context.Context, m clientprograms.Model, pairs []clientprograms.Pair) ([]clientprograms.Likelihood, error) {
+func (r *Runner) LogLikelihoods(ctx context.Context, m clientprograms.Model, pairs []clientprograms.Pair) ([]score.Answer, error) {
 	s, err := r.scorer(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	found := make([]clientprograms.Likelihood, len(pairs))
+	found := make([]score.Answer, len(pairs))
 	for i, p := range pairs {
 		if found[i].LogProb, err = logProb(s, p); err != nil {
 			return nil, err
