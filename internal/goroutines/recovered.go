@@ -1,4 +1,4 @@
-// Package goroutines starts, pauses and ends concurrent work: it converts panics to errors,
+// Package goroutines starts, pauses, repeats and ends concurrent work: it converts panics to errors,
 // and waits no longer than a context lasts.
 package goroutines
 
