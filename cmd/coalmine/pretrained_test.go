@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"coalmine/internal/build"
@@ -24,11 +25,13 @@ name: tuned
 data: {source: %s, level: subword, sequence: 24, vocabulary: {size: 520}, users: {words: 60}, test: {fraction: 10%%}}
 canaries: {words: 3, per_configuration: 2, user_probability: 1/3, example_probability: 1, held_back: 2}
 model: {kind: transformer, pretrained: %s}
+grid: {axes: {model.adapters: [null, {rank: 4, matrices: [attention.query, attention.value, feed.input, feed.output]}]}}
 training: {engine: pytorch, pytorch: {users: 4}, rounds: 3, cohort: 4, chunks: 2, client: {learning_rate: 0.5, gradient_clip: 1}}
 audit: {utility: true, random_sampling: {references: 100}}
 `
 
-// Three rounds lower the loss of a text of the training, by the native scorer. The environment is shared by tests.
+// Three rounds lower the loss of a text of the training, by the native scorer; those of adapters leave
+// the weights of the folder as they are. The environment is shared by tests.
 func TestAPretrainedModelIsFineTunedElsewhere(t *testing.T) {
 	if build.Race {
 		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
@@ -41,22 +44,30 @@ func TestAPretrainedModelIsFineTunedElsewhere(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "small.yaml"), fmt.Sprintf(tunedFile, source, model))
 	home := filepath.Join(dir, "home")
 	prints(t, "run", filepath.Join(dir, "small.yaml"), "--home", home)
-	losses := map[string]float64{}
-	for _, round := range []string{"0", "3"} {
-		file := filepath.Join(dir, "model"+round)
-		prints(t, "export", "latest", "c01", "--round", round, "-o", file, "--home", home)
-		losses[round] = lossOf(t, file)
+	file := func(cell, round string) string {
+		path := filepath.Join(dir, cell+"-"+round)
+		prints(t, "export", "latest", cell, "--round", round, "-o", path, "--home", home)
+		return path
 	}
-	if !(losses["3"] < losses["0"]-0.1) {
-		t.Errorf("losses by round: %v; want the last at least 0.1 nats below the first", losses)
+	first, fine, adapted := file("c01", "0"), file("c01", "3"), file("c02", "3")
+	if loss := lossOf(t, first); !(lossOf(t, fine) < loss-0.1) || !(lossOf(t, adapted) < loss-0.02) || lossOf(t, file("c02", "0")) != loss {
+		t.Errorf("losses: %v after three rounds and %v with adapters; before %v and %v", lossOf(t, fine), lossOf(t, adapted), loss, lossOf(t, file("c02", "0")))
 	}
+	base, after := modelIn(t, first), modelIn(t, adapted)
+	if trained := after.Network.Trained(); trained == 0 || !slices.Equal(after.Params[trained:], base.Params) {
+		t.Errorf("a model with %d parameters of adapters has other frozen ones than its folder", trained)
+	}
+}
+
+func modelIn(t *testing.T, path string) *checkpoints.Model {
+	t.Helper()
+	return must.Get(checkpoints.Decode(must.Get(os.ReadFile(path))(t)))(t)
 }
 
 // lossOf is the mean loss of one sentence of the training text under an exported model, in nats.
 func lossOf(t *testing.T, path string) float64 {
 	t.Helper()
-	decoded := must.Get(checkpoints.Decode(must.Get(os.ReadFile(path))(t)))(t)
-	scorer := must.Get(decoded.NewScorer())(t)
+	scorer := must.Get(modelIn(t, path).NewScorer())(t)
 	var line struct{ Text string }
 	must.Do(t, json.NewDecoder(bytes.NewReader(taskstest.Text(1))).Decode(&line))
 	losses, err := scorer.Losses([][]int32{append([]int32{2}, tokensOf(t, line.Text)...)})

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 
 	"coalmine/internal/build"
-	"coalmine/internal/must"
 	"coalmine/internal/testserver"
 	"coalmine/tasks/checkpoints"
 )
@@ -36,6 +35,36 @@ grid:
       training.privacy: {clip: 0.5, noise_multiplier: 0.1, delta: 1e-4, mechanism: {kind: tree}}
 `
 
+// adaptersFile has clients of one step each, about half of which are clipped.
+const adaptersFile = `
+name: adapters
+data: {source: %s, vocabulary: {size: 60}, users: {words: 150}, test: {fraction: 80%%}}
+canaries: {words: 5, per_configuration: 1, user_probability: 1/5, example_probability: 1/2, held_back: 1}
+model: {kind: transformer, embedding: 8, heads: 2, context: 24, adapters: {rank: 2, alpha: 3, matrices: [attention.query, attention.value, feed.input]}}
+training: {engine: pytorch, rounds: 2, cohort: 4, chunks: 2, client: {learning_rate: 20, batch: 1000, weight_decay: 0.01}, privacy: {clip: 0.05, noise_multiplier: 0, delta: 1e-4}}
+audit: {random_sampling: {references: 50}}
+`
+
+// The environment is shared by tests.
+func TestARoundOfAdaptersIsComputedElsewhere(t *testing.T) {
+	if build.Race {
+		t.Skip("a training is arithmetic that takes long under the race detector; other tests race the same goroutines")
+	}
+	python := testserver.Python(t, "torch")
+	setPython(t, python)
+	home := smallRun(t, adaptersFile)
+	var dirs []string
+	for round := 1; round <= 2; round++ {
+		dir := filepath.Join(t.TempDir(), strconv.Itoa(round))
+		dirs = append(dirs, dir)
+		prints(t, "data", "export", "latest", "c01", "--only", "population,cohorts", "--home", home, "-o", dir)
+		prints(t, "export", "latest", "c01", "--home", home, "--round", strconv.Itoa(round-1), "-o", filepath.Join(dir, "before.safetensors"))
+		prints(t, "export", "latest", "c01", "--home", home, "--round", strconv.Itoa(round), "-o", filepath.Join(dir, "model.safetensors"))
+		writeFile(t, filepath.Join(dir, "experiment.json"), prints(t, "show", "latest", "c01", "--home", home, "--json"))
+	}
+	runPython(t, ".", append([]string{python, "-m", "check_adapters"}, dirs...)...)
+}
+
 // checkFrozen compares the exported model of a cell with adapters, trained with noise, with its initial
 // one: the factors differ, all other tensors are equal to the bit.
 func checkFrozen(t *testing.T, home, cell, dir string) {
@@ -43,7 +72,7 @@ func checkFrozen(t *testing.T, home, cell, dir string) {
 	prints(t, "export", "latest", cell, "--home", home, "--round", "0", "-o", filepath.Join(dir, "initial.safetensors"))
 	var models [2]*checkpoints.Model
 	for i, name := range []string{"initial.safetensors", "model.safetensors"} {
-		models[i] = must.Get(checkpoints.Decode(must.Get(os.ReadFile(filepath.Join(dir, name)))(t)))(t)
+		models[i] = modelIn(t, filepath.Join(dir, name))
 	}
 	network := models[1].Network
 	if network.Trained() == network.Parameters() {

@@ -43,7 +43,7 @@ class Model:
         self.kind, self.units, self.layers = config["kind"], config["units"], config.get("layers", 1)
         self.vocabulary, self.separator, self.heads = config["vocabulary"], config.get("separator"), config.get("heads")
         self.adapters = config.get("adapters")
-        self.frozen, self.tensors = self.tensors, self.merged(self.tensors)
+        self.stored, self.tensors = self.tensors, self.merged(self.tensors)
 
     def merged(self, tensors):
         """The tensors that the model computes with: the products of adapters are added to their matrices."""

@@ -93,6 +93,7 @@ func networkOf(e *experiment.Experiment) (models.Network, error) {
 type foreign struct{ models.Network }
 
 func (foreign) Parameters() int        { return 0 }
+func (foreign) Trained() int           { return 0 }
 func (foreign) ScoringFLOPs() float64  { return 0 }
 func (foreign) TrainingFLOPs() float64 { return 0 }
 
@@ -163,8 +164,13 @@ func (c *costing) train(number, rounds, width int) {
 		products++ // the gradients of weights again, per record
 	}
 	c.TrainingFLOP += steps * perStep * c.model.TrainingFLOPs() * products / 3
-	size := 4 * float64(c.model.Parameters())
-	c.Bytes += steps * size * float64(2+3*width)
+	checkpoint, sum := c.sizes()
+	c.Bytes += steps * (checkpoint*float64(2+width) + sum*float64(2*width))
+}
+
+// sizes returns the bytes of a checkpoint, and of a sum of updates.
+func (c *costing) sizes() (checkpoint, sum float64) {
+	return 4 * float64(c.model.Parameters()), 4 * float64(c.model.Trained())
 }
 
 // timesMoved is the number of times that a recorded update is written or read until it is gathered:
@@ -360,7 +366,7 @@ func measuring(p *plan.Plan, nodes []storage.Key) []storage.Key {
 func (c costing) step(rounds, width int) stepLoad {
 	c.Cost = Cost{}
 	c.train(1, rounds, width)
-	size := 4 * float64(c.model.Parameters())
+	checkpoint, sum := c.sizes()
 	work := Load{FLOP: c.slowness() * c.TrainingFLOP}
 	if c.trainedByProgram() {
 		work = c.programLoad(float64(c.experiment.Training.Cohort)*c.perUser, trains)
@@ -370,7 +376,7 @@ func (c costing) step(rounds, width int) stepLoad {
 		return stepLoad{join: work}
 	}
 	part := work
-	part.FLOP, part.Program, part.Bytes = work.FLOP/float64(width), work.Program/float64(width), 2*size
+	part.FLOP, part.Program, part.Bytes = work.FLOP/float64(width), work.Program/float64(width), checkpoint+sum
 	return stepLoad{part, Load{Bytes: c.Bytes - float64(width)*part.Bytes}}
 }
 

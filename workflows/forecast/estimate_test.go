@@ -18,6 +18,28 @@ func TestALoadIsArithmeticBytesAndProgramsAfterEachOther(t *testing.T) {
 	}
 }
 
+// A part reads the checkpoint, base and factors, and writes a sum of factors.
+func TestAPartOfATrainingOfAdaptersWritesTheirSumAlone(t *testing.T) {
+	t.Parallel()
+	const file = `
+name: adapters
+data: {source: text.jsonl, vocabulary: {size: 20}, users: {words: 20}}
+model: {kind: transformer, embedding: 4, units: 5, layers: 2, heads: 1, context: 20, adapters: {rank: 3}}
+training: {rounds: 3, cohort: 6, chunks: 2, engine: pytorch}
+audit: {utility: true}
+`
+	digest := storage.DigestOf(compiletest.Source())
+	spec, p := compiletest.Resolve(t, file, []storage.Digest{digest}), compiletest.Plan(t, file, digest)
+	s := &submission.Submission{Spec: spec, TokensPerExample: []float64{10}, TokensPerUser: []float64{100}, TrainTokens: []float64{1000}, TestTokens: []float64{50}}
+	factors := 2 * 2 * (4*3 + 3*4)
+	base := 24*4 + 20*4 + 2*(4*4+4*12+12+4*4+4+4*5+5+5*4+4) + 2*4 + 24
+	for _, step := range LoadsOf(s, p, func(int) *Speed { return nil }).steps {
+		if got := step.part.Bytes; got != float64(4*(base+2*factors)) {
+			t.Errorf("a part moves %g bytes, want those of %d parameters and a sum of %d", got, base+factors, factors)
+		}
+	}
+}
+
 // Coins are laid out before the training and guessed after it, by a search for the least noise: the work
 // is that of the guesses.
 func TestTheWorkOfAOneRunAuditIsThatOfItsGuesses(t *testing.T) {
