@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"coalmine/internal/goroutines"
 )
 
 // CreateRun records a submission under a new id. If the id is taken, the error wraps ErrExists,
@@ -36,18 +38,26 @@ func (a *Archive) Runs(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	there := make([]bool, len(used))
+	err = goroutines.Each(ctx, len(used), runsAtOnce, func(ctx context.Context, i int) (err error) {
+		there[i], err = a.exists(ctx, specName(used[i]))
+		return a.fail("reading run", used[i], err)
+	})
+	if err != nil {
+		return nil, err
+	}
 	var ids []string
-	for _, id := range used {
-		there, err := a.exists(ctx, specName(id))
-		if err != nil {
-			return nil, a.fail("reading run", id, err)
-		}
-		if there {
+	for i, id := range used {
+		if there[i] {
 			ids = append(ids, id)
 		}
 	}
 	return ids, nil
 }
+
+// runsAtOnce is the number of runs that are looked up at the same time: one after the other, 300 runs
+// in a store that answers within 20 ms take six seconds.
+const runsAtOnce = 16
 
 // UsedRunIDs returns the ids with any stored object, in byte order: those of all runs,
 // and of runs whose removal was interrupted. A new run must not use one of these,

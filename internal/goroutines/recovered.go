@@ -71,6 +71,22 @@ func (g *Group) Go(f func() error) { g.group.Go(func() error { return Recover(f)
 // Wait waits for all functions and returns the first error.
 func (g *Group) Wait() error { return g.group.Wait() }
 
+// Each calls do with the numbers below n, at most limit of them at the same time. It returns the first
+// error; then, and at the end of ctx, it starts no more calls, and the context of those at work ends.
+func Each(ctx context.Context, n, limit int, do func(ctx context.Context, i int) error) error {
+	group, ctx := WithContext(ctx)
+	group.SetLimit(limit)
+	for i := range n {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return do(ctx, i)
+		})
+	}
+	return group.Wait()
+}
+
 // Seconds returns a number of seconds.
 func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 

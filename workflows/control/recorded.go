@@ -136,18 +136,25 @@ func (rs *records) keep(all map[string]*recorded) {
 // the fields that statuses show. Runs with cached fields come without their experiment.
 func (l *Local) readable(ctx context.Context) (all []*runs.Run, unreadable []runs.Unreadable, shown map[string]*recorded, err error) {
 	shown = make(map[string]*recorded)
+	var mu sync.Mutex // of shown
+	show := func(id string, r *recorded) {
+		mu.Lock()
+		defer mu.Unlock()
+		shown[id] = r
+	}
 	all, unreadable, err = l.runs.ReadableBy(ctx, func(ctx context.Context, id string) (*runs.Run, error) {
 		run, err := l.runs.WithoutSpec(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		if r := l.records.find(id, run.State.Submitted); r != nil {
-			run.Spec, shown[id] = r.spec, r
+			run.Spec = r.spec
+			show(id, r)
 			return run, nil
 		}
 		run, err = l.runs.Get(ctx, id)
 		if err == nil {
-			shown[id] = l.recorded(ctx, run)
+			show(id, l.recorded(ctx, run))
 		}
 		return run, err
 	})

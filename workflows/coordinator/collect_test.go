@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,7 +70,10 @@ func TestCollectionRacesWithEverythingAndLosesNothing(t *testing.T) {
 			// Between any two requests of the collector the world goes on, and
 			// a client resubmits a run that is just being collected.
 			again, c := "", ""
+			var mu sync.Mutex // the collector reads several runs at the same time
 			restless := fault.Wrap(w.store, &fault.Rule{Call: func() {
+				mu.Lock()
+				defer mu.Unlock()
 				for range w.rand.IntN(40) {
 					w.step()
 				}

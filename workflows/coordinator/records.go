@@ -99,11 +99,12 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 	if err != nil {
 		return nil, err
 	}
-	var fresh []*runs.Run
-	for _, id := range ids {
+	found := make([]*runs.Run, len(ids))
+	err = goroutines.Each(ctx, len(ids), runs.ReadAtOnce, func(ctx context.Context, i int) (err error) {
+		id := ids[i]
 		record, ok := known[id]
 		r := &record
-		err := goroutines.Recover(func() (err error) {
+		err = goroutines.Recover(func() (err error) {
 			switch {
 			case !ok:
 				r, err = c.service.Get(ctx, id)
@@ -113,19 +114,17 @@ func (c *records) read(ctx context.Context, known map[string]runs.Run, skip map[
 			return err
 		})
 		goroutines.LogPanic(c.log, err, "reading", id)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue // removed while we were reading
-		}
-		if runs.IsUnreadable(err) || goroutines.IsPanic(err) {
+		switch {
+		case errors.Is(err, storage.ErrNotFound): // removed while we were reading
+			return nil
+		case runs.IsUnreadable(err), goroutines.IsPanic(err):
 			c.leave(id, err)
-			continue
+			return nil
 		}
-		if err != nil {
-			return nil, err
-		}
-		fresh = append(fresh, r)
-	}
-	return fresh, nil
+		found[i] = r
+		return err
+	})
+	return slices.DeleteFunc(found, func(r *runs.Run) bool { return r == nil }), err
 }
 
 // leave logs once for each reason that a run cannot be read.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"coalmine/internal/goroutines"
 	"coalmine/storage"
 )
 
@@ -284,7 +285,12 @@ func (s *Service) Readable(ctx context.Context) (all []*Run, unreadable []Unread
 	return s.ReadableBy(ctx, s.Get)
 }
 
-// ReadableBy is Readable with another function to read a run. Its errors are as those of Get.
+// ReadAtOnce is the number of runs to read at the same time. A run takes about five requests: one after
+// the other, 600 runs in a store that answers within 20 ms would take a minute.
+const ReadAtOnce = 16
+
+// ReadableBy is Readable with another function to read a run, which is called from several goroutines.
+// Its errors are as those of Get.
 func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, id string) (*Run, error)) (all []*Run, unreadable []Unreadable, err error) {
 	ids, err := s.archive.Runs(ctx)
 	if err != nil {
@@ -293,18 +299,28 @@ func (s *Service) ReadableBy(ctx context.Context, get func(ctx context.Context, 
 	if unreadable, err = s.withoutRecord(ctx, ids); err != nil {
 		return nil, nil, err
 	}
-	for _, id := range ids {
-		run, err := get(ctx, id)
+	found, damage := make([]*Run, len(ids)), make([]error, len(ids))
+	err = goroutines.Each(ctx, len(ids), ReadAtOnce, func(ctx context.Context, i int) error {
+		run, err := get(ctx, ids[i])
 		switch {
-		case errors.Is(err, storage.ErrNotFound):
-			continue // removed while we were listing
+		case errors.Is(err, storage.ErrNotFound): // removed while we were listing
+			return nil
 		case IsUnreadable(err):
-			unreadable = append(unreadable, Unreadable{id, err})
-			continue
-		case err != nil:
-			return nil, nil, err
+			damage[i] = err
+			return nil
 		}
-		all = append(all, run)
+		found[i] = run
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, id := range ids {
+		if damage[i] != nil {
+			unreadable = append(unreadable, Unreadable{id, damage[i]})
+		} else if found[i] != nil {
+			all = append(all, found[i])
+		}
 	}
 	slices.SortFunc(all, func(a, b *Run) int {
 		return cmp.Or(b.State.Submitted.Compare(a.State.Submitted), cmp.Compare(b.ID, a.ID))
