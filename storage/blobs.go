@@ -201,6 +201,29 @@ func (a *Archive) Available(ctx context.Context, c *Commit, names ...string) (bo
 	return len(missing) == 0 && err == nil, err
 }
 
+// Damaged lists the blobs of a commit whose objects are gone or differ from their checksums. Unlike Missing
+// it reads them; a damaged one twice, because bytes can be damaged in transit.
+func (a *Archive) Damaged(ctx context.Context, c *Commit) ([]string, error) {
+	var damaged []string
+	for _, b := range c.Blobs {
+		if b.IsInline() {
+			continue // the checksum of the commit covers it
+		}
+		object := blobName(c.Key, b.Digest)
+		err := a.compare(ctx, object, b)
+		if errors.Is(err, ErrCorrupt) {
+			err = a.compare(ctx, object, b)
+		}
+		switch {
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNotFound):
+			damaged = append(damaged, b.Name)
+		case err != nil:
+			return nil, a.fail("reading", object, err)
+		}
+	}
+	return damaged, nil
+}
+
 func (a *Archive) holds(ctx context.Context, key Key, b Blob) (bool, error) {
 	if b.IsInline() {
 		return true, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -94,6 +95,55 @@ func TestADoneRunIsRestoredFromABackupWithoutItsOutputs(t *testing.T) {
 		}
 		if again := c.stored(); i < 3 && !slices.Equal(again, files) {
 			t.Errorf("loss %d: the store has %d objects, want %d", i, len(again), len(files))
+		}
+	}
+}
+
+// A disk may damage what a done run has stored. The table of a run is read before it ends, so another run of
+// the same experiment makes it again; a retry reads and repairs all outputs.
+func TestDamagedOutputsOfADoneRunAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "experiment.yaml")
+	// So many canaries that a report does not lie in its commit.
+	large := strings.NewReplacer("per_configuration: 2", "per_configuration: 130", "size: 30", "size: 300").Replace(restoredExperiment)
+	random := rand.New(rand.NewPCG(1, 32))
+	var text strings.Builder
+	for range 1000 {
+		fmt.Fprintf(&text, `{"user": "u%d", "text": "w%d w%d w%d w%d"}`+"\n", random.IntN(20), random.IntN(400), random.IntN(400), random.IntN(400), random.IntN(400))
+	}
+	for path, content := range map[string]string{filepath.Join(dir, "text.jsonl"): text.String(), file: large} {
+		writeFile(t, path, content)
+	}
+	c := coalmineAt{t, filepath.Join(dir, "home")}
+	c.says(exitDone, "run", file)
+	results, originals := c.says(exitDone, "results", "--format", "csv"), make(map[string][]byte)
+	for _, path := range c.stored() {
+		if strings.Contains(path, "blobs") {
+			originals[path] = must.Get(os.ReadFile(path))(t)
+		}
+	}
+	damage := func() {
+		for path, data := range originals {
+			damaged := slices.Clone(data)
+			damaged[len(data)/2] ^= 0x20
+			must.Do(t, os.WriteFile(path, damaged, 0o600))
+		}
+	}
+	damage()
+	if said := c.says(exitUsage, "results"); !strings.Contains(said, "corrupt") || !strings.Contains(said, "coalmine retry") {
+		t.Errorf("results of a damaged run: %s", said)
+	}
+	c.says(exitDone, "run", file)
+	if again := strings.ReplaceAll(c.says(exitDone, "results", "--format", "csv"), ".2,", ","); again != results {
+		t.Errorf("the results of another run are\n%s\nwant\n%s", again, results)
+	}
+	damage()
+	c.says(exitDone, "retry")
+	c.says(exitDone, "run", file)
+	for path, data := range originals {
+		if again, err := os.ReadFile(path); err != nil || !bytes.Equal(again, data) {
+			t.Errorf("%s is not as it was: %v", path, err)
 		}
 	}
 }

@@ -488,7 +488,16 @@ func (l *Local) Results(ctx context.Context, name string) (*results.Results, err
 	if err != nil {
 		return nil, err
 	}
-	return l.outcomes.get(ctx, l.archive, run)
+	found, err := l.outcomes.get(ctx, l.archive, run)
+	return found, repairable(run, err)
+}
+
+// repairable adds the remedy to an error of reading damaged outputs of a done run.
+func repairable(run *runs.Run, err error) error {
+	if run.State.Phase == runs.Done && errors.Is(err, storage.ErrCorrupt) {
+		return fmt.Errorf("%w; its damaged outputs are made again by: coalmine retry %s", err, run.ID)
+	}
+	return err
 }
 
 func (l *Local) Pictures(ctx context.Context, name string, shown results.Shown) ([]results.Picture, error) {
@@ -496,7 +505,8 @@ func (l *Local) Pictures(ctx context.Context, name string, shown results.Shown) 
 	if err != nil {
 		return nil, err
 	}
-	return results.LoadPictures(ctx, l.archive, run, shown)
+	pictures, err := results.LoadPictures(ctx, l.archive, run, shown)
+	return pictures, repairable(run, err)
 }
 
 // ResultsFor returns the results of a run with everything that a format shows.

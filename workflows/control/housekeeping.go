@@ -161,8 +161,8 @@ func (l *Local) checkCells(ctx context.Context, run *runs.Run, e runs.Entry) err
 	return nil
 }
 
-// missing counts the outputs of a done run that are gone from storage, for a command that makes
-// the run recompute them; 0 for other commands.
+// missing counts the outputs of a done run that are gone from storage or damaged, for a command that makes
+// the run recompute them; 0 for other commands. Damaged ones are deleted.
 func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, error) {
 	if run.State.Phase != runs.Done || len(e.Keys) > 0 || e.Kind != runs.RetryEntry && e.Kind != runs.ResumeEntry {
 		return 0, nil
@@ -172,13 +172,22 @@ func (l *Local) missing(ctx context.Context, run *runs.Run, e runs.Entry) (int, 
 		return 0, fmt.Errorf("run %s: %w", run.ID, err)
 	}
 	found, err := availability.LookUpAll(ctx, l.archive, p.Kept())
+	if err != nil {
+		return 0, err
+	}
 	missing := 0
 	for _, n := range found {
 		if !n.Available() {
 			missing++
 		}
 	}
-	return missing, err
+	damaged, err := availability.Damaged(ctx, l.archive, found, func(storage.Key) bool { return true })
+	if err != nil || len(damaged) == 0 {
+		return missing, err
+	}
+	return missing + len(damaged), l.asLeader(ctx, func(ctx context.Context, token *leadership.Token) error {
+		return retention.Purge(ctx, l.archive, token, damaged)
+	})
 }
 
 // Housekeeping is the periodic work of a coordinator. The zero value does nothing.

@@ -122,7 +122,8 @@ func (l *Local) Curve(ctx context.Context, name, cell string, points int) (*resu
 	if err != nil {
 		return nil, err
 	}
-	return results.LoadCurve(ctx, l.archive, run, cell, points)
+	curve, err := results.LoadCurve(ctx, l.archive, run, cell, points)
+	return curve, repairable(run, err)
 }
 
 // verdict caches the failed gates of a run, at a position of its log.

@@ -121,6 +121,23 @@ func (s *leaderStore) lookUp(ctx context.Context, key storage.Key) (availability
 	return availability.Node{}, err
 }
 
+// lookUpOutcome looks up targets of a run. It reads the reports among them, and deletes the blobs of damaged
+// ones: the run makes them again, and does not end without a table.
+func (s *leaderStore) lookUpOutcome(ctx context.Context, keys []storage.Key, reports map[storage.Key]bool) ([]availability.Node, error) {
+	found, err := availability.LookUpAll(ctx, s.archive, keys)
+	if err != nil {
+		return nil, err
+	}
+	damaged, err := availability.Damaged(ctx, s.archive, found, func(key storage.Key) bool { return reports[key] })
+	if err != nil {
+		return nil, err
+	}
+	if len(damaged) == 0 {
+		return found, nil
+	}
+	return found, retention.Purge(ctx, s.archive, s.token, damaged)
+}
+
 // purge deletes the blobs of a node, so that it is run again.
 func (s *leaderStore) purge(ctx context.Context, key storage.Key) error {
 	n, err := s.lookUp(ctx, key)

@@ -17,8 +17,8 @@
 //	queued, running, paused                   --finished-->  done, failed
 //	done, failed, cancelled                   --removed-->   as before
 //
-// A done run continues only if some of its outputs are missing, for instance after a
-// restored backup: Missing of the entry is their number.
+// A done run continues only if some of its outputs are missing or damaged, for instance
+// after a restored backup: Missing of the entry is their number.
 //
 // A coordinator that begins a queued run logs that it has started; a resumed or
 // retried run is queued again until then. A removed run keeps its phase until the

@@ -242,18 +242,27 @@ func LookUpAll(ctx context.Context, archive *storage.Archive, keys []storage.Key
 
 func lookUpAll(ctx context.Context, keys []storage.Key, lookUp func(context.Context, storage.Key) (Node, error)) ([]Node, error) {
 	found := make([]Node, len(keys))
-	group, ctx := goroutines.WithContext(ctx)
-	group.SetLimit(lookUpsAtOnce)
-	for i, key := range keys {
-		group.Go(func() (err error) {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			found[i], err = lookUp(ctx, key)
-			return err
-		})
+	err := goroutines.Each(ctx, len(keys), lookUpsAtOnce, func(ctx context.Context, i int) (err error) {
+		found[i], err = lookUp(ctx, keys[i])
+		return err
+	})
+	return found, err
+}
+
+// Damaged reads the blobs of the available nodes among found, if read wants them, and adds the damaged
+// ones to Evicted. It returns the nodes that have some.
+func Damaged(ctx context.Context, archive *storage.Archive, found []Node, read func(storage.Key) bool) ([]*Node, error) {
+	var nodes []*Node
+	for i := range found {
+		if n := &found[i]; n.Available() && read(n.Commit.Key) {
+			nodes = append(nodes, n)
+		}
 	}
-	return found, group.Wait()
+	err := goroutines.Each(ctx, len(nodes), lookUpsAtOnce, func(ctx context.Context, i int) (err error) {
+		nodes[i].Evicted, err = archive.Damaged(ctx, nodes[i].Commit)
+		return err
+	})
+	return slices.DeleteFunc(nodes, func(n *Node) bool { return n.Available() }), err
 }
 
 // LastStep returns the step that a training has reached; 0 if no step is recorded. Records of boundaries

@@ -153,6 +153,19 @@ func (d *Deletion) carryOut(ctx context.Context, archive *storage.Archive) (err 
 	return evict(ctx, archive, c)
 }
 
+// Purge deletes the evicted blobs of nodes, if the token is valid: those of damaged ones still exist.
+func Purge(ctx context.Context, archive *storage.Archive, token *leadership.Token, nodes []*availability.Node) error {
+	if err := token.Check(ctx); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if err := archive.DeleteBlobs(ctx, n.Commit, n.Evicted...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // evict deletes the blobs of a checkpoint. The metric rows of a segment stay with
 // the record of its boundary.
 func evict(ctx context.Context, archive *storage.Archive, c *storage.Commit) error {
