@@ -85,7 +85,7 @@ func TestALeaderReadsManyRunsFromASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.NewMemory()
 		archive := storage.NewArchive(memory)
-		for i := range 700 {
+		for i := range 1000 {
 			id := submitTo(t, archive, fmt.Sprint("old", i))
 			must.Do(t, runs.NewService(archive, nil).Steer(t.Context(), id, runs.Entry{Kind: runs.CancelEntry}))
 		}
