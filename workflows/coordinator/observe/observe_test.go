@@ -43,16 +43,22 @@ func (x *fixture) audits(name string, n int) (*Run, []*graph.Task) {
 		audits = append(audits, audit)
 		b.Cell(audit, audit)
 	}
-	r := &Run{Run: x.Graph.AddRun(name), Name: name}
-	x.Graph.SetState(r.Run, runs.State{Phase: runs.Running})
-	x.Graph.AddPart(r.Run, b.Done(x.t))
-	x.Graph.Begin(r.Run)
-	x.settle()
+	r := x.begin(name, b.Done(x.t))
 	var all []*graph.Task
 	for _, ref := range audits {
 		all = append(all, &x.Graph.Node(ref.Key).Task)
 	}
 	return r, all
+}
+
+// begin adds a running run of a plan.
+func (x *fixture) begin(name string, p *plan.Plan) *Run {
+	r := &Run{Run: x.Graph.AddRun(name), Name: name}
+	x.Graph.SetState(r.Run, runs.State{Phase: runs.Running})
+	x.Graph.AddPart(r.Run, p)
+	x.Graph.Begin(r.Run)
+	x.settle()
+	return r
 }
 
 // settle has the graph settle; nothing that it looks up is there.
@@ -124,6 +130,32 @@ func TestTheTimeLeftCountsAudits(t *testing.T) {
 		if (got == nil) != (c.want < 0) || got != nil && math.Abs(*got-c.want) > 1e-9 {
 			t.Errorf("%s: %v left, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// An audit may take longer than all that is known; the sum of audits takes no time.
+func TestNoTimeIsLeftToTellBeforeAnAuditOfItsKindHasEnded(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t, worker(2))
+	b := plantest.NewBuilder()
+	model := b.Node(plantest.Standing, plantest.Params{Salt: "model"})
+	other := b.Node(plantest.Standing, plantest.Params{Salt: "other"})
+	audits := []plan.Ref{b.Node(plantest.Part, plantest.Params{Salt: "one"}, model), b.Node(plantest.Part, plantest.Params{Salt: "two"}, model)}
+	b.Cell(b.Node(plantest.Report, plantest.Params{}, append(audits, other)...), model)
+	r := x.begin("a", b.Done(t))
+	task := func(ref plan.Ref) *graph.Task { return &x.Graph.Node(ref.Key).Task }
+	left := func() *float64 { return x.View.Status(r).SecondsLeft }
+	x.finish(r, task(model), 1)
+	if got := left(); got != nil {
+		t.Errorf("%v left with audits that nobody has timed", *got)
+	}
+	x.finish(r, task(audits[0]), 100)
+	if got := left(); got == nil || *got != 100 {
+		t.Errorf("%v left, want the 100 seconds of the other audit", got)
+	}
+	x.finish(r, task(audits[1]), 100)
+	if got := left(); got == nil || *got != 1 {
+		t.Errorf("%v left, want the second of the other node", got)
 	}
 }
 

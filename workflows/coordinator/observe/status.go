@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"coalmine/internal/queue"
+	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/workflows/coordinator/graph"
 	"coalmine/workflows/plan"
@@ -325,10 +326,29 @@ func median(ch *graph.Chain, kind string) (seconds float64, n int) {
 	return 0, 0
 }
 
+// auditsOf returns a function that reports whether a node reads a model of a cell, as audits do and their
+// sums do not. The tail of a training reads one, too.
+func auditsOf(r *graph.Run) func(*graph.Node) bool {
+	models, tails := map[storage.Key]bool{}, map[storage.Key]bool{}
+	for _, c := range r.Cells {
+		models[c.Plan.Model.Key] = true
+		if c.Plan.Tail.Rounds > 0 {
+			tails[c.Plan.Tail.Node.Key] = true
+		}
+	}
+	return func(n *graph.Node) bool {
+		return !tails[n.Key] && slices.ContainsFunc(n.Needs, func(d graph.Dependency) bool {
+			return d.Checkpoint != nil || models[d.Key()]
+		})
+	}
+}
+
 // nodesLeft estimates the remaining time of the run's unfinished standing nodes, from others of their
-// kind or their reported progress; false if no unfinished node can be estimated.
+// kind or their reported progress; false if no unfinished node can be estimated, or if no audit like
+// one of them has ended: it may take longer than all the rest. Other nodes take little time.
 func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 	open, known := 0, 0
+	audits := auditsOf(r)
 	for _, n := range r.Nodes {
 		x := &n.Task
 		if x.State() == graph.Finished || !x.WantedBy(r) {
@@ -338,6 +358,8 @@ func (v *View) nodesLeft(r *graph.Run) (left remainder, ok bool) {
 		if seconds, ok := v.taskLeft(x); ok {
 			known++
 			left.add(seconds, seconds)
+		} else if _, timed := v.Graph.Durations(x).Mean(); !timed && audits(n) {
+			return left, false
 		}
 	}
 	return left, known > 0 || open == 0
