@@ -67,7 +67,10 @@ func Find(name string) (string, error) {
 	if likely := meant(trimmed(name)); likely != "" {
 		return "", fmt.Errorf("example %q: there is none%s (coalmine data example lists them)", name, readable.DidYouMean(likely))
 	}
-	return "", fmt.Errorf("no example %q; expected one of\n  %s", name, strings.Join(below(trimmed(name)), "\n  "))
+	if inside := below(trimmed(name)); len(inside) > 0 {
+		return "", fmt.Errorf("no example %q; expected one of\n  %s", name, strings.Join(inside, "\n  "))
+	}
+	return "", fmt.Errorf("no example %q; the nearest names are\n  %s\n(coalmine data example lists all %d)", name, strings.Join(nearest(trimmed(name)), "\n  "), len(Names()))
 }
 
 // meant is the name that somebody has mistyped, all of it or its end.
@@ -79,13 +82,17 @@ func meant(mistyped string) string {
 	return ends[readable.Nearest(mistyped, slices.Sorted(maps.Keys(ends)))]
 }
 
-// below are the names in a folder, all of them if there is no such folder.
+// below are the names in a folder.
 func below(folder string) []string {
-	names := slices.DeleteFunc(Names(), func(n string) bool { return !strings.HasPrefix(n, folder+"/") })
-	if len(names) == 0 {
-		return Names()
-	}
-	return names
+	return slices.DeleteFunc(Names(), func(n string) bool { return !strings.HasPrefix(n, folder+"/") })
+}
+
+// nearest are a few names that need the fewest edits, in all or at their end.
+func nearest(name string) []string {
+	edits := func(n string) int { return min(readable.Edits(name, n), readable.Edits(name, path.Base(n))) }
+	names := Names()
+	slices.SortStableFunc(names, func(a, b string) int { return edits(a) - edits(b) })
+	return names[:min(5, len(names))]
 }
 
 // named are the names that are the wanted one or, if none is, end in it.

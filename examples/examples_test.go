@@ -45,6 +45,14 @@ func TestExamplesAreFoundByTheEndOfTheirNames(t *testing.T) {
 	}
 }
 
+func TestAnUnknownExampleListsAFewNames(t *testing.T) {
+	t.Parallel()
+	_, err := Find("nothing")
+	if err == nil || strings.Count(err.Error(), "\n") != 6 || !strings.Contains(err.Error(), "coalmine data example lists all ") {
+		t.Errorf("%v, want 5 names and the command that lists all", err)
+	}
+}
+
 func TestRootHasOnlyExamples(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"quickstart.yaml", "examplesquickstart.yaml", "examples/../quickstart.yaml", "examples//quickstart.yaml", "."} {
