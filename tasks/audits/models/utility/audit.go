@@ -200,7 +200,7 @@ func (v *Outcome) perplexity() *numbers.Float {
 	return audits.When(!v.ofTexts(), v.Perplexity)
 }
 
-// Note describes a model that diverged, that has no known recall, or that has hardly learned.
+// Note describes a model that diverged, that has no known recall, or whose utility is at the baseline.
 func (v *Outcome) Note(*audits.Cell) string {
 	var notes []string
 	if v.RecallUnknown != "" {

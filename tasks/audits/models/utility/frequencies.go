@@ -239,17 +239,17 @@ func (v *Outcome) moreAccurate() bool {
 // least is the required gain of a share.
 func least(share float64) float64 { return minShare * min(share, 1-share) }
 
-// baselineNote describes a utility at the baseline, and its probable cause.
+// baselineNote describes a utility at the baseline, and its possible causes.
 func (v *Outcome) baselineNote() string {
-	const frequencies, untrained = "word or class frequencies", "the model has learned little or nothing"
+	const frequencies, why = "word or class frequencies", "the model has learned little, diverged or overfitted"
 	switch b := v.Baseline; {
 	case b.MeanAbsoluteError != nil:
-		return fmt.Sprintf("utility is at the level of the median score always guessed (MAE %.3f): %s", *b.MeanAbsoluteError, untrained)
+		return fmt.Sprintf("utility is at the level of the median score always guessed (MAE %.3f): %s", *b.MeanAbsoluteError, why)
 	case b.MeanAveragePrecision != nil:
-		return fmt.Sprintf("utility is at the level of texts in any order (mean AP %.3f): %s", *b.MeanAveragePrecision, untrained)
+		return fmt.Sprintf("utility is at the level of texts in any order (mean AP %.3f): %s", *b.MeanAveragePrecision, why)
 	case v.moreAccurate():
 		return fmt.Sprintf("perplexity is no better than that of %s, %s, though accuracy is: the model diverged or is overconfident", frequencies, numbers.Decimal(b.Perplexity, 1))
 	default:
-		return fmt.Sprintf("utility is at the level of %s (accuracy %.1f%%, perplexity %s): %s", frequencies, 100*b.RecallAt1, numbers.Decimal(b.Perplexity, 1), untrained)
+		return fmt.Sprintf("utility is at the level of %s (accuracy %.1f%%, perplexity %s): %s", frequencies, 100*b.RecallAt1, numbers.Decimal(b.Perplexity, 1), why)
 	}
 }

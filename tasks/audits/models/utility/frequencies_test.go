@@ -147,9 +147,9 @@ func TestTheNoteNamesTheMeasureThatIsNoBetterThanFrequencies(t *testing.T) {
 	t.Parallel()
 	words := Outcome{RecallAt1: 0.052, Perplexity: 389.1, Tokens: 50000}
 	for want, v := range map[string]Outcome{
-		"* perplexity is no better than that of word or class frequencies, 389.1, though accuracy is: the model diverged": {RecallAt1: 0.2, Perplexity: 900},
-		"* utility is at the level of word or class frequencies (accuracy 5.2%, perplexity 389.1)":                        {RecallAt1: 0.055, Perplexity: 400},
-		"; * utility is at the level of word or class frequencies (accuracy 5.2%, perplexity 389.1)":                      {RecallUnknown: "by words", Perplexity: 400},
+		"* perplexity is no better than that of word or class frequencies, 389.1, though accuracy is: the model diverged":                                           {RecallAt1: 0.2, Perplexity: 900},
+		"* utility is at the level of word or class frequencies (accuracy 5.2%, perplexity 389.1): the model has learned little, diverged or overfitted, so audits": {RecallAt1: 0.055, Perplexity: 400},
+		"; * utility is at the level of word or class frequencies (accuracy 5.2%, perplexity 389.1)":                                                                {RecallUnknown: "by words", Perplexity: 400},
 	} {
 		v.Tokens, v.Baseline = words.Tokens, &words
 		v.AtBaseline = v.atBaseline()
