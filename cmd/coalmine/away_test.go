@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +45,21 @@ func TestRunsCanBeLookedAtAndSteeredWhileRedisIsAway(t *testing.T) {
 	now, err := service.Get(t.Context(), run.ID)
 	if err != nil || now.State.Phase != runs.Paused {
 		t.Errorf("after pause: %+v, %v", now, err)
+	}
+}
+
+func TestNoStoreIsMadeWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	for _, args := range [][]string{
+		{"submit", "../../examples/quickstart.yaml"},
+		{"run", "../../examples/quickstart.yaml"},
+		{"worker", "--wait", "0"},
+	} {
+		fails(t, "redis is not reachable", append(args, "--redis", "redis://127.0.0.1:1", "--store", "file://"+store)...)
+		if _, err := os.Stat(store); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after %s the store is there (%v)", args[0], err)
+		}
 	}
 }
 

@@ -178,24 +178,31 @@ func (g *global) control(ctx context.Context) (control.API, closer, error) {
 }
 
 func (g *global) clusterControl(ctx context.Context, p place) (control.API, closer, error) {
-	archive, err := g.openStore(ctx, p)
-	if err != nil {
-		return nil, nil, err
-	}
-	if p.redis == "" {
+	if p.redis == "" || p.store == "" {
+		archive, err := g.openStore(ctx, p)
+		if err != nil {
+			return nil, nil, err
+		}
 		return control.New(archive, nil, nil), noClose, nil
 	}
-	conn, err := queue.Open(ctx, p.redis)
-	if g.storeSuffices && (errors.Is(err, queue.ErrUnreachable) || errors.Is(err, queue.ErrNoWrites)) {
-		g.note("%v\nusing the state in the store", err)
-		api := control.New(archive, nil, nil)
-		api.SetQueueError(err)
-		return api, noClose, nil
+	conn, away := queue.Open(ctx, p.redis)
+	suffices := g.storeSuffices && (errors.Is(away, queue.ErrUnreachable) || errors.Is(away, queue.ErrNoWrites))
+	if away != nil && !suffices {
+		return nil, nil, away
 	}
-	if err != nil {
+	archive, err := g.openStore(ctx, p)
+	switch {
+	case err != nil && away == nil:
+		return nil, nil, errors.Join(err, conn.Close())
+	case err != nil:
 		return nil, nil, err
+	case away == nil:
+		return control.New(archive, conn, nil), conn.Close, nil
 	}
-	return control.New(archive, conn, nil), conn.Close, nil
+	g.note("%v\nusing the state in the store", away)
+	api := control.New(archive, nil, nil)
+	api.SetQueueError(away)
+	return api, noClose, nil
 }
 
 func (g *global) openStore(ctx context.Context, p place) (*storage.Archive, error) {
@@ -265,7 +272,7 @@ func isSilent(err error) bool {
 	return errors.Is(err, queue.ErrUnreachable) || errors.Is(err, storage.ErrAway) && ok && network.Op == "dial"
 }
 
-// openCluster opens both servers of a cluster.
+// openCluster opens both servers of a cluster: Redis first, because opening a store may create it.
 func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn, error) {
 	p, err := g.places.place()
 	if err != nil {
@@ -274,12 +281,15 @@ func (g *global) openCluster(ctx context.Context) (*storage.Archive, *queue.Conn
 	if p.redis == "" || p.store == "" {
 		return nil, nil, fmt.Errorf("this command needs a cluster, but acts on %s: expected --redis and --store (or COALMINE_REDIS_URL and COALMINE_STORE_URL)", p)
 	}
-	archive, err := awaited(ctx, g, func() (*storage.Archive, error) { return g.openStore(ctx, p) })
+	conn, err := awaited(ctx, g, func() (*queue.Conn, error) { return queue.Open(ctx, p.redis) })
 	if err != nil {
 		return nil, nil, err
 	}
-	conn, err := awaited(ctx, g, func() (*queue.Conn, error) { return queue.Open(ctx, p.redis) })
-	return archive, conn, err
+	archive, err := awaited(ctx, g, func() (*storage.Archive, error) { return g.openStore(ctx, p) })
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return archive, conn, nil
 }
 
 // printJSON writes one JSON object for other programs.
