@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -212,7 +213,7 @@ func TestInitRefusesInOneSentenceAndWritesNothing(t *testing.T) {
 		`expected one of "a", "b" to be named`:        {"--data", at("numbers.csv")},
 		`there is no column "tekst"; expected one of`: {"--data", at("numbers.csv"), "--column", "text=tekst"},
 		"images.jsonl: no column holds texts":         {"--data", at("images.jsonl")},
-		"different words; expected at least 14":       {"--data", at("tiny.csv")},
+		"different words; expected at least 11":       {"--data", at("tiny.csv")},
 		"is one text file; expected a directory":      {"--data", at("one.txt")},
 		"convert it to UTF-8":                         {"--data", at("wide.csv")},
 		"the first line is not JSON":                  {"--data", at("broken.jsonl")},
@@ -288,6 +289,31 @@ func plannedCells(plan string) string {
 	_, cells, _ := strings.Cut(plan, `"cells"`)
 	cells, _, _ = strings.Cut(cells, `"this_machine"`)
 	return cells
+}
+
+// Another seed draws other users for the test part: a word of one user alone is not in every training part.
+func TestInitProposesAllWordsThatEverySeedHas(t *testing.T) {
+	t.Parallel()
+	for rare, atMost := range map[int]int{0: 51, 20: 51 + 18} {
+		var b strings.Builder
+		b.WriteString("user,text\n")
+		for i := range 2000 {
+			fmt.Fprintf(&b, "u%d,w%d w%d w%d w%d\n", i%40, i%51, 7*i%51, 11*i%51, 13*i%51)
+		}
+		for user := range rare {
+			fmt.Fprintf(&b, "v%d,w1 rare%d w2\n", user, user)
+		}
+		file := filepath.Join(t.TempDir(), "posts.csv")
+		writeFile(t, file, b.String())
+		text := prints(t, "init", "-", "--data", file)
+		size := regexp.MustCompile(`vocabulary: {size: (\d+)}`).FindStringSubmatch(text)
+		if size == nil {
+			t.Fatalf("no vocabulary:\n%s", text)
+		}
+		if words := must.Get(strconv.Atoi(size[1]))(t); words < 51 || words > atMost {
+			t.Errorf("%d users with a word of their own: a vocabulary of %d, want 51 to %d", rare, words, atMost)
+		}
+	}
 }
 
 func TestInitNamesTheExamplesThatSomebodyMayMean(t *testing.T) {

@@ -85,6 +85,8 @@ const (
 	// minWords is the minimum size of a vocabulary: each canary begins with a different
 	// word.
 	minWords = heldBack + 1
+	// otherSeeds is the number of further seeds with which the words of a small vocabulary are counted.
+	otherSeeds = 4
 	// maxCut is the maximum share of texts longer than the sequence, unless it is the longest choice.
 	maxCut = 0.25
 )
@@ -171,8 +173,7 @@ func (p *Proposal) chooseVocabulary(facts []datasets.Facts) {
 			break
 		}
 	}
-	// The training part of another seed may have fewer different words.
-	p.vocabulary = min(p.vocabulary, facts[0].Parts.DistinctWords*4/5)
+	p.vocabulary = min(p.vocabulary, facts[0].Parts.DistinctWords)
 }
 
 func (p *Proposal) recipe() datasets.Recipe {
@@ -208,10 +209,38 @@ func (p *Proposal) fit(ctx context.Context) error {
 
 func (p *Proposal) survey(ctx context.Context) error {
 	facts, err := p.data.source.Survey(ctx, datasets.Limits{}, []datasets.Recipe{p.recipe()})
-	if err == nil {
-		p.facts = facts[0]
+	if err != nil {
+		return err
 	}
-	return err
+	p.facts = facts[0]
+	if p.vocabulary <= p.facts.Parts.DistinctWords*4/5 {
+		return nil
+	}
+	return p.boundVocabulary(ctx)
+}
+
+// boundVocabulary reduces a vocabulary of nearly all words of the data to those that the training part of
+// every one of the next seeds has, because a part of fewer words would be rejected.
+func (p *Proposal) boundVocabulary(ctx context.Context) error {
+	var recipes []datasets.Recipe
+	for i := range uint64(otherSeeds) {
+		r := p.recipe()
+		r.Seed += i + 1
+		recipes = append(recipes, r)
+	}
+	facts, err := p.data.source.Survey(ctx, datasets.Limits{}, recipes)
+	if err != nil {
+		return err
+	}
+	least := p.facts.Parts.DistinctWords
+	for _, f := range facts {
+		least = min(least, f.Parts.DistinctWords)
+	}
+	if least >= p.vocabulary {
+		return nil
+	}
+	p.vocabulary = least
+	return p.survey(ctx)
 }
 
 // chooseCanaries chooses the number of canaries that the data have room for.
@@ -227,7 +256,7 @@ func (p *Proposal) chooseCanaries() error {
 		return fault("the texts make %s; expected at least 2 for federated training: give more text, or --algorithm sgd", readable.Count(trained.Users, "user"))
 	}
 	if p.vocabulary < minWords {
-		return fault("the texts have %s; expected at least %d, since each canary begins with a word of its own", readable.Count(p.facts.Parts.DistinctWords, "different word"), minWords*5/4+1)
+		return fault("the texts have %s; expected at least %d, since each canary begins with a word of its own", readable.Count(p.facts.Parts.DistinctWords, "different word"), minWords)
 	}
 	for _, set := range canarySets {
 		if p.canaries = set; p.Share() <= room && len(set.insertions)*set.each+heldBack <= p.vocabulary {
