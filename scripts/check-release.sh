@@ -20,4 +20,7 @@ for archive in *.tar.gz; do
 		grep -qx "${archive%.tar.gz}/$name" "$work/names" || { echo "$archive lacks $name" >&2; exit 1; }
 	done
 done
+for image in *-image.tar; do
+	tar -tf "$image" index.json manifest.json oci-layout >"$work/names"
+done
 echo "two builds give the same release of $(wc -l <SHA256SUMS) files"

@@ -1,6 +1,6 @@
 // Command release builds the archives of a release into a folder: a static binary for each platform
-// with licenses, man pages and completions, a bill of materials, and the checksums of all. The same
-// commit gives the same bytes, built by the same Go wherever it lies.
+// with licenses, man pages and completions, a bill of materials, a container image of the programs
+// for Linux, and the checksums of all. The same commit gives the same bytes, built by the same Go wherever it lies.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"log"
 	"os"
@@ -53,23 +54,59 @@ func release(folder string, platforms []string) error {
 		return err
 	}
 	var sums strings.Builder
+	linux := map[string][]byte{} // programs of the image, by architecture
 	for _, platform := range platforms {
 		system, processor, ok := strings.Cut(platform, "/")
 		if !ok {
 			return fmt.Errorf("-platforms %q: expected systems and processors such as linux/amd64", platform)
 		}
-		files, err := archive(work, system, processor, common, made)
+		program, err := compiled(work, system, processor)
 		if err != nil {
 			return fmt.Errorf("%s: %w", platform, err)
 		}
-		for _, f := range files {
-			if err := os.WriteFile(filepath.Join(folder, f.name), f.content, 0o644); err != nil {
-				return err
-			}
-			fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(f.content), f.name)
+		if system == "linux" {
+			linux[processor] = program
+		}
+		files, err := archive(system, processor, program, common, made)
+		if err != nil {
+			return fmt.Errorf("%s: %w", platform, err)
+		}
+		if err := write(folder, files, &sums); err != nil {
+			return err
+		}
+	}
+	if len(linux) > 0 {
+		content, err := containerImage(linux, common, made)
+		if err != nil {
+			return fmt.Errorf("container image: %w", err)
+		}
+		if err := write(folder, []file{{name: fmt.Sprintf("coalmine-%s-image.tar", build.Version), content: content}}, &sums); err != nil {
+			return err
 		}
 	}
 	return os.WriteFile(filepath.Join(folder, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}
+
+// write writes files of a release, and adds their checksums.
+func write(folder string, files []file, sums *strings.Builder) error {
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(folder, f.name), f.content, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(sums, "%x  %s\n", sha256.Sum256(f.content), f.name)
+	}
+	return nil
+}
+
+// containerImage is the image of a release, with the licenses and the certificates of authorities.
+func containerImage(programs map[string][]byte, beside []file, made time.Time) ([]byte, error) {
+	files := []file{{name: "etc/ssl/certs/ca-certificates.crt", content: authorities()}}
+	for _, f := range beside {
+		if f.name == "LICENSE" || f.name == "NOTICE" {
+			files = append(files, f)
+		}
+	}
+	return newImage(programs, files, made)
 }
 
 // committed is when the commit was made that lies here, whose files must not be modified.
@@ -141,20 +178,21 @@ func read(folder string) (files []file, err error) {
 	return files, err
 }
 
-// archive builds for a platform, and returns the archive and its bill of materials.
-func archive(work, system, processor string, beside []file, made time.Time) ([]file, error) {
-	program := "coalmine"
-	if system == "windows" {
-		program += ".exe"
-	}
-	path := filepath.Join(work, system, processor, program)
+// compiled builds the program for a platform.
+func compiled(work, system, processor string) ([]byte, error) {
+	path := filepath.Join(work, system, processor, "coalmine")
 	if _, err := output([]string{"GOOS=" + system, "GOARCH=" + processor, "CGO_ENABLED=0"},
 		"go", "build", "-trimpath", "-buildvcs=true", "-tags", build.ReleaseTags, "-ldflags=-s -w", "-o", path, "./cmd/coalmine"); err != nil {
 		return nil, err
 	}
-	binary, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+	return os.ReadFile(path)
+}
+
+// archive returns the archive of a platform's program and its bill of materials.
+func archive(system, processor string, binary []byte, beside []file, made time.Time) ([]file, error) {
+	program := "coalmine"
+	if system == "windows" {
+		program += ".exe"
 	}
 	bill, err := billOfMaterials(binary, made)
 	if err != nil {
@@ -182,18 +220,33 @@ func (f *file) mode() fs.FileMode {
 func tarred(folder string, files []file, made time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	packed, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level exists
-	w := tar.NewWriter(packed)
-	for _, f := range files {
-		header := tar.Header{Name: folder + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.content)), ModTime: made, Format: tar.FormatUSTAR}
-		if err := w.WriteHeader(&header); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.content); err != nil {
-			return nil, err
+	inside := make([]file, len(files))
+	for i, f := range files {
+		inside[i] = file{folder + "/" + f.name, f.content, f.program}
+	}
+	err := errors.Join(writeTar(packed, inside, nil, made), packed.Close())
+	return b.Bytes(), err
+}
+
+// writeTar writes folders, and then files owned by root.
+func writeTar(to io.Writer, files []file, folders []tar.Header, made time.Time) error {
+	w := tar.NewWriter(to)
+	for _, h := range folders {
+		h.Typeflag, h.ModTime, h.Format = tar.TypeDir, made, tar.FormatUSTAR
+		if err := w.WriteHeader(&h); err != nil {
+			return err
 		}
 	}
-	err := errors.Join(w.Close(), packed.Close())
-	return b.Bytes(), err
+	for _, f := range files {
+		header := tar.Header{Name: f.name, Mode: int64(f.mode()), Size: int64(len(f.content)), ModTime: made, Format: tar.FormatUSTAR}
+		if err := w.WriteHeader(&header); err != nil {
+			return err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
 
 // zipped is tarred, as ZIP.
