@@ -44,6 +44,7 @@ const (
 	Dropout           Role = "dropout"            // round, user; of central training: step
 	OneRunCanaries    Role = "one-run canaries"   // the words of a one-run audit's canaries
 	OneRunUnits       Role = "one-run units"      // who carries them
+	LearnedCanaries   Role = "learned canaries"   // proposed words; 1: signs of sketches; 2: users whose gradients are avoided
 	OneRunCoins       Role = "one-run coins"      // one coin a canary; of vectors: canary
 	NaturalReferences Role = "natural references" // finding
 	Fakes             Role = "fakes"              // round, user: inputs of the generator, and the penalty's mixtures

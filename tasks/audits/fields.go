@@ -106,8 +106,8 @@ type Source struct {
 // MaxReplaced is the share of the training data that an audit may replace without a warning.
 const MaxReplaced = 0.01
 
-// Builder adds nodes to the plan of one cell. Keys name nodes. Planters must not call Users, Initial, Model,
-// Reference and Recorded.
+// Builder adds nodes to the plan of one cell. Keys name nodes. Planters must not call Users, Model, Reference
+// and Recorded.
 type Builder interface {
 	Setting() *Setting
 	// Node adds a node, or finds an equal one. Inputs are keys of this builder.

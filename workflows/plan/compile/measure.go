@@ -153,7 +153,12 @@ func (b builder) Predicted() (here, clean storage.Key, ok bool) {
 	return b.given(first), b.given(second), true
 }
 
-func (b builder) Initial() storage.Key { return b.given(b.origin) }
+func (b builder) Initial() storage.Key {
+	if b.origin == (plan.Ref{}) { // a planter asks before the training is compiled
+		b.origin = b.initial()
+	}
+	return b.given(b.origin)
+}
 
 func (b builder) Model(round int) storage.Key { return b.given(b.after(round)) }
 

@@ -467,7 +467,7 @@ func (c *cell) repeated(number int, fields audits.Fields) plan.Ref {
 	apart, e := *c, *c.experiment
 	e.Seed = seeds.Stream(e.Seed, seeds.RepeatedTraining, uint64(number)).Uint64()
 	e.Training.Record, e.Audit = nil, e.Audit.WithOnly(fields)
-	apart.experiment, apart.setting, apart.recorded = &e, e.Setting(), nil
+	apart.experiment, apart.setting, apart.recorded, apart.origin = &e, e.Setting(), nil, plan.Ref{}
 	apart.refs, apart.planted = map[storage.Key]plan.Ref{}, map[audits.Planter]storage.Key{}
 	apart.population = apart.undivided
 	if p, ok := fields.(audits.Planter); ok {

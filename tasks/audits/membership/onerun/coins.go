@@ -31,7 +31,7 @@ import (
 // depend neither on the coins nor on the length of the canaries.
 //
 // Params: CoinsParams. Inputs: "population": datasets/partition; "shards": where
-// its stream is; "parts": datasets/encode. Metrics and blobs are those of
+// its stream is; "parts": datasets/encode; for LearnedWords "learned": Learned. Metrics and blobs are those of
 // datasets/partition, the canaries of the audit after the existing ones, and
 //
 //	units  JSON array of audits.Unit: the coins, which the audit reads and no training
@@ -53,7 +53,7 @@ type CoinsParams struct {
 	Canaries int `json:"canaries"`
 	// Space has no canaries longer than the population's sequences.
 	canaries.Space
-	// Design is RareWords or OwnWord for a space without an alphabet, or empty.
+	// Design is RareWords, OwnWord or LearnedWords for a space without an alphabet, or empty.
 	Design Design `json:"design,omitempty"`
 	// Unit is UserUnit or RecordUnit.
 	Unit string `json:"unit"`
@@ -96,6 +96,11 @@ func runCoins(ctx context.Context, t *tasks.Task, p *CoinsParams) error {
 		return err
 	}
 	d := design{params: p, population: population, first: len(list)}
+	if p.Design == LearnedWords {
+		if err := t.InputJSON(ctx, LearnedInput, datasets.CanariesBlob, &d.learned); err != nil {
+			return err
+		}
+	}
 	if err := d.draw(vocabulary); err != nil {
 		return tasks.Permanent(err)
 	}
@@ -109,6 +114,7 @@ type design struct {
 	params     *CoinsParams
 	population *datasets.Population
 	first      int // number of the first canary
+	learned    [][]int32
 	canaries   []datasets.Placement
 	units      []audits.Unit
 	extents    []datasets.Extent
@@ -135,7 +141,12 @@ func (d *design) draw(v *text.Vocabulary) error {
 	places := seeds.Stream(p.Seed, seeds.OneRunUnits, 1)
 	seen := map[string]bool{}
 	for i := range p.Canaries {
-		c := datasets.Canary{Number: d.first + i, Tokens: p.DrawDistinct(words, p.Design.choices(choices, i), seen)}
+		c := datasets.Canary{Number: d.first + i}
+		if p.Design == LearnedWords {
+			c.Tokens = d.learned[i]
+		} else {
+			c.Tokens = p.DrawDistinct(words, p.Design.choices(choices, i), seen)
+		}
 		for _, w := range c.Tokens {
 			c.Words = append(c.Words, v.Words[w])
 		}

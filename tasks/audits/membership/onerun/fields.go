@@ -31,7 +31,8 @@ type Block struct {
 	// first format) or, without canaries, any bytes.
 	Words int `json:"words,omitempty" default:"5" range:"[2,1000]" unit:"words (byte level: bytes)" also:"length"`
 	// Words of a text canary: random over the vocabulary, by default; rare-words, over its least frequent
-	// tenth; own-word, one rare word repeated, which no other canary has.
+	// tenth; own-word, one rare word repeated, which no other canary has; learned, own words exchanged until
+	// the gradients at the initial model hardly overlap.
 	Design Design `json:"design,omitempty"`
 	// Carrier of a coin: by default text in the data; an update, a vector of the clip norm that a user
 	// sends in every round (fedavg); or a gradient, a vector in place of a record's (sgd, with privacy).
@@ -125,6 +126,8 @@ func (o *Block) CheckTraining(s *audits.Setting, fail audits.Fail) (ok bool) {
 		fail.If(o.TradeOff && s.External != nil, []string{path + ".trade_off", "model.kind"}, "refutes noise by the training's trade-off curve, and the training is not ours; remove it"):
 		return false
 	case !vectors:
+		fail.If(o.Design == LearnedWords && (s.External != nil || s.Program != nil), []string{path + ".design", "training.algorithm", "training.client_command"},
+			"is learned, by gradients at the initial model, and a program trains this one; set it to own-word")
 		o.checkRoom(s, fail)
 	}
 	return true
@@ -185,7 +188,7 @@ func (o *Block) space(s *audits.Setting) canaries.Space {
 	return space
 }
 
-func (o *Block) designed() bool { return o.Design == RareWords || o.Design == OwnWord }
+func (o *Block) designed() bool { return o.Design != "" && o.Design != RandomWords }
 
 // coins returns coins that stand for the change of the privacy bound.
 func (o *Block) coins(s *audits.Setting) CoinsParams {
@@ -214,8 +217,14 @@ func (f *Fields) Plant(b audits.Builder) storage.Key {
 	if f.OneRun.Vectors() {
 		return b.Population()
 	}
-	return b.Node(Coins, "coins of the one-run audit", f.OneRun.coins(b.Setting()),
-		tasks.Input{Name: PopulationInput, Key: b.Population()}, tasks.Input{Name: ShardsInput, Key: b.Shards()}, tasks.Input{Name: datasets.PartsInput, Key: b.Parts()})
+	params := f.OneRun.coins(b.Setting())
+	inputs := []tasks.Input{{Name: PopulationInput, Key: b.Population()}, {Name: ShardsInput, Key: b.Shards()}, {Name: datasets.PartsInput, Key: b.Parts()}}
+	if params.Design == LearnedWords {
+		learned := b.Node(Learned, "learned canaries of the one-run audit", LearnedParams{Seed: params.Seed, Canaries: params.Canaries, Space: params.Space, Passes: learnedPasses},
+			append(inputs, tasks.Input{Name: InitialInput, Key: b.Initial()})...)
+		inputs = append(inputs, tasks.Input{Name: LearnedInput, Key: learned})
+	}
+	return b.Node(Coins, "coins of the one-run audit", params, inputs...)
 }
 
 func (f *Fields) Compile(b audits.Builder, round int) storage.Key {
@@ -253,8 +262,15 @@ func (f *Fields) joined(b audits.Builder) []tasks.Input {
 
 // States implements audits.Scorer: the canaries under two models; vectors are scored by the training.
 func (f *Fields) States(*audits.Setting) float64 {
-	return 2 * float64(f.OneRun.Canaries*f.OneRun.Words)
+	states := 2 * float64(f.OneRun.Canaries*f.OneRun.Words)
+	if f.OneRun.Design == LearnedWords { // a gradient of all words for each proposal
+		states += float64(states * gradientCost / 2 * float64(1+learnedPasses*(widerProposals+f.OneRun.Words)))
+	}
+	return states
 }
+
+// A gradient costs as much as three scorings.
+const gradientCost = 3
 
 // searchWork is the work of the search for the least noise that guesses do not refute, by the loss
 // distributions of sampled cohorts: with examples/controls-small.yaml a core that trains with 75 GFLOP/s
@@ -289,10 +305,12 @@ const (
 	// OwnWord repeats one of the least frequent words, unique to the canary: the gradients of canaries are
 	// orthogonal in the rows of their words.
 	OwnWord Design = "own-word"
+	// LearnedWords are OwnWord, exchanged by Learned.
+	LearnedWords Design = "learned"
 )
 
 func (Design) Choices() []string {
-	return []string{string(RandomWords), string(RareWords), string(OwnWord)}
+	return []string{string(RandomWords), string(RareWords), string(OwnWord), string(LearnedWords)}
 }
 
 // rareShare: one word in rareShare is rare.
@@ -300,13 +318,13 @@ const rareShare = 10
 
 func rare(words int) int { return (words + rareShare - 1) / rareShare }
 
-// sequences is the number of canaries of a space over a vocabulary, all of which may be used; for OwnWord,
-// twice the number of words.
+// sequences is the number of canaries of a space over a vocabulary, all of which may be used; for OwnWord and
+// LearnedWords, twice the number of words.
 func (d Design) sequences(space canaries.Space, ordinary int) float64 {
 	switch d {
 	case RareWords:
 		return math.Pow(float64(rare(ordinary)), float64(space.Words))
-	case OwnWord:
+	case OwnWord, LearnedWords:
 		return 2 * float64(ordinary)
 	case RandomWords:
 	}
@@ -322,7 +340,7 @@ func (d Design) choices(all [][]int32, canary int) [][]int32 {
 			out[i] = words[n-rare(n):]
 		case OwnWord:
 			out[i] = words[n-1-canary : n-canary]
-		case RandomWords:
+		case RandomWords, LearnedWords:
 		}
 	}
 	return out

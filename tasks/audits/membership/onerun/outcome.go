@@ -25,7 +25,7 @@ var Audit = audits.Describe[Fields, Outcome](audits.Description{
 		"Estimate: epsilon, with its standard error, if the scores are normal; no bound.",
 	Limits:        limits,
 	Power:         audits.Powered(power),
-	Kinds:         []tasks.Kind{Coins, Bound, Scored},
+	Kinds:         []tasks.Kind{Learned, Coins, Bound, Scored},
 	ByScores:      true,
 	ByProgram:     true,
 	OfPrivacy:     true,
