@@ -183,7 +183,7 @@ func TestMessagesHoldNoBytesOfTheData(t *testing.T) {
 	}
 }
 
-func TestATableWhoseLinesEndInCarriageReturnsAloneIsNamed(t *testing.T) {
+func TestLinesThatEndInCarriageReturnsAloneAreNamed(t *testing.T) {
 	t.Parallel()
 	for _, form := range []Form{forms.CSV, forms.TSV} {
 		for name, data := range map[string]string{
@@ -200,7 +200,18 @@ func TestATableWhoseLinesEndInCarriageReturnsAloneIsNamed(t *testing.T) {
 			}
 		}
 	}
-	// In a text, and before a line feed, a carriage return ends no line.
+	for name, lines := range map[string]int{"JSON lines": 2, "JSON lines, longer than a line may be": 1 << 16} {
+		data := strings.Repeat(`{"user": "ann", "text": "hello"}`+"\r", lines)
+		_, err := readAs(t, Reading{Origin: Origin{SkipFaults: true}}, []byte(data))
+		if err == nil || !strings.HasPrefix(err.Error(), "posts: lines end in carriage returns alone") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	// In a text, within an object, and before a line feed, a carriage return ends no line.
+	object := "{\"user\": \"ann\",\r\"text\": \"x\"}\r\n{\"user\": \"ann\", \"text\": \"}\\r{\"}\r\n"
+	if got, err := readAs(t, Reading{Origin: Origin{Form: forms.JSONLines}}, []byte(object)); err != nil || len(got) != 2 {
+		t.Errorf("got %v, %v", got, err)
+	}
 	data := "user,\"te\rxt\",text\r\nann,x,\"he\rllo\"\r\n"
 	if got, err := readAs(t, Reading{Origin: Origin{Form: forms.CSV}}, []byte(data)); err != nil || len(got) != 1 || got[0].Text != "he\rllo" {
 		t.Errorf("got %v, %v", got, err)

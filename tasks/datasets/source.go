@@ -313,6 +313,9 @@ func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainRe
 	if bom, _ := lines.Peek(3); bytes.Equal(bom, []byte("\ufeff")) {
 		_, _ = lines.Discard(3) // Peek has returned them
 	}
+	if endsInCarriageReturn(lines) {
+		return false, &SourceError{File: name, Err: forms.ErrCarriageReturns, mistaken: true}
+	}
 	for n := 1; ; n++ {
 		if n%1024 == 0 && r.ctx.Err() != nil {
 			return false, context.Cause(r.ctx)
@@ -343,6 +346,14 @@ func (r *recordReader) jsonLines(name string, lines *bufio.Reader, file *plainRe
 			return false, nil
 		}
 	}
+}
+
+// endsInCarriageReturn reports whether the first object of JSON lines ends in a carriage return alone. JSON has
+// none in a string, and a comma between objects.
+func endsInCarriageReturn(lines *bufio.Reader) bool {
+	head, _ := lines.Peek(lines.Size()) // a later read returns the error again
+	first, _, _ := bytes.Cut(head, []byte("\n"))
+	return bytes.Contains(first, []byte("}\r{"))
 }
 
 // line returns the next line without its end. The last one may lack a newline.

@@ -45,6 +45,9 @@ type csvTable struct {
 	last  int // line of the last row
 }
 
+// ErrCarriageReturns is the fault of a file with line ends of classic Mac OS.
+var ErrCarriageReturns = errors.New(`lines end in carriage returns alone; replace each by a line feed: tr '\r' '\n' < FILE`)
+
 func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	content := bufio.NewReader(r.content)
 	if mark, _ := content.Peek(3); string(mark) == "\ufeff" {
@@ -52,7 +55,7 @@ func (r *reader) openCSV(comma rune) (*csvTable, error) {
 	}
 	header := unquotedHeader(content)
 	if strings.Contains(strings.TrimSuffix(header, "\r"), "\r") {
-		return nil, mistaken("lines end in carriage returns alone; replace each by a line feed: tr '\\r' '\\n' < FILE")
+		return nil, mistaken("%w", ErrCarriageReturns)
 	}
 	if comma == 0 {
 		comma = separator(header)
