@@ -180,7 +180,8 @@ func RunCoverage(draws int, seed uint64) []CoverageRow {
 	alone.Seed, alone.Training = 0, 0
 	together := thakkar(5, -0.8)
 	together.Spread, together.Canary = 0, 0
-	equal := alike(5)
+	equal, scarce := alike(5), alike(5)
+	scarce.Level = -1.6
 	var rows []CoverageRow
 	for _, c := range []struct {
 		CoverageRow
@@ -197,10 +198,11 @@ func RunCoverage(draws int, seed uint64) []CoverageRow {
 		{CoverageRow{Interval: "t, paired difference", Of: canaries + ", few memorized", Goal: goal}, thakkar(5, -3), paired},
 		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: identical, Goal: bound}, alike(5), pooled},
 		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: canaries + ", trainings alike", Goal: bound}, alone, pooled},
-		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: canaries, Goal: goal}, thakkar(5, -0.8), pooled},
-		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: "canaries alike, trainings not", Goal: goal}, together, pooled},
+		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: canaries, Goal: bound}, thakkar(5, -0.8), pooled},
+		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: "canaries alike, trainings not", Goal: bound}, together, pooled},
 		{CoverageRow{Interval: "sign test, p >= 5% of equal rows", Of: identical, Goal: bound}, equal, signs},
 		{CoverageRow{Interval: "Korn-Graubard, mean count", Of: canaries + ", hardly any memorized", Goal: bound}, thakkar(5, -5), mean},
+		{CoverageRow{Interval: "Korn-Graubard, pooled", Of: identical + ", few memorized", Goal: bound}, scarce, pooled},
 	} {
 		c.Seeds, c.Draws = c.study.Seeds, draws
 		covered := 0

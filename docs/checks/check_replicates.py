@@ -67,8 +67,9 @@ def pooled(counts, sizes):
     n = float(min(g, of))
     if g > 1 and of > 1:
         few = (stats.t.ppf(0.975, of - 1) / stats.t.ppf(0.975, g - 1)) ** 2
-        equal = variance <= 1e-12 * (counts**2).sum() / of**2
-        n = max(g, few * of) if equal else min(of, few * p * (1 - p) / variance)
+        n = max(g, few * of)  # at most as many as independent canaries
+        if variance > 1e-12 * (counts**2).sum() / of**2:
+            n = min(n, few * p * (1 - p) / variance)
     low = stats.beta.ppf(0.025, p * n, n - p * n + 1) if p > 0 else 0.0
     high = stats.beta.ppf(0.975, p * n + 1, n - p * n) if p < 1 else 1.0
     return {"pooled_count": int(counts.sum()), "pooled_of": int(of), "pooled_share": p, "pooled_low": low, "pooled_high": high}

@@ -139,22 +139,25 @@ func (r *Ratio) Add(count, size int) {
 // Share has the interval of Korn and Graubard (1998): Clopper and Pearson for the number of independent
 // things with the ratio's variance, corrected for few groups. If the variance is 0, it is the number of
 // groups.
-func (r *Ratio) Share() Share { return r.share(min(r.groups, r.size)) }
+func (r *Ratio) Share() Share { return r.share(min(r.groups, r.size), r.size) }
 
-// ShareOfCanaries is Share for things that depend on each other little, such as canaries of a training. If
-// the variance is 0, they count as independent, as in the standard of the NCHS (Parker et al. 2017), but the
-// correction for few groups stays, down to the number of groups.
+// ShareOfCanaries is Share for things that depend on each other little, such as canaries of a training. They
+// count at most as independent, also if the variance is 0, as in the standard of the NCHS (Parker et al.
+// 2017), and the correction for few groups stays (ours), down to the number of groups: groups that differ
+// more never have a narrower interval.
 func (r *Ratio) ShareOfCanaries() Share {
 	if r.groups < 2 || r.size < 2 {
 		return r.Share()
 	}
-	return r.share(max(r.groups, r.size*r.fewGroups()))
+	most := max(r.groups, r.size*r.fewGroups())
+	return r.share(most, most)
 }
 
-// share returns the share; without variance, its interval is that of the given number of independent things.
-func (r *Ratio) share(withoutVariance float64) Share {
+// share returns the share; its interval is that of the given number of independent things without variance,
+// and of at most the other number with it.
+func (r *Ratio) share(withoutVariance, most float64) Share {
 	s := NewShare(int(r.count), int(r.size))
-	if n := r.effective(withoutVariance); n > 0 {
+	if n := r.effective(withoutVariance, most); n > 0 {
 		s.Low, s.High = ClopperPearson(s.Share*n, n, intervalTail)
 	}
 	return s
@@ -167,7 +170,7 @@ func (r *Ratio) fewGroups() float64 {
 }
 
 // effective is the equivalent number of independent things.
-func (r *Ratio) effective(withoutVariance float64) float64 {
+func (r *Ratio) effective(withoutVariance, most float64) float64 {
 	if r.groups < 2 || r.size == 0 {
 		return min(r.groups, r.size)
 	}
@@ -177,7 +180,7 @@ func (r *Ratio) effective(withoutVariance float64) float64 {
 	if squares <= equal*r.countCount {
 		return withoutVariance
 	}
-	return math.Min(p*(1-p)/variance*r.fewGroups(), r.size)
+	return math.Min(p*(1-p)/variance*r.fewGroups(), most)
 }
 
 // equal is the relative rounding error of squares whose groups have equal shares.

@@ -1,8 +1,10 @@
 package audits
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -161,6 +163,50 @@ func TestEqualCountsOfCanariesAreThoseOfIndependentOnes(t *testing.T) {
 			t.Errorf("%d of 37 five times: %v to %v, want %v to %v", c.count, s.Low, s.High, c.low, c.high)
 		}
 	}
+}
+
+// All divisions of up to 24 of 5 x 37 canaries among five trainings: of those of one number, the more unequal one never
+// has the narrower interval.
+func TestCountsThatDifferMoreAreNeverMoreCertain(t *testing.T) {
+	t.Parallel()
+	for total := 1; total <= 24; total++ {
+		divisions := divided(total, 5)
+		slices.SortFunc(divisions, func(a, b []int) int { return cmp.Compare(squares(a), squares(b)) })
+		last := Share{Low: 1}
+		for _, counts := range divisions {
+			var r Ratio
+			for _, count := range counts {
+				r.Add(count, 37)
+			}
+			s := r.ShareOfCanaries()
+			if s.Count != total || s.Low > last.Low+1e-12 || s.High < last.High-1e-12 {
+				t.Errorf("%v of 37: %v to %v, and more equal counts have %v to %v", counts, s.Low, s.High, last.Low, last.High)
+			}
+			last = s
+		}
+	}
+}
+
+// divided lists the ways to divide a number into the given number of parts, each ascending.
+func divided(total, parts int) (divisions [][]int) {
+	if parts == 1 {
+		return [][]int{{total}}
+	}
+	for last := total; last*parts >= total; last-- {
+		for _, rest := range divided(total-last, parts-1) {
+			if rest[parts-2] <= last {
+				divisions = append(divisions, append(rest, last))
+			}
+		}
+	}
+	return divisions
+}
+
+func squares(counts []int) (sum int) {
+	for _, count := range counts {
+		sum += count * count
+	}
+	return sum
 }
 
 // Of 1000 intervals of groups of dependent things, at least 925 contain the truth: with a
