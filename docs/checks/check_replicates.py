@@ -83,7 +83,9 @@ class Study:
     def __init__(self, folder):
         self.cells = {(c["row"], int(c["seed"])): c for c in read(folder, "cells.csv") if c["status"] == "done"}
         self.canaries = collections.defaultdict(dict)
-        for c in read(folder, "canaries.csv"):
+        canaries = read(folder, "canaries.csv")
+        self.columns = set(canaries[0]) if canaries else set()
+        for c in canaries:
             if c["of"] == "canaries" and c["role"] == "inserted":
                 self.canaries[c["row"], int(c["seed"])][c["format"], c["words"]] = c
 
@@ -123,17 +125,21 @@ class Study:
         return clipped(estimate([a - b for a, b in both if a is not None and b is not None]), least - other_most, most - other_least)
 
     def pairing(self, row, to, column):
-        means, signs = [], []
+        means, signs, censored = [], [], []
         for seed in self.seeds(row):
             own, others = self.canaries[row, seed], self.canaries.get((to, seed), {})
             pairs = [(number(c[column]), number(others[key][column])) for key, c in own.items() if key in others]
             pairs = [a - b for a, b in pairs if a is not None and b is not None]
+            if column + "_censored" in self.columns:
+                limits = [(c[column + "_censored"], others[key][column + "_censored"]) for key, c in own.items() if key in others]
+                censored += [limit for limit in limits if "" not in limit]
             if pairs:
                 means.append(numpy.mean(pairs))
                 signs += [numpy.sign(p) for p in pairs]
         more, fewer = signs.count(1), signs.count(-1)
         most = 1.0 if column in SHARES else numpy.inf
-        return dict(clipped(estimate(means), -most, most), canaries=len(signs), more=more, fewer=fewer, p=sign_test(more, fewer))
+        return dict(clipped(estimate(means), -most, most), canaries=len(signs), more=more, fewer=fewer, p=sign_test(more, fewer),
+                    censored=sum("true" in limit for limit in censored) if censored else None)
 
 
 def worst(line, found):

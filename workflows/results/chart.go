@@ -52,6 +52,9 @@ type ChartPoint struct {
 	Y     float64 `json:"y"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
+	// Censored is the number of values of a row's mean that are lower bounds, at the limit of the
+	// references; nil if they have no limit.
+	Censored *int `json:"censored,omitempty"`
 }
 
 // measuredCell is a cell, or a row of replicates, with a number from an audit.
@@ -61,6 +64,8 @@ type measuredCell struct {
 	audits.Interval
 	// utility is the utility of the model; nil if unknown.
 	utility *float64
+	// censored is ChartPoint.Censored.
+	censored *int
 }
 
 // known returns a pointer to a number, nil if it is unknown.
@@ -114,7 +119,7 @@ func (v *view) chartedCells(place int, m *audits.Measure) *charted {
 			continue
 		}
 		if found, ok := m.Interval(cell.outcomes[place]); ok {
-			q.cells = append(q.cells, measuredCell{cell.Cell.Cell, cell.Label, cell.Axes, found, known(cell.utility())})
+			q.cells = append(q.cells, measuredCell{cell.Cell.Cell, cell.Label, cell.Axes, found, known(cell.utility()), nil})
 		}
 	}
 	return q
@@ -146,7 +151,7 @@ func (q *charted) along(path string) Chart {
 		}
 		others := slices.Delete(slices.Clone(cell.axes), at, at+1)
 		x := 1 + place(&c.Values, valueText(cell.axes[at].Value))
-		lines.add(axesText(others), ChartPoint{Cell: cell.name, Label: cell.label, X: float64(x), Y: cell.Value, Low: cell.Low, High: cell.High})
+		lines.add(axesText(others), ChartPoint{Cell: cell.name, Label: cell.label, X: float64(x), Y: cell.Value, Low: cell.Low, High: cell.High, Censored: cell.censored})
 		ordered = ordered && scalar(cell.axes[at].Value)
 	}
 	if len(lines) == 1 {
@@ -181,7 +186,7 @@ func (q *charted) traded() (Chart, bool) {
 		}
 		differ = differ || *cell.utility != *first.utility
 		y := 100 * *cell.utility / *first.utility
-		lines.add(difference(first.axes, cell.axes), ChartPoint{Cell: cell.name, Label: cell.label, X: cell.Value, Y: y, Low: cell.Low, High: cell.High})
+		lines.add(difference(first.axes, cell.axes), ChartPoint{Cell: cell.name, Label: cell.label, X: cell.Value, Y: y, Low: cell.Low, High: cell.High, Censored: cell.censored})
 	}
 	if !differ {
 		return c, false
@@ -300,8 +305,8 @@ func (v *view) chartedRows(m *audits.Measure) *charted {
 				pooled := row.shareOfInserted(m.Name)
 				drawn = audits.Interval{Value: 100 * pooled.Share, Low: 100 * pooled.Low, High: 100 * pooled.High}
 			}
-			q.cells = append(q.cells, measuredCell{row.Name, row.Label, row.Axes, drawn, row.utility()})
 			atLimit := row.shareOfInserted(m.Name + censoredSuffix)
+			q.cells = append(q.cells, measuredCell{row.Name, row.Label, row.Axes, drawn, row.utility(), audits.When(atLimit.Of > 0, atLimit.Count)})
 			limited, of = limited+atLimit.Count, of+atLimit.Of
 		}
 	}

@@ -174,9 +174,26 @@ func (d *Difference) pair(row, to *viewRow) {
 		if p := NewPairing(seeds); p != nil {
 			least, most := m.Range()
 			p.Difference.Clip(least-most, most-least)
+			p.Censored = d.censored(row, to, m.Name+censoredSuffix)
 			d.Canaries[m.Name] = p
 		}
 	}
+}
+
+// censored counts the canaries inserted in both rows that are at the limit in one of them, by the column that
+// says so; nil without such a column.
+func (d *Difference) censored(row, to *viewRow, column string) *int {
+	pairs, limited := 0, 0
+	for _, seed := range d.Seeds {
+		others := to.done[seed].inserted(column)
+		for key, mine := range row.done[seed].inserted(column) {
+			if other, both := others[key]; both {
+				pairs++
+				limited += int(max(mine, other))
+			}
+		}
+	}
+	return audits.When(pairs > 0, limited)
 }
 
 // pairs returns the differences in a column between the canaries inserted in both cells.

@@ -120,6 +120,16 @@ type pairingRow struct {
 	More  *int64   `parquet:"more"`
 	Fewer *int64   `parquet:"fewer"`
 	P     *float64 `parquet:"p"`
+	// Censored is Pairing.Censored.
+	Censored *int64 `parquet:"censored"`
+}
+
+func newPairingRow(p *Pairing) pairingRow {
+	row := pairingRow{Pairs: new(int64(p.Pairs)), More: new(int64(p.More)), Fewer: new(int64(p.Fewer)), P: &p.P}
+	if p.Censored != nil {
+		row.Censored = new(int64(*p.Censored))
+	}
+	return row
 }
 
 // differenceRows returns a row for each measure of each difference, and then one for each column of
@@ -141,7 +151,7 @@ func differenceRows(v *view) (*flatTable, error) {
 		for _, m := range pairedMeasures() {
 			if p := d.Canaries[m.Name]; p != nil {
 				about.Of, about.Measure = "canary", m.Name
-				t.add([]any{about, newEstimateRow(p.Difference), pairingRow{new(int64(p.Pairs)), new(int64(p.More)), new(int64(p.Fewer)), &p.P}})
+				t.add([]any{about, newEstimateRow(p.Difference), newPairingRow(p)})
 			}
 		}
 	}

@@ -153,6 +153,9 @@ type Pairing struct {
 	Fewer int `json:"fewer"`
 	// P is the p-value of the exact sign test, which assumes independent pairs.
 	P float64 `json:"p"`
+	// Censored is the number of pairs with a value that is a lower bound, at the limit of the references;
+	// nil if the values have no limit.
+	Censored *int `json:"censored,omitempty"`
 	// Difference is the difference of the means, first minus second, with its interval over seeds.
 	Difference *audits.Estimate `json:"difference"`
 }
