@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
 	"coalmine/internal/must"
@@ -12,6 +13,7 @@ import (
 	"coalmine/storage/storagetest"
 	"coalmine/storage/storagetest/fault"
 	"coalmine/tasks"
+	"coalmine/tasks/datasets/forms"
 )
 
 // importedFrom is a source of tasks that has imported files only.
@@ -55,5 +57,16 @@ func TestASourceDamagedOnItsWayIsNoFaultOfTheSource(t *testing.T) {
 				t.Errorf("got %v, want it permanent: %v", err, test.permanent)
 			}
 		})
+	}
+}
+
+func TestWhatSurveysAndImportsSkipIsTheSame(t *testing.T) {
+	t.Parallel()
+	data := []byte("user,text\nann,hello there\n,there\nbob,again\nbob,\n")
+	reading := Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}
+	facts := must.Get(Survey(t.Context(), []File{fileOf("posts", data)}, Limits{}, []Recipe{{Reading: reading, VocabularySize: 1}}))(t)
+	want := []string{`file 1, line 3: "user" is empty`, `file 1, line 5: "text" is empty`}
+	if got := facts[0].Source.Skipped; got == nil || got.Records != 2 || !slices.Equal(got.First, want) {
+		t.Errorf("got %+v, want %q", got, want)
 	}
 }

@@ -174,11 +174,52 @@ func TestDamagedShardsAreReportedAsCorrupt(t *testing.T) {
 	}
 }
 
-func TestVocabularyOrdersByFrequencyThenWord(t *testing.T) {
+func TestGroupsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
-	words := []string{"pear", "fig", "apple", "never", "plum"}
-	got := mostFrequent(words, []int64{2, 5, 2, 0, 1}, 4)
-	if want := []uint32{1, 2, 0, 4}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	good := encodeGroups([]uint32{0, 1, 0})
+	if groups, err := decodeGroups(good, 3); err != nil || !slices.Equal(groups, []uint32{0, 1, 0}) {
+		t.Errorf("the groups are %v, %v", groups, err)
+	}
+	for _, bad := range [][]byte{nil, good[:len(good)-1], append(slices.Clone(good), 0), encodeGroups([]uint32{0, 1}), encodeGroups([]uint32{0, 3, 0})} {
+		if groups, err := decodeGroups(bad, 3); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("%q is read as %v, %v", bad, groups, err)
+		}
+	}
+}
+
+// Over 4000 shuffles of 4 records, each place of each record has a share of 1/4.
+// Pearson's statistic with 9 degrees of freedom exceeds 40 with probability 8e-6.
+func TestShuffleIsUniform(t *testing.T) {
+	t.Parallel()
+	const n, rounds = 4, 4000
+	var counts [n][n]float64
+	rng := rand.New(rand.NewPCG(42, 42))
+	for range rounds {
+		places := must.Get(shuffledPlaces(rng, n))(t)
+		for i, p := range places {
+			counts[i][p]++
+		}
+	}
+	statistic := 0.0
+	for i := range counts {
+		for _, c := range counts[i] {
+			statistic += (c - rounds/n) * (c - rounds/n) / (rounds / n)
+		}
+	}
+	if statistic > 40 {
+		t.Errorf("chi-squared %.1f: %v", statistic, counts)
+	}
+}
+
+func TestUserCacheForgetsTheOldest(t *testing.T) {
+	t.Parallel()
+	var c userCache
+	for u := range 10 {
+		c.put(u, [][]int32{{int32(u)}}, cacheTokens/4)
+	}
+	for u := range 10 {
+		if _, ok := c.get(u); ok != (u >= 6) {
+			t.Errorf("user %d kept: %v", u, ok)
+		}
 	}
 }

@@ -90,7 +90,7 @@ func TestDataInAnotherFormIsRecognisedByItsName(t *testing.T) {
 // refused reads a source and expects a fault that names the file's form and how to convert it.
 func refused(t *testing.T, name string, data []byte, want string) {
 	t.Helper()
-	_, err := readAll(t.Context(), Limits{}, fileOf(name, data))
+	_, err := readAll(t.Context(), Limits{}, inMemory(name, data))
 	fault, ok := errors.AsType[*SourceError](err)
 	if !ok || fault.File != name || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `{"user": "…", "text": "…"}`) ||
 		!strings.Contains(err.Error(), `docs/data.md, section "Other forms"`) || strings.Contains(err.Error(), "line 1") {
@@ -101,7 +101,7 @@ func refused(t *testing.T, name string, data []byte, want string) {
 func TestContentDecidesBeforeTheName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"posts.csv", "posts.parquet", "posts.xml", "posts.json", "posts.txt", "posts"} {
-		if got, err := readAll(t.Context(), Limits{}, fileOf(name, []byte(twoLines))); err != nil || len(got) != 2 {
+		if got, err := readAll(t.Context(), Limits{}, inMemory(name, []byte(twoLines))); err != nil || len(got) != 2 {
 			t.Errorf("%s with JSON lines in it: %d records, %v", name, len(got), err)
 		}
 	}

@@ -2,7 +2,6 @@ package datasets
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -11,9 +10,7 @@ import (
 	"testing"
 
 	"coalmine/internal/must"
-	"coalmine/storage"
 	"coalmine/tasks"
-	"coalmine/tasks/datasets/forms"
 	"coalmine/tasks/datasets/text"
 	"coalmine/tasks/taskstest"
 )
@@ -121,7 +118,7 @@ func TestSurveyFindsTheGroups(t *testing.T) {
 		population := s.open(t, s.population, ByUser)
 		for user, m := range facts[0].Members {
 			counts := make([]int, 5)
-			for _, g := range groups[population.index.First(user):][:population.Examples(user)] {
+			for _, g := range groups[population.Index().First(user):][:population.Examples(user)] {
 				counts[g]++
 			}
 			if want := slices.DeleteFunc(counts, func(n int) bool { return n == 0 }); !slices.Equal(m.Groups, want) {
@@ -146,63 +143,6 @@ func TestSelectedWordsHaveGroups(t *testing.T) {
 	facts, err := Survey(t.Context(), []File{fileOf("s", source)}, Limits{}, []Recipe{recipe})
 	if err != nil || !reflect.DeepEqual(facts[0].Members, []Member{{"a", 4, []int{3, 1}}}) {
 		t.Errorf("the survey has %+v, %v", facts, err)
-	}
-}
-
-// Groups are read from every form, under any column name.
-func TestGroupsOfOtherForms(t *testing.T) {
-	t.Parallel()
-	const dump = "<posts>\n" + `<row Id="17" OwnerUserId="3" Body="One. Two." />` + "\n</posts>\n"
-	for name, c := range map[string]struct {
-		reading Reading
-		source  string
-	}{
-		"JSON lines":     {Reading{}, `{"user":"a","text":"b","group":"17"}`},
-		"numbers":        {Reading{}, `{"user":"a","text":"b","group":17}`},
-		"renamed":        {Reading{Origin: Origin{Columns: forms.Columns{Group: "album"}}}, `{"user":"a","text":"b","album":17}`},
-		"CSV":            {Reading{Origin: Origin{Form: forms.CSV, Columns: forms.Columns{Group: "album"}}}, "user,text,album\na,b,17\n"},
-		"Stack Exchange": {Reading{Origin: Origin{Form: forms.StackExchange}}, dump},
-	} {
-		c.reading.Grouped = true
-		records, err := readAs(t, c.reading, []byte(c.source))
-		if err != nil || len(records) == 0 || slices.ContainsFunc(records, func(r Record) bool { return r.Group != "17" }) {
-			t.Errorf("%s: %+v, %v", name, records, err)
-		}
-	}
-}
-
-// A record without a group is named where groups are wanted.
-func TestARecordWithoutAGroupIsNamed(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		reading      Reading
-		source, want string
-	}{
-		{Reading{}, `{"user":"a","text":"b"}`, `line 1: "group" is missing; expected`},
-		{Reading{}, `{"user":"a","text":"b","group":""}`, `line 1: "group" is empty; expected`},
-		{Reading{}, `{"user":"a","text":"b","group":["x"]}`, `line 1: "group" is ["x"]; expected a text or a number`},
-		{Reading{Level: text.ImageLevel}, `{"user":"a","label":1,"pixels":"` + strings.Repeat("A", 1045) + `A=="}`, `line 1: "group" is missing; expected`},
-		{Reading{Origin: Origin{Form: forms.CSV}}, "user,text,group\na,b,\n", `line 2: "group" is missing`},
-		{Reading{Origin: Origin{Form: forms.CSV, Columns: forms.Columns{Group: "album"}}}, "user,text\na,b\n", `there is no column "album"`},
-	} {
-		c.reading.Grouped = true
-		_, err := readAs(t, c.reading, []byte(c.source))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", c.source, err, c.want)
-		}
-	}
-}
-
-func TestGroupsThatDoNotFitAreRefused(t *testing.T) {
-	t.Parallel()
-	good := encodeGroups([]uint32{0, 1, 0})
-	if groups, err := decodeGroups(good, 3); err != nil || !slices.Equal(groups, []uint32{0, 1, 0}) {
-		t.Errorf("the groups are %v, %v", groups, err)
-	}
-	for _, bad := range [][]byte{nil, good[:len(good)-1], append(slices.Clone(good), 0), encodeGroups([]uint32{0, 1}), encodeGroups([]uint32{0, 3, 0})} {
-		if groups, err := decodeGroups(bad, 3); !errors.Is(err, storage.ErrCorrupt) {
-			t.Errorf("%q is read as %v, %v", bad, groups, err)
-		}
 	}
 }
 

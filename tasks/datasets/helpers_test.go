@@ -157,3 +157,5 @@ func sentencesText(sentences [][]int32) []string {
 }
 
 var smallRecipe = Recipe{Seed: 7, VocabularySize: 40, TestFraction: 0.1, ValidationFraction: 0.05, Words: 60, HeldOutUsers: 0.1}
+
+const annAndBob = `{"user":"ann","text":"Hello there."}` + "\n" + `{"id":7,"text":"Bye","user":"bob"}`

@@ -2,21 +2,14 @@ package datasets
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/color"
-	"image/jpeg"
-	"image/png"
-	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"coalmine/internal/must"
 	"coalmine/storage"
 	"coalmine/tasks"
 	"coalmine/tasks/datasets/text"
@@ -56,32 +49,6 @@ func randomImages(rng *rand.Rand, n int, shape Image) []imageLine {
 }
 
 var small = Image{Width: 3, Height: 2, Channels: 1, Classes: 4}
-
-func pngOf(t testing.TB, picture image.Image) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	must.Do(t, png.Encode(&out, picture))
-	return out.Bytes()
-}
-
-func jpegOf(t testing.TB, picture image.Image) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	must.Do(t, jpeg.Encode(&out, picture, &jpeg.Options{Quality: 100}))
-	return out.Bytes()
-}
-
-func readImages(t *testing.T, shape Image, data []byte) ([]Record, error) {
-	t.Helper()
-	var all []Record
-	for rec, err := range (Reading{Level: text.ImageLevel, Image: shape}).Records(t.Context(), []File{fileOf("data.jsonl", data)}, Limits{}) {
-		if err != nil {
-			return all, err
-		}
-		all = append(all, rec)
-	}
-	return all, nil
-}
 
 func TestImagesTrainAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
@@ -136,14 +103,6 @@ func TestImagesMayLackALabel(t *testing.T) {
 	}
 }
 
-func TestALabelMustBeThereWhereNothingSaysOtherwise(t *testing.T) {
-	t.Parallel()
-	_, err := readImages(t, small, []byte(`{"user":"a","pixels":"AQIDBAUG"}`))
-	if err == nil || !strings.Contains(err.Error(), `line 1`) || !strings.Contains(err.Error(), "data.image.unlabelled: true") {
-		t.Errorf("a line without a label: %v", err)
-	}
-}
-
 // sentenceOf is the sentence of an image in training: no End, since it fills a sequence.
 func sentenceOf(l imageLine) []int32 {
 	out := []int32{text.Begin, text.FirstWord + int32(l.Label)}
@@ -161,136 +120,6 @@ func namesInOrder(lines []imageLine) []string {
 		}
 	}
 	return names
-}
-
-func TestImagesTakeOneLineInEitherForm(t *testing.T) {
-	t.Parallel()
-	picture := image.NewGray(image.Rect(5, 5, 8, 7))
-	copy(picture.Pix, []byte{1, 2, 3, 4, 5, 255})
-	raw := base64.StdEncoding.EncodeToString(picture.Pix)
-	file := base64.StdEncoding.EncodeToString(pngOf(t, picture))
-	got := must.Get(readImages(t, small, fmt.Appendf(nil, `{"user":"a","label":3,"pixels":%q,"text":"other fields are ignored"}`+"\n"+`{"label":0,"id":7,"image":%q,"user":"b"}`, raw, file)))(t)
-	for i, want := range []int{3, 0} {
-		label, pixels := got[i].Image()
-		if label != want || !bytes.Equal(pixels, picture.Pix) || got[i].User != string("ab"[i]) || got[i].Line != i+1 {
-			t.Errorf("line %d is %+v", i+1, got[i])
-		}
-	}
-}
-
-func TestEveryFaultOfAnImageIsNamed(t *testing.T) {
-	t.Parallel()
-	pixels := base64.StdEncoding.EncodeToString(make([]byte, small.Pixels()))
-	good := pngOf(t, image.NewGray(image.Rect(0, 0, 3, 2)))
-	file := func(data []byte) string {
-		return `{"user":"a","label":1,"image":"` + base64.StdEncoding.EncodeToString(data) + `"}`
-	}
-	const wanted = `; expected {"user": "…", "label": 7, "pixels": "…"} on every line`
-	for line, want := range map[string]string{
-		`{"label":1,"pixels":"` + pixels + `"}`:                  `"user" is missing` + wanted,
-		`{"user":"","label":1,"pixels":"` + pixels + `"}`:        `"user" is empty` + wanted,
-		`{"user":"a","pixels":"` + pixels + `"}`:                 `"label" is missing, and nothing says that images may lack one (data.image.unlabelled: true)` + wanted,
-		`{"user":"a","label":4,"pixels":"` + pixels + `"}`:       `"label" is 4; expected 0 to 3, one of 4 classes (data.image.classes)`,
-		`{"user":"a","label":-1,"pixels":"` + pixels + `"}`:      `"label" is -1; expected 0 to 3`,
-		`{"user":"a","label":"3","pixels":"x"}`:                  `"label" is a JSON string, not a whole number` + wanted,
-		`{"user":"a","label":0.5,"pixels":"x"}`:                  `"label" is a JSON number 0.5, not a whole number` + wanted,
-		`{"user":"a","label":1,"pixels":[1,2]}`:                  `"pixels" is a JSON array, not a string` + wanted,
-		`{"user":"a","label":1}`:                                 `both "pixels" and "image" are missing` + wanted,
-		`{"user":"a","label":1,"pixels":"AA","image":"AA"}`:      `"pixels" stand beside "image"; give one of them` + wanted,
-		`{"user":"a","text":"Hello."}`:                           `the line is a text, and the source is read as images (data.level: image)` + wanted,
-		`{"user":"a","label":1,"pixels":"A*"}`:                   `"pixels" is not base64 (illegal base64 data at input byte 1)` + wanted,
-		`{"user":"a","label":1,"pixels":"AAAA"}`:                 `"pixels" are 3 bytes; expected 6, for 3 x 2 pixels of 1 channel (data.image)`,
-		file([]byte("GIF89a")):                                   `"image" is neither a PNG nor a JPEG file`,
-		file(nil):                                                `"image" is neither a PNG nor a JPEG file`,
-		file(good[:20]):                                          `"image" is a damaged file (unexpected EOF)`,
-		file(append(good[:45:45], 9, 9, 9)):                      `"image" is a damaged file`,
-		file(pngOf(t, image.NewGray(image.Rect(0, 0, 9000, 2)))): `"image" is 9000 x 2 pixels; expected 3 x 2 (data.image)`,
-		`{`:    `not JSON (unexpected end of JSON input)` + wanted,
-		`[]`:   `a JSON array, not an object` + wanted,
-		"\xff": `byte 1 is not valid UTF-8`,
-	} {
-		_, err := readImages(t, small, []byte("{\"user\":\"a\",\"label\":0,\"pixels\":\""+pixels+"\"}\n"+line+"\n"))
-		if fault, ok := err.(*SourceError); !ok || !strings.HasPrefix(err.Error(), "data.jsonl, line 2: "+want) {
-			t.Errorf("%.60s: got %v (%v), want %s", line, err, fault, want)
-		}
-	}
-	_, err := readAll(t.Context(), Limits{}, fileOf("data", []byte(`{"user":"a","label":1,"pixels":"AA"}`)))
-	if err == nil || !strings.Contains(err.Error(), `line 1: "text" is missing: the line is an image, which data.level: image reads`) {
-		t.Errorf("images read as texts: %v", err)
-	}
-	_, err = readImages(t, small, []byte("PAR1 and more"))
-	if err == nil || !strings.Contains(err.Error(), `a Parquet file, which is not read`+wanted) || !strings.Contains(err.Error(), "coalmine data convert") {
-		t.Errorf("another form: %v", err)
-	}
-}
-
-func TestColoursAndDepthsAreReduced(t *testing.T) {
-	t.Parallel()
-	at := image.Rect(0, 0, 2, 1)
-	grey, colour := Image{2, 1, 1, 1}, Image{2, 1, 3, 1}
-	rgb := image.NewNRGBA(at)
-	rgb.Set(0, 0, color.NRGBA{200, 100, 50, 255})
-	rgb.Set(1, 0, color.NRGBA{255, 255, 255, 51}) // a fifth of white over black
-	deep := image.NewGray16(at)
-	deep.Set(0, 0, color.Gray16{0x12ff})
-	deep.Set(1, 0, color.Gray16{0xff00})
-	luma := byte(math.Round(0.299*200 + 0.587*100 + 0.114*50))
-	for name, x := range map[string]struct {
-		shape Image
-		file  []byte
-		want  []byte
-	}{
-		"colours to grey":  {grey, pngOf(t, rgb), []byte{luma, 51}},
-		"colours":          {colour, pngOf(t, rgb), []byte{200, 100, 50, 51, 51, 51}},
-		"16 bits":          {grey, pngOf(t, deep), []byte{0x12, 0xff}},
-		"grey to colours":  {colour, pngOf(t, deep), []byte{0x12, 0x12, 0x12, 0xff, 0xff, 0xff}},
-		"a JPEG of colour": {colour, jpegOf(t, uniform(at, 77)), []byte{77, 77, 77, 77, 77, 77}},
-	} {
-		got, err := x.shape.Decode(x.file)
-		if err != nil || !bytes.Equal(got, x.want) {
-			t.Errorf("%s: got %v (%v), want %v", name, got, err, x.want)
-		}
-	}
-}
-
-func TestShapesThatImagesCannotHaveAreRefused(t *testing.T) {
-	t.Parallel()
-	for want, shape := range map[string]Image{
-		"images of 2 channels; expected 1 (grey) or 3":                                               {28, 28, 2, 10},
-		"images of 0 x 28 pixels and 1 channels; expected at least 1 x 1":                            {0, 28, 1, 10},
-		"images of 65 x 64 pixels and 3 channels; expected at least 1 x 1, and at most 12288 values": {65, 64, 3, 10},
-		"expected at least 1 x 1, and at most 12288 values in all":                                   {1 << 40, 1 << 40, 1, 10},
-		"0 classes of images; expected 1 to 256":                                                     {28, 28, 1, 0},
-		"257 classes of images":                                                                      {28, 28, 1, 257},
-	} {
-		r := Reading{Level: text.ImageLevel, Image: shape}
-		if err := r.check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: got %v, want %q", shape, err, want)
-		}
-	}
-	for want, r := range map[string]Reading{
-		"sequences of 9 numbers; expected 7":          {Level: text.ImageLevel, Image: small, Sequence: 9},
-		"the shape of images at the byte level":       {Level: text.ByteLevel, Image: small},
-		`level "picture": expected one of word, byte`: {Level: "picture"},
-	} {
-		if err := r.check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: got %v, want %q", r, err, want)
-		}
-	}
-}
-
-func TestReadingsOfImagesHaveOneForm(t *testing.T) {
-	t.Parallel()
-	whole := Reading{Level: text.ImageLevel, Sequence: 785, Image: DefaultImage}
-	for _, r := range []Reading{{Level: text.ImageLevel}, {Level: text.ImageLevel, Image: DefaultImage}, whole} {
-		if r.Complete() != whole || r.Complete().Shortest() != (Reading{Level: text.ImageLevel}) {
-			t.Errorf("%+v: complete %+v, shortest %+v", r, r.Complete(), r.Complete().Shortest())
-		}
-	}
-	other := Reading{Level: text.ImageLevel, Image: small}
-	if got := other.Complete(); got.Sequence != 7 || got.Shortest() != other {
-		t.Errorf("complete %+v, shortest %+v", got, got.Shortest())
-	}
 }
 
 // Recipes with users as they are stand beside others.
@@ -366,25 +195,6 @@ func numbersOf(l imageLine) []uint32 {
 	return numbers
 }
 
-func TestFaultsOfTextsAreNoFaultsOfImages(t *testing.T) {
-	t.Parallel()
-	for _, s := range Faults() {
-		p := Planted{Fault: s.Fault, Users: 1}
-		if p.Fault == Truncate {
-			p.Length = 1
-		}
-		for _, level := range text.Levels() {
-			known := slices.Contains(s.Levels, level.Level)
-			if err := p.check(level.Level); (err == nil) != known {
-				t.Errorf("%s at the %s level: %v", s.Fault, level.Level, err)
-			}
-		}
-		if images := slices.Contains(s.Levels, text.ImageLevel); images != (s.image != nil) || images && len(s.Levels) > 1 {
-			t.Errorf("%s is a fault of %v, and changes images: %v", s.Fault, s.Levels, s.image != nil)
-		}
-	}
-}
-
 func TestOneSourceIsReadAsOneSortOfData(t *testing.T) {
 	t.Parallel()
 	data := imageLines(randomImages(rand.New(rand.NewPCG(1, 5)), 9, small))
@@ -398,41 +208,6 @@ func TestOneSourceIsReadAsOneSortOfData(t *testing.T) {
 	if !tasks.IsPermanent(err) || !strings.Contains(err.Error(), "data.level: image") {
 		t.Errorf("a task that reads images as texts: %v", err)
 	}
-}
-
-func FuzzALineOfAnImage(f *testing.F) {
-	picture := pngOf(f, image.NewGray(image.Rect(0, 0, 3, 2)))
-	f.Add([]byte(`{"user":"a","label":3,"pixels":"AAAAAAAA"}`))
-	f.Add([]byte(`{"user":"a","pixels":"AAAAAAAA"}`))
-	f.Add([]byte(`{"user":"a","label":3,"image":"` + base64.StdEncoding.EncodeToString(picture) + `"}`))
-	f.Add([]byte(`{"user":"a","label":3,"image":"` + base64.StdEncoding.EncodeToString(jpegOf(f, image.NewGray(image.Rect(0, 0, 3, 2)))) + `"}`))
-	f.Fuzz(func(t *testing.T, line []byte) {
-		unlabelled := small.lines(true, recordRules{})
-		if rec, err := unlabelled.record(line); err == nil && rec.Unlabelled {
-			if label, pixels := rec.Image(); label != NoLabel || len(pixels) != small.Pixels() {
-				t.Fatalf("%q is read as %+v", line, rec)
-			}
-		}
-		lines := small.lines(false, recordRules{})
-		rec, err := lines.record(line)
-		if err != nil {
-			if _, ok := err.(*SourceError); !ok {
-				t.Fatalf("%q: %v is no fault of the source", line, err)
-			}
-			return
-		}
-		if label, pixels := rec.Image(); rec.User == "" || label >= small.Classes || len(pixels) != small.Pixels() {
-			t.Fatalf("%q is read as %+v", line, rec)
-		}
-	})
-}
-
-func uniform(r image.Rectangle, grey byte) image.Image {
-	picture := image.NewGray(r)
-	for i := range picture.Pix {
-		picture.Pix[i] = grey
-	}
-	return picture
 }
 
 // The bytes of the tasks that read images, of users as they are. A change of them needs

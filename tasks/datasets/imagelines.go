@@ -21,43 +21,37 @@ func (r *Record) TaggedImage(tags int) (has, pixels []byte) {
 	return []byte(r.Text[:tags]), []byte(r.Text[tags:])
 }
 
-// imageLines returns the lineForm of a source read at the image level.
-func (r Reading) imageLines() lineForm {
-	image := cmp.Or(r.Image, DefaultImage)
-	if r.Label == TagsLabel {
-		return image.taggedLines(r.TagList(), r.recordRules())
-	}
-	return image.lines(r.Unlabelled, r.recordRules())
+// imageReader reads the lines of a source of images.
+type imageReader struct {
+	shape      Image
+	tags       []string
+	unlabelled bool // images may lack a label
+	rules      recordRules
 }
 
-// lines returns the lineForm of a source of images of the shape. With unlabelled, images may lack a
-// label.
-func (m Image) lines(unlabelled bool, rules recordRules) lineForm {
+// imageLines returns the lineForm of a source read at the image level.
+func (r Reading) imageLines() lineForm {
+	reader := imageReader{cmp.Or(r.Image, DefaultImage), r.TagList(), r.Unlabelled, r.recordRules()}
+	if r.Label == TagsLabel {
+		return lineForm{
+			wanted:  `expected {"user": "…", "tags": ["…"], "pixels": "…"} on every line (data.label: tags; "labels" is "tags", too), the pixels in base64, or in their place "image", a PNG or JPEG file in base64`,
+			convert: `make such lines by "coalmine data convert", and give each its tags`,
+			parse:   reader.parseTagged,
+		}
+	}
 	return lineForm{
 		wanted:  `expected {"user": "…", "label": 7, "pixels": "…"} on every line, the pixels in base64, or in their place "image", a PNG or JPEG file in base64`,
 		convert: `make such lines by "coalmine data convert"`,
-		parse:   func(line []byte) (Record, error) { return m.parse(line, unlabelled, rules) },
+		parse:   reader.parse,
 	}
-}
-
-// taggedLines returns the lineForm of a source of images of the shape, each with a list of tags.
-func (m Image) taggedLines(tags []string, rules recordRules) lineForm {
-	form := m.lines(false, rules)
-	form.wanted = `expected {"user": "…", "tags": ["…"], "pixels": "…"} on every line (data.label: tags; "labels" is "tags", too), the pixels in base64, or in their place "image", a PNG or JPEG file in base64`
-	form.convert = `make such lines by "coalmine data convert", and give each its tags`
-	form.parse = func(line []byte) (Record, error) { return m.parseTagged(line, tags, rules) }
-	return form
 }
 
 // parseTagged reads the fields of a line: the text of the record is 0 or 1 for each tag, and
 // the pixels.
-func (m Image) parseTagged(line []byte, tags []string, rules recordRules) (Record, error) {
+func (m *imageReader) parseTagged(line []byte) (Record, error) {
 	var fields imageFields
 	var said labelFields
-	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
-		return Record{}, err
-	}
-	if err := encoding.UnmarshalJSON(line, &said); err != nil {
+	if err := cmp.Or(encoding.UnmarshalJSON(line, &fields), encoding.UnmarshalJSON(line, &said)); err != nil {
 		return Record{}, err
 	}
 	if err := checkUser(fields.User); err != nil {
@@ -66,15 +60,15 @@ func (m Image) parseTagged(line []byte, tags []string, rules recordRules) (Recor
 	if err := fields.checkPixels(); err != nil {
 		return Record{}, err
 	}
-	numbers, err := tagsOf(&said, tags)
+	numbers, err := tagsOf(&said, m.tags)
 	if err != nil {
 		return Record{}, err
 	}
-	pixels, err := m.pixels(&fields, rules)
+	pixels, err := m.pixels(&fields)
 	if err != nil {
 		return Record{}, err
 	}
-	text := make([]byte, len(tags), len(tags)+len(pixels))
+	text := make([]byte, len(m.tags), len(m.tags)+len(pixels))
 	for _, tag := range numbers {
 		text[tag] = 1
 	}
@@ -90,7 +84,7 @@ type imageFields struct {
 	Image  *string         `json:"image"`
 }
 
-func (m Image) parse(line []byte, unlabelled bool, rules recordRules) (Record, error) {
+func (m *imageReader) parse(line []byte) (Record, error) {
 	var fields imageFields
 	if err := encoding.UnmarshalJSON(line, &fields); err != nil {
 		return Record{}, err
@@ -98,10 +92,10 @@ func (m Image) parse(line []byte, unlabelled bool, rules recordRules) (Record, e
 	if err := checkUser(fields.User); err != nil {
 		return Record{}, err
 	}
-	if err := m.checkLabel(&fields, unlabelled); err != nil {
+	if err := m.checkLabel(&fields); err != nil {
 		return Record{}, err
 	}
-	pixels, err := m.pixels(&fields, rules)
+	pixels, err := m.pixels(&fields)
 	if err != nil {
 		return Record{}, err
 	}
@@ -124,23 +118,23 @@ func (f *imageFields) checkPixels() error {
 	return nil
 }
 
-func (m Image) checkLabel(f *imageFields, unlabelled bool) error {
+func (m *imageReader) checkLabel(f *imageFields) error {
 	if err := f.checkPixels(); err != nil {
 		return err
 	}
 	switch {
-	case f.Label == nil && unlabelled:
+	case f.Label == nil && m.unlabelled:
 		return nil
 	case f.Label == nil:
 		return unexpected(`"label" is missing, and nothing says that images may lack one (data.image.unlabelled: true)`)
-	case *f.Label < 0 || *f.Label >= m.Classes:
-		return badLine(`"label" is %d; expected 0 to %d, one of %d classes (data.image.classes)`, *f.Label, m.Classes-1, m.Classes)
+	case *f.Label < 0 || *f.Label >= m.shape.Classes:
+		return badLine(`"label" is %d; expected 0 to %d, one of %d classes (data.image.classes)`, *f.Label, m.shape.Classes-1, m.shape.Classes)
 	}
 	return nil
 }
 
 // pixels decodes "pixels" or "image", whichever is present.
-func (m Image) pixels(f *imageFields, rules recordRules) ([]byte, error) {
+func (m *imageReader) pixels(f *imageFields) ([]byte, error) {
 	name, text := "pixels", f.Pixels
 	if text == nil {
 		name, text = "image", f.Image
@@ -150,12 +144,12 @@ func (m Image) pixels(f *imageFields, rules recordRules) ([]byte, error) {
 		return nil, unexpected("%q is not base64 (%w)", name, err)
 	}
 	if f.Pixels != nil {
-		if len(data) != m.Pixels() {
-			return nil, badLine(`"pixels" are %d bytes; expected %d, for %s (data.image)`, len(data), m.Pixels(), m)
+		if len(data) != m.shape.Pixels() {
+			return nil, badLine(`"pixels" are %d bytes; expected %d, for %s (data.image)`, len(data), m.shape.Pixels(), m.shape)
 		}
 		return data, nil
 	}
-	pixels, err := rules.decode(m, data)
+	pixels, err := m.rules.decode(m.shape, data)
 	if err != nil {
 		return nil, badLine(`"image" is %w (data.image)`, err)
 	}

@@ -123,29 +123,15 @@ func TestPairsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-func FuzzALineOfAPair(f *testing.F) {
-	for _, line := range []string{`{"user":"ann","text":"yes","target":"ja"}`, `{"user":"ann","text":"yes","target":"\ufffd"}`, `{"user":"ann","text":"\u00ff","target":"ÿ"}`, `{"target":`} {
-		f.Add([]byte(line))
-	}
-	lines := pairLines(recordRules{})
-	f.Fuzz(func(t *testing.T, line []byte) {
-		rec, err := lines.record(line)
-		if err != nil {
-			if _, ok := err.(*SourceError); !ok {
-				t.Fatalf("%q: %v is no fault of the source", line, err)
-			}
-			return
-		}
-		content, target, both := strings.Cut(rec.Text, pairMark)
-		if rec.User == "" || !both || !text.HasWord(content, false) || !text.HasWord(target, false) || strings.Contains(target, pairMark) {
-			t.Fatalf("%q is read as %+v", line, rec)
-		}
-		for _, level := range []text.Level{text.WordLevel, text.ByteLevel} {
+func TestAPairHasItsSeparatorBetweenItsTexts(t *testing.T) {
+	t.Parallel()
+	for _, level := range []text.Level{text.WordLevel, text.ByteLevel} {
+		for _, content := range []string{"yes", strings.Repeat("a b ", 20)} {
 			l := newLexicon(Reading{Level: level, Sequence: 9, Pairs: true}, FaultParams{})
-			words, _ := l.sentence(0, rec.Text)
+			words, _ := l.sentence(0, content+pairMark+content)
 			if at := slices.Index(words, l.separator); at < 1 || at > 9 || len(words)-at < 2 || len(words)-at > 10 {
-				t.Fatalf("%q has %d numbers at the %s level, the separator at %d", line, len(words), level, at)
+				t.Errorf("%q has %d numbers at the %s level, the separator at %d", content, len(words), level, at)
 			}
 		}
-	})
+	}
 }

@@ -144,30 +144,6 @@ func checkConserved(t *testing.T, before, after []string) {
 	}
 }
 
-// Over 4000 shuffles of 4 records, each place of each record has a share of 1/4.
-// Pearson's statistic with 9 degrees of freedom exceeds 40 with probability 8e-6.
-func TestShuffleIsUniform(t *testing.T) {
-	t.Parallel()
-	const n, rounds = 4, 4000
-	var counts [n][n]float64
-	rng := rand.New(rand.NewPCG(42, 42))
-	for range rounds {
-		places := must.Get(shuffledPlaces(rng, n))(t)
-		for i, p := range places {
-			counts[i][p]++
-		}
-	}
-	statistic := 0.0
-	for i := range counts {
-		for _, c := range counts[i] {
-			statistic += (c - rounds/n) * (c - rounds/n) / (rounds / n)
-		}
-	}
-	if statistic > 40 {
-		t.Errorf("chi-squared %.1f: %v", statistic, counts)
-	}
-}
-
 func TestPartitionRefusesUnknownWays(t *testing.T) {
 	t.Parallel()
 	p := testPipeline(t, 3)
@@ -228,23 +204,10 @@ func TestAClientReadsOnlyItsUsers(t *testing.T) {
 		must.Get(population.ReadUser(t.Context(), u))(t)
 	}
 	for _, u := range []int{1, 4} {
-		want += population.index.Extents[u].Length
+		want += population.Index().Extents[u].Length
 	}
 	if got := p.BytesRead(p.parts, ShardBlob(Train, 0)) - before; got != want {
 		t.Errorf("read %d bytes of the shard, the two users have %d", got, want)
-	}
-}
-
-func TestUserCacheForgetsTheOldest(t *testing.T) {
-	t.Parallel()
-	var c userCache
-	for u := range 10 {
-		c.put(u, [][]int32{{int32(u)}}, cacheTokens/4)
-	}
-	for u := range 10 {
-		if _, ok := c.get(u); ok != (u >= 6) {
-			t.Errorf("user %d kept: %v", u, ok)
-		}
 	}
 }
 

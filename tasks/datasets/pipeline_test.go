@@ -60,7 +60,7 @@ func TestImportKeepsEveryExampleInOrder(t *testing.T) {
 	lines := randomLines(rand.New(rand.NewPCG(3, 4)), 500)
 	g := taskstest.NewGraph(t)
 	half := jsonLines(lines[:200])
-	corpus := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import(half), g.Import(gzipped(t, jsonLines(lines[200:])))}})
+	corpus := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import(half), g.Import(jsonLines(lines[200:]))}})
 	got := corpusExamples(t, corpus)
 	if len(got) != len(lines) {
 		t.Fatalf("%d examples of %d", len(got), len(lines))
@@ -341,7 +341,7 @@ func missing(t *testing.T, vocabulary []byte, named string) string {
 
 func TestSurveyRefusesWhatTheTasksRefuse(t *testing.T) {
 	t.Parallel()
-	file := fileOf("data.jsonl", []byte(twoLines+"\n{}"))
+	file := fileOf("data.jsonl", []byte(annAndBob+"\n{}"))
 	_, err := Survey(t.Context(), []File{file}, Limits{}, []Recipe{smallRecipe})
 	if err == nil || !strings.HasPrefix(err.Error(), `data.jsonl, line 3: "user" is missing`) {
 		t.Errorf("a bad line: %v", err)

@@ -37,7 +37,7 @@ func BenchmarkForms(b *testing.B) {
 			b.SetBytes(int64(len(c.data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				for _, err := range r.Records(b.Context(), []File{fileOf("posts", c.data)}, Limits{}) {
+				for _, err := range r.Records(b.Context(), []File{inMemory("posts", c.data)}, Limits{}) {
 					if err != nil {
 						b.Fatal(err)
 					}

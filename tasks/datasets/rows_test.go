@@ -148,7 +148,7 @@ func inTFF(t rapid.TB, dir string, posts []post) []byte {
 // readAs reads one file.
 func readAs(t rapid.TB, r Reading, data []byte) ([]Record, error) {
 	var all []Record
-	for rec, err := range r.Records(context.Background(), []File{fileOf("posts", data)}, Limits{}) {
+	for rec, err := range r.Records(context.Background(), []File{inMemory("posts", data)}, Limits{}) {
 		if err != nil {
 			return all, err
 		}
@@ -236,7 +236,7 @@ func TestADumpOfStackExchangeIsReadSentenceBySentence(t *testing.T) {
 func TestADumpIsToldByItsContentWhateverItsName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"posts", "Posts.xml", "posts.txt"} {
-		if got, err := readAll(t.Context(), Limits{}, fileOf(name, []byte(postsXML))); err != nil || len(got) != len(postSentences) {
+		if got, err := readAll(t.Context(), Limits{}, inMemory(name, []byte(postsXML))); err != nil || len(got) != len(postSentences) {
 			t.Errorf("%s: %d records, %v", name, len(got), err)
 		}
 	}
@@ -313,10 +313,10 @@ func TestLEAFsDataSetsOfTextAreRead(t *testing.T) {
 func TestXZAndLZMAAreRead(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string][]byte{"a.jsonl.xz": inXZ(t, []byte(twoLines)), "a.jsonl.lzma": inLZMA(t, []byte(twoLines))} {
-		if got, err := readAll(t.Context(), Limits{}, fileOf(name, data)); err != nil || len(got) != 2 {
+		if got, err := readAll(t.Context(), Limits{}, inMemory(name, data)); err != nil || len(got) != 2 {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
-		if _, err := readAll(t.Context(), Limits{}, fileOf(name, data[:len(data)/2])); err == nil {
+		if _, err := readAll(t.Context(), Limits{}, inMemory(name, data[:len(data)/2])); err == nil {
 			t.Errorf("%s: half of it is read without a fault", name)
 		}
 	}
@@ -327,11 +327,11 @@ func TestADatabaseIsReadCompressed(t *testing.T) {
 	t.Parallel()
 	database := tffDatabase(t, t.TempDir(), "train", "a", message(1, texts("tokens", "one")), "test", "b", message(1, texts("tokens", "two")))
 	for name, data := range map[string][]byte{"so.sqlite.xz": inXZ(t, database), "so.sqlite.lzma": inLZMA(t, database)} {
-		got, err := readAll(t.Context(), Limits{}, fileOf(name, data))
+		got, err := readAll(t.Context(), Limits{}, inMemory(name, data))
 		if err != nil || !slices.Equal(lines(got), []string{"a: one"}) {
 			t.Errorf("%s: %v, %v", name, lines(got), err)
 		}
-		if _, err := readAll(t.Context(), Limits{}, fileOf(name, data[:len(data)-20])); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := readAll(t.Context(), Limits{}, inMemory(name, data[:len(data)-20])); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s, cut: %v", name, err)
 		}
 	}
@@ -441,7 +441,7 @@ func faultyFiles(t *testing.T) map[string]faulty {
 		"Texts: an empty file":       {as(forms.Texts), "", "posts: the content is no tar archive; expected one of text files, or a directory of them", 0},
 		"Texts: none":                {as(""), tarred(t, "posts.jsonl", twoLines), "posts: the content is a tar archive without a file that ends in .txt", 0},
 		"LEAF: UTF-8":                {as(""), `{"users":["A"],"user_data":{"A":{"x":["t` + "\xff" + ` b","to b"],"y":["e","e"]}}}`, "posts, example 1: the example is not valid UTF-8; convert", 1},
-		"LEAF: UTF-8 of a user":      {as(""), strings.NewReplacer("ann", "a\xff", "cid", "a\xfe").Replace(string(leafUsers("ann", "bob", "cid"))), "posts, example 1: the name of the user is not valid UTF-8; convert", 1},
+		"LEAF: UTF-8 of a user":      {as(""), strings.NewReplacer("ann", "a\xff", "cid", "a\xfe").Replace(string(leafOf("ann", "bob", "cid"))), "posts, example 1: the name of the user is not valid UTF-8; convert", 1},
 		"LEAF: an unknown example":   {as(""), `{"users":["A"],"user_data":{"A":{"x":[7,"to b"],"y":[1,"e"]}}}`, "posts, example 1: 7; expected a text, or a list", 1},
 	}
 }
@@ -462,7 +462,7 @@ func TestFaultsOfEveryFormAreNamedAndMayBeSkipped(t *testing.T) {
 		f.SkipFaults = true
 		var skipped Skipped
 		left := 0
-		for _, err := range f.Reading.records(t.Context(), []File{fileOf("posts", []byte(f.data))}, Limits{}, &skipped) {
+		for _, err := range f.Reading.records(t.Context(), []File{inMemory("posts", []byte(f.data))}, Limits{}, &skipped) {
 			if err == nil {
 				left++
 			} else if f.left > 0 {
@@ -501,7 +501,7 @@ func TestFormsAreReadAsTheirRecordsAreTaken(t *testing.T) {
 		users[i] = fmt.Sprint(strings.Repeat("a long name ", 20), i)
 	}
 	for form, data := range map[forms.Form][]byte{
-		forms.JSONLines: inJSON(t, posts), forms.CSV: inCSV(t, ',', posts), forms.StackExchange: []byte(dump), forms.LEAF: leafUsers(users...),
+		forms.JSONLines: inJSON(t, posts), forms.CSV: inCSV(t, ',', posts), forms.StackExchange: []byte(dump), forms.LEAF: leafOf(users...),
 		forms.Texts: []byte(tarred(t, manyTexts(len(posts))...)),
 	} {
 		r := Reading{Origin: Origin{Form: form}}
@@ -527,7 +527,7 @@ func TestFormsAreReadAsTheirRecordsAreTaken(t *testing.T) {
 func TestARowThatNeverEndsIsRefused(t *testing.T) {
 	t.Parallel()
 	data := "user,text\nann,\"" + strings.Repeat("word ", 10_000)
-	for _, err := range (Reading{Origin: Origin{Form: forms.CSV}}).Records(t.Context(), []File{fileOf("posts", []byte(data))}, Limits{LineBytes: 1000}) {
+	for _, err := range (Reading{Origin: Origin{Form: forms.CSV}}).Records(t.Context(), []File{inMemory("posts", []byte(data))}, Limits{LineBytes: 1000}) {
 		if err == nil || !strings.Contains(err.Error(), "line 2: the row that begins in this line is longer than 1000 bytes") {
 			t.Errorf("got %v", err)
 		}
@@ -542,17 +542,6 @@ func TestASourceOfFaultsAloneSaysTheFirst(t *testing.T) {
 	}
 }
 
-func TestWhatSurveysAndImportsSkipIsTheSame(t *testing.T) {
-	t.Parallel()
-	data := []byte("user,text\nann,hello there\n,there\nbob,again\nbob,\n")
-	reading := Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}
-	facts := must.Get(Survey(t.Context(), []File{fileOf("posts", data)}, Limits{}, []Recipe{{Reading: reading, VocabularySize: 1}}))(t)
-	want := []string{`file 1, line 3: "user" is empty`, `file 1, line 5: "text" is empty`}
-	if got := facts[0].Source.Skipped; got == nil || got.Records != 2 || !slices.Equal(got.First, want) {
-		t.Errorf("got %+v, want %q", got, want)
-	}
-}
-
 func FuzzForms(f *testing.F) {
 	for i := range forms.Schemes() {
 		f.Add(i, []byte("user,text\nann,hello\n"))
@@ -564,10 +553,19 @@ func FuzzForms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, form int, data []byte) {
 		schemes := forms.Schemes()
 		r := Reading{Origin: Origin{Form: schemes[uint(form)%uint(len(schemes))].Form, SkipFaults: true}}
-		for rec, err := range r.Records(t.Context(), []File{fileOf("posts", data)}, Limits{LineBytes: 1 << 12}) {
+		for rec, err := range r.Records(t.Context(), []File{inMemory("posts", data)}, Limits{LineBytes: 1 << 12}) {
 			if err == nil && (rec.User == "" || cmp.Or(strings.TrimSpace(rec.Text), " ") == " ") {
 				t.Errorf("a record without user or text: %+v", rec)
 			}
 		}
 	})
+}
+
+// leafOf is LEAF's JSON of users with a text each.
+func leafOf(users ...string) []byte {
+	var data []string
+	for _, u := range users {
+		data = append(data, fmt.Sprintf(`%q:{"x":["to b"],"y":["e"]}`, u))
+	}
+	return []byte(`{"users":[],"user_data":{` + strings.Join(data, ",") + `}}`)
 }

@@ -1,8 +1,6 @@
 package datasets
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,14 +19,18 @@ var marked = jsonLines([]line{
 	{"ann", "I \u2764\ufe0f the sea, lo\ufe0fve it"}, {"bob", "1\ufe0f,5 \u115fa boats"}, {"ann", "\ufe0f"}, {"bob", "\ufe0f\ufe0fabcd"},
 })
 
-// upended is a source of images of 3 x 2 pixels, of which one is to be turned and one is to be
-// mirrored.
-func upended(t *testing.T) []byte {
-	t.Helper()
+// turned is a PNG file of 3 x 2 pixels with an EXIF orientation, in base64.
+func turned(orientation int) string {
+	return "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAAAAAC4HznGAAAAJmVYSWZNTQAqAAAACAACAQAAAwAAAAEABwAAARIAAwAAAAEA" +
+		map[int]string{1: "AQAAAAAAANCtk3I", 2: "AgAAAAAAAOFFie8", 3: "AwAAAAAAAEcygls", 6: "BgAAAAAAABUKrfw"}[orientation] +
+		"AAAAUSURBVHicYuHi4mKR4+ICBAAA//8BZABZBD/cHAAAAABJRU5ErkJggg=="
+}
+
+// upended is a source of images, of which one is to be turned and one is to be mirrored.
+func upended() []byte {
 	var out strings.Builder
 	for _, o := range []int{1, 3, 2} {
-		file := withChunk(pngOf(t, stored()), chunk("eXIf", tiff(binary.BigEndian, o)))
-		fmt.Fprintf(&out, "{\"user\":\"ann\",\"label\":%d,\"image\":%q}\n", o, base64.StdEncoding.EncodeToString(file))
+		fmt.Fprintf(&out, "{\"user\":\"ann\",\"label\":%d,\"image\":%q}\n", o, turned(o))
 	}
 	return []byte(out.String())
 }
@@ -45,7 +47,7 @@ func TestAnImportWithoutRulesKeepsItsBytes(t *testing.T) {
 	}{
 		"texts":            {marked, ImportParams{}, "4174ef2733f1c84594ab320420431971044aafddcc82d4c78068e25118558983"},
 		"bytes, truncated": {marked, ImportParams{Reading: Reading{Level: text.ByteLevel}, FaultParams: FaultParams{Faults: []Planted{{Fault: Truncate, Examples: 1, Length: 3}}}}, "0a43acfb4623a692ed41c5e0ec93e776e511ad0c7aeb2836553a4e0526397863"},
-		"images":           {upended(t), ImportParams{Reading: Reading{Level: text.ImageLevel, Image: upendedShape}}, "cfdd238da2b8d410f7c0d0ac29d5f77b80a80c1cc76f1f3e10a037493dd6d1c2"},
+		"images":           {upended(), ImportParams{Reading: Reading{Level: text.ImageLevel, Image: upendedShape}}, "cfdd238da2b8d410f7c0d0ac29d5f77b80a80c1cc76f1f3e10a037493dd6d1c2"},
 	} {
 		g := taskstest.NewGraph(t)
 		c.params.Sources = []storage.Digest{g.Import(c.data)}
@@ -151,8 +153,8 @@ func TestASurveyAsksForTheRulesThatTurnImages(t *testing.T) {
 		return Recipe{Reading: Reading{Level: text.ImageLevel, Image: m, Unlabelled: unlabelled, Origin: Origin{SkipFaults: skip}}}
 	}
 	narrow := Image{Width: 2, Height: 3, Channels: 1, Classes: 10}
-	lines := strings.SplitAfter(string(upended(t)), "\n")
-	sideways := fmt.Sprintf("{\"user\":\"ann\",\"label\":1,\"image\":%q}\n", base64.StdEncoding.EncodeToString(withChunk(pngOf(t, stored()), chunk("eXIf", tiff(binary.BigEndian, 6)))))
+	lines := strings.SplitAfter(string(upended()), "\n")
+	sideways := fmt.Sprintf("{\"user\":\"ann\",\"label\":1,\"image\":%q}\n", turned(6))
 	for name, c := range map[string]struct {
 		data   string
 		recipe Recipe

@@ -63,7 +63,7 @@ func TestRecordsReadsEveryCompressionAlike(t *testing.T) {
 		"data.zst":          zstandard(t, plain),
 		"gzip without name": gzipped(t, plain),
 	} {
-		got, err := readAll(t.Context(), Limits{}, fileOf(name, data))
+		got, err := readAll(t.Context(), Limits{}, inMemory(name, data))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -78,7 +78,7 @@ func TestRecordsReadsEveryCompressionAlike(t *testing.T) {
 func TestRecordsReadsFilesInTheOrderGiven(t *testing.T) {
 	t.Parallel()
 	got := must.Get(readAll(t.Context(), Limits{},
-		fileOf("a.jsonl", []byte(twoLines)), fileOf("b.jsonl.gz", gzipped(t, []byte(twoLines)))))(t)
+		inMemory("a.jsonl", []byte(twoLines)), inMemory("b.jsonl.gz", gzipped(t, []byte(twoLines)))))(t)
 	if len(got) != 4 || got[2].File != "b.jsonl.gz" || got[2].Line != 1 {
 		t.Errorf("got %v", got)
 	}
@@ -118,7 +118,7 @@ func TestBadInputNamesFileLineAndWhatIsExpected(t *testing.T) {
 		{"a.jsonl.zst", "the file is truncated; get it again", zst[:len(zst)-3]},
 		{"a.jsonl.zst", "the compressed data is corrupt", append(bytes.Clone(zst[:4]), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)},
 	} {
-		_, err := readAll(t.Context(), Limits{}, fileOf(c.name, c.data))
+		_, err := readAll(t.Context(), Limits{}, inMemory(c.name, c.data))
 		var fault *SourceError
 		if !errors.As(err, &fault) || !strings.Contains(err.Error(), c.want) || fault.File != c.name {
 			t.Errorf("%s %.40q: got %v; want an error with %q", c.name, c.data, err, c.want)
@@ -129,14 +129,14 @@ func TestBadInputNamesFileLineAndWhatIsExpected(t *testing.T) {
 func TestLimitsHoldForLinesAndForAllFilesTogether(t *testing.T) {
 	t.Parallel()
 	long := []byte(`{"user":"ann","text":"` + strings.Repeat("x", 100) + `"}`)
-	if _, err := readAll(t.Context(), Limits{LineBytes: len(long)}, fileOf("a", long)); err != nil {
+	if _, err := readAll(t.Context(), Limits{LineBytes: len(long)}, inMemory("a", long)); err != nil {
 		t.Errorf("a line of just the limit: %v", err)
 	}
-	_, err := readAll(t.Context(), Limits{LineBytes: len(long) - 1}, fileOf("a", long))
+	_, err := readAll(t.Context(), Limits{LineBytes: len(long) - 1}, inMemory("a", long))
 	if err == nil || !strings.Contains(err.Error(), "a, line 1: the line is longer than 123 bytes") {
 		t.Errorf("a line over the limit: %v", err)
 	}
-	_, err = readAll(t.Context(), Limits{TotalBytes: 200}, fileOf("a", long), fileOf("b", gzipped(t, long)))
+	_, err = readAll(t.Context(), Limits{TotalBytes: 200}, inMemory("a", long), inMemory("b", gzipped(t, long)))
 	if err == nil || !strings.Contains(err.Error(), "b, line 1: the source holds more than 200 bytes") {
 		t.Errorf("too much text: %v", err)
 	}
@@ -149,17 +149,17 @@ func TestADecompressionBombIsStopped(t *testing.T) {
 	for name, data := range map[string][]byte{"bomb.gz": gzipped(t, bomb), "bomb.zst": zstandard(t, bomb)} {
 		lines := 0
 		var err error
-		for _, err = range Records(t.Context(), []File{fileOf(name, data)}, Limits{}) {
+		for _, err = range Records(t.Context(), []File{inMemory(name, data)}, Limits{}) {
 			lines++
 		}
 		if err == nil || !strings.Contains(err.Error(), "decompression bomb") || !strings.Contains(err.Error(), "data.limits.ratio") {
 			t.Errorf("%s: after %d lines, %v", name, lines, err)
 		}
 	}
-	if _, err := readAll(t.Context(), Limits{Ratio: 1 << 20}, fileOf("bomb.gz", gzipped(t, bomb))); err != nil {
+	if _, err := readAll(t.Context(), Limits{Ratio: 1 << 20}, inMemory("bomb.gz", gzipped(t, bomb))); err != nil {
 		t.Errorf("a bomb that is allowed: %v", err)
 	}
-	if _, err := readAll(t.Context(), Limits{}, fileOf("small.gz", gzipped(t, bytes.Repeat(one, 10)))); err != nil {
+	if _, err := readAll(t.Context(), Limits{}, inMemory("smallShape.gz", gzipped(t, bytes.Repeat(one, 10)))); err != nil {
 		t.Errorf("a little repetitive data: %v", err)
 	}
 }
@@ -197,7 +197,7 @@ func TestRecordsStopsWhenCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := readAll(ctx, Limits{}, fileOf("a", []byte(strings.Repeat(`{"user":"a","text":"b"}`+"\n", 2000))))
+	_, err := readAll(ctx, Limits{}, inMemory("a", []byte(strings.Repeat(`{"user":"a","text":"b"}`+"\n", 2000))))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -211,7 +211,7 @@ func FuzzReader(f *testing.F) {
 	f.Add(zstandard(f, []byte(twoLines)))
 	f.Add([]byte("{\"user\":\"\\ud800\",\"text\":\"\\u0000\"}\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		records, err := readAll(t.Context(), Limits{LineBytes: 4096, TotalBytes: 1 << 20}, fileOf("fuzz", data))
+		records, err := readAll(t.Context(), Limits{LineBytes: 4096, TotalBytes: 1 << 20}, inMemory("fuzz", data))
 		if err == nil && len(records) == 0 {
 			t.Error("neither records nor an error")
 		}
@@ -240,7 +240,7 @@ func TestACutFileIsFoundWhereverItIsCut(t *testing.T) {
 			form = forms.TFF
 		}
 		cut := func(at int) (err error) {
-			for _, err = range (Reading{Origin: Origin{Form: form}}).Records(t.Context(), []File{fileOf(name, whole[:at])}, Limits{LineBytes: 1000}) {
+			for _, err = range (Reading{Origin: Origin{Form: form}}).Records(t.Context(), []File{inMemory(name, whole[:at])}, Limits{LineBytes: 1000}) {
 			}
 			return err
 		}
@@ -260,7 +260,7 @@ func TestWhatComesBeforeACutIsReadWhereFaultsAreSkipped(t *testing.T) {
 	whole := inLZMA(t, []byte("user,text\n"+strings.Repeat("ann,hello there\n", 1000)))
 	n := 0
 	var skipped Skipped
-	for _, err := range (Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}).records(t.Context(), []File{fileOf("a.csv.lzma", whole[:len(whole)-8])}, Limits{}, &skipped) {
+	for _, err := range (Reading{Origin: Origin{Form: forms.CSV, SkipFaults: true}}).records(t.Context(), []File{inMemory("a.csv.lzma", whole[:len(whole)-8])}, Limits{}, &skipped) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func TestALongLineAloneIsSkipped(t *testing.T) {
 	} {
 		var got []Record
 		var skipped Skipped
-		for rec, err := range (Reading{Origin: Origin{SkipFaults: true}}).records(t.Context(), []File{fileOf("posts", []byte(c.data))}, Limits{LineBytes: 1000}, &skipped) {
+		for rec, err := range (Reading{Origin: Origin{SkipFaults: true}}).records(t.Context(), []File{inMemory("posts", []byte(c.data))}, Limits{LineBytes: 1000}, &skipped) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -292,8 +292,12 @@ func TestALongLineAloneIsSkipped(t *testing.T) {
 		if !slices.Equal(lines(got), []string{"ann: one", "ann: two"}) || skipped.Records != 2 || !strings.HasPrefix(skipped.First[0], c.want) {
 			t.Errorf("%s: %q and %+v, want the two others and %s", name, lines(got), skipped, c.want)
 		}
-		if _, err := readAll(t.Context(), Limits{LineBytes: 1000}, fileOf("posts", []byte(c.data))); err == nil || !strings.Contains(err.Error(), "posts, line ") {
+		if _, err := readAll(t.Context(), Limits{LineBytes: 1000}, inMemory("posts", []byte(c.data))); err == nil || !strings.Contains(err.Error(), "posts, line ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+func inMemory(name string, data []byte) File {
+	return File{Name: name, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 }

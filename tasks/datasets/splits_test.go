@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/parquet-go/parquet-go"
 
 	"coalmine/internal/must"
 	"coalmine/storage"
@@ -97,77 +94,12 @@ func TestDrawnPartsArePairedWithThoseBesideSplits(t *testing.T) {
 	}
 }
 
-func TestADatabaseHasItsOwnSplits(t *testing.T) {
-	t.Parallel()
-	example := func(text string) []byte { return message(1, texts("tokens", text)) }
-	database := tffDatabase(t, t.TempDir(), "train", "a", example("one"), "test", "b", example("two"), "heldout", "c", []byte("not read"), "train", "a", example("three"))
-	got, err := readAs(t, Reading{Origin: Origin{TestSplit: "test"}}, database)
-	if err != nil || !slices.Equal(lines(got), []string{"a: one", "b: two", "a: three"}) || got[1].part != Test || got[2].part != Train {
-		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
-func TestEveryTableHasSplitsInAColumn(t *testing.T) {
-	t.Parallel()
-	type row struct {
-		User   string `parquet:"user"`
-		Text   string `parquet:"text"`
-		Subset string `parquet:"subset"`
-	}
-	want := []string{"ann: one", "bob: two"}
-	for form, data := range map[forms.Form][]byte{
-		forms.CSV:       []byte("user,text,subset\nann,one,train\nbob,two,test\ncid,,extra\n"),
-		forms.TSV:       []byte("subset\tuser\ttext\ntrain\tann\tone\ntest\tbob\ttwo\n"),
-		forms.JSONLines: []byte(`{"user":"ann","text":"one","subset":"train"}` + "\n" + `{"user":"bob","text":"two","subset":"test"}`),
-		forms.Parquet:   inParquetRows(t, []row{{"ann", "one", "train"}, {"bob", "two", "test"}}),
-	} {
-		r := bySubset("test", "")
-		r.Form = form
-		got, err := readAs(t, r, data)
-		if err != nil || !slices.Equal(lines(got), want) || got[0].part != Train || got[1].part != Test {
-			t.Errorf("%s: got %+v, %v", form, got, err)
-		}
-	}
-}
-
-func TestSplitsThatAreNotThereAreNamed(t *testing.T) {
-	t.Parallel()
-	plain := []byte(twoLines)
-	database := tffDatabase(t, t.TempDir(), "train", "a", message(1, texts("tokens", "one")), "test", "b", []byte("not read"))
-	for name, c := range map[string]struct {
-		Reading
-		data []byte
-		says string
-	}{
-		"no such split":         {bySubset("valid", ""), linesOfSplits(2, 50), `data: there is no split "valid"; expected one of "extra", "heldout", "test", "train"`},
-		"of a database":         {Reading{Origin: Origin{TestSplit: "valid"}}, database, `data: there is no split "valid"; expected one of "test", "train"`},
-		"a line without":        {bySubset("test", ""), plain, `data, line 1: "subset" is missing`},
-		"JSON lines without":    {Reading{Origin: Origin{TestSplit: "test"}}, plain, "data: the file is JSON lines, which has no splits of its own; name the column"},
-		"a split of JSON lines": {Reading{Origin: Origin{Split: "test"}}, plain, "data: the file is JSON lines, which has no splits of its own"},
-		"a dump without":        {Reading{Origin: Origin{TestSplit: "test"}}, []byte(postsXML), "data: the file is Posts or Comments of a Stack Exchange dump"},
-	} {
-		var err error
-		for _, err = range c.Records(t.Context(), []File{fileOf("data", c.data)}, Limits{}) {
-			if err != nil {
-				break
-			}
-		}
-		if _, ok := errors.AsType[*SourceError](err); !ok || !strings.HasPrefix(err.Error(), c.says) {
-			t.Errorf("%s: got %v, want %q", name, err, c.says)
-		}
-	}
-	same := Origin{Split: "test", TestSplit: "test"}
-	if err := same.Check(false); err == nil || !strings.Contains(err.Error(), `the split "test" is taken for two parts`) {
-		t.Errorf("one split twice: %v", err)
-	}
-}
-
 func TestDamagedSplitsOfACorpusAreFound(t *testing.T) {
 	t.Parallel()
 	r := Recipe{Reading: bySubset("test", ""), VocabularySize: 1}
 	for _, splits := range [][]byte{{}, {0, 1}, {0, 9}, {3, 2}, {0}, {0, 0xff}} {
 		g := taskstest.NewGraph(t)
-		plain := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte(twoLines))}})
+		plain := g.Run(Import, ImportParams{Sources: []storage.Digest{g.Import([]byte(annAndBob))}})
 		blobs := map[string][]byte{SplitsBlob: splits}
 		for _, name := range []string{ShardBlob(corpusPart, 0), CorpusIndexBlob, DictionaryBlob, UsersBlob} {
 			blobs[name] = plain.Blob(name)
@@ -191,7 +123,7 @@ func TestFilesMayBeOfOneSplitEach(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string][3][]byte{
 		"LEAF":       {leafUsers("a", "b"), leafUsers("a"), leafUsers("c")},
-		"JSON lines": {[]byte(twoLines), []byte(`{"user":"a","text":"to be"}`), []byte(`{"user":"c","text":"to be"}`)},
+		"JSON lines": {[]byte(annAndBob), []byte(`{"user":"a","text":"to be"}`), []byte(`{"user":"c","text":"to be"}`)},
 	} {
 		r := Recipe{Reading: Reading{Origin: Origin{TestSplit: "test"}}, VocabularySize: 1}
 		files := []File{fileOf("a", data[0]), fileOf("b", data[1]), fileOf("c", data[2])}
@@ -215,11 +147,11 @@ func TestSplitsOfFilesMustBeThoseOfTheSource(t *testing.T) {
 	for files, says := range map[string]string{"train\ntest": "splits of 2 files, and the source has 1", "valid": "no split \"train\""} {
 		r := Recipe{Reading: Reading{Origin: Origin{Split: "train", Files: files}}, VocabularySize: 1}
 		g := taskstest.NewGraph(t)
-		_, err := g.Try(Import, r.Import([]storage.Digest{g.Import([]byte(twoLines))}, Limits{}))
+		_, err := g.Try(Import, r.Import([]storage.Digest{g.Import([]byte(annAndBob))}, Limits{}))
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", files, err)
 		}
-		_, err = Survey(t.Context(), []File{fileOf("a", []byte(twoLines))}, Limits{}, []Recipe{r})
+		_, err = Survey(t.Context(), []File{fileOf("a", []byte(annAndBob))}, Limits{}, []Recipe{r})
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q, surveyed: %v", files, err)
 		}
@@ -242,11 +174,4 @@ func TestAColumnOfSplitsGoesBeforeNamesOfFiles(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-}
-
-func inParquetRows[T any](t *testing.T, rows []T) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	must.Do(t, parquet.Write(&out, rows))
-	return out.Bytes()
 }

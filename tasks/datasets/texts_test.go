@@ -81,7 +81,7 @@ func TestALongTextIsAtFaultAndTheNextIsRead(t *testing.T) {
 		reading := Reading{Origin: Origin{Form: forms.Texts, Unit: unit, SkipFaults: true}}
 		var got []Record
 		var skipped Skipped
-		for rec, err := range reading.records(t.Context(), []File{fileOf("a.tar", []byte(data))}, Limits{LineBytes: 1000}, &skipped) {
+		for rec, err := range reading.records(t.Context(), []File{inMemory("a.tar", []byte(data))}, Limits{LineBytes: 1000}, &skipped) {
 			if err != nil {
 				t.Fatal(err)
 			}
